@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
@@ -71,19 +71,24 @@ pub(crate) fn document(fault: &Fault, context: &ProblemContext<'_>) -> Value {
 pub(crate) fn complete(fault: &Fault, context: &ProblemContext<'_>, bare: Response) -> Response {
     let (mut parts, _) = bare.into_parts();
     parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-    if let Some(seconds) = retry_after(fault) {
-        parts.headers.insert(RETRY_AFTER, seconds.into());
-    }
-    if fault.code == Code::Unauthorized {
-        parts.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    }
+    tell_what_to_do(&mut parts.headers, status(fault.code), fault.retry_after_ms);
     Response::from_parts(parts, Body::from(document(fault, context).to_string()))
 }
 
+/// What clients do by headers, whatever the body says: show a key, or come again later.
+pub(super) fn tell_what_to_do(headers: &mut HeaderMap, status: StatusCode, retry_after_ms: Option<i64>) {
+    if let Some(seconds) = retry_after(status, retry_after_ms) {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+}
+
 /// Seconds, rounded up. Every 429 and 503 has one.
-fn retry_after(fault: &Fault) -> Option<u64> {
-    let retry_after = fault.retry_after_ms.map(|ms| u64::try_from(ms).unwrap_or(0).div_ceil(1000).max(1));
-    retry_after.or_else(|| matches!(fault.code.status(), 429 | 503).then_some(1))
+fn retry_after(status: StatusCode, ms: Option<i64>) -> Option<u64> {
+    let retry_after = ms.map(|ms| u64::try_from(ms).unwrap_or(0).div_ceil(1000).max(1));
+    retry_after.or_else(|| matches!(status.as_u16(), 429 | 503).then_some(1))
 }
 
 #[cfg(test)]
@@ -102,10 +107,8 @@ mod tests {
 
     #[test]
     fn retry_after_is_given_where_a_retry_helps() {
-        let mut fault = Fault::new(Code::Draining, "…");
-        assert_eq!(retry_after(&fault), Some(1));
-        fault.retry_after_ms = Some(1001);
-        assert_eq!(retry_after(&fault), Some(2));
-        assert_eq!(retry_after(&Fault::not_found("run")), None);
+        assert_eq!(retry_after(status(Code::Draining), None), Some(1));
+        assert_eq!(retry_after(status(Code::Draining), Some(1001)), Some(2));
+        assert_eq!(retry_after(status(Code::NotFound), None), None);
     }
 }

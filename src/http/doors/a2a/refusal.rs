@@ -1,14 +1,15 @@
 //! Error answers: the protocol's errors, in the shape of the binding.
 
 use axum::Json;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::Unreadable;
 use crate::domain::fault::{self, Code};
+use crate::http::doors::answer_headers;
+use crate::http::problem;
 
 /// A fault of the protocol, and its HTTP status.
 #[derive(Clone, Debug)]
@@ -86,24 +87,25 @@ impl Refusal {
     /// permitted, wrong method, or try again later.
     pub(super) fn of_rpc(&self, id: &Value) -> Response {
         let status = if matches!(self.status, 401 | 403 | 405 | 429 | 503) { self.status } else { 200 };
-        self.sent(status, &json!({ "jsonrpc": "2.0", "id": id, "error": self.fault.json_rpc() }))
+        self.sent(status, &self.rpc_body(id))
     }
 
     pub(super) fn of_rest(&self) -> Response {
-        self.sent(self.status, &self.fault.http(self.status))
+        self.sent(self.status, &self.rest_body())
+    }
+
+    pub(super) fn rpc_body(&self, id: &Value) -> Value {
+        json!({ "jsonrpc": "2.0", "id": id, "error": self.fault.json_rpc() })
+    }
+
+    pub(super) fn rest_body(&self) -> Value {
+        self.fault.http(self.status)
     }
 
     fn sent(&self, status: u16, body: &Value) -> Response {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(body)).into_response();
-        let headers = response.headers_mut();
-        if status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        if matches!(status.as_u16(), 429 | 503) {
-            let seconds = self.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0).div_ceil(1000).max(1);
-            headers.insert(RETRY_AFTER, seconds.into());
-        }
+        problem::tell_what_to_do(response.headers_mut(), status, self.retry_after_ms);
         response
     }
 }
@@ -122,10 +124,6 @@ pub(crate) fn refuse(fault: &fault::Fault, path: &str, bare: Response) -> Respon
         Refusal::from(fault.clone())
     };
     let mut response = if path.trim_end_matches('/') == "/a2a" { own.of_rpc(&Value::Null) } else { own.of_rest() };
-    for (name, value) in bare.headers() {
-        if name != CONTENT_TYPE && !response.headers().contains_key(name) {
-            response.headers_mut().insert(name, value.clone());
-        }
-    }
+    answer_headers::keep(&mut response, bare.headers());
     response
 }

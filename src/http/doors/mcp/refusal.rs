@@ -1,12 +1,13 @@
 //! Error answers: JSON-RPC errors, with the HTTP status that tells clients what to do.
 
 use axum::Json;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::domain::fault::{Code, Fault};
+use crate::http::doors::answer_headers;
+use crate::http::problem;
 
 /// The protocol's errors, as far as this server has a use for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,14 +73,7 @@ impl Refusal {
     pub(super) fn of(&self, id: &Value) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(self.body(id))).into_response();
-        let headers = response.headers_mut();
-        if status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        if matches!(self.status, 429 | 503) {
-            let seconds = self.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0).div_ceil(1000).max(1);
-            headers.insert(RETRY_AFTER, seconds.into());
-        }
+        problem::tell_what_to_do(response.headers_mut(), status, self.retry_after_ms);
         response
     }
 }
@@ -115,10 +109,6 @@ pub(crate) fn is_ours(path: &str) -> bool {
 /// A fault that the endpoint has not answered, with the headers that `bare` has.
 pub(crate) fn refuse(fault: &Fault, bare: &Response) -> Response {
     let mut response = Refusal::from(fault.clone()).of(&Value::Null);
-    for (name, value) in bare.headers() {
-        if *name != CONTENT_TYPE && *name != CONTENT_LENGTH && !response.headers().contains_key(name) {
-            response.headers_mut().insert(name, value.clone());
-        }
-    }
+    answer_headers::keep(&mut response, bare.headers());
     response
 }

@@ -2,12 +2,13 @@
 //! attempt cannot change says so: `x-should-retry: false`.
 
 use axum::Json;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::domain::fault::{Code, Fault};
+use crate::http::doors::answer_headers;
+use crate::http::problem;
 
 /// Why a request comes to nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,13 +101,7 @@ impl IntoResponse for Refusal {
         if !self.is_retryable {
             headers.insert("x-should-retry", HeaderValue::from_static("false"));
         }
-        if status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        if matches!(self.status, 429 | 503) {
-            let seconds = self.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0).div_ceil(1000).max(1);
-            headers.insert(RETRY_AFTER, seconds.into());
-        }
+        problem::tell_what_to_do(headers, status, self.retry_after_ms);
         response
     }
 }
@@ -119,11 +114,7 @@ pub(crate) fn is_ours(path: &str) -> bool {
 /// A fault that no handler has answered, with the headers that `bare` has.
 pub(crate) fn refuse(fault: &Fault, bare: &Response) -> Response {
     let mut response = Refusal::from(fault.clone()).into_response();
-    for (name, value) in bare.headers() {
-        if *name != CONTENT_TYPE && *name != CONTENT_LENGTH && !response.headers().contains_key(name) {
-            response.headers_mut().insert(name, value.clone());
-        }
-    }
+    answer_headers::keep(&mut response, bare.headers());
     response
 }
 
