@@ -11,24 +11,39 @@ use crate::domain::hitl::{Answer, AskedQuestion, InputType, RiskLevel, Suspensio
 /// Of arguments as much is shown, in bytes. Nobody approves by a word what he has not seen whole.
 const MOST_SHOWN: usize = 2048;
 
-/// What a person is asked, with how to answer.
+/// What a person is asked, with how to answer by the next message.
 pub(super) fn text(asked: &AskedQuestion, urls: Option<&ConsoleUrls>) -> String {
-    let mut parts = vec![asked.message.trim().to_owned()];
-    let (shown, _) = shown(asked);
-    if let Some(tool) = &asked.tool_name {
-        parts.push(format!("Tool `{tool}`:"));
-    }
-    if !shown.is_empty() {
-        parts.push(shown);
-    }
-    let place = urls.map(|urls| urls.question(&asked.suspension_id));
-    parts.push(match (how(asked), place) {
+    told(asked, how(asked), urls.map(|urls| urls.question(&asked.suspension_id)))
+}
+
+/// What a person is asked; `how` it is answered here, and the `place` where it can be answered, too.
+pub(super) fn told(asked: &AskedQuestion, how: Option<String>, place: Option<String>) -> String {
+    let (about, _) = about(asked);
+    let how = match (how, place) {
         (Some(how), Some(place)) => format!("{how} Or answer at {place}"),
         (Some(how), None) => how,
         (None, Some(place)) => format!("Answer at {place}"),
         (None, None) => "Answer it in the page of this server, under Questions.".to_owned(),
-    });
-    parts.join("\n\n")
+    };
+    format!("{about}\n\n{how}")
+}
+
+/// What is asked, and all that it is about; `None`: that is too long to be shown whole.
+pub(super) fn whole(asked: &AskedQuestion) -> Option<String> {
+    let (about, is_whole) = about(asked);
+    is_whole.then_some(about)
+}
+
+/// What is asked, and what it is about; and whether that is all of it.
+fn about(asked: &AskedQuestion) -> (String, bool) {
+    let mut parts = vec![asked.message.trim().to_owned()];
+    if !is_about_a_call(asked.kind) {
+        return (parts.remove(0), true);
+    }
+    let (shown, is_whole) = shown(asked);
+    parts.extend(asked.tool_name.as_ref().map(|tool| format!("Tool `{tool}`:")));
+    parts.extend(Some(shown).filter(|shown| !shown.is_empty()));
+    (parts.join("\n\n"), is_whole)
 }
 
 /// What a person's text answers; `None`: it does not, and the question is put again.
@@ -87,6 +102,19 @@ fn how_to_say(asked: &AskedQuestion) -> String {
         InputType::Text | InputType::Date | InputType::Datetime | InputType::File | InputType::Custom => {
             "Reply in your own words.".to_owned()
         }
+    }
+}
+
+/// Whether people decide about what is called or planned; else the question says all itself.
+fn is_about_a_call(kind: SuspensionKind) -> bool {
+    match kind {
+        SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::InDoubt => true,
+        SuspensionKind::Budget
+        | SuspensionKind::Pause
+        | SuspensionKind::Input
+        | SuspensionKind::PeerInput
+        | SuspensionKind::ClientTool
+        | SuspensionKind::PeerAuth => false,
     }
 }
 

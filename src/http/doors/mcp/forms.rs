@@ -6,9 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::domain::hitl::{Answer, AskedQuestion, FeedbackSchema, InDoubtAction, InputType, SuspensionKind};
-
-/// Of arguments and plans as much is shown, in bytes. Nobody approves what he has not seen whole.
-const MOST_SHOWN: usize = 2048;
+use crate::http::doors::question;
 
 /// What a person said.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,19 +94,6 @@ fn is_approval(kind: SuspensionKind) -> bool {
     }
 }
 
-/// Whether people decide about what is called or planned; else the question says all itself.
-pub(super) fn is_about_a_call(kind: SuspensionKind) -> bool {
-    match kind {
-        SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::InDoubt => true,
-        SuspensionKind::Budget
-        | SuspensionKind::Pause
-        | SuspensionKind::Input
-        | SuspensionKind::PeerInput
-        | SuspensionKind::ClientTool
-        | SuspensionKind::PeerAuth => false,
-    }
-}
-
 fn approval(kind: SuspensionKind) -> Value {
     let title = if kind == SuspensionKind::Pause { "Go on" } else { "Approve" };
     let reason = json!({ "type": "string", "title": "Reason" });
@@ -164,20 +149,9 @@ fn value(form: &FeedbackSchema, content: &Map<String, Value>) -> Option<Value> {
 
 /// The question with all that it is about; `None`: that is too long.
 fn message(asked: &AskedQuestion) -> Option<String> {
-    let mut message = asked.message.trim().to_owned();
-    if !is_about_a_call(asked.kind) {
-        return Some(message);
-    }
-    if let Some(tool) = &asked.tool_name {
-        message.push_str(&format!("\nTool: {tool}"));
-    }
-    for (name, about) in [("Arguments", &asked.tool_input), ("Plan", &asked.plan)] {
-        let Some(about) = about else { continue };
-        let text = serde_json::to_string_pretty(about).ok().filter(|text| text.len() <= MOST_SHOWN)?;
-        message.push_str(&format!("\n{name}: {text}"));
-    }
+    let mut message = question::whole(asked)?;
     if let Some(risk) = asked.risk_level {
-        message.push_str(&format!("\nRisk: {}", json!(risk).as_str().unwrap_or_default()));
+        message.push_str(&format!("\n\nRisk: {}", json!(risk).as_str().unwrap_or_default()));
     }
     Some(message)
 }

@@ -2,15 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::forms::is_about_a_call;
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::plan::TodoItem;
 use crate::domain::run::{RunResource, RunStatus};
+use crate::http::doors::question;
 use crate::service::runs::Waited;
-
-/// Of what is asked, as much of the arguments is shown in the text, in bytes.
-const MOST_SHOWN: usize = 2048;
 
 /// How a run stands.
 #[derive(Clone, Debug)]
@@ -92,25 +89,15 @@ impl Standing {
 
     /// A question as text.
     fn asked(&self, question: &Value) -> String {
-        let about: Option<AskedQuestion> = serde_json::from_value(question.clone()).ok();
-        let message = about.as_ref().map_or("A person is asked.", |about| about.message.trim());
-        let call = about.as_ref().filter(|about| is_about_a_call(about.kind)).and_then(|about| {
-            let arguments = about.tool_input.as_ref().map(Value::to_string).unwrap_or_default();
-            let cut = &arguments[..arguments.floor_char_boundary(MOST_SHOWN)];
-            let more = if cut.len() < arguments.len() { "…" } else { "" };
-            Some(format!("\nIt is about the tool `{}` with {cut}{more}", about.tool_name.as_ref()?))
-        });
-        let place = match question.get("url").and_then(Value::as_str) {
-            Some(url) => format!("at {url}"),
-            None => "in the page of this server, under Questions".to_owned(),
+        let place = question.get("url").and_then(Value::as_str).map(str::to_owned);
+        let Ok(asked) = serde_json::from_value::<AskedQuestion>(question.clone()) else {
+            return "A person is asked something; it is answered in the page of this server, under Questions."
+                .to_owned();
         };
-        let hand_over = match question.get("suspensionId").and_then(Value::as_str) {
-            Some(id) if self.may_answer => {
-                format!("; or `answer` with the suspensionId `{id}` hands over what the person says")
-            }
-            Some(_) | None => String::new(),
-        };
-        format!("A person is asked: {message}{}\nIt can be answered {place}{hand_over}.", call.unwrap_or_default())
+        let id = &asked.suspension_id;
+        let how =
+            self.may_answer.then(|| format!("`answer` with the suspensionId `{id}` hands over what the person says."));
+        format!("A person is asked: {}", question::told(&asked, how, place))
     }
 
     fn said(&self) -> String {

@@ -95,6 +95,6 @@ fn what_does_not_fit_a_form_is_not_asked_so() {
     long.tool_input = Some(json!({ "to": "x".repeat(100) }));
     let shown = form(&long).unwrap();
     assert!(shown["params"]["message"].as_str().unwrap().contains(&"x".repeat(100)), "all of it");
-    long.tool_input = Some(json!({ "to": "x".repeat(MOST_SHOWN) }));
+    long.tool_input = Some(json!({ "to": "x".repeat(2048) }));
     assert_eq!(form(&long), None);
 }
