@@ -1,8 +1,11 @@
-//! Server-sent events as doors write them: data, and a name where the wire has names. No ids: clients of these wires do not
-//! come back by them.
+//! Server-sent events as doors write them: data, and a name where the wire has names; and how a stream ends that cannot be
+//! told to its end. No ids: clients of these wires do not come back by them.
 
 use bytes::Bytes;
 use serde_json::Value;
+
+use crate::domain::fault::{Code, Fault};
+use crate::http::events::sse::LastWords;
 
 /// An event without a name.
 pub(super) fn data(data: &Value) -> Bytes {
@@ -12,4 +15,15 @@ pub(super) fn data(data: &Value) -> Bytes {
 /// An event with a name.
 pub(super) fn named(name: &str, data: &Value) -> Bytes {
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
+}
+
+/// How a stream ends that is cut: with the error of its wire, as `say` writes it. To most clients a stream that just stops is
+/// one that has ended well. `stopping` says what to do when the server stops.
+pub(super) fn last_words(stopping: &str, say: impl Fn(&Fault) -> Bytes) -> LastWords {
+    LastWords { stopping: say(&Fault::new(Code::Draining, stopping)), revoked: say(&revoked()) }
+}
+
+/// Why a stream ends whose key counts no more.
+pub(super) fn revoked() -> Fault {
+    Fault::new(Code::Unauthorized, "The key of this request was revoked, or its time is over; ask with another one.")
 }

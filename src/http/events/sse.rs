@@ -33,7 +33,8 @@ pub(crate) fn response(app: &AppState, pass: Pass, frames: Frames) -> Response {
     // No blank line: it belongs to the first event. Some readers take a block without data for an empty event.
     let hello = stream::once(async { Bytes::from(format!("retry: {RETRY_MS}\n")) });
     let events = hello.chain(frames.map(|few| one_piece(&few)).filter(|piece| ready(!piece.is_empty())));
-    written(app, pass, Box::pin(events), Some(Encoded::draining(RETRY_MS).sse()))
+    let last_words = LastWords { stopping: Encoded::draining(RETRY_MS).sse(), ..LastWords::default() };
+    written(app, pass, Box::pin(events), last_words)
 }
 
 fn one_piece(few: &[Arc<Encoded>]) -> Bytes {
@@ -43,16 +44,25 @@ fn one_piece(few: &[Arc<Encoded>]) -> Bytes {
     }
 }
 
-/// What is written, with comments in its pauses; `goodbye` when the server stops. It ends when the pass is worth nothing
-/// any more.
-pub(crate) fn written(app: &AppState, pass: Pass, events: Written, goodbye: Option<Bytes>) -> Response {
+/// What a stream says last that ends before its own end; where that is nothing, it just ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LastWords {
+    /// The server stops.
+    pub(crate) stopping: Bytes,
+    /// The pass is worth nothing any more.
+    pub(crate) revoked: Bytes,
+}
+
+/// What is written, with comments in its pauses. It ends early, with its last words, when the server stops and when the
+/// pass is worth nothing any more.
+pub(crate) fn written(app: &AppState, pass: Pass, events: Written, last_words: LastWords) -> Response {
     let writing = Writing {
         events,
         comments: every(COMMENT_EVERY),
         looks: every(LOOK_AGAIN),
         app: app.clone(),
         pass,
-        goodbye,
+        last_words,
         is_over: false,
         _open: (app.streams.token(), OpenStream::begin("sse")),
     };
@@ -73,7 +83,7 @@ struct Writing {
     looks: Interval,
     app: AppState,
     pass: Pass,
-    goodbye: Option<Bytes>,
+    last_words: LastWords,
     is_over: bool,
     _open: (TaskTrackerToken, OpenStream),
 }
@@ -92,14 +102,17 @@ impl Writing {
                 }
                 _ = self.comments.tick() => return Some(Bytes::from_static(b": still here\n")),
                 _ = self.looks.tick() => if !self.app.keys.still_admits(&self.pass).await {
-                    self.is_over = true;
-                    return None;
+                    return self.end(|words| words.revoked);
                 },
                 () = stopping.cancelled() => {
-                    self.is_over = true;
-                    return self.goodbye.take();
+                    return self.end(|words| words.stopping);
                 }
             }
         }
+    }
+
+    fn end(&mut self, which: impl FnOnce(LastWords) -> Bytes) -> Option<Bytes> {
+        self.is_over = true;
+        Some(which(std::mem::take(&mut self.last_words))).filter(|words| !words.is_empty())
     }
 }

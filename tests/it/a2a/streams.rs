@@ -189,6 +189,8 @@ async fn a_subscription_goes_on_at_another_process() {
     let mut stream = Stream::of(NEW, &app, &task).await;
     let before = stream.task().await;
     app.stopped().await;
+    let last = stream.events.next().await.expect("why it ends").data;
+    assert!(last["error"]["message"].as_str().unwrap().contains("subscribe to the task again"), "{last:#}");
     assert!(stream.rest().await.is_empty());
     let app = App::of(store, |_| {}).await;
     let mut stream = Stream::of(NEW, &app, &task).await;

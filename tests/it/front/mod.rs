@@ -19,6 +19,7 @@ mod history;
 mod http_tools;
 mod idempotency;
 mod illegible;
+mod last_words;
 mod layers;
 mod limits;
 mod metrics;

@@ -74,7 +74,7 @@ async fn answer(app: &AppState, path: &str, request: Request) -> Result<Response
     let mut response = match perform(&asker, route.method, &Value::Object(params)).await? {
         Done::Value(Value::Null) => Json(json!({})).into_response(),
         Done::Value(result) => Json(result).into_response(),
-        Done::Events(events) => streamed(&asker, events, |event| event),
+        Done::Events(events) => streamed(&asker, events, |event| event.unwrap_or_else(|refusal| refusal.rest_body())),
     };
     if let Some(extensions) = extensions {
         response.headers_mut().insert("a2a-extensions", HeaderValue::from_static(extensions));

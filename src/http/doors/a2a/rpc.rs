@@ -58,7 +58,10 @@ async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Resp
         Done::Value(result) => Json(said(id, result)).into_response(),
         Done::Events(events) => {
             let id = id.clone();
-            streamed(&asker, events, move |event| said(&id, event))
+            streamed(&asker, events, move |event| match event {
+                Ok(event) => said(&id, event),
+                Err(refusal) => refusal.rpc_body(&id),
+            })
         }
     };
     if let Some(extensions) = extensions {

@@ -19,16 +19,19 @@ use crate::a2a::task_events::TaskEvents;
 use crate::a2a::types::{SendRequest, StreamEvent, Task, TaskQuery, TaskState};
 use crate::a2a::view;
 use crate::domain::caller::Scope;
+use crate::domain::fault::{self, Code};
 use crate::domain::hitl::{AskedQuestion, Suspension};
-use crate::http::doors::sse::data;
+use crate::http::doors::sse::{data, last_words};
 use crate::http::events::sse;
 use crate::live::{Encoded, EncodedKind};
 use crate::service::a2a::tasks;
 use crate::service::a2a::tasks::RunSnapshot;
 use crate::service::feed::{self, After, EarlySubscription, Feed, FeedAsk};
 
-/// Events as JSON of the caller's version; their end is the end of the stream.
-pub(super) type Events = Pin<Box<dyn Stream<Item = Value> + Send>>;
+/// Events as JSON of the caller's version; their end is the end of the stream. A refusal is the last of them.
+pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Value, Refusal>> + Send>>;
+
+const STOPPING: &str = "The server is stopping; subscribe to the task again, which goes on.";
 
 /// Ends when the task is over or asks the client.
 pub(super) async fn send(asker: &Asker, request: SendRequest) -> Result<Events, Refusal> {
@@ -79,7 +82,7 @@ fn told(asker: &Asker, telling: Telling) -> Events {
     let version = asker.version;
     Box::pin(stream::unfold(telling, move |mut telling| async move {
         let event = telling.next().await?;
-        Some((version.event(&event), telling))
+        Some((event.map(|event| version.event(&event)), telling))
     }))
 }
 
@@ -88,12 +91,14 @@ struct Telling {
     ready: VecDeque<StreamEvent>,
     /// `None`: there is nothing more to tell.
     live: Option<(Feed, TaskEvents)>,
+    /// Why it is not told to its end.
+    broken: Option<Refusal>,
     ends_asking: bool,
 }
 
 impl Telling {
     fn over(task: Task) -> Self {
-        Self { ready: [StreamEvent::Task(task)].into(), live: None, ends_asking: true }
+        Self { ready: [StreamEvent::Task(task)].into(), live: None, broken: None, ends_asking: true }
     }
 
     /// Tells `task`, and then what happens after `after`: from here on live, so that all who listen hear the same.
@@ -116,8 +121,8 @@ impl Telling {
             Some(early) => feed::continued(service, &asker.caller, thread, early, ask).await?,
             None => feed::open(service, &asker.caller, thread, ask).await?,
         };
-        let mut telling =
-            Self { ready: [StreamEvent::Task(task)].into(), live: Some((feed, task_events)), ends_asking };
+        let live = Some((feed, task_events));
+        let mut telling = Self { ready: [StreamEvent::Task(task)].into(), live, broken: None, ends_asking };
         while telling.hear().await.is_some_and(|kind| kind != EncodedKind::CaughtUp) {}
         Ok(telling)
     }
@@ -126,9 +131,17 @@ impl Telling {
     async fn hear(&mut self) -> Option<EncodedKind> {
         let (feed, task_events) = self.live.as_mut()?;
         let Some(frame) = feed.next().await else {
-            self.live = None;
+            self.breaks_off(Code::NotFound, "The task was erased.");
             return None;
         };
+        if frame.kind == EncodedKind::Draining {
+            self.breaks_off(Code::Draining, STOPPING);
+            return None;
+        }
+        if frame.kind == EncodedKind::Gap {
+            self.breaks_off(Code::TooManyRequests, "The events are read too slowly; subscribe to the task again.");
+            return None;
+        }
         self.ready.extend(heard(task_events, &frame));
         let state = task_events.state();
         if state.is_terminal() || (self.ends_asking && state == TaskState::InputRequired) {
@@ -137,12 +150,21 @@ impl Telling {
         Some(frame.kind.clone())
     }
 
-    async fn next(&mut self) -> Option<StreamEvent> {
+    fn breaks_off(&mut self, code: Code, why: &str) {
+        self.live = None;
+        self.broken = Some(fault::Fault::new(code, why).into());
+    }
+
+    async fn next(&mut self) -> Option<Result<StreamEvent, Refusal>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                return Some(event);
+                return Some(Ok(event));
             }
-            self.hear().await?;
+            if let Some(broken) = self.broken.take() {
+                return Some(Err(broken));
+            }
+            self.live.as_ref()?;
+            self.hear().await;
         }
     }
 }
@@ -162,8 +184,13 @@ fn heard(task_events: &mut TaskEvents, frame: &Encoded) -> Vec<StreamEvent> {
     }
 }
 
-/// The answer: each event as the binding says it.
-pub(super) fn streamed(asker: &Asker, events: Events, said: impl Fn(Value) -> Value + Send + 'static) -> Response {
+/// The answer: each event, and a refusal at its end, as the binding says it.
+pub(super) fn streamed(
+    asker: &Asker,
+    events: Events,
+    said: impl Fn(Result<Value, Refusal>) -> Value + Send + 'static,
+) -> Response {
+    let last_words = last_words(STOPPING, |fault| data(&said(Err(fault.clone().into()))));
     let events = events.map(move |event| data(&said(event)));
-    sse::written(&asker.app, asker.pass.clone(), Box::pin(events), None)
+    sse::written(&asker.app, asker.pass.clone(), Box::pin(events), last_words)
 }

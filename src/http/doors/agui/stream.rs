@@ -18,7 +18,7 @@ use crate::domain::run::RunStatus;
 use crate::http::doors::answer_headers::name_run;
 use crate::http::doors::sse;
 use crate::http::doors::told::Told;
-use crate::http::events::sse::written;
+use crate::http::events::sse::{LastWords, written};
 use crate::live::{Encoded, EncodedKind};
 use crate::service::feed::{self, After, Feed, FeedAsk};
 
@@ -35,13 +35,18 @@ pub(super) fn started(client: &ClientRun) -> Value {
 /// These events, and nothing more.
 pub(super) fn few(asker: Asker, events: Vec<Value>) -> Response {
     let events = stream::iter(events.into_iter().map(|event| sse::data(&event)));
-    written(&asker.app, asker.preferences.pass, Box::pin(events), None)
+    written(&asker.app, asker.preferences.pass, Box::pin(events), LastWords::default())
+}
+
+/// How a stream ends that cannot be told to its end.
+pub(super) fn error(fault: &Fault) -> Value {
+    let retryable = json!({ "pes": { "retryable": fault.code.retryable() } });
+    json!({ "type": "RUN_ERROR", "message": fault.detail, "code": fault.code, "metadata": retryable })
 }
 
 /// Why nothing was done.
 pub(super) fn refused(asker: Asker, client: &ClientRun, fault: &Fault) -> Response {
-    let error = json!({ "type": "RUN_ERROR", "message": fault.detail, "code": fault.code });
-    few(asker, vec![started(client), error])
+    few(asker, vec![started(client), error(fault)])
 }
 
 /// A run, behind these events.
@@ -55,8 +60,8 @@ pub(super) async fn told(
     let thread = client.thread.clone();
     let telling = Telling::of(&asker, client, &run, follow, before).await?;
     let events = stream::unfold(telling, |mut telling| async { telling.next().await.map(|bytes| (bytes, telling)) });
-    let goodbye = sse::data(&json!({ "type": "RUN_ERROR", "message": STOPPING, "code": "draining" }));
-    let mut response = written(&asker.app, asker.preferences.pass, Box::pin(events), Some(goodbye));
+    let last_words = sse::last_words(STOPPING, |fault| sse::data(&error(fault)));
+    let mut response = written(&asker.app, asker.preferences.pass, Box::pin(events), last_words);
     name_run(response.headers_mut(), &thread, &run);
     Ok(response)
 }

@@ -32,9 +32,11 @@ pub(super) async fn respond(asker: Asker, accepted: Accepted) -> Result<Response
     let (thread, run) = (accepted.thread.clone(), accepted.run.clone());
     let telling = Telling::of(&asker, accepted).await?;
     let events = stream::unfold(telling, |mut telling| async { telling.next().await.map(|bytes| (bytes, telling)) });
-    let mut goodbye = sse::data(&Chunk::Error { error_text: STOPPING.to_owned() }.json()).to_vec();
-    goodbye.extend(DONE);
-    let mut response = written(&asker.app, asker.preferences.pass, Box::pin(events), Some(goodbye.into()));
+    let last_words = sse::last_words(STOPPING, |fault| {
+        let error = sse::data(&Chunk::Error { error_text: fault.detail.clone() }.json());
+        [&error, DONE].concat().into()
+    });
+    let mut response = written(&asker.app, asker.preferences.pass, Box::pin(events), last_words);
     name_run(response.headers_mut(), &thread, &run);
     response.headers_mut().insert(STREAM, HeaderValue::from_static("v1"));
     Ok(response)

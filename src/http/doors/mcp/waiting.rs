@@ -14,20 +14,24 @@ use tokio::time::Instant;
 use super::call::{Asker, Wait, failed, stands};
 use super::envelope;
 use super::progress::Telling;
+use super::refusal::Refusal;
 use super::told;
 use crate::domain::fault::Fault;
 use crate::domain::ids::RunId;
 use crate::http::doors::answer_headers::name_run;
-use crate::http::doors::sse::data;
-use crate::http::events::sse;
+use crate::http::doors::sse::{data, revoked};
+use crate::http::events::sse::{self, LastWords};
 use crate::service::runs::{self, Waited, WaitsFor};
 
 type Answer = Pin<Box<dyn Future<Output = Value> + Send>>;
 
 pub(super) async fn stream(asker: &Asker, id: Value, wait: Wait) -> Response {
     let (run, thread) = (wait.run.clone(), wait.thread.clone());
-    let goodbye = asker.client.result(told::goodbye(&run, &thread, wait.status));
-    let goodbye = data(&envelope::answer(&id, &goodbye));
+    let stopping = asker.client.result(told::goodbye(&run, &thread, wait.status));
+    let last_words = LastWords {
+        stopping: data(&envelope::answer(&id, &stopping)),
+        revoked: data(&Refusal::from(revoked()).body(&id)),
+    };
     let taken_back = TakenBack { asker: asker.clone(), run: wait.is_taken_back.then(|| wait.run.clone()) };
     let telling = match &asker.client.progress_token {
         Some(token) => Telling::begin(asker, token, &run, &thread).await,
@@ -37,7 +41,7 @@ pub(super) async fn stream(asker: &Asker, id: Value, wait: Wait) -> Response {
     let hello = stream::once(async { Bytes::from_static(b": it is being worked on\n") });
     let messages = stream::unfold(speaking, |mut speaking| async move { Some((speaking.next().await?, speaking)) });
     let events = Box::pin(hello.chain(messages.map(|message| data(&message))));
-    let mut response = sse::written(&asker.app, asker.pass.clone(), events, Some(goodbye));
+    let mut response = sse::written(&asker.app, asker.pass.clone(), events, last_words);
     name_run(response.headers_mut(), &thread, &run);
     response
 }

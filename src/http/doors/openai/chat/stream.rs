@@ -11,7 +11,7 @@ use super::accept::Accepted;
 use super::events::{ChatEvents, Piece};
 use super::request::ChatRequest;
 use super::wire::Completion;
-use crate::domain::fault::Code;
+use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::RunId;
 use crate::domain::run::RunStatus;
 use crate::http::doors::answer_headers::name_run;
@@ -46,7 +46,8 @@ async fn whole(mut telling: Telling, completion: &Completion) -> Result<serde_js
 }
 
 fn streamed(asker: Asker, request: &ChatRequest, telling: Telling, completion: Completion) -> Response {
-    let goodbye = Refusal::failed(Code::Draining.as_str(), "The server is stopping; send this again.").body();
+    let say = |fault: &Fault| sse::data(&Refusal::from(fault.clone()).body());
+    let last_words = sse::last_words("The server is stopping; send this again.", say);
     let writing = Writing {
         ready: [sse::data(&completion.accepted())].into(),
         telling: Some(telling),
@@ -55,7 +56,7 @@ fn streamed(asker: Asker, request: &ChatRequest, telling: Telling, completion: C
         with_usage: request.with_usage,
     };
     let events = stream::unfold(writing, |mut writing| async { writing.next().await.map(|bytes| (bytes, writing)) });
-    written(&asker.app, asker.preferences.pass, Box::pin(events), Some(sse::data(&goodbye)))
+    written(&asker.app, asker.preferences.pass, Box::pin(events), last_words)
 }
 
 /// The chunks as they are written.

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use futures_util::stream;
 use serde_json::{Value, json};
 
@@ -13,7 +12,6 @@ use super::events::{Event, ResponseEvents};
 use super::object::ResponseId;
 use super::read;
 use super::request::ResponseRequest;
-use crate::domain::fault::Code;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::run::RunStatus;
 use crate::http::doors::answer_headers::name_run;
@@ -53,7 +51,11 @@ pub(super) async fn again(asker: Asker, id: ResponseId, after: Option<u64>) -> R
 }
 
 fn streamed(asker: Asker, telling: Telling, after: Option<u64>) -> Response {
-    let goodbye = json!({ "type": "error", "code": Code::Draining.as_str(), "message": STOPS, "param": null });
+    let last_words = sse::last_words(STOPS, |fault| {
+        let error = Refusal::from(fault.clone()).body()["error"].take();
+        let said = json!({ "type": "error", "code": error["code"], "message": error["message"], "param": null });
+        sse::named("error", &said)
+    });
     let events = stream::unfold(telling, move |mut telling| async move {
         loop {
             let Event { number, kind, data } = telling.next().await?;
@@ -62,8 +64,7 @@ fn streamed(asker: Asker, telling: Telling, after: Option<u64>) -> Response {
             }
         }
     });
-    let goodbye: Bytes = sse::named("error", &goodbye);
-    written(&asker.app, asker.preferences.pass, Box::pin(events), Some(goodbye))
+    written(&asker.app, asker.preferences.pass, Box::pin(events), last_words)
 }
 
 /// A response's events, one after the other.
