@@ -14,6 +14,8 @@ mod mcp;
 mod openai;
 mod progress;
 mod question;
+#[cfg(test)]
+mod recorded;
 mod speech;
 mod sse;
 mod standing;

@@ -1,57 +1,20 @@
 //! Recorded logs as events, compared with `tests/golden/agui/`; and what neither version may be told.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::domain::observation::{Observation, ObservationType};
-
-const LOGS: [&str; 15] = [
-    "again",
-    "asked",
-    "changed",
-    "delegated",
-    "demo",
-    "doubt",
-    "edited",
-    "expired",
-    "failed",
-    "forked",
-    "hostile",
-    "refused",
-    "retried",
-    "slow",
-    "stepped",
-];
-
-fn file(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-fn log(name: &str) -> Vec<Observation> {
-    let text = fs::read_to_string(file(&format!("tests/golden/console/{name}.ndjson"))).expect("a recorded log");
-    let read = |line: &str| {
-        let line: Value = serde_json::from_str(line).expect("JSON");
-        serde_json::from_value(line["observation"].clone()).expect("an observation")
-    };
-    text.lines().map(read).collect()
-}
+use crate::http::doors::recorded::{LOGS, file, log, runs, told};
 
 /// Every stream of the runs of a log: one that asks ends, and another goes on.
 fn streams(log: &[Observation], is_one: bool) -> Vec<Value> {
-    let mut runs: Vec<RunId> = Vec::new();
-    for seen in log.iter().filter(|seen| !seen.run_id.as_str().is_empty()) {
-        if !runs.contains(&seen.run_id) {
-            runs.push(seen.run_id.clone());
-        }
-    }
     let mut all = Vec::new();
-    for run in runs {
+    for run in runs(log) {
         let client = ClientRun { thread: "t".into(), id: "theirs".to_owned(), is_one };
         let mut events = AguiEvents::new(client, run.clone());
         all.extend(events.begin());
         for seen in log {
-            let told = ToldFact::of(seen.clone()).expect("it can be read");
+            let told = told(seen);
             let origin = Origin { at: seen.timestamp, seq: seen.seq, kind: seen.kind.as_str() };
             all.extend(events.observation(&origin, &told));
             if seen.kind == ObservationType::AgentSuspended {

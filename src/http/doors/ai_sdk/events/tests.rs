@@ -1,7 +1,6 @@
 //! Recorded logs as chunks, compared with `tests/golden/ai_sdk/`; and what neither tokens nor a cut may change.
 
 use std::fs;
-use std::path::Path;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -9,52 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::domain::observation::Observation;
 use crate::http::doors::ai_sdk::message::UiMessage;
-
-const LOGS: [&str; 15] = [
-    "again",
-    "asked",
-    "changed",
-    "delegated",
-    "demo",
-    "doubt",
-    "edited",
-    "expired",
-    "failed",
-    "forked",
-    "hostile",
-    "refused",
-    "retried",
-    "slow",
-    "stepped",
-];
-
-fn file(path: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-fn log(name: &str) -> Vec<Observation> {
-    let text = fs::read_to_string(file(&format!("tests/golden/console/{name}.ndjson"))).expect("a recorded log");
-    let read = |line: &str| {
-        let line: Value = serde_json::from_str(line).expect("JSON");
-        serde_json::from_value(line["observation"].clone()).expect("an observation")
-    };
-    text.lines().map(read).collect()
-}
-
-fn told(observation: &Observation) -> ToldFact {
-    ToldFact::of(observation.clone()).expect("it can be read")
-}
-
-/// The runs of a log, in the order in which they are told of.
-fn runs(log: &[Observation]) -> Vec<RunId> {
-    let mut runs = Vec::new();
-    for observation in log {
-        if !observation.run_id.as_str().is_empty() && !runs.contains(&observation.run_id) {
-            runs.push(observation.run_id.clone());
-        }
-    }
-    runs
-}
+use crate::http::doors::recorded::{LOGS, file, log, runs, token, tokens, told};
 
 fn events(run: &RunId) -> ChatEvents {
     ChatEvents::new(Audience {
@@ -104,28 +58,6 @@ fn every_observation_comes_to_these_chunks() {
         }
     }
     assert!(changed.is_empty(), "tests/golden/ai_sdk is not target/tmp/ai_sdk: {changed:?}");
-}
-
-fn token(run: &RunId, stream: &str, offset: usize, data: &str, phase: &str, kind: &str) -> Token {
-    let token_type = format!("{}_LLM_{kind}", phase.to_uppercase());
-    serde_json::from_value(json!({
-        "type": "TOKEN", "data": data, "tokenType": token_type, "phase": phase, "streamId": stream, "offset": offset,
-        "threadId": "t", "runId": run, "traceId": "",
-    }))
-    .unwrap()
-}
-
-/// A text in pieces of about so many bytes, with blanks around it as models write them.
-fn tokens(run: &RunId, stream: &str, text: &str, phase: &str, kind: &str, size: usize) -> Vec<Token> {
-    let mut tokens = Vec::new();
-    let (mut offset, mut rest) = (0, text);
-    while !rest.is_empty() {
-        let (piece, later) = rest.split_at(rest.ceil_char_boundary(size.min(rest.len())));
-        tokens.push(token(run, stream, offset, piece, phase, kind));
-        offset += piece.len();
-        rest = later;
-    }
-    tokens
 }
 
 /// The chunks of a run as somebody hears them who listens from its start.

@@ -4,26 +4,17 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::observation::Observation;
+use crate::http::doors::recorded::{of_every_type, told};
 
-const LOG: &str = include_str!("../../../../../../tests/golden/openai/log.json");
 const CHAT: &str = include_str!("../../../../../../tests/golden/openai/chat.txt");
-
-fn log() -> Vec<Observation> {
-    serde_json::from_str(LOG).expect("observations")
-}
 
 fn events(open: Vec<AskedQuestion>) -> ChatEvents {
     ChatEvents::new("run_1".into(), open, ConsoleUrls::of("https://pes.example", true))
 }
 
-fn told(observation: &Observation) -> ToldFact {
-    ToldFact::of(observation.clone()).expect("it can be read")
-}
-
 #[test]
 fn every_observation_comes_to_these_pieces() {
-    let log = log();
+    let log = of_every_type();
     let known: Vec<_> = ObservationType::ALL.iter().filter(|kind| !log.iter().any(|it| it.kind == **kind)).collect();
     assert_eq!(known, Vec::<&ObservationType>::new(), "the log has every type");
     let (mut events, mut written) = (events(Vec::new()), String::new());

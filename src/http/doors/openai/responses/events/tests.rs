@@ -8,13 +8,9 @@ use super::*;
 use crate::domain::frame::Token;
 use crate::domain::observation::Observation;
 use crate::http::doors::openai::responses::object::ResponseId;
+use crate::http::doors::recorded::{of_every_type, told};
 
-const LOG: &str = include_str!("../../../../../../tests/golden/openai/log.json");
 const RESPONSE: &str = include_str!("../../../../../../tests/golden/openai/response.txt");
-
-fn log() -> Vec<Observation> {
-    serde_json::from_str(LOG).expect("observations")
-}
 
 fn events_from(start: i64) -> ResponseEvents {
     let id = ResponseId { run: "run_1".into(), start, answers: (start > 1).then_some(1) };
@@ -26,10 +22,6 @@ fn events_from(start: i64) -> ResponseEvents {
     let stored = json!({ "openai": { "model": "pes", "metadata": { "k": "v" } } });
     let head = Head::of(id, &serde_json::from_value(run).unwrap(), stored.as_object());
     ResponseEvents::new(head, None)
-}
-
-fn told(observation: &Observation) -> ToldFact {
-    ToldFact::of(observation.clone()).expect("it can be read")
 }
 
 /// All events of a response that begins behind `start`, told from the log alone.
@@ -47,7 +39,7 @@ fn every_observation_comes_to_these_events() {
     let mut written = String::new();
     for start in [1, 18] {
         let mut events = events_from(start);
-        for observation in log() {
+        for observation in of_every_type() {
             events.observation(&told(&observation));
             written += &format!("{}\n", observation.kind.as_str());
             written.extend(events.take().into_iter().map(|Event { data, .. }| format!("    {data}\n")));
@@ -168,7 +160,7 @@ proptest! {
 
 #[test]
 fn a_run_that_goes_on_after_a_question_is_another_response() {
-    let log = log();
+    let log = of_every_type();
     let asked = log.iter().position(|observation| observation.kind == ObservationType::AgentSuspended).unwrap();
     let first = replayed(&log[..=asked], 1);
     assert_eq!(first.last().unwrap().kind, "response.completed");
