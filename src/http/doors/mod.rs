@@ -16,6 +16,7 @@ mod progress;
 mod question;
 #[cfg(test)]
 mod recorded;
+mod shown_item;
 mod speech;
 mod sse;
 mod standing;

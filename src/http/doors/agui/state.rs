@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::domain::facts::ItemStatusChangeBody;
 use crate::domain::plan::{ItemStatus, TodoItem};
+use crate::http::doors::shown_item::ShownItem;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlanState {
@@ -12,17 +13,8 @@ pub(super) struct PlanState {
     title: Option<String>,
     plan: Option<String>,
     version: i64,
-    items: Vec<Item>,
+    items: Vec<ShownItem>,
     current: Option<String>,
-}
-
-#[derive(Clone, Debug)]
-struct Item {
-    id: String,
-    description: String,
-    status: ItemStatus,
-    dependencies: Vec<String>,
-    result: Option<Value>,
 }
 
 impl PlanState {
@@ -39,7 +31,7 @@ impl PlanState {
     }
 
     fn list(&self) -> Vec<Value> {
-        self.items.iter().map(Item::json).collect()
+        self.items.iter().map(ShownItem::whole).collect()
     }
 
     pub(super) fn intends(&mut self, intent: &str) -> Value {
@@ -54,7 +46,7 @@ impl PlanState {
 
     pub(super) fn plans(&mut self, plan: Option<&str>, version: i64, items: &[TodoItem]) -> Value {
         self.version = version;
-        self.items = items.iter().map(Item::of).collect();
+        self.items = items.iter().map(ShownItem::of).collect();
         let mut patch = vec![replace("/planVersion", version), replace("/todoList", self.list())];
         if let Some(plan) = plan {
             self.plan = Some(plan.to_owned());
@@ -82,28 +74,6 @@ impl PlanState {
             list.push(replace("/currentStepId", item.id.clone()));
         }
         Some((json!(list), activity))
-    }
-}
-
-impl Item {
-    fn of(item: &TodoItem) -> Self {
-        Self {
-            id: item.id.to_string(),
-            description: item.description.clone(),
-            status: item.status,
-            dependencies: item.dependencies.iter().map(ToString::to_string).collect(),
-            result: item.result.clone(),
-        }
-    }
-
-    fn json(&self) -> Value {
-        let mut shown = json!({
-            "id": self.id, "description": self.description, "status": self.status, "dependencies": self.dependencies,
-        });
-        if let Some(result) = &self.result {
-            shown["result"] = result.clone();
-        }
-        shown
     }
 }
 

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::domain::facts::ItemStatusChangeBody;
-use crate::domain::plan::{ItemStatus, TodoItem};
+use crate::domain::plan::TodoItem;
+use crate::http::doors::shown_item::ShownItem;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShownPlan {
@@ -12,14 +13,6 @@ pub(super) struct ShownPlan {
     items: Vec<ShownItem>,
     /// What was told last.
     shown: Option<Value>,
-}
-
-#[derive(Clone, Debug)]
-struct ShownItem {
-    id: String,
-    description: String,
-    status: ItemStatus,
-    dependencies: Vec<String>,
 }
 
 impl ShownPlan {
@@ -43,7 +36,7 @@ impl ShownPlan {
         if self.items.is_empty() {
             return None;
         }
-        let items: Vec<Value> = self.items.iter().map(ShownItem::json).collect();
+        let items: Vec<Value> = self.items.iter().map(ShownItem::outline).collect();
         let data = json!({ "title": self.title, "planVersion": self.version, "todoList": items });
         if self.shown.as_ref() == Some(&data) {
             return None;
@@ -55,22 +48,5 @@ impl ShownPlan {
     /// The client may have another.
     pub(super) fn forget_shown(&mut self) {
         self.shown = None;
-    }
-}
-
-impl ShownItem {
-    fn of(item: &TodoItem) -> Self {
-        Self {
-            id: item.id.to_string(),
-            description: item.description.clone(),
-            status: item.status,
-            dependencies: item.dependencies.iter().map(ToString::to_string).collect(),
-        }
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "id": self.id, "description": self.description, "status": self.status, "dependencies": self.dependencies,
-        })
     }
 }
