@@ -32,7 +32,14 @@ pub struct ObservationAsk {
 pub trait LogStore: Send + Sync + 'static {
     /// As recorded: payload references and shortened plans are still in them.
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>>;
+
+    /// The seq of the run's `RUN_STARTED`. Looked for from the end of the log, so that what happened before the run costs
+    /// nothing. `None`: it has not begun, or the log is shortened behind it.
+    async fn run_began(&self, pk: ThreadPk, run: &RunId) -> Result<Option<i64>>;
 }
+
+/// Entries with a `RUN_STARTED` that are read at once: most who ask mean one of the last runs.
+const BEGINNINGS: i64 = 8;
 
 /// How many entries are read at once.
 const PAGE: i64 = 128;
@@ -199,6 +206,29 @@ where
     }
     found.truncate(limit);
     Ok(found)
+}
+
+/// Where the run began. `entries` gives so many entries before a number that hold the beginning of some run, the last first.
+pub(crate) async fn run_began<F>(run: &RunId, entries: impl Fn(i64, i64) -> F) -> Result<Option<i64>>
+where
+    F: Future<Output = Result<Vec<Entry>>>,
+{
+    let mut before = i64::MAX;
+    loop {
+        let page = entries(before, BEGINNINGS).await?;
+        let is_last = (page.len() as i64) < BEGINNINGS;
+        for Entry { thread, seq, body } in page {
+            before = seq;
+            let Some(body) = legible::<Stored>("observation", &body) else { continue };
+            let is_it = |told: &Observation| told.kind == ObservationType::RunStarted && told.run_id == *run;
+            if let Some(began) = body.observations(&thread, seq).find(is_it) {
+                return Ok(Some(began.seq));
+            }
+        }
+        if is_last {
+            return Ok(None);
+        }
+    }
 }
 
 impl ObservationAsk {

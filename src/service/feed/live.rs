@@ -109,6 +109,14 @@ pub async fn subscribe(service: &Service, caller: &Caller, id: &ThreadId) -> Res
     Ok(EarlySubscription::new(&service.hub, row.pk, row.last_seq))
 }
 
+/// The place before everything that the log tells of the run.
+pub async fn before(service: &Service, caller: &Caller, id: &ThreadId, run: &RunId) -> Result<After> {
+    // Read first: a run that has not begun then begins behind it.
+    let row = threads::row(service, caller, id).await?;
+    let began = service.reads.run_began(row.pk, run).await?;
+    Ok(After::Seq(began.map_or(row.last_seq, |seq| seq - 1)))
+}
+
 async fn begin(
     service: &Service,
     caller: &Caller,

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Postgres;
-use crate::domain::ids::ThreadPk;
+use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::Observation;
 use crate::store::log::{self, Entry};
 use crate::store::{LogStore, ObservationAsk, Result};
@@ -15,12 +15,29 @@ WHERE o.pk = $1 AND o.seq > $2
     AND ($3::text[] = '{}' OR EXISTS (SELECT FROM unnest($3) w (type) WHERE strpos(o.types, w.type) > 0))
 ORDER BY o.seq LIMIT $4";
 
+/// Those before a number in which a run began.
+const BEGINNINGS: &str = "
+SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+WHERE o.pk = $1 AND o.seq < $2 AND strpos(o.types, 'RUN_STARTED') > 0
+ORDER BY o.seq DESC LIMIT $3";
+
 #[async_trait]
 impl LogStore for Postgres {
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
         let types: Vec<&str> = ask.types.iter().map(|kind| kind.as_str()).collect();
         log::observations(ask, |after, limit| {
             let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit);
+            async move {
+                let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+                found.iter().map(Entry::read).collect()
+            }
+        })
+        .await
+    }
+
+    async fn run_began(&self, pk: ThreadPk, run: &RunId) -> Result<Option<i64>> {
+        log::run_began(run, |before, limit| {
+            let query = sqlx::query(BEGINNINGS).bind(pk.0).bind(before).bind(limit);
             async move {
                 let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
                 found.iter().map(Entry::read).collect()

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::Sqlite;
 use super::fault::unreadable;
-use crate::domain::ids::ThreadPk;
+use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::Observation;
 use crate::store::log::{self, Entry};
 use crate::store::{LogStore, ObservationAsk, Result};
@@ -16,6 +16,12 @@ WHERE o.pk = ?1 AND o.seq > ?2
     AND (?3 IS NULL OR EXISTS (SELECT 1 FROM json_each(?3) w WHERE instr(o.types, w.value)))
 ORDER BY o.seq LIMIT ?4";
 
+/// Those before a number in which a run began.
+const BEGINNINGS: &str = "
+SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+WHERE o.pk = ?1 AND o.seq < ?2 AND instr(o.types, 'RUN_STARTED')
+ORDER BY o.seq DESC LIMIT ?3";
+
 #[async_trait]
 impl LogStore for Sqlite {
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
@@ -23,6 +29,14 @@ impl LogStore for Sqlite {
         let types = (!ask.types.is_empty()).then_some(types);
         log::observations(ask, |after, limit| {
             let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit);
+            async move { query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(Entry::read).collect() }
+        })
+        .await
+    }
+
+    async fn run_began(&self, pk: ThreadPk, run: &RunId) -> Result<Option<i64>> {
+        log::run_began(run, |before, limit| {
+            let query = sqlx::query(BEGINNINGS).bind(pk.0).bind(before).bind(limit);
             async move { query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(Entry::read).collect() }
         })
         .await

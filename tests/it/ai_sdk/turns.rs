@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Streamed, body, chat, running, shown, told, user};
 use crate::support::app::App;
+use crate::support::store::Moody;
 
 #[tokio::test]
 async fn two_turns_are_one_conversation() {
@@ -71,6 +72,30 @@ async fn a_message_that_is_being_written_is_told_from_its_start() {
         [json!({ "type": "abort", "reason": "The run was cancelled." }), json!("[DONE]")]
     );
     assert_eq!(app.get("/api/chat/t/stream").await.status, 204);
+}
+
+/// However long the chat is, a message is told again from its own beginning.
+#[tokio::test]
+async fn what_was_said_before_costs_the_stream_nothing() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    let mut costs = Vec::new();
+    for turns in [2, 20] {
+        for _ in 0..turns {
+            told(&app, &body("t", &[user("count")])).await;
+        }
+        let mut left = chat(&app, &body("t", &[user("hang")])).events().await;
+        let start = left.next().await.unwrap().data;
+        store.observations_read();
+        let mut again = running(&app, "t").await;
+        assert_eq!(again.next().await.unwrap().data, start);
+        app.post("/threads/t/cancel", json!({})).await.expect(202);
+        again.all().await;
+        costs.push(store.observations_read());
+    }
+    assert_eq!(costs, [0, 0], "nothing of it is told yet");
+    app.get("/threads/t/events?limit=100").await.expect(200);
+    assert!(store.observations_read() >= 100, "what is read is counted");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ super::on_every_store!(
     observations_are_filtered,
     what_one_commit_told_is_taken_apart_again,
     a_filter_looks_as_far_as_it_must,
+    where_a_run_began_is_found_from_the_end,
 );
 
 async fn ten(bed: &Bed) -> pes::domain::ids::ThreadPk {
@@ -24,6 +25,17 @@ async fn ten(bed: &Bed) -> pes::domain::ids::ThreadPk {
 
 async fn seqs(bed: &Bed, pk: pes::domain::ids::ThreadPk, ask: ObservationAsk) -> Vec<i64> {
     bed.store.observations(pk, &ask).await.unwrap().into_iter().map(|o| o.seq).collect()
+}
+
+async fn where_a_run_began_is_found_from_the_end(bed: Bed) {
+    let pk = ten(&bed).await;
+    let began = async |run: &str| bed.store.run_began(pk, &run.into()).await.unwrap();
+    assert_eq!((began("run_1").await, began("run_2").await, began("run_3").await), (Some(1), Some(6), None));
+    for at in 0..20 {
+        let records = vec![record("o", RunFinished, "run_x"), record("o", RunStarted, &format!("later_{at}"))];
+        bed.done(Commit { records, ..bed.next(pk).await }).await;
+    }
+    assert_eq!((began("run_2").await, began("later_0").await, began("later_19").await), (Some(6), Some(12), Some(50)));
 }
 
 async fn observations_are_read_in_windows(bed: Bed) {

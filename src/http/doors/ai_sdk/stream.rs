@@ -83,12 +83,16 @@ impl Telling {
                 let ask = ask(early.after());
                 feed::continued(service, caller, &thread, early, ask).await?
             }
-            Follow::Whole => feed::open(service, caller, &thread, ask(After::default())).await?,
+            Follow::Whole => {
+                let start = feed::before(service, caller, &thread, &run).await?;
+                feed::open(service, caller, &thread, ask(start)).await?
+            }
             Follow::Resumed { after, known, answered } => {
                 if let After::Seq(after) = after {
                     unbegun = Some(Unbegun { after, known, answered });
                 }
-                feed::open(service, caller, &thread, ask(After::default())).await?
+                let start = feed::before(service, caller, &thread, &run).await?;
+                feed::open(service, caller, &thread, ask(start)).await?
             }
         };
         let ready = if unbegun.is_some() { Vec::new() } else { events.begin(&[], &HashSet::new()) };

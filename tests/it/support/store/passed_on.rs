@@ -55,6 +55,7 @@ passed_on! {
             Ok(read)
         }
     }
+    run_began(pk: ThreadPk, run: &RunId) -> Option<i64>;
 }
 
 passed_on! {
