@@ -1,5 +1,6 @@
 //! The door for `useChat` of the AI SDK: `/api/chat`.
 
+mod again;
 mod answers;
 mod hostile;
 #[cfg(feature = "failpoints")]

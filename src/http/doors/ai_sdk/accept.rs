@@ -2,19 +2,23 @@
 
 use std::collections::HashSet;
 
+use serde_json::{Map, Value};
+
+use super::again;
 use super::calls::KnownCall;
-use super::request::{Answers, Given, Pes, Query, Says, Sent};
+use super::request::{Answers, Given, Pes, Says, Sent};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
+use crate::domain::run::OnBusy;
 use crate::http::app_state::AppState;
 use crate::http::caller::permit;
 use crate::http::doors::text_reply;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::{Answered, Idempotent};
-use crate::service::runs::{self, ProcessAsk, Receipt};
+use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt};
 use crate::service::suspensions;
 
 pub(super) struct Asker {
@@ -41,32 +45,50 @@ pub(super) enum Follow {
 
 pub(super) async fn accept(asker: &Asker, sent: Sent, key: Option<Idempotent>) -> Result<Accepted, Fault> {
     match sent.says {
-        Says::Query(query) => ask(asker, sent.thread, query, sent.pes, key).await,
+        Says::Query(query) => {
+            let asks = Asks { metadata: query.metadata(), text: query.text, place: None };
+            ask(asker, sent.thread, asks, sent.pes, key).await
+        }
+        Says::Again(again) => {
+            let asks = again::asks(asker, &sent.thread, again).await?;
+            ask(asker, sent.thread, asks, sent.pes, key).await
+        }
         Says::Answers(answers) => answer(asker, sent.thread, answers, key).await,
     }
 }
 
-/// A new run.
+/// What is asked of the agent.
+pub(super) struct Asks {
+    pub(super) text: String,
+    /// Of the user's message.
+    pub(super) metadata: Option<Map<String, Value>>,
+    /// Where in the chat, if not at its end.
+    pub(super) place: Option<ContinueAt>,
+}
+
+/// A new run. One that goes back takes the place of what goes on: that answers what is said no more.
 async fn ask(
     asker: &Asker,
     thread: ThreadId,
-    query: Query,
+    asks: Asks,
     pes: Pes,
     key: Option<Idempotent>,
 ) -> Result<Accepted, Fault> {
     let (service, caller) = (&asker.app.service, &asker.caller);
-    if pes.on_busy.is_none() && !open_on(asker, &thread).await?.is_empty() {
+    let goes_back = asks.place.is_some();
+    if pes.on_busy.is_none() && !goes_back && !open_on(asker, &thread).await?.is_empty() {
         let detail = "The agent waits for an answer in this chat; give it, or send `pes: {onBusy: \"interrupt\"}`.";
         return Err(Fault::new(Code::ThreadBusy, detail));
     }
     let trace = &asker.preferences.trace;
     let ask = ProcessAsk {
-        metadata: query.metadata(),
-        query: query.text,
+        metadata: asks.metadata,
+        query: asks.text,
         user_id: pes.user_id,
         session_id: pes.session_id,
         trace: Some((trace.0.clone(), trace.1.clone())),
-        on_busy: pes.on_busy.unwrap_or_default(),
+        on_busy: pes.on_busy.unwrap_or(if goes_back { OnBusy::Interrupt } else { OnBusy::default() }),
+        continue_at: asks.place,
         options: pes.options,
         ..ProcessAsk::default()
     };

@@ -41,7 +41,11 @@ pub(crate) async fn messages(
     Ok(Json(json!({ "id": thread, "messages": shown(&said, &answers) })))
 }
 
-async fn conversation(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Vec<ConversationMessage>, Fault> {
+pub(super) async fn conversation(
+    app: &AppState,
+    caller: &Caller,
+    thread: &ThreadId,
+) -> Result<Vec<ConversationMessage>, Fault> {
     let mut all = Vec::new();
     let mut ask = PageAsk { cursor: None, limit: CHUNK };
     loop {
@@ -104,16 +108,24 @@ fn shown(said: &[ConversationMessage], answers: &HashMap<RunId, UiMessage>) -> V
     shown
 }
 
+/// A message's id at the client: its own of what its user says, of what the agent says the run's.
+pub(super) fn id_of(message: &ConversationMessage) -> &str {
+    let own = message.message_id.as_str();
+    if message.role == MessageRole::User {
+        let kept = message.metadata.as_ref().and_then(|metadata| metadata.get(KEPT)?["id"].as_str());
+        kept.unwrap_or(own)
+    } else {
+        message.run_id.as_ref().map_or(own, RunId::as_str)
+    }
+}
+
 fn of_user(message: &ConversationMessage) -> Value {
-    let kept = message.metadata.as_ref().and_then(|metadata| metadata.get(KEPT)?["id"].as_str());
-    let id = kept.unwrap_or(message.message_id.as_str());
-    json!({ "id": id, "role": "user", "parts": [{ "type": "text", "text": message.content }] })
+    json!({ "id": id_of(message), "role": "user", "parts": [{ "type": "text", "text": message.content }] })
 }
 
 fn of_agent(message: &ConversationMessage) -> Value {
-    let id = message.run_id.as_ref().map_or(message.message_id.as_str(), RunId::as_str);
     json!({
-        "id": id, "role": "assistant",
+        "id": id_of(message), "role": "assistant",
         "parts": [{ "type": "text", "text": message.content, "state": "done" }],
     })
 }

@@ -5,6 +5,7 @@
 //! and only the last message counts ([`request`]).
 
 mod accept;
+mod again;
 mod calls;
 mod chat;
 mod chunk;

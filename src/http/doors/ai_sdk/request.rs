@@ -50,14 +50,35 @@ pub(super) struct Sent {
     pub(super) pes: Pes,
 }
 
-/// What the last message is.
+/// What is said.
 #[derive(Debug)]
 pub(super) enum Says {
     Query(Query),
+    /// An earlier message, once more or in other words.
+    Again(Again),
     Answers(Answers),
 }
 
+/// What was said before is said again, and all that followed it counts no more.
 #[derive(Debug)]
+pub(super) struct Again {
+    /// Which message, by the client's id: one of the user's, or the agent's answer to it. `None`: the last one.
+    pub(super) message: Option<String>,
+    /// The last message, as it is now; `None`: as it was.
+    pub(super) edited: Option<Query>,
+    /// Where this is not known here, nothing followed it yet, and it is said now: what the client shows before it.
+    pub(super) unsent: Option<Unsent>,
+}
+
+/// A message that the client shows and that may never have come here.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    pub(super) query: Query,
+    /// The id of the message before it.
+    pub(super) behind: Option<String>,
+}
+
+#[derive(Clone, Debug)]
 pub(super) struct Query {
     pub(super) text: String,
     /// The client's own.
@@ -83,15 +104,24 @@ pub(super) fn read(app: &AppState, body: Body) -> Result<Sent, Fault> {
     let Some(last) = body.messages.last() else { return Err(invalid("/messages", "has no message")) };
     let place = format!("/messages/{}", body.messages.len() - 1);
     let parts = last["parts"].as_array().ok_or_else(|| invalid(&format!("{place}/parts"), "must be an array"))?;
+    let is_regenerated = body.trigger == Trigger::RegenerateMessage;
     let says = match last["role"].as_str() {
         Some("user") => {
-            if body.trigger == Trigger::RegenerateMessage {
-                return Err(invalid("/trigger", "asks for another answer, which this server does not give"));
+            let query = query(app, last, parts, &place)?;
+            if is_regenerated || body.message_id.is_some() {
+                let before = body.messages.len().checked_sub(2).and_then(|at| body.messages[at]["id"].as_str());
+                let unsent = Unsent { query: query.clone(), behind: before.map(str::to_owned) };
+                Says::Again(Again {
+                    message: body.message_id,
+                    edited: (!is_regenerated).then_some(query),
+                    unsent: Some(unsent),
+                })
+            } else {
+                Says::Query(query)
             }
-            if body.message_id.is_some() {
-                return Err(invalid("/messageId", "names an earlier message, which this server does not replace"));
-            }
-            Says::Query(query(app, last, parts, &place)?)
+        }
+        Some("assistant") if is_regenerated => {
+            Says::Again(Again { message: body.message_id, edited: None, unsent: None })
         }
         Some("assistant") => Says::Answers(answers(parts, &place)?),
         Some(_) | None => return Err(invalid(&format!("{place}/role"), "must be `user` or `assistant`")),
@@ -177,6 +207,6 @@ fn is_call(part: &Value) -> bool {
     part["type"].as_str().is_some_and(|kind| kind == "dynamic-tool" || kind.starts_with("tool-"))
 }
 
-fn invalid(pointer: &str, how: &str) -> Fault {
+pub(super) fn invalid(pointer: &str, how: &str) -> Fault {
     Fault::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how)
 }

@@ -1,0 +1,149 @@
+//! A message that is said again: for another answer to it, or in other words.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::{body, chat, shown, told, user};
+use crate::support::app::App;
+use crate::support::wire::{Step, Wire, end, event, event_stream};
+
+fn answers(text: &str) -> Vec<Step> {
+    let said = json!({ "title": "t", "intent": "i", "plan": "p", "answer": text, "todoList": [] }).to_string();
+    let chunk =
+        |delta: Value, reason: Value| event(json!({ "choices": [{ "delta": delta, "finish_reason": reason }] }));
+    vec![event_stream(), chunk(json!({ "content": said }), Value::Null), chunk(json!({}), json!("stop")), end()]
+}
+
+/// A server whose model gives these answers, and the model.
+async fn start(exchanges: Vec<Vec<Step>>) -> (App, Wire) {
+    let wire = Wire::serve(exchanges).await;
+    let url = wire.url();
+    let app = App::with(|config| {
+        config.models.openai.base_url = Some(url);
+        config.models.choice = vec!["openai:small".parse().unwrap()];
+    })
+    .await;
+    (app, wire)
+}
+
+/// What the model was shown the next time.
+async fn prompt(wire: &mut Wire) -> String {
+    wire.request().await.body["messages"].to_string()
+}
+
+/// What the client sends to have another answer.
+fn regenerate(id: &str, messages: &[Value], message: Option<&str>) -> Value {
+    json!({ "id": id, "messages": messages, "trigger": "regenerate-message", "messageId": message })
+}
+
+/// What the client sends when its user has changed a message.
+fn edit(id: &str, messages: &[Value], message: &str) -> Value {
+    json!({ "id": id, "messages": messages, "trigger": "submit-message", "messageId": message })
+}
+
+async fn ids(app: &App) -> Vec<String> {
+    shown(app, "t").await.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn another_answer_takes_the_place_of_the_one_before() {
+    let (app, mut wire) = start(["Apples.", "Pears.", "Plums.", "Grapes.", "Figs."].map(answers).into()).await;
+    let first = told(&app, &body("t", &[user("first")])).await;
+    let second = told(&app, &body("t", &[user("second")])).await;
+    assert_eq!(second.text(), "Pears.");
+    for _ in 0..2 {
+        prompt(&mut wire).await;
+    }
+    let third = told(&app, &regenerate("t", &[user("first"), user("second")], Some(&second.run))).await;
+    assert_eq!(third.text(), "Plums.");
+    let seen = prompt(&mut wire).await;
+    assert!(seen.contains("Apples.") && !seen.contains("Pears."), "{seen}");
+    assert_eq!(ids(&app).await, ["mine-first", &first.run, "mine-second", &third.run]);
+    // Of the last message, if none is named.
+    let fourth = told(&app, &regenerate("t", &[user("first"), user("second")], None)).await;
+    assert_eq!(fourth.text(), "Grapes.");
+    assert!(!prompt(&mut wire).await.contains("Plums."));
+    assert_eq!(ids(&app).await, ["mine-first", &first.run, "mine-second", &fourth.run]);
+    // And of an earlier one: what followed it counts no more.
+    let fifth = told(&app, &regenerate("t", &[user("first")], Some(&first.run))).await;
+    let seen = prompt(&mut wire).await;
+    assert!(seen.contains("first") && !seen.contains("second") && !seen.contains("Apples."), "{seen}");
+    assert_eq!(ids(&app).await, ["mine-first", &fifth.run]);
+}
+
+#[tokio::test]
+async fn a_message_that_was_changed_takes_its_own_place() {
+    let (app, mut wire) = start(["Apples.", "Pears.", "Plums."].map(answers).into()).await;
+    for text in ["first", "second"] {
+        told(&app, &body("t", &[user(text)])).await;
+        prompt(&mut wire).await;
+    }
+    let mut changed = user("other");
+    changed["id"] = json!("mine-first");
+    let edited = told(&app, &edit("t", &[changed], "mine-first")).await;
+    assert_eq!(edited.text(), "Plums.");
+    let seen = prompt(&mut wire).await;
+    assert!(seen.contains("other") && !seen.contains("first") && !seen.contains("Pears."), "{seen}");
+    let messages = shown(&app, "t").await;
+    assert_eq!(ids(&app).await, ["mine-first", &edited.run]);
+    assert_eq!(messages[0]["parts"][0]["text"], "other");
+}
+
+#[tokio::test]
+async fn what_goes_on_makes_way() {
+    let stall = vec![Step::Stall(Arc::new(Notify::new()))];
+    let (app, mut wire) = start(vec![stall, answers("Plums.")]).await;
+    let mut left = chat(&app, &body("t", &[user("first")])).events().await;
+    let start = left.next().await.unwrap().data;
+    prompt(&mut wire).await;
+    let mut politely = regenerate("t", &[user("first")], start["messageId"].as_str());
+    politely["pes"] = json!({ "onBusy": "reject" });
+    chat(&app, &politely).send().await.problem("thread_busy");
+    let again = told(&app, &regenerate("t", &[user("first")], start["messageId"].as_str())).await;
+    assert_eq!((again.text().as_str(), again.run == start["messageId"]), ("Plums.", false));
+    let rest: Vec<Value> = left.all().await.into_iter().map(|event| event.data).collect();
+    assert_eq!(rest[rest.len() - 2]["type"], "abort", "{rest:#?}");
+    assert_eq!(ids(&app).await, ["mine-first", &again.run]);
+}
+
+#[tokio::test]
+async fn what_is_asked_is_asked_no_more() {
+    let app = App::start().await;
+    told(&app, &body("t", &[user("send")])).await;
+    let mut changed = user("hello");
+    changed["id"] = json!("mine-send");
+    assert_eq!(told(&app, &edit("t", &[changed], "mine-send")).await.text(), "Hello there.");
+    assert_eq!(app.get("/suspensions").await.expect(200)["items"], json!([]));
+    assert_eq!(shown(&app, "t").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_message_that_is_not_known_is_named() {
+    let app = App::start().await;
+    told(&app, &body("t", &[user("hello")])).await;
+    for sent in [
+        regenerate("t", &[user("hello")], Some("nobody")),
+        regenerate("t", &[], Some("nobody")),
+        regenerate("new", &[user("hello")], Some("nobody")),
+        edit("t", &[user("count"), user("other")], "mine-other"),
+        edit("t", &[user("other")], "mine-other"),
+    ] {
+        let problem = chat(&app, &sent).send().await.problem("invalid");
+        let pointer = if sent["messages"] == json!([]) { "/messages" } else { "/messageId" };
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{sent} {problem:#}");
+    }
+    app.get("/threads/new").await.problem("not_found");
+    assert_eq!(shown(&app, "t").await.len(), 2);
+}
+
+/// The client sends it again under its id, as if it had been changed.
+#[tokio::test]
+async fn a_message_that_never_came_is_taken_where_it_stands() {
+    let app = App::start().await;
+    let first = told(&app, &edit("t", &[user("hello")], "mine-hello")).await;
+    let answer = json!({ "id": first.run, "role": "assistant", "parts": [{ "type": "text", "text": "Hello there." }] });
+    told(&app, &regenerate("t", &[user("hello"), answer, user("count")], None)).await;
+    assert_eq!(ids(&app).await.len(), 4);
+}
