@@ -175,6 +175,7 @@ install_ai_sdk() {
         npm install --prefix "$home" --no-audit --no-fund --silent ai6@npm:ai@6.0.326 ai7@npm:ai@7.0.173 ||
             { missing 'the AI SDK' 'ai could not be installed'; return 1; }
     fi
+    cp tests/peers/stories.mjs "$home/"
     cp tests/peers/ai_sdk.mjs "$home/story.mjs"
 }
 
@@ -189,6 +190,7 @@ install_ag_ui() {
             agui1@npm:@ag-ui/client@1.0.0 core1@npm:@ag-ui/core@1.0.0 ||
             { missing AG-UI '@ag-ui/client could not be installed'; return 1; }
     fi
+    cp tests/peers/stories.mjs "$home/"
     cp tests/peers/agui.mjs "$home/story.mjs"
 }
 

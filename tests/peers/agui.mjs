@@ -3,7 +3,8 @@
 //   node story.mjs VERSION BASE      (0: client 0.0.59, 1: client 1.0.0)
 
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+
+import { checkGolden, tell } from './stories.mjs';
 
 const [version, base] = process.argv.slice(2);
 const { HttpAgent } = await import(`agui${version}`);
@@ -45,12 +46,7 @@ class Agent extends HttpAgent {
 
 const stories = {
   async 'every event of every golden file fits the schema'() {
-    for (const file of readdirSync(`tests/golden/agui/${version}`)) {
-      for (const line of readFileSync(`tests/golden/agui/${version}/${file}`, 'utf8').trim().split('\n')) {
-        const checked = schema.safeParse(JSON.parse(line));
-        assert.ok(checked.success, `${file}: ${line}: ${checked.error}`);
-      }
-    }
+    await checkGolden(`tests/golden/agui/${version}`, (event) => schema.safeParse(event).error);
   },
 
   async 'two turns'() {
@@ -119,12 +115,4 @@ const stories = {
   },
 };
 
-for (const [name, story] of Object.entries(stories)) {
-  try {
-    await story();
-  } catch (error) {
-    console.error(`${name}:`, error);
-    process.exit(1);
-  }
-}
-console.log('done');
+await tell(stories);

@@ -3,7 +3,8 @@
 //   node story.mjs VERSION BASE
 
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+
+import { checkGolden, post as postTo, tell } from './stories.mjs';
 
 const [version, base] = process.argv.slice(2);
 const sdk = await import(`ai${version}`);
@@ -66,9 +67,7 @@ class Chat extends AbstractChat {
   get text() { return this.last.parts.filter((part) => part.type === 'text').map((part) => part.text).join(''); }
 }
 
-const post = (path, body) => fetch(base + path, {
-  method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body),
-});
+const post = (path, body) => postTo(base + path, body);
 const shown = async (id) => (await (await fetch(`${base}/api/chat/${id}`)).json()).messages;
 const states = (messages) => messages.flatMap((message) =>
   message.parts.filter((part) => part.toolCallId).map((part) => `${part.toolCallId} ${part.state}`));
@@ -85,13 +84,7 @@ async function agrees(chat) {
 
 const stories = {
   async 'every chunk of every golden file fits the schema'() {
-    for (const file of readdirSync('tests/golden/ai_sdk')) {
-      for (const line of readFileSync(`tests/golden/ai_sdk/${file}`, 'utf8').trim().split('\n')) {
-        const { chunk } = JSON.parse(line);
-        const checked = await schema.validate(chunk);
-        assert.ok(checked.success, `${file}: ${line}: ${checked.error}`);
-      }
-    }
+    await checkGolden('tests/golden/ai_sdk', async ({ chunk }) => (await schema.validate(chunk)).error);
   },
 
   async 'two turns'() {
@@ -196,6 +189,34 @@ const stories = {
     assert.equal(again.status, 'ready');
   },
 
+  async 'another answer, and a message that was changed'() {
+    const chat = new Chat('again');
+    await chat.sendMessage({ text: 'count' });
+    await chat.sendMessage({ text: 'hello' });
+    const [first, second] = [chat.messages[1].id, chat.last.id];
+    await chat.regenerate();
+    assert.equal(chat.text, 'Hello again.');
+    assert.notEqual(chat.last.id, second);
+    assert.equal(chat.messages.length, 4);
+    await agrees(chat);
+    await chat.regenerate({ messageId: first });
+    assert.equal(chat.text, 'Two and two are four.');
+    assert.equal(chat.messages.length, 2);
+    await agrees(chat);
+    await chat.sendMessage({ text: 'hello', messageId: chat.messages[0].id });
+    assert.equal(chat.text, 'Hello there.');
+    assert.equal(chat.messages.length, 2);
+    await agrees(chat);
+    const hung = chat.sendMessage({ text: 'hang' });
+    await chat.until(() => chat.messages.length === 4);
+    await chat.stop();
+    await hung;
+    await chat.sendMessage({ text: 'hello', messageId: chat.messages[2].id });
+    assert.equal(chat.text, 'Hello there.');
+    assert.equal(chat.messages.length, 4);
+    await agrees(chat);
+  },
+
   async 'errors'() {
     const chat = new Chat('fails');
     await chat.sendMessage({ text: 'fail' });
@@ -219,12 +240,4 @@ const stories = {
   },
 };
 
-for (const [name, story] of Object.entries(stories)) {
-  try {
-    await story();
-  } catch (error) {
-    console.error(`${name}:`, error);
-    process.exit(1);
-  }
-}
-console.log('done');
+await tell(stories);
