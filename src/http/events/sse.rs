@@ -95,15 +95,17 @@ impl Writing {
         }
         let stopping = self.app.stopping.clone();
         loop {
+            // In this order: events that end by themselves as the server stops have had their last words.
             tokio::select! {
+                biased;
+                _ = self.looks.tick() => if !self.app.keys.still_admits(&self.pass).await {
+                    return self.end(|words| words.revoked);
+                },
                 event = self.events.next() => {
                     self.comments.reset();
                     return event;
                 }
                 _ = self.comments.tick() => return Some(Bytes::from_static(b": still here\n")),
-                _ = self.looks.tick() => if !self.app.keys.still_admits(&self.pass).await {
-                    return self.end(|words| words.revoked);
-                },
                 () = stopping.cancelled() => {
                     return self.end(|words| words.stopping);
                 }
