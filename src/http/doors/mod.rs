@@ -2,7 +2,7 @@
 //! the service out of requests, and events of its wire out of observations and tokens. It keeps no state and no copy of a
 //! conversation, names no other door, and nothing outside of here names one.
 //!
-//! What doors share stands beside them: frames of a thread, read ([`told`]); what a run says while it says it ([`speech`]) and
+//! What doors share stands beside them: frames of a thread, read ([`told`]), and its conversation ([`conversation`]); what a run says while it says it ([`speech`]) and
 //! what it does, as lines of text ([`progress`]); questions as text ([`question`]) and how a text answers one
 //! ([`text_reply`]); the headers of their answers ([`answer_headers`]), and events as they are written ([`sse`]).
 
@@ -10,6 +10,7 @@ mod a2a;
 mod agui;
 mod ai_sdk;
 mod answer_headers;
+mod conversation;
 mod mcp;
 mod openai;
 mod progress;

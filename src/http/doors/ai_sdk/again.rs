@@ -2,19 +2,17 @@
 //! it, and what stood behind that place counts no more.
 
 use super::accept::{Asker, Asks};
-use super::history::{conversation, id_of};
+use super::history::id_of;
 use super::request::{Again, Unsent, invalid};
-use crate::domain::fault::{Code, Fault};
+use crate::domain::fault::Fault;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::http::doors::conversation;
 use crate::service::runs::ContinueAt;
 
 /// What is asked, and where in the chat.
 pub(super) async fn asks(asker: &Asker, thread: &ThreadId, again: Again) -> Result<Asks, Fault> {
-    let said = match conversation(&asker.app, &asker.caller, thread).await {
-        Err(fault) if fault.code == Code::NotFound => Vec::new(),
-        said => said?,
-    };
+    let said = conversation::said_so_far(&asker.app, &asker.caller, thread).await?;
     let last_shown = again.unsent.as_ref().and_then(|unsent| unsent.query.message_id.clone());
     let wanted = again.message.as_ref().or(last_shown.as_ref());
     let Some(at) = position(&said, wanted.map(String::as_str)) else {

@@ -15,16 +15,11 @@ use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
-use crate::http::doors::told::ToldFact;
+use crate::http::doors::conversation;
 use crate::http::ids::Ids;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
-use crate::service::feed::{self, After, FeedAsk};
-use crate::service::{suspensions, threads};
-use crate::store::PageAsk;
-
-/// How much is read at once.
-const CHUNK: u32 = 200;
+use crate::service::suspensions;
 
 /// The messages of a chat, as `useChat` takes them, with what the agent asks now.
 #[utoipa::path(get, path = "/api/chat/{thread}", operation_id = "getChat", tag = "ai-sdk",
@@ -36,56 +31,32 @@ pub(crate) async fn messages(
     _: NoParams,
 ) -> HttpResult<Json<Value>> {
     let thread = ids.thread()?;
-    let said = conversation(&app, &caller, &thread).await?;
+    let said = conversation::said(&app, &caller, &thread).await?;
     let answers = answers(&app, &caller, &thread).await?;
     Ok(Json(json!({ "id": thread, "messages": shown(&said, &answers) })))
-}
-
-pub(super) async fn conversation(
-    app: &AppState,
-    caller: &Caller,
-    thread: &ThreadId,
-) -> Result<Vec<ConversationMessage>, Fault> {
-    let mut all = Vec::new();
-    let mut ask = PageAsk { cursor: None, limit: CHUNK };
-    loop {
-        let page = threads::messages(&app.service, caller, thread, ask).await?;
-        all.extend(page.items);
-        let Some(cursor) = page.next_cursor else { return Ok(all) };
-        ask = PageAsk { cursor: Some(cursor), limit: CHUNK };
-    }
 }
 
 /// The message of each run, as its observations make it.
 async fn answers(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<HashMap<RunId, UiMessage>, Fault> {
     let mut runs: HashMap<RunId, (ChatEvents, UiMessage)> = HashMap::new();
     let (may_approve, urls) = (caller.may(Scope::Approve), suspensions::urls(&app.service));
-    let mut after = 0;
-    loop {
-        let ask = FeedAsk { after: After::Seq(after), types: ChatEvents::HEARD.to_vec(), ..FeedAsk::default() };
-        let page = feed::page(&app.service, caller, thread, ask, CHUNK).await?;
-        for observation in page.items {
-            after = observation.seq;
-            let run = observation.run_id.clone();
-            let Ok(told) = ToldFact::of(observation) else { continue };
-            let (events, message) = runs.entry(run.clone()).or_insert_with(|| {
-                let audience = Audience { thread: thread.clone(), run, may_approve, urls: urls.clone() };
-                let (mut events, mut message) = (ChatEvents::new(audience), UiMessage::default());
-                events.begin(&[], &HashSet::new()).into_iter().for_each(|chunk| message.apply(chunk));
-                (events, message)
-            });
-            events.observation(&told).into_iter().for_each(|chunk| message.apply(chunk));
-        }
-        if page.next_cursor.is_none() {
-            return Ok(runs.into_iter().map(|(run, (_, message))| (run, message)).collect());
-        }
-    }
+    conversation::told(app, caller, thread, &ChatEvents::HEARD, |told| {
+        let (events, message) = runs.entry(told.run.clone()).or_insert_with(|| {
+            let run = told.run.clone();
+            let audience = Audience { thread: thread.clone(), run, may_approve, urls: urls.clone() };
+            let (mut events, mut message) = (ChatEvents::new(audience), UiMessage::default());
+            events.begin(&[], &HashSet::new()).into_iter().for_each(|chunk| message.apply(chunk));
+            (events, message)
+        });
+        events.observation(&told).into_iter().for_each(|chunk| message.apply(chunk));
+    })
+    .await?;
+    Ok(runs.into_iter().map(|(run, (_, message))| (run, message)).collect())
 }
 
 /// People's messages, and behind the last one of each run the message of that run.
 fn shown(said: &[ConversationMessage], answers: &HashMap<RunId, UiMessage>) -> Vec<Value> {
-    let run_of = |(at, message): (usize, &ConversationMessage)| Some((message.run_id.clone()?, at));
-    let last: HashMap<RunId, usize> = said.iter().enumerate().filter_map(run_of).collect();
+    let last = conversation::ends_of_runs(said);
     let mut shown = Vec::new();
     for (at, message) in said.iter().enumerate() {
         let is_answer = message.role == MessageRole::Ai;
