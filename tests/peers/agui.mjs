@@ -78,6 +78,20 @@ const stories = {
     assert.equal(done.all('TOOL_CALL_START').length, 0);
   },
 
+  async 'an interrupt in a conversation moves nothing in it'() {
+    const agent = new Agent('moves');
+    await agent.ask('hello');
+    const own = (messages) => messages.filter((message) => !['activity', 'reasoning'].includes(message.role))
+      .map((message) => [message.id, message.role, message.content || undefined]);
+    let before;
+    const subscriber = { onMessagesSnapshotEvent: ({ messages }) => { before = own(messages); } };
+    agent.subscribe(subscriber);
+    const asked = await agent.ask('send');
+    assert.equal(asked.last.outcome.type, 'interrupt');
+    assert.equal(before.length, 4, JSON.stringify(before));
+    assert.deepEqual(own(agent.messages), before);
+  },
+
   async 'a refusal'() {
     const agent = new Agent('reject');
     const [interrupt] = (await agent.ask('send')).last.outcome.interrupts;

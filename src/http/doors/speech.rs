@@ -31,8 +31,56 @@ pub(super) struct Speech {
 #[derive(Clone, Debug)]
 struct Answer {
     stream: StreamId,
-    heard: u64,
-    text: AnswerText,
+    /// Of what the stream says, in bytes; `None`: another stream of events heard it.
+    heard: Option<u64>,
+    text: Shown,
+    is_open: bool,
+}
+
+/// What of the answer was told.
+#[derive(Clone, Debug)]
+enum Shown {
+    Here(AnswerText),
+    Elsewhere(TextMark),
+}
+
+impl Shown {
+    fn rest_of<'w>(&self, whole: &'w str) -> Option<&'w str> {
+        match self {
+            Shown::Here(text) => text.rest_of(whole),
+            Shown::Elsewhere(mark) => mark.rest_of(whole),
+        }
+    }
+}
+
+/// The beginning of a text, known again without the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TextMark {
+    pub(super) bytes: usize,
+    pub(super) digest: u64,
+}
+
+impl Default for TextMark {
+    fn default() -> Self {
+        Self { bytes: 0, digest: 0xcbf2_9ce4_8422_2325 }
+    }
+}
+
+impl TextMark {
+    /// Adds the next piece: FNV-1a, which goes on from piece to piece.
+    pub(super) fn add(&mut self, piece: &str) {
+        self.bytes += piece.len();
+        for byte in piece.bytes() {
+            self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    /// What follows it in this text; `None`: the text begins otherwise.
+    fn rest_of<'w>(&self, whole: &'w str) -> Option<&'w str> {
+        let mut mark = Self::default();
+        mark.add(whole.get(..self.bytes)?);
+        (mark == *self).then(|| &whole[self.bytes..])
+    }
 }
 
 impl Speech {
@@ -41,26 +89,36 @@ impl Speech {
         let mut spoken = Vec::new();
         if token.offset == 0 {
             spoken = self.ends_answer();
-            self.answer = Some(Answer { stream: token.stream_id.clone(), heard: 0, text: AnswerText::default() });
+            let (stream, text) = (token.stream_id.clone(), Shown::Here(AnswerText::default()));
+            self.answer = Some(Answer { stream, heard: Some(0), text, is_open: false });
         }
         let Some(answer) = &mut self.answer else { return spoken };
-        if answer.stream != token.stream_id || answer.heard != token.offset {
+        let Shown::Here(text) = &mut answer.text else { return spoken };
+        if answer.stream != token.stream_id || answer.heard != Some(token.offset) {
             return spoken;
         }
-        answer.heard += token.data.len() as u64;
-        let is_first = answer.text.sent().is_empty();
-        let delta = answer.text.push(&token.data);
+        answer.heard = Some(token.offset + token.data.len() as u64);
+        let delta = text.push(&token.data);
         if !delta.is_empty() {
             let id = answer.stream.to_string();
+            let is_first = !std::mem::replace(&mut answer.is_open, true);
             spoken.extend(is_first.then(|| Spoken::AnswerStart { id: id.clone() }));
             spoken.push(Spoken::Answer { id, delta });
         }
         spoken
     }
 
+    /// The answer and the thoughts of these streams were told so far by another stream of events.
+    pub(super) fn take_up(&mut self, answer: Option<(StreamId, TextMark)>, thoughts: Vec<(StreamId, u64)>) {
+        let taken = |(stream, mark)| Answer { stream, heard: None, text: Shown::Elsewhere(mark), is_open: true };
+        self.answer = answer.map(taken);
+        self.thinking = thoughts.into_iter().collect();
+    }
+
     /// What the tokens have not said of the answer; all of it, as a part of its own, if they said something else.
-    pub(super) fn answers(&mut self, id: &str, whole: &str) -> Vec<Spoken> {
-        let started = self.answer.as_ref().filter(|answer| !answer.text.sent().is_empty());
+    /// `id` is that of the stream which says it, where there is one, and `other` of a part besides.
+    pub(super) fn answers(&mut self, id: &str, other: &str, whole: &str) -> Vec<Spoken> {
+        let started = self.answer.as_ref().filter(|answer| answer.is_open);
         let rest = started.and_then(|answer| answer.text.rest_of(whole)).map(str::to_owned);
         let mut spoken = Vec::new();
         match (rest, &self.answer) {
@@ -70,7 +128,9 @@ impl Speech {
             }
             (Some(_), _) => spoken.extend(self.ends_answer()),
             (None, _) => {
-                spoken.extend(self.ends_answer());
+                let ended = self.ends_answer();
+                let id = if ended.is_empty() { id } else { other };
+                spoken.extend(ended);
                 spoken.extend(text(id, whole));
             }
         }
@@ -137,7 +197,7 @@ impl Speech {
     }
 
     fn ends_answer(&mut self) -> Vec<Spoken> {
-        let ended = self.answer.take().filter(|answer| !answer.text.sent().is_empty());
+        let ended = self.answer.take().filter(|answer| answer.is_open);
         ended.map(|answer| Spoken::AnswerEnd { id: answer.stream.to_string() }).into_iter().collect()
     }
 }

@@ -1,5 +1,5 @@
 //! Server-sent events as doors write them: data, and a name where the wire has names; and how a stream ends that cannot be
-//! told to its end. No ids: clients of these wires do not come back by them.
+//! told to its end. Ids only where clients of the wire come back by them.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -10,6 +10,12 @@ use crate::http::events::sse::LastWords;
 /// An event without a name.
 pub(super) fn data(data: &Value) -> Bytes {
     Bytes::from(format!("data: {data}\n\n"))
+}
+
+/// An event under an id, if it has one.
+pub(super) fn numbered(id: Option<&str>, data: &Value) -> Bytes {
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    Bytes::from(format!("{id}data: {data}\n\n"))
 }
 
 /// An event with a name.

@@ -1,7 +1,10 @@
 //! The door for front ends of AG-UI: `/agui`.
 
 mod hostile;
+#[cfg(feature = "failpoints")]
+mod killed;
 mod peers;
+mod resumed;
 mod runs;
 
 use serde_json::{Value, json};

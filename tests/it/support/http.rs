@@ -196,7 +196,10 @@ pub struct Events {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub event: String,
+    /// Where ids are numbers.
     pub id: Option<i64>,
+    /// The id as it came.
+    pub mark: Option<String>,
     pub data: Value,
 }
 
@@ -235,5 +238,6 @@ fn event(block: &str) -> Event {
     let data = field("data").unwrap_or_else(|| panic!("a block without data: {block:?}"));
     // With this some wires end their streams.
     let data = if data == "[DONE]" { data.into() } else { serde_json::from_str(data).expect("data is JSON") };
-    Event { event, id: field("id").map(|id| id.parse().expect("an id is a seq")), data }
+    let mark = field("id").map(str::to_owned);
+    Event { event, id: mark.as_ref().and_then(|id| id.parse().ok()), mark, data }
 }

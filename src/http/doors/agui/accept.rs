@@ -1,5 +1,6 @@
 //! A request becomes a run, or answers what a run asks.
 
+use super::cursor::Cursor;
 use super::interrupt;
 use super::request::{ClientRun, Query, Sent};
 use crate::domain::caller::{Caller, Scope};
@@ -36,8 +37,10 @@ pub(super) enum Follow {
     Live(EarlySubscription),
     /// All of it.
     Whole,
-    /// What follows this place of the log.
-    Behind(After),
+    /// What follows this place of the log, to which so many questions were answered.
+    Behind(After, u32),
+    /// What of a stream that was cut follows this place of it.
+    Cut(Cursor),
 }
 
 pub(super) async fn accept(asker: &Asker, sent: Sent) -> Result<Accepted, Fault> {
@@ -134,6 +137,7 @@ async fn answer(asker: &Asker, client: &ClientRun, answers: Vec<(&Suspension, An
         return Ok(Accepted::Refused(Fault::new(Code::AlreadyResolved, "Nothing is open here any more.")));
     };
     let run = first.run_id.clone();
+    let given = u32::try_from(answers.len()).unwrap_or(u32::MAX);
     let after = feed::subscribe(service, caller, thread).await?.after();
     for (open, answer) in answers {
         permit(caller, needed(open.kind))?;
@@ -141,7 +145,7 @@ async fn answer(asker: &Asker, client: &ClientRun, answers: Vec<(&Suspension, An
             return if fault.code == Code::Forbidden { Err(fault) } else { Ok(Accepted::Refused(fault)) };
         }
     }
-    Ok(Accepted::Told(run, Follow::Behind(after)))
+    Ok(Accepted::Told(run, Follow::Behind(after, given)))
 }
 
 /// Whose question it is: the client answers for itself, a person for what the agent does.

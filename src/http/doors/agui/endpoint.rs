@@ -2,27 +2,29 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::accept::{self, Accepted, Asker, Follow, KEPT};
-use super::request::{self, ClientRun, RunAgentInput};
+use super::accept::{self, Accepted, Asker, Follow};
+use super::conversation;
+use super::cursor::Cursor;
+use super::request::{self, RunAgentInput};
 use super::stream;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::RunId;
-use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::domain::ids::{RunId, ThreadId};
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::json::JsonBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::service::{runs, threads};
+use crate::service::runs;
 use crate::store::PageAsk;
 
-/// How many messages or runs are read at once.
-const CHUNK: u32 = 200;
+/// Runs of a thread that are looked at for one that is not over: those that changed last.
+const LOOKED_AT: u32 = 50;
 
 /// Ask the agent, or answer its interrupts, as AG-UI's clients do.
 #[utoipa::path(post, path = "/agui", operation_id = "runAgUi", tag = "ag-ui", request_body = Object,
@@ -38,69 +40,63 @@ pub(crate) async fn run(
     let client = sent.run.clone();
     let asker = Asker { app, caller, preferences };
     Ok(match accept::accept(&asker, sent).await? {
-        Accepted::Told(run, follow) => stream::told(asker, client, run, follow, Vec::new()).await?,
+        Accepted::Told(run, follow) => stream::told(asker, client, run, follow, None).await?,
         Accepted::Refused(fault) => stream::refused(asker, &client, &fault),
     })
 }
 
-/// The conversation, and what goes on in it.
+/// The conversation, and what goes on in it; with `Last-Event-ID`, what of a stream that was cut follows that event.
 #[utoipa::path(post, path = "/agui/connect", operation_id = "connectAgUi", tag = "ag-ui", request_body = Object,
+    params(("Last-Event-ID" = Option<String>, Header)),
     responses((status = 200, description = "Events of AG-UI", content((String = "text/event-stream")))))]
 pub(crate) async fn connect(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     preferences: ReplyPreferences,
+    headers: HeaderMap,
     _: NoParams,
     sent: JsonBody<RunAgentInput>,
 ) -> HttpResult<Response> {
     let client = request::client(&app, &sent.value)?;
-    let (said, last) = conversation(&app, &caller, &client).await?;
-    let is_over = last.as_ref().is_none_or(|(_, is_over)| *is_over);
-    let shown: Vec<Value> = said.iter().filter_map(message).collect();
-    let snapshot = json!({ "type": "MESSAGES_SNAPSHOT", "messages": shown });
+    let cursor = cursor(&headers)?;
+    let conversation = async || {
+        let shown = conversation::shown(&app, &caller, &client.thread).await?;
+        Ok::<_, Fault>(json!({ "type": "MESSAGES_SNAPSHOT", "messages": shown }))
+    };
+    if let Some(cursor) = cursor {
+        let snapshot = if cursor.segment.is_connected { Some(conversation().await?) } else { None };
+        let run = cursor.segment.run.clone();
+        let asker = Asker { app, caller, preferences };
+        return Ok(stream::told(asker, client, run, Follow::Cut(cursor), snapshot).await?);
+    }
+    let snapshot = conversation().await?;
+    let active = active_on(&app, &caller, &client.thread).await?;
     let asker = Asker { app, caller, preferences };
-    Ok(match last {
-        Some((run, _)) if !is_over => stream::told(asker, client, run, Follow::Whole, vec![snapshot]).await?,
-        _ => {
+    Ok(match active {
+        Some(run) => stream::told(asker, client, run, Follow::Whole, Some(snapshot)).await?,
+        None => {
             let end = json!({ "type": "RUN_FINISHED", "threadId": client.thread, "runId": client.id });
             stream::few(asker, vec![stream::started(&client), snapshot, end])
         }
     })
 }
 
-/// What is said on the thread, and the run that changed last, with whether it is over; nothing of a thread that there is not.
-async fn conversation(
-    app: &AppState,
-    caller: &Caller,
-    client: &ClientRun,
-) -> Result<(Vec<ConversationMessage>, Option<(RunId, bool)>), Fault> {
-    let (service, thread) = (&app.service, &client.thread);
-    let mut said = Vec::new();
-    let mut ask = PageAsk { cursor: None, limit: CHUNK };
-    loop {
-        let page = match threads::messages(service, caller, thread, ask).await {
-            Err(fault) if fault.code == Code::NotFound => return Ok((Vec::new(), None)),
-            page => page?,
-        };
-        said.extend(page.items);
-        let Some(cursor) = page.next_cursor else { break };
-        ask = PageAsk { cursor: Some(cursor), limit: CHUNK };
-    }
-    let ask = PageAsk { cursor: None, limit: CHUNK };
-    let runs = runs::list(service, caller, None, Some(thread), ask).await?.items;
-    let last = runs.iter().find(|run| !run.status.is_terminal()).or(runs.first());
-    Ok((said, last.map(|run| (run.run_id.clone(), run.status.is_terminal()))))
+/// The place that a client comes back to.
+fn cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Fault> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let cursor = value.to_str().ok().and_then(|text| text.parse().ok());
+    let refuse = || Fault::new(Code::Malformed, "Last-Event-ID must be the id of an event of /agui.");
+    cursor.map(Some).ok_or_else(refuse)
 }
 
-fn message(said: &ConversationMessage) -> Option<Value> {
-    let kept = said.metadata.as_ref().and_then(|metadata| metadata.get(KEPT)?["id"].as_str());
-    let id = kept.unwrap_or(said.message_id.as_str());
-    let role = match said.role {
-        MessageRole::User => "user",
-        MessageRole::Ai => "assistant",
-        MessageRole::System | MessageRole::Tool => return None,
+/// The run that goes on or waits; none of a thread that there is not yet.
+async fn active_on(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Option<RunId>, Fault> {
+    let ask = PageAsk { cursor: None, limit: LOOKED_AT };
+    let runs = match runs::list(&app.service, caller, None, Some(thread), ask).await {
+        Err(fault) if fault.code == Code::NotFound => return Ok(None),
+        runs => runs?.items,
     };
-    Some(json!({ "id": id, "role": role, "content": said.content }))
+    Ok(runs.iter().find(|run| !run.status.is_terminal()).map(|run| run.run_id.clone()))
 }
 
 /// What this agent can do, in the words of AG-UI.
@@ -110,7 +106,7 @@ pub(crate) async fn capabilities(_: MayRead, State(app): State<AppState>, _: NoP
     let config = &app.config;
     Json(json!({
         "identity": { "name": config.a2a.name, "version": env!("CARGO_PKG_VERSION") },
-        "transport": { "streaming": true, "websocket": false, "resumable": false },
+        "transport": { "streaming": true, "websocket": false, "resumable": true },
         "tools": { "supported": true, "clientProvided": true },
         "state": { "snapshots": true, "deltas": true, "persistentState": true },
         "multiAgent": { "delegation": true },

@@ -3,24 +3,27 @@
 //!
 //! One emitter for versions 0.x and 1.0: what only 1.0 knows goes to those who say that they speak it.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::interrupt::interrupt;
 use super::request::ClientRun;
 use super::spoken::written;
 use super::state::PlanState;
+use super::subagents::Subagents;
+use super::usage::Usage;
 use crate::domain::Millis;
 use crate::domain::facts::SynthesisStatus;
-use crate::domain::facts::{Fact, FinalResponseBody, ItemStatusChangeBody, LlmStreamMetadataBody, RunFinishedBody};
+use crate::domain::facts::{Fact, FinalResponseBody, ItemStatusChangeBody, RunFinishedBody};
+use crate::domain::fault::Code;
 use crate::domain::frame::{Token, TokenType};
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, SuspensionKind};
-use crate::domain::ids::{RunId, SuspensionId};
+use crate::domain::ids::{RunId, StreamId, SuspensionId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::Phase;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::RunStatus;
 use crate::domain::tool::ToolResult;
-use crate::http::doors::speech::Speech;
+use crate::http::doors::speech::{Speech, TextMark};
 use crate::http::doors::told::{Says, ToldFact};
 
 /// Where an event comes from.
@@ -40,8 +43,10 @@ pub(super) struct AguiEvents {
     steps: Vec<String>,
     /// The open questions, oldest first.
     open: Vec<AskedQuestion>,
-    /// Of each model that was asked what it took.
-    usage: Vec<Value>,
+    usage: Usage,
+    subagents: Subagents,
+    /// The stream of the answer: its message has this id, whether tokens brought it or not.
+    writing: Option<StreamId>,
     failure: Option<(String, String)>,
     answer: Option<Value>,
     is_over: bool,
@@ -56,7 +61,9 @@ impl AguiEvents {
             speech: Speech::default(),
             steps: Vec::new(),
             open: Vec::new(),
-            usage: Vec::new(),
+            usage: Usage::default(),
+            subagents: Subagents::default(),
+            writing: None,
             failure: None,
             answer: None,
             is_over: false,
@@ -73,6 +80,12 @@ impl AguiEvents {
         self.observation(&Origin::default(), told);
         self.steps.clear();
         self.usage.clear();
+        self.subagents.clear();
+    }
+
+    /// Another stream of events told so much of what is being said.
+    pub(super) fn take_up(&mut self, answer: Option<(StreamId, TextMark)>, thoughts: Vec<(StreamId, u64)>) {
+        self.speech.take_up(answer, thoughts);
     }
 
     /// What stands at the beginning of a stream, behind its `RUN_STARTED`.
@@ -100,7 +113,11 @@ impl AguiEvents {
         };
         for event in &mut events {
             event["timestamp"] = json!(origin.at);
-            event["metadata"] = json!({ "pes": { "seq": origin.seq, "type": origin.kind, "runId": self.run } });
+            let mut metadata = json!({ "pes": { "seq": origin.seq, "type": origin.kind, "runId": self.run } });
+            if let Some(retryable) = event["metadata"]["pes"].get("retryable") {
+                metadata["pes"]["retryable"] = retryable.clone();
+            }
+            event["metadata"] = metadata;
         }
         events
     }
@@ -111,6 +128,9 @@ impl AguiEvents {
             Fact::Title(body) => vec![delta(self.state.is_called(&body.title))],
             Fact::ItemStatusChange(body) => self.item(body),
             Fact::LlmStreamStart(body) => {
+                if body.phase == Phase::Synthesis && body.purpose.is_none() {
+                    self.writing = Some(body.stream_id.clone());
+                }
                 let mut events = match body.phase {
                     Phase::Planning => self.starts("planning"),
                     Phase::Execution | Phase::Synthesis => Vec::new(),
@@ -119,7 +139,7 @@ impl AguiEvents {
                 events
             }
             Fact::LlmStreamMetadata(body) => {
-                self.spends(body);
+                self.usage.add(body);
                 vec![custom("pes.llm_stream_metadata", json!(body))]
             }
             Fact::LlmStreamEnd(body) => {
@@ -127,6 +147,7 @@ impl AguiEvents {
                 written(self.speech.thoughts(&body.stream_id, thinking))
             }
             Fact::LlmStreamError(body) => {
+                self.writing = self.writing.take().filter(|writing| *writing != body.stream_id);
                 let mut events = written(self.speech.breaks_off(&body.stream_id));
                 events.push(custom("pes.llm_error", json!(body)));
                 events
@@ -155,9 +176,14 @@ impl AguiEvents {
             // Whoever is reminded is still asked.
             Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => Vec::new(),
             Fact::SuspensionTimeout(body) => self.closed(&body.suspension_id),
-            Fact::A2aTask(body) => vec![json!({
-                "type": "ACTIVITY_SNAPSHOT", "messageId": body.task_id, "activityType": "A2A_TASK", "content": body,
-            })],
+            Fact::A2aTask(body) => {
+                let id = &body.task_id;
+                let mut events = if self.client.is_one { self.subagents.hears(body) } else { Vec::new() };
+                events.push(json!({
+                    "type": "ACTIVITY_SNAPSHOT", "messageId": id, "activityType": "A2A_TASK", "content": body,
+                }));
+                events
+            }
             Fact::Synthesis(body) => match body.status {
                 SynthesisStatus::Started => self.starts("synthesis"),
                 SynthesisStatus::Completed => self.finishes("synthesis"),
@@ -243,32 +269,8 @@ impl AguiEvents {
     fn ends(&mut self) -> Vec<Value> {
         let mut events = written(self.speech.ends());
         events.extend(self.steps.drain(..).map(|step| json!({ "type": "STEP_FINISHED", "stepName": step })));
+        events.extend(self.subagents.ends());
         events
-    }
-
-    fn spends(&mut self, body: &LlmStreamMetadataBody) {
-        let known = |entry: &&mut Value| entry["provider"] == body.provider && entry["model"] == body.model;
-        let counts = [
-            ("inputTokens", body.input_tokens),
-            ("outputTokens", body.output_tokens),
-            ("totalTokens", body.input_tokens + body.output_tokens),
-            ("reasoningTokens", body.thinking_tokens),
-            ("cachedInputTokens", body.cached_input_tokens),
-        ];
-        match self.usage.iter_mut().find(known) {
-            Some(entry) => {
-                for (name, count) in counts {
-                    entry[name] = json!(entry[name].as_u64().unwrap_or(0) + count);
-                }
-            }
-            None => {
-                let mut entry = Map::new();
-                entry.insert("provider".to_owned(), json!(body.provider));
-                entry.insert("model".to_owned(), json!(body.model));
-                entry.extend(counts.map(|(name, count)| (name.to_owned(), json!(count))));
-                self.usage.push(Value::Object(entry));
-            }
-        }
     }
 
     fn closed(&mut self, id: &SuspensionId) -> Vec<Value> {
@@ -288,7 +290,9 @@ impl AguiEvents {
             result["uiMetadata"] = beside.clone();
         }
         self.answer = Some(result);
-        written(self.speech.answers(body.message.message_id.as_str(), whole))
+        let own = body.message.message_id.as_str();
+        let stream = self.writing.as_ref().map_or(own, StreamId::as_str);
+        written(self.speech.answers(stream, own, whole))
     }
 
     fn finished(&mut self, body: &RunFinishedBody) -> Vec<Value> {
@@ -304,11 +308,11 @@ impl AguiEvents {
                 end
             }
             RunStatus::Cancelled if self.client.is_one => self.run_finished(json!({ "type": "cancelled" })),
-            RunStatus::Cancelled => self.run_error("cancelled", "The run was cancelled."),
+            RunStatus::Cancelled => run_error("cancelled", "The run was cancelled.", false),
             RunStatus::Failed | RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => {
                 let failed = || ("failed".to_owned(), "The run failed.".to_owned());
                 let (code, message) = self.failure.take().unwrap_or_else(failed);
-                self.run_error(&code, &message)
+                run_error(&code, &message, false)
             }
         };
         events.push(end);
@@ -316,14 +320,15 @@ impl AguiEvents {
     }
 
     /// Nothing goes on before somebody answers: calls that are the client's alone end the stream as any other; a question to a
-    /// person interrupts it.
-    pub(super) fn suspended(&mut self, run: &RunId) -> Vec<Value> {
-        if *run != self.run || self.is_over || self.open.is_empty() {
+    /// person interrupts it. `messages` is the conversation up to here.
+    pub(super) fn suspended(&mut self, messages: Vec<Value>) -> Vec<Value> {
+        if self.is_over || self.open.is_empty() {
             return Vec::new();
         }
         let mut events = self.ends();
         self.is_over = true;
         events.push(json!({ "type": "STATE_SNAPSHOT", "snapshot": self.state.snapshot(true) }));
+        events.push(json!({ "type": "MESSAGES_SNAPSHOT", "messages": messages }));
         let outcome = if self.open.iter().all(|open| open.kind == SuspensionKind::ClientTool) {
             let calls: Vec<_> = self.open.iter().filter_map(|open| open.call_id.as_ref()).collect();
             if self.client.is_one {
@@ -345,7 +350,7 @@ impl AguiEvents {
         }
         let mut events = self.ends();
         self.is_over = true;
-        events.push(self.run_error(code, why));
+        events.push(run_error(code, why, code != Code::NotFound.as_str()));
         events
     }
 
@@ -353,15 +358,17 @@ impl AguiEvents {
         let mut end = json!({
             "type": "RUN_FINISHED", "threadId": self.client.thread, "runId": self.client.id, "outcome": outcome,
         });
-        if !self.usage.is_empty() {
-            end["usage"] = json!(self.usage);
+        if let Some(usage) = self.usage.json() {
+            end["usage"] = usage;
         }
         end
     }
+}
 
-    fn run_error(&self, code: &str, message: &str) -> Value {
-        json!({ "type": "RUN_ERROR", "message": message, "code": code })
-    }
+/// How a stream ends that has no good end; `is_retryable`: whoever connects again is told the rest.
+pub(super) fn run_error(code: &str, message: &str, is_retryable: bool) -> Value {
+    let metadata = json!({ "pes": { "retryable": is_retryable } });
+    json!({ "type": "RUN_ERROR", "message": message, "code": code, "metadata": metadata })
 }
 
 fn delta(patch: Value) -> Value {

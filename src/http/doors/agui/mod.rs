@@ -4,13 +4,19 @@
 //! conversation is the truth; of what a client sends, its answers and its newest message count ([`request`]).
 
 mod accept;
+mod conversation;
+mod cursor;
 mod endpoint;
 mod events;
 mod interrupt;
+mod messages;
+mod numbered;
 mod request;
 mod spoken;
 mod state;
 mod stream;
+mod subagents;
+mod usage;
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

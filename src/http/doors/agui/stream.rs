@@ -9,11 +9,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::accept::{Asker, Follow};
-use super::events::{AguiEvents, Origin};
+use super::conversation;
+use super::cursor::Segment;
+use super::events::{Origin, run_error};
+use super::numbered::{Event, Numbered};
 use super::request::ClientRun;
 use crate::domain::Millis;
-use crate::domain::fault::Fault;
-use crate::domain::ids::RunId;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::run::RunStatus;
 use crate::http::doors::answer_headers::name_run;
 use crate::http::doors::sse;
@@ -39,9 +42,8 @@ pub(super) fn few(asker: Asker, events: Vec<Value>) -> Response {
 }
 
 /// How a stream ends that cannot be told to its end.
-pub(super) fn error(fault: &Fault) -> Value {
-    let retryable = json!({ "pes": { "retryable": fault.code.retryable() } });
-    json!({ "type": "RUN_ERROR", "message": fault.detail, "code": fault.code, "metadata": retryable })
+fn error(fault: &Fault) -> Value {
+    run_error(fault.code.as_str(), &fault.detail, fault.code.retryable())
 }
 
 /// Why nothing was done.
@@ -49,30 +51,31 @@ pub(super) fn refused(asker: Asker, client: &ClientRun, fault: &Fault) -> Respon
     few(asker, vec![started(client), error(fault)])
 }
 
-/// A run, behind these events.
+/// A run; `conversation` stands behind the very first event.
 pub(super) async fn told(
     asker: Asker,
     client: ClientRun,
     run: RunId,
     follow: Follow,
-    before: Vec<Value>,
+    conversation: Option<Value>,
 ) -> Result<Response, Fault> {
-    let thread = client.thread.clone();
-    let telling = Telling::of(&asker, client, &run, follow, before).await?;
+    let (thread, pass) = (client.thread.clone(), asker.preferences.pass.clone());
+    let app = asker.app.clone();
+    let telling = Telling::of(asker, client, &run, follow, conversation).await?;
     let events = stream::unfold(telling, |mut telling| async { telling.next().await.map(|bytes| (bytes, telling)) });
     let last_words = sse::last_words(STOPPING, |fault| sse::data(&error(fault)));
-    let mut response = written(&asker.app, asker.preferences.pass, Box::pin(events), last_words);
+    let mut response = written(&app, pass, Box::pin(events), last_words);
     name_run(response.headers_mut(), &thread, &run);
     Ok(response)
 }
 
 /// A run being told.
 struct Telling {
-    events: AguiEvents,
+    asker: Asker,
+    thread: ThreadId,
+    events: Numbered,
     feed: Feed,
-    ready: VecDeque<Value>,
-    /// The last seq that the client may have heard of; `None`: its stream has begun.
-    unbegun: Option<i64>,
+    ready: VecDeque<Event>,
 }
 
 /// Of an observation, what events say of where they come from.
@@ -83,73 +86,90 @@ struct Head {
 
 impl Telling {
     async fn of(
-        asker: &Asker,
+        asker: Asker,
         client: ClientRun,
         run: &RunId,
         follow: Follow,
-        before: Vec<Value>,
+        conversation: Option<Value>,
     ) -> Result<Self, Fault> {
         let (service, caller, thread) = (&asker.app.service, &asker.caller, client.thread.clone());
-        let mut ready = vec![started(&client)];
-        ready.extend(before);
-        let mut events = AguiEvents::new(client, run.clone());
         let ask =
             |after| FeedAsk { after, types: Vec::new(), tokens: true, until: Some(run.clone()), ends_suspended: true };
-        let mut unbegun = None;
-        let feed = match follow {
+        let segment = |start: After, settled: After, answers: u32| {
+            let (run, is_connected) = (run.clone(), conversation.is_some());
+            Segment { run, start: seq_of(start), settled: seq_of(settled), answers, is_connected }
+        };
+        let before = || feed::before(service, caller, &thread, run);
+        let is_resumed = matches!(follow, Follow::Behind(..));
+        let (mut events, feed) = match follow {
             Follow::Live(early) => {
-                let ask = ask(early.after());
-                feed::continued(service, caller, &thread, early, ask).await?
+                let (start, ask) = (early.after(), ask(early.after()));
+                let feed = feed::continued(service, caller, &thread, early, ask).await?;
+                (Numbered::new(client, segment(start, start, 0)), feed)
             }
-            Follow::Whole => feed::open(service, caller, &thread, ask(After::default())).await?,
-            Follow::Behind(after) => {
-                if let After::Seq(seq) = after {
-                    unbegun = Some(seq);
-                }
-                feed::open(service, caller, &thread, ask(After::default())).await?
+            Follow::Whole => {
+                let now = feed::subscribe(service, caller, &thread).await?.after();
+                let start = before().await?;
+                let feed = feed::open(service, caller, &thread, ask(start)).await?;
+                (Numbered::new(client, segment(start, now, 0)), feed)
+            }
+            Follow::Behind(after, answers) => {
+                let feed = feed::open(service, caller, &thread, ask(before().await?)).await?;
+                (Numbered::new(client, segment(after, after, answers)), feed)
+            }
+            Follow::Cut(cursor) => {
+                let feed = feed::open(service, caller, &thread, ask(before().await?)).await?;
+                (Numbered::behind(client, cursor), feed)
             }
         };
-        if unbegun.is_none() {
-            ready.extend(events.begin());
-        }
-        Ok(Self { events, feed: feed.with_joined_tokens(), ready: ready.into(), unbegun })
+        // Who goes on behind an answer needs what happened before it first.
+        let begins = events.segment().is_connected || !(is_resumed || events.is_cut());
+        let ready = if begins { events.begin(conversation).into() } else { VecDeque::new() };
+        Ok(Self { asker, thread, events, feed: feed.with_joined_tokens(), ready })
     }
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Some(sse::data(&event));
+            if let Some(Event { id, data }) = self.ready.pop_front() {
+                return Some(sse::numbered(id.as_deref(), &data));
             }
             if self.events.is_over() {
                 return None;
             }
-            match self.feed.next().await {
-                Some(frame) => self.hear(&frame),
-                None => self.ready.extend(self.events.interrupted("not_found", "The thread was erased.")),
-            }
+            let events = match self.feed.next().await {
+                Some(frame) => self.hear(&frame).await,
+                None => self.events.interrupted(Code::NotFound.as_str(), "The thread was erased."),
+            };
+            self.ready.extend(events);
         }
     }
 
-    fn hear(&mut self, frame: &Encoded) {
-        let told = Told::of(frame);
-        if let (Told::Observation(told), EncodedKind::Observation { seq, .. }) = (&told, &frame.kind)
-            && self.unbegun.is_some_and(|after| *seq <= after)
-        {
-            self.events.unheard(told);
-            return;
-        }
-        if self.unbegun.take().is_some() {
-            self.ready.extend(self.events.begin());
-        }
-        let events = match told {
+    async fn hear(&mut self, frame: &Encoded) -> Vec<Event> {
+        match Told::of(frame) {
+            Told::Observation(told) if self.events.stood_before(&told) => self.suspended().await,
             Told::Observation(told) => self.events.observation(&origin(frame), &told),
             Told::Token(token) => self.events.token(&token),
-            Told::Stands(run, RunStatus::Suspended) => self.events.suspended(&run),
+            Told::Stands(run, RunStatus::Suspended) if run == self.events.segment().run => self.suspended().await,
             Told::Stands(..) | Told::CaughtUp | Told::Other => Vec::new(),
-            Told::Draining => self.events.interrupted("draining", STOPPING),
+            Told::Draining => self.events.interrupted(Code::Draining.as_str(), STOPPING),
             Told::Gap => self.events.interrupted("gap", "The client reads too slowly; connect again."),
-        };
-        self.ready.extend(events);
+        }
+    }
+
+    /// The run asks, and so the client is shown all that it asks about.
+    async fn suspended(&mut self) -> Vec<Event> {
+        let Asker { app, caller, .. } = &self.asker;
+        match conversation::shown(app, caller, &self.thread).await {
+            Ok(messages) => self.events.suspended(messages),
+            Err(fault) => self.events.interrupted(fault.code.as_str(), &fault.detail),
+        }
+    }
+}
+
+fn seq_of(after: After) -> i64 {
+    match after {
+        After::Seq(seq) => seq,
+        After::Latest => i64::MAX,
     }
 }
 

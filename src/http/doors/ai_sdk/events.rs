@@ -243,7 +243,8 @@ impl ChatEvents {
             self.failure.get_or_insert_with(|| whole.to_owned());
             return Vec::new();
         }
-        let mut chunks = chunks(self.speech.answers(body.message.message_id.as_str(), whole));
+        let id = body.message.message_id.as_str();
+        let mut chunks = chunks(self.speech.answers(id, id, whole));
         if let Some(beside) = &body.ui_metadata {
             chunks.extend(sources(beside));
             let suggestions = &beside["suggestions"];
