@@ -25,7 +25,7 @@ impl Host {
         ask = ask.header("accept", "application/json, text/event-stream");
         if self.is_new() {
             ask = ask.header("mcp-method", method);
-            if let Some(tool) = params.get("name").and_then(Value::as_str) {
+            if let Some(tool) = params.get("name").or(params.get("taskId")).and_then(Value::as_str) {
                 ask = ask.header("mcp-name", tool);
             }
             let meta = &mut params["_meta"];

@@ -3,10 +3,13 @@
 mod endpoint;
 mod hanging_up;
 mod host;
+#[cfg(feature = "failpoints")]
+mod killed;
 mod ours;
 mod peers;
 mod progress;
 mod questions;
 mod replicas;
+mod tasks;
 mod tools;
 mod versions;

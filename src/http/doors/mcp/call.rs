@@ -9,6 +9,7 @@ use super::client::Client;
 use super::nesting;
 use super::refusal::{Error, Refusal};
 use super::round::{Round, may_ask};
+use super::tasks;
 use super::told::Standing;
 use super::tools::Tool;
 use crate::auth::Pass;
@@ -98,6 +99,9 @@ async fn ask(asker: &Asker, arguments: Value) -> Result<Called, Fault> {
     let query = Query::ask(arguments)?;
     let wait = Duration::from_secs(query.wait()?);
     let receipt = accept(asker, &query).await?;
+    if asker.client.has_tasks {
+        return Ok(Called::Done(tasks::begun(asker, &receipt.run_id).await?));
+    }
     Ok(Called::Waits(Wait {
         round: may_ask(asker).then(|| Round::first(receipt.run_id.clone())),
         run: receipt.run_id,

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::envelope::RpcRequest;
 use super::refusal::{Error, Refusal};
+use super::tasks::EXTENSION;
 
 /// The versions that are spoken, oldest first. Their names sort as they came.
 pub(super) const VERSIONS: [&str; 3] = ["2025-06-18", "2025-11-25", "2026-07-28"];
@@ -29,6 +30,8 @@ pub(super) struct Client {
     pub(super) is_modern: bool,
     /// It can put a form to a person.
     pub(super) has_forms: bool,
+    /// It can wait for a task.
+    pub(super) has_tasks: bool,
     /// Wants to be told how it goes on, under this name.
     pub(super) progress_token: Option<Value>,
 }
@@ -62,13 +65,17 @@ impl Client {
         let capabilities = capabilities.ok_or_else(|| missing(META_CAPABILITIES))?;
         if is_newer {
             agrees(headers, "mcp-method", &request.method)?;
-            if request.method == "tools/call"
-                && let Some(tool) = request.params.get("name").and_then(Value::as_str)
-            {
-                agrees(headers, "mcp-name", tool)?;
+            if let Some(name) = named_by(request).and_then(|member| request.params.get(member)?.as_str()) {
+                agrees(headers, "mcp-name", name)?;
             }
         }
-        Ok(Self { is_modern: is_newer, has_forms: is_newer && has_forms(capabilities), progress_token })
+        let (has_forms, has_tasks) = (has_forms(capabilities), has_tasks(capabilities));
+        Ok(Self {
+            is_modern: is_newer,
+            has_forms: is_newer && has_forms,
+            has_tasks: is_newer && has_tasks,
+            progress_token,
+        })
     }
 
     /// A result in the form of the client's version.
@@ -89,10 +96,23 @@ impl Client {
     }
 }
 
+/// The member that the header `mcp-name` repeats.
+fn named_by(request: &RpcRequest) -> Option<&'static str> {
+    match request.method.as_str() {
+        "tools/call" => Some("name"),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
+        _ => None,
+    }
+}
+
 /// Who names no kind of elicitation has the one that was there first: forms.
 fn has_forms(capabilities: &Map<String, Value>) -> bool {
     let kinds = capabilities.get("elicitation").and_then(Value::as_object);
     kinds.is_some_and(|kinds| kinds.is_empty() || kinds.contains_key("form"))
+}
+
+fn has_tasks(capabilities: &Map<String, Value>) -> bool {
+    capabilities.get("extensions").is_some_and(|extensions| extensions[EXTENSION].is_object())
 }
 
 /// The version that `initialize` is answered with.

@@ -11,6 +11,7 @@ use super::call::{Asker, Called, call};
 use super::client::{Client, VERSIONS, negotiated};
 use super::envelope::{self, Message, RpcRequest};
 use super::refusal::{Error, Refusal};
+use super::tasks;
 use super::tools;
 use super::waiting;
 use crate::domain::caller::{Caller, Scope};
@@ -61,7 +62,10 @@ async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Resp
             Called::Done(result) => done(&asker.client.result(result)),
             Called::Waits(wait) => waiting::stream(&asker, request.id, wait).await,
         },
-        other => return Err(no_method(&asker, other)),
+        other => match tasks::answer(&asker, &request).await? {
+            Some(result) => done(&asker.client.result(result)),
+            None => return Err(no_method(&asker, other)),
+        },
     })
 }
 
@@ -88,7 +92,7 @@ fn discovered(asker: &Asker) -> Value {
     json!({
         "resultType": "complete",
         "supportedVersions": VERSIONS,
-        "capabilities": { "tools": {} },
+        "capabilities": { "tools": {}, "extensions": { tasks::EXTENSION: {} } },
         "instructions": INSTRUCTIONS,
         "ttlMs": 0,
         "cacheScope": "private",

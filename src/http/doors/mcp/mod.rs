@@ -3,8 +3,9 @@
 //! Stateless: every request says all there is to know, so any replica answers it, and there are no sessions. A request is one
 //! JSON-RPC message ([`envelope`]) of a client that speaks a version ([`client`]); a call of a tool ([`tools`], [`call`]) comes
 //! to a run, which is told as it stands ([`told`]). What takes time is answered by a stream of events ([`waiting`]), with its
-//! progress ([`progress`]). What the run asks a person goes to the host's, where it can ask and its key may approve ([`forms`],
-//! [`round`]). An agent that is its own tool comes to an end ([`nesting`]).
+//! progress ([`progress`]), or, to clients that ask after it themselves, by a task ([`tasks`]). What the run asks a person goes
+//! to the host's, where it can ask and its key may approve ([`forms`], [`round`]). An agent that is its own tool comes to an
+//! end ([`nesting`]).
 //!
 //! It is written by hand: what this server needs of the protocol is these few methods, and rmcp's server would bring seven more
 //! crates, a reader of bodies without our bounds, and a task and a channel for each request.
@@ -19,6 +20,7 @@ mod nesting;
 mod progress;
 mod refusal;
 mod round;
+mod tasks;
 mod told;
 mod tools;
 mod waiting;

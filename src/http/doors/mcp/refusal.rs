@@ -20,6 +20,7 @@ pub(super) enum Error {
     /// Nothing that the protocol has a word for; `data.code` says what.
     Server,
     HeaderMismatch,
+    MissingCapability,
     UnsupportedVersion,
 }
 
@@ -33,6 +34,7 @@ impl Error {
             Error::Internal => -32603,
             Error::Server => -32000,
             Error::HeaderMismatch => -32020,
+            Error::MissingCapability => -32021,
             Error::UnsupportedVersion => -32022,
         }
     }

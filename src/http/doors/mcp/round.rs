@@ -115,7 +115,7 @@ pub(super) fn may_ask(asker: &Asker) -> bool {
     asker.client.has_forms && asker.caller.may(Scope::Approve)
 }
 
-fn is_past(code: Code) -> bool {
+pub(super) fn is_past(code: Code) -> bool {
     matches!(
         code,
         Code::NotFound

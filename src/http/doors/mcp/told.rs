@@ -71,7 +71,7 @@ impl Standing {
         data
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let id = &self.run.run_id;
         let later = format!("`status` with the runId `{id}` tells how it stands.");
         match self.run.status {
