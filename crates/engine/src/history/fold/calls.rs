@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::size;
 use crate::domain::facts::ToolCallBody;
 use crate::domain::ids::{CallId, ItemId};
@@ -10,10 +12,10 @@ use crate::domain::state::OpenSuspension;
 use crate::domain::tool::{ToolCall, ToolResult};
 
 /// By item, and then in the order of the calls.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Calls(BTreeMap<ItemId, Called>);
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Called {
     made: Vec<ToolCall>,
     /// How many of them came before the last reply.

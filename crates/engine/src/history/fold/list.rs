@@ -1,6 +1,7 @@
 //! The todo list, change by change.
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 
 use super::calls::Calls;
 use super::size;
@@ -8,7 +9,7 @@ use crate::domain::facts::ItemStatusChangeBody;
 use crate::domain::ids::ItemId;
 use crate::domain::plan::{ItemStatus, StepOutputEntry, TodoItem, TodoItemChange};
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct List {
     /// In execution order.
     items: IndexMap<ItemId, TodoItem>,

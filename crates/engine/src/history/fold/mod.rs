@@ -13,6 +13,7 @@ mod tell;
 mod view;
 mod written;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::facts::{RecordedMessage, Summary};
@@ -27,7 +28,7 @@ pub use written::{StateWrite, StateWrites};
 
 /// What it was told so far. Begin with `default()` at the first observation, or, for whole lists alone, with
 /// [`Fold::of_view`] further on.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fold {
     intent: String,
     title: String,
@@ -43,6 +44,7 @@ pub struct Fold {
     written: Written,
     seq: i64,
     /// It began in the middle, for whoever listens: it tells lists, and keeps nothing else.
+    #[serde(skip)]
     lists_only: bool,
 }
 
@@ -50,6 +52,16 @@ impl Fold {
     /// Whoever wants whole lists only needs to tell these, in order and without a gap.
     pub const LISTED: [ObservationType; 3] =
         [ObservationType::Plan, ObservationType::PlanUpdate, ObservationType::ItemStatusChange];
+
+    /// As it is stored: what stands for the observations that it was told.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).expect("strings, numbers and JSON values always have a text")
+    }
+
+    /// As it was stored.
+    pub fn of_text(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
 
     /// What it takes in memory, roughly.
     pub fn bytes(&self) -> usize {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 
 use super::size;
 use super::tell::Place;
@@ -13,7 +14,7 @@ use crate::domain::state::{A2aWait, OpenSuspension};
 use crate::domain::task::TaskStatus;
 use crate::domain::thread::ThreadStatus;
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Open {
     pub run: Option<RunId>,
     /// Streams and calls that were begun and have not ended.

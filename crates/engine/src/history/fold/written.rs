@@ -1,12 +1,13 @@
 //! The application's own state, write by write.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::size;
 use crate::domain::facts::StateUpdateBody;
 use crate::domain::thread::AgentState;
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Written {
     version: i64,
     /// Since it was written whole.
@@ -16,7 +17,7 @@ pub(super) struct Written {
 }
 
 /// One write; a large value is a reference.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum StateWrite {
     Whole(Value),
     /// A merge patch.
