@@ -45,6 +45,7 @@ impl Config {
         }
         self.mcp.check()?;
         self.a2a.check()?;
+        self.retention.check()?;
         if self.env == Environment::Production && self.models.is_demo() {
             return Err(Error(
                 "PES_ENV=production refuses the demo model; set PES_MODEL, or the key of a provider (OPENAI_API_KEY, \

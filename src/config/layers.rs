@@ -149,11 +149,15 @@ fn check_names(variables: &Variables, known: &[Leaf]) -> Result<(), Error> {
     Ok(())
 }
 
+const FOREVER: &str = "forever";
+
 /// Text as the type that the default has, or the example of a key without one; else it is text.
 fn typed(name: &str, text: &str, like: Option<&Value>) -> Result<Value, Error> {
     match like {
         Some(Value::Integer(_)) => match text.trim().parse() {
             Ok(number) => Ok(Value::Integer(number)),
+            // Some numbers of days may also be this word; whoever takes only numbers refuses it.
+            Err(_) if text.trim() == FOREVER => Ok(Value::String(FOREVER.to_owned())),
             Err(_) => Err(Error(format!("{name}: `{text}` is not a whole number"))),
         },
         Some(Value::Boolean(_)) => match text.trim().parse() {

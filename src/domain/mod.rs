@@ -7,6 +7,7 @@ pub mod frame;
 pub mod http_tool;
 pub mod lookup;
 pub(crate) mod pointer;
+pub mod retention;
 pub(crate) mod typed;
 pub mod webhook;
 pub mod which_thread;

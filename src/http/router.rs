@@ -14,8 +14,8 @@ use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
     agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, items, keys,
-    mcp_servers, messages, offers, pause, plan, policy, process, release, resume, runs, session, state, suspensions,
-    tasks, threads, tool_calls, usage, webhooks,
+    mcp_servers, messages, offers, pause, plan, policy, process, release, resume, retention, runs, session, state,
+    suspensions, tasks, threads, tool_calls, usage, webhooks,
 };
 use super::{console, cors, doors, metrics};
 use crate::domain::fault::{Code, Fault};
@@ -56,6 +56,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(resume::resume))
         .routes(routes!(pause::pause))
         .routes(routes!(release::release))
+        .routes(routes!(retention::get, retention::put))
         .routes(routes!(cancel::thread))
         .routes(routes!(cancel::run))
         .routes(routes!(state::get))

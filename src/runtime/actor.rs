@@ -16,8 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::audit;
-use super::command::{Command, CommitExtras, Decided, ProfileEdit, Refusal};
-use super::erasure::remote_cancels;
+use super::command::{Audited, Command, CommitExtras, Decided, ProfileEdit, Refusal};
 use super::lease::Lease;
 use super::load::{ClaimMode, TRIES, contended};
 use super::loaded::LoadedThread;
@@ -30,8 +29,6 @@ use crate::domain::model::FailureKind;
 use crate::domain::run::Run;
 use crate::engine::event::{CancelEvent, Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
 use crate::engine::step::Row;
-use crate::failpoint;
-use crate::store::Erasure;
 use crate::store::{self, LeaseChange};
 
 /// Between two tries to commit the result of an effect.
@@ -160,13 +157,17 @@ impl Actor {
                 let edited = self.edit_profile(&edit).await;
                 self.answer(reply, edited).await;
             }
-            Command::Keep { row, reply } => {
-                let kept = self.keep(&row).await;
+            Command::Keep { row, audit, reply } => {
+                let kept = self.keep(&row, audit).await;
                 self.answer(reply, kept).await;
             }
             Command::Delete { by, reply } => {
                 let deleted = self.delete(&by).await;
                 self.answer(reply, deleted).await;
+            }
+            Command::Expire { before, reply } => {
+                let expired = self.expire(before).await;
+                self.answer(reply, expired).await;
             }
             Command::Wake { reply } => {
                 // The sweeper has reserved it, if anybody had to.
@@ -210,7 +211,7 @@ impl Actor {
 
     /// Commits the results of effects, oldest first, those that have ended by then together; what the store does not take
     /// now is tried again later. Returns the runs that changed.
-    async fn commit_pending(&mut self) -> Vec<Run> {
+    pub(super) async fn commit_pending(&mut self) -> Vec<Run> {
         let (mut moved, mut most) = (Vec::new(), MOST_TOGETHER);
         while !self.uncommitted.is_empty() {
             while self.uncommitted.len() < most
@@ -301,56 +302,18 @@ impl Actor {
         Err(contended())
     }
 
-    async fn keep(&mut self, row: &Row) -> Result<(), Refusal> {
+    async fn keep(&mut self, row: &Row, audited: Option<Audited>) -> Result<(), Refusal> {
         let extras = CommitExtras::default();
         for _ in 0..TRIES {
             self.ensure_loaded(&extras).await?;
             let Some(loaded) = &self.loaded else { continue };
-            let mut commit = loaded.commit(LeaseChange::Keep, self.shared.now());
+            let now = self.shared.now();
+            let mut commit = loaded.commit(LeaseChange::Keep, now);
             commit.rows.push(row.clone());
+            commit.audit.extend(
+                audited.iter().cloned().map(|(by, action, detail)| audit::line(&loaded.row, now, &by, action, detail)),
+            );
             if self.write(commit).await? {
-                return Ok(());
-            }
-        }
-        Err(contended())
-    }
-
-    async fn delete(&mut self, by: &str) -> Result<(), Refusal> {
-        self.work.stop().await;
-        self.drop_work_in_progress();
-        self.loaded = None;
-        let erased = self.erase(by).await;
-        if let Err(Refusal::Fault(_)) = erased {
-            // The thread was not deleted: what was stopped for that is started again.
-            self.uncommitted.push_back(Arc::new(Event::System(SystemEvent::Woke)));
-            self.commit_pending().await;
-            return erased;
-        }
-        self.announce_end();
-        erased
-    }
-
-    /// The thread was deleted: everybody who waits for one of its runs or listens to it reads the store and finds that.
-    pub(super) fn announce_end(&mut self) {
-        self.drop_work_in_progress();
-        self.shared.waiters.notify_thread(self.pk);
-        self.shared.hub.gap(self.pk);
-    }
-
-    /// Deletes the thread. The same transaction queues a cancel for each task that another agent may be working on.
-    async fn erase(&self, by: &str) -> Result<(), Refusal> {
-        for _ in 0..TRIES {
-            let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(Refusal::Gone) };
-            let deliveries = remote_cancels(&rows, self.shared.mint())?;
-            let (version, now) = (row.fence.version, self.shared.now());
-            let (leaves_some, thread) = (!deliveries.is_empty(), self.pk);
-            let audit = audit::erased(&row, now, by);
-            if self.shared.store.delete_thread(Erasure { thread, version, now, deliveries, audit }).await? {
-                failpoint::reached("delete.committed");
-                self.shared.hub.changed(row.tenant, row.pk, &row.thread_id);
-                if leaves_some {
-                    self.shared.outbox.bell.ring();
-                }
                 return Ok(());
             }
         }

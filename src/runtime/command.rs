@@ -27,14 +27,19 @@ pub(super) enum Command {
     Decide { event: Arc<Event>, extras: Box<CommitExtras>, reply: Reply<Decided> },
     /// A change of the profile.
     EditProfile { edit: ProfileEdit, reply: Reply<()> },
-    /// Stores a row that no decision writes: a push receiver.
-    Keep { row: Row, reply: Reply<()> },
+    /// Stores a row that no decision writes: a push receiver, how long the thread is kept.
+    Keep { row: Row, audit: Option<Audited>, reply: Reply<()> },
     /// Stops everything and erases the thread.
     Delete { by: String, reply: Reply<()> },
+    /// Erases the thread if it is at rest and nobody used it since then. Answered with whether it did.
+    Expire { before: Millis, reply: Reply<bool> },
     /// Look after the thread: a timer is due, something is ready, nobody owns it, or it was erased elsewhere. Answered when
     /// that is committed.
     Wake { reply: Reply<()> },
 }
+
+/// Who did what, and what else the audit says of it.
+pub(crate) type Audited = (String, &'static str, Value);
 
 /// What is committed beside the event's own step.
 #[derive(Default)]
@@ -47,7 +52,7 @@ pub(crate) struct CommitExtras {
     /// The push receivers of the run that it begins or continues.
     pub(crate) pushes: Vec<PushTarget>,
     /// Who did what, for the audit.
-    pub(crate) audit: Option<(String, &'static str, Value)>,
+    pub(crate) audit: Option<Audited>,
     /// Whether the answer shows the plan.
     pub(crate) wants_plan: bool,
 }

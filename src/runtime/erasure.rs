@@ -1,5 +1,7 @@
-//! Cancelling the tasks that a deleted thread had given to other agents. Nothing else of the thread is left, so each
-//! cancel is a delivery of the outbox that holds all it needs.
+//! The end of a thread: who asked for it, or how long nobody used it, and what may stand in the way.
+//!
+//! Nothing of the thread is left then, so the tasks that it had given to other agents are cancelled by deliveries of the
+//! outbox, each of which holds all it needs.
 
 use std::sync::Arc;
 
@@ -7,17 +9,30 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
+use super::actor::Actor;
+use super::audit;
+use super::command::Refusal;
+use super::load::{TRIES, contended};
 use super::perform::{Reached, Sought};
 use super::rows::read;
 use super::shared::Shared;
 use crate::a2a::client::Error;
 use crate::a2a::fault;
+use crate::domain::Millis;
+use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{Mint, TenantPk};
+use crate::domain::retention::ThreadTerms;
 use crate::domain::task::Task;
+use crate::domain::thread::ThreadStatus;
+use crate::engine::event::{Event, SystemEvent};
 use crate::engine::step::{Row, RowKind};
+use crate::failpoint;
 use crate::outbox::Outcome;
-use crate::store;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
+use crate::store::{self, Erasure, ThreadRow};
+
+/// Who deletes what is too old, as the audit names it.
+const RETENTION: &str = "retention";
 
 /// Of the tasks among a thread's rows, one for each that an agent may be at. Those that are over are not loaded.
 pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<NewDelivery>> {
@@ -38,7 +53,102 @@ pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<
     Ok(remote_cancels)
 }
 
+impl Actor {
+    /// Stops everything and erases the thread.
+    pub(super) async fn delete(&mut self, by: &str) -> Result<(), Refusal> {
+        let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(Refusal::Gone) };
+        self.shared.check_hold(row.tenant, &rows).await?;
+        self.work.stop().await;
+        self.drop_work_in_progress();
+        self.loaded = None;
+        let erased = self.erase(by, |_| true).await;
+        if let Err(Refusal::Fault(_)) = erased {
+            // The thread was not deleted: what was stopped for that is started again.
+            self.uncommitted.push_back(Arc::new(Event::System(SystemEvent::Woke)));
+            self.commit_pending().await;
+            return erased.map(drop);
+        }
+        self.announce_end();
+        erased.map(drop)
+    }
+
+    /// Erases the thread if it is at rest and nobody used it since `before`.
+    pub(super) async fn expire(&mut self, before: Millis) -> Result<bool, Refusal> {
+        let is_expired = |row: &ThreadRow| row.updated_at < before && is_at_rest(row.status);
+        if !self.work.is_empty() || !self.uncommitted.is_empty() {
+            return Ok(false);
+        }
+        match self.erase(RETENTION, is_expired).await {
+            Ok(true) => {
+                self.loaded = None;
+                self.announce_end();
+                Ok(true)
+            }
+            Err(Refusal::Fault(fault)) if fault.code == Code::OnHold => Ok(false),
+            kept => kept,
+        }
+    }
+
+    /// The thread was deleted: everybody who waits for one of its runs or listens to it reads the store and finds that.
+    pub(super) fn announce_end(&mut self) {
+        self.drop_work_in_progress();
+        self.shared.waiters.notify_thread(self.pk);
+        self.shared.hub.gap(self.pk);
+    }
+
+    /// Deletes the thread if it may be. The same transaction queues a cancel for each task that another agent may be
+    /// working on.
+    async fn erase(&self, by: &str, may_be: impl Fn(&ThreadRow) -> bool) -> Result<bool, Refusal> {
+        for _ in 0..TRIES {
+            let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(Refusal::Gone) };
+            self.shared.check_hold(row.tenant, &rows).await?;
+            if !may_be(&row) {
+                return Ok(false);
+            }
+            let deliveries = remote_cancels(&rows, self.shared.mint())?;
+            let (version, now) = (row.fence.version, self.shared.now());
+            let (leaves_some, thread) = (!deliveries.is_empty(), self.pk);
+            let audit = audit::erased(&row, now, by);
+            if self.shared.store.delete_thread(Erasure { thread, version, now, deliveries, audit }).await? {
+                failpoint::reached("delete.committed");
+                self.shared.hub.changed(row.tenant, row.pk, &row.thread_id);
+                self.shared.erased.notify_one();
+                if leaves_some {
+                    self.shared.outbox.bell.ring();
+                }
+                return Ok(true);
+            }
+        }
+        Err(contended())
+    }
+}
+
+/// Whether nothing runs, and nobody is waited for.
+fn is_at_rest(status: ThreadStatus) -> bool {
+    match status {
+        ThreadStatus::Idle | ThreadStatus::Failed | ThreadStatus::Quarantined => true,
+        ThreadStatus::Running | ThreadStatus::Suspended | ThreadStatus::Waiting => false,
+    }
+}
+
 impl Shared {
+    /// Refuses to delete a thread that must be kept.
+    async fn check_hold(&self, tenant: TenantPk, rows: &[Row]) -> Result<(), Refusal> {
+        let own: Option<ThreadTerms> = rows.iter().find(|row| row.kind == RowKind::Retention).map(read).transpose()?;
+        let refused = |why: &str| Fault::new(Code::OnHold, format!("The thread must be kept: {why}."));
+        if let Some(hold) = own.and_then(|own| own.hold) {
+            return Err(refused(&hold.reason).with("by", hold.by).with("at", hold.at).into());
+        }
+        if self.config.retention.tenants.values().all(|tenant| tenant.hold.is_none()) {
+            return Ok(());
+        }
+        let name = self.store.tenant_name(tenant).await?.unwrap_or_default();
+        match self.config.retention.hold_of(&name) {
+            Some(why) => Err(refused(&format!("`retention.tenants.{name}.hold` says {why}")).into()),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn stop(self: Arc<Self>, delivery: Delivery) -> BoxFuture<'static, (Outcome, String)> {
         async move {
             match self.stopped(delivery.tenant, &delivery.target, &delivery.body).await {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use super::Runtime;
-use super::command::{Command, CommitExtras, Decided, ProfileEdit, Refusal};
+use super::command::{Audited, Command, CommitExtras, Decided, ProfileEdit, Refusal};
 use super::waiters::Waiter;
 use crate::domain::Millis;
 use crate::domain::console_urls::ConsoleUrls;
@@ -35,14 +35,24 @@ impl Runtime {
         self.0.wake(pk).await
     }
 
-    /// Stores a row of the thread that no decision writes: a push receiver.
-    pub(crate) async fn keep_row(&self, pk: ThreadPk, row: Row) -> Result<(), Refusal> {
-        self.0.ask(pk, |reply| Command::Keep { row, reply }).await
+    /// Stores a row of the thread that no decision writes: a push receiver, how long the thread is kept.
+    pub(crate) async fn keep_row(&self, pk: ThreadPk, row: Row, audit: Option<Audited>) -> Result<(), Refusal> {
+        self.0.ask(pk, |reply| Command::Keep { row, audit, reply }).await
     }
 
     /// Stops everything of the thread and erases it, on behalf of `by`.
     pub(crate) async fn delete(&self, pk: ThreadPk, by: String) -> Result<(), Refusal> {
         self.0.ask(pk, |reply| Command::Delete { by, reply }).await
+    }
+
+    /// Erases the thread if it is at rest, not on hold, and nobody used it since `before`; whether it did.
+    pub(crate) async fn expire(&self, pk: ThreadPk, before: Millis) -> Result<bool, Refusal> {
+        self.0.ask(pk, |reply| Command::Expire { before, reply }).await
+    }
+
+    /// Waits until this process deletes a thread, if it did not since this was asked last.
+    pub(crate) async fn erased(&self) {
+        self.0.erased.notified().await;
     }
 
     /// Waits for a run: every change from now on is notified. Read the run after this call, not before.

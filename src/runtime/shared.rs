@@ -3,12 +3,13 @@
 //! The methods of [`Shared`] that belong to one part stand beside it: `actors.rs` (commands to a thread), `wakeups.rs` and
 //! `sweep.rs` (due threads), `replica_watch.rs` (commits of other processes), `publish.rs`, `inline.rs` and `pushes.rs`
 //! (what a commit publishes), `effects.rs` and `admission.rs` (model calls), `listening.rs` and `erasure.rs` (other
-//! agents), `tally.rs` (metrics), `start.rs` (the outbox worker).
+//! agents, the end of a thread), `tally.rs` (metrics), `start.rs` (the outbox worker).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -71,6 +72,8 @@ pub(super) struct Shared {
     pub(super) wake_backoff: WakeBackoff,
     pub(super) probation: Probation,
     pub(super) caution: Caution,
+    /// A thread was deleted, and what it left can be removed.
+    pub(super) erased: Notify,
     /// Nothing new starts any more; what runs is recorded.
     pub(super) draining: CancellationToken,
     /// What still runs is dropped.

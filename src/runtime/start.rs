@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -93,6 +94,7 @@ impl Runtime {
             wake_backoff: Default::default(),
             probation: Default::default(),
             caution: Default::default(),
+            erased: Notify::new(),
             draining: CancellationToken::new(),
             halted: CancellationToken::new(),
             tasks: TaskTracker::new(),

@@ -127,7 +127,11 @@ fn damaged(message: &MessageId) -> Fault {
 /// A seq of this thread's log that is still kept; 0 is the thread before its first observation.
 pub(crate) fn within(row: &ThreadRow, seq: i64) -> Result<i64> {
     if seq < row.min_seq - 1 {
-        let detail = format!("The history begins at {}; what was before is gone.", row.min_seq);
+        let detail = format!(
+            "The history begins at {0}; what was before was deleted because of its age. Read from {0} on; messages and \
+             the state as it is now are all there.",
+            row.min_seq
+        );
         return Err(Fault::new(Code::HistoryCompacted, detail).with("minSeq", row.min_seq));
     }
     if seq > row.last_seq {

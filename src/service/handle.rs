@@ -12,6 +12,7 @@ use super::figures::Read;
 use super::housekeeping;
 use super::once::Flights;
 use super::readiness::Readiness;
+use super::retention;
 use crate::a2a::directory::Directory;
 use crate::config::Config;
 use crate::domain::Millis;
@@ -95,6 +96,8 @@ impl Service {
         service.runtime.spawn_until_drain(async move { documents.follow().await });
         service.runtime.spawn_until_drain(async move { agents.follow().await });
         service.runtime.spawn_until_drain(housekeeping::run(service.clone()));
+        service.runtime.spawn_until_drain(housekeeping::erase(service.clone()));
+        service.runtime.spawn_until_drain(retention::run(service.clone()));
         Ok(service)
     }
 

@@ -1,13 +1,15 @@
-//! What is kept for a while only: answers to requests, keys of runs, deliveries and sessions that are over. Forgotten in small batches with
-//! pauses between them, beside the commits and the timers: however much there is, nobody waits for it.
+//! What is kept for a while only: answers to requests, keys of runs, deliveries and sessions that are over; and what deleted
+//! threads leave. Forgotten in small batches with rests between them, beside the commits and the timers: however much
+//! there is, nobody waits for it.
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Service;
+use super::chore_metrics::{deleted, lags};
 use crate::domain::Millis;
-use crate::store::Result;
+use crate::store::{Pace, Result};
 
 /// How long an answer to an `Idempotency-Key` is kept.
 const KEPT: Millis = 24 * 3_600_000;
@@ -15,9 +17,14 @@ const KEPT: Millis = 24 * 3_600_000;
 const LOOKUPS_KEPT: Millis = 30 * KEPT;
 /// How often what is old is looked for.
 const EVERY: Duration = Duration::from_secs(3_600);
-/// How many rows are forgotten at once, and the pause after that.
+/// How many rows are forgotten at once.
 const BATCH: u32 = 500;
-const PAUSE: Duration = Duration::from_millis(20);
+/// How often it is looked for what deleted threads left if none is deleted: what readers were in the way of.
+const ERASED_EVERY: Duration = Duration::from_secs(15);
+
+/// What lies between two rounds of it, at least and at most: four times as long as the last one took.
+const ROUND: Duration = Duration::from_secs(1);
+const LONGEST_ROUND: Duration = Duration::from_secs(900);
 
 /// Forgets, and looks again, for as long as it is let.
 pub(super) async fn run(service: Service) {
@@ -31,20 +38,52 @@ pub(super) async fn run(service: Service) {
     }
 }
 
+/// Removes what deleted threads left, and looks again, for as long as it is let.
+pub(super) async fn erase(service: Service) {
+    let mut behind_since = None;
+    loop {
+        let begun = Instant::now();
+        let since = *behind_since.get_or_insert_with(|| service.now());
+        match erase_rest(&service).await {
+            Ok(true) => behind_since = None,
+            Ok(false) => tracing::debug!("readers are in the way of what deleted threads left; it is tried again"),
+            Err(error) => tracing::warn!(%error, "what deleted threads left is there a while longer"),
+        }
+        lags("erasure", behind_since.map_or(0, |_| service.now() - since));
+        sleep((begun.elapsed() * 4).clamp(ROUND, LONGEST_ROUND)).await;
+        // Nobody deleted one for so long.
+        let _ = timeout(ERASED_EVERY, service.runtime.erased()).await;
+    }
+}
+
+async fn erase_rest(service: &Service) -> Result<bool> {
+    loop {
+        let pace = Pace::begin(&*service.store);
+        let erased = service.store.erase_rows(BATCH).await?;
+        if erased == 0 {
+            return service.store.overwrite_erased().await;
+        }
+        deleted("row", erased);
+        pace.rest(&*service.store).await;
+    }
+}
+
 /// Batch by batch, until one is not full.
 async fn forget(service: &Service, old: Old) -> Result<()> {
     let now = service.now();
     loop {
+        let pace = Pace::begin(&*service.store);
         let forgotten = match old {
             Old::Answers => service.store.forget_idempotency(now - KEPT, BATCH).await?,
             Old::Lookups => service.store.forget_lookups(now - LOOKUPS_KEPT, BATCH).await?,
             Old::Deliveries => service.store.forget_deliveries(now - service.outbox.pace.kept, BATCH).await?,
             Old::Sessions => service.store.forget_sessions(now, BATCH).await?,
         };
+        deleted(old.kind(), forgotten);
         if forgotten < u64::from(BATCH) {
             return Ok(());
         }
-        sleep(PAUSE).await;
+        pace.rest(&*service.store).await;
     }
 }
 
@@ -55,4 +94,15 @@ enum Old {
     Lookups,
     Deliveries,
     Sessions,
+}
+
+impl Old {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Answers => "answer",
+            Self::Lookups => "lookup",
+            Self::Deliveries => "delivery",
+            Self::Sessions => "session",
+        }
+    }
 }

@@ -15,6 +15,7 @@ mod columns;
 mod commit;
 pub(crate) mod committer;
 pub mod documents;
+mod erasure;
 mod figures;
 mod idempotency;
 mod keys;
@@ -23,8 +24,10 @@ mod log;
 mod lookups;
 mod open;
 pub mod outbox;
+mod pace;
 mod page;
 pub mod postgres;
+mod retention;
 mod rows;
 pub mod sealed;
 mod sessions;
@@ -35,6 +38,7 @@ mod usage;
 
 pub use audit::{AuditRow, AuditStore};
 pub use commit::{Commit, Committed, NewThread};
+pub use erasure::{Erasure, ErasureStore};
 pub use figures::{FigureStore, Figures, LateThreads, OpenQuestions, Pooled, Size};
 pub use idempotency::{AnswerToStore, IdempotencyRow, IdempotencyStore};
 pub use keys::{KeyRow, KeyStore, Rotation};
@@ -42,10 +46,12 @@ pub use leases::*;
 pub use log::{LogStore, ObservationAsk};
 pub use lookups::{LookupStore, NewLookup};
 pub use open::open;
+pub use pace::Pace;
 pub use page::{Page, PageAsk};
+pub use retention::{Compaction, RetentionStore, RunEnd};
 pub use rows::{FoundRow, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted};
 pub use sessions::{SessionRow, SessionStore};
-pub use threads::{Erasure, LOOKED_AT, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
+pub use threads::{LOOKED_AT, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
 pub use usage::{UsageAsk, UsageStore};
 
 use std::sync::Arc;
@@ -92,6 +98,8 @@ pub trait Store:
     + UsageStore
     + SealedStore
     + FigureStore
+    + ErasureStore
+    + RetentionStore
 {
     /// `sqlite` or `postgres`, and where; for the start line.
     fn describe(&self) -> String;
@@ -108,6 +116,8 @@ pub trait Store:
     fn for_readers(&self) -> Option<Arc<dyn Store>> {
         None
     }
+    /// How many commits this process has sent: whether somebody writes.
+    fn commits(&self) -> u64;
     /// A write that commits, as large as the last one that failed: what `/readyz` asks. Fails while a committer is being
     /// started again.
     async fn ping(&self) -> Result<()>;

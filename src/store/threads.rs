@@ -3,9 +3,8 @@
 use async_trait::async_trait;
 
 use super::columns::Columns;
-use super::outbox::NewDelivery;
 use super::page::{Cursor, Page, PageAsk, page_of};
-use super::{AuditRow, Commit, Committed, Crashes, Fence, IdempotencyRow, NewThread, Result, text};
+use super::{Commit, Committed, Crashes, Erasure, Fence, IdempotencyRow, NewThread, Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::plan::ItemStatus;
@@ -77,18 +76,6 @@ impl ThreadFilter {
 /// How many threads a filter is tried on for one page: what a search costs does not grow with what is stored.
 pub const LOOKED_AT: u32 = 5_000;
 
-/// The end of a thread: what it leaves in the outbox is all that is left of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Erasure {
-    pub thread: ThreadPk,
-    /// As it was read.
-    pub version: i64,
-    pub now: Millis,
-    pub deliveries: Vec<NewDelivery>,
-    /// Who erased it.
-    pub audit: AuditRow,
-}
-
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait ThreadStore: Send + Sync + 'static {
@@ -128,7 +115,8 @@ pub trait ThreadStore: Send + Sync + 'static {
     /// cursor.
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
     /// Erases everything of it but its audit, to which a line is added, and what its model calls took, which counts for a
-    /// run called `deleted` from then on.
+    /// run called `deleted` from then on. It is gone when this returns; of a large one, rows that nobody finds any more
+    /// are removed later, by [`ErasureStore`](super::ErasureStore).
     /// `false`: it is not as it was read, and stays.
     async fn delete_thread(&self, erasure: Erasure) -> Result<bool>;
 }

@@ -325,7 +325,7 @@ export interface ClientTool {
   name: string;
 }
 
-export type Code = "malformed" | "unauthorized" | "forbidden" | "not_an_approver" | "four_eyes" | "origin_refused" | "host_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "thread_busy" | "thread_exists" | "key_exists" | "server_exists" | "thread_quarantined" | "already_resolved" | "approval_mismatch" | "run_cancelled" | "run_finished" | "finished_item" | "item_in_progress" | "plan_not_editable" | "suspended" | "nothing_to_pause" | "request_in_progress" | "expired" | "history_compacted" | "precondition_failed" | "body_too_large" | "unsupported_media_type" | "invalid" | "idempotency_mismatch" | "plan_invalid" | "too_many_items" | "state_too_large" | "too_many_documents" | "precondition_required" | "queue_full" | "too_many_requests" | "headers_too_large" | "internal" | "too_many_connections" | "store_unavailable" | "provider_saturated" | "secret_unreadable" | "draining" | "plan_unreadable" | "task_refused" | "model_failed" | "model_refused" | "synthesis_failed" | "quarantined" | "unreadable_state" | "prompt_too_long" | "reply_too_large" | "budget_exceeded" | "plan_rejected" | "suspension_timed_out";
+export type Code = "malformed" | "unauthorized" | "forbidden" | "not_an_approver" | "four_eyes" | "origin_refused" | "host_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "thread_busy" | "thread_exists" | "key_exists" | "server_exists" | "thread_quarantined" | "already_resolved" | "approval_mismatch" | "run_cancelled" | "run_finished" | "finished_item" | "item_in_progress" | "plan_not_editable" | "suspended" | "nothing_to_pause" | "request_in_progress" | "on_hold" | "expired" | "history_compacted" | "precondition_failed" | "body_too_large" | "unsupported_media_type" | "invalid" | "idempotency_mismatch" | "plan_invalid" | "too_many_items" | "state_too_large" | "too_many_documents" | "precondition_required" | "queue_full" | "too_many_requests" | "headers_too_large" | "internal" | "too_many_connections" | "store_unavailable" | "provider_saturated" | "secret_unreadable" | "draining" | "plan_unreadable" | "task_refused" | "model_failed" | "model_refused" | "synthesis_failed" | "quarantined" | "unreadable_state" | "prompt_too_long" | "reply_too_large" | "budget_exceeded" | "plan_rejected" | "suspension_timed_out";
 
 /** What must be true of a call's arguments. */
 export interface Condition {
@@ -560,6 +560,8 @@ export interface FinalResponseObservation {
 /** What came of a run: `AgentFinalResponse`, or the run itself where there is none, as of a cancelled one. */
 export type Finished = AgentFinalResponse | RunResource;
 
+export type Forever = "forever";
+
 /** Where to fork, and what to call it. */
 export interface ForkRequest {
   /** The seq of an observation; absent: the last one. */
@@ -596,6 +598,14 @@ export interface HistoryMessage {
 
 /** Who said a message of a conversation that was held elsewhere. */
 export type HistoryRole = "user" | "assistant";
+
+/** Nothing of the thread may be deleted, whoever asks and however old it is. */
+export interface Hold {
+  at: number;
+  /** The name of the key that set it. */
+  by: string;
+  reason: string;
+}
 
 /** An HTTP tool as clients see it. */
 export interface HttpToolResource {
@@ -774,6 +784,9 @@ export interface IterationMessage {
   toolCallId?: CallId;
   toolCalls?: ToolCall[];
 }
+
+/** How long something is kept. For ever only where somebody wrote so. */
+export type Kept = number | Forever;
 
 /** How a key is replaced by another that is the same to everybody else: id, name and scopes stay. */
 export interface KeyRotation {
@@ -1090,6 +1103,10 @@ export interface NewAgentState {
   version?: number;
 }
 
+export interface NewHold {
+  reason: string;
+}
+
 /** What a key is to be. */
 export interface NewKey {
   /** Nobody is let in with it from then on; absent = until it is revoked. */
@@ -1120,6 +1137,16 @@ export interface NewMcpServer {
   timeoutMs?: number;
   /** Where it speaks streamable HTTP. */
   url: string;
+}
+
+/** How long a thread is to be kept; what is absent is as it is for all of its tenant. */
+export interface NewRetention {
+  /** Nothing of the thread may be deleted, whoever asks and however old it is; absent: it may be. */
+  hold?: NewHold;
+  /** The observations of runs that are over: a number of days, or `forever`. */
+  logDays?: Kept;
+  /** The thread, from its last activity on: a number of days, or `forever`. */
+  threadDays?: Kept;
 }
 
 /** A new thread; everything is optional. */
@@ -1471,6 +1498,14 @@ export interface ResumeRequest {
   suspensionId: SuspensionId;
   value?: unknown;
 }
+
+/** How long a thread is kept. */
+export type Retention = Terms & {
+  /** What holds for it: what it says itself, else its tenant's settings, else the server's. */
+  effective: Terms;
+  /** Why nothing of it may be deleted; absent: it may be. */
+  hold?: Hold;
+};
 
 /** An idempotent call whose attempts failed, and is made again. */
 export interface Retrying {

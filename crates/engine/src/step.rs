@@ -85,10 +85,13 @@ pub enum RowKind {
     CallerStatus = 12,
     /// `outbox::PushTarget`: a push receiver of a run's changes; `Keep::Always` while it goes on.
     Push = 13,
+    /// `ThreadTerms` of the server: how long the thread is kept, where it says so itself; the id is empty. No core writes
+    /// it.
+    Retention = 14,
 }
 
 impl RowKind {
-    pub const ALL: [RowKind; 13] = [
+    pub const ALL: [RowKind; 14] = [
         RowKind::Run,
         RowKind::Message,
         RowKind::Item,
@@ -102,6 +105,7 @@ impl RowKind {
         RowKind::Usage,
         RowKind::CallerStatus,
         RowKind::Push,
+        RowKind::Retention,
     ];
 
     pub fn code(self) -> i16 {

@@ -71,6 +71,10 @@ fn known(family: &str, config: &Config) -> Known {
             one("kind", &DocumentKind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>())
         }
         "pes_store_commits_total" => one("outcome", &["done", "refused", "lost", "unavailable", "panicked"]),
+        "pes_chore_deleted_total" => {
+            one("kind", &["thread", "entry", "row", "answer", "lookup", "delivery", "session"])
+        }
+        "pes_chore_lag_seconds" => one("kind", &["threads", "logs", "erasure"]),
         "pes_auth_failures_total" => one("reason", &["missing", "refused", "slowed"]),
         _ => Known::new(),
     }

@@ -79,6 +79,12 @@ pub const COUNTED: &[Family] = &[
     ("pes_lease_renew_duration_seconds", Histogram, "How long renewing the lease took (PostgreSQL)."),
     ("pes_lease_margin_seconds", Gauge, "How long the lease still held when it was renewed last (PostgreSQL)."),
     ("pes_lease_lost_total", Counter, "Leases that ended before they could be renewed."),
+    (
+        "pes_chore_deleted_total",
+        Counter,
+        "What was deleted because of its age, or with its thread: thread, entry (of a log), row, answer, lookup, delivery, session.",
+    ),
+    ("pes_chore_lag_seconds", Gauge, "How long the oldest of what must be deleted is overdue: threads, logs, erasure."),
     ("pes_auth_failures_total", Counter, "Requests without a key, or with a wrong one: missing, refused, slowed."),
 ];
 

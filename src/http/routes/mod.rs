@@ -22,6 +22,7 @@ pub(crate) mod process;
 pub(crate) mod release;
 mod resource;
 pub(crate) mod resume;
+pub(crate) mod retention;
 pub(crate) mod runs;
 pub(crate) mod session;
 pub(crate) mod state;

@@ -79,7 +79,7 @@ pub async fn add(
         return Err(Fault::new(Code::Invalid, format!("A task has at most {MOST} push configurations.")));
     }
     let row = target.row(stored.status.is_terminal());
-    service.runtime.keep_row(pk, row).await?;
+    service.runtime.keep_row(pk, row, None).await?;
     Ok(shown(target))
 }
 
@@ -109,7 +109,7 @@ pub async fn delete(service: &Service, caller: &Caller, run: &RunId, id: &str) -
     let (pk, _) = runs::stored(service, caller, run).await?;
     if get(service, caller, run, id).await?.is_some() {
         let row = PushTarget::deleted(run, id);
-        service.runtime.keep_row(pk, row).await?;
+        service.runtime.keep_row(pk, row, None).await?;
     }
     Ok(())
 }

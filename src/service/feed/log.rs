@@ -14,7 +14,7 @@ use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::payload::{self, Payloads};
 use crate::engine::history::fold::Fold;
 use crate::runtime::inline::fetch;
-use crate::service::{self, Service, threads};
+use crate::service::{self, Service, fork, threads};
 use crate::store::{self, ObservationAsk, Store};
 
 /// Observations read at once.
@@ -95,6 +95,9 @@ impl Log {
         if let Some((seq, fold)) = self.folds.nearest(self.pk, before).filter(|(seq, _)| *seq > self.folded) {
             (self.fold, self.folded) = (fold, seq);
         }
+        if self.folded == 0 {
+            (self.folded, self.fold) = beginning(&*self.store, self.pk, before).await?;
+        }
         while self.folded < last {
             let ask =
                 ObservationAsk { after: self.folded, until: Some(last), limit: CHUNK, types: Fold::LISTED.to_vec() };
@@ -138,9 +141,22 @@ fn weight(value: &Value) -> usize {
     }
 }
 
+/// What whoever folds a log begins with: nothing, or what stands for the part that was deleted; `before` is not in it.
+async fn beginning(store: &dyn Store, pk: ThreadPk, before: i64) -> store::Result<(i64, Fold)> {
+    let Some((seq, text)) = store.base(pk).await? else { return Ok((0, Fold::default())) };
+    if seq > before {
+        return Err(store::Error::Unavailable("the log was shortened meanwhile; read it again".to_owned()));
+    }
+    let fold = Fold::of_text(&text).map_err(|error| store::Error::Damaged(format!("the base of a log: {error}")))?;
+    Ok((seq, fold))
+}
+
 /// A fold that has everything up to `seq`. It begins at the nearest one that was kept.
 pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store::Result<Fold> {
-    let (mut after, mut fold) = service.states.nearest(pk, seq).unwrap_or_default();
+    let (mut after, mut fold) = match service.states.nearest(pk, seq) {
+        Some(nearest) => nearest,
+        None => beginning(&*service.reads, pk, seq).await?,
+    };
     while after < seq {
         let ask = ObservationAsk { after, until: Some(seq), limit: CHUNK, ..ObservationAsk::default() };
         let chunk = service.reads.observations(pk, &ask).await?;
@@ -164,7 +180,9 @@ pub async fn page(
 ) -> service::Result<EventsPage> {
     let row = threads::row(service, caller, id).await?;
     let after = match ask.after {
-        After::Seq(seq) => seq,
+        After::Seq(0) => 0,
+        // What was asked for is gone, and nobody should take what comes later for it.
+        After::Seq(seq) => fork::within(&row, seq.min(row.last_seq))?,
         After::Latest => row.last_seq,
     };
     let mut log = Log::new(service, row.pk);

@@ -20,6 +20,7 @@ mod worker;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use metrics::gauge;
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -113,6 +114,8 @@ pub(crate) struct Committer {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closing: CancellationToken,
     health: Arc<CommitHealth>,
+    /// Commits that were asked for so far.
+    sent: AtomicU64,
 }
 
 impl Committer {
@@ -129,7 +132,7 @@ impl Committer {
             })
             .unzip();
         gauge!("pes_store_commit_queue_limit").set(limit as f64);
-        Self { workers, tasks: Mutex::new(tasks), closing, health }
+        Self { workers, tasks: Mutex::new(tasks), closing, health, sent: AtomicU64::new(0) }
     }
 
     /// Returns what became of the commit, once that is certain. Dropped after it was queued, the commit goes on.
@@ -137,9 +140,15 @@ impl Committer {
         let closed = || Error::Unavailable("the store is closed".to_owned());
         let worker = &self.workers[commit.pk.0.unsigned_abs() as usize % self.workers.len()];
         let _waiting = Waiting::begin();
+        self.sent.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         worker.send(Job { prepared: PreparedCommit::of(commit), answer }).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
+    }
+
+    /// How many commits were asked for so far.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// What failed and was not made good yet. Whoever writes as much as it asks for may say so.

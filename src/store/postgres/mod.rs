@@ -9,6 +9,7 @@ mod batch;
 mod batch_sql;
 mod columns;
 mod documents;
+mod erasure;
 mod fault;
 mod figures;
 mod idempotency;
@@ -20,6 +21,7 @@ mod nul;
 mod open;
 mod outbox;
 mod pool;
+mod retention;
 mod rows;
 mod sealed;
 mod sessions;
@@ -96,6 +98,10 @@ impl Store for Postgres {
     fn for_readers(&self) -> Option<Arc<dyn Store>> {
         let pool = self.for_readers.clone()?;
         Some(Arc::new(Self { pool, for_readers: None, ..self.clone() }))
+    }
+
+    fn commits(&self) -> u64 {
+        self.committer.sent()
     }
 
     /// Where the disk is full, a few bytes may still find room: hence as much as a commit that failed.

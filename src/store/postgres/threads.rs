@@ -1,12 +1,12 @@
 //! Threads: read one, read it with its rows, list them, delete one.
 
 use async_trait::async_trait;
+use sqlx::Row as _;
 use sqlx::postgres::PgRow;
-use sqlx::{Connection, PgConnection, Row as _};
 
 use super::fault::error;
 use super::nul::{escaped, unescaped};
-use super::{Postgres, audit, outbox};
+use super::{Postgres, erasure};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
@@ -92,16 +92,6 @@ const LIST: &str = select!(
         AND ($5::text IS NULL OR strpos(lower(t.thread_id), $5) > 0 OR strpos(t.title, $5) > 0)
     ORDER BY t.updated_at DESC, t.pk DESC LIMIT $6"
 );
-
-/// Whatever was being committed to it is seen by now, and nothing more can be.
-const DELETE_THE_REST: &str = r#"
-WITH u AS (INSERT INTO usage_kept (tenant, ord, body)
-        SELECT tenant, ord, ((body::jsonb - 'item') || '{"run": "deleted"}')::text
-        FROM thread_rows WHERE pk = $1 AND kind = 11),
-    r AS (DELETE FROM thread_rows WHERE pk = $1), o AS (DELETE FROM observations WHERE pk = $1),
-    i AS (DELETE FROM idempotency WHERE pk = $1), l AS (DELETE FROM lookup_keys WHERE pk = $1),
-    c AS (DELETE FROM crashes WHERE pk = $1)
-DELETE FROM deliveries WHERE pk = $1"#;
 
 const MARKS: &str = "SELECT pk, version, last_seq FROM threads WHERE pk = ANY($1)";
 
@@ -189,9 +179,8 @@ impl ThreadStore for Postgres {
         page_of_threads(&found, ask, last)
     }
 
-    /// The thread goes first, and alone: that waits for a commit in flight and forbids every other.
-    async fn delete_thread(&self, erasure: Erasure) -> Result<bool> {
-        self.pool.with_connection(async |connection| erase(connection, &erasure).await).await
+    async fn delete_thread(&self, gone: Erasure) -> Result<bool> {
+        self.pool.with_connection(async |connection| erasure::erase(connection, &gone).await).await
     }
 }
 
@@ -204,17 +193,4 @@ fn loaded(found: &PgRow) -> Result<Vec<Row>> {
     let bodies: Vec<String> = found.try_get("bodies").map_err(error)?;
     let columns = kinds.into_iter().zip(ids).zip(ords).zip(keeps).zip(bodies);
     columns.map(|((((kind, id), ord), keep), body)| text::row(kind, unescaped(id), ord, keep, body)).collect()
-}
-
-async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> Result<bool> {
-    let pk = erasure.thread.0;
-    let mut transaction = connection.begin().await.map_err(error)?;
-    let gone = sqlx::query_scalar("DELETE FROM threads WHERE pk = $1 AND version = $2 RETURNING tenant");
-    let gone = gone.bind(pk).bind(erasure.version).fetch_optional(&mut *transaction).await.map_err(error)?;
-    let Some(tenant) = gone else { return Ok(false) };
-    sqlx::query(DELETE_THE_REST).bind(pk).execute(&mut *transaction).await.map_err(error)?;
-    outbox::leave(&mut transaction, TenantPk(tenant), erasure).await?;
-    audit::insert(&mut transaction, &erasure.audit).await?;
-    transaction.commit().await.map_err(error)?;
-    Ok(true)
 }

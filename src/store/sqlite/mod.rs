@@ -8,6 +8,7 @@ mod batch;
 mod columns;
 mod damage;
 mod documents;
+mod erasure;
 mod fault;
 mod figures;
 mod idempotency;
@@ -19,6 +20,8 @@ mod lookups;
 mod open;
 mod outbox;
 mod private;
+mod remains;
+mod retention;
 mod rows;
 mod schema;
 mod sealed;
@@ -30,6 +33,7 @@ mod usage;
 mod write_connection;
 mod writer;
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -48,6 +52,9 @@ pub use lock::{announce, served};
 pub struct Sqlite {
     path: PathBuf,
     synchronous: Synchronous,
+    /// The database itself, for what SQLite does not do. It must not be closed before every connection is: the system
+    /// would take away their locks.
+    file: Arc<File>,
     committer: Arc<Committer>,
     writer: Writer,
     readers: SqlitePool,
@@ -77,6 +84,10 @@ impl Store for Sqlite {
     fn for_readers(&self) -> Option<Arc<dyn Store>> {
         let readers = self.for_readers.clone()?;
         Some(Arc::new(Self { readers, for_readers: None, ..self.clone() }))
+    }
+
+    fn commits(&self) -> u64 {
+        self.committer.sent()
     }
 
     /// Where the disk is full, a few bytes may still find room: hence as much as a commit that failed.

@@ -57,7 +57,8 @@ fn select_page(kind: RowKind, descending: bool) -> &'static str {
         | RowKind::Progress
         | RowKind::Usage
         | RowKind::CallerStatus
-        | RowKind::Push => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
+        | RowKind::Push
+        | RowKind::Retention => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
     };
     if descending { down } else { ascending }
 }

@@ -1,11 +1,10 @@
 //! Threads: read one, list a page of them, delete one.
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension as _, Transaction};
 use serde_json::Value;
 
 use super::fault::unreadable;
-use super::{Sqlite, audit, outbox, rows};
+use super::{Sqlite, erasure, rows};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
@@ -83,23 +82,6 @@ const LIST: &str = select_thread!(
      ORDER BY updated_at DESC, pk DESC LIMIT ?6"
 );
 
-/// What a deleted thread has cost stays.
-const KEEP_USAGE: &str = "
-INSERT INTO usage_kept (tenant, ord, body)
-SELECT tenant, ord, json_set(json_remove(body, '$.item'), '$.run', 'deleted') FROM thread_rows
-WHERE pk = ?1 AND kind = 11";
-
-/// Everything of a thread; itself last.
-const ERASE: [&str; 7] = [
-    "DELETE FROM thread_rows WHERE pk = ?1",
-    "DELETE FROM observations WHERE pk = ?1",
-    "DELETE FROM crashes WHERE pk = ?1",
-    "DELETE FROM idempotency WHERE pk = ?1",
-    "DELETE FROM lookup_keys WHERE pk = ?1",
-    "DELETE FROM deliveries WHERE pk = ?1",
-    "DELETE FROM threads WHERE pk = ?1",
-];
-
 #[async_trait]
 impl ThreadStore for Sqlite {
     async fn commit(&self, commit: Commit) -> Result<Committed> {
@@ -172,23 +154,7 @@ impl ThreadStore for Sqlite {
         page_of_threads(&found, ask, last)
     }
 
-    async fn delete_thread(&self, erasure: Erasure) -> Result<bool> {
-        self.writer.write(move |tx| erase(tx, &erasure)).await
+    async fn delete_thread(&self, gone: Erasure) -> Result<bool> {
+        self.writer.write(move |tx| erasure::erase(tx, &gone)).await
     }
-}
-
-fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result<bool> {
-    let Erasure { thread, version, now, deliveries, audit: audit_row } = erasure;
-    let sql = "SELECT tenant FROM threads WHERE pk = ?1 AND version = ?2";
-    let tenant = tx.prepare_cached(sql)?.query_row([thread.0, *version], |row| row.get(0)).optional()?;
-    let Some(tenant) = tenant else { return Ok(false) };
-    tx.prepare_cached(KEEP_USAGE)?.execute([thread.0])?;
-    for sql in ERASE {
-        tx.prepare_cached(sql)?.execute([thread.0])?;
-    }
-    for new in deliveries {
-        outbox::insert(tx, *thread, tenant, new, *now)?;
-    }
-    audit::insert(tx, audit_row, &audit_row.detail.to_string())?;
-    Ok(true)
 }

@@ -1,26 +1,36 @@
 //! The connection that writes: opened when it is needed, given up when its state is in doubt.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Result, Transaction, TransactionBehavior};
 
-use super::fault::{Failure, failure};
+use super::fault::{Failure, failure, unavailable, unwritten};
 use super::open::{BUSY_TIMEOUT, PRAGMAS};
+use super::remains::Layout;
 use crate::config::Synchronous;
+use crate::store;
 
 /// More than there are statements, so that each is prepared once.
 const STATEMENTS: usize = 128;
 
+/// How long readers are waited for where the log is to be emptied: so long nobody writes.
+const READERS_TIMEOUT: Duration = Duration::from_millis(50);
+
 pub(super) struct WriteConnection {
     path: PathBuf,
     synchronous: Synchronous,
+    /// The same file as the connection's.
+    file: Arc<File>,
     /// `None` after a failure that leaves its state in doubt; opened again by the next write.
     connection: Option<Connection>,
 }
 
 impl WriteConnection {
-    pub fn open(path: PathBuf, synchronous: Synchronous) -> Result<Self> {
-        let mut connection = Self { path, synchronous, connection: None };
+    pub fn open(path: PathBuf, file: Arc<File>, synchronous: Synchronous) -> Result<Self> {
+        let mut connection = Self { path, synchronous, file, connection: None };
         connection.connection()?;
         Ok(connection)
     }
@@ -42,6 +52,27 @@ impl WriteConnection {
             self.close();
         }
         written
+    }
+
+    /// Writes the log back and empties it. `false`: somebody reads what only the log has.
+    pub fn empty_log(&mut self) -> Result<bool> {
+        let connection = self.connection()?;
+        connection.busy_timeout(READERS_TIMEOUT)?;
+        let is_busy: Result<bool> =
+            connection.query_row("PRAGMA wal_checkpoint(truncate)", [], |row| Ok(row.get::<_, i64>(0)? != 0));
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        Ok(!is_busy?)
+    }
+
+    /// Overwrites what of deleted rows is left in these pages of the file. `false`: readers are in the way.
+    pub fn clear_remains(&mut self, pages: &[u32]) -> store::Result<bool> {
+        if !self.empty_log().map_err(|error| unwritten(&error))? {
+            return Ok(false);
+        }
+        // What it has in memory would bring back what is overwritten now.
+        self.close();
+        Layout::read(&self.file).and_then(|layout| layout.clear(&self.file, pages)).map_err(unavailable)?;
+        Ok(true)
     }
 
     /// Gives up the connection; SQLite rolls back what it left open.

@@ -49,6 +49,18 @@ impl Writer {
         written.map_err(|_| unavailable("the write panicked"))?.map_err(|error| unwritten(&error))
     }
 
+    /// Writes the log back and empties it. `false`: readers need it still; ask again.
+    pub async fn empty_log(&self) -> Result<bool> {
+        let emptied = self.run(WriteConnection::empty_log).await;
+        emptied.map_err(|_| unavailable("the write panicked"))?.map_err(|error| unwritten(&error))
+    }
+
+    /// Overwrites what of deleted rows is left in these pages. `false`: readers are in the way; ask again.
+    pub async fn clear_remains(&self, pages: Vec<u32>) -> Result<bool> {
+        let cleared = self.run(move |connection| connection.clear_remains(&pages)).await;
+        cleared.map_err(|_| unavailable("the write panicked"))?
+    }
+
     pub async fn close(&self) {
         // It closes the connection, and what panics while closing has been logged.
         let _ = self.run(WriteConnection::close).await;

@@ -63,7 +63,7 @@ fn prune(mut table: toml::Table) -> toml::Table {
     assert!(table.remove("prices").is_some());
     assert!(table.remove("webhooks").is_some());
     assert!(table.remove("agents").is_some());
-    for (section, key) in [("tools", "http"), ("egress", "tenants"), ("mcp", "servers")] {
+    for (section, key) in [("tools", "http"), ("egress", "tenants"), ("mcp", "servers"), ("retention", "tenants")] {
         assert!(table.get_mut(section).and_then(toml::Value::as_table_mut).unwrap().remove(key).is_some());
     }
     table

@@ -33,6 +33,7 @@ mod questions;
 mod reads;
 mod ready;
 mod resume;
+mod retention;
 mod rewind;
 mod saturation;
 mod schemas;

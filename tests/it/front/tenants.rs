@@ -38,6 +38,7 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
         ("PUT", "/http-tools/{tool}") => json(http_tool()),
         ("PUT", "/agents/{agent}") => json(agent()),
         ("PATCH", "/agents/{agent}") => Some(("application/merge-patch+json", json!({ "dedupes": true }))),
+        ("PUT", "/threads/{thread}/retention") => json(json!({ "logDays": 7 })),
         ("PUT", "/threads/{thread}/agent-state") => json(json!({ "data": {} })),
         ("PATCH", "/threads/{thread}") => Some(("application/merge-patch+json", json!({ "title": "mine" }))),
         ("PATCH", "/threads/{thread}/plan") | ("POST", "/threads/{thread}/plan/forecast") => {

@@ -9,6 +9,7 @@ mod damage;
 mod databases;
 mod deliveries;
 mod documents;
+mod erasure;
 mod fences;
 mod idempotency;
 mod inbox;

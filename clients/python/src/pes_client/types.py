@@ -18,12 +18,14 @@ ChangeType: TypeAlias = Literal["added", "modified", "removed"]
 # What came of asking.
 CheckStatus: TypeAlias = Literal["ok", "key_refused", "model_unknown", "unreachable", "busy", "failed"]
 
-Code: TypeAlias = Literal["malformed", "unauthorized", "forbidden", "not_an_approver", "four_eyes", "origin_refused", "host_refused", "not_found", "method_not_allowed", "request_timeout", "thread_busy", "thread_exists", "key_exists", "server_exists", "thread_quarantined", "already_resolved", "approval_mismatch", "run_cancelled", "run_finished", "finished_item", "item_in_progress", "plan_not_editable", "suspended", "nothing_to_pause", "request_in_progress", "expired", "history_compacted", "precondition_failed", "body_too_large", "unsupported_media_type", "invalid", "idempotency_mismatch", "plan_invalid", "too_many_items", "state_too_large", "too_many_documents", "precondition_required", "queue_full", "too_many_requests", "headers_too_large", "internal", "too_many_connections", "store_unavailable", "provider_saturated", "secret_unreadable", "draining", "plan_unreadable", "task_refused", "model_failed", "model_refused", "synthesis_failed", "quarantined", "unreadable_state", "prompt_too_long", "reply_too_large", "budget_exceeded", "plan_rejected", "suspension_timed_out"]
+Code: TypeAlias = Literal["malformed", "unauthorized", "forbidden", "not_an_approver", "four_eyes", "origin_refused", "host_refused", "not_found", "method_not_allowed", "request_timeout", "thread_busy", "thread_exists", "key_exists", "server_exists", "thread_quarantined", "already_resolved", "approval_mismatch", "run_cancelled", "run_finished", "finished_item", "item_in_progress", "plan_not_editable", "suspended", "nothing_to_pause", "request_in_progress", "on_hold", "expired", "history_compacted", "precondition_failed", "body_too_large", "unsupported_media_type", "invalid", "idempotency_mismatch", "plan_invalid", "too_many_items", "state_too_large", "too_many_documents", "precondition_required", "queue_full", "too_many_requests", "headers_too_large", "internal", "too_many_connections", "store_unavailable", "provider_saturated", "secret_unreadable", "draining", "plan_unreadable", "task_refused", "model_failed", "model_refused", "synthesis_failed", "quarantined", "unreadable_state", "prompt_too_long", "reply_too_large", "budget_exceeded", "plan_rejected", "suspension_timed_out"]
 
 Decision: TypeAlias = Literal["approved", "modified", "rejected", "answered", "retry", "done", "skip", "abort", "resumed", "expired", "cancelled"]
 
 # What happens when nobody answers in time.
 ExpiryPolicy: TypeAlias = Literal["deny", "fail", "remind"]
+
+Forever: TypeAlias = Literal["forever"]
 
 # Who said a message of a conversation that was held elsewhere.
 HistoryRole: TypeAlias = Literal["user", "assistant"]
@@ -754,6 +756,15 @@ class HistoryMessage(TypedDict):
     role: HistoryRole
 
 
+class Hold(TypedDict):
+    """Nothing of the thread may be deleted, whoever asks and however old it is."""
+
+    at: int
+    # The name of the key that set it.
+    by: str
+    reason: str
+
+
 # An HTTP tool as clients see it.
 HttpToolResource = TypedDict(
     "HttpToolResource",
@@ -1293,6 +1304,10 @@ class NewAgentState(TypedDict):
     version: NotRequired[int]
 
 
+class NewHold(TypedDict):
+    reason: str
+
+
 class NewKey(TypedDict):
     """What a key is to be."""
 
@@ -1320,6 +1335,17 @@ NewMcpServer = TypedDict(
         "url": "str",
     },
 )
+
+
+class NewRetention(TypedDict):
+    """How long a thread is to be kept; what is absent is as it is for all of its tenant."""
+
+    # Nothing of the thread may be deleted, whoever asks and however old it is; absent: it may be.
+    hold: NotRequired[NewHold]
+    # The observations of runs that are over: a number of days, or `forever`.
+    logDays: NotRequired[Kept]
+    # The thread, from its last activity on: a number of days, or `forever`.
+    threadDays: NotRequired[Kept]
 
 
 class NewThread(TypedDict):
@@ -1673,6 +1699,19 @@ class ResumeRequest(TypedDict):
     reason: NotRequired[str]
     suspensionId: SuspensionId
     value: NotRequired[Any]
+
+
+class Retention(TypedDict):
+    """How long a thread is kept."""
+
+    approvers: NotRequired[list[str]]
+    expiresAfterMs: NotRequired[int]
+    fourEyes: NotRequired[bool]
+    onExpiry: NotRequired[ExpiryPolicy]
+    # What holds for it: what it says itself, else its tenant's settings, else the server's.
+    effective: Terms
+    # Why nothing of it may be deleted; absent: it may be.
+    hold: NotRequired[Hold]
 
 
 class Retrying(TypedDict):
@@ -2495,6 +2534,9 @@ class WholePlanUpdate(TypedDict):
 
 # What came of a run: `AgentFinalResponse`, or the run itself where there is none, as of a cancelled one.
 Finished: TypeAlias = AgentFinalResponse | RunResource
+
+# How long something is kept. For ever only where somebody wrote so.
+Kept: TypeAlias = int | Forever
 
 # One server-sent event, or one message of a WebSocket.
 LiveFrame: TypeAlias = ObservationFrame | TokenFrame | RunFrame | ToolStartedFrame | CaughtUpFrame | GapFrame | ThreadFrame | ThreadDeletedFrame | SuspensionFrame | DrainingFrame

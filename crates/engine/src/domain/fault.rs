@@ -59,6 +59,7 @@ codes! {
     Suspended = "suspended", 409, "The run waits for a person", false;
     NothingToPause = "nothing_to_pause", 409, "No run is active", false;
     RequestInProgress = "request_in_progress", 409, "The same request is being answered", true;
+    OnHold = "on_hold", 409, "The thread must be kept", false;
     Expired = "expired", 410, "The suspension has expired", false;
     HistoryCompacted = "history_compacted", 410, "That part of the history is gone", false;
     PreconditionFailed = "precondition_failed", 412, "It has changed since it was read", false;

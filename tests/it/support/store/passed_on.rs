@@ -197,7 +197,31 @@ passed_on! {
 }
 
 passed_on! {
+    ErasureStore {}
+    erase_rows(limit: u32) -> u64;
+    overwrite_erased() -> bool;
+}
+
+passed_on! {
+    RetentionStore {}
+    tenants() -> Vec<(TenantPk, String)>;
+    threads_at_rest(tenant: TenantPk, before: Millis, behind: (Millis, ThreadPk), limit: u32) -> Vec<(Millis, ThreadPk)>;
+    threads_with_terms(behind: ThreadPk, limit: u32) -> Vec<(ThreadPk, TenantPk)>;
+    runs_since(tenant: TenantPk, behind: &RunEnd, before: Millis, limit: u32) -> Vec<RunEnd>;
+    compacted(tenant: TenantPk) -> RunEnd;
+    set_compacted(tenant: TenantPk, upto: &RunEnd) -> ();
+    last_entry(thread: ThreadPk, upto: i64) -> Option<i64>;
+    drop_entries(thread: ThreadPk, limit: u32) -> u64;
+    compact(compaction: Compaction) -> bool;
+    base(thread: ThreadPk) -> Option<(i64, String)>;
+}
+
+passed_on! {
     Store {
+        fn commits(&self) -> u64 {
+            self.inner.commits()
+        }
+
         fn describe(&self) -> String {
             self.inner.describe()
         }

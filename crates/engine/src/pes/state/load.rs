@@ -84,7 +84,12 @@ impl Gathered {
             RowKind::Task => {
                 self.tasks.insert(row.id.as_str().into(), (row.ord, read(&row.id, &row.body)?));
             }
-            RowKind::Message | RowKind::Payload | RowKind::Usage | RowKind::CallerStatus | RowKind::Push => {}
+            RowKind::Message
+            | RowKind::Payload
+            | RowKind::Usage
+            | RowKind::CallerStatus
+            | RowKind::Push
+            | RowKind::Retention => {}
         }
         Ok(())
     }
@@ -215,7 +220,8 @@ pub(crate) fn load_runs(loaded: Loaded) -> State {
             | RowKind::AgentState
             | RowKind::Usage
             | RowKind::CallerStatus
-            | RowKind::Push => {}
+            | RowKind::Push
+            | RowKind::Retention => {}
         }
     }
     let head = gathered.head("whoever rebuilds the thread crashes", loaded.last_seq);

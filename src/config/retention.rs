@@ -1,0 +1,59 @@
+//! `[retention]`
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+use super::section::{by_path, file_only};
+use crate::domain::retention::{Kept, Terms};
+
+section! {
+    /// How long things are kept: a number of days, or "forever". What is older is deleted, a little at a time.
+    Retention {
+        /// Observations of runs that are over. State and messages stay; what was before cannot be read event by event.
+        log_days: Kept = Kept::Days(90), by_path();
+        /// Threads at rest, from their last activity on: the whole thread is deleted. Its audit stays.
+        thread_days: Kept = Kept::Days(400), by_path();
+        /// The same for one tenant, by its name, and whether its threads may be deleted at all. Write them as
+        /// [retention.tenants.NAME] tables.
+        tenants: BTreeMap<String, TenantRetention> = BTreeMap::new(), file_only().example(
+            "{ acme = { log_days = 30, thread_days = \"forever\" }, umbrella = { hold = \"case 4711\" } }");
+    }
+}
+
+/// What holds for the threads of one tenant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TenantRetention {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_days: Option<Kept>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_days: Option<Kept>,
+    /// Why nothing of this tenant may be deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<String>,
+}
+
+impl Retention {
+    /// What holds for a tenant's threads that say nothing themselves.
+    pub fn of_tenant(&self, tenant: &str) -> Terms {
+        let server = Terms { log_days: Some(self.log_days), thread_days: Some(self.thread_days) };
+        let own = self.tenants.get(tenant);
+        let own = own.map(|own| Terms { log_days: own.log_days, thread_days: own.thread_days });
+        own.unwrap_or_default().or(server)
+    }
+
+    /// Why nothing of this tenant may be deleted.
+    pub fn hold_of(&self, tenant: &str) -> Option<&str> {
+        self.tenants.get(tenant)?.hold.as_deref()
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let own = self.tenants.values().flat_map(|own| [own.log_days, own.thread_days]).flatten();
+        if own.chain([self.log_days, self.thread_days]).all(Kept::is_valid) {
+            return Ok(());
+        }
+        Err(Error("retention: 0 days would keep nothing; write 1 or more, or \"forever\"".to_owned()))
+    }
+}

@@ -1,0 +1,88 @@
+//! The end of threads: what is deleted at once and what later. What PostgreSQL keeps of it until a vacuum, in its log and in
+//! backups, is not ours to overwrite.
+
+use async_trait::async_trait;
+use sqlx::{Connection, PgConnection};
+
+use super::fault::error;
+use super::{Postgres, audit, outbox};
+use crate::domain::ids::TenantPk;
+use crate::store::{Erasure, ErasureStore, Result};
+
+/// How many rows of each table one transaction removes at most: everything of most threads.
+const AT_ONCE: i64 = 1_000;
+
+/// Some rows of each table; what a deleted thread has cost stays. Replicas that do this at once take different rows.
+const REMOVE: &str = r#"
+WITH i AS (DELETE FROM idempotency WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM idempotency WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1),
+    l AS (DELETE FROM lookup_keys WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM lookup_keys WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1),
+    r AS (DELETE FROM thread_rows WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM thread_rows WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING tenant, kind, ord, body),
+    u AS (INSERT INTO usage_kept (tenant, ord, body)
+        SELECT tenant, ord, ((body::jsonb - 'item') || '{"run": "deleted"}')::text FROM r WHERE kind = 11),
+    b AS (DELETE FROM bases WHERE pk = $1),
+    o AS (DELETE FROM observations WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM observations WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1)
+SELECT (SELECT count(*) FROM i) + (SELECT count(*) FROM l) + (SELECT count(*) FROM r) + (SELECT count(*) FROM o)"#;
+
+const NEXT: &str = "SELECT pk FROM erased_threads WHERE NOT is_empty ORDER BY erased_at LIMIT 1";
+
+const IS_EMPTY: &str = "
+UPDATE erased_threads SET is_empty = NOT EXISTS (SELECT FROM idempotency WHERE pk = $1)
+    AND NOT EXISTS (SELECT FROM lookup_keys WHERE pk = $1)
+    AND NOT EXISTS (SELECT FROM thread_rows WHERE pk = $1)
+    AND NOT EXISTS (SELECT FROM observations WHERE pk = $1)
+WHERE pk = $1";
+
+#[async_trait]
+impl ErasureStore for Postgres {
+    async fn erase_rows(&self, limit: u32) -> Result<u64> {
+        self.pool.with_connection(async |connection| erase_rows(connection, i64::from(limit)).await).await
+    }
+
+    async fn overwrite_erased(&self) -> Result<bool> {
+        let forget = sqlx::query("DELETE FROM erased_threads WHERE is_empty");
+        self.pool.with_query(async |connection| forget.execute(connection).await).await?;
+        Ok(true)
+    }
+}
+
+/// Erases the thread if it is as it was read; the rest of a large one is left to [`erase_rows`]. The thread's own row goes
+/// first, and alone: that waits for a commit in flight and forbids every other.
+pub(super) async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> Result<bool> {
+    let pk = erasure.thread.0;
+    let mut transaction = connection.begin().await.map_err(error)?;
+    let gone = sqlx::query_scalar("DELETE FROM threads WHERE pk = $1 AND version = $2 RETURNING tenant");
+    let gone = gone.bind(pk).bind(erasure.version).fetch_optional(&mut *transaction).await.map_err(error)?;
+    let Some(tenant) = gone else { return Ok(false) };
+    for sql in ["DELETE FROM crashes WHERE pk = $1", "DELETE FROM deliveries WHERE pk = $1"] {
+        sqlx::query(sql).bind(pk).execute(&mut *transaction).await.map_err(error)?;
+    }
+    let erased = sqlx::query("INSERT INTO erased_threads (pk, erased_at, is_empty) VALUES ($1, $2, false)");
+    erased.bind(pk).bind(erasure.now).execute(&mut *transaction).await.map_err(error)?;
+    remove(&mut transaction, pk, AT_ONCE).await?;
+    outbox::leave(&mut transaction, TenantPk(tenant), erasure).await?;
+    audit::insert(&mut transaction, &erasure.audit).await?;
+    transaction.commit().await.map_err(error)?;
+    Ok(true)
+}
+
+/// Some of the rows of the thread that was deleted first.
+async fn erase_rows(connection: &mut PgConnection, limit: i64) -> Result<u64> {
+    let mut transaction = connection.begin().await.map_err(error)?;
+    let next: Option<i64> = sqlx::query_scalar(NEXT).fetch_optional(&mut *transaction).await.map_err(error)?;
+    let Some(pk) = next else { return Ok(0) };
+    let removed = remove(&mut transaction, pk, limit).await?;
+    transaction.commit().await.map_err(error)?;
+    // Others may be left.
+    Ok(removed.max(1))
+}
+
+async fn remove(transaction: &mut PgConnection, pk: i64, limit: i64) -> Result<u64> {
+    let remove = sqlx::query_scalar(REMOVE).bind(pk).bind(limit);
+    let removed: i64 = remove.fetch_one(&mut *transaction).await.map_err(error)?;
+    sqlx::query(IS_EMPTY).bind(pk).execute(transaction).await.map_err(error)?;
+    Ok(removed.unsigned_abs())
+}

@@ -1,0 +1,108 @@
+//! What may be too old, and what stands for the part of a log that was deleted.
+
+use async_trait::async_trait;
+
+use super::Postgres;
+use super::nul::{escaped, unescaped};
+use crate::domain::Millis;
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::store::{Compaction, Result, RetentionStore, RunEnd};
+
+const AT_REST: &str = "
+SELECT updated_at, pk FROM threads
+WHERE tenant = $1 AND updated_at < $2 AND (updated_at, pk) > ($3, $4)
+    AND status NOT IN ('running', 'suspended', 'waiting')
+ORDER BY updated_at, pk LIMIT $5";
+
+const WITH_TERMS: &str = "SELECT pk, tenant FROM thread_rows WHERE kind = 14 AND pk > $1 ORDER BY pk LIMIT $2";
+
+const RUNS_SINCE: &str = "
+SELECT ord AS at, id AS run, pk FROM thread_rows
+WHERE kind = 12 AND tenant = $1 AND (ord, id) > ($2, $3) AND ord < $4 ORDER BY ord, id LIMIT $5";
+
+const COMPACTED: &str = "SELECT ended_at AS at, run_id AS run, 0::bigint AS pk FROM compacted WHERE tenant = $1";
+
+const SET_COMPACTED: &str = "
+INSERT INTO compacted (tenant, ended_at, run_id) VALUES ($1, $2, $3)
+ON CONFLICT (tenant) DO UPDATE SET ended_at = excluded.ended_at, run_id = excluded.run_id";
+
+const COMPACT: &str = "
+WITH moved AS (UPDATE threads SET min_seq = $3 + 1 WHERE pk = $1 AND min_seq = $2 RETURNING pk),
+    based AS (INSERT INTO bases (pk, seq, body) SELECT pk, $3, $4 FROM moved
+        ON CONFLICT (pk) DO UPDATE SET seq = excluded.seq, body = excluded.body)
+SELECT count(*) FROM moved";
+
+const DROP: &str = "
+DELETE FROM observations WHERE (pk, seq) IN (
+    SELECT o.pk, o.seq FROM observations o JOIN threads t ON t.pk = o.pk
+    WHERE o.pk = $1 AND o.seq < t.min_seq ORDER BY o.seq LIMIT $2 FOR UPDATE OF o SKIP LOCKED)";
+
+#[async_trait]
+impl RetentionStore for Postgres {
+    async fn tenants(&self) -> Result<Vec<(TenantPk, String)>> {
+        let query = sqlx::query_as("SELECT pk, name FROM tenants ORDER BY name");
+        let found: Vec<(i64, String)> =
+            self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        Ok(found.into_iter().map(|(pk, name)| (TenantPk(pk), unescaped(name))).collect())
+    }
+
+    async fn threads_at_rest(
+        &self,
+        tenant: TenantPk,
+        before: Millis,
+        behind: (Millis, ThreadPk),
+        limit: u32,
+    ) -> Result<Vec<(Millis, ThreadPk)>> {
+        let query = sqlx::query_as(AT_REST).bind(tenant.0).bind(before).bind(behind.0).bind(behind.1.0);
+        let query = query.bind(i64::from(limit));
+        let found: Vec<(i64, i64)> = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        Ok(found.into_iter().map(|(at, pk)| (at, ThreadPk(pk))).collect())
+    }
+
+    async fn threads_with_terms(&self, behind: ThreadPk, limit: u32) -> Result<Vec<(ThreadPk, TenantPk)>> {
+        let query = sqlx::query_as(WITH_TERMS).bind(behind.0).bind(i64::from(limit));
+        let found: Vec<(i64, i64)> = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        Ok(found.into_iter().map(|(pk, tenant)| (ThreadPk(pk), TenantPk(tenant))).collect())
+    }
+
+    async fn runs_since(&self, tenant: TenantPk, behind: &RunEnd, before: Millis, limit: u32) -> Result<Vec<RunEnd>> {
+        let query = sqlx::query(RUNS_SINCE).bind(tenant.0).bind(behind.at).bind(escaped(behind.run.as_str()));
+        let query = query.bind(before).bind(i64::from(limit));
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        found.iter().map(RunEnd::read).collect()
+    }
+
+    async fn compacted(&self, tenant: TenantPk) -> Result<RunEnd> {
+        let query = sqlx::query(COMPACTED).bind(tenant.0);
+        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        found.as_ref().map_or_else(|| Ok(RunEnd::beginning()), RunEnd::read)
+    }
+
+    async fn set_compacted(&self, tenant: TenantPk, upto: &RunEnd) -> Result<()> {
+        let query = sqlx::query(SET_COMPACTED).bind(tenant.0).bind(upto.at).bind(escaped(upto.run.as_str()));
+        self.pool.with_query(async |connection| query.execute(connection).await).await.map(drop)
+    }
+
+    async fn last_entry(&self, thread: ThreadPk, upto: i64) -> Result<Option<i64>> {
+        let query = sqlx::query_scalar("SELECT max(seq) FROM observations WHERE pk = $1 AND seq <= $2");
+        let query = query.bind(thread.0).bind(upto);
+        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
+    }
+
+    async fn compact(&self, compaction: Compaction) -> Result<bool> {
+        let Compaction { thread, min_seq, upto, base } = compaction;
+        let query = sqlx::query_scalar(COMPACT).bind(thread.0).bind(min_seq).bind(upto).bind(base);
+        let moved: i64 = self.pool.with_query(async |connection| query.fetch_one(connection).await).await?;
+        Ok(moved > 0)
+    }
+
+    async fn drop_entries(&self, thread: ThreadPk, limit: u32) -> Result<u64> {
+        let query = sqlx::query(DROP).bind(thread.0).bind(i64::from(limit));
+        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+    }
+
+    async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>> {
+        let query = sqlx::query_as("SELECT seq, body FROM bases WHERE pk = $1").bind(thread.0);
+        self.pool.with_query(async |connection| query.fetch_optional(connection).await).await
+    }
+}

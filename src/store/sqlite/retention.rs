@@ -1,0 +1,113 @@
+//! What may be too old, and what stands for the part of a log that was deleted.
+
+use async_trait::async_trait;
+use rusqlite::{Transaction, params};
+
+use super::Sqlite;
+use super::fault::unreadable;
+use crate::domain::Millis;
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::store::{Compaction, Result, RetentionStore, RunEnd};
+
+const AT_REST: &str = "
+SELECT updated_at, pk FROM threads
+WHERE tenant = ?1 AND updated_at < ?2 AND (updated_at, pk) > (?3, ?4)
+    AND status NOT IN ('running', 'suspended', 'waiting')
+ORDER BY updated_at, pk LIMIT ?5";
+
+const WITH_TERMS: &str = "SELECT pk, tenant FROM thread_rows WHERE kind = 14 AND pk > ?1 ORDER BY pk LIMIT ?2";
+
+const RUNS_SINCE: &str = "
+SELECT ord AS at, id AS run, pk FROM thread_rows
+WHERE kind = 12 AND tenant = ?1 AND (ord, id) > (?2, ?3) AND ord < ?4 ORDER BY ord, id LIMIT ?5";
+
+const COMPACTED: &str = "SELECT ended_at AS at, run_id AS run, 0 AS pk FROM compacted WHERE tenant = ?1";
+
+const SET_COMPACTED: &str = "
+INSERT INTO compacted (tenant, ended_at, run_id) VALUES (?1, ?2, ?3)
+ON CONFLICT (tenant) DO UPDATE SET ended_at = excluded.ended_at, run_id = excluded.run_id";
+
+const SET_BASE: &str = "
+INSERT INTO bases (pk, seq, body) VALUES (?1, ?2, ?3)
+ON CONFLICT (pk) DO UPDATE SET seq = excluded.seq, body = excluded.body";
+
+const DROP: &str = "
+DELETE FROM observations WHERE rowid IN (
+    SELECT o.rowid FROM observations o JOIN threads t ON t.pk = o.pk
+    WHERE o.pk = ?1 AND o.seq < t.min_seq ORDER BY o.seq LIMIT ?2)";
+
+#[async_trait]
+impl RetentionStore for Sqlite {
+    async fn tenants(&self) -> Result<Vec<(TenantPk, String)>> {
+        let query = sqlx::query_as("SELECT pk, name FROM tenants ORDER BY name");
+        let found: Vec<(i64, String)> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        Ok(found.into_iter().map(|(pk, name)| (TenantPk(pk), name)).collect())
+    }
+
+    async fn threads_at_rest(
+        &self,
+        tenant: TenantPk,
+        before: Millis,
+        behind: (Millis, ThreadPk),
+        limit: u32,
+    ) -> Result<Vec<(Millis, ThreadPk)>> {
+        let query = sqlx::query_as(AT_REST).bind(tenant.0).bind(before).bind(behind.0).bind(behind.1.0).bind(limit);
+        let found: Vec<(i64, i64)> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        Ok(found.into_iter().map(|(at, pk)| (at, ThreadPk(pk))).collect())
+    }
+
+    async fn threads_with_terms(&self, behind: ThreadPk, limit: u32) -> Result<Vec<(ThreadPk, TenantPk)>> {
+        let query = sqlx::query_as(WITH_TERMS).bind(behind.0).bind(limit);
+        let found: Vec<(i64, i64)> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        Ok(found.into_iter().map(|(pk, tenant)| (ThreadPk(pk), TenantPk(tenant))).collect())
+    }
+
+    async fn runs_since(&self, tenant: TenantPk, behind: &RunEnd, before: Millis, limit: u32) -> Result<Vec<RunEnd>> {
+        let query = sqlx::query(RUNS_SINCE).bind(tenant.0).bind(behind.at).bind(behind.run.as_str());
+        let found = query.bind(before).bind(limit).fetch_all(&self.readers).await.map_err(unreadable)?;
+        found.iter().map(RunEnd::read).collect()
+    }
+
+    async fn compacted(&self, tenant: TenantPk) -> Result<RunEnd> {
+        let found = sqlx::query(COMPACTED).bind(tenant.0).fetch_optional(&self.readers).await.map_err(unreadable)?;
+        found.as_ref().map_or_else(|| Ok(RunEnd::beginning()), RunEnd::read)
+    }
+
+    async fn set_compacted(&self, tenant: TenantPk, upto: &RunEnd) -> Result<()> {
+        let RunEnd { at, run, .. } = upto.clone();
+        let set =
+            move |tx: &Transaction<'_>| tx.prepare_cached(SET_COMPACTED)?.execute(params![tenant.0, at, run.as_str()]);
+        self.writer.write(set).await.map(drop)
+    }
+
+    async fn last_entry(&self, thread: ThreadPk, upto: i64) -> Result<Option<i64>> {
+        let query = sqlx::query_scalar("SELECT max(seq) FROM observations WHERE pk = ?1 AND seq <= ?2");
+        query.bind(thread.0).bind(upto).fetch_one(&self.readers).await.map_err(unreadable)
+    }
+
+    async fn compact(&self, compaction: Compaction) -> Result<bool> {
+        self.writer.write(move |tx| compact(tx, &compaction)).await
+    }
+
+    async fn drop_entries(&self, thread: ThreadPk, limit: u32) -> Result<u64> {
+        let drop = move |tx: &Transaction<'_>| tx.prepare_cached(DROP)?.execute(params![thread.0, limit]);
+        Ok(self.writer.write(drop).await? as u64)
+    }
+
+    async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>> {
+        let query = sqlx::query_as("SELECT seq, body FROM bases WHERE pk = ?1").bind(thread.0);
+        query.fetch_optional(&self.readers).await.map_err(unreadable)
+    }
+}
+
+fn compact(tx: &Transaction<'_>, compaction: &Compaction) -> rusqlite::Result<bool> {
+    let Compaction { thread, min_seq, upto, base } = compaction;
+    let moved = tx
+        .prepare_cached("UPDATE threads SET min_seq = ?3 + 1 WHERE pk = ?1 AND min_seq = ?2")?
+        .execute(params![thread.0, min_seq, upto])?;
+    if moved == 0 {
+        return Ok(false);
+    }
+    tx.prepare_cached(SET_BASE)?.execute(params![thread.0, upto, base])?;
+    Ok(true)
+}

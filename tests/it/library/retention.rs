@@ -1,0 +1,263 @@
+//! What is too old goes, by a clock that is moved: threads, the beginnings of logs; and what must stay does.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pes::config::env::Variables;
+use pes::config::{Config, Synchronous, TenantRetention};
+use pes::domain::fault::Code;
+use pes::domain::ids::ThreadId;
+use pes::domain::retention::{Kept, Terms};
+use pes::live::EncodedKind;
+use pes::runtime::clock::{Clock, Manual};
+use pes::service::feed::{self, After, EventsPage, FeedAsk};
+use pes::service::retention::{self, RetentionAsk};
+use pes::service::{audit, fork, offers, threads};
+use pes::store::postgres::Postgres;
+use pes::store::sqlite::Sqlite;
+use pes::store::{PageAsk, Store};
+use pes::{AgentProps, Instance};
+use serde_json::{Value, json};
+
+use crate::support::http::soon;
+use crate::support::postgres::Database;
+use crate::support::store::fresh_store;
+
+const DAY: i64 = 86_400_000;
+/// 2026-11-21T00:00:00Z
+const TODAY: i64 = 1_795_219_200_000;
+
+/// An instance whose days pass when the test says so.
+struct Aging {
+    instance: Instance,
+    clock: Arc<Manual>,
+}
+
+impl Aging {
+    async fn on(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
+        let clock = Arc::new(Manual::at(TODAY));
+        let mut config = Config::default();
+        config.models.demo.pace_ms = 0;
+        change(&mut config);
+        let instance = Instance::build(config).store(store).clock(clock.clone()).open().await.unwrap();
+        Self { instance, clock }
+    }
+
+    async fn finish(&self, thread: &str) {
+        self.instance.process(AgentProps::new(thread, "hello")).await.unwrap();
+    }
+
+    /// Asks for something that a person must approve.
+    async fn suspend(&self, thread: &str) {
+        let gated = offers::models(self.instance.service())[0].prompts[1].clone();
+        let fault = self.instance.process(AgentProps::new(thread, gated)).await.unwrap_err();
+        assert_eq!(fault.code, Code::Suspended, "{fault:?}");
+    }
+
+    async fn days_pass(&self, days: i64) {
+        self.clock.advance(days * DAY);
+        retention::sweep(self.instance.service()).await.unwrap();
+    }
+
+    async fn is_there(&self, thread: &str) -> bool {
+        threads::get(self.instance.service(), self.instance.caller(), &thread.into()).await.is_ok()
+    }
+
+    async fn keep(&self, thread: &str, terms: Terms, hold: Option<&str>) {
+        let ask = RetentionAsk { terms, hold: hold.map(str::to_owned) };
+        let (service, caller) = (self.instance.service(), self.instance.caller());
+        retention::put(service, caller, &thread.into(), ask).await.unwrap();
+    }
+
+    async fn page(&self, thread: &str, after: i64) -> Result<EventsPage, Code> {
+        let (service, caller) = (self.instance.service(), self.instance.caller());
+        feed::page(service, caller, &thread.into(), from(after), 1_000).await.map_err(|fault| fault.code)
+    }
+
+    async fn state(&self, thread: &str, at: Option<i64>) -> Result<Value, Code> {
+        let (service, caller) = (self.instance.service(), self.instance.caller());
+        threads::state(service, caller, &thread.into(), at).await.map_err(|fault| fault.code)
+    }
+
+    async fn messages(&self, thread: &str) -> Value {
+        let (service, caller) = (self.instance.service(), self.instance.caller());
+        let page = PageAsk { limit: 100, ..PageAsk::default() };
+        json!(threads::messages(service, caller, &thread.into(), page).await.unwrap().items)
+    }
+}
+
+fn from(seq: i64) -> FeedAsk {
+    FeedAsk { after: After::Seq(seq), ..FeedAsk::default() }
+}
+
+fn of_threads(days: u32) -> Terms {
+    Terms { thread_days: Some(Kept::Days(days)), ..Terms::default() }
+}
+
+#[tokio::test]
+async fn threads_that_nobody_used_for_longer_than_they_are_kept_are_deleted() {
+    let aging = Aging::on(fresh_store().await, |_| {}).await;
+    for thread in ["old", "used", "held", "short", "ever"] {
+        aging.finish(thread).await;
+    }
+    aging.suspend("waits").await;
+    aging.keep("held", Terms::default(), Some("case 4711")).await;
+    aging.keep("short", of_threads(10), None).await;
+    aging.keep("ever", Terms { thread_days: Some(Kept::FOREVER), ..Terms::default() }, None).await;
+    aging.days_pass(11).await;
+    assert!(!aging.is_there("short").await, "a thread may be kept for a shorter time");
+    assert!(aging.is_there("old").await);
+    aging.days_pass(300).await;
+    aging.finish("used").await;
+    aging.days_pass(100).await;
+    assert!(!aging.is_there("old").await);
+    for thread in ["used", "held", "ever", "waits"] {
+        assert!(aging.is_there(thread).await, "{thread}");
+    }
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let lines = audit::of_thread(service, caller, &"old".into()).await.unwrap();
+    let last = json!(lines.last().unwrap());
+    assert_eq!((&last["actor"], &last["action"]), (&json!("retention"), &json!("delete thread")));
+
+    let refused = threads::delete(service, caller, &"held".into()).await.unwrap_err();
+    assert_eq!(refused.code, Code::OnHold, "{refused:?}");
+    aging.keep("held", Terms::default(), None).await;
+    aging.days_pass(1).await;
+    assert!(!aging.is_there("held").await, "its time was over before the hold was");
+    aging.instance.close().await;
+}
+
+#[tokio::test]
+async fn a_tenant_has_terms_of_its_own_and_may_be_on_hold() {
+    let hold = |config: &mut Config| {
+        let own =
+            TenantRetention { thread_days: Some(Kept::Days(5)), hold: Some("audit".into()), ..Default::default() };
+        config.retention.tenants.insert("default".into(), own);
+    };
+    let aging = Aging::on(fresh_store().await, hold).await;
+    aging.finish("t").await;
+    aging.days_pass(1_000).await;
+    assert!(aging.is_there("t").await);
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let refused = threads::delete(service, caller, &"t".into()).await.unwrap_err();
+    assert_eq!(refused.code, Code::OnHold, "{refused:?}");
+    aging.instance.close().await;
+
+    let short = |config: &mut Config| {
+        let own = TenantRetention { thread_days: Some(Kept::Days(5)), ..Default::default() };
+        config.retention.tenants.insert("default".into(), own);
+    };
+    let aging = Aging::on(fresh_store().await, short).await;
+    aging.finish("t").await;
+    aging.days_pass(6).await;
+    assert!(!aging.is_there("t").await);
+    aging.instance.close().await;
+}
+
+#[tokio::test]
+async fn a_log_that_is_too_old_begins_later_and_all_else_is_as_before() {
+    an_old_log_begins_later(fresh_store().await).await;
+}
+
+#[tokio::test]
+async fn a_log_that_is_too_old_begins_later_and_all_else_is_as_before_on_postgresql() {
+    let database = Database::fresh().await;
+    an_old_log_begins_later(Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())).await;
+}
+
+async fn an_old_log_begins_later(store: Arc<dyn Store>) {
+    let aging = Aging::on(store, |_| {}).await;
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let thread: ThreadId = "t".into();
+    aging.finish("t").await;
+    aging.finish("t").await;
+    aging.days_pass(50).await;
+    aging.finish("t").await;
+    let whole = aging.page("t", 0).await.unwrap();
+    let (state, messages) = (aging.state("t", None).await.unwrap(), aging.messages("t").await);
+    let middle = whole.last_seq - 3;
+    let then = aging.state("t", Some(middle)).await.unwrap();
+
+    aging.days_pass(50).await;
+    let left = aging.page("t", 0).await.unwrap();
+    let floor = left.min_seq;
+    assert!(floor > 1 && floor <= left.items[0].seq && left.items.len() < whole.items.len(), "{floor}");
+    let tail: Vec<Value> = whole.items.iter().filter(|seen| seen.seq >= floor).map(|seen| json!(seen)).collect();
+    assert_eq!(left.items.iter().map(|seen| json!(seen)).collect::<Vec<_>>(), tail, "what is left is as it was");
+    let same = |mut shown: Value| {
+        shown["minSeq"] = json!(null);
+        shown
+    };
+    assert_eq!(same(aging.state("t", None).await.unwrap()), same(state));
+    assert_eq!(same(aging.state("t", Some(middle)).await.unwrap()), same(then), "it begins with what was before");
+    assert_eq!(aging.messages("t").await, messages);
+
+    for at in [1, floor - 2] {
+        assert_eq!(aging.page("t", at).await.unwrap_err(), Code::HistoryCompacted, "{at}");
+        assert_eq!(aging.state("t", Some(at)).await.unwrap_err(), Code::HistoryCompacted);
+        let forked = fork::fork(service, caller, &thread, Some(at), None, None).await.map(drop);
+        assert_eq!(forked.unwrap_err().code, Code::HistoryCompacted);
+    }
+    assert_eq!(aging.page("t", floor - 1).await.unwrap().items.len(), tail.len());
+    let mut feed = feed::open(service, caller, &thread, from(1)).await.unwrap();
+    let first = soon(feed.next()).await.unwrap();
+    assert_eq!(first.kind, EncodedKind::Gap);
+    assert_eq!(serde_json::from_slice::<Value>(&first.data()).unwrap()["fromSeq"], floor);
+    let copy: ThreadId = "copy".into();
+    fork::fork(service, caller, &thread, Some(middle), Some(copy), None).await.unwrap();
+    aging.finish("t").await;
+    aging.finish("copy").await;
+    aging.days_pass(91).await;
+    assert!(aging.page("t", 0).await.unwrap().min_seq > floor, "it goes on, from what stood for the beginning");
+    assert_eq!(aging.messages("t").await.as_array().unwrap().len(), messages.as_array().unwrap().len() + 2);
+    aging.instance.close().await;
+}
+
+#[tokio::test]
+async fn nothing_of_an_unfinished_run_is_deleted() {
+    let aging = Aging::on(fresh_store().await, |_| {}).await;
+    aging.finish("t").await;
+    aging.suspend("t").await;
+    let whole = aging.page("t", 0).await.unwrap();
+    aging.days_pass(1_000).await;
+    let left = aging.page("t", 0).await.unwrap();
+    let began = whole.items.iter().rposition(|seen| seen.kind.as_str() == "RUN_STARTED").unwrap();
+    assert!(left.min_seq > 1 && left.min_seq <= whole.items[began].seq, "{}", left.min_seq);
+    let state = aging.state("t", None).await.unwrap();
+    let asked = state["suspensions"][0]["suspensionId"].clone();
+    let answer = json!({ "suspensionId": asked, "approved": true });
+    let answer = aging.instance.resume("t", serde_json::from_value(answer).unwrap()).await.unwrap();
+    assert_eq!(answer.metadata.tool_calls, 1);
+    aging.instance.close().await;
+}
+
+fn bytes(folder: &Path) -> u64 {
+    std::fs::metadata(folder.join("pes.db")).unwrap().len()
+}
+
+/// Days with runs, some in threads of their own and some in one that goes on for ever. Once as much is deleted as comes,
+/// the file does not grow any more. With `PES_TEST_ALL` it is a year of 200 runs a day.
+#[tokio::test]
+async fn the_file_does_not_grow_beyond_what_is_kept() {
+    let is_whole = Variables::of_process().get("PES_TEST_ALL").is_some();
+    let (days, runs, kept) = if is_whole { (365, 200, 30) } else { (24, 3, 4) };
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let terms = |config: &mut Config| {
+        (config.retention.log_days, config.retention.thread_days) = (Kept::Days(kept), Kept::Days(kept));
+    };
+    let aging = Aging::on(Arc::new(store), terms).await;
+    let mut sizes = Vec::new();
+    for day in 0..days {
+        for run in 0..runs {
+            aging.finish(&format!("day-{day}-{run}")).await;
+        }
+        aging.days_pass(1).await;
+        sizes.push(bytes(folder.path()));
+    }
+    let full = sizes[2 * kept as usize];
+    assert!(sizes[sizes.len() - 1] <= full + full / 10, "{sizes:?}");
+    assert!(!aging.is_there("day-0-0").await && aging.is_there(&format!("day-{}-0", days - 1)).await);
+    assert_eq!(aging.clock.now(), TODAY + i64::from(days) * DAY);
+    aging.instance.close().await;
+}

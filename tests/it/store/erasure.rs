@@ -1,0 +1,131 @@
+//! What deleted threads leave, and how it goes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pes::config::Synchronous;
+use pes::domain::observation::{ObservationType, Record};
+use pes::domain::usage::UsageGroup;
+use pes::engine::step::{Keep, Row, RowKind};
+use pes::store::sqlite::Sqlite;
+use pes::store::{Commit, UsageAsk};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::bed::{Bed, page, record, row, state_update};
+
+super::on_every_store!(a_large_thread_is_gone_at_once_and_its_rows_a_few_at_a_time);
+
+fn used(id: usize) -> Row {
+    let body = json!({
+        "run": "r", "item": "i", "provider": "p", "model": "m", "inputTokens": 1, "outputTokens": 1, "thinkingTokens": 0,
+        "cachedInputTokens": 0,
+    });
+    Row { kind: RowKind::Usage, id: format!("u{id}"), ord: 5, keep: Keep::Never, body: body.to_string() }
+}
+
+async fn calls(bed: &Bed) -> u64 {
+    let group = UsageGroup::Model;
+    let ask = UsageAsk { tenant: bed.tenant, group, thread: None, from: i64::MIN, to: i64::MAX, page: page(10) };
+    bed.store.usage(&ask).await.unwrap().items.iter().map(|sum| sum.calls).sum()
+}
+
+async fn a_large_thread_is_gone_at_once_and_its_rows_a_few_at_a_time(bed: Bed) {
+    let pk = bed.thread("large").await;
+    bed.write(pk, (0..2_000).map(used).collect()).await;
+    bed.write(pk, (0..1_500).map(|n| row(RowKind::Payload, &format!("p{n}"), n, Keep::Never)).collect()).await;
+    assert!(bed.erase(pk).await);
+    assert_eq!(bed.store.load(pk).await.unwrap(), None);
+    assert_eq!(calls(&bed).await, 2_000, "what it took counts all the time");
+    let mut steps = Vec::new();
+    loop {
+        match bed.store.erase_rows(400).await.unwrap() {
+            0 => break,
+            removed => steps.push(removed),
+        }
+        assert_eq!(calls(&bed).await, 2_000);
+    }
+    assert!(steps.len() >= 6 && steps.iter().all(|removed| *removed <= 400), "{steps:?}");
+    assert_eq!(bed.store.rows(pk, RowKind::Payload, false, &page(1)).await.unwrap().items, []);
+    assert!(bed.store.overwrite_erased().await.unwrap());
+}
+
+/// How often the marker stands in the files of the database.
+fn found(folder: &Path, marker: &str) -> usize {
+    let files = ["pes.db", "pes.db-wal", "pes.db-shm"].map(|name| std::fs::read(folder.join(name)).unwrap_or_default());
+    files.iter().map(|file| String::from_utf8_lossy(file).matches(marker).count()).sum()
+}
+
+/// A thread's next transition: a row that grows and shrinks, one that is new, a head, an observation, a payload.
+fn next(bed: &Bed, commit: Commit, marker: &str, step: usize) -> Commit {
+    let body = |times: usize| json!({ "text": marker.repeat(times) }).to_string();
+    let kept = |kind, id: String, times| Row { kind, id, ord: step as i64, keep: Keep::Always, body: body(times) };
+    let told = state_update(json!({ "said": marker.repeat(3 + step % 9) }));
+    Commit {
+        head: Some(body(2 + step % 13)),
+        rows: vec![
+            kept(RowKind::Progress, format!("i{}", step % 7), 1 + (step * 37) % 90),
+            kept(RowKind::Turn, format!("t{step}"), 1 + (step * 13) % 40),
+            kept(RowKind::Payload, format!("p{step}"), 150),
+        ],
+        records: vec![Record { fact: told, ..record(&format!("o{step}"), ObservationType::StateUpdate, "r") }],
+        idempotency: Some(bed.key(&format!("{marker}-{step}"))),
+        ..commit
+    }
+}
+
+#[tokio::test]
+async fn no_byte_of_a_deleted_thread_stays_in_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let bed = Bed::on(Arc::new(store), Arc::new(())).await;
+    let mut threads = Vec::new();
+    for n in 0..12 {
+        threads.push((bed.thread(&format!("t{n}")).await, Uuid::new_v4().to_string()));
+    }
+    // Threads that take turns stand on the same pages, and move each other's rows.
+    for step in 0..30 {
+        for (pk, marker) in &threads {
+            let commit = next(&bed, bed.next(*pk).await, marker, step);
+            bed.done(commit).await;
+        }
+    }
+    for (_, marker) in &threads {
+        assert!(found(folder.path(), marker) > 0, "the same search finds it while it is there");
+    }
+    let (gone, stay) = threads.split_at(8);
+    for (pk, _) in gone {
+        assert!(bed.erase(*pk).await);
+    }
+    while bed.store.erase_rows(500).await.unwrap() > 0 {}
+    assert!(bed.store.overwrite_erased().await.unwrap());
+    for (_, marker) in gone {
+        assert_eq!(found(folder.path(), marker), 0);
+    }
+    for (pk, marker) in stay {
+        assert!(bed.everything(*pk).await.contains(marker));
+        bed.done(next(&bed, bed.next(*pk).await, marker, 41)).await;
+    }
+    let url = format!("sqlite://{}", folder.path().join("pes.db").display());
+    let mut other = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap();
+    let whole: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut other).await.unwrap();
+    assert_eq!(whole, "ok");
+}
+
+#[tokio::test]
+async fn a_reader_in_the_way_is_said_and_waited_for_by_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let bed = Bed::on(Arc::new(store), Arc::new(())).await;
+    let (pk, marker) = (bed.thread("t").await, Uuid::new_v4().to_string());
+    bed.done(next(&bed, bed.next(pk).await, &marker, 1)).await;
+    let url = format!("sqlite://{}", folder.path().join("pes.db").display());
+    let mut reader = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap();
+    sqlx::raw_sql("BEGIN; SELECT count(*) FROM threads").execute(&mut reader).await.unwrap();
+    bed.erase(pk).await;
+    assert!(!bed.store.overwrite_erased().await.unwrap());
+    assert!(found(folder.path(), &marker) > 0, "the reader may still look at it");
+    sqlx::raw_sql("COMMIT").execute(&mut reader).await.unwrap();
+    assert!(bed.store.overwrite_erased().await.unwrap());
+    assert_eq!(found(folder.path(), &marker), 0);
+}
