@@ -1,9 +1,10 @@
 //! What grouping commits is worth: transitions per second beside the raw commit rate of the same database, in the same
 //! run, and the ratios between them.
 //!
-//! `cargo bench --features internals --bench committer [-- sqlite|postgres]`, and with every fsync made 2 ms slower:
+//! `cargo bench --features internals --bench committer [-- sqlite|postgres|chores]`, and with every fsync made 2 ms slower:
 //! `scripts/slow-fsync cargo bench --features internals --bench committer -- slow [sqlite|postgres]`
 
+mod chores;
 mod load;
 mod postgres;
 mod sqlite;
@@ -55,7 +56,7 @@ async fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let is_named = |name: &str| wanted.iter().any(|one| one == name);
     let disk = if is_named("slow") { Disk::Slow } else { Disk::AsItIs };
-    let is_all = !is_named("sqlite") && !is_named("postgres");
+    let is_all = !["sqlite", "postgres", "chores"].into_iter().any(is_named);
     let mut ratios = Vec::new();
     println!("{:<44}{:>9}{:>12}{:>10}{:>10}", "", "threads", "per second", "p50 ms", "p99 ms");
     if is_all || is_named("sqlite") {
@@ -63,6 +64,9 @@ async fn main() {
     }
     if is_all || is_named("postgres") {
         ratios.extend(postgres::measure(disk).await);
+    }
+    if is_named("chores") || (is_all && disk == Disk::AsItIs) {
+        ratios.extend(chores::measure().await);
     }
     println!();
     ratios.iter().for_each(Ratio::report);
