@@ -38,6 +38,20 @@ pub(super) enum Command {
     },
     /// Exit 0 if the server is ready
     Health,
+    /// Copy the SQLite database into a file, beside a running server, and say what it is in FILE.json
+    Backup { file: PathBuf },
+    /// Put a backup into the data folder; runs that were not over wait for a person
+    Restore {
+        /// What `pes backup` made, with FILE.json beside it
+        #[arg(required_unless_present = "adopt", conflicts_with = "adopt")]
+        file: Option<PathBuf>,
+        /// The database was put back by other tools (PostgreSQL's, or a copy of the disk)
+        #[arg(long)]
+        adopt: bool,
+        /// Let runs go on by themselves: calls that were made after the backup may be made again
+        #[arg(long, conflicts_with = "adopt")]
+        resume: bool,
+    },
     /// Seal all secrets of the database with PES_SEALING_KEY, so that PES_SEALING_KEYS_OLD can go
     Reseal,
     /// Say whether the database, the folder, the sealing key, models, agents, MCP servers and webhooks can be used

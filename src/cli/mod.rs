@@ -2,6 +2,7 @@
 //! an exit code of its own (`error`).
 
 mod args;
+mod backup;
 mod client;
 mod config;
 mod doctor;
@@ -44,6 +45,8 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
         Command::Serve => serve::serve(load()?, &variables).await,
         Command::Keys { command } => keys::keys(command, &variables, load).await,
         Command::Health => health::health(arguments.url, &variables, load).await,
+        Command::Backup { file } => backup::backup(&load()?, &file),
+        Command::Restore { file, adopt, resume } => backup::restore(&load()?, file.as_deref(), adopt, resume).await,
         Command::Reseal => reseal::reseal(&load()?).await,
         Command::Doctor => doctor::doctor(&load()?, &variables).await,
         Command::Config { template, explain } => {

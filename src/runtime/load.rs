@@ -1,6 +1,8 @@
 //! How an actor gets its thread into memory, and under which lease it commits: the thread is read from the store, set aside
 //! if it crashed the process too often, and recovered where a lost holder left effects `Running`.
 
+use std::sync::atomic::Ordering;
+
 use super::actor::Actor;
 use super::command::{CommitExtras, Refusal};
 use super::loaded::LoadedThread;
@@ -41,11 +43,11 @@ impl Actor {
         hold.is_some_and(|hold| loaded.row.fence.lease == Some(hold.lease))
     }
 
-    /// The lease under which the next commit is made. While draining nothing may become `Running`, so every commit is
-    /// made without the lease.
+    /// The lease under which the next commit is made. While draining, and until a restored database is held back,
+    /// nothing may become `Running`, so every commit is made without the lease.
     pub(super) fn lease_for_commit(&self, loaded: &LoadedThread, mode: ClaimMode) -> CommitLease {
         let without = CommitLease { change: LeaseChange::Keep, epoch: None };
-        if self.shared.draining.is_cancelled() {
+        if self.shared.draining.is_cancelled() || self.shared.is_restoring.load(Ordering::SeqCst) {
             return without;
         }
         let Some(hold) = self.shared.lease_keeper.hold() else { return without };

@@ -29,6 +29,7 @@ mod probation;
 mod publish;
 mod pushes;
 mod replica_watch;
+mod restored;
 pub(crate) mod rows;
 mod shared;
 mod snapshot;

@@ -72,6 +72,8 @@ pub(super) struct Shared {
     pub(super) wake_backoff: WakeBackoff,
     pub(super) probation: Probation,
     pub(super) caution: Caution,
+    /// Nothing of a restored database goes on yet.
+    pub(super) is_restoring: AtomicBool,
     /// A thread was deleted, and what it left can be removed.
     pub(super) erased: Notify,
     /// Nothing new starts any more; what runs is recorded.

@@ -1,7 +1,7 @@
 //! Starting and stopping: the registration, the sweeper, the drain.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -94,6 +94,7 @@ impl Runtime {
             wake_backoff: Default::default(),
             probation: Default::default(),
             caution: Default::default(),
+            is_restoring: AtomicBool::new(false),
             erased: Notify::new(),
             draining: CancellationToken::new(),
             halted: CancellationToken::new(),
@@ -101,6 +102,7 @@ impl Runtime {
         });
         shared.core(&shared.config.agent.core)?;
         shared.look_for_deaths().await?;
+        shared.hold_back_restored().await?;
         let keeper = shared.clone();
         tokio::spawn(async move { keeper.lease_keeper.keep(keeper.store.clone(), keeper.halted.clone()).await });
         shared.tasks.spawn(shared.clone().sweep());

@@ -11,6 +11,7 @@
 //! decoded by the table's file (`columns`, `text`).
 
 mod audit;
+mod backup;
 mod columns;
 mod commit;
 pub(crate) mod committer;
@@ -37,6 +38,7 @@ mod threads;
 mod usage;
 
 pub use audit::{AuditRow, AuditStore};
+pub use backup::BackupStore;
 pub use commit::{Commit, Committed, NewThread};
 pub use erasure::{Erasure, ErasureStore};
 pub use figures::{FigureStore, Figures, LateThreads, OpenQuestions, Pooled, Size};
@@ -100,6 +102,7 @@ pub trait Store:
     + FigureStore
     + ErasureStore
     + RetentionStore
+    + BackupStore
 {
     /// `sqlite` or `postgres`, and where; for the start line.
     fn describe(&self) -> String;

@@ -140,4 +140,7 @@ pub enum SystemEvent {
     Unreadable,
     /// A person let a quarantined thread go on.
     Released,
+    /// The thread stands as it did once, and what was done since is not known. A suspension of kind `pause` opens, which
+    /// says so.
+    Restored { message: String },
 }

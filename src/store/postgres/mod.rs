@@ -5,6 +5,7 @@
 //! whether the database is well. Replicas are alive by the database's clock.
 
 mod audit;
+mod backup;
 mod batch;
 mod batch_sql;
 mod columns;

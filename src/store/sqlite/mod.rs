@@ -4,6 +4,7 @@
 //! people. With `synchronous=FULL` a commit is on the disk before it is answered.
 
 mod audit;
+mod backup;
 mod batch;
 mod columns;
 mod damage;
@@ -46,6 +47,7 @@ use super::{Result, Store};
 use crate::config::Synchronous;
 use writer::Writer;
 
+pub use backup::{back_up, put_back};
 pub use lock::{announce, served};
 
 #[derive(Clone)]

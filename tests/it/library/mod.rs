@@ -9,6 +9,7 @@ mod custom_model;
 mod embed;
 mod lookups;
 mod reading;
+mod restored;
 mod retention;
 mod simple_core;
 mod together;

@@ -18,7 +18,7 @@ mod story;
 mod crashes;
 mod housekeeping;
 mod leases;
-mod probe;
+pub mod probe;
 mod replicas;
 mod tools;
 mod winner;

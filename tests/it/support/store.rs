@@ -21,8 +21,8 @@ use pes::store::outbox::{Delivery, DeliveryStatus, OutboxStore, Settled, TargetK
 use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
-    AnswerToStore, AuditRow, AuditStore, Claimable, Commit, Committed, Compaction, Erasure, ErasureStore, Error,
-    FigureStore, Figures, FoundRow, IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore,
+    AnswerToStore, AuditRow, AuditStore, BackupStore, Claimable, Commit, Committed, Compaction, Erasure, ErasureStore,
+    Error, FigureStore, Figures, FoundRow, IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore,
     LookupStore, Mark, ObservationAsk, Outline, Page, PageAsk, Pooled, Registration, Result, RetentionStore, Rotation,
     RowStore, RunEnd, SessionRow, SessionStore, StandingAsk, Store, SuspensionAsk, ThreadFilter, ThreadRow,
     ThreadStore, UsageAsk, UsageStore,

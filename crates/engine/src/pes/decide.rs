@@ -102,6 +102,7 @@ fn by_system(tx: &mut Tx<'_>, event: SystemEvent) -> Handled {
         SystemEvent::Quarantined { crashes } => cancel::quarantine(tx, crashes),
         SystemEvent::Unreadable => cancel::set_unreadable_aside(tx),
         SystemEvent::Released => cancel::release(tx),
+        SystemEvent::Restored { message } => Ok(pause::restored(tx, message)),
     }
 }
 

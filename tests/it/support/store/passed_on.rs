@@ -217,6 +217,15 @@ passed_on! {
 }
 
 passed_on! {
+    BackupStore {}
+    restored() -> Option<Millis>;
+    mark_restored(as_of: Millis) -> ();
+    forget_restored() -> ();
+    unfinished_threads(behind: ThreadPk, limit: u32) -> Vec<ThreadPk>;
+    hold_deliveries(why: &str, now: Millis) -> u64;
+}
+
+passed_on! {
     Store {
         fn commits(&self) -> u64 {
             self.inner.commits()

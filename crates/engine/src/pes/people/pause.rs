@@ -18,6 +18,16 @@ pub(crate) fn pause(tx: &mut Tx<'_>, by: &str) -> Handled {
     Ok(Taken::Yes)
 }
 
+/// A run that is not over waits until a person says that it may go on.
+pub(crate) fn restored(tx: &mut Tx<'_>, message: String) -> Taken {
+    let active = tx.state.head.active.as_ref();
+    if active.is_none_or(|active| active.cancel.is_some() || active.pause.is_some()) {
+        return Taken::No;
+    }
+    hold_back(tx, message);
+    Taken::Yes
+}
+
 /// The pause of the active run, in the words of its question.
 pub(crate) fn paused(state: &State) -> Option<String> {
     let pause = state.head.active.as_ref()?.pause.as_ref()?;

@@ -1,0 +1,155 @@
+//! `pes backup` and `pes restore`: a copy of the SQLite database beside a running server, and the way back. PostgreSQL has
+//! tools of its own; `pes restore --adopt` says that one of them was used.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::Error;
+use crate::app::outward;
+use crate::config::Config;
+use crate::domain::Millis;
+use crate::runtime::clock::{Clock, System};
+use crate::store::sqlite;
+
+const FORMAT: &str = "pes-backup/1";
+
+/// What stands beside a backup, as `FILE.json`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Manifest {
+    format: String,
+    version: String,
+    /// When the copy was begun: what was committed before is in it.
+    taken_at: Millis,
+    bytes: u64,
+    sha256: String,
+    /// Which key opens what is sealed in it; the key itself is not in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sealing_key: Option<String>,
+}
+
+pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
+    if config.store.url.is_some() {
+        return Err(Error::Usage(
+            "PostgreSQL is backed up by its own tools (pg_dump, pg_basebackup); after a restore run `pes restore --adopt`"
+                .to_owned(),
+        ));
+    }
+    let manifest = manifest_of(to);
+    if to.exists() || manifest.exists() {
+        return Err(Error::Conflict(format!("{} is there already; name another file", to.display())));
+    }
+    let taken_at = System::default().now();
+    let part = with_suffix(to, ".part");
+    // Of one that was interrupted.
+    let _ = fs::remove_file(&part);
+    sqlite::back_up(&config.store.data_dir, &part)?;
+    let (bytes, sha256) = sum(&part)?;
+    let said = Manifest {
+        format: FORMAT.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        taken_at,
+        bytes,
+        sha256,
+        sealing_key: outward::sealer(config).fingerprints().current,
+    };
+    let text = serde_json::to_string_pretty(&said).expect("a manifest is plain data");
+    fs::write(&manifest, text + "\n")?;
+    fs::rename(&part, to)?;
+    println!("{} ({bytes} bytes), {}", to.display(), manifest.display());
+    Ok(())
+}
+
+pub(super) async fn restore(
+    config: &Config,
+    from: Option<&Path>,
+    is_adopted: bool,
+    resumes: bool,
+) -> Result<(), Error> {
+    match (from, is_adopted) {
+        (Some(from), false) => put_back(config, from, resumes),
+        (None, true) => adopt(config).await,
+        _ => Err(Error::Usage("name a file of `pes backup`, or say --adopt".to_owned())),
+    }
+}
+
+fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
+    if config.store.url.is_some() {
+        return Err(Error::Usage(
+            "a backup of SQLite goes into a folder: unset DATABASE_URL; PostgreSQL is restored by its own tools"
+                .to_owned(),
+        ));
+    }
+    let manifest = manifest_of(from);
+    let text = fs::read_to_string(&manifest)
+        .map_err(|error| Error::NotFound(format!("{} cannot be read: {error}", manifest.display())))?;
+    let said: Manifest = serde_json::from_str(&text)
+        .map_err(|error| Error::Failed(format!("{} is no manifest of a backup: {error}", manifest.display())))?;
+    if said.format != FORMAT {
+        return Err(Error::Failed(format!("{} is of the format {}; use a newer pes", from.display(), said.format)));
+    }
+    let (bytes, sha256) = sum(from)?;
+    if (bytes, &sha256) != (said.bytes, &said.sha256) {
+        return Err(Error::Failed(format!(
+            "{} is not what was backed up: it has {bytes} bytes with the sum {sha256}, the manifest says {} with {}; \
+             use another copy. Nothing was changed",
+            from.display(),
+            said.bytes,
+            said.sha256
+        )));
+    }
+    sqlite::put_back(from, &config.store.data_dir, (!resumes).then_some(said.taken_at))?;
+    let next = if resumes {
+        "runs that were not over go on at the next start, and may do again what was done after the backup"
+    } else {
+        "at the next start, runs that were not over wait for a person (`pes questions`)"
+    };
+    println!("restored into {}: {next}", config.store.data_dir.display());
+    if let Some(key) =
+        said.sealing_key.filter(|key| outward::sealer(config).fingerprints().current.as_ref() != Some(key))
+    {
+        println!(
+            "secrets in it are sealed with the key {key}: set it as PES_SEALING_KEY, or among PES_SEALING_KEYS_OLD"
+        );
+    }
+    Ok(())
+}
+
+/// The database was put back by other tools.
+async fn adopt(config: &Config) -> Result<(), Error> {
+    let store = crate::store::open(&config.store).await?;
+    let marked = store.mark_restored(System::default().now()).await;
+    store.close().await;
+    marked?;
+    println!("at the next start, runs that were not over wait for a person (`pes questions`)");
+    Ok(())
+}
+
+fn manifest_of(file: &Path) -> PathBuf {
+    with_suffix(file, ".json")
+}
+
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// How long the file is, and its SHA-256.
+fn sum(file: &Path) -> io::Result<(u64, String)> {
+    let (mut file, mut hash, mut bytes) = (File::open(file)?, Sha256::new(), 0);
+    let mut part = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut part)? {
+            0 => return Ok((bytes, hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())),
+            read => {
+                hash.update(&part[..read]);
+                bytes += read as u64;
+            }
+        }
+    }
+}

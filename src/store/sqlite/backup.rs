@@ -1,0 +1,114 @@
+//! A copy of the database while it is written, and a copy in the place of one.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::Path;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OpenFlags, Transaction, params};
+
+use super::fault::{unreadable, unwritten};
+use super::lock::FolderLock;
+use super::open::{BUSY_TIMEOUT, unusable};
+use super::{Sqlite, damage, private};
+use crate::domain::Millis;
+use crate::domain::ids::ThreadPk;
+use crate::store::{BackupStore, Error, Result};
+
+const UNFINISHED: &str =
+    "SELECT DISTINCT pk FROM thread_rows WHERE kind = 1 AND keep = 1 AND pk > ?1 ORDER BY pk LIMIT ?2";
+
+const HOLD: &str =
+    "UPDATE deliveries SET status = 'dead', due_at = NULL, said = ?1, finished_at = ?2 WHERE due_at IS NOT NULL";
+
+const MARK: &str = "INSERT INTO restored (as_of) VALUES (?1)";
+
+/// Copies the database of this folder, as it is now, into a file that is not there yet. Servers go on reading and writing
+/// meanwhile. The copy is on the disk when this returns.
+pub fn back_up(folder: &Path, to: &Path) -> Result<()> {
+    let path = folder.join("pes.db");
+    if !path.exists() {
+        return Err(Error::Unusable(format!("{} has no database; name it with PES_DATA_DIR", folder.display())));
+    }
+    let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    // What it makes is nobody else's from the start.
+    private::file(to).map_err(|error| unusable(to, error))?;
+    let name = to.to_str().ok_or_else(|| unusable(to, "its name is not UTF-8"))?;
+    connection.execute("VACUUM INTO ?1", [name]).map_err(|error| unusable(to, error))?;
+    File::open(to).and_then(|file| file.sync_all()).map_err(|error| unusable(to, error))
+}
+
+/// Puts a copy of this file into the folder as its database, marked as restored as of `as_of`, if that is given.
+/// `Unusable` if the file is no whole database, if there is one in the folder, or a server holds it; then nothing is
+/// changed.
+pub fn put_back(file: &Path, folder: &Path, as_of: Option<Millis>) -> Result<()> {
+    check(file)?;
+    private::folder(folder).map_err(|error| unusable(folder, error))?;
+    let _lock = FolderLock::take(folder)?;
+    let path = folder.join("pes.db");
+    if path.exists() {
+        let why = "it is there already; move it and the files beside it away, or name another folder with PES_DATA_DIR";
+        return Err(unusable(&path, why));
+    }
+    damage::check_absent(&path)?;
+    let new = path.with_extension("db.new");
+    copy(file, &new).map_err(|error| unusable(&new, error))?;
+    if let Some(as_of) = as_of {
+        let connection = connect(&new, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.execute(MARK, [as_of]).map_err(|error| unusable(&new, error))?;
+        connection.close().map_err(|(_, error)| unusable(&new, error))?;
+    }
+    let named = fs::rename(&new, &path).and_then(|()| File::open(folder)?.sync_all());
+    named.map_err(|error| unusable(&path, error))
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    private::file(to)?;
+    let mut copy = OpenOptions::new().write(true).truncate(true).open(to)?;
+    std::io::copy(&mut File::open(from)?, &mut copy)?;
+    copy.sync_all()
+}
+
+/// Whether the file is a whole database of ours.
+fn check(file: &Path) -> Result<()> {
+    let connection = connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let said: rusqlite::Result<String> = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0));
+    match said.map_err(|error| unusable(file, error))?.as_str() {
+        "ok" => connection.execute_batch("SELECT count(*) FROM restored").map_err(|error| unusable(file, error)),
+        damage => Err(unusable(file, damage)),
+    }
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX);
+    let connection = connection.map_err(|error| unusable(path, error))?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(|error| unwritten(&error))?;
+    Ok(connection)
+}
+
+#[async_trait]
+impl BackupStore for Sqlite {
+    async fn restored(&self) -> Result<Option<Millis>> {
+        let query = sqlx::query_scalar("SELECT max(as_of) FROM restored");
+        query.fetch_one(&self.readers).await.map_err(unreadable)
+    }
+
+    async fn mark_restored(&self, as_of: Millis) -> Result<()> {
+        self.writer.write(move |tx| tx.prepare_cached(MARK)?.execute([as_of])).await.map(drop)
+    }
+
+    async fn forget_restored(&self) -> Result<()> {
+        self.writer.write(|tx| tx.prepare_cached("DELETE FROM restored")?.execute([])).await.map(drop)
+    }
+
+    async fn unfinished_threads(&self, behind: ThreadPk, limit: u32) -> Result<Vec<ThreadPk>> {
+        let query = sqlx::query_scalar(UNFINISHED).bind(behind.0).bind(limit);
+        let found: Vec<i64> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        Ok(found.into_iter().map(ThreadPk).collect())
+    }
+
+    async fn hold_deliveries(&self, why: &str, now: Millis) -> Result<u64> {
+        let why = why.to_owned();
+        let hold = move |tx: &Transaction<'_>| tx.prepare_cached(HOLD)?.execute(params![why, now]);
+        Ok(self.writer.write(hold).await? as u64)
+    }
+}
