@@ -74,6 +74,17 @@ async fn a_message_that_is_being_written_is_told_from_its_start() {
     assert_eq!(app.get("/api/chat/t/stream").await.status, 204);
 }
 
+#[tokio::test]
+async fn a_message_that_waits_for_its_turn_is_taken_up() {
+    let app = App::start().await;
+    told(&app, &body("t", &[user("send")])).await;
+    let mut sent = body("t", &[user("hello")]);
+    sent["pes"] = json!({ "onBusy": "enqueue" });
+    let start = chat(&app, &sent).events().await.next().await.unwrap().data;
+    let mut again = running(&app, "t").await;
+    assert_eq!(again.next().await.unwrap().data, start);
+}
+
 /// However long the chat is, a message is told again from its own beginning.
 #[tokio::test]
 async fn what_was_said_before_costs_the_stream_nothing() {
