@@ -2,9 +2,11 @@
 //!
 //! A client that names its thread is told what the thread holds: [`place`] says where its request goes on. For one that names
 //! none, a request is found by the digest of what people said in it ([`key_of`]), which the next request of the
-//! conversation comes to again ([`key_before`]); of what is found, [`choose`] takes only a thread whose agent showed exactly what
+//! conversation comes to again ([`keys_before`]); of what is found, [`choose`] takes only a thread whose agent showed exactly what
 //! the client sends back. So nobody is shown an answer that he did not send himself; who edits or asks again gets a copy, and
 //! the thread that went on is untouched.
+
+use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
@@ -41,17 +43,21 @@ pub struct Sender<'a> {
 /// Something that an agent showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// An answer, or a question as text.
-    Text(String),
-    /// Calls of the client's own tools, by their ids.
-    Calls(Vec<String>),
+    /// The answer of a run. What was asked since the answer before stands in front of it.
+    Answer(String),
+    /// A question as text: it may have been put again, and together with others.
+    Question(String),
+    /// A call of one of the client's own tools, by its id; likewise.
+    Call(String),
 }
 
-/// A run that was found, and its thread as of the run's end.
+/// A run that was found, and its thread as of a place in the log: the run's end, or a question of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub thread: ThreadId,
     pub run: RunId,
+    /// The place in the thread's log.
+    pub seq: i64,
     /// Everything that the thread's agent showed until then, in order.
     pub shown: Vec<Shown>,
     /// Nothing was said on the thread since.
@@ -82,6 +88,9 @@ pub enum Place<'a> {
 /// The kind of these keys.
 const CONVERSATION: &str = "conversation";
 
+/// How often at most a question is put again and still found.
+const MOST_REPEATED: usize = 8;
+
 /// What this request is found under by the next one of its conversation. Answers are no part of it: clients show them in
 /// other words, with or without what the model thought.
 pub fn key_of(sender: Sender<'_>, said: &[Said]) -> LookupKey {
@@ -95,9 +104,13 @@ pub fn key_of(sender: Sender<'_>, said: &[Said]) -> LookupKey {
     LookupKey { kind: CONVERSATION, digest }
 }
 
-/// What the request before this one is found under; `None`: there was none.
-pub fn key_before(sender: Sender<'_>, said: &[Said]) -> Option<LookupKey> {
-    Some(key_of(sender, &said[..last_answer(said)?]))
+/// What the request before this one is found under: the first key that finds something counts. There is none where nothing
+/// was answered yet, and more than one where the agent's last words were shown several times: a question that is put again
+/// is put by no new run, so it is found under what was said before it was put first.
+pub fn keys_before(sender: Sender<'_>, said: &[Said]) -> Vec<LookupKey> {
+    let answers = said.iter().enumerate().rev().filter(|(_, said)| matches!(said, Said::Assistant { .. }));
+    let same = answers.scan(None, |last, (at, said)| (*last.get_or_insert(said) == said).then_some(at));
+    same.take(MOST_REPEATED).map(|at| key_of(sender, &said[..at])).collect()
 }
 
 /// What follows the agent's last words.
@@ -118,11 +131,10 @@ pub fn earlier(said: &[Said]) -> Vec<HistoryMessage> {
     told.map(|(role, text)| HistoryMessage { role, content: text.clone() }).collect()
 }
 
-/// Of what [`key_before`] found, the newest first: the newest thread that ends there, else the newest at all; only of those
+/// Of what [`keys_before`] found, the newest first: the newest thread that ends there, else the newest at all; only of those
 /// whose agent showed what the client sends back as the agent's, all of it and nothing else.
 pub fn choose<'a>(said: &[Said], found: &'a [Candidate]) -> Choice<'a> {
-    let sent = shown_by(said);
-    let mut same = found.iter().filter(|one| is_same(&one.shown, &sent)).peekable();
+    let mut same = found.iter().filter(|one| is_same(&one.shown, said)).peekable();
     let Some(newest) = same.peek().copied() else { return Choice::Begin };
     match same.find(|one| one.ends_there) {
         Some(one) => Choice::Continue(one),
@@ -144,8 +156,9 @@ pub fn place<'a>(said: &[Said], thread: &'a [ConversationMessage]) -> Place<'a> 
             let is_again = matches!(news(said), [Said::User(text)] if Some(text.trim()) == first);
             if is_again { Place::Start } else { Place::End }
         }
-        Some(text) => match answers.iter().rposition(|answer| normal(&answer.content) == text) {
-            Some(at) if at + 1 < answers.len() => Place::After(&answers[at].message_id),
+        Some(text) => match answers.iter().rfind(|answer| normal(&answer.content) == text) {
+            // What was said since came to nothing that the client has seen.
+            Some(answer) if thread.last() != Some(answer) => Place::After(&answer.message_id),
             Some(_) | None => Place::End,
         },
     }
@@ -155,29 +168,45 @@ fn last_answer(said: &[Said]) -> Option<usize> {
     said.iter().rposition(|said| matches!(said, Said::Assistant { .. }))
 }
 
-/// What the client sends back as the agent's.
-fn shown_by(said: &[Said]) -> Vec<Shown> {
-    let mut shown = Vec::new();
+/// Whether the client sends back all of what was shown as the agent's, and nothing else.
+fn is_same(shown: &[Shown], said: &[Said]) -> bool {
+    let (mut from, mut seen) = (0, HashSet::new());
     for one in said {
         let Said::Assistant { text, calls } = one else { continue };
-        if !text.trim().is_empty() {
-            shown.push(Shown::Text(text.clone()));
+        let text = normal(text);
+        // What was asked before the next answer.
+        let end =
+            shown[from..].iter().position(|one| matches!(one, Shown::Answer(_))).map_or(shown.len(), |at| from + at);
+        let is_answer = matches!(shown.get(end), Some(Shown::Answer(answer)) if normal(answer) == text);
+        if is_answer && calls.is_empty() && (from..end).all(|at| seen.contains(&at)) {
+            from = end + 1;
+            continue;
         }
-        if !calls.is_empty() {
-            shown.push(Shown::Calls(calls.clone()));
-        }
+        let Some(asked) = asked(&shown[from..end], &text, calls) else { return false };
+        seen.extend(asked.into_iter().map(|at| from + at));
     }
-    shown
+    (from..shown.len()).all(|at| seen.contains(&at))
 }
 
-fn is_same(shown: &[Shown], sent: &[Shown]) -> bool {
-    shown.len() == sent.len()
-        && shown.iter().zip(sent).all(|pair| match pair {
-            (Shown::Text(one), Shown::Text(other)) => normal(one) == normal(other),
-            (Shown::Calls(one), Shown::Calls(other)) => one == other,
-            (Shown::Text(_), Shown::Calls(_)) | (Shown::Calls(_), Shown::Text(_)) => false,
-        })
+/// Which of these a message shows; `None`: it shows something else.
+fn asked(shown: &[Shown], text: &str, calls: &[String]) -> Option<Vec<usize>> {
+    let (mut rest, mut asked) = (text, Vec::new());
+    for (at, one) in shown.iter().enumerate() {
+        let Shown::Question(question) = one else { continue };
+        let Some(behind) = rest.strip_prefix(normal(question).as_str()) else { continue };
+        if behind.is_empty() || behind.starts_with(BETWEEN) {
+            rest = behind.strip_prefix(BETWEEN).unwrap_or_default();
+            asked.push(at);
+        }
+    }
+    for call in calls {
+        asked.push(shown.iter().position(|one| matches!(one, Shown::Call(id) if id == call))?);
+    }
+    rest.is_empty().then_some(asked)
 }
+
+/// Between questions that are put together, [`normal`].
+const BETWEEN: &str = " --- ";
 
 /// Blocks that clients lay around what the model thought, or take away.
 const BLOCKS: [(&str, &str); 2] = [("<think>", "</think>"), ("<details", "</details>")];

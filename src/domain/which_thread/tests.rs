@@ -18,13 +18,13 @@ fn sender(user: Option<&str>) -> Sender<'_> {
 fn the_next_request_comes_to_the_key_of_the_one_before() {
     let first = [user("hi")];
     let next = [user(" hi\n"), answer("Hello."), user("and?")];
-    assert_eq!(key_before(sender(None), &next), Some(key_of(sender(None), &first)));
-    assert_eq!(key_before(sender(None), &first), None);
+    assert_eq!(keys_before(sender(None), &next), [key_of(sender(None), &first)]);
+    assert_eq!(keys_before(sender(None), &first), []);
     let called = Said::Assistant { text: String::new(), calls: vec!["sus_1".to_owned()] };
     let result = |text: &str| Said::ToolResult { call: "sus_1".to_owned(), text: text.to_owned() };
     let with_result = [user("hi"), called.clone(), result("7")];
     let after = [user("hi"), called, result("7"), answer("Seven."), user("and?")];
-    assert_eq!(key_before(sender(None), &after), Some(key_of(sender(None), &with_result)));
+    assert_eq!(keys_before(sender(None), &after), [key_of(sender(None), &with_result)]);
     assert_ne!(key_of(sender(None), &[result("7")]), key_of(sender(None), &[result("8")]));
 }
 
@@ -57,8 +57,8 @@ fn an_answer_is_known_in_other_clothes_and_not_in_other_words() {
 }
 
 fn candidate(thread: &str, shown: &[&str], ends_there: bool) -> Candidate {
-    let shown = shown.iter().map(|text| Shown::Text((*text).to_owned())).collect();
-    Candidate { thread: thread.into(), run: "run_1".into(), shown, ends_there }
+    let shown = shown.iter().map(|text| Shown::Answer((*text).to_owned())).collect();
+    Candidate { thread: thread.into(), run: "run_1".into(), seq: 1, shown, ends_there }
 }
 
 #[test]
@@ -121,12 +121,51 @@ fn on_a_named_thread_the_last_answer_says_where_it_goes_on() {
         assert_eq!(place(said, &thread), wants, "{said:?}");
     }
     assert_eq!(place(&[user("hi")], &[]), Place::End);
+    let stopped = [&thread[..2], &thread[2..3]].concat();
+    assert_eq!(place(&[user("hi"), answer("Hello."), user("or?")], &stopped), Place::After(&hello));
     let twice = [&thread[..2], &[message("u2", human, "again"), message("a2", agent, "Hello.")]].concat();
     assert_eq!(
         place(&[user("hi"), answer("Hello."), user("x")], &twice),
         Place::End,
         "the later of two that are equal"
     );
+}
+
+#[test]
+fn what_was_asked_is_sent_back_once_or_more_often_and_together_or_not() {
+    let question = |text: &str| Shown::Question(text.to_owned());
+    let called = |text: &str, id: &str| Said::Assistant { text: text.to_owned(), calls: vec![id.to_owned()] };
+    let shown =
+        [question("May I?"), question("Which?"), Shown::Call("c".to_owned()), Shown::Answer("Done.".to_owned())];
+    let together = called("May I?\n\n---\n\nWhich?", "c");
+    let yes: [&[Said]; 3] = [
+        &[user("x"), together.clone(), user("yes"), answer("Done.")],
+        &[user("x"), together.clone(), user("hm"), together.clone(), user("yes"), answer("Which?"), answer("Done.")],
+        &[answer("May I?"), called("Which?", "c"), answer("Done.")],
+    ];
+    for said in yes {
+        assert!(is_same(&shown, said), "{said:?}");
+    }
+    let no: [&[Said]; 6] = [
+        &[answer("Done.")],
+        &[answer("May I?"), answer("Which?"), answer("Done.")],
+        &[together.clone(), answer("Done."), answer("Done.")],
+        &[together.clone(), answer("Done."), answer("May I?")],
+        &[called("May I? Which?", "c"), answer("Which?"), answer("Done.")],
+        &[together],
+    ];
+    for said in no {
+        assert!(!is_same(&shown, said), "{said:?}");
+    }
+}
+
+#[test]
+fn a_question_that_was_put_again_is_found_where_it_was_put_first() {
+    let said = [user("send"), answer("May I?"), user("hm"), answer("May I?"), user("yes")];
+    let keys = keys_before(sender(None), &said);
+    assert_eq!(keys, [key_of(sender(None), &said[..3]), key_of(sender(None), &said[..1])]);
+    let other = [user("send"), answer("What?"), user("hm"), answer("May I?"), user("yes")];
+    assert_eq!(keys_before(sender(None), &other).len(), 1);
 }
 
 /// A server that holds threads and chooses as a door does.
@@ -153,7 +192,8 @@ impl Server {
             let candidate = Candidate {
                 thread: thread.to_string().as_str().into(),
                 run: run.to_string().as_str().into(),
-                shown: shown_by(&found.said[..found.runs[run]]),
+                seq: 1,
+                shown: answers(&found.said[..found.runs[run]]),
                 ends_there: found.runs.len() == run + 1,
             };
             (candidate, thread, run)
@@ -165,7 +205,7 @@ impl Server {
     fn serve(&mut self, by: Option<usize>, said: &[Said], words: usize) -> (String, Vec<Said>) {
         let name = by.map(|by| format!("user {by}"));
         let sender = sender(name.as_deref());
-        let found = key_before(sender, said).map(|key| self.candidates(&key)).unwrap_or_default();
+        let found: Vec<_> = keys_before(sender, said).iter().flat_map(|key| self.candidates(key)).collect();
         let candidates: Vec<Candidate> = found.iter().map(|(one, ..)| one.clone()).collect();
         let at =
             |one: &Candidate| found.iter().find(|(known, ..)| known == one).map(|(_, thread, run)| (*thread, *run));
@@ -203,6 +243,14 @@ impl Server {
         self.threads.push(thread);
         self.threads.len() - 1
     }
+}
+
+fn answers(said: &[Said]) -> Vec<Shown> {
+    let answers = said.iter().filter_map(|said| match said {
+        Said::Assistant { text, .. } => Some(Shown::Answer(text.clone())),
+        Said::User(_) | Said::ToolResult { .. } => None,
+    });
+    answers.collect()
 }
 
 /// What somebody does with one of his conversations.

@@ -1,6 +1,7 @@
 //! The server behind OpenAI's wire, as clients of it ask: bodies and events as they come over a real socket.
 
 mod chat;
+mod conversations;
 mod errors;
 mod models;
 mod peer;

@@ -10,6 +10,7 @@ use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
+use crate::domain::lookup::LookupKey;
 use crate::domain::message::HistoryMessage;
 use crate::domain::run::{OnBusy, RunStatus};
 use crate::domain::settings::{CallOptions, ThreadConfig};
@@ -18,8 +19,11 @@ use crate::http::doors::{question, text_reply};
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::{Answered, Idempotent};
-use crate::service::runs::{self, ProcessAsk, Receipt, SaidAsk};
+use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt, SaidAsk};
 use crate::service::{suspensions, threads};
+
+/// What stands in the metadata of the message that a client of OpenAI asks with.
+pub(super) const STORED: &str = "openai";
 
 /// Who asks, and how it wants to be answered.
 pub(super) struct Asker {
@@ -64,6 +68,10 @@ pub(super) struct NewRun {
     pub(super) options: CallOptions,
     /// What was said before, for a thread that begins with this.
     pub(super) history: Vec<HistoryMessage>,
+    /// Where on the thread; `None`: at its end.
+    pub(super) continue_at: Option<ContinueAt>,
+    /// What the run is to be found under.
+    pub(super) lookups: Vec<LookupKey>,
 }
 
 impl NewRun {
@@ -84,6 +92,8 @@ impl NewRun {
             on_busy: self.on_busy,
             options: self.options,
             history: self.history,
+            continue_at: self.continue_at,
+            lookups: self.lookups,
             ..ProcessAsk::default()
         };
         let (answered, early) = runs::process_subscribed(service, caller, &self.thread, ask, key).await?;
@@ -133,6 +143,8 @@ pub(super) struct Reply<'a> {
     pub(super) results: &'a HashMap<String, String>,
     pub(super) approvals: &'a HashMap<SuspensionId, (bool, Option<String>)>,
     pub(super) text: &'a str,
+    /// What the run is to be found under, too.
+    pub(super) lookups: &'a [LookupKey],
 }
 
 impl Reply<'_> {
@@ -147,11 +159,12 @@ impl Reply<'_> {
         for (at, (open, answer)) in self.answers()?.into_iter().enumerate() {
             let key = key.clone().map(|key| Idempotent { key: format!("{}.{at}", key.key), ..key });
             let is_said = open.kind != SuspensionKind::ClientTool && !self.approvals.contains_key(&open.suspension_id);
+            let found = (open.run_id.clone(), self.lookups.to_vec());
             let answered = if is_said {
-                let said = SaidAsk { content: self.text.to_owned(), ..SaidAsk::default() };
+                let said = SaidAsk { content: self.text.to_owned(), found: Some(found), ..SaidAsk::default() };
                 runs::reply(service, caller, self.thread, answer, said, key).await?
             } else {
-                runs::resume(service, caller, self.thread, answer, key).await?
+                runs::resume_found(service, caller, self.thread, answer, found, key).await?
             };
             status = Some(receipt(answered)?.status);
             given += 1;

@@ -7,9 +7,11 @@
 mod asking;
 mod chat;
 mod content;
+mod conversation;
 mod models;
 mod refusal;
 mod responses;
+mod shown;
 mod tools;
 
 use axum::routing::get;

@@ -53,6 +53,10 @@ impl Refusal {
         Self { status, param: None, ..Self::wrong(code, "", message) }
     }
 
+    pub(super) fn is(&self, code: Code) -> bool {
+        self.code == code.as_str()
+    }
+
     pub(super) fn body(&self) -> Value {
         let kind = match self.status {
             403 => "permission_error",

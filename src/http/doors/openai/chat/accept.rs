@@ -5,18 +5,17 @@ use std::collections::HashMap;
 use axum::http::HeaderMap;
 use serde_json::{Map, Value};
 
-use super::request::{ChatRequest, Said};
-use super::thread::{named, news};
+use super::request::ChatRequest;
+use super::thread::{Placing, named};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::ids::{RunId, ThreadId};
-use crate::domain::message::{HistoryMessage, HistoryRole};
-use crate::domain::run::OnBusy;
-use crate::http::doors::openai::asking::{Asker, Begun, Follow, NewRun, Reply, open_on};
+use crate::domain::which_thread::{self, Said};
+use crate::http::doors::openai::asking::{Asker, Begun, Follow, NewRun, Reply, STORED, open_on};
+use crate::http::doors::openai::conversation::Conversation;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
-use crate::service::once::Idempotent;
-use crate::service::{suspensions, threads};
+use crate::service::once::{self, Idempotent};
 
 /// Where the answer comes from.
 pub(super) struct Accepted {
@@ -37,47 +36,72 @@ pub(super) async fn accept(
     key: Option<Idempotent>,
 ) -> Result<Accepted, Refusal> {
     let named = named(&asker.app, headers, request)?;
-    let news = news(&request.said);
+    let news = which_thread::news(&request.said);
     if news.is_empty() {
         return Err(Refusal::wrong("invalid", "messages", "The last message must be the user's, or a tool's result."));
     }
-    let results = results(news);
-    let is_found_again = named.is_some();
-    let known = match named {
-        Some(thread) => Some(thread),
-        None => asked_by(asker, &results).await?,
-    };
-    let text = text(news);
-    if let Some(thread) = &known {
-        let open = open_on(asker, thread).await?;
-        if let Some(oldest) = open.first() {
-            let run = oldest.run_id.clone();
-            let approvals = HashMap::new();
-            let reply = Reply { asker, thread, open: &open, results: &results, approvals: &approvals, text: &text };
-            let (follow, ..) = reply.given(key).await?;
-            let open = open.iter().map(Suspension::asked).collect();
-            return Ok(Accepted { thread: thread.clone(), run, open, follow, is_found_again });
-        }
-    }
-    if !results.is_empty() {
-        return Err(unasked(known.is_some()));
-    }
-    if text.trim().is_empty() {
+    let (results, text) = (results(news), text(news));
+    if results.is_empty() && text.trim().is_empty() {
         return Err(Refusal::wrong("invalid", "messages", "The user's message must say something."));
     }
-    let history = if known.is_some() { Vec::new() } else { history(&request.said[..request.said.len() - news.len()]) };
-    let new = NewRun {
-        thread: known.unwrap_or_else(|| format!("chat-{}", threads::new_id(&asker.app.service)).into()),
-        query: text,
-        metadata: request.metadata.clone().map(|sent| Map::from_iter([("openai".to_owned(), Value::Object(sent))])),
-        user: request.user.clone(),
-        // Whoever asks anew has not seen what still runs: it would be in what he sends.
-        on_busy: OnBusy::Interrupt,
-        options: request.options.clone(),
-        history,
-    };
-    let Begun { thread, run, follow } = new.begin(asker, model, key).await?;
-    Ok(Accepted { thread, run, open: Vec::new(), follow, is_found_again })
+    let accepting = Accepting { asker, model, request, named, results, text };
+    match accepting.attempt(key.clone()).await {
+        // Somebody else went on there first: what was said until then is copied.
+        Err(refusal) if refusal.is(Code::PreconditionFailed) => accepting.attempt(key).await,
+        accepted => accepted,
+    }
+}
+
+struct Accepting<'a> {
+    asker: &'a Asker,
+    model: &'a NamedModel,
+    request: &'a ChatRequest,
+    named: Option<ThreadId>,
+    results: HashMap<String, String>,
+    text: String,
+}
+
+impl Accepting<'_> {
+    async fn attempt(&self, key: Option<Idempotent>) -> Result<Accepted, Refusal> {
+        let (asker, request) = (self.asker, self.request);
+        let conversation = Conversation { asker, said: &request.said, user: request.user.as_deref() };
+        let is_repeated = match &key {
+            Some(key) => once::is_repeat(&asker.app.service, &asker.caller, key).await?,
+            None => false,
+        };
+        let (named, results) = (self.named.as_ref(), &self.results);
+        let place = Placing { conversation: &conversation, named, results, is_repeated }.find().await?;
+        let lookups = vec![conversation.key()];
+        let is_found_again = self.named.is_some();
+        let open = if place.is_new { Vec::new() } else { open_on(asker, &place.thread).await? };
+        if let Some(oldest) = open.first() {
+            let run = oldest.run_id.clone();
+            let text = if place.may_answer { &self.text } else { "" };
+            let approvals = &HashMap::new();
+            let reply =
+                Reply { asker, thread: &place.thread, open: &open, results, approvals, text, lookups: &lookups };
+            let (follow, ..) = reply.given(key).await?;
+            let open = open.iter().map(Suspension::asked).collect();
+            return Ok(Accepted { thread: place.thread, run, open, follow, is_found_again });
+        }
+        if !self.results.is_empty() {
+            return Err(unasked(!place.is_new));
+        }
+        let stored = |sent: &Map<String, Value>| Map::from_iter([(STORED.to_owned(), Value::Object(sent.clone()))]);
+        let new = NewRun {
+            history: if place.is_new { which_thread::earlier(&request.said) } else { Vec::new() },
+            thread: place.thread,
+            query: self.text.clone(),
+            metadata: request.metadata.as_ref().map(stored),
+            user: request.user.clone(),
+            on_busy: place.on_busy,
+            options: request.options.clone(),
+            continue_at: place.at,
+            lookups,
+        };
+        let Begun { thread, run, follow } = new.begin(asker, self.model, key).await?;
+        Ok(Accepted { thread, run, open: Vec::new(), follow, is_found_again })
+    }
 }
 
 /// Of the client's calls, by their ids.
@@ -95,28 +119,6 @@ fn text(news: &[Said]) -> String {
         Said::ToolResult { .. } | Said::Assistant { .. } => None,
     });
     texts.collect::<Vec<_>>().join("\n\n")
-}
-
-/// What was said before, for a thread that does not know it.
-fn history(before: &[Said]) -> Vec<HistoryMessage> {
-    let said = before.iter().filter_map(|said| match said {
-        Said::User(text) => Some((HistoryRole::User, text)),
-        Said::Assistant { text, .. } => Some((HistoryRole::Assistant, text)),
-        Said::ToolResult { .. } => None,
-    });
-    let said = said.filter(|(_, text)| !text.trim().is_empty());
-    said.map(|(role, content)| HistoryMessage { role, content: content.clone() }).collect()
-}
-
-/// The thread whose run made one of these calls: a call is known to its client by the id of the suspension.
-async fn asked_by(asker: &Asker, results: &HashMap<String, String>) -> Result<Option<ThreadId>, Refusal> {
-    for call in results.keys() {
-        match suspensions::get(&asker.app.service, &asker.caller, &call.as_str().into()).await {
-            Err(fault) if fault.code == Code::NotFound => {}
-            found => return Ok(Some(found?.thread_id)),
-        }
-    }
-    Ok(None)
 }
 
 /// Nothing waits for these results.

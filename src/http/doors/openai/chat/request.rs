@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::domain::prompt::SystemPrompt;
 use crate::domain::settings::CallOptions;
+use crate::domain::which_thread::Said;
 use crate::http::doors::openai::content;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
@@ -51,21 +52,6 @@ struct SentMessage {
     tool_call_id: Option<String>,
     #[serde(default)]
     tool_calls: Option<Vec<Value>>,
-}
-
-/// A message of the client, as far as it counts.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Said {
-    User(String),
-    /// What the client shows as the agent's: its text, and the ids of its calls.
-    Assistant {
-        text: String,
-        calls: Vec<String>,
-    },
-    ToolResult {
-        call: String,
-        text: String,
-    },
 }
 
 /// A request that can be carried out.

@@ -1,14 +1,28 @@
 //! Which thread a request is about. Its client sends the whole conversation each time; a thread that it names has the truth
 //! about what was said there.
 
+use std::collections::HashMap;
+
 use axum::http::HeaderMap;
 use serde_json::{Map, Value};
 
-use super::request::{ChatRequest, Said};
+use super::request::ChatRequest;
+use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
+use crate::domain::message::ConversationMessage;
+use crate::domain::run::OnBusy;
+use crate::domain::which_thread;
 use crate::http::app_state::AppState;
+use crate::http::doors::openai::asking::Asker;
+use crate::http::doors::openai::conversation::{Conversation, Found};
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::ids::new_thread_id;
+use crate::service::runs::ContinueAt;
+use crate::service::{suspensions, threads};
+use crate::store::PageAsk;
+
+/// Messages that are read at once.
+const CHUNK: u32 = 200;
 
 const HEADER: &str = "x-pes-thread";
 const MEMBER: &str = "pes_thread";
@@ -30,10 +44,109 @@ fn meant(id: &str) -> Option<&str> {
     (!is_placeholder).then_some(id)
 }
 
-/// What follows the agent's last words: all else was said before.
-pub(super) fn news(said: &[Said]) -> &[Said] {
-    let last = said.iter().rposition(|said| matches!(said, Said::Assistant { .. }));
-    &said[last.map_or(0, |last| last + 1)..]
+/// Where a request goes on.
+pub(super) struct Place {
+    pub(super) thread: ThreadId,
+    /// The thread begins with this request.
+    pub(super) is_new: bool,
+    /// Where in its conversation; `None`: at its end.
+    pub(super) at: Option<ContinueAt>,
+    pub(super) on_busy: OnBusy,
+    /// Whether what is said may answer what is asked there: the client shows the conversation to its end.
+    pub(super) may_answer: bool,
+}
+
+impl Place {
+    fn end_of(thread: ThreadId) -> Self {
+        // Whoever asks anew has not seen what still runs: it would be in what he sends.
+        Self { thread, is_new: false, at: None, on_busy: OnBusy::Interrupt, may_answer: true }
+    }
+}
+
+/// What says where a request goes on, in this order: the thread that it names, the calls that it has results of, what was said
+/// before.
+pub(super) struct Placing<'a> {
+    pub(super) conversation: &'a Conversation<'a>,
+    pub(super) named: Option<&'a ThreadId>,
+    /// By the ids of the calls.
+    pub(super) results: &'a HashMap<String, String>,
+    /// It was answered before under its Idempotency-Key.
+    pub(super) is_repeated: bool,
+}
+
+impl Placing<'_> {
+    pub(super) async fn find(&self) -> Result<Place, Fault> {
+        let begins = |thread: ThreadId| Place { is_new: true, ..Place::end_of(thread) };
+        if self.is_repeated {
+            return Ok(begins(self.new_id()));
+        }
+        if let Some(thread) = self.named
+            && let Some(place) = self.on_named(thread).await?
+        {
+            return Ok(place);
+        }
+        if !self.results.is_empty() {
+            let asked_by = self.asked_by().await?;
+            return Ok(asked_by.map_or_else(|| begins(self.new_id()), Place::end_of));
+        }
+        let found = self.conversation.find().await?;
+        let copied = match (found, self.named) {
+            (None, _) => None,
+            // What was approved elsewhere is not cancelled.
+            (Some(Found::AfterQuestion(thread)), _) => {
+                return Ok(Place { on_busy: OnBusy::Enqueue, ..Place::end_of(thread) });
+            }
+            (Some(Found::At(thread, last, _)), None) => {
+                return Ok(Place { at: last.map(ContinueAt::End), ..Place::end_of(thread) });
+            }
+            (Some(Found::At(thread, _, seq) | Found::Copy(thread, seq)), _) => {
+                self.conversation.copy(&thread, seq, self.new_id()).await?
+            }
+        };
+        Ok(copied.map_or_else(|| begins(self.new_id()), Place::end_of))
+    }
+
+    fn new_id(&self) -> ThreadId {
+        let fresh = || format!("chat-{}", threads::new_id(&self.conversation.asker.app.service)).into();
+        self.named.cloned().unwrap_or_else(fresh)
+    }
+
+    /// A thread that is there has the truth about what was said; `None`: there is none of this name yet.
+    async fn on_named(&self, thread: &ThreadId) -> Result<Option<Place>, Fault> {
+        let Conversation { asker, said, .. } = self.conversation;
+        let messages = match conversation_of(asker, thread).await {
+            Err(fault) if fault.code == Code::NotFound => return Ok(None),
+            messages => messages?,
+        };
+        let at = match which_thread::place(said, &messages) {
+            which_thread::Place::End => None,
+            which_thread::Place::After(message) => Some(ContinueAt::After(message.clone())),
+            which_thread::Place::Start => Some(ContinueAt::Start),
+        };
+        Ok(Some(Place { may_answer: at.is_none(), at, ..Place::end_of(thread.clone()) }))
+    }
+
+    /// The thread whose run made one of the calls: a call is known to its client by the id of the suspension.
+    async fn asked_by(&self) -> Result<Option<ThreadId>, Fault> {
+        let asker = self.conversation.asker;
+        for call in self.results.keys() {
+            match suspensions::get(&asker.app.service, &asker.caller, &call.as_str().into()).await {
+                Err(fault) if fault.code == Code::NotFound => {}
+                found => return Ok(Some(found?.thread_id)),
+            }
+        }
+        Ok(None)
+    }
+}
+
+async fn conversation_of(asker: &Asker, thread: &ThreadId) -> Result<Vec<ConversationMessage>, Fault> {
+    let (mut all, mut page) = (Vec::new(), PageAsk { cursor: None, limit: CHUNK });
+    loop {
+        let found = threads::messages(&asker.app.service, &asker.caller, thread, page).await?;
+        all.extend(found.items);
+        let Some(cursor) = found.next_cursor else { return Ok(all) };
+        page = PageAsk { cursor: Some(cursor), limit: CHUNK };
+    }
 }
 
 #[cfg(test)]

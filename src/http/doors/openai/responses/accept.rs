@@ -2,20 +2,23 @@
 
 use serde_json::{Map, Value};
 
-use super::object::{Head, ResponseId, STORED};
+use super::object::{Head, ResponseId};
 use super::read;
 use super::request::{ResponseRequest, no_previous};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::OnBusy;
-use crate::http::doors::openai::asking::{Asker, Follow, NewRun, Reply, open_on};
+use crate::domain::which_thread;
+use crate::http::doors::openai::asking::{Asker, Follow, NewRun, Reply, STORED, open_on};
+use crate::http::doors::openai::conversation::{Conversation, Found};
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::ids::new_thread_id;
 use crate::service::a2a::tasks;
 use crate::service::feed::After;
 use crate::service::once::Idempotent;
+use crate::service::runs::ContinueAt;
 use crate::service::{fork, runs, suspensions, threads};
 
 /// A response that has begun.
@@ -35,16 +38,35 @@ pub(super) async fn accept(
     if input.text.trim().is_empty() && input.results.is_empty() && input.approvals.is_empty() {
         return Err(Refusal::wrong("invalid", "input", "It must say something that is new, or answer something."));
     }
-    let thread = match answered_thread(asker, request).await? {
-        Some(thread) => Some(thread),
-        None => thread_of(asker, request).await?,
+    match attempt(asker, model, request, key.clone()).await {
+        // Somebody else went on there first: what was said until then is copied.
+        Err(refusal) if refusal.is(Code::PreconditionFailed) => attempt(asker, model, request, key).await,
+        accepted => accepted,
+    }
+}
+
+async fn attempt(
+    asker: &Asker,
+    model: &NamedModel,
+    request: &ResponseRequest,
+    key: Option<Idempotent>,
+) -> Result<Accepted, Refusal> {
+    let input = &request.input;
+    let conversation = Conversation { asker, said: &input.said, user: request.user.as_deref() };
+    // What goes on from a response or a conversation says only what is new.
+    let is_whole = request.previous.is_none() && request.conversation.is_none();
+    let lookups = if is_whole { vec![conversation.key()] } else { Vec::new() };
+    let (thread, at) = match answered_thread(asker, request).await? {
+        Some(thread) => (Some(thread), None),
+        None => thread_of(asker, request, &conversation).await?,
     };
     if let Some(thread) = &thread {
         let open = open_on(asker, thread).await?;
         if !open.is_empty() {
             let run = open[0].run_id.clone();
             let (results, approvals) = (&input.results, &input.approvals);
-            let reply = Reply { asker, thread, open: &open, results, approvals, text: &input.text };
+            let text = &input.text;
+            let reply = Reply { asker, thread, open: &open, results, approvals, text, lookups: &lookups };
             let (follow, after, answers) = reply.given(key).await?;
             let id = ResponseId { run, start: seq(after), answers: Some(answers) };
             return Ok(Accepted { thread: thread.clone(), id, follow });
@@ -55,15 +77,21 @@ pub(super) async fn accept(
         return Err(Fault::new(Code::AlreadyResolved, message).at("/input", message).into());
     }
     let new = NewRun {
-        thread: thread.unwrap_or_else(|| format!("resp-{}", threads::new_id(&asker.app.service)).into()),
+        history: if thread.is_none() { which_thread::earlier(&input.said) } else { Vec::new() },
+        thread: thread.unwrap_or_else(|| new_id(asker)),
         query: input.text.clone(),
         metadata: Some(Map::from_iter([(STORED.to_owned(), Value::Object(request.stored.clone()))])),
         user: request.user.clone(),
         // The response before may still be written: its client knows it.
         on_busy: OnBusy::Enqueue,
         options: request.options.clone(),
-        history: Vec::new(),
+        continue_at: at,
+        lookups,
     };
+    begin(asker, model, new, key).await
+}
+
+async fn begin(asker: &Asker, model: &NamedModel, new: NewRun, key: Option<Idempotent>) -> Result<Accepted, Refusal> {
     let begun = new.begin(asker, model, key).await?;
     let start = match &begun.follow {
         Follow::Live(early) => seq(early.after()),
@@ -91,26 +119,36 @@ async fn answered_thread(asker: &Asker, request: &ResponseRequest) -> Result<Opt
 }
 
 /// What the request names: a response, a conversation, or something of ours that it sends back.
-async fn thread_of(asker: &Asker, request: &ResponseRequest) -> Result<Option<ThreadId>, Refusal> {
+async fn thread_of(
+    asker: &Asker,
+    request: &ResponseRequest,
+    conversation: &Conversation<'_>,
+) -> Result<(Option<ThreadId>, Option<ContinueAt>), Refusal> {
     if let Some(previous) = &request.previous {
-        return after(asker, previous).await.map(Some);
+        return Ok((Some(after(asker, previous).await?), None));
     }
     if let Some(named) = &request.conversation {
-        return Ok(Some(new_thread_id(named.as_str(), asker.app.config.limits.id_length, "/conversation")?));
+        let named = new_thread_id(named.as_str(), asker.app.config.limits.id_length, "/conversation")?;
+        return Ok((Some(named), None));
     }
     for id in request.input.ours.iter().rev() {
         if let Some(response) = ResponseId::of_item(id) {
-            return after(asker, &response).await.map(Some);
+            return Ok((Some(after(asker, &response).await?), None));
         }
         if let Ok(open) = suspensions::get(&asker.app.service, &asker.caller, &id.as_str().into()).await {
-            return Ok(Some(open.thread_id));
+            return Ok((Some(open.thread_id), None));
         }
     }
-    if request.input.has_history {
-        let message = "Earlier turns are not taken in: name the response before with `previous_response_id`.";
-        return Err(Refusal::unsupported("input", message));
-    }
-    Ok(None)
+    Ok(match conversation.find().await? {
+        Some(Found::At(thread, last, _)) => (Some(thread), last.map(ContinueAt::End)),
+        Some(Found::AfterQuestion(thread)) => (Some(thread), None),
+        Some(Found::Copy(thread, seq)) => (conversation.copy(&thread, seq, new_id(asker)).await?, None),
+        None => (None, None),
+    })
+}
+
+fn new_id(asker: &Asker) -> ThreadId {
+    format!("resp-{}", threads::new_id(&asker.app.service)).into()
 }
 
 /// The thread that goes on behind this response: its own, or a fork where it went on since.
@@ -126,7 +164,7 @@ async fn after(asker: &Asker, response: &ResponseId) -> Result<ThreadId, Refusal
         return Ok(run.thread_id);
     }
     let end = read::end_of(asker, &run.thread_id, &run.run_id).await?;
-    let new_id: ThreadId = format!("resp-{}", threads::new_id(service)).into();
+    let new_id = new_id(asker);
     fork::fork(service, caller, &run.thread_id, Some(end), Some(new_id.clone()), None).await?;
     Ok(new_id)
 }

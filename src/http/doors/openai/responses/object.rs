@@ -6,9 +6,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::model::Usage;
 use crate::domain::run::RunResource;
-
-/// What stands in the metadata of the message that a client of OpenAI asks with.
-pub(super) const STORED: &str = "openai";
+use crate::http::doors::openai::asking::STORED;
 
 /// The name of a response: a run, and where its thread's log stood before. Nothing else is needed to find it, or to tell it
 /// again.

@@ -10,6 +10,7 @@ use crate::domain::ids::{SuspensionId, ThreadId};
 use crate::domain::prompt::SystemPrompt;
 use crate::domain::settings::CallOptions;
 use crate::domain::tool::ClientTool;
+use crate::domain::which_thread::Said;
 use crate::http::doors::openai::content;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
@@ -70,8 +71,8 @@ pub(super) struct Input {
     pub(super) approvals: HashMap<SuspensionId, (bool, Option<String>)>,
     /// Things of this server's that are sent back: they say which conversation it is.
     pub(super) ours: Vec<String>,
-    /// Something was said by the agent before that is not known by its id.
-    pub(super) has_history: bool,
+    /// Everything that was said, by either.
+    pub(super) said: Vec<Said>,
 }
 
 /// The label under which this server's own tools are shown.
@@ -150,7 +151,9 @@ fn named_conversation(value: &Value) -> Option<ThreadId> {
 
 fn read_input(input: &Value) -> Result<Input, Refusal> {
     let items = match input {
-        Value::String(text) => return Ok(Input { text: text.clone(), ..Input::default() }),
+        Value::String(text) => {
+            return Ok(Input { text: text.clone(), said: vec![Said::User(text.clone())], ..Input::default() });
+        }
         Value::Array(items) => items,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
             return Err(Refusal::wrong("invalid", "input", "It must be a text or a list of items."));
@@ -171,7 +174,9 @@ impl Input {
             "message" => self.message(place, item)?,
             "function_call_output" => {
                 let call = text("call_id").ok_or_else(|| missing("call_id"))?;
-                self.results.insert(call, content::text(&format!("{place}.output"), item.get("output"))?);
+                let output = content::text(&format!("{place}.output"), item.get("output"))?;
+                self.said.push(Said::ToolResult { call: call.clone(), text: output.clone() });
+                self.results.insert(call, output);
             }
             "mcp_approval_response" => {
                 let id = text("approval_request_id").ok_or_else(|| missing("approval_request_id"))?;
@@ -184,6 +189,9 @@ impl Input {
             | "mcp_approval_request"
             | "reasoning"
             | "mcp_list_tools" => {
+                if let Some(call) = text("call_id") {
+                    self.said.push(Said::Assistant { text: String::new(), calls: vec![call] });
+                }
                 self.said_before(text("call_id").or_else(|| text("id")));
             }
             other => {
@@ -195,11 +203,16 @@ impl Input {
     }
 
     fn message(&mut self, place: &str, item: &Value) -> Result<(), Refusal> {
-        let said = content::text(&format!("{place}.content"), item.get("content"))?;
+        let text = content::text(&format!("{place}.content"), item.get("content"))?;
         match item["role"].as_str().unwrap_or_default() {
-            "user" if self.text.is_empty() => self.text = said,
-            "user" => self.text = format!("{}\n\n{said}", self.text),
-            "assistant" => self.said_before(item["id"].as_str().map(str::to_owned)),
+            "user" => {
+                self.text = if self.text.is_empty() { text.clone() } else { format!("{}\n\n{text}", self.text) };
+                self.said.push(Said::User(text));
+            }
+            "assistant" => {
+                self.said.push(Said::Assistant { text, calls: Vec::new() });
+                self.said_before(item["id"].as_str().map(str::to_owned));
+            }
             "system" | "developer" => {}
             other => {
                 let message = format!("There is no role `{other}`; known: system, developer, user and assistant.");
@@ -212,7 +225,6 @@ impl Input {
     /// What the user said before that is answered.
     fn said_before(&mut self, id: Option<String>) {
         self.text.clear();
-        self.has_history = true;
         self.ours.extend(id);
     }
 }

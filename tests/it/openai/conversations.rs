@@ -1,0 +1,280 @@
+//! Which thread a request goes on whose client sends the whole conversation each time.
+
+use pes::config::Config;
+use pes::domain::settings::PolicyAction;
+use serde_json::{Value, json};
+
+use super::{CHAT, chat, said, with};
+use crate::support::app::App;
+use crate::support::http::Said;
+
+const HELLO: &str = "Hello there.";
+const COUNT: &str = "Two and two are four.";
+
+/// What both say in turn, the user first.
+fn turns(texts: &[&str]) -> Value {
+    let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
+    let messages = texts.iter().enumerate().map(|(at, text)| json!({ "role": role(at), "content": text }));
+    with(said(""), json!({ "messages": messages.collect::<Vec<_>>() }))
+}
+
+fn content(answer: &Said) -> String {
+    answer.expect(200)["choices"][0]["message"]["content"].as_str().expect("a text").to_owned()
+}
+
+/// The thread, and the answer.
+async fn ask(app: &App, body: &Value) -> (String, String) {
+    named(app, body, None).await
+}
+
+async fn named(app: &App, body: &Value, thread: Option<&str>) -> (String, String) {
+    let answer = chat(app, body);
+    let answer = if let Some(thread) = thread { answer.header("x-pes-thread", thread) } else { answer };
+    let answer = answer.send().await;
+    (answer.header("x-pes-thread").expect("a thread").to_owned(), content(&answer))
+}
+
+/// What was said on the thread, as the next prompt tells it.
+async fn conversation(app: &App, thread: &str) -> Vec<String> {
+    let said = app.get(&format!("/threads/{thread}/messages?limit=200")).await.expect(200);
+    said["items"].as_array().unwrap().iter().map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+}
+
+async fn threads(app: &App) -> usize {
+    app.get("/threads?limit=200").await.expect(200)["items"].as_array().unwrap().len()
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_and_one_that_is_asked_again_or_edited_is_a_copy() {
+    let app = App::start().await;
+    let (thread, answer) = ask(&app, &turns(&["hello"])).await;
+    assert_eq!(answer, HELLO);
+    // Clients show an answer in other clothes.
+    let second = turns(&["hello", "<think>Who?</think>\nHello  there.\n", "count"]);
+    assert_eq!(ask(&app, &second).await, (thread.clone(), COUNT.to_owned()));
+    let (again, _) = ask(&app, &second).await;
+    let (edited, _) = ask(&app, &turns(&["hello", HELLO, "calls"])).await;
+    assert!(again != thread && edited != thread && again != edited);
+    assert_eq!(conversation(&app, &thread).await, ["hello", HELLO, "count", COUNT]);
+    assert_eq!(conversation(&app, &again).await, ["hello", HELLO, "count", COUNT]);
+    assert_eq!(conversation(&app, &edited).await, ["hello", HELLO, "calls", "Two sums."]);
+    let copy = app.get(&format!("/threads/{edited}")).await.expect(200);
+    assert_eq!(copy["forkedFrom"]["threadId"], thread);
+    // A copy goes on as any other.
+    assert_eq!(ask(&app, &turns(&["hello", HELLO, "calls", "Two sums.", "hello"])).await.0, edited);
+    assert_eq!(ask(&app, &turns(&["hello"])).await.1, HELLO);
+    assert_eq!(threads(&app).await, 4);
+}
+
+#[tokio::test]
+async fn an_answer_that_was_edited_begins_a_thread_with_what_was_sent() {
+    let app = App::start().await;
+    let (thread, _) = ask(&app, &turns(&["hello"])).await;
+    let (other, _) = ask(&app, &turns(&["hello", "Good day.", "count"])).await;
+    assert_ne!(other, thread);
+    assert_eq!(conversation(&app, &other).await, ["hello", "Good day.", "count", COUNT]);
+    assert_eq!(conversation(&app, &thread).await, ["hello", HELLO]);
+    // What was taken in counts as shown.
+    assert_eq!(ask(&app, &turns(&["hello", "Good day.", "count", COUNT, "hello"])).await.0, other);
+}
+
+#[tokio::test]
+async fn people_behind_one_key_who_say_the_same_are_told_apart_by_their_names() {
+    let app = App::start().await;
+    let by = |user: &str, texts: &[&str]| with(turns(texts), json!({ "user": user }));
+    let (ann, _) = ask(&app, &by("ann", &["hello"])).await;
+    let (bob, _) = ask(&app, &by("bob", &["hello"])).await;
+    assert_eq!(ask(&app, &by("ann", &["hello", HELLO, "count"])).await.0, ann);
+    assert_eq!(ask(&app, &by("bob", &["hello", HELLO, "count"])).await.0, bob);
+    let (other, _) = ask(&app, &by("eve", &["hello", HELLO, "count"])).await;
+    assert!(other != ann && other != bob);
+}
+
+#[tokio::test]
+async fn another_tenants_conversation_is_not_found() {
+    let app = App::with_keys().await.key("key-a-0123456789abcdef0123456789");
+    let (thread, _) = ask(&app, &turns(&["hello"])).await;
+    let app = app.key("key-b-0123456789abcdef0123456789");
+    let (other, _) = ask(&app, &turns(&["hello", HELLO, "count"])).await;
+    assert_ne!(other, thread);
+    assert_eq!(threads(&app).await, 1);
+}
+
+#[tokio::test]
+async fn two_who_go_on_at_once_do_not_mix() {
+    let app = App::start().await;
+    let (thread, _) = ask(&app, &turns(&["hello"])).await;
+    let next = turns(&["hello", HELLO, "count"]);
+    let all = futures_util::future::join_all((0..4).map(|_| ask(&app, &next))).await;
+    let mut ids: Vec<&String> = all.iter().map(|(id, _)| id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 4, "{all:?}");
+    assert!(ids.contains(&&thread));
+    for id in ids {
+        assert_eq!(conversation(&app, id).await, ["hello", HELLO, "count", COUNT]);
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_answered_by_text_and_an_answer_can_be_given_again() {
+    let app = App::start().await;
+    let (thread, question) = ask(&app, &turns(&["ask"])).await;
+    assert!(question.starts_with("Which word?"), "{question}");
+    let answered = turns(&["ask", &question, "blue"]);
+    assert_eq!(ask(&app, &answered).await, (thread.clone(), "You were asked.".to_owned()));
+    let next = ["ask", &question, "blue", "You were asked.", "hello"];
+    assert_eq!(ask(&app, &turns(&next)).await.0, thread);
+    assert_eq!(conversation(&app, &thread).await[..4], ["ask", "blue", "You were asked.", "hello"]);
+    // Another answer to the same question is asked of a copy, as of the question.
+    let (copy, _) = ask(&app, &turns(&["ask", &question, "hello"])).await;
+    assert_ne!(copy, thread);
+    assert_eq!(conversation(&app, &copy).await[..2], ["ask", "hello"]);
+    assert_eq!(conversation(&app, &thread).await.len(), 5);
+}
+
+fn gated(config: &mut Config) {
+    config.agent.tool_policy.insert("calc*".to_owned(), PolicyAction::Ask);
+}
+
+#[tokio::test]
+async fn a_question_that_is_put_again_is_still_the_same_conversation() {
+    let app = App::with(gated).await;
+    let (thread, question) = ask(&app, &turns(&["count"])).await;
+    let unclear = turns(&["count", &question, "yes, but only one"]);
+    assert_eq!(ask(&app, &unclear).await, (thread.clone(), question.clone()));
+    let clear = turns(&["count", &question, "yes, but only one", &question, "yes"]);
+    assert_eq!(ask(&app, &clear).await, (thread.clone(), COUNT.to_owned()));
+    let next = turns(&["count", &question, "yes, but only one", &question, "yes", COUNT, "hello"]);
+    assert_eq!(ask(&app, &next).await.0, thread);
+}
+
+#[tokio::test]
+async fn a_question_that_was_answered_elsewhere_is_no_new_conversation() {
+    let app = App::start().await;
+    let (thread, question) = ask(&app, &turns(&["send"])).await;
+    assert_eq!(ask(&app, &turns(&["send", &question, "yes"])).await, (thread.clone(), question.clone()));
+    let open = app.get("/suspensions").await.expect(200)["items"][0]["suspensionId"].clone();
+    let resume = app.ask("POST", &format!("/threads/{thread}/resume")).header("prefer", "wait=30");
+    resume.json(&json!({ "suspensionId": open, "approved": true })).send().await.expect(200);
+    let next = turns(&["send", &question, "yes", &question, "hello"]);
+    let (same, answer) = ask(&app, &next).await;
+    assert_eq!(same, thread);
+    assert_eq!(conversation(&app, &thread).await, ["send", "The mail is dealt with.", "hello", &answer]);
+}
+
+#[tokio::test]
+async fn on_a_named_thread_a_turn_that_is_asked_again_or_edited_takes_the_place_of_the_old_one() {
+    let app = App::start().await;
+    let on = async |texts: &[&str]| named(&app, &turns(texts), Some("mine")).await.1;
+    on(&["hello"]).await;
+    on(&["hello", HELLO, "count"]).await;
+    assert_eq!(on(&["hello", HELLO, "count"]).await, COUNT);
+    assert_eq!(conversation(&app, "mine").await, ["hello", HELLO, "count", COUNT]);
+    on(&["hello", HELLO, "calls"]).await;
+    assert_eq!(conversation(&app, "mine").await, ["hello", HELLO, "calls", "Two sums."]);
+    // What cannot be placed, is new; the client may have left out what is old.
+    on(&["hello again"]).await;
+    assert_eq!(conversation(&app, "mine").await.len(), 6);
+    on(&["hello"]).await;
+    assert_eq!(conversation(&app, "mine").await, ["hello", HELLO]);
+    assert_eq!(threads(&app).await, 1);
+}
+
+#[tokio::test]
+async fn a_thread_that_is_named_later_begins_as_a_copy_of_what_was_said() {
+    let app = App::start().await;
+    let (first, _) = ask(&app, &turns(&["hello"])).await;
+    let second = turns(&["hello", HELLO, "count"]);
+    assert_eq!(named(&app, &second, Some("conv-1")).await.0, "conv-1");
+    assert_eq!(app.get("/threads/conv-1").await.expect(200)["forkedFrom"]["threadId"], first);
+    assert_eq!(conversation(&app, "conv-1").await, ["hello", HELLO, "count", COUNT]);
+    assert_eq!(conversation(&app, &first).await, ["hello", HELLO]);
+    // One that nobody knows is taken in.
+    named(&app, &turns(&["Who are you?", "Ana.", "hello"]), Some("conv-2")).await;
+    assert_eq!(conversation(&app, "conv-2").await, ["Who are you?", "Ana.", "hello", HELLO]);
+}
+
+#[tokio::test]
+async fn a_message_that_was_edited_approves_nothing() {
+    let app = App::with(gated).await;
+    let on = async |texts: &[&str]| named(&app, &turns(texts), Some("mine")).await.1;
+    on(&["hello"]).await;
+    let question = on(&["hello", HELLO, "count"]).await;
+    // Its client shows the answer to `hello` as the last: it has not seen the question.
+    assert_eq!(on(&["hello", HELLO, "yes"]).await, question);
+    let log = app.get("/threads/mine/events?types=AGENT_RESUMED").await.expect(200);
+    assert_eq!(log["items"], json!([]));
+    assert_eq!(on(&["hello", HELLO, "count", &question, "yes"]).await, COUNT);
+}
+
+/// People who all say the same few words, ask again, edit, and begin anew: whatever they do, the conversation that an answer
+/// was given to is the one that was sent.
+#[tokio::test]
+async fn the_model_is_shown_what_the_client_sent() {
+    let app = App::start().await;
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % below as u64).expect("it is small")
+    };
+    let words = ["hello", "count", "calls"];
+    let mut clients: Vec<Vec<String>> = vec![Vec::new(); 4];
+    for _ in 0..60 {
+        let who = random(clients.len());
+        let said = &mut clients[who];
+        match random(6) {
+            0 => said.clear(),
+            // The last answer is wanted again, or an earlier question in other words.
+            1 => drop(said.pop()),
+            2 => said.truncate(random(said.len() / 2 + 1) * 2),
+            3 if said.len() > 1 => said[1] = "What nobody said.".to_owned(),
+            _ => {}
+        }
+        if said.len().is_multiple_of(2) {
+            said.push(words[random(words.len())].to_owned());
+        }
+        let body = turns(&said.iter().map(String::as_str).collect::<Vec<_>>());
+        let body = if who < 2 { with(body, json!({ "user": format!("user-{who}") })) } else { body };
+        let (thread, answer) = ask(&app, &body).await;
+        said.push(answer);
+        assert_eq!(conversation(&app, &thread).await, *said);
+        let runs = app.get(&format!("/threads/{thread}/runs?limit=200")).await.expect(200);
+        let users = runs["items"].as_array().unwrap().iter().map(|run| run["userId"].clone());
+        let own = json!(if who < 2 { Some(format!("user-{who}")) } else { None });
+        assert!(users.into_iter().all(|user| user == own), "{runs:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_was_sent_before_is_found_with_a_key_too() {
+    let app = App::start().await;
+    ask(&app, &turns(&["hello"])).await;
+    let again = || app.ask("POST", CHAT).json(&turns(&["hello", HELLO, "count"])).header("idempotency-key", "k").send();
+    let (one, other) = (again().await, again().await);
+    assert_eq!(one.header("x-pes-run"), other.header("x-pes-run"));
+    assert_eq!(content(&one), content(&other));
+    assert_eq!(threads(&app).await, 1, "no copy is made for an answer that is there");
+}
+
+#[tokio::test]
+async fn responses_without_ids_go_on_where_they_were() {
+    let app = App::start().await;
+    let respond = async |items: Value| {
+        let body = json!({ "model": "pes", "input": items });
+        let response = app.ask("POST", "/v1/responses").json(&body).send().await.expect(200);
+        response["conversation"]["id"].as_str().unwrap().to_owned()
+    };
+    let item = |role: &str, text: &str| json!({ "role": role, "content": text });
+    let thread = respond(json!("hello")).await;
+    let second = json!([item("user", "hello"), item("assistant", HELLO), item("user", "count")]);
+    assert_eq!(respond(second.clone()).await, thread);
+    let copy = respond(second).await;
+    assert_ne!(copy, thread);
+    assert_eq!(conversation(&app, &copy).await, ["hello", HELLO, "count", COUNT]);
+    let edited = respond(json!([item("user", "hello"), item("assistant", "No."), item("user", "count")])).await;
+    assert_eq!(conversation(&app, &edited).await, ["hello", "No.", "count", COUNT]);
+    assert_eq!(conversation(&app, &thread).await, ["hello", HELLO, "count", COUNT]);
+}
