@@ -7,12 +7,14 @@ use crate::domain::fault::{Code, Fault};
 /// Name, what must hold of its value, and that in words.
 type Rule = (&'static str, fn(&Value) -> bool, &'static str);
 
-const KNOWN: [Rule; 6] = [
+const KNOWN: [Rule; 8] = [
     ("temperature", |value| within(value, 0.0, 2.0), "a number from 0 to 2"),
     ("topP", |value| within(value, 0.0, 1.0), "a number from 0 to 1"),
     ("maxTokens", |value| value.as_u64().is_some_and(|n| n > 0), "a whole number above 0"),
     ("seed", Value::is_i64, "a whole number"),
     ("stop", is_stop, "a text or up to 4 texts"),
+    ("frequencyPenalty", |value| within(value, -2.0, 2.0), "a number from -2 to 2"),
+    ("presencePenalty", |value| within(value, -2.0, 2.0), "a number from -2 to 2"),
     ("reasoningEffort", is_effort, "none, minimal, low, medium, high or xhigh"),
 ];
 

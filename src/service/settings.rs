@@ -62,10 +62,16 @@ fn resolve(
         llm_params.extend(layer.adapter_options.clone().unwrap_or_default());
     }
     llm_params.extend(call.llm_params.clone().unwrap_or_default());
-    models.model_of(tenant, &provider)?.admit(&model, &llm_params)?;
+    let synthesis_params = call.synthesis_params.clone().unwrap_or_default();
+    let of_answer = llm_params.clone().into_iter().chain(synthesis_params.clone()).collect();
+    let admit = |provider: &str, model: &str| {
+        let client = models.model_of(tenant, provider)?;
+        client.admit(model, &llm_params)?;
+        client.admit(model, &of_answer).map_err(|fault| of_synthesis(fault, &synthesis_params))
+    };
+    admit(&provider, &model)?;
     for (at, other) in fallbacks.iter().enumerate() {
-        let admitted =
-            models.model_of(tenant, &other.provider_name).and_then(|it| it.admit(&other.model_id, &llm_params));
+        let admitted = admit(&other.provider_name, &other.model_id);
         admitted.map_err(|fault| {
             let pointer = format!("/options/providerConfig/fallbacks/{at}");
             Fault { errors: Vec::new(), ..fault.clone() }.at(pointer, fault.detail)
@@ -77,6 +83,7 @@ fn resolve(
         model,
         fallbacks,
         llm_params,
+        synthesis_params,
         enabled_tools: thread.enabled_tools.clone().or_else(|| server.enabled_tools.clone()),
         // The server's own is among the rules of every policy.
         tool_policy: thread.tool_policy.clone(),
@@ -99,6 +106,17 @@ fn resolve(
         budget: call.budget.clone(),
         client_tools: call.client_tools.clone(),
     })
+}
+
+/// The fault points to what stands there.
+fn of_synthesis(mut fault: Fault, params: &Map<String, serde_json::Value>) -> Fault {
+    for pointed in &mut fault.errors {
+        let name = pointed.pointer.strip_prefix("/options/llmParams/").map(str::to_owned);
+        if let Some(name) = name.filter(|name| params.contains_key(&name.replace("~1", "/").replace("~0", "~"))) {
+            pointed.pointer = format!("/options/synthesisParams/{name}");
+        }
+    }
+    fault
 }
 
 /// How many models may stand behind the first.

@@ -37,6 +37,9 @@ impl Messages {
     }
 }
 
+/// Parameters that it does not take.
+const REFUSED: [&str; 3] = ["seed", "frequencyPenalty", "presencePenalty"];
+
 impl Protocol for Messages {
     type Wire = Wire;
     const FRAMING: Framing = Framing::Events;
@@ -61,8 +64,8 @@ impl Protocol for Messages {
     fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault> {
         let thinks = params.get("reasoningEffort").is_some_and(|effort| effort != "none");
         let samples = ["temperature", "topP"].into_iter().find(|name| params.contains_key(*name));
-        if params.contains_key("seed") {
-            return Err(params::unsupported("seed", "Anthropic does not take it"));
+        if let Some(name) = REFUSED.into_iter().find(|name| params.contains_key(*name)) {
+            return Err(params::unsupported(name, "Anthropic does not take it"));
         }
         if thinks && models::generation(model) == Generation::Silent {
             return Err(params::unsupported("reasoningEffort", "this model does not think before it answers"));

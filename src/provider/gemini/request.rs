@@ -110,7 +110,7 @@ fn config(request: &ModelRequest) -> Map<String, Value> {
                 config.insert("stopSequences".to_owned(), texts);
                 continue;
             }
-            same @ ("temperature" | "topP" | "seed") => same,
+            same @ ("temperature" | "topP" | "seed" | "frequencyPenalty" | "presencePenalty") => same,
             // Said below, or refused when the run was accepted.
             _ => continue,
         };

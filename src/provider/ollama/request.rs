@@ -77,6 +77,8 @@ fn options(params: &Map<String, Value>, num_ctx: u64) -> Map<String, Value> {
         let name = match name.as_str() {
             "maxTokens" => "num_predict",
             "topP" => "top_p",
+            "frequencyPenalty" => "frequency_penalty",
+            "presencePenalty" => "presence_penalty",
             "stop" => {
                 let texts = if value.is_array() { value.clone() } else { json!([value]) };
                 options.insert("stop".to_owned(), texts);

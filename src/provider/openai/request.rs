@@ -90,6 +90,8 @@ fn params(dialect: &Dialect, params: &Map<String, Value>, body: &mut Value) {
         let name = match name.as_str() {
             "maxTokens" => dialect.max_tokens,
             "topP" => "top_p",
+            "frequencyPenalty" => "frequency_penalty",
+            "presencePenalty" => "presence_penalty",
             "seed" => dialect.seed,
             "reasoningEffort" => match dialect.effort {
                 Effort::Plain => "reasoning_effort",

@@ -4,6 +4,7 @@ mod chat;
 mod conversations;
 mod errors;
 mod models;
+mod params;
 mod peer;
 mod responses;
 

@@ -31,7 +31,8 @@ pub struct ModelRequest {
     pub tools: Vec<Arc<ToolSpec>>,
     /// A JSON schema for the whole reply, where the provider supports structured output.
     pub response_schema: Option<Value>,
-    /// `llmParams`: passed on to the provider, from a closed list (temperature, maxTokens, topP, stop, seed, reasoningEffort).
+    /// `llmParams`: passed on to the provider, from a closed list (temperature, maxTokens, topP, stop, seed,
+    /// frequencyPenalty, presencePenalty, reasoningEffort).
     pub params: Map<String, Value>,
     pub trace_id: String,
     /// What this attempt tells its provider of that trace.

@@ -50,6 +50,10 @@ pub struct CallOptions {
     pub provider_config: Option<ProviderConfig>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub llm_params: Option<Map<String, Value>>,
+    /// As `llmParams`, and before them, for the call alone that writes the answer; of a core without a synthesis that may be
+    /// any call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub synthesis_params: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<SystemPrompt>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -293,6 +297,8 @@ pub struct RunSettings {
     pub fallbacks: Vec<ModelChoice>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub llm_params: Map<String, Value>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub synthesis_params: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled_tools: Option<Vec<String>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -320,6 +326,9 @@ pub struct RunOptions {
     pub provider_config: ProviderConfig,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub llm_params: Map<String, Value>,
+    /// Of the call that writes the answer.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub synthesis_params: Map<String, Value>,
     /// Names or globs; absent = all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled_tools: Option<Vec<String>>,
@@ -365,6 +374,7 @@ impl RunSettings {
                 fallbacks: Some(self.fallbacks.clone()).filter(|fallbacks| !fallbacks.is_empty()),
             },
             llm_params: self.llm_params.clone(),
+            synthesis_params: self.synthesis_params.clone(),
             enabled_tools: self.enabled_tools.clone(),
             tool_policy: self.tool_policy.clone(),
             history_limit: self.history_limit,
@@ -378,9 +388,7 @@ impl RunSettings {
     pub fn client_tool(&self, name: &str) -> Option<&ClientTool> {
         self.client_tools.iter().find(|tool| tool.name == name)
     }
-}
 
-impl RunSettings {
     /// Provider and model of the n-th choice: 0 is the first, then the fallbacks in order.
     pub fn choice(&self, n: u32) -> Option<(&str, &str)> {
         match n.checked_sub(1) {

@@ -10,7 +10,6 @@ use crate::domain::payload::{self, Payloads};
 use crate::domain::plan::TodoItem;
 use crate::domain::prompt::PromptMessage;
 use crate::domain::run::Run;
-use crate::domain::settings::RunSettings;
 use crate::domain::size;
 use crate::domain::tool::{CallRecord, ToolResult, ToolSpec};
 use crate::effect::Effect;
@@ -126,7 +125,7 @@ pub(crate) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
         messages,
         tools,
         response_schema: schema,
-        params: params(settings, open.call),
+        params: params(state, &open, phase),
         trace_id: open.run.trace_id.clone(),
         trace: open.run.call_trace(open.call.stream().map(|stream| stream.as_str()).unwrap_or_default()),
         context: CallContext { fit, ..context(state, &open) },
@@ -190,11 +189,16 @@ fn render(
     }
 }
 
-/// A reply may be no longer than what was reserved for it.
-fn params(settings: &RunSettings, call: &ModelCall) -> Map<String, Value> {
-    let mut params = settings.llm_params.clone();
+/// A reply may be no longer than what was reserved for it. Where nothing is synthesized, any reply may be the answer.
+fn params(state: &State, open: &Open<'_>, phase: model::Phase) -> Map<String, Value> {
+    let Open { run, call, .. } = open;
+    let mut params = run.settings.llm_params.clone();
+    if call.sums.is_none() && (phase == model::Phase::Synthesis || state.shape == Shape::Single) {
+        params.extend(run.settings.synthesis_params.clone());
+    }
     if let Some(reserved) = &call.reserved {
-        params.insert("maxTokens".to_owned(), reserved.output.into());
+        let own = params.get("maxTokens").and_then(Value::as_u64).unwrap_or(u64::MAX);
+        params.insert("maxTokens".to_owned(), reserved.output.min(own).into());
     }
     params
 }

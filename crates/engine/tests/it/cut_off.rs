@@ -74,6 +74,28 @@ fn an_answer_that_stays_cut_off_is_shown_and_named() {
     assert_eq!(sim.contents(ObservationType::Error)[0]["phase"], "synthesis");
 }
 
+/// What is set for the answer alone: how a plan or a step is written does not change.
+#[test]
+fn an_answer_is_as_long_as_its_asker_allows_and_nothing_else_is_cut() {
+    let mut sim = one_item(|which, _| match which {
+        "synthesis" => cut("The answer is fort"),
+        other => says(format!("result of {other}")),
+    });
+    let params = |params: Value| params.as_object().unwrap().clone();
+    let settings = RunSettings {
+        llm_params: params(json!({ "maxTokens": 900, "seed": 1 })),
+        synthesis_params: params(json!({ "maxTokens": 5, "stop": "." })),
+        ..RunSettings::default()
+    };
+    sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
+    sim.go();
+    let told: Vec<Value> = sim.prompts.iter().map(|request| Value::Object(request.params.clone())).collect();
+    let others = json!({ "maxTokens": 900, "seed": 1 });
+    assert_eq!(told, [others.clone(), others, json!({ "maxTokens": 5, "seed": 1, "stop": "." })]);
+    assert_eq!(partial(&sim), ("synthesis_failed", "The answer is fort".to_owned()));
+    assert_eq!(sim.contents(ObservationType::Error)[0]["phase"], "synthesis");
+}
+
 #[test]
 fn thinking_that_leaves_no_room_for_the_answer_is_told_as_that() {
     let mut sim = one_item(|which, _| match which {

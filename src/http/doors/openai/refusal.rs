@@ -130,10 +130,12 @@ fn param(pointer: &str) -> String {
     let mut steps: Vec<String> =
         pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
     let renamed = match steps.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["options", "llmParams", "maxTokens", ..] => Some(vec!["max_completion_tokens"]),
+        ["options", "llmParams" | "synthesisParams", "maxTokens", ..] => Some(vec!["max_completion_tokens"]),
+        ["options", "synthesisParams", "frequencyPenalty", ..] => Some(vec!["frequency_penalty"]),
+        ["options", "synthesisParams", "presencePenalty", ..] => Some(vec!["presence_penalty"]),
         ["options", "llmParams", "topP", ..] => Some(vec!["top_p"]),
         ["options", "llmParams", "reasoningEffort", ..] => Some(vec!["reasoning_effort"]),
-        ["options", "llmParams", name, ..] => Some(vec![name]),
+        ["options", "llmParams" | "synthesisParams", name, ..] => Some(vec![name]),
         ["options", "clientTools", at, "inputSchema", ..] => Some(vec!["tools", at, "function", "parameters"]),
         ["options", "clientTools", at, ..] => Some(vec!["tools", at, "function", "name"]),
         ["options", "clientTools"] => Some(vec!["tools"]),

@@ -6,31 +6,28 @@ use super::refusal::Refusal;
 use crate::domain::tool::ClientTool;
 
 /// How OpenAI calls a parameter of the model, and how it is called here.
-const PARAMS: [(&str, &str); 5] = [
-    ("temperature", "temperature"),
-    ("top_p", "topP"),
-    ("seed", "seed"),
-    ("reasoning_effort", "reasoningEffort"),
+const PARAMS: [(&str, &str); 4] =
+    [("temperature", "temperature"), ("top_p", "topP"), ("seed", "seed"), ("reasoning_effort", "reasoningEffort")];
+
+/// Those that say how the answer is to be written. A plan that they cut or bend would be none.
+const OF_ANSWER: [(&str, &str); 6] = [
     ("stop", "stop"),
+    ("frequency_penalty", "frequencyPenalty"),
+    ("presence_penalty", "presencePenalty"),
+    ("max_tokens", "maxTokens"),
+    ("max_completion_tokens", "maxTokens"),
+    ("max_output_tokens", "maxTokens"),
 ];
 
-/// Those that only say how long or how varied the answer is: values that ask for nothing are let pass.
-const NEUTRAL: [&str; 2] = ["frequency_penalty", "presence_penalty"];
-
-pub(super) fn params(sent: &Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
-    let asked = |name: &str| sent.get(name).filter(|value| !value.is_null());
-    for name in NEUTRAL {
-        if asked(name).is_some_and(|value| value.as_f64() != Some(0.0)) {
-            return Err(Refusal::unsupported(name, format!("`{name}` is not supported here; leave it out.")));
-        }
-    }
-    for name in ["max_tokens", "max_completion_tokens", "max_output_tokens"] {
-        if asked(name).is_some() {
-            return Err(Refusal::unsupported(name, format!("`{name}` is not supported here; leave it out.")));
-        }
-    }
-    let known = PARAMS.iter().filter_map(|(theirs, ours)| Some(((*ours).to_owned(), asked(theirs)?.clone())));
-    Ok(known.collect())
+/// What all calls of models are asked with, and what only the one that writes the answer is.
+pub(super) fn params(sent: &Map<String, Value>) -> (Map<String, Value>, Map<String, Value>) {
+    // Values that ask for nothing: not every provider knows the parameter.
+    let is_neutral = |name: &str, value: &Value| name.ends_with("_penalty") && value.as_f64() == Some(0.0);
+    let asked = |name: &str| sent.get(name).filter(|value| !value.is_null() && !is_neutral(name, value)).cloned();
+    let of = |known: &[(&str, &str)]| {
+        known.iter().filter_map(|(theirs, ours)| Some(((*ours).to_owned(), asked(theirs)?))).collect()
+    };
+    (of(&PARAMS), of(&OF_ANSWER))
 }
 
 /// Whether the agent may call functions of the client at all.

@@ -24,6 +24,10 @@ pub(crate) fn begin(tx: &mut Tx<'_>) {
 /// An answer that is empty or cut off is asked for again, some times.
 pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
     let draft = parse::synthesis(&replied.reply.text);
+    let is_limited = tx.state.run_settings().synthesis_params.contains_key("maxTokens");
+    if replied.reply.is_cut() && is_limited && !draft.content.trim().is_empty() {
+        return answer_limited(tx, draft);
+    }
     if draft.content.trim().is_empty() || replied.reply.is_cut() {
         return repair(tx, replied, draft);
     }
@@ -69,6 +73,15 @@ pub(crate) fn answer_half(tx: &mut Tx<'_>, draft: SynthesisDraft, code: Code, wh
     let error = RunError { code, message, phase: model::Phase::Synthesis };
     let shown = tx.store(format!("answer-{}", tx.state.active_run().run_id), Value::String(content.clone()));
     finish::answer(tx, content, shown, draft.ui_metadata, ResultStatus::Partial, Some(error));
+}
+
+/// Whoever set how long the answer may be is told that it was cut, and nothing more.
+fn answer_limited(tx: &mut Tx<'_>, draft: SynthesisDraft) {
+    let message = "The answer is as long as `synthesisParams.maxTokens` allows.".to_owned();
+    tx.record_error(model::Phase::Synthesis, Code::SynthesisFailed.as_str(), &message, false, None);
+    let error = RunError { code: Code::SynthesisFailed, message, phase: model::Phase::Synthesis };
+    let shown = tx.store(format!("answer-{}", tx.state.active_run().run_id), Value::String(draft.content.clone()));
+    finish::answer(tx, draft.content, shown, draft.ui_metadata, ResultStatus::Partial, Some(error));
 }
 
 /// The work is done but the answer could not be written: the run says so, and what was done and what failed.

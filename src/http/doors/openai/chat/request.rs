@@ -88,9 +88,11 @@ impl Sent {
             }
         }
         let (said, system) = read_messages(&self.messages)?;
+        let (llm_params, synthesis_params) = tools::params(&self.others);
         let options = CallOptions {
             provider_config: named.provider.clone(),
-            llm_params: Some(tools::params(&self.others)?),
+            llm_params: Some(llm_params),
+            synthesis_params: Some(synthesis_params),
             system_prompt: (!system.is_empty()).then(|| SystemPrompt::Text(system.join("\n\n"))),
             client_tools: if tools::offered("tool_choice", self.tool_choice.as_ref())? {
                 tools::functions(self.tools.as_deref().unwrap_or_default())?

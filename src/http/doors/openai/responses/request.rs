@@ -86,9 +86,11 @@ impl Sent {
         if let Some(effort) = params.get("reasoning").and_then(|reasoning| reasoning.get("effort")).cloned() {
             params.insert("reasoning_effort".to_owned(), effort);
         }
+        let (llm_params, synthesis_params) = tools::params(&params);
         let options = CallOptions {
             provider_config: named.provider.clone(),
-            llm_params: Some(tools::params(&params)?),
+            llm_params: Some(llm_params),
+            synthesis_params: Some(synthesis_params),
             system_prompt: self.instructions.clone().filter(|text| !text.trim().is_empty()).map(SystemPrompt::Text),
             client_tools,
             ..CallOptions::default()
