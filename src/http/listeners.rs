@@ -5,12 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio_util::sync::DropGuard;
 
 use super::app_state::AppState;
+use crate::domain::Millis;
 use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
 use crate::domain::ids::RunId;
+use crate::domain::lookup::LookupKey;
 use crate::domain::run::RunStatus;
-use crate::service::runs;
+use crate::service::{lookups, runs};
 
 /// How many listen in this process, by run.
 #[derive(Clone, Debug, Default)]
@@ -22,19 +26,47 @@ pub(crate) struct Listening {
     app: AppState,
     caller: Caller,
     run: RunId,
+    /// Under which other processes say that somebody listens.
+    key: LookupKey,
     /// `None`: the run goes on without listeners.
     grace: Option<Duration>,
+    announcing: Option<DropGuard>,
 }
 
+/// How often in the time for which it counts an announcement is made again.
+const RENEWALS: u32 = 3;
+
+/// An announcement counts for no shorter time.
+const LEAST_ANNOUNCED: Duration = Duration::from_secs(3);
+
 impl Listening {
-    pub(crate) fn to(app: &AppState, caller: &Caller, run: &RunId, grace: Option<Duration>) -> Self {
+    pub(crate) fn to(app: &AppState, caller: &Caller, run: &RunId, grace: Option<Duration>, key: LookupKey) -> Self {
         *app.listeners.0.lock().entry(run.clone()).or_default() += 1;
-        Self { app: app.clone(), caller: caller.clone(), run: run.clone(), grace }
+        Self { app: app.clone(), caller: caller.clone(), run: run.clone(), key, grace, announcing: None }
     }
 
     /// The end was told, or the run is not to end with its listeners.
     pub(crate) fn told_all(&mut self) {
         self.grace = None;
+    }
+
+    /// Every process sees from here on that somebody listens: the first listener may have been at another one.
+    pub(crate) async fn is_announced(&mut self) -> Result<(), Fault> {
+        let Some(grace) = self.grace else { return Ok(()) };
+        let (app, caller, run, key) = (self.app.clone(), self.caller.clone(), self.run.clone(), self.key.clone());
+        let counts = grace.max(LEAST_ANNOUNCED);
+        let lasts = Millis::try_from(counts.as_millis()).unwrap_or(Millis::MAX);
+        lookups::listen(&app.service, &caller, &key, &run, lasts).await?;
+        let over = app.stopping.child_token();
+        self.announcing = Some(over.clone().drop_guard());
+        tokio::spawn(async move {
+            while over.run_until_cancelled(tokio::time::sleep(counts / RENEWALS)).await.is_some() {
+                if let Err(error) = lookups::listen(&app.service, &caller, &key, &run, lasts).await {
+                    tracing::debug!(runId = %run, %error, "that somebody listens is not announced");
+                }
+            }
+        });
+        Ok(())
     }
 }
 
@@ -50,17 +82,25 @@ impl Drop for Listening {
         drop(all);
         // A server that stops hangs up on everybody.
         if let Some(grace) = self.grace.filter(|_| !self.app.stopping.is_cancelled()) {
-            tokio::spawn(cancel_unheard(self.app.clone(), self.caller.clone(), self.run.clone(), grace));
+            let (app, caller) = (self.app.clone(), self.caller.clone());
+            tokio::spawn(cancel_unheard(app, caller, self.run.clone(), self.key.clone(), grace));
         }
     }
 }
 
-async fn cancel_unheard(app: AppState, caller: Caller, run: RunId, grace: Duration) {
-    if app.stopping.run_until_cancelled(tokio::time::sleep(grace)).await.is_none() {
-        return;
-    }
-    if app.listeners.0.lock().contains_key(&run) {
-        return;
+async fn cancel_unheard(app: AppState, caller: Caller, run: RunId, key: LookupKey, grace: Duration) {
+    let mut wait = grace;
+    loop {
+        if app.stopping.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+            return;
+        }
+        if app.listeners.0.lock().contains_key(&run) {
+            return;
+        }
+        wait = announced(&app, &caller, &run, &key).await;
+        if wait.is_zero() {
+            break;
+        }
     }
     let goes_on = match runs::get(&app.service, &caller, &run).await {
         Ok(run) => matches!(run.status, RunStatus::Running | RunStatus::Queued | RunStatus::Waiting),
@@ -72,4 +112,11 @@ async fn cancel_unheard(app: AppState, caller: Caller, run: RunId, grace: Durati
             tracing::debug!(runId = %run, %error, "a run that nobody listens to is not cancelled");
         }
     }
+}
+
+/// How long it still counts that somebody listens elsewhere.
+async fn announced(app: &AppState, caller: &Caller, run: &RunId, key: &LookupKey) -> Duration {
+    let found = lookups::find(&app.service, caller, key, 1).await.unwrap_or_default();
+    let until = found.iter().find(|found| found.run_id == *run).map_or(0, |found| found.listening_until);
+    u64::try_from(until - app.service.now()).map(Duration::from_millis).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Streamed, chat, said, streamed, with};
+use super::{Streamed, chat, said, stands, streamed, with};
 use crate::support::app::App;
 use crate::support::http::soon;
 
@@ -14,20 +14,6 @@ fn named(text: &str, thread: &str) -> Value {
 async fn gated(app: &App, thread: &str) {
     let config = json!({ "toolPolicy": { "calculator": "ask" } });
     app.post("/threads", json!({ "threadId": thread, "config": config })).await.expect(201);
-}
-
-/// The run of the thread, when it has this status.
-async fn stands(app: &App, thread: &str, status: &str) -> Value {
-    let mut events =
-        app.ask("GET", &format!("/threads/{thread}/events")).header("accept", "text/event-stream").events().await;
-    loop {
-        let runs = app.get(&format!("/threads/{thread}/runs")).await.expect(200);
-        let last = runs["items"].as_array().unwrap().last().cloned().unwrap_or_default();
-        if last["status"] == status {
-            return last;
-        }
-        soon(events.next()).await.expect("it goes on");
-    }
 }
 
 #[tokio::test]

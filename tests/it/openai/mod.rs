@@ -6,12 +6,13 @@ mod errors;
 mod models;
 mod params;
 mod peer;
+mod repeats;
 mod responses;
 
 use serde_json::{Value, json};
 
 use crate::support::app::App;
-use crate::support::http::{Ask, Said};
+use crate::support::http::{Ask, Said, soon};
 
 pub const CHAT: &str = "/v1/chat/completions";
 
@@ -74,4 +75,18 @@ impl Streamed {
 
 pub async fn streamed(app: &App, body: Value) -> Streamed {
     Streamed::of(&chat(app, &with(body, json!({ "stream": true }))).send().await)
+}
+
+/// The run of the thread, when it has this status.
+pub async fn stands(app: &App, thread: &str, status: &str) -> Value {
+    let mut events =
+        app.ask("GET", &format!("/threads/{thread}/events")).header("accept", "text/event-stream").events().await;
+    loop {
+        let runs = app.get(&format!("/threads/{thread}/runs")).await.expect(200);
+        let last = runs["items"].as_array().unwrap().last().cloned().unwrap_or_default();
+        if last["status"] == status {
+            return last;
+        }
+        soon(events.next()).await.expect("it goes on");
+    }
 }

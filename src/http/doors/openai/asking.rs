@@ -133,6 +133,11 @@ fn receipt(answered: Answered<Receipt>) -> Result<Receipt, Refusal> {
     }
 }
 
+/// The key of one of the answers that a request gives.
+pub(super) fn answer_key(key: &Idempotent, at: usize) -> Idempotent {
+    Idempotent { key: format!("{}.{at}", key.key), ..key.clone() }
+}
+
 /// What a client says to a run that asks.
 pub(super) struct Reply<'a> {
     pub(super) asker: &'a Asker,
@@ -157,7 +162,7 @@ impl Reply<'_> {
         let after = early.after();
         let (mut status, mut given) = (None, 0);
         for (at, (open, answer)) in self.answers()?.into_iter().enumerate() {
-            let key = key.clone().map(|key| Idempotent { key: format!("{}.{at}", key.key), ..key });
+            let key = key.as_ref().map(|key| answer_key(key, at));
             let is_said = open.kind != SuspensionKind::ClientTool && !self.approvals.contains_key(&open.suspension_id);
             let found = (open.run_id.clone(), self.lookups.to_vec());
             let answered = if is_said {

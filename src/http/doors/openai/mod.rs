@@ -10,6 +10,7 @@ mod content;
 mod conversation;
 mod models;
 mod refusal;
+mod repeat;
 mod responses;
 mod shown;
 mod tools;

@@ -10,11 +10,14 @@ use super::thread::{Placing, named};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::lookup::LookupKey;
 use crate::domain::which_thread::{self, Said};
 use crate::http::doors::openai::asking::{Asker, Begun, Follow, NewRun, Reply, STORED, open_on};
 use crate::http::doors::openai::conversation::Conversation;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
+use crate::http::doors::openai::repeat::{self, First, Whole};
+use crate::service::feed::After;
 use crate::service::once::{self, Idempotent};
 
 /// Where the answer comes from.
@@ -26,16 +29,28 @@ pub(super) struct Accepted {
     pub(super) follow: Follow,
     /// The run goes on without listeners: whoever named its thread finds it again.
     pub(super) is_found_again: bool,
+    /// What the run is found under if the request is sent again.
+    pub(super) key: LookupKey,
+    /// It was sent again.
+    pub(super) is_again: bool,
+}
+
+/// What a request is known by when it is sent again.
+#[derive(Clone, Copy)]
+pub(super) struct SentAs<'a> {
+    pub(super) headers: &'a HeaderMap,
+    /// Of the whole body.
+    pub(super) fingerprint: &'a str,
 }
 
 pub(super) async fn accept(
     asker: &Asker,
-    headers: &HeaderMap,
+    sent: SentAs<'_>,
     model: &NamedModel,
     request: &ChatRequest,
     key: Option<Idempotent>,
 ) -> Result<Accepted, Refusal> {
-    let named = named(&asker.app, headers, request)?;
+    let named = named(&asker.app, sent.headers, request)?;
     let news = which_thread::news(&request.said);
     if news.is_empty() {
         return Err(Refusal::wrong("invalid", "messages", "The last message must be the user's, or a tool's result."));
@@ -44,7 +59,12 @@ pub(super) async fn accept(
     if results.is_empty() && text.trim().is_empty() {
         return Err(Refusal::wrong("invalid", "messages", "The user's message must say something."));
     }
-    let accepting = Accepting { asker, model, request, named, results, text };
+    let path = ("/v1/chat/completions", sent.fingerprint);
+    let whole = Whole::of(asker, sent.headers, key.as_ref(), path, named.as_ref());
+    let accepting = Accepting { asker, model, request, named, results, text, whole };
+    if let Some(first) = accepting.whole.first(asker, key.as_ref()).await? {
+        return accepting.again(first).await;
+    }
     match accepting.attempt(key.clone()).await {
         // Somebody else went on there first: what was said until then is copied.
         Err(refusal) if refusal.is(Code::PreconditionFailed) => accepting.attempt(key).await,
@@ -59,6 +79,7 @@ struct Accepting<'a> {
     named: Option<ThreadId>,
     results: HashMap<String, String>,
     text: String,
+    whole: Whole,
 }
 
 impl Accepting<'_> {
@@ -71,18 +92,16 @@ impl Accepting<'_> {
         };
         let (named, results) = (self.named.as_ref(), &self.results);
         let place = Placing { conversation: &conversation, named, results, is_repeated }.find().await?;
-        let lookups = vec![conversation.key()];
-        let is_found_again = self.named.is_some();
+        let (begins, answers) = (self.whole.begins.clone(), self.whole.answers.clone());
         let open = if place.is_new { Vec::new() } else { open_on(asker, &place.thread).await? };
         if let Some(oldest) = open.first() {
             let run = oldest.run_id.clone();
             let text = if place.may_answer { &self.text } else { "" };
-            let approvals = &HashMap::new();
-            let reply =
-                Reply { asker, thread: &place.thread, open: &open, results, approvals, text, lookups: &lookups };
+            let (approvals, lookups) = (&HashMap::new(), &[conversation.key(), answers.clone()]);
+            let reply = Reply { asker, thread: &place.thread, open: &open, results, approvals, text, lookups };
             let (follow, ..) = reply.given(key).await?;
             let open = open.iter().map(Suspension::asked).collect();
-            return Ok(Accepted { thread: place.thread, run, open, follow, is_found_again });
+            return Ok(Accepted { open, ..self.accepted(place.thread, run, follow, answers) });
         }
         if !self.results.is_empty() {
             return Err(unasked(!place.is_new));
@@ -97,10 +116,33 @@ impl Accepting<'_> {
             on_busy: place.on_busy,
             options: request.options.clone(),
             continue_at: place.at,
-            lookups,
+            lookups: vec![conversation.key(), begins.clone()],
         };
         let Begun { thread, run, follow } = new.begin(asker, self.model, key).await?;
-        Ok(Accepted { thread, run, open: Vec::new(), follow, is_found_again })
+        Ok(self.accepted(thread, run, follow, begins))
+    }
+
+    fn accepted(&self, thread: ThreadId, run: RunId, follow: Follow, key: LookupKey) -> Accepted {
+        let is_found_again = self.named.is_some();
+        Accepted { thread, run, open: Vec::new(), follow, is_found_again, key, is_again: false }
+    }
+
+    /// What came of the first of the same requests is told from its beginning.
+    async fn again(&self, first: First) -> Result<Accepted, Refusal> {
+        let (asker, whole) = (self.asker, &self.whole);
+        let accepted = match first {
+            First::Began(found) => {
+                let follow = Follow::After(After::Seq(0));
+                self.accepted(found.thread_id, found.run_id, follow, whole.begins.clone())
+            }
+            First::Answered(found) => {
+                let at = repeat::answers_at(asker, &found, |id| self.results.contains_key(id.as_str())).await?;
+                let follow = Follow::After(After::Seq(at.seq));
+                let accepted = self.accepted(found.thread_id, found.run_id, follow, whole.answers.clone());
+                Accepted { open: at.open, ..accepted }
+            }
+        };
+        Ok(Accepted { is_again: true, ..accepted })
     }
 }
 

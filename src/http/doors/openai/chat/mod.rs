@@ -7,6 +7,7 @@ mod stream;
 mod thread;
 mod wire;
 
+use accept::SentAs;
 pub(crate) use request::Sent;
 
 use axum::extract::State;
@@ -44,6 +45,7 @@ pub(crate) async fn create(
     let model = models::find(&app, &sent.value.model)?;
     let request = sent.value.read(&model)?;
     let asker = Asker { app, caller, preferences };
-    let accepted = accept::accept(&asker, &headers, &model, &request, key.with(sent.fingerprint)).await?;
+    let sent = SentAs { headers: &headers, fingerprint: &sent.fingerprint };
+    let accepted = accept::accept(&asker, sent, &model, &request, key.with(sent.fingerprint.to_owned())).await?;
     stream::respond(asker, request, accepted).await
 }

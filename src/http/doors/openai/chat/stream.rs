@@ -99,10 +99,13 @@ struct Telling {
 
 impl Telling {
     async fn of(asker: &Asker, accepted: Accepted) -> Result<Self, Refusal> {
-        let Accepted { thread, run, open, follow, is_found_again } = accepted;
+        let Accepted { thread, run, open, follow, is_found_again, key, is_again } = accepted;
         let (app, caller) = (&asker.app, &asker.caller);
         let grace = app.config.doors.chat_grace().filter(|_| !is_found_again);
-        let listening = Listening::to(app, caller, &run, grace);
+        let mut listening = Listening::to(app, caller, &run, grace, key);
+        if is_again {
+            listening.is_announced().await?;
+        }
         let mut events = ChatEvents::new(run.clone(), open, suspensions::urls(&app.service));
         let ask = |after| FeedAsk {
             after,

@@ -6,7 +6,8 @@ use super::object::{Head, ResponseId};
 use super::read;
 use super::request::{ResponseRequest, no_previous};
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::ids::{RunId, SuspensionId, ThreadId};
+use crate::domain::lookup::LookupKey;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::OnBusy;
 use crate::domain::which_thread;
@@ -14,6 +15,7 @@ use crate::http::doors::openai::asking::{Asker, Follow, NewRun, Reply, STORED, o
 use crate::http::doors::openai::conversation::{Conversation, Found};
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
+use crate::http::doors::openai::repeat::{self, First, Whole};
 use crate::http::ids::new_thread_id;
 use crate::service::a2a::tasks;
 use crate::service::feed::After;
@@ -30,6 +32,7 @@ pub(super) struct Accepted {
 
 pub(super) async fn accept(
     asker: &Asker,
+    whole: &Whole,
     model: &NamedModel,
     request: &ResponseRequest,
     key: Option<Idempotent>,
@@ -38,15 +41,38 @@ pub(super) async fn accept(
     if input.text.trim().is_empty() && input.results.is_empty() && input.approvals.is_empty() {
         return Err(Refusal::wrong("invalid", "input", "It must say something that is new, or answer something."));
     }
-    match attempt(asker, model, request, key.clone()).await {
+    if let Some(first) = whole.first(asker, key.as_ref()).await? {
+        return again(asker, request, first).await;
+    }
+    match attempt(asker, whole, model, request, key.clone()).await {
         // Somebody else went on there first: what was said until then is copied.
-        Err(refusal) if refusal.is(Code::PreconditionFailed) => attempt(asker, model, request, key).await,
+        Err(refusal) if refusal.is(Code::PreconditionFailed) => attempt(asker, whole, model, request, key).await,
         accepted => accepted,
     }
 }
 
+/// The response to the first of the same requests.
+async fn again(asker: &Asker, request: &ResponseRequest, first: First) -> Result<Accepted, Refusal> {
+    let (found, start, answers) = match first {
+        First::Began(found) => {
+            let start = repeat::began_at(asker, &found).await?;
+            (found, start, None)
+        }
+        First::Answered(found) => {
+            let input = &request.input;
+            let is_named =
+                |id: &SuspensionId| input.approvals.contains_key(id) || input.results.contains_key(id.as_str());
+            let at = repeat::answers_at(asker, &found, is_named).await?;
+            (found, at.seq, Some(at.count))
+        }
+    };
+    let id = ResponseId { run: found.run_id, start, answers };
+    Ok(Accepted { thread: found.thread_id, follow: Follow::After(After::Seq(start)), id })
+}
+
 async fn attempt(
     asker: &Asker,
+    whole: &Whole,
     model: &NamedModel,
     request: &ResponseRequest,
     key: Option<Idempotent>,
@@ -55,7 +81,10 @@ async fn attempt(
     let conversation = Conversation { asker, said: &input.said, user: request.user.as_deref() };
     // What goes on from a response or a conversation says only what is new.
     let is_whole = request.previous.is_none() && request.conversation.is_none();
-    let lookups = if is_whole { vec![conversation.key()] } else { Vec::new() };
+    let lookups = |request: &LookupKey| {
+        let conversation = is_whole.then(|| conversation.key());
+        conversation.into_iter().chain([request.clone()]).collect::<Vec<_>>()
+    };
     let (thread, at) = match answered_thread(asker, request).await? {
         Some(thread) => (Some(thread), None),
         None => thread_of(asker, request, &conversation).await?,
@@ -65,8 +94,8 @@ async fn attempt(
         if !open.is_empty() {
             let run = open[0].run_id.clone();
             let (results, approvals) = (&input.results, &input.approvals);
-            let text = &input.text;
-            let reply = Reply { asker, thread, open: &open, results, approvals, text, lookups: &lookups };
+            let (text, lookups) = (&input.text, &lookups(&whole.answers));
+            let reply = Reply { asker, thread, open: &open, results, approvals, text, lookups };
             let (follow, after, answers) = reply.given(key).await?;
             let id = ResponseId { run, start: seq(after), answers: Some(answers) };
             return Ok(Accepted { thread: thread.clone(), id, follow });
@@ -86,7 +115,7 @@ async fn attempt(
         on_busy: OnBusy::Enqueue,
         options: request.options.clone(),
         continue_at: at,
-        lookups,
+        lookups: lookups(&whole.begins),
     };
     begin(asker, model, new, key).await
 }

@@ -11,12 +11,14 @@ mod words;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::asking::Asker;
 use super::models;
 use super::refusal::Refusal;
+use super::repeat::Whole;
 use crate::domain::fault::Fault;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
@@ -41,13 +43,16 @@ pub(crate) async fn create(
     State(app): State<AppState>,
     preferences: ReplyPreferences,
     _: NoParams,
+    headers: HeaderMap,
     key: IdempotencyKey,
     sent: JsonBody<Sent>,
 ) -> Result<Response, Refusal> {
     let model = models::find(&app, &sent.value.model)?;
     let request = sent.value.read(&model)?;
     let asker = Asker { app, caller, preferences };
-    let accepted = accept::accept(&asker, &model, &request, key.with(sent.fingerprint)).await?;
+    let key = key.with(sent.fingerprint.clone());
+    let whole = Whole::of(&asker, &headers, key.as_ref(), ("/v1/responses", &sent.fingerprint), None);
+    let accepted = accept::accept(&asker, &whole, &model, &request, key).await?;
     telling::respond(asker, &request, accepted).await
 }
 

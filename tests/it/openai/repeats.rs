@@ -1,0 +1,144 @@
+//! Requests that OpenAI's libraries send again by themselves: what came of the first is answered, nothing is done twice.
+
+use std::sync::Arc;
+
+use pes::store::postgres::Postgres;
+use serde_json::{Value, json};
+
+use super::{CHAT, chat, said, stands, with};
+use crate::support::app::App;
+use crate::support::http::{Ask, Said, soon};
+use crate::support::postgres::Database;
+
+const COUNT: &str = "x-stainless-retry-count";
+
+async fn again(ask: Ask) -> Said {
+    ask.header(COUNT, "1").send().await
+}
+
+fn run(answer: &Said) -> &str {
+    answer.header("x-pes-run").unwrap_or_else(|| panic!("{}", answer.text()))
+}
+
+async fn runs(app: &App, thread: &str) -> Vec<Value> {
+    app.get(&format!("/threads/{thread}/runs")).await.expect(200)["items"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_request_that_is_sent_again_is_the_same_run() {
+    let app = App::start().await;
+    for more in [json!({}), json!({ "stream": true })] {
+        let body = with(said("count"), more);
+        let first = chat(&app, &body).header(COUNT, "0").send().await;
+        let second = again(chat(&app, &body)).await;
+        assert_eq!(run(&first), run(&second));
+        assert_eq!(second.text().contains("Two and two are four."), first.text().contains("Two and two are four."));
+        // Whoever asks anew, or something else, or for somebody else, begins a run.
+        let anew = chat(&app, &body).header(COUNT, "0").send().await;
+        let other = again(chat(&app, &with(body.clone(), json!({ "temperature": 0.5 })))).await;
+        let named = again(chat(&app, &body).header("x-pes-thread", "mine")).await;
+        let all = [run(&first), run(&anew), run(&other), run(&named)];
+        assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), 4, "{all:?}");
+        assert_eq!(run(&again(chat(&app, &body)).await), run(&anew), "the newest of the same");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_sent_again_is_no_query() {
+    let app = App::start().await;
+    let named = |text: &str| chat(&app, &said(text)).header("x-pes-thread", "mine");
+    named("ask").send().await.expect(200);
+    let first = named("blue").send().await;
+    let second = again(named("blue")).await;
+    assert_eq!(second.expect(200)["choices"][0]["message"]["content"], "You were asked.");
+    assert_eq!((run(&first), runs(&app, "mine").await.len()), (run(&second), 1));
+    // With a key of the client's own, too.
+    named("ask").send().await.expect(200);
+    let keyed = || named("green").header("idempotency-key", "k");
+    let (first, second) = (keyed().send().await, keyed().send().await);
+    assert_eq!(second.expect(200)["choices"], first.expect(200)["choices"]);
+    assert_eq!((run(&first), runs(&app, "mine").await.len()), (run(&second), 2));
+}
+
+#[tokio::test]
+async fn a_response_that_is_asked_for_again_is_the_same_to_the_byte() {
+    let app = App::start().await;
+    let ask = |body: &Value| app.ask("POST", "/v1/responses").json(body);
+    let begins = json!({ "model": "pes", "input": "ask" });
+    let first = ask(&begins).send().await.expect(200);
+    assert_eq!(again(ask(&begins)).await.expect(200), first);
+    let answers = json!({ "model": "pes", "input": "blue", "previous_response_id": first["id"], "stream": true });
+    let second = ask(&answers).send().await;
+    assert_eq!(again(ask(&answers)).await.text(), second.text());
+    assert!(second.text().contains("response.completed"), "{}", second.text());
+    let thread = first["conversation"]["id"].as_str().unwrap();
+    assert_eq!(runs(&app, thread).await.len(), 1);
+    let earlier = json!([{ "role": "user", "content": "a" }, { "role": "assistant", "content": "b" }]);
+    let with_history =
+        json!({ "model": "pes", "input": [earlier[0], earlier[1], { "role": "user", "content": "hello" }] });
+    let first = ask(&with_history).send().await.expect(200);
+    assert_eq!(again(ask(&with_history)).await.expect(200), first);
+}
+
+#[tokio::test]
+async fn what_was_cancelled_meanwhile_is_begun_anew() {
+    let app = App::start().await;
+    let body = with(said("hang"), json!({ "stream": true }));
+    let mut first = chat(&app, &body).events().await;
+    soon(first.next()).await.expect("it has begun");
+    let open = app.get("/threads").await.expect(200)["items"][0]["threadId"].as_str().unwrap().to_owned();
+    app.ask("POST", &format!("/threads/{open}/cancel")).send().await;
+    stands(&app, &open, "cancelled").await;
+    let mut second = chat(&app, &body).header(COUNT, "1").events().await;
+    soon(second.next()).await.expect("it has begun");
+    assert_eq!(app.get("/threads").await.expect(200)["items"].as_array().unwrap().len(), 2);
+}
+
+/// The thread that was begun last.
+async fn newest(app: &App) -> String {
+    let threads = app.get("/threads").await.expect(200);
+    let newest = threads["items"].as_array().unwrap().iter().max_by_key(|thread| thread["createdAt"].as_i64());
+    newest.unwrap()["threadId"].as_str().unwrap().to_owned()
+}
+
+/// The first connection breaks, the client sends the request again to `second`, and the first is known to be gone.
+async fn goes_on_while_somebody_listens(first: &App, second: &App) {
+    let body = |n: i64| with(said("hang"), json!({ "stream": true, "seed": n }));
+    let mut broken = chat(first, &body(1)).events().await;
+    soon(broken.next()).await.expect("it has begun");
+    let thread = newest(first).await;
+    let mut attached = second.ask("POST", CHAT).json(&body(1)).header(COUNT, "1").events().await;
+    soon(attached.next()).await.expect("it is told");
+    drop(broken);
+    // One that nobody listens to, later: when it is cancelled, the first would have been.
+    let mut other = chat(first, &body(2)).events().await;
+    soon(other.next()).await.expect("it has begun");
+    let unheard = newest(first).await;
+    assert_ne!(unheard, thread);
+    drop(other);
+    stands(first, &unheard, "cancelled").await;
+    assert_eq!(runs(first, &thread).await[0]["status"], "running");
+    drop(attached);
+    stands(first, &thread, "cancelled").await;
+}
+
+#[tokio::test]
+async fn a_run_goes_on_while_the_second_of_two_requests_is_listened_to() {
+    let app = App::with(|config| config.doors.chat_grace_ms = 1).await;
+    goes_on_while_somebody_listens(&app, &app).await;
+}
+
+#[tokio::test]
+async fn a_run_goes_on_while_somebody_listens_at_another_replica() {
+    let database = Database::fresh().await;
+    let replica = async || {
+        let store = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+        App::of(store, |config| {
+            config.runtime.lease_ms = 600_000;
+            config.doors.chat_grace_ms = 1;
+        })
+        .await
+    };
+    let (first, second) = (replica().await, replica().await);
+    goes_on_while_somebody_listens(&first, &second).await;
+}
