@@ -1,4 +1,4 @@
-//! How an answer is to be written.
+//! How an answer is to be written, and what front ends ask for themselves.
 
 use serde_json::{Value, json};
 
@@ -28,4 +28,31 @@ async fn what_bounds_an_answer_bounds_no_plan() {
     let response = app.ask("POST", "/v1/responses").json(&body).send().await.expect(200);
     let run = app.get(&format!("/runs/{}", response["metadata"]["pes_run"].as_str().unwrap())).await.expect(200);
     assert_eq!(run["options"]["synthesisParams"], json!({ "maxTokens": 9 }));
+}
+
+#[tokio::test]
+async fn what_a_front_end_asks_for_itself_is_no_part_of_a_conversation() {
+    let app = App::start().await;
+    chat(&app, &said("hello")).header("x-openwebui-chat-id", "c").send().await.expect(200);
+    let title = "### Task:\nWrite a title for\n<chat_history>\nUSER: hello\n</chat_history>";
+    let tools = json!([{ "type": "function", "function": { "name": "f" } }]);
+    let named =
+        |text: &str| chat(&app, &with(said(text), json!({ "tools": tools }))).header("x-openwebui-chat-id", "c");
+    for ask in [named(title), named("count").header("x-pes-task", "title_generation")] {
+        let answer = ask.send().await;
+        assert!(answer.expect(200)["choices"][0]["message"]["content"].is_string());
+        assert_ne!(answer.header("x-pes-thread"), Some("c"));
+        app.get(&format!("/runs/{}", answer.header("x-pes-run").unwrap())).await.expect(404);
+    }
+    let streamed = named("hello").header("x-pes-task", "tags").json(&with(said("hello"), json!({ "stream": true })));
+    assert!(super::Streamed::of(&streamed.send().await).is_done);
+    let threads = app.get("/threads").await.expect(200);
+    assert_eq!(threads["items"].as_array().unwrap().len(), 1, "{threads:#}");
+    let said = app.get("/threads/c/messages").await.expect(200);
+    assert_eq!(said["items"].as_array().unwrap().len(), 2);
+    // A question about documents begins alike, a header that was not filled in names no task.
+    let about = named("### Task:\nAnswer from\n<context>\nx\n</context>").send().await;
+    assert_eq!(about.header("x-pes-thread"), Some("c"));
+    let unfilled = named("hello").header("x-pes-task", "{{TASK}}").send().await;
+    assert_eq!(unfilled.header("x-pes-thread"), Some("c"));
 }

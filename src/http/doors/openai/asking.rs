@@ -68,6 +68,8 @@ pub(super) struct NewRun {
     pub(super) options: CallOptions,
     /// What was said before, for a thread that begins with this.
     pub(super) history: Vec<HistoryMessage>,
+    /// Whether the agent may call any; for a thread that begins with this.
+    pub(super) has_tools: bool,
     /// Where on the thread; `None`: at its end.
     pub(super) continue_at: Option<ContinueAt>,
     /// What the run is to be found under.
@@ -82,7 +84,7 @@ impl NewRun {
         key: Option<Idempotent>,
     ) -> Result<Begun, Refusal> {
         let (service, caller) = (&asker.app.service, &asker.caller);
-        give_core(asker, &self.thread, model).await?;
+        give_core(asker, &self.thread, model, self.has_tools).await?;
         let trace = &asker.preferences.trace;
         let ask = ProcessAsk {
             query: self.query,
@@ -103,12 +105,14 @@ impl NewRun {
     }
 }
 
-/// A thread of another agent core than the server's own is made before it is asked; one that exists keeps its core.
-async fn give_core(asker: &Asker, thread: &ThreadId, model: &NamedModel) -> Result<(), Refusal> {
-    if model.core == asker.app.config.agent.core {
+/// A thread of another agent core than the server's own, or without tools, is made before it is asked; one that exists keeps
+/// what it has.
+async fn give_core(asker: &Asker, thread: &ThreadId, model: &NamedModel, has_tools: bool) -> Result<(), Refusal> {
+    if model.core == asker.app.config.agent.core && has_tools {
         return Ok(());
     }
-    let config = ThreadConfig { agent_core: Some(model.core.clone()), ..ThreadConfig::default() };
+    let enabled_tools = (!has_tools).then(Vec::new);
+    let config = ThreadConfig { agent_core: Some(model.core.clone()), enabled_tools, ..ThreadConfig::default() };
     let new = threads::NewThreadAsk { thread_id: Some(thread.clone()), config, ..threads::NewThreadAsk::default() };
     match threads::create(&asker.app.service, &asker.caller, new, None).await {
         Err(fault) if fault.code != Code::ThreadExists => Err(fault.into()),

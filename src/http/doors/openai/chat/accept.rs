@@ -6,6 +6,7 @@ use axum::http::HeaderMap;
 use serde_json::{Map, Value};
 
 use super::request::ChatRequest;
+use super::task;
 use super::thread::{Placing, named};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{AskedQuestion, Suspension};
@@ -33,6 +34,8 @@ pub(super) struct Accepted {
     pub(super) key: LookupKey,
     /// It was sent again.
     pub(super) is_again: bool,
+    /// The thread is erased when the answer is told.
+    pub(super) is_task: bool,
 }
 
 /// What a request is known by when it is sent again.
@@ -61,6 +64,9 @@ pub(super) async fn accept(
     }
     let path = ("/v1/chat/completions", sent.fingerprint);
     let whole = Whole::of(asker, sent.headers, key.as_ref(), path, named.as_ref());
+    if task::is_one(sent.headers, request) {
+        return task::begin(asker, model, request, text, whole.begins).await;
+    }
     let accepting = Accepting { asker, model, request, named, results, text, whole };
     if let Some(first) = accepting.whole.first(asker, key.as_ref()).await? {
         return accepting.again(first).await;
@@ -115,6 +121,7 @@ impl Accepting<'_> {
             user: request.user.clone(),
             on_busy: place.on_busy,
             options: request.options.clone(),
+            has_tools: true,
             continue_at: place.at,
             lookups: vec![conversation.key(), begins.clone()],
         };
@@ -124,7 +131,7 @@ impl Accepting<'_> {
 
     fn accepted(&self, thread: ThreadId, run: RunId, follow: Follow, key: LookupKey) -> Accepted {
         let is_found_again = self.named.is_some();
-        Accepted { thread, run, open: Vec::new(), follow, is_found_again, key, is_again: false }
+        Accepted { thread, run, open: Vec::new(), follow, is_found_again, key, is_again: false, is_task: false }
     }
 
     /// What came of the first of the same requests is told from its beginning.

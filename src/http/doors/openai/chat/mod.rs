@@ -4,6 +4,7 @@ mod accept;
 mod events;
 mod request;
 mod stream;
+mod task;
 mod thread;
 mod wire;
 
@@ -27,10 +28,11 @@ use crate::http::reply_preferences::ReplyPreferences;
 /// Ask the agent as one asks a model: OpenAI's Chat Completions.
 ///
 /// `X-PES-Thread`, or `metadata.pes_thread`, names the thread. `tools` are the client's own functions; their results, or a
-/// text, answer what a run asks.
+/// text, answer what a run asks. With `X-PES-Task` a model alone is asked, on a thread of its own that is erased afterwards.
 #[utoipa::path(post, path = "/v1/chat/completions", operation_id = "createOpenAiChatCompletion", tag = "openai",
     request_body = Object,
-    params(("Idempotency-Key" = Option<String>, Header), ("X-PES-Thread" = Option<String>, Header)),
+    params(("Idempotency-Key" = Option<String>, Header), ("X-PES-Thread" = Option<String>, Header),
+        ("X-PES-Task" = Option<String>, Header)),
     responses((status = 200, description = "A completion, or its chunks", content(
         (Object = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn create(

@@ -11,9 +11,11 @@ use super::accept::Accepted;
 use super::events::{ChatEvents, Piece};
 use super::request::ChatRequest;
 use super::wire::Completion;
+use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::run::RunStatus;
+use crate::http::app_state::AppState;
 use crate::http::doors::answer_headers::name_run;
 use crate::http::doors::openai::asking::{Asker, Follow};
 use crate::http::doors::openai::refusal::Refusal;
@@ -22,7 +24,7 @@ use crate::http::doors::told::Told;
 use crate::http::events::sse::written;
 use crate::http::listeners::Listening;
 use crate::service::feed::{self, Feed, FeedAsk};
-use crate::service::suspensions;
+use crate::service::{suspensions, threads};
 
 pub(super) async fn respond(asker: Asker, request: ChatRequest, accepted: Accepted) -> Result<Response, Refusal> {
     let (thread, run) = (accepted.thread.clone(), accepted.run.clone());
@@ -95,11 +97,13 @@ struct Telling {
     /// `None`: nothing is heard any more.
     feed: Option<Feed>,
     listening: Listening,
+    /// What is erased when the answer is told.
+    throw_away: Option<(AppState, Caller, ThreadId)>,
 }
 
 impl Telling {
     async fn of(asker: &Asker, accepted: Accepted) -> Result<Self, Refusal> {
-        let Accepted { thread, run, open, follow, is_found_again, key, is_again } = accepted;
+        let Accepted { thread, run, open, follow, is_found_again, key, is_again, is_task } = accepted;
         let (app, caller) = (&asker.app, &asker.caller);
         let grace = app.config.doors.chat_grace().filter(|_| !is_found_again);
         let mut listening = Listening::to(app, caller, &run, grace, key);
@@ -124,7 +128,15 @@ impl Telling {
             Follow::AskedAgain => (None, events.suspended().into()),
         };
         let feed = feed.map(Feed::with_joined_tokens);
-        Ok(Self { run, events, ready, feed, listening })
+        let throw_away = is_task.then(|| (app.clone(), caller.clone(), thread));
+        Ok(Self { run, events, ready, feed, listening, throw_away })
+    }
+
+    async fn erase(&mut self) {
+        let Some((app, caller, thread)) = self.throw_away.take() else { return };
+        if let Err(error) = threads::delete(&app.service, &caller, &thread).await {
+            tracing::warn!(threadId = %thread, %error, "the thread of a task stays");
+        }
     }
 
     /// `None`: the answer is told.
@@ -135,6 +147,7 @@ impl Telling {
             }
             if self.events.is_over() {
                 self.listening.told_all();
+                self.erase().await;
                 return None;
             }
             let heard = match &mut self.feed {

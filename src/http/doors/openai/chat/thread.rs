@@ -38,7 +38,7 @@ pub(super) fn named(app: &AppState, headers: &HeaderMap, request: &ChatRequest) 
 }
 
 /// Front ends put in nothing, or a placeholder, where they have no id yet.
-fn meant(id: &str) -> Option<&str> {
+pub(super) fn meant(id: &str) -> Option<&str> {
     let id = id.trim();
     let is_placeholder = id.contains("{{") || ["", "new", "null", "undefined"].contains(&id);
     (!is_placeholder).then_some(id)
