@@ -1,0 +1,71 @@
+//! kill -9 in the middle of a response, and other processes: whoever goes on reading gets the events that are missing, under the
+//! numbers that they would have had.
+
+use serde_json::json;
+
+use crate::a2a::killed::{SCRIPT, Slow};
+use crate::recovery::process::{Place, Server};
+use crate::support::http::{Event, Events};
+
+async fn begun(server: &Server) -> (String, Events, Vec<Event>) {
+    let body = json!({ "model": "pes", "input": "work", "background": true, "stream": true });
+    let mut events = server.door.ask("POST", "/v1/responses").json(&body).events().await;
+    let first = events.next().await.expect("it begins");
+    (first.data["response"]["id"].as_str().unwrap().to_owned(), events, vec![first])
+}
+
+async fn after(server: &Server, id: &str, query: &str) -> Events {
+    server.door.ask("GET", &format!("/v1/responses/{id}?stream=true{query}")).events().await
+}
+
+fn is_whole(events: &[Event]) {
+    for (at, event) in events.iter().enumerate() {
+        assert_eq!(event.data["sequence_number"], json!(at), "{events:#?}");
+    }
+    let last = events.last().expect("events");
+    assert_eq!(last.event, "response.completed");
+    let output = last.data["response"]["output"].as_array().unwrap();
+    assert_eq!(output.last().unwrap()["content"][0]["text"], "All of it is done now.");
+    assert!(output.iter().any(|item| item["type"] == "mcp_call" && item["name"] == "slow"), "{output:#?}");
+}
+
+#[tokio::test]
+async fn a_response_goes_on_after_a_crash_where_its_reader_stopped() {
+    let mut slow = Slow::start().await;
+    let place = Place::sqlite(SCRIPT);
+    slow.is_known_at(&place);
+    let server = Server::start(&place, None).await;
+    let (id, events, mut told) = begun(&server).await;
+    slow.is_called().await;
+    server.kill().await;
+    told.extend(events.all().await);
+    let server = Server::start(&place, None).await;
+    slow.is_called().await;
+    let rest = after(&server, &id, &format!("&starting_after={}", told.len() - 1)).await;
+    slow.ends();
+    told.extend(rest.all().await);
+    is_whole(&told);
+    assert_eq!(after(&server, &id, "").await.all().await, told);
+    server.kill().await;
+}
+
+#[tokio::test]
+async fn another_process_tells_the_same_response() {
+    let mut slow = Slow::start().await;
+    let place = Place::postgres(SCRIPT).await;
+    slow.is_known_at(&place);
+    let owner = Server::start(&place, None).await;
+    let (id, events, mut told) = begun(&owner).await;
+    slow.is_called().await;
+    let other = Server::start(&place, None).await;
+    let elsewhere = after(&other, &id, "").await;
+    owner.kill().await;
+    told.extend(events.all().await);
+    slow.is_called().await;
+    slow.ends();
+    let all = elsewhere.all().await;
+    is_whole(&all);
+    assert_eq!(all[..told.len()], told);
+    assert_eq!(after(&other, &id, &format!("&starting_after={}", told.len() - 1)).await.all().await, all[told.len()..]);
+    other.kill().await;
+}
