@@ -241,6 +241,11 @@ export interface CallOptions {
   llmParams?: Record<string, unknown>;
   persona?: Persona;
   providerConfig?: ProviderConfig;
+  /**
+   * As `llmParams`, and before them, for the call alone that writes the answer; of a core without a synthesis that may
+   * be any call.
+   */
+  synthesisParams?: Record<string, unknown>;
   systemPrompt?: SystemPrompt;
 }
 
@@ -1597,6 +1602,8 @@ export interface RunOptions {
   llmParams?: Record<string, unknown>;
   providerConfig?: ProviderConfig;
   stateSavingStrategy?: StateSavingStrategy;
+  /** Of the call that writes the answer. */
+  synthesisParams?: Record<string, unknown>;
   toolPolicy?: Record<string, PolicyAction>;
 }
 

@@ -397,6 +397,9 @@ class CallOptions(TypedDict):
     llmParams: NotRequired[dict[str, Any]]
     persona: NotRequired[Persona]
     providerConfig: NotRequired[ProviderConfig]
+    # As `llmParams`, and before them, for the call alone that writes the answer; of a core without a synthesis that
+    # may be any call.
+    synthesisParams: NotRequired[dict[str, Any]]
     systemPrompt: NotRequired[SystemPrompt]
 
 
@@ -1805,6 +1808,8 @@ class RunOptions(TypedDict):
     llmParams: NotRequired[dict[str, Any]]
     providerConfig: NotRequired[ProviderConfig]
     stateSavingStrategy: NotRequired[StateSavingStrategy]
+    # Of the call that writes the answer.
+    synthesisParams: NotRequired[dict[str, Any]]
     toolPolicy: NotRequired[dict[str, PolicyAction]]
 
 
