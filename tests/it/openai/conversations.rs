@@ -126,6 +126,11 @@ async fn a_question_is_answered_by_text_and_an_answer_can_be_given_again() {
     let next = ["ask", &question, "blue", "You were asked.", "hello"];
     assert_eq!(ask(&app, &turns(&next)).await.0, thread);
     assert_eq!(conversation(&app, &thread).await[..4], ["ask", "blue", "You were asked.", "hello"]);
+    // A copy has what was asked before it was made.
+    let (later, answer) = ask(&app, &turns(&next)).await;
+    assert_ne!(later, thread);
+    let more = ["ask", &question, "blue", "You were asked.", "hello", &answer, "count"];
+    assert_eq!(ask(&app, &turns(&more)).await.0, later);
     // Another answer to the same question is asked of a copy, as of the question.
     let (copy, _) = ask(&app, &turns(&["ask", &question, "hello"])).await;
     assert_ne!(copy, thread);
@@ -173,6 +178,9 @@ async fn on_a_named_thread_a_turn_that_is_asked_again_or_edited_takes_the_place_
     assert_eq!(conversation(&app, "mine").await, ["hello", HELLO, "count", COUNT]);
     on(&["hello", HELLO, "calls"]).await;
     assert_eq!(conversation(&app, "mine").await, ["hello", HELLO, "calls", "Two sums."]);
+    // What was taken back is not asked of the client.
+    assert_eq!(ask(&app, &turns(&["hello", HELLO, "calls", "Two sums.", "hello"])).await.0, "mine");
+    on(&["hello", HELLO, "calls"]).await;
     // What cannot be placed, is new; the client may have left out what is old.
     on(&["hello again"]).await;
     assert_eq!(conversation(&app, "mine").await.len(), 6);

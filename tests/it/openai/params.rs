@@ -56,3 +56,47 @@ async fn what_a_front_end_asks_for_itself_is_no_part_of_a_conversation() {
     let unfilled = named("hello").header("x-pes-task", "{{TASK}}").send().await;
     assert_eq!(unfilled.header("x-pes-thread"), Some("c"));
 }
+
+const CITING: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "T", intent = "I", plan = "P", todoList = [{ id = "a", description = "Read", stepType = "reasoning" }] }
+
+[[reply]]
+when = { phase = "execution" }
+text = "Read."
+
+[[reply]]
+when = { phase = "synthesis" }
+text = """
+<mainContent>So it is.</mainContent>
+<uiMetadata>{"sources": [{"sourceName": "A book", "url": "https://books.example/a"}, {"url": "javascript:x"}]}</uiMetadata>
+"""
+"#;
+
+#[tokio::test]
+async fn what_an_answer_rests_on_is_cited() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.toml");
+    std::fs::write(&script, CITING).unwrap();
+    let app = App::with(|config| config.models.demo.script = Some(script)).await;
+    let cited = json!({ "url": "https://books.example/a", "title": "A book", "start_index": 0, "end_index": 9 });
+    let whole = chat(&app, &said("read")).send().await.expect(200);
+    let message = &whole["choices"][0]["message"];
+    assert_eq!(message["content"], "So it is.");
+    assert_eq!(message["annotations"], json!([{ "type": "url_citation", "url_citation": cited }]));
+    let streamed = super::streamed(&app, said("read")).await;
+    assert_eq!(streamed.joined("content"), "So it is.");
+    assert!(streamed.deltas().any(|delta| delta["annotations"] == message["annotations"]), "{streamed:#?}");
+
+    let flat = with(cited, json!({ "type": "url_citation" }));
+    let ask = app.ask("POST", "/v1/responses").json(&json!({ "model": "pes", "input": "read", "stream": true }));
+    let live = ask.events().await.all().await;
+    let added = live.iter().find(|event| event.event == "response.output_text.annotation.added").expect("it is told");
+    assert_eq!(added.data["annotation"], flat);
+    let response = &live.last().unwrap().data["response"];
+    let answer = response["output"].as_array().unwrap().last().unwrap();
+    assert_eq!(answer["content"][0]["annotations"], json!([flat]));
+    let path = format!("/v1/responses/{}?stream=true", response["id"].as_str().unwrap());
+    assert_eq!(app.ask("GET", &path).events().await.all().await, live);
+}

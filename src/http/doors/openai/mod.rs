@@ -13,6 +13,7 @@ mod refusal;
 mod repeat;
 mod responses;
 mod shown;
+mod sources;
 mod tools;
 
 use axum::routing::get;

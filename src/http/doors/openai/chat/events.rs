@@ -12,6 +12,7 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::model::{Phase, Usage};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
+use crate::http::doors::openai::sources::{self, Citation};
 use crate::http::doors::progress::Progress;
 use crate::http::doors::question;
 use crate::http::doors::told::{Says, ToldFact};
@@ -26,6 +27,8 @@ pub(super) enum Piece {
     Content(String),
     /// A call of the client's own, whole.
     Call(ClientCall),
+    /// What the answer rests on.
+    Sources(Vec<Citation>),
     Finished(Finish),
     /// There is no answer.
     Failed {
@@ -234,17 +237,20 @@ impl ChatEvents {
         self.open.retain(|open| open.suspension_id != *id);
     }
 
-    /// What the tokens have not said of the answer.
+    /// What the tokens have not said of the answer, and what it rests on.
     fn answered(&mut self, body: &FinalResponseBody) -> Vec<Piece> {
         let Some(whole) = body.message.content.as_str() else { return Vec::new() };
         if body.message.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(ConversationMessage::ERROR)) {
             return Vec::new();
         }
         let text = self.streamed.take().map(|(_, _, text)| text).filter(|text| !text.sent().is_empty());
-        match text.as_ref().and_then(|text| text.rest_of(whole)) {
+        let mut pieces = match text.as_ref().and_then(|text| text.rest_of(whole)) {
             Some(rest) => self.content(rest.to_owned(), false),
             None => self.content(whole.to_owned(), true),
-        }
+        };
+        let sources = sources::of(body);
+        pieces.extend((!sources.is_empty()).then_some(Piece::Sources(sources)));
+        pieces
     }
 
     fn content(&mut self, text: String, is_first: bool) -> Vec<Piece> {

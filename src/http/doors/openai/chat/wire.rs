@@ -7,6 +7,7 @@ use crate::domain::Millis;
 use crate::domain::ids::RunId;
 use crate::domain::model::Usage;
 use crate::http::doors::openai::refusal::Refusal;
+use crate::http::doors::openai::sources::Citation;
 
 /// What all chunks of an answer have in common.
 #[derive(Clone, Debug)]
@@ -37,6 +38,7 @@ impl Completion {
                 *calls += 1;
                 self.chunk(json!({ "tool_calls": [shown] }), None)
             }
+            Piece::Sources(sources) => self.chunk(json!({ "annotations": annotations(sources) }), None),
             Piece::Finished(finish) => self.chunk(json!({}), Some(*finish)),
             Piece::Failed { code, message } => Refusal::failed(code, message).body(),
         }
@@ -64,12 +66,13 @@ impl Completion {
     /// All of them together; `Err`: there is no answer.
     pub(super) fn whole(&self, pieces: &[Piece], used: &Usage) -> Result<Value, Refusal> {
         let (mut reasoning, mut content) = (String::new(), String::new());
-        let (mut calls, mut finish) = (Vec::new(), Finish::Stop);
+        let (mut calls, mut cited, mut finish) = (Vec::new(), Vec::new(), Finish::Stop);
         for piece in pieces {
             match piece {
                 Piece::Reasoning(text) => reasoning.push_str(text),
                 Piece::Content(text) => content.push_str(text),
                 Piece::Call(call) => calls.push(tool_call(call)),
+                Piece::Sources(sources) => cited = annotations(sources),
                 Piece::Finished(why) => finish = *why,
                 Piece::Failed { code, message } => return Err(Refusal::failed(code, message)),
             }
@@ -81,6 +84,9 @@ impl Completion {
         ]);
         if !reasoning.is_empty() {
             message.insert("reasoning_content".to_owned(), json!(reasoning));
+        }
+        if !cited.is_empty() {
+            message.insert("annotations".to_owned(), json!(cited));
         }
         if !calls.is_empty() {
             message.insert("tool_calls".to_owned(), json!(calls));
@@ -100,6 +106,10 @@ impl Finish {
             Finish::Calls => "tool_calls",
         }
     }
+}
+
+fn annotations(sources: &[Citation]) -> Vec<Value> {
+    sources.iter().map(Citation::nested).collect()
 }
 
 fn tool_call(call: &ClientCall) -> Value {

@@ -10,6 +10,7 @@ use crate::domain::ids::StreamId;
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::FailureKind;
 use crate::http::doors::openai::responses::words::Words;
+use crate::http::doors::openai::sources::{self, Citation};
 
 /// Where numbers go on after an attempt at the answer that failed: how much of it was shown is not known later.
 const AFTER_A_FAILURE: u64 = 1_000_000;
@@ -22,11 +23,20 @@ pub(super) struct OpenMessage {
     text: AnswerText,
     words: Words,
     id: String,
+    /// What it rests on.
+    sources: Vec<Citation>,
 }
 
 impl OpenMessage {
     fn new(stream: Option<StreamId>) -> Self {
-        Self { stream, heard: 0, text: AnswerText::default(), words: Words::default(), id: String::new() }
+        Self {
+            stream,
+            heard: 0,
+            text: AnswerText::default(),
+            words: Words::default(),
+            id: String::new(),
+            sources: Vec::new(),
+        }
     }
 }
 
@@ -97,6 +107,9 @@ impl ResponseEvents {
         if !whole.is_empty() {
             self.written(whole);
         }
+        if let Some(message) = &mut self.message {
+            message.sources = sources::of(body);
+        }
         self.close("completed");
     }
 
@@ -123,7 +136,7 @@ impl ResponseEvents {
         let index = self.state.index();
         self.say(
             "response.content_part.added",
-            json!({ "item_id": id, "output_index": index, "content_index": 0, "part": text_part("") }),
+            json!({ "item_id": id, "output_index": index, "content_index": 0, "part": text_part("", &[]) }),
         );
         if let Some(message) = &mut self.message {
             message.id = id;
@@ -137,19 +150,23 @@ impl ResponseEvents {
         let text = message.text.sent().to_owned();
         self.message = Some(message);
         self.deltas(rest);
-        if self.message.take().is_none_or(|message| message.id.is_empty()) {
-            return;
-        }
+        let Some(message) = self.message.take().filter(|message| !message.id.is_empty()) else { return };
         let (id, index) = (self.state.last_id(), self.state.index());
         let place = json!({ "item_id": id, "output_index": index, "content_index": 0 });
+        for (at, source) in message.sources.iter().enumerate() {
+            let annotation = json!({ "annotation_index": at, "annotation": source.flat() });
+            self.say("response.output_text.annotation.added", merged(&place, annotation));
+        }
+        let part = text_part(&text, &message.sources);
         self.say("response.output_text.done", merged(&place, json!({ "text": text, "logprobs": [] })));
-        self.say("response.content_part.done", merged(&place, json!({ "part": text_part(&text) })));
+        self.say("response.content_part.done", merged(&place, json!({ "part": part })));
         self.item_done(json!({
-            "type": "message", "id": id, "role": "assistant", "status": status, "content": [text_part(&text)],
+            "type": "message", "id": id, "role": "assistant", "status": status, "content": [part],
         }));
     }
 }
 
-fn text_part(text: &str) -> Value {
-    json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] })
+fn text_part(text: &str, sources: &[Citation]) -> Value {
+    let annotations: Vec<Value> = sources.iter().map(Citation::flat).collect();
+    json!({ "type": "output_text", "text": text, "annotations": annotations, "logprobs": [] })
 }
