@@ -9,20 +9,15 @@ use serde_json::{Map, Value};
 use super::request::ChatRequest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
-use crate::domain::message::ConversationMessage;
 use crate::domain::run::OnBusy;
 use crate::domain::which_thread;
 use crate::http::app_state::AppState;
-use crate::http::doors::openai::asking::Asker;
+use crate::http::doors::conversation;
 use crate::http::doors::openai::conversation::{Conversation, Found};
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::ids::new_thread_id;
 use crate::service::runs::ContinueAt;
 use crate::service::{suspensions, threads};
-use crate::store::PageAsk;
-
-/// Messages that are read at once.
-const CHUNK: u32 = 200;
 
 const HEADER: &str = "x-pes-thread";
 const MEMBER: &str = "pes_thread";
@@ -114,7 +109,7 @@ impl Placing<'_> {
     /// A thread that is there has the truth about what was said; `None`: there is none of this name yet.
     async fn on_named(&self, thread: &ThreadId) -> Result<Option<Place>, Fault> {
         let Conversation { asker, said, .. } = self.conversation;
-        let messages = match conversation_of(asker, thread).await {
+        let messages = match conversation::said(&asker.app, &asker.caller, thread).await {
             Err(fault) if fault.code == Code::NotFound => return Ok(None),
             messages => messages?,
         };
@@ -136,16 +131,6 @@ impl Placing<'_> {
             }
         }
         Ok(None)
-    }
-}
-
-async fn conversation_of(asker: &Asker, thread: &ThreadId) -> Result<Vec<ConversationMessage>, Fault> {
-    let (mut all, mut page) = (Vec::new(), PageAsk { cursor: None, limit: CHUNK });
-    loop {
-        let found = threads::messages(&asker.app.service, &asker.caller, thread, page).await?;
-        all.extend(found.items);
-        let Some(cursor) = found.next_cursor else { return Ok(all) };
-        page = PageAsk { cursor: Some(cursor), limit: CHUNK };
     }
 }
 
