@@ -31,7 +31,9 @@ use utoipa_axum::router::OpenApiRouter;
 use super::app_state::AppState;
 use super::problem::{self, ProblemContext};
 use super::trace::TraceId;
+use crate::domain::caller::Scope;
 use crate::domain::fault::Fault;
+use crate::domain::hitl::SuspensionKind;
 
 pub(super) use answer_headers::EXPOSED;
 
@@ -80,5 +82,20 @@ impl Door {
     /// What every answer of a door says of itself.
     pub(super) fn mark(headers: &mut HeaderMap, trace: &TraceId) {
         answer_headers::mark(headers, trace);
+    }
+}
+
+/// What a client needs to answer a question of this kind. Whoever asked for a run may say more about it, and give what its own
+/// tools found; what the agent does is for those to say who may approve.
+fn scope_to_answer(kind: SuspensionKind) -> Scope {
+    match kind {
+        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
+            Scope::Run
+        }
+        SuspensionKind::Approval
+        | SuspensionKind::InDoubt
+        | SuspensionKind::Budget
+        | SuspensionKind::PlanReview
+        | SuspensionKind::Pause => Scope::Approve,
     }
 }

@@ -13,8 +13,9 @@ use crate::a2a::wire::Version;
 use crate::domain::caller::Scope;
 use crate::domain::digest;
 use crate::domain::fault::Code;
-use crate::domain::hitl::{Suspension, SuspensionKind};
+use crate::domain::hitl::Suspension;
 use crate::domain::ids::{RunId, ThreadId};
+use crate::http::doors::scope_to_answer;
 use crate::service::a2a::tasks;
 use crate::service::a2a::tasks::RunSnapshot;
 use crate::service::feed::{self, EarlySubscription};
@@ -144,7 +145,7 @@ async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool
         Ok(open) => open,
         Err(complaint) => return Ok(complain(complaint)),
     };
-    asker.may(needed(open.kind))?;
+    asker.may(scope_to_answer(open.kind))?;
     let answer = match reply::answer(open, message) {
         Ok(answer) => answer,
         Err(complaint) => return Ok(complain(complaint)),
@@ -180,20 +181,6 @@ fn question<'e>(snapshot: &'e RunSnapshot, message: &Message) -> Result<Result<&
 
 fn gone() -> Fault {
     Fault::new(Error::UnsupportedOperation, "The question was answered or withdrawn meanwhile; get the task.")
-}
-
-/// Who asked for a task may say more about it; what it may do is for those to say who may approve.
-fn needed(kind: SuspensionKind) -> Scope {
-    match kind {
-        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
-            Scope::Run
-        }
-        SuspensionKind::Approval
-        | SuspensionKind::InDoubt
-        | SuspensionKind::Budget
-        | SuspensionKind::PlanReview
-        | SuspensionKind::Pause => Scope::Approve,
-    }
 }
 
 /// A caller uses a message id once, but for those that `a2a.reused_message_ids` names.

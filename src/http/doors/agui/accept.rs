@@ -3,15 +3,15 @@
 use super::cursor::Cursor;
 use super::interrupt;
 use super::request::{ClientRun, Query, Sent};
-use crate::domain::caller::{Caller, Scope};
+use crate::domain::caller::Caller;
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::hitl::{Answer, Suspension, SuspensionKind};
+use crate::domain::hitl::{Answer, Suspension};
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::settings::CallOptions;
 use crate::http::app_state::AppState;
 use crate::http::caller::permit;
-use crate::http::doors::text_reply;
+use crate::http::doors::{scope_to_answer, text_reply};
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::{Answered, Idempotent};
@@ -140,24 +140,10 @@ async fn answer(asker: &Asker, client: &ClientRun, answers: Vec<(&Suspension, An
     let given = u32::try_from(answers.len()).unwrap_or(u32::MAX);
     let after = feed::subscribe(service, caller, thread).await?.after();
     for (open, answer) in answers {
-        permit(caller, needed(open.kind))?;
+        permit(caller, scope_to_answer(open.kind))?;
         if let Err(fault) = runs::resume(service, caller, thread, answer, None).await {
             return if fault.code == Code::Forbidden { Err(fault) } else { Ok(Accepted::Refused(fault)) };
         }
     }
     Ok(Accepted::Told(run, Follow::Behind(after, given)))
-}
-
-/// Whose question it is: the client answers for itself, a person for what the agent does.
-fn needed(kind: SuspensionKind) -> Scope {
-    match kind {
-        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
-            Scope::Run
-        }
-        SuspensionKind::Approval
-        | SuspensionKind::InDoubt
-        | SuspensionKind::Budget
-        | SuspensionKind::PlanReview
-        | SuspensionKind::Pause => Scope::Approve,
-    }
 }

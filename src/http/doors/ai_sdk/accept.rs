@@ -14,7 +14,7 @@ use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::domain::run::OnBusy;
 use crate::http::app_state::AppState;
 use crate::http::caller::permit;
-use crate::http::doors::text_reply;
+use crate::http::doors::{scope_to_answer, text_reply};
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::{Answered, Idempotent};
@@ -125,7 +125,7 @@ async fn answer(asker: &Asker, thread: ThreadId, answers: Answers, key: Option<I
     let after = feed::subscribe(service, caller, &thread).await?.after();
     let mut answered = HashSet::new();
     for (open, answer) in matching {
-        permit(caller, needed(open.kind))?;
+        permit(caller, scope_to_answer(open.kind))?;
         let key = key.clone().map(|key| Idempotent { scope: format!("{} {}", key.scope, open.suspension_id), ..key });
         match runs::resume(service, caller, &thread, answer, key).await {
             Ok(_) => {}
@@ -179,18 +179,4 @@ async fn past(asker: &Asker, thread: &ThreadId, answers: &Answers) -> Fault {
         action: None,
     };
     runs::resume(&asker.app.service, &asker.caller, thread, answer, None).await.err().unwrap_or_else(over)
-}
-
-/// Whose question it is: the page answers for itself, a person for what the agent does.
-fn needed(kind: SuspensionKind) -> Scope {
-    match kind {
-        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
-            Scope::Run
-        }
-        SuspensionKind::Approval
-        | SuspensionKind::InDoubt
-        | SuspensionKind::Budget
-        | SuspensionKind::PlanReview
-        | SuspensionKind::Pause => Scope::Approve,
-    }
 }
