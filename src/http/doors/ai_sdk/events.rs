@@ -14,12 +14,10 @@ use super::chunk::{Chunk, FinishReason};
 use super::plan::ShownPlan;
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::{Fact, FinalResponseBody, RunFinishedBody};
-use crate::domain::fault::Code;
 use crate::domain::frame::{Token, TokenType};
 use crate::domain::hitl::{AskedQuestion, Decision, ExpiryPolicy};
 use crate::domain::ids::{CallId, RunId, SuspensionId, ThreadId};
 use crate::domain::message::ConversationMessage;
-use crate::domain::model::Phase;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::http::doors::speech::{Speech, Spoken};
@@ -161,8 +159,7 @@ impl ChatEvents {
             Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => {}
             Fact::SuspensionTimeout(body) => return self.closed(&body.suspension_id, Decision::Expired),
             Fact::Error(body) => {
-                self.is_cut |= body.code == Code::BudgetExceeded.as_str()
-                    || (body.code == Code::SynthesisFailed.as_str() && body.phase == Phase::Synthesis);
+                self.is_cut |= body.cuts_the_answer();
                 if body.fatal {
                     self.failure = Some(body.message.clone());
                 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::domain::Millis;
+use crate::domain::fault::Code;
 use crate::domain::ids::{MessageId, RunId, ThreadId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::model::{Phase, Usage};
@@ -94,6 +95,14 @@ pub struct ErrorBody {
     /// How often models were asked, all of the list together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
+}
+
+impl ErrorBody {
+    /// Whether the answer that follows, if any, is not the whole of it: the budget was spent, or the synthesis broke off.
+    pub fn cuts_the_answer(&self) -> bool {
+        self.code == Code::BudgetExceeded.as_str()
+            || (self.code == Code::SynthesisFailed.as_str() && self.phase == Phase::Synthesis)
+    }
 }
 
 /// `RUN_FINISHED`: the last observation of a run.

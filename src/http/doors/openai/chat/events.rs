@@ -9,7 +9,7 @@ use crate::domain::frame::{Token, TokenType};
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, SuspensionKind};
 use crate::domain::ids::{RunId, StreamId, SuspensionId};
 use crate::domain::message::ConversationMessage;
-use crate::domain::model::{Phase, Usage};
+use crate::domain::model::Usage;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::http::doors::openai::sources::{self, Citation};
@@ -156,8 +156,7 @@ impl ChatEvents {
             Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => {}
             Fact::SuspensionTimeout(body) => self.closed(&body.suspension_id),
             Fact::Error(body) => {
-                self.is_cut |= body.code == Code::BudgetExceeded.as_str()
-                    || (body.code == Code::SynthesisFailed.as_str() && body.phase == Phase::Synthesis);
+                self.is_cut |= body.cuts_the_answer();
                 if body.fatal {
                     self.failure = Some((body.code.clone(), body.message.clone()));
                 }

@@ -14,7 +14,6 @@ use self::message::OpenMessage;
 use super::object::{Head, State};
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::{Fact, RunFinishedBody};
-use crate::domain::fault::Code;
 use crate::domain::hitl::SuspensionKind;
 use crate::domain::ids::{CallId, StreamId};
 use crate::domain::model::{Phase, Usage};
@@ -174,8 +173,7 @@ impl ResponseEvents {
             Fact::ToolExecution(result) if !self.own_calls.contains(&result.call_id) => self.called(result),
             Fact::AgentSuspended(asked) if asked.while_running => self.suspended(),
             Fact::Error(body) => {
-                self.is_cut |= body.code == Code::BudgetExceeded.as_str()
-                    || (body.code == Code::SynthesisFailed.as_str() && body.phase == Phase::Synthesis);
+                self.is_cut |= body.cuts_the_answer();
                 if body.fatal {
                     self.failure = Some(format!("{}: {}", body.code, body.message));
                     self.state.code = Some(body.code.clone());
