@@ -54,7 +54,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     if door.is_some() {
         Door::mark(response.headers_mut(), &trace);
     }
-    let took = (!is_patient).then(|| started.elapsed());
+    let took = (!is_patient && !metrics::is_of_a_run(&response)).then(|| started.elapsed());
     metrics::request(&method, &route, response.status(), took);
     drop(in_flight);
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), elapsed = ?started.elapsed(), "answered"));

@@ -3,8 +3,9 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use axum::http::header::{ACCEPT, UPGRADE};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, UPGRADE};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
+use axum::response::Response;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -83,6 +84,17 @@ pub(crate) fn is_patient(headers: &HeaderMap) -> bool {
         values.into_iter().any(|value| value.to_ascii_lowercase().contains(word))
     };
     says(ACCEPT, "text/event-stream") || says(UPGRADE, "websocket") || says(HeaderName::from_static("prefer"), "wait")
+}
+
+/// Marks an answer that was held back until a run ended or paused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitedForRun;
+
+/// Whether how long an answer took says nothing of this server: it is made of what a run does.
+pub(crate) fn is_of_a_run(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
+        || response.extensions().get::<WaitedForRun>().is_some()
 }
 
 /// A request that is not answered yet.

@@ -219,3 +219,33 @@ async fn every_family_is_there_from_the_start_over_both_databases() {
         server.kill().await;
     }
 }
+
+/// What waits for a run takes as long as the run does: that is no latency of the server.
+#[tokio::test]
+async fn what_waits_for_a_run_is_no_latency() {
+    let place = Place::sqlite(include_str!("../support/script.toml"));
+    let server = Server::start(&place, None).await;
+    let ask = |path: &str, body: Value| server.door.ask("POST", path).json(&body).send();
+    let messages = json!([{ "role": "user", "content": "hello" }]);
+    ask("/v1/chat/completions", json!({ "model": "pes", "messages": messages })).await.expect(200);
+    let streamed = ask("/v1/chat/completions", json!({ "model": "pes", "messages": messages, "stream": true })).await;
+    assert!(streamed.text().trim_end().ends_with("[DONE]"), "{}", streamed.text());
+    ask("/v1/responses", json!({ "model": "pes", "input": "hello" })).await.expect(200);
+    let message = json!({ "messageId": "m1", "role": "user", "parts": [{ "kind": "text", "text": "hello" }] });
+    let sent = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send", "params": { "message": message } });
+    let task = ask("/a2a", sent).await.expect(200);
+    assert_eq!(task["result"]["status"]["state"], "completed", "{task}");
+    // One that does not wait.
+    ask("/v1/chat/completions", json!({ "model": "none", "messages": messages })).await.expect(404);
+
+    let text = server.door.ask("GET", "/metrics").send().await.text();
+    let took = |route: &str| {
+        let sample = format!("pes_http_request_duration_seconds_count{{method=\"POST\",route=\"{route}\"}}");
+        text.contains(&sample).then(|| value(&text, &sample))
+    };
+    assert_eq!(took("/v1/chat/completions"), Some(1.0), "{text}");
+    assert_eq!((took("/v1/responses"), took("/a2a")), (None, None), "{text}");
+    let answered = "pes_http_requests_total{method=\"POST\",route=\"/v1/chat/completions\",status=\"200\"}";
+    assert_eq!(value(&text, answered), 2.0);
+    server.kill().await;
+}

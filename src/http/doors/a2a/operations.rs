@@ -29,6 +29,8 @@ const LARGEST_PAGE: u32 = 100;
 /// What an operation comes to, as JSON of the caller's version.
 pub(super) enum Done {
     Value(Value),
+    /// A value that was known only when a run ended or paused.
+    Awaited(Value),
     Events(Events),
 }
 
@@ -54,7 +56,7 @@ pub(super) async fn perform(asker: &Asker, method: Method, params: &Value) -> Re
     let done = match method {
         Method::SendMessage => {
             let sent = send::send(asker, version.read_send_request(params)?).await?;
-            version.sent(&sent)
+            return Ok(Done::Awaited(version.sent(&sent)));
         }
         Method::SendStreamingMessage => {
             return stream::send(asker, version.read_send_request(params)?).await.map(Done::Events);

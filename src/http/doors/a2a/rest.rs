@@ -1,10 +1,10 @@
 //! HTTP+JSON: a path and a verb are a method; the path's ids, the query and the body are its parameters.
 
-use axum::Json;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method as Verb};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde_json::{Map, Value, json};
 
 use super::caller::{Asker, extensions, known, version};
@@ -16,6 +16,7 @@ use crate::a2a::wire::{Method, Version};
 use crate::http::app_state::AppState;
 use crate::http::caller::permit;
 use crate::http::json::read_any;
+use crate::http::metrics::WaitedForRun;
 use crate::http::problem::Problem;
 use crate::http::reply_preferences::ReplyPreferences;
 
@@ -74,6 +75,7 @@ async fn answer(app: &AppState, path: &str, request: Request) -> Result<Response
     let mut response = match perform(&asker, route.method, &Value::Object(params)).await? {
         Done::Value(Value::Null) => Json(json!({})).into_response(),
         Done::Value(result) => Json(result).into_response(),
+        Done::Awaited(result) => (Extension(WaitedForRun), Json(result)).into_response(),
         Done::Events(events) => streamed(&asker, events, |event| event.unwrap_or_else(|refusal| refusal.rest_body())),
     };
     if let Some(extensions) = extensions {

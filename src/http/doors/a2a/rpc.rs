@@ -1,8 +1,8 @@
 //! JSON-RPC 2.0: one request, one answer.
 
-use axum::Json;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde_json::{Value, json};
 
 use super::caller::{Asker, extensions, known, version};
@@ -16,6 +16,7 @@ use crate::domain::fault::Code;
 use crate::http::app_state::AppState;
 use crate::http::caller::permit;
 use crate::http::json::read_value;
+use crate::http::metrics::WaitedForRun;
 use crate::http::problem::Problem;
 use crate::http::reply_preferences::ReplyPreferences;
 
@@ -56,6 +57,7 @@ async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Resp
     let said = |id: &Value, result: Value| json!({ "jsonrpc": "2.0", "id": id, "result": result });
     let mut response = match perform(&asker, method, &envelope.params).await? {
         Done::Value(result) => Json(said(id, result)).into_response(),
+        Done::Awaited(result) => (Extension(WaitedForRun), Json(said(id, result))).into_response(),
         Done::Events(events) => {
             let id = id.clone();
             streamed(&asker, events, move |event| match event {

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use axum::Json;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use bytes::Bytes;
 use futures_util::stream;
 
@@ -23,6 +23,7 @@ use crate::http::doors::sse;
 use crate::http::doors::told::Told;
 use crate::http::events::sse::written;
 use crate::http::listeners::Listening;
+use crate::http::metrics::WaitedForRun;
 use crate::service::feed::{self, Feed, FeedAsk};
 use crate::service::{suspensions, threads};
 
@@ -33,7 +34,7 @@ pub(super) async fn respond(asker: Asker, request: ChatRequest, accepted: Accept
     let mut response = if request.is_streamed {
         streamed(asker, &request, telling, completion)
     } else {
-        Json(whole(telling, &completion).await?).into_response()
+        (Extension(WaitedForRun), Json(whole(telling, &completion).await?)).into_response()
     };
     name_run(response.headers_mut(), &thread, &run);
     Ok(response)

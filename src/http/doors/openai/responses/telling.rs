@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use axum::Json;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use futures_util::stream;
 use serde_json::{Value, json};
 
@@ -20,6 +20,7 @@ use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::sse;
 use crate::http::doors::told::Told;
 use crate::http::events::sse::written;
+use crate::http::metrics::WaitedForRun;
 use crate::service::feed::{self, Feed, FeedAsk};
 use crate::service::suspensions;
 
@@ -35,7 +36,8 @@ pub(super) async fn respond(asker: Asker, request: &ResponseRequest, accepted: A
     } else if request.is_background {
         read::object(&asker, &id).await?
     } else {
-        Json(Telling::of(&asker, &id, &thread, follow).await?.end().await).into_response()
+        let told = Telling::of(&asker, &id, &thread, follow).await?.end().await;
+        (Extension(WaitedForRun), Json(told)).into_response()
     };
     name_run(response.headers_mut(), &thread, &run);
     Ok(response)
