@@ -91,6 +91,8 @@ async fn a_fork_knows_what_its_items_brought_and_what_they_are_for() {
     assert!(!original["todoList"][0]["toolResults"].as_array().unwrap().is_empty(), "{original:#}");
     let now = app.get("/threads/t2/state").await.expect(200);
     let folded = app.get(&format!("/threads/t2/state?at={}", fork["lastSeq"])).await.expect(200);
+    assert!(now["stepOutputs"].as_object().is_some_and(|outputs| !outputs.is_empty()), "{now:#}");
+    assert_eq!(folded["stepOutputs"], now["stepOutputs"], "the log tells it as it is stored");
     for copy in [now, folded] {
         for field in ["intent", "title", "plan"] {
             assert_eq!(copy[field], original[field], "{field}");

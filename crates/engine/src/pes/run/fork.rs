@@ -38,7 +38,7 @@ pub(crate) fn begin(
         tx.definition_changed(&item.def.id);
     }
     tx.state.list.rebuild(|list| *list = items);
-    record_list(tx);
+    record_whole_plan(tx, "Plan copied");
     if agent != AgentState::default() {
         agent_state::copy(tx, agent);
     }
@@ -172,16 +172,16 @@ fn record_heading(tx: &mut Tx<'_>) {
     }
 }
 
-/// The base of the copy's own history: the whole list.
-fn record_list(tx: &mut Tx<'_>) {
-    let list: Vec<TodoItem> = tx.state.list.iter().map(|item| view::whole_item(tx.state, item)).collect();
+/// The base of a history: the whole list, and what its settled items came to.
+pub(super) fn record_whole_plan(tx: &mut Tx<'_>, title: &str) {
+    let ShownPlan { plan, plan_version, todo_list, step_outputs, .. } = view::plan(tx.state);
     let body = PlanBody {
-        plan: tx.state.head.plan.clone(),
-        plan_version: tx.state.head.plan_version,
-        raw_output: Value::String(String::new()),
+        plan,
+        plan_version,
+        raw_output: "".into(),
         changes: None,
-        todo_list: Some(list),
-        step_outputs: None,
+        todo_list: Some(todo_list),
+        step_outputs: Some(step_outputs),
     };
-    tx.record(None, "Plan copied", body);
+    tx.record(None, title, body);
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::facts::{IntentBody, PlanBody, StateUpdateBody, Summary};
+use crate::domain::facts::{IntentBody, StateUpdateBody, Summary};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{CallId, MessageId};
 use crate::domain::message::ConversationMessage;
@@ -90,7 +90,7 @@ fn restore(tx: &mut Tx<'_>, then: ShownPlan, calls: Vec<CallRecord>, askers: &[S
         tx.definition_changed(&item.def.id);
     }
     tx.state.list.rebuild(|list| *list = items);
-    record_list(tx);
+    fork::record_whole_plan(tx, "Plan restored");
 }
 
 fn restored(tx: &mut Tx<'_>, ord: i64, todo: TodoItem, known: &mut BTreeMap<CallId, CallRecord>) -> Item {
@@ -121,17 +121,4 @@ fn forget_others(tx: &mut Tx<'_>, restored: &[Item]) {
     for call in gone.iter().filter_map(|id| tx.state.calls.remove(id)) {
         tx.rows.push(rows::forgotten_call(&call));
     }
-}
-
-fn record_list(tx: &mut Tx<'_>) {
-    let ShownPlan { plan, plan_version, todo_list, step_outputs, .. } = view::plan(tx.state);
-    let body = PlanBody {
-        plan,
-        plan_version,
-        raw_output: "".into(),
-        changes: None,
-        todo_list: Some(todo_list),
-        step_outputs: Some(step_outputs),
-    };
-    tx.record(None, "Plan restored", body);
 }
