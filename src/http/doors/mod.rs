@@ -20,7 +20,6 @@ mod recorded;
 mod shown_item;
 mod speech;
 mod sse;
-mod standing;
 mod text_reply;
 mod told;
 

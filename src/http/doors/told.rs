@@ -8,6 +8,7 @@ use crate::domain::frame::Token;
 use crate::domain::ids::{ItemId, RunId};
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::run::RunStatus;
+use crate::domain::standing::Standing;
 use crate::live::{Encoded, EncodedKind};
 
 /// One frame, read.
@@ -81,6 +82,25 @@ fn observed(frame: &Encoded) -> serde_json::Result<ToldFact> {
 }
 
 impl ToldFact {
+    /// Whether it moves a run that stood still.
+    pub(super) fn moves(&self, standing: &Standing) -> bool {
+        standing.is_moved_by(self.at, self.fact())
+    }
+
+    pub(super) fn apply_to(&self, standing: &mut Standing) {
+        if let Some(fact) = self.fact() {
+            standing.apply(self.item.as_ref(), self.at, fact);
+        }
+    }
+
+    /// What was recorded, if not of the plan.
+    fn fact(&self) -> Option<&Fact> {
+        match &self.says {
+            Says::Fact(fact) => Some(fact),
+            Says::Plan(_) | Says::PlanUpdate(_) => None,
+        }
+    }
+
     /// Of an observation as readers see it.
     pub(super) fn of(observation: Observation) -> serde_json::Result<Self> {
         let content = &observation.content;

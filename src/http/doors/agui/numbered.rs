@@ -10,7 +10,7 @@ use super::spoken::begins_thoughts;
 use super::stream::started;
 use crate::domain::facts::Fact;
 use crate::domain::frame::Token;
-use crate::http::doors::standing::Standing;
+use crate::domain::standing::Standing;
 use crate::http::doors::told::{Says, ToldFact};
 
 /// An event, and the id under which it is found again.
@@ -92,14 +92,14 @@ impl Numbered {
             self.answers_left -= 1;
             return false;
         }
-        told.seq > self.segment.settled && self.standing.is_moved_by(told)
+        told.seq > self.segment.settled && told.moves(&self.standing)
     }
 
     pub(super) fn observation(&mut self, origin: &Origin, told: &ToldFact) -> Vec<Event> {
         if told.run != self.segment.run || self.is_over() {
             return Vec::new();
         }
-        self.standing.apply(told);
+        told.apply_to(&mut self.standing);
         if told.seq <= self.segment.start {
             self.events.unheard(told);
             return Vec::new();

@@ -19,8 +19,8 @@ use crate::domain::ids::{CallId, StreamId};
 use crate::domain::model::{Phase, Usage};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
+use crate::domain::standing::Standing;
 use crate::http::doors::progress::Progress;
-use crate::http::doors::standing::Standing;
 use crate::http::doors::told::{Says, ToldFact};
 
 /// An event with its number.
@@ -120,12 +120,12 @@ impl ResponseEvents {
             let is_answer = matches!(told.says, Says::Fact(Fact::AgentResumed(_)));
             if is_answer && self.answers_left > 0 {
                 self.answers_left -= 1;
-            } else if self.standing.is_moved_by(told) {
+            } else if told.moves(&self.standing) {
                 // The run stood still: what it does now is another response.
                 return self.suspended();
             }
         }
-        self.standing.apply(told);
+        told.apply_to(&mut self.standing);
         let lines = self.progress.lines(told);
         self.learn(told);
         if told.seq <= self.head.start {

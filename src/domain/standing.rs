@@ -3,15 +3,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::told::{Says, ToldFact};
-use crate::domain::Millis;
-use crate::domain::facts::Fact;
-use crate::domain::hitl::{AskedQuestion, ExpiryPolicy};
-use crate::domain::ids::{CallId, ItemId, SuspensionId};
+use super::Millis;
+use super::facts::Fact;
+use super::hitl::{AskedQuestion, ExpiryPolicy};
+use super::ids::{CallId, ItemId, SuspensionId};
 
 /// What of a run is under way, and what it asks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Standing {
+pub struct Standing {
     /// The open questions, oldest first.
     open: Vec<AskedQuestion>,
     /// Items (`None`: the run itself) whose model is asked, or will be.
@@ -22,38 +21,38 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    pub(super) fn open(&self) -> &[AskedQuestion] {
+    pub fn open(&self) -> &[AskedQuestion] {
         &self.open
     }
 
     /// Nothing goes on before somebody answers.
-    pub(super) fn is_suspended(&self) -> bool {
+    pub fn is_suspended(&self) -> bool {
         let is_parked = |call: &CallId| self.open.iter().any(|open| open.call_id.as_ref() == Some(call));
         let goes_on = |(call, (_, is_at_peer)): (&CallId, &(Option<ItemId>, bool))| !is_at_peer && !is_parked(call);
         !self.open.is_empty() && self.thinking.is_empty() && !self.calls.iter().any(goes_on)
     }
 
-    /// Whether the run stood still before this observation, which somebody's doing brought about.
-    pub(super) fn is_moved_by(&self, told: &ToldFact) -> bool {
-        let is_resumed = match &told.says {
-            Says::Fact(Fact::AgentResumed(_) | Fact::RunFinished(_)) => true,
-            Says::Fact(Fact::SuspensionTimeout(body)) => body.policy != ExpiryPolicy::Remind,
-            Says::Fact(Fact::AgentSuspended(_)) => false,
+    /// Whether the run stood still before this fact of this time, which somebody's doing brought about.
+    pub fn is_moved_by(&self, at: Millis, fact: Option<&Fact>) -> bool {
+        let is_resumed = match fact {
+            Some(Fact::AgentResumed(_) | Fact::RunFinished(_)) => true,
+            Some(Fact::SuspensionTimeout(body)) => body.policy != ExpiryPolicy::Remind,
+            Some(Fact::AgentSuspended(_)) => false,
             // What is committed together with a question belongs to what asked it.
-            Says::Plan(_) | Says::PlanUpdate(_) | Says::Fact(_) => told.at != self.last_asked,
+            Some(_) | None => at != self.last_asked,
         };
         is_resumed && self.is_suspended()
     }
 
-    pub(super) fn apply(&mut self, told: &ToldFact) {
-        let Says::Fact(fact) = &told.says else { return };
+    /// Takes a fact of this time, and of this item, if it is an item's.
+    pub fn apply(&mut self, item: Option<&ItemId>, at: Millis, fact: &Fact) {
         match fact {
-            Fact::LlmStreamStart(_) => _ = self.thinking.insert(told.item.clone()),
+            Fact::LlmStreamStart(_) => _ = self.thinking.insert(item.cloned()),
             // An attempt that is made again follows.
             Fact::LlmStreamError(body) if body.retryable => {}
-            Fact::LlmStreamEnd(_) | Fact::LlmStreamError(_) => _ = self.thinking.remove(&told.item),
+            Fact::LlmStreamEnd(_) | Fact::LlmStreamError(_) => _ = self.thinking.remove(&item.cloned()),
             Fact::ToolCall(body) => {
-                let calls = body.tool_calls.iter().map(|call| (call.call_id.clone(), (told.item.clone(), false)));
+                let calls = body.tool_calls.iter().map(|call| (call.call_id.clone(), (item.cloned(), false)));
                 self.calls.extend(calls);
             }
             Fact::ToolExecution(result) => self.is_returned(&result.call_id),
@@ -66,7 +65,7 @@ impl Standing {
                 self.thinking.remove(&Some(change.item_id.clone()));
             }
             Fact::AgentSuspended(question) => {
-                self.last_asked = told.at;
+                self.last_asked = at;
                 self.open.push(question.clone());
             }
             Fact::AgentResumed(body) => self.is_closed(&body.suspension_id),
