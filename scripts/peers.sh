@@ -166,6 +166,17 @@ generate_clients() {
         --fail-on-warning >&2
 }
 
+# OpenTelemetry's own messages and names, from PyPI, for a collector made of them; see tests/peers/otlp_collector.py.
+install_opentelemetry() {
+    local home=$PEERS/opentelemetry proto=1.45.2 names=0.66b2
+    if ! "$home/bin/pip" show -q opentelemetry-proto >/dev/null 2>&1; then
+        echo "installing opentelemetry-proto $proto into $home" >&2
+        { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check \
+            "opentelemetry-proto==$proto" "opentelemetry-semantic-conventions==$names"; } >&2 ||
+            { missing OpenTelemetry 'its messages and names could not be installed from the package index'; return 1; }
+    fi
+}
+
 # The client of the AI SDK, versions 6 and 7, from npm; see tests/peers/ai_sdk.mjs.
 install_ai_sdk() {
     local home=$PEERS/ai-sdk

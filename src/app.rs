@@ -23,6 +23,7 @@ use crate::store::{self, Store};
 use crate::tool::http_source::HttpTools;
 use crate::tool::policy::Policies;
 use crate::tool::{Registry, Tool, ToolSource, builtin};
+use crate::traces::Traces;
 
 /// Why the process cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +116,7 @@ impl App {
             outbox: Arc::new(
                 outward::outbox(&config, &*store, &documents, &sealer, &egress, components.clock.now()).await?,
             ),
+            traces: Traces::new(&config.telemetry, egress.clone()).map_err(config::Error)?.map(Arc::new),
             agents,
             sealer,
             models: components.models,

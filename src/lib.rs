@@ -57,6 +57,10 @@ mod telemetry;
 #[cfg(feature = "internals")]
 pub mod telemetry;
 #[cfg(not(feature = "internals"))]
+mod traces;
+#[cfg(feature = "internals")]
+pub mod traces;
+#[cfg(not(feature = "internals"))]
 mod usage;
 #[cfg(feature = "internals")]
 pub mod usage;

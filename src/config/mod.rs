@@ -30,6 +30,7 @@ pub mod runtime;
 mod secret;
 pub mod server;
 pub mod store;
+pub mod telemetry;
 pub mod template;
 pub mod tools;
 
@@ -59,6 +60,7 @@ pub use runtime::Runtime;
 pub use secret::Key;
 pub use server::Server;
 pub use store::{Store, Synchronous};
+pub use telemetry::Telemetry;
 pub use tools::{HttpTool, Tools};
 
 use section::{file_only, named, table};
@@ -96,6 +98,7 @@ section! {
         doors: Doors = Doors::default(), table::<Doors>();
         runtime: Runtime = Runtime::default(), table::<Runtime>();
         log: Log = Log::default(), table::<Log>();
+        telemetry: Telemetry = Telemetry::default(), table::<Telemetry>();
     }
 }
 

@@ -36,11 +36,14 @@ pub struct Worker {
     pub store: Arc<dyn Store>,
     pub outbox: Arc<Outbox>,
     pub now: Arc<dyn Fn() -> Millis + Send + Sync>,
-    pub stop: Stop,
+    /// Tells an agent that what a thread had given it is not wanted any more.
+    pub stop: Sends,
+    /// Sends a part of a log to the collector of traces.
+    pub send_spans: Sends,
 }
 
-/// Tells an agent that what a thread had given it is not wanted any more: what came of it, in a word and in a sentence.
-pub type Stop = Arc<dyn Fn(Delivery) -> BoxFuture<'static, (Outcome, String)> + Send + Sync>;
+/// Makes a delivery that the worker cannot make itself: what came of it, in a word and in a sentence.
+pub type Sends = Arc<dyn Fn(Delivery) -> BoxFuture<'static, (Outcome, String)> + Send + Sync>;
 
 impl Worker {
     /// Works until stopped; then ends the attempts under way.
@@ -117,10 +120,8 @@ impl Worker {
         let address = match delivery.kind {
             TargetKind::Webhook => self.webhook(delivery),
             TargetKind::Push => self.receiver(delivery).await,
-            TargetKind::Agent => {
-                let stopped = timeout(self.outbox.pace.attempt, (self.stop)(delivery.clone())).await;
-                return stopped.unwrap_or((Outcome::Failed, "it took too long".to_owned()));
-            }
+            TargetKind::Agent => return self.made(&self.stop, delivery).await,
+            TargetKind::Collector => return self.made(&self.send_spans, delivery).await,
         };
         let (to, mut headers) = match address {
             Ok(address) => address,
@@ -149,6 +150,11 @@ impl Worker {
             Err(error @ Error::Refused(_)) => (Outcome::Useless, error.to_string()),
             Err(error) => (Outcome::Failed, error.to_string()),
         }
+    }
+
+    async fn made(&self, sends: &Sends, delivery: &Delivery) -> (Outcome, String) {
+        let made = timeout(self.outbox.pace.attempt, sends(delivery.clone())).await;
+        made.unwrap_or((Outcome::Failed, "it took too long".to_owned()))
     }
 
     /// Where it goes, and what proves who sends it.
@@ -213,7 +219,7 @@ impl Pace {
     fn pause(&self, delivery: &Delivery, now: Millis) -> Option<Millis> {
         let made = delivery.attempts.saturating_sub(1) as usize;
         match delivery.kind {
-            TargetKind::Webhook | TargetKind::Agent => self.backoff.get(made).copied(),
+            TargetKind::Webhook | TargetKind::Agent | TargetKind::Collector => self.backoff.get(made).copied(),
             TargetKind::Push => {
                 let is_early = now - delivery.created_at < self.push_for;
                 // However old it is: it may have waited for those before it with the same ordering key.

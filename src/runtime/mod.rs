@@ -33,6 +33,7 @@ mod restored;
 pub(crate) mod rows;
 mod shared;
 mod snapshot;
+mod spans;
 mod start;
 mod sweep;
 mod tally;

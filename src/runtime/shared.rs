@@ -40,6 +40,7 @@ use crate::provider::{Catalog, ChatModel};
 use crate::store::documents::Sealer;
 use crate::store::{self, Store};
 use crate::tool::{Registry, Toolset};
+use crate::traces::Traces;
 
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
@@ -47,6 +48,7 @@ pub(super) struct Shared {
     pub(super) reads: Arc<dyn Store>,
     pub(super) sealer: Arc<Sealer>,
     pub(super) outbox: Arc<Outbox>,
+    pub(super) traces: Option<Arc<Traces>>,
     /// Those that work can be given to.
     pub(super) agents: Arc<Directory>,
     /// What stands before every path of this server, once it is listened for.

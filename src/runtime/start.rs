@@ -26,6 +26,7 @@ use crate::provider::gate::Gates;
 use crate::store::documents::Sealer;
 use crate::store::{self, Store};
 use crate::tool::Registry;
+use crate::traces::Traces;
 
 /// What a runtime is put together from.
 #[derive(Clone)]
@@ -35,6 +36,8 @@ pub struct Parts {
     /// Of what tenants and agents keep secret.
     pub sealer: Arc<Sealer>,
     pub outbox: Arc<Outbox>,
+    /// `None`: no collector wants them.
+    pub traces: Option<Arc<Traces>>,
     pub agents: Arc<Directory>,
     pub hub: Arc<Hub>,
     pub tools: Arc<Registry>,
@@ -77,6 +80,7 @@ impl Runtime {
             store: parts.store,
             sealer: parts.sealer,
             outbox: parts.outbox,
+            traces: parts.traces,
             agents: parts.agents,
             base: OnceLock::new(),
             console_urls: OnceLock::new(),
@@ -155,9 +159,11 @@ impl Runtime {
 impl Shared {
     /// The worker that sends what the outbox holds.
     fn worker(self: &Arc<Self>) -> Arc<Worker> {
-        let (clock, shared) = (self.clock.clone(), self.clone());
+        let clock = self.clock.clone();
         let now = Arc::new(move || clock.now());
+        let (shared, collecting) = (self.clone(), self.clone());
         let stop = Arc::new(move |delivery| shared.clone().stop(delivery));
-        Arc::new(Worker { store: self.store.clone(), outbox: self.outbox.clone(), now, stop })
+        let send_spans = Arc::new(move |delivery| collecting.clone().send_spans(delivery));
+        Arc::new(Worker { store: self.store.clone(), outbox: self.outbox.clone(), now, stop, send_spans })
     }
 }

@@ -85,6 +85,7 @@ impl Actor {
         let id = thread.clone();
         let urls = shared.console_urls();
         let mut deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint(), urls);
+        deliveries.extend(shared.parts_to_trace(loaded, &step));
         let mut receivers: Vec<Row> = extras.pushes.iter().map(|target| target.row(false)).collect();
         if let Some(recipients) = recipients {
             let (pushes, over) = match shared.push_deliveries(recipients, tenant, loaded.row.pk, &step).await {

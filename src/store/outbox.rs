@@ -35,6 +35,8 @@ named! {
         Push = "push",
         /// Another agent that works for a thread that was erased.
         Agent = "agent",
+        /// The operator's collector of traces.
+        Collector = "collector",
     }
 }
 

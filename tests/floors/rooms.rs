@@ -10,7 +10,7 @@ const FLOORS: &[&[&str]] = &[
     &["failpoint"],
     &["store"],
     &["auth", "tool"],
-    &["provider", "mcp", "a2a", "outbox", "usage"],
+    &["provider", "mcp", "a2a", "outbox", "traces", "usage"],
     &["runtime"],
     &["service"],
     &["http"],

@@ -22,6 +22,7 @@ mod sealing;
 mod store;
 mod support;
 mod tool;
+mod traces;
 
 // The files that the tests inside the library read, too, say `crate::domain`.
 use pes::domain;

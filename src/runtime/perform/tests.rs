@@ -110,6 +110,7 @@ async fn shared(counted: &Arc<Counted>) -> (Arc<Shared>, TempDir) {
         agents,
         config: Arc::new(Config::default()),
         outbox: Arc::new(Outbox::new(Directory::new(Vec::new(), documents, sealer.clone()), egress, pace)),
+        traces: None,
         sealer,
         store,
         hub: Hub::new(1 << 16),

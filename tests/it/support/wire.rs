@@ -30,7 +30,9 @@ pub enum Step {
 pub struct Request {
     pub line: String,
     pub headers: Vec<(String, String)>,
+    /// `null`: it is no JSON.
     pub body: Value,
+    pub bytes: Vec<u8>,
 }
 
 impl Request {
@@ -175,5 +177,6 @@ async fn read(socket: &mut BufReader<TcpStream>) -> Option<Request> {
     let length = headers.iter().find(|(name, _)| name == "content-length").and_then(|(_, value)| value.parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
     socket.read_exact(&mut body).await.ok()?;
-    Some(Request { line: lines.swap_remove(0), headers, body: serde_json::from_slice(&body).unwrap_or(Value::Null) })
+    let json = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    Some(Request { line: lines.swap_remove(0), headers, body: json, bytes: body })
 }

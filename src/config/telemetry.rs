@@ -1,0 +1,67 @@
+//! `[telemetry]`
+
+use serde::{Deserialize, Serialize};
+
+use super::section::{by_path, named};
+
+section! {
+    /// Traces of runs for an OpenTelemetry collector. The names of the environment are OpenTelemetry's own.
+    Telemetry {
+        /// The collector's base URL: traces go to `/v1/traces` below it. Without it, and without `traces_endpoint`,
+        /// nothing is sent.
+        endpoint: Option<String> = None, named("OTEL_EXPORTER_OTLP_ENDPOINT").example("\"http://localhost:4318\"");
+        /// The whole URL that traces go to, in place of the one below `endpoint`.
+        traces_endpoint: Option<String> = None, named("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").example(
+            "\"https://collector.example/v1/traces\"");
+        /// Headers of every request, as `name=value,name=value`; values are percent-encoded.
+        headers: Option<String> = None, named("OTEL_EXPORTER_OTLP_HEADERS").secret().example(
+            "\"authorization=Bearer%20KEY\"");
+        /// http/protobuf: nothing else is spoken.
+        protocol: Protocol = Protocol::HttpProtobuf, named("OTEL_EXPORTER_OTLP_PROTOCOL");
+        /// What one request may take, in milliseconds.
+        timeout_ms: u64 = 10_000, named("OTEL_EXPORTER_OTLP_TIMEOUT");
+        /// Sends nothing, whatever else is set.
+        disabled: bool = false, named("OTEL_SDK_DISABLED");
+        /// What the traces call this server.
+        service_name: String = "pes".to_owned(), named("OTEL_SERVICE_NAME");
+        /// What the traces say of it besides, as `name=value,name=value`; values are percent-encoded.
+        resource_attributes: Option<String> = None, named("OTEL_RESOURCE_ATTRIBUTES").example(
+            "\"deployment.environment.name=production\"");
+        /// Which runs are traced: always_on, always_off, traceidratio, or parentbased_ and one of them, which does as the caller
+        /// of the run says in its `traceparent`, if it sends one.
+        sampler: Sampler = Sampler::ParentbasedAlwaysOn, named("OTEL_TRACES_SAMPLER");
+        /// The share of runs that a ratio traces, from 0 to 1.
+        sampler_arg: f64 = 1.0, named("OTEL_TRACES_SAMPLER_ARG");
+        /// none, or spans: what was asked, answered, called and returned stands in the spans, each text up to 32 KiB.
+        content: Content = Content::None, by_path();
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Protocol {
+    #[serde(rename = "http/protobuf")]
+    HttpProtobuf,
+}
+
+/// Which runs are traced: by nothing but the id of the trace and what the caller says, so that every process decides the
+/// same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sampler {
+    AlwaysOn,
+    AlwaysOff,
+    #[serde(rename = "traceidratio")]
+    TraceIdRatio,
+    ParentbasedAlwaysOn,
+    ParentbasedAlwaysOff,
+    #[serde(rename = "parentbased_traceidratio")]
+    ParentbasedTraceIdRatio,
+}
+
+/// What spans hold of what was said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    None,
+    Spans,
+}

@@ -1,0 +1,202 @@
+//! Traces of runs for an OpenTelemetry collector.
+//!
+//! A commit in which a run comes to stand still, or ends, leaves a delivery in the outbox that names the part of the log
+//! ([`Part`]); whoever claims it reads that part, and [`Traces::send`] projects it to spans and sends them as OTLP. So a run that lasts
+//! days, restarts and moves between processes is one trace. A delivery that is repeated sends the same spans under the same
+//! ids. Without an endpoint nothing of this happens.
+
+mod names;
+mod otlp;
+mod project;
+mod settings;
+mod span;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+
+use crate::config::telemetry::{Content, Sampler, Telemetry};
+use crate::domain::Millis;
+use crate::domain::ids::RunId;
+use crate::domain::observation::Observation;
+use crate::domain::run::Run;
+use crate::domain::trace::{TraceOrigin, is_trace_id};
+use crate::egress::{Bounds, Destination, Egress, Post};
+use span::{Attributes, SpanId};
+
+/// How much of an answer is read: nobody needs it.
+const ANSWER: usize = 16 * 1024;
+/// Spans of one request.
+const BATCH: usize = 512;
+
+/// The part of a thread's log that a delivery stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Part {
+    pub run_id: RunId,
+    pub trace_id: String,
+    /// The span of whoever asked for the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// When the run began: its log does not begin before.
+    pub started_at: Millis,
+    /// Before the commit, and after it.
+    pub after: i64,
+    pub until: i64,
+}
+
+/// What became of an attempt to send a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sent {
+    Taken {
+        spans: usize,
+    },
+    /// Another attempt may come to more.
+    Failed(String),
+    Refused {
+        spans: usize,
+        why: String,
+    },
+}
+
+/// What the collector says of one request.
+enum Answered {
+    Taken,
+    Failed(String),
+    Refused(String),
+}
+
+pub struct Traces {
+    to: Destination,
+    headers: HeaderMap,
+    resource: Attributes,
+    sampler: Sampler,
+    ratio: f64,
+    with_content: bool,
+    attempt: Duration,
+    egress: Arc<Egress>,
+}
+
+impl Traces {
+    /// `None`: nobody wants them. The error says which setting is wrong, and how.
+    pub fn new(config: &Telemetry, egress: Arc<Egress>) -> Result<Option<Self>, String> {
+        let Some(url) = settings::url(config)? else { return Ok(None) };
+        if !(0.0..=1.0).contains(&config.sampler_arg) {
+            return Err(format!("telemetry.sampler_arg is {}: it is a share from 0 to 1", config.sampler_arg));
+        }
+        Ok(Some(Self {
+            to: Destination::Operator(url),
+            headers: settings::headers(config)?,
+            resource: settings::resource(config)?,
+            sampler: config.sampler,
+            ratio: config.sampler_arg,
+            with_content: config.content == Content::Spans,
+            attempt: Duration::from_millis(config.timeout_ms),
+            egress,
+        }))
+    }
+
+    /// Whether spans hold what was said: then the log is needed with its payloads.
+    pub fn has_content(&self) -> bool {
+        self.with_content
+    }
+
+    /// What is to be sent of a run whose log grew so; `None`: it is not traced.
+    pub fn part(&self, run: &Run, after: i64, until: i64) -> Option<Part> {
+        is_sampled(self.sampler, self.ratio, &run.trace_id, &run.trace).then(|| Part {
+            run_id: run.run_id.clone(),
+            trace_id: run.trace_id.clone(),
+            parent: run.trace.parent.clone(),
+            started_at: run.started_at.unwrap_or(run.created_at),
+            after,
+            until,
+        })
+    }
+
+    /// Sends what the log says of the activations that ended in this part. `log` is the thread's, from the run's start to the
+    /// part's end.
+    pub async fn send(&self, part: &Part, log: &[Observation]) -> Sent {
+        let Some(trace) = trace_bytes(&part.trace_id) else {
+            return Sent::Refused { spans: 0, why: format!("`{}` is no trace id", part.trace_id) };
+        };
+        let subject = project::Subject {
+            run: part.run_id.clone(),
+            trace_id: part.trace_id.clone(),
+            parent: part.parent.as_deref().and_then(SpanId::read),
+            with_content: self.with_content,
+        };
+        let spans = project::spans(&subject, log, part.after);
+        for batch in spans.chunks(BATCH) {
+            match self.post(otlp::request(&self.resource, &trace, batch)).await {
+                Answered::Taken => {}
+                Answered::Failed(why) => return Sent::Failed(why),
+                Answered::Refused(why) => return Sent::Refused { spans: spans.len(), why },
+            }
+        }
+        Sent::Taken { spans: spans.len() }
+    }
+
+    async fn post(&self, body: Vec<u8>) -> Answered {
+        let mut headers = self.headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
+        let time = self.attempt;
+        let bounds = Bounds { headers: time, stall: time, total: time, bytes: ANSWER };
+        let post = Post { to: self.to.clone(), headers, body: Bytes::from(body), bounds };
+        match self.egress.post(post).await {
+            Ok(answer) => {
+                let status = answer.status();
+                answer.let_go(Duration::from_secs(1)).await;
+                match status {
+                    status if status.is_success() => Answered::Taken,
+                    // What OTLP allows to be sent again.
+                    StatusCode::TOO_MANY_REQUESTS
+                    | StatusCode::BAD_GATEWAY
+                    | StatusCode::SERVICE_UNAVAILABLE
+                    | StatusCode::GATEWAY_TIMEOUT => Answered::Failed(status.to_string()),
+                    status => Answered::Refused(status.to_string()),
+                }
+            }
+            Err(error) => Answered::Failed(error.to_string()),
+        }
+    }
+}
+
+/// A pure function of the trace and of what the caller says of it, so that every process and every activation decides alike.
+fn is_sampled(sampler: Sampler, ratio: f64, trace_id: &str, origin: &TraceOrigin) -> bool {
+    let is_within = || {
+        let last = trace_id.get(16..).and_then(|half| u64::from_str_radix(half, 16).ok()).unwrap_or_default();
+        // As OpenTelemetry's own sampler by ratio: of the last eight bytes.
+        #[allow(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share is from 0 to 1, and not exact to the last bit"
+        )]
+        let bound = (ratio * (1_u64 << 63) as f64) as u64;
+        last >> 1 < bound
+    };
+    let parent = || {
+        let flags = origin.flags.as_deref().filter(|_| origin.parent.is_some())?;
+        u8::from_str_radix(flags, 16).ok().map(|flags| flags & 1 == 1)
+    };
+    is_trace_id(trace_id)
+        && match sampler {
+            Sampler::AlwaysOn => true,
+            Sampler::AlwaysOff => false,
+            Sampler::TraceIdRatio => is_within(),
+            Sampler::ParentbasedAlwaysOn => parent().unwrap_or(true),
+            Sampler::ParentbasedAlwaysOff => parent().unwrap_or(false),
+            Sampler::ParentbasedTraceIdRatio => parent().unwrap_or_else(is_within),
+        }
+}
+
+fn trace_bytes(trace_id: &str) -> Option<otlp::TraceId> {
+    is_trace_id(trace_id).then(|| u128::from_str_radix(trace_id, 16).ok()).flatten().map(u128::to_be_bytes)
+}
+
+#[cfg(test)]
+mod tests;

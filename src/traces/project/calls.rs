@@ -1,0 +1,175 @@
+//! Calls of models, tools and other agents, and what people say of them.
+
+use serde::Serialize;
+
+use super::Projection;
+use crate::domain::Millis;
+use crate::domain::facts::{
+    A2aTaskBody, AgentResumedBody, LlmStreamErrorBody, LlmStreamMetadataBody, LlmStreamStartBody,
+};
+use crate::domain::hitl::AskedQuestion;
+use crate::domain::ids::{ItemId, StreamId};
+use crate::domain::model::Phase;
+use crate::domain::observation::Observation;
+use crate::domain::task::TaskStatus;
+use crate::domain::tool::{ToolCall, ToolResult};
+use crate::traces::names;
+use crate::traces::span::{Attribute, Kind, Span, SpanId};
+
+impl Projection<'_> {
+    pub(super) fn chat_began(&mut self, item: Option<&ItemId>, body: &LlmStreamStartBody, at: Millis) {
+        let mut span = Span::begun(self.id(body.stream_id.as_str()), format!("chat {}", body.model), Kind::Client, at);
+        span.parent = match (body.phase, item) {
+            (Phase::Planning, _) if body.purpose.is_none() => Some(self.planning(&body.stream_id, at)),
+            (Phase::Execution, Some(item)) => Some(self.step(item, at)),
+            (Phase::Planning | Phase::Execution | Phase::Synthesis, _) => self.top(),
+        };
+        span.set(names::OPERATION, "chat");
+        span.set(names::PROVIDER, names::provider(&body.provider));
+        span.set(names::REQUEST_MODEL, body.model.as_str());
+        span.set(names::ATTEMPT, body.attempt);
+        self.chats.insert(body.stream_id.clone(), span);
+    }
+
+    pub(super) fn chat_took(&mut self, body: &LlmStreamMetadataBody) {
+        let Some(span) = self.chats.get_mut(&body.stream_id) else { return };
+        span.set(names::RESPONSE_MODEL, body.model.as_str());
+        span.set(names::INPUT_TOKENS, body.input_tokens);
+        span.set(names::OUTPUT_TOKENS, body.output_tokens);
+        span.set(names::CACHED_INPUT_TOKENS, body.cached_input_tokens);
+        span.set(names::REASONING_TOKENS, body.thinking_tokens);
+        span.attributes.push((names::FINISH_REASONS.to_owned(), Attribute::Texts(vec![word(&body.stop_reason)])));
+        span.set_some(names::FIRST_TOKEN, body.time_to_first_token_ms.map(seconds));
+        span.set_some(names::QUEUED, body.queued_ms);
+        span.set_some(names::COST, body.cost_usd);
+    }
+
+    pub(super) fn chat_failed(&mut self, body: &LlmStreamErrorBody, at: Millis) {
+        let why = self.explained(&word(&body.code), &body.message);
+        self.chat_ended(&body.stream_id, at, |span| {
+            span.fail(&word(&body.code), &why);
+            span.set_some(names::HTTP_STATUS, body.http_status.map(i64::from));
+        });
+    }
+
+    pub(super) fn chat_ended(&mut self, stream: &StreamId, at: Millis, last: impl FnOnce(&mut Span)) {
+        let Some(mut span) = self.chats.remove(stream) else { return };
+        last(&mut span);
+        span.end = at;
+        self.over.push(span);
+    }
+
+    /// The span in which the model makes the plan that comes next.
+    pub(super) fn planning(&mut self, stream: &StreamId, at: Millis) -> SpanId {
+        let id = self.id(&format!("plan:{stream}"));
+        let parent = self.top();
+        let span = self.plan.get_or_insert_with(|| {
+            let mut span = Span::begun(id, "plan".to_owned(), Kind::Internal, at);
+            span.parent = parent;
+            span.set(names::OPERATION, "plan");
+            span
+        });
+        span.id
+    }
+
+    pub(super) fn plan_ended(&mut self, version: i64, at: Millis) {
+        let Some(mut span) = self.plan.take() else { return };
+        span.set(names::PLAN_VERSION, version);
+        span.end = at;
+        self.over.push(span);
+    }
+
+    pub(super) fn called(&mut self, item: Option<&ItemId>, call: &ToolCall) {
+        let arguments = self.content(&call.arguments);
+        let known = self.calls.entry(call.call_id.clone()).or_default();
+        known.item = item.cloned();
+        known.arguments = arguments;
+    }
+
+    pub(super) fn tool_ended(&mut self, observation: &Observation, result: &ToolResult) {
+        let call = self.calls.remove(&result.call_id).unwrap_or_default();
+        let (end, start) = (observation.timestamp, observation.timestamp - result.duration_ms.max(0));
+        let key = format!("{}:{}", observation.thread_id, result.call_id);
+        let mut span = Span::begun(self.id(&key), format!("execute_tool {}", result.tool_name), Kind::Internal, start);
+        let item = observation.parent_id.as_ref().or(call.item.as_ref());
+        span.parent = item.map(|item| self.step(item, start)).or_else(|| self.top());
+        span.end = end;
+        span.set(names::OPERATION, "execute_tool");
+        span.set(names::TOOL, result.tool_name.as_str());
+        span.set(names::TOOL_CALL, result.call_id.as_str());
+        span.set(names::TOOL_TYPE, "function");
+        if let Some((action, rule)) = call.rule {
+            span.set(names::POLICY_ACTION, action);
+            span.set(names::POLICY_RULE, rule);
+        }
+        if let Some((decision, at)) = call.decision {
+            span.set(names::DECISION, decision);
+            span.set_some(names::WAITED, call.asked_at.map(|asked| seconds(at - asked)));
+        }
+        span.set_some(names::TOOL_ARGUMENTS, call.arguments);
+        span.set_some(names::TOOL_RESULT, result.output.as_ref().and_then(|output| self.content(output)));
+        if let Some(error) = &result.error {
+            let why = self.explained(&error.code, &error.message);
+            span.fail(&error.code, &why);
+        }
+        self.over.push(span);
+    }
+
+    pub(super) fn asked(&mut self, asked: &AskedQuestion, at: Millis) {
+        if let Some(call) = &asked.call_id {
+            let known = self.calls.entry(call.clone()).or_default();
+            known.asked_at = Some(at);
+            known.rule = asked.policy.as_ref().map(|ruling| (ruling.action.as_str(), ruling.rule.clone()));
+        }
+        let mut about = vec![(names::SUSPENSION_KIND.to_owned(), asked.kind.as_str().into())];
+        about.extend(asked.tool_name.as_deref().map(|tool| (names::TOOL.to_owned(), tool.into())));
+        self.happened("pes.suspended", at, about);
+    }
+
+    /// Who decided is not told: names of people stay here.
+    pub(super) fn answered(&mut self, body: &AgentResumedBody, at: Millis) {
+        let decision = body.decision.as_str();
+        if let Some(call) = body.call_id.as_ref().and_then(|id| self.calls.get_mut(id)) {
+            call.decision = Some((decision, at));
+        }
+        self.happened("pes.resumed", at, vec![(names::DECISION.to_owned(), decision.into())]);
+    }
+
+    pub(super) fn peer(&mut self, item: Option<&ItemId>, task: &A2aTaskBody, at: Millis) {
+        if !self.peers.contains_key(&task.task_id) {
+            let mut span = Span::begun(
+                self.id(task.task_id.as_str()),
+                format!("invoke_agent {}", task.agent_id),
+                Kind::Client,
+                task.submitted_at,
+            );
+            span.parent = item.map(|item| self.step(item, task.submitted_at)).or_else(|| self.top());
+            span.set(names::OPERATION, "invoke_agent");
+            span.set(names::PEER, task.agent_id.as_str());
+            span.set(names::TASK, task.task_id.as_str());
+            self.peers.insert(task.task_id.clone(), span);
+        }
+        if !task.status.is_terminal() {
+            return;
+        }
+        let Some(mut span) = self.peers.remove(&task.task_id) else { return };
+        span.set(names::TASK_STATUS, task.status.as_str());
+        if task.status != TaskStatus::Completed {
+            let why = self.explained(task.status.as_str(), task.reason.as_deref().unwrap_or_default());
+            span.fail(task.status.as_str(), &why);
+        }
+        span.end = at;
+        self.over.push(span);
+    }
+}
+
+/// A word of the log, as it is written there.
+fn word(word: &impl Serialize) -> String {
+    let written = serde_json::to_value(word).expect("a word is a text");
+    written.as_str().unwrap_or_default().to_owned()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a time of waiting is far below 2^52 ms")]
+fn seconds(ms: Millis) -> f64 {
+    ms as f64 / 1_000.0
+}

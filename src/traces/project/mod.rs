@@ -1,0 +1,294 @@
+//! What happened in a run, as spans: a pure function of its log. So nothing is lost with a process, nothing is made twice by
+//! one that recovers, and whoever projects the same log comes to the same spans.
+//!
+//! A run is told in *activations*: from its start, or from what moved it again, until it stands still for a person or is
+//! over. Each is a span of its own and links to the one before, so no span is open while a run waits for days. Calls of models,
+//! tools and other agents stand in [`calls`].
+
+mod calls;
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Value, json};
+
+use super::names;
+use super::span::{Attribute, Kind, Span, SpanEvent, SpanId};
+use crate::domain::Millis;
+use crate::domain::facts::{ErrorBody, Fact, ItemStatusChangeBody, PlanSource, RunFinishedBody, RunStartedBody};
+use crate::domain::ids::{CallId, ItemId, RunId, StreamId, TaskId};
+use crate::domain::observation::Observation;
+use crate::domain::plan::ItemStatus;
+use crate::domain::standing::Standing;
+
+/// Of a text in a span, at most so many bytes.
+const TEXT_BYTES: usize = 32 * 1024;
+
+/// The run whose log is projected.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub(super) run: RunId,
+    pub(super) trace_id: String,
+    /// The span of whoever asked for it.
+    pub(super) parent: Option<SpanId>,
+    /// What was said and done stands in the spans, too.
+    pub(super) with_content: bool,
+}
+
+/// The spans of those activations of a run that ended after `after`. `log` is everything of its thread from the run's start
+/// on, until now.
+pub(super) fn spans(subject: &Subject, log: &[Observation], after: i64) -> Vec<Span> {
+    let mut projection = Projection::new(subject);
+    for observation in log.iter().filter(|observation| observation.run_id == subject.run) {
+        // What cannot be read is logged where it is told; here it is left out.
+        if let Ok(fact) = Fact::read(observation.kind, &observation.content) {
+            projection.take(observation, &fact);
+        }
+    }
+    projection.end_activation();
+    projection.ended.into_iter().filter(|(seq, _)| *seq > after).map(|(_, span)| span).collect()
+}
+
+/// What is known of a call before it ends.
+#[derive(Default)]
+struct Call {
+    item: Option<ItemId>,
+    arguments: Option<String>,
+    asked_at: Option<Millis>,
+    decision: Option<(&'static str, Millis)>,
+    rule: Option<(&'static str, String)>,
+}
+
+struct Activation {
+    number: i64,
+    span: Span,
+    /// When and where the run came to stand still, since it last moved.
+    still: Option<(Millis, i64)>,
+}
+
+struct Projection<'s> {
+    subject: &'s Subject,
+    standing: Standing,
+    activation: Option<Activation>,
+    activations: i64,
+    /// What every activation says of the run.
+    about: Vec<(String, Attribute)>,
+    plan: Option<Span>,
+    items: BTreeMap<ItemId, u32>,
+    steps: HashMap<ItemId, Span>,
+    chats: HashMap<StreamId, Span>,
+    calls: HashMap<CallId, Call>,
+    peers: HashMap<TaskId, Span>,
+    /// Spans of the activation that goes on.
+    over: Vec<Span>,
+    /// Those of activations that ended, with the seq of that end.
+    ended: Vec<(i64, Span)>,
+}
+
+impl<'s> Projection<'s> {
+    fn new(subject: &'s Subject) -> Self {
+        Self {
+            subject,
+            standing: Standing::default(),
+            activation: None,
+            activations: 0,
+            about: Vec::new(),
+            plan: None,
+            items: BTreeMap::new(),
+            steps: HashMap::new(),
+            chats: HashMap::new(),
+            calls: HashMap::new(),
+            peers: HashMap::new(),
+            over: Vec::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, observation: &Observation, fact: &Fact) {
+        let (seq, at) = (observation.seq, observation.timestamp);
+        if self.standing.is_moved_by(at, Some(fact)) {
+            self.end_activation();
+        }
+        let is_waited_for = self.standing.is_suspended();
+        if self.activation.is_none() && (!is_waited_for || self.standing.is_moved_by(at, Some(fact))) {
+            self.begin_activation(at);
+        }
+        self.learn(observation, fact);
+        self.standing.apply(observation.parent_id.as_ref(), at, fact);
+        let is_still = self.standing.is_suspended() || matches!(fact, Fact::RunFinished(_));
+        if let Some(activation) = self.activation.as_mut().filter(|activation| activation.still.is_none() && is_still) {
+            activation.still = Some((at, seq));
+        }
+    }
+
+    fn begin_activation(&mut self, at: Millis) {
+        self.activations += 1;
+        let number = self.activations;
+        let mut span = Span::begun(self.activation_id(number), "invoke_agent".to_owned(), Kind::Internal, at);
+        span.parent = self.subject.parent;
+        span.link = (number > 1).then(|| self.activation_id(number - 1));
+        span.set(names::OPERATION, "invoke_agent");
+        span.set(names::RUN, self.subject.run.as_str());
+        span.set(names::ACTIVATION, number);
+        self.activation = Some(Activation { number, span, still: None });
+    }
+
+    fn activation_id(&self, number: i64) -> SpanId {
+        self.id(&format!("{}:activation:{number}", self.subject.run))
+    }
+
+    /// If it stands still: what is open in it is closed. Else it goes on, and is told another time.
+    fn end_activation(&mut self) {
+        let Some(Activation { span, still: Some((at, seq)), .. }) = self.activation.as_ref() else { return };
+        let (mut span, at, seq) = (span.clone(), *at, *seq);
+        span.end = at;
+        if let Some(Attribute::Text(agent)) = value_of(&self.about, names::AGENT) {
+            span.name = format!("invoke_agent {agent}");
+        }
+        span.attributes.splice(1..1, self.about.iter().cloned());
+        let rest = self.plan.take().into_iter().chain(self.steps.drain().map(|(_, span)| span));
+        let rest: Vec<Span> = rest.chain(self.chats.drain().map(|(_, span)| span)).collect();
+        self.over.extend(rest.into_iter().map(|open| Span { end: at, ..open }));
+        self.over.push(span);
+        self.over.sort_by_key(|span| (span.start, span.id));
+        self.ended.extend(self.over.drain(..).map(|span| (seq, span)));
+        self.activation = None;
+    }
+
+    fn learn(&mut self, observation: &Observation, fact: &Fact) {
+        let (item, at) = (observation.parent_id.as_ref(), observation.timestamp);
+        match fact {
+            Fact::RunStarted(body) => self.run_started(observation, body),
+            Fact::LlmStreamStart(body) => self.chat_began(item, body, at),
+            Fact::LlmStreamMetadata(body) => self.chat_took(body),
+            Fact::LlmStreamEnd(body) => {
+                let text = self.content(&body.text).map(|text| message("assistant", &text));
+                self.chat_ended(&body.stream_id, at, |span| span.set_some(names::OUTPUT_MESSAGES, text));
+            }
+            Fact::LlmStreamError(body) => self.chat_failed(body, at),
+            Fact::Plan(body) => self.plan_ended(body.plan_version, at),
+            Fact::PlanUpdate(body) => match body.source {
+                PlanSource::Planner | PlanSource::Refinement => self.plan_ended(body.plan_version, at),
+                PlanSource::Agent | PlanSource::User => {}
+            },
+            Fact::ItemStatusChange(body) => self.item_changed(body, at),
+            Fact::ToolCall(body) => body.tool_calls.iter().for_each(|call| self.called(item, call)),
+            Fact::ToolExecution(result) => self.tool_ended(observation, result),
+            Fact::AgentSuspended(asked) => self.asked(asked, at),
+            Fact::AgentResumed(body) => self.answered(body, at),
+            Fact::SuspensionTimeout(_) => self.happened("pes.timeout", at, Vec::new()),
+            Fact::A2aTask(task) => self.peer(item, task, at),
+            Fact::Error(body) => self.failed(body),
+            Fact::RunFinished(body) => self.finished(body),
+            Fact::Intent(_)
+            | Fact::Title(_)
+            | Fact::Thoughts(_)
+            | Fact::StateUpdate(_)
+            | Fact::Synthesis(_)
+            | Fact::FinalResponse(_) => {}
+        }
+    }
+
+    fn run_started(&mut self, observation: &Observation, body: &RunStartedBody) {
+        let agent = body.options.as_ref().map_or("pes", |options| options.agent_core.as_str());
+        let mut about = vec![
+            (names::AGENT.to_owned(), agent.into()),
+            (names::CONVERSATION.to_owned(), observation.thread_id.as_str().into()),
+            (names::PROVIDER.to_owned(), names::provider(&body.provider).into()),
+            (names::REQUEST_MODEL.to_owned(), body.model.as_str().into()),
+        ];
+        let query = self.content(&body.query).map(|query| message("user", &query));
+        about.extend(query.map(|query| (names::INPUT_MESSAGES.to_owned(), query.into())));
+        self.about = about;
+    }
+
+    fn item_changed(&mut self, body: &ItemStatusChangeBody, at: Millis) {
+        self.items.insert(body.item_id.clone(), body.attempt);
+        if body.status == ItemStatus::InProgress {
+            self.step(&body.item_id, at);
+        }
+        if !body.status.is_settled() {
+            return;
+        }
+        let Some(mut span) = self.steps.remove(&body.item_id) else { return };
+        span.set(names::ITEM_STATUS, body.status.as_str());
+        if body.status == ItemStatus::Failed {
+            span.failure = Some(self.explained("failed", body.reason.as_deref().unwrap_or_default()));
+        }
+        span.end = at;
+        self.over.push(span);
+    }
+
+    /// The span of what is done for an item in this activation.
+    fn step(&mut self, item: &ItemId, at: Millis) -> SpanId {
+        let attempt = self.items.get(item).copied().unwrap_or(1);
+        let activation = self.activation.as_ref().map_or(0, |activation| activation.number);
+        let id = self.id(&format!("{}:item:{item}:{attempt}:{activation}", self.subject.run));
+        let parent = self.top();
+        let span = self.steps.entry(item.clone()).or_insert_with(|| {
+            let mut span = Span::begun(id, "pes.step".to_owned(), Kind::Internal, at);
+            span.parent = parent;
+            span.set(names::ITEM, item.as_str());
+            span.set(names::ITEM_ATTEMPT, attempt);
+            span
+        });
+        span.start = span.start.min(at);
+        span.id
+    }
+
+    fn happened(&mut self, name: &'static str, at: Millis, attributes: Vec<(String, Attribute)>) {
+        if let Some(activation) = &mut self.activation {
+            activation.span.events.push(SpanEvent { name, at, attributes });
+        }
+    }
+
+    fn failed(&mut self, body: &ErrorBody) {
+        let why = self.explained(&body.code, &body.message);
+        if let Some(activation) = self.activation.as_mut().filter(|_| body.fatal) {
+            activation.span.fail(&body.code, &why);
+        }
+    }
+
+    fn finished(&mut self, body: &RunFinishedBody) {
+        let Some(Activation { span, .. }) = &mut self.activation else { return };
+        span.set(names::RUN_STATUS, body.status.as_str());
+        span.set(names::INPUT_TOKENS, body.usage.input_tokens);
+        span.set(names::OUTPUT_TOKENS, body.usage.output_tokens);
+        span.set(names::CACHED_INPUT_TOKENS, body.usage.cached_input_tokens);
+        span.set(names::REASONING_TOKENS, body.usage.thinking_tokens);
+        span.set_some(names::COST, body.cost_usd);
+    }
+
+    fn top(&self) -> Option<SpanId> {
+        self.activation.as_ref().map(|activation| activation.span.id)
+    }
+
+    fn id(&self, key: &str) -> SpanId {
+        SpanId::of(&self.subject.trace_id, key)
+    }
+
+    /// A text of people, models and tools, if such stand in spans.
+    fn content(&self, value: &Value) -> Option<String> {
+        if !self.subject.with_content {
+            return None;
+        }
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Some(text[..text.floor_char_boundary(TEXT_BYTES)].to_owned())
+    }
+
+    /// Why something failed: sentences may quote what was said, so without content it is the code alone.
+    fn explained(&self, code: &str, message: &str) -> String {
+        self.content(&Value::from(message)).unwrap_or_else(|| code.to_owned())
+    }
+}
+
+/// A message, as the conventions write it.
+fn message(role: &str, text: &str) -> String {
+    json!([{ "role": role, "parts": [{ "type": "text", "content": text }] }]).to_string()
+}
+
+fn value_of<'a>(attributes: &'a [(String, Attribute)], name: &str) -> Option<&'a Attribute> {
+    attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Recorded logs as spans: what every log comes to, and one of them whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use rstest::rstest;
+
+use super::*;
+use crate::domain::observation::ObservationType;
+
+fn log(name: &str) -> Vec<Observation> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/console/{name}.ndjson"));
+    let text = std::fs::read_to_string(path).expect("a recorded log");
+    let read = |line: &str| {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        serde_json::from_value(line["observation"].clone()).expect("an observation")
+    };
+    text.lines().map(read).collect()
+}
+
+/// Each run of a log, as the collector is told of it.
+fn subjects(log: &[Observation]) -> Vec<Subject> {
+    let runs: BTreeMap<&str, &Observation> = log
+        .iter()
+        .filter(|seen| seen.kind == ObservationType::RunStarted)
+        .map(|seen| (seen.run_id.as_str(), seen))
+        .collect();
+    let subject = |seen: &&Observation| Subject {
+        run: seen.run_id.clone(),
+        trace_id: seen.trace_id.clone(),
+        parent: SpanId::read("00f067aa0ba902b7"),
+        with_content: false,
+    };
+    runs.values().map(subject).collect()
+}
+
+/// The spans as a tree: name, status, and how long they took.
+fn tree(spans: &[Span], parent: Option<SpanId>, depth: usize, text: &mut String) {
+    for span in spans.iter().filter(|span| span.parent == parent) {
+        let failure = span.failure.as_deref().map(|why| format!(" !{why}")).unwrap_or_default();
+        let link = if span.link.is_some() { " linked" } else { "" };
+        writeln!(text, "{}{}{failure}{link}", "  ".repeat(depth), span.name).expect("a text takes it");
+        for event in &span.events {
+            writeln!(text, "{}* {}", "  ".repeat(depth + 1), event.name).expect("a text takes it");
+        }
+        tree(spans, Some(span.id), depth + 1, text);
+    }
+}
+
+#[rstest]
+fn every_log_is_told_whole_and_each_span_once(
+    #[values(
+        "again",
+        "asked",
+        "back",
+        "changed",
+        "delegated",
+        "demo",
+        "doubt",
+        "edited",
+        "expired",
+        "failed",
+        "hostile",
+        "refused",
+        "retried",
+        "slow",
+        "stepped"
+    )]
+    name: &str,
+) {
+    let log = log(name);
+    for subject in subjects(&log) {
+        let of_run: Vec<&Observation> = log.iter().filter(|seen| seen.run_id == subject.run).collect();
+        let is_over = of_run.iter().any(|seen| seen.kind == ObservationType::RunFinished);
+        let whole = spans(&subject, &log, 0);
+        let ids: BTreeSet<SpanId> = whole.iter().map(|span| span.id).collect();
+        assert_eq!(ids.len(), whole.len(), "{name}: no id stands twice");
+        for span in &whole {
+            assert!(span.start <= span.end, "{name}: {span:?}");
+            let is_known = span.parent == subject.parent || span.parent.is_some_and(|parent| ids.contains(&parent));
+            assert!(is_known, "{name}: the parent of {span:?} is not told");
+        }
+        if is_over {
+            let count = |operation: &str| {
+                let value = Attribute::from(operation);
+                whole.iter().filter(|span| value_of(&span.attributes, names::OPERATION) == Some(&value)).count()
+            };
+            let told = |kind| of_run.iter().filter(|seen| seen.kind == kind).count();
+            assert_eq!(count("chat"), told(ObservationType::LlmStreamStart), "{name}");
+            assert_eq!(count("execute_tool"), told(ObservationType::ToolExecution), "{name}");
+        }
+        // As it is delivered: after each commit that may be the last for a while.
+        let mut delivered = Vec::new();
+        let mut before = 0;
+        for commit in log.chunk_by(|one, next| one.timestamp == next.timestamp && one.run_id == next.run_id) {
+            let until = commit.last().expect("a chunk is not empty").seq;
+            let part: Vec<Observation> = log.iter().filter(|seen| seen.seq <= until).cloned().collect();
+            delivered.extend(spans(&subject, &part, before));
+            before = until;
+        }
+        assert_eq!(delivered, whole, "{name}: what is told piece by piece is the whole, and nothing twice");
+    }
+}
+
+#[test]
+fn an_approved_run_is_two_linked_activations() {
+    let log = log("asked");
+    let subject = subjects(&log).remove(0);
+    let told = spans(&subject, &log, 0);
+    let mut text = String::new();
+    tree(&told, subject.parent, 0, &mut text);
+    assert_eq!(text, EXPECTED, "{text}");
+}
+
+#[test]
+fn without_content_no_span_holds_a_word_of_it() {
+    let log = log("hostile");
+    for subject in subjects(&log) {
+        let texts = |with_content| {
+            let subject = Subject { with_content, ..subject.clone() };
+            format!("{:?}", spans(&subject, &log, 0))
+        };
+        assert!(texts(true).contains(names::TOOL_ARGUMENTS) || texts(true).contains(names::INPUT_MESSAGES));
+        for name in [names::TOOL_ARGUMENTS, names::TOOL_RESULT, names::INPUT_MESSAGES, names::OUTPUT_MESSAGES] {
+            assert!(!texts(false).contains(name), "{name}");
+        }
+    }
+}
+
+const EXPECTED: &str = "\
+invoke_agent pes
+  * pes.suspended
+  plan
+    chat demo-scripted
+  pes.step
+    chat demo-scripted
+invoke_agent pes linked
+  * pes.resumed
+  pes.step
+    execute_tool ask_user
+    chat demo-scripted
+  chat demo-scripted
+";

@@ -1,0 +1,61 @@
+//! The settings of traces, read as OpenTelemetry writes them.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use super::span::Attributes;
+use crate::config::telemetry::Telemetry;
+
+/// Where traces go; `None`: nowhere.
+pub(super) fn url(config: &Telemetry) -> Result<Option<Url>, String> {
+    if config.disabled {
+        return Ok(None);
+    }
+    let (name, text) = match (&config.traces_endpoint, &config.endpoint) {
+        (Some(whole), _) => ("telemetry.traces_endpoint", whole.clone()),
+        (None, Some(base)) => ("telemetry.endpoint", format!("{}/v1/traces", base.trim_end_matches('/'))),
+        (None, None) => return Ok(None),
+    };
+    let wrong = |why: String| format!("{name}: `{text}` is no URL of a collector: {why}");
+    let url: Url = text.parse().map_err(|error: url::ParseError| wrong(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("it begins with http:// or https://".to_owned()));
+    }
+    Ok(Some(url))
+}
+
+pub(super) fn headers(config: &Telemetry) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs("telemetry.headers", config.headers.as_deref())? {
+        let wrong = || format!("telemetry.headers: `{name}` is no header that can be sent");
+        let name = HeaderName::try_from(&name).map_err(|_| wrong())?;
+        let mut value = HeaderValue::try_from(&value).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// What is said of this server; a name that is given twice has its last value.
+pub(super) fn resource(config: &Telemetry) -> Result<Attributes, String> {
+    let given = pairs("telemetry.resource_attributes", config.resource_attributes.as_deref())?;
+    let ours = [("service.name", config.service_name.as_str()), ("service.version", env!("CARGO_PKG_VERSION"))];
+    let is_given = |name: &str| given.iter().any(|(known, _)| known == name);
+    let ours = ours.into_iter().filter(|(name, _)| !is_given(name));
+    let ours: Attributes = ours.map(|(name, value)| (name.to_owned(), value.into())).collect();
+    Ok(ours.into_iter().chain(given.iter().map(|(name, value)| (name.clone(), value.as_str().into()))).collect())
+}
+
+/// `name=value,name=value`.
+fn pairs(setting: &str, text: Option<&str>) -> Result<Vec<(String, String)>, String> {
+    let pairs = text.unwrap_or_default().split(',').map(str::trim).filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').ok_or_else(|| format!("{setting}: write name=value"))?;
+            let value = percent_decode_str(value.trim()).decode_utf8();
+            let value = value.map_err(|_| format!("{setting}: the value of `{name}` is no text"))?;
+            Ok((name.trim().to_owned(), value.into_owned()))
+        })
+        .collect()
+}

@@ -1,0 +1,133 @@
+//! A span, as OpenTelemetry has it, of what is over.
+
+use sha2::{Digest, Sha256};
+
+use crate::domain::Millis;
+
+/// Its id within its trace: derived, so that a span that is sent again is the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct SpanId(pub(super) [u8; 8]);
+
+impl SpanId {
+    /// Of what this key names; the calls that the run makes name the same span in their `traceparent`.
+    pub(super) fn of(trace_id: &str, key: &str) -> Self {
+        let digest = Sha256::new().chain_update(trace_id).chain_update(key).finalize();
+        Self(std::array::from_fn(|at| digest[at]))
+    }
+
+    /// Sixteen hex digits.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16).map(|id| Self(id.to_be_bytes()))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Internal,
+    /// It waits for somebody outside.
+    Client,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Attribute {
+    Text(String),
+    Whole(i64),
+    Number(f64),
+    Texts(Vec<String>),
+}
+
+impl From<&str> for Attribute {
+    fn from(text: &str) -> Self {
+        Attribute::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Attribute {
+    fn from(text: String) -> Self {
+        Attribute::Text(text)
+    }
+}
+
+impl From<i64> for Attribute {
+    fn from(number: i64) -> Self {
+        Attribute::Whole(number)
+    }
+}
+
+impl From<u64> for Attribute {
+    fn from(number: u64) -> Self {
+        Attribute::Whole(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<u32> for Attribute {
+    fn from(number: u32) -> Self {
+        Attribute::Whole(number.into())
+    }
+}
+
+impl From<f64> for Attribute {
+    fn from(number: f64) -> Self {
+        Attribute::Number(number)
+    }
+}
+
+pub(super) type Attributes = Vec<(String, Attribute)>;
+
+/// Something that happened at a moment of a span.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SpanEvent {
+    pub(super) name: &'static str,
+    pub(super) at: Millis,
+    pub(super) attributes: Attributes,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Span {
+    pub(super) id: SpanId,
+    pub(super) parent: Option<SpanId>,
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) start: Millis,
+    pub(super) end: Millis,
+    pub(super) attributes: Attributes,
+    pub(super) events: Vec<SpanEvent>,
+    /// A span of the same trace that it goes on from.
+    pub(super) link: Option<SpanId>,
+    /// What failed, in words.
+    pub(super) failure: Option<String>,
+}
+
+impl Span {
+    /// One that begins now, and is over as soon as it is.
+    pub(super) fn begun(id: SpanId, name: String, kind: Kind, at: Millis) -> Self {
+        Self {
+            id,
+            parent: None,
+            name,
+            kind,
+            start: at,
+            end: at,
+            attributes: Vec::new(),
+            events: Vec::new(),
+            link: None,
+            failure: None,
+        }
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: impl Into<Attribute>) {
+        self.attributes.push((name.to_owned(), value.into()));
+    }
+
+    pub(super) fn set_some(&mut self, name: &str, value: Option<impl Into<Attribute>>) {
+        if let Some(value) = value {
+            self.set(name, value);
+        }
+    }
+
+    /// It failed: by a code that may be counted, and in words.
+    pub(super) fn fail(&mut self, code: &str, message: &str) {
+        self.set(super::names::ERROR, code);
+        self.failure = Some(message.to_owned());
+    }
+}
