@@ -1,7 +1,7 @@
 //! `[limits]`
 
-use super::Config;
 use super::section::by_path;
+use super::{Config, Rate};
 use crate::domain::thread;
 
 section! {
@@ -39,6 +39,10 @@ section! {
         tool_output_bytes: usize = 1 << 20, by_path();
         /// Requests that wait for one thread's turn: too_many_requests.
         mailbox: usize = 64, by_path();
+        /// Requests with one key, and over its sockets, as `600/60s`: too_many_requests. Each process counts for itself.
+        requests_per_key: Option<Rate> = None, by_path().example("\"600/60s\"");
+        /// The same of all keys of a tenant together.
+        requests_per_tenant: Option<Rate> = None, by_path().example("\"3000/60s\"");
         /// What a tenant may add over the API, of each kind: webhooks, HTTP tools, MCP servers: too_many_documents.
         documents: usize = 100, by_path();
         /// Entries of one page of a list, at most 1000; a larger `limit` is invalid.

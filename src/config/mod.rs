@@ -24,6 +24,7 @@ pub mod models;
 pub mod outbox;
 pub mod policy;
 pub mod providers;
+pub mod rate;
 pub mod reference;
 pub mod retention;
 pub mod runtime;
@@ -54,6 +55,7 @@ pub use models::{Anthropic, Demo, Facts, Gemini, ModelRef, Models, Ollama, OpenA
 pub use outbox::{Outbox, Webhook};
 pub use policy::Policy;
 pub use providers::Provider;
+pub use rate::Rate;
 pub use reference::Reference;
 pub use retention::{Retention, TenantRetention};
 pub use runtime::Runtime;

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::links::Links;
 use super::listeners::Listeners;
+use super::rates::Rates;
 use crate::auth::Keys;
 use crate::config::{Config, Limits};
 use crate::domain::Millis;
@@ -41,6 +42,7 @@ pub struct Inner {
     /// Every open WebSocket and event stream, so that stopping can wait for their goodbyes.
     pub(crate) streams: TaskTracker,
     pub(crate) listeners: Listeners,
+    pub(crate) rates: Rates,
 }
 
 impl AppState {
@@ -49,8 +51,8 @@ impl AppState {
         let links = Links::new(&config.server, address)?;
         service.served_at(links.own(), links.public_origin().is_some());
         let (leaving, stopping, streams) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
-        let (since, listeners) = (service.now(), Listeners::default());
-        Ok(Self(Arc::new(Inner { config, service, keys, links, since, leaving, stopping, streams, listeners })))
+        let (since, listeners, rates) = (service.now(), Listeners::default(), Rates::new(&config.limits));
+        Ok(Self(Arc::new(Inner { config, service, keys, links, since, leaving, stopping, streams, listeners, rates })))
     }
 
     /// Where this server is found, as far as it knows itself.

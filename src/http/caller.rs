@@ -53,9 +53,11 @@ impl FromRequestParts<AppState> for Authenticated {
     }
 }
 
-/// Whose key or session the request carries.
+/// Whose key or session the request carries; it counts as one of that caller's.
 pub(crate) async fn authenticate(app: &AppState, parts: &Parts) -> Result<Caller, Fault> {
-    app.keys.let_in(&pass(app, parts)?).await
+    let caller = app.keys.let_in(&pass(app, parts)?).await?;
+    app.rates.count(&caller, parts.extensions.get())?;
+    Ok(caller)
 }
 
 /// What the request shows, for as long as the answer takes: a key goes before a session.

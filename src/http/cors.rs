@@ -45,6 +45,7 @@ pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
 
 /// What the scripts of such a page may read of an answer.
 fn exposed() -> Vec<HeaderName> {
-    let ours = ["a2a-extensions", "idempotency-replayed", "preference-applied"].map(HeaderName::from_static);
+    let ours = ["a2a-extensions", "idempotency-replayed", "preference-applied", "ratelimit", "ratelimit-policy"]
+        .map(HeaderName::from_static);
     [ETAG, LOCATION, RETRY_AFTER].into_iter().chain(ours).chain(doors::EXPOSED).collect()
 }

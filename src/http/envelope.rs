@@ -15,6 +15,7 @@ use super::app_state::AppState;
 use super::doors::Door;
 use super::metrics;
 use super::problem::{self, Problem, ProblemContext};
+use super::rates::RateNotice;
 use super::remote_addr::RemoteAddr;
 use super::trace::TraceId;
 use crate::domain::fault::{Code, Fault};
@@ -28,6 +29,8 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let peer = request.extensions().get::<RemoteAddr>().map(|peer| peer.0.ip());
     let docs = format!("{}/docs", app.links.base(peer, request.headers()));
     request.extensions_mut().insert(trace.clone());
+    let rates = RateNotice::default();
+    request.extensions_mut().insert(rates.clone());
 
     let in_flight = metrics::InFlight::begin();
     // Whoever waits for a run, or hears of it, is not waiting for us.
@@ -51,6 +54,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
         None => bare,
     };
     protect(response.headers_mut());
+    rates.write(response.headers_mut());
     if door.is_some() {
         Door::mark(response.headers_mut(), &trace);
     }

@@ -25,6 +25,7 @@ mod page;
 mod params;
 mod prefer;
 mod problem;
+mod rates;
 mod remote_addr;
 mod reply_preferences;
 mod router;

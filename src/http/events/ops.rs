@@ -97,6 +97,7 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
         }
     };
     permit(&session.caller, scope)?;
+    session.app.rates.count(&session.caller, None)?;
     let Some(thread) = session.thread.clone() else {
         return match op.as_str() {
             "ping" => Ok(Op::Answered(id.pong())),

@@ -87,11 +87,32 @@ fn cases() -> Vec<Case> {
             assert!(ended.iter().all(|result| result["error"]["code"] == "output_too_large"), "{ended:#?}");
         }),
         case!(mailbox = 1, |app| mailbox(app).await),
+        case!(requests_per_key = Some("2/60s".parse().expect("a rate")), |app| rate(app, "key").await),
+        case!(requests_per_tenant = Some("2/60s".parse().expect("a rate")), |app| rate(app, "tenant").await),
         case!(page = 2, |app| {
             app.get("/threads?limit=2").await.expect(200);
             app.get("/threads?limit=3").await.problem("invalid");
         }),
     ]
+}
+
+/// Two requests in a minute, and what their answers say of that; a third over a socket is one too many.
+async fn rate(app: &App, name: &str) {
+    let first = app.get("/threads").await;
+    assert_eq!(first.header("ratelimit-policy"), Some(format!("\"{name}\";q=2;w=60").as_str()));
+    assert_eq!(first.header("ratelimit"), Some(format!("\"{name}\";r=1;t=30").as_str()));
+    // A socket is one request, and each of its ops another.
+    let mut socket = app.socket("/events").await;
+    socket.say(json!({ "op": "ping", "id": "1" })).await;
+    let refused = socket.answer("1").await;
+    assert_eq!(refused["data"]["problem"]["code"], "too_many_requests", "{refused}");
+    let third = app.get("/threads").await;
+    assert_eq!(third.header("retry-after"), Some("30"));
+    assert!(third.header("ratelimit").is_none());
+    third.problem("too_many_requests");
+    // Who watches the server is none of them.
+    app.get("/readyz").await.expect(200);
+    app.get("/metrics").await;
 }
 
 #[tokio::test]

@@ -1,0 +1,153 @@
+//! How often a key and a tenant may ask, as `limits.requests_per_key` and `limits.requests_per_tenant` say. Each process counts
+//! for itself, in memory, by the generic cell rate algorithm: a request moves the time at which all before it are paid for.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, OnceLock};
+
+use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::Mutex;
+use tokio::time::{Duration, Instant};
+
+use crate::config::{Limits, Rate};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::TenantPk;
+
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const LEFT: HeaderName = HeaderName::from_static("ratelimit");
+/// Those whose requests are all paid for are forgotten when so many are known.
+const KNOWN: usize = 1_024;
+
+/// What the answer to a request says of its caller's limits; set once, by whoever finds out who asks.
+#[derive(Clone, Default)]
+pub(crate) struct RateNotice(Arc<OnceLock<Vec<Left>>>);
+
+impl RateNotice {
+    /// As headers (draft-ietf-httpapi-ratelimit-headers).
+    pub(crate) fn write(&self, headers: &mut HeaderMap) {
+        for left in self.0.get().into_iter().flatten() {
+            let Left { name, rate, remaining, .. } = left;
+            let policy = format!("\"{name}\";q={};w={}", rate.count, rate.window.as_secs());
+            let now = format!("\"{name}\";r={remaining};t={}", left.reset.as_secs_f64().ceil());
+            for (header, text) in [(POLICY, policy), (LEFT, now)] {
+                headers.append(header, HeaderValue::try_from(text).expect("names and numbers are visible ASCII"));
+            }
+        }
+    }
+}
+
+/// What a caller may still ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Left {
+    name: &'static str,
+    rate: Rate,
+    remaining: u32,
+    /// Until everything may be asked again.
+    reset: Duration,
+}
+
+pub(crate) struct Rates {
+    of_key: Option<Counted<(TenantPk, String)>>,
+    of_tenant: Option<Counted<TenantPk>>,
+}
+
+impl Rates {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            of_key: limits.requests_per_key.map(|rate| Counted::new("key", rate)),
+            of_tenant: limits.requests_per_tenant.map(|rate| Counted::new("tenant", rate)),
+        }
+    }
+
+    /// Counts a request of this caller, or refuses it.
+    pub(crate) fn count(&self, caller: &Caller, notice: Option<&RateNotice>) -> Result<(), Fault> {
+        let now = Instant::now();
+        let mut left = Vec::new();
+        if let Some(counted) = &self.of_key {
+            left.push(counted.take((caller.tenant, caller.name.clone()), now)?);
+        }
+        if let Some(counted) = &self.of_tenant {
+            left.push(counted.take(caller.tenant, now)?);
+        }
+        if let Some(notice) = notice.filter(|_| !left.is_empty()) {
+            // One request has one caller.
+            let _ = notice.0.set(left);
+        }
+        Ok(())
+    }
+}
+
+/// Requests of each of these under one limit.
+struct Counted<Who> {
+    name: &'static str,
+    rate: Rate,
+    /// When what each has asked is paid for.
+    paid_at: Mutex<HashMap<Who, Instant>>,
+}
+
+impl<Who: Eq + Hash> Counted<Who> {
+    fn new(name: &'static str, rate: Rate) -> Self {
+        Self { name, rate, paid_at: Mutex::default() }
+    }
+
+    fn take(&self, who: Who, now: Instant) -> Result<Left, Fault> {
+        let each = self.rate.window / self.rate.count;
+        let mut paid_at = self.paid_at.lock();
+        if paid_at.len() >= KNOWN {
+            paid_at.retain(|_, at| *at > now);
+        }
+        let before = paid_at.get(&who).copied().unwrap_or(now).max(now);
+        let after = before + each;
+        let owed = after - now;
+        if owed > self.rate.window {
+            return Err(self.refused(owed - self.rate.window));
+        }
+        paid_at.insert(who, after);
+        let free = (self.rate.window - owed).as_nanos() / each.as_nanos().max(1);
+        Ok(Left { name: self.name, rate: self.rate, remaining: u32::try_from(free).unwrap_or(u32::MAX), reset: owed })
+    }
+
+    fn refused(&self, wait: Duration) -> Fault {
+        metrics::counter!("pes_rate_limited_total", "limit" => self.name).increment(1);
+        let detail = format!(
+            "This {} may make {} requests in {} s; send this again later.",
+            self.name,
+            self.rate.count,
+            self.rate.window.as_secs()
+        );
+        let mut fault = Fault::new(Code::TooManyRequests, detail);
+        fault.retry_after_ms = i64::try_from(wait.as_millis()).ok();
+        fault
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_in_any_stretch_and_each_one_for_itself() {
+        let counted = Counted::new("key", "3/60s".parse().expect("a rate"));
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let left: Vec<u32> = (0..3).map(|_| counted.take("a", at(0)).expect("it is within").remaining).collect();
+        assert_eq!(left, [2, 1, 0]);
+        assert_eq!(counted.take("a", at(5)).unwrap_err().retry_after_ms, Some(15_000));
+        assert_eq!(counted.take("b", at(5)).expect("another").remaining, 2);
+        // A third of the stretch pays for one.
+        assert!(counted.take("a", at(20)).is_ok() && counted.take("a", at(20)).is_err());
+        assert_eq!(counted.take("a", at(200)).expect("all is paid").remaining, 2);
+    }
+
+    #[test]
+    fn who_owes_nothing_is_forgotten() {
+        let counted = Counted::new("key", "10/1s".parse().expect("a rate"));
+        let start = Instant::now();
+        for who in 0..KNOWN {
+            counted.take(who, start).expect("the first of each");
+        }
+        counted.take(KNOWN, start + Duration::from_secs(10)).expect("the first of another");
+        assert_eq!(counted.paid_at.lock().len(), 1);
+    }
+}
