@@ -11,7 +11,7 @@ use crate::auth::Keys;
 use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
 use crate::engine::{Core, cores};
-use crate::http::AppState;
+use crate::http::{AppState, install_metrics};
 use crate::live::Hub;
 use crate::mcp;
 use crate::provider::{self, Catalog, Models};
@@ -59,6 +59,7 @@ pub struct App {
 impl App {
     /// Opens what the configuration names. Nothing is touched in a store that cannot be used.
     pub async fn build(config: Config) -> Result<Self, Error> {
+        install_metrics(&config);
         let components = Components::of(&config)?;
         let store = store::open(&config.store).await?;
         Self::locked(config, components, store).await
@@ -78,6 +79,7 @@ impl App {
     }
 
     pub(crate) async fn assemble(mut config: Config, mut components: Components) -> Result<Self, Error> {
+        install_metrics(&config);
         config.check()?;
         let script = provider::demo_script(&config.models)?;
         config.a2a.reused_message_ids.extend_from_slice(script.reused_message_ids());

@@ -61,7 +61,8 @@ fn recorder() -> &'static PrometheusHandle {
     })
 }
 
-/// Begins to count: every family is there from now on, at zero.
+/// Begins to count: every family is there from now on, at zero. What is set before that is not counted, so this comes before
+/// anything is opened.
 pub(crate) fn install(config: &Config) {
     recorder();
     begin::at_zero(config);

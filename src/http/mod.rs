@@ -35,6 +35,7 @@ mod session_cookie;
 mod trace;
 
 pub use app_state::AppState;
+pub(crate) use metrics::install as install_metrics;
 #[cfg(feature = "internals")]
 pub use metrics::{COUNTED, Family, Kind, LOOKED_UP};
 #[cfg(feature = "internals")]

@@ -17,12 +17,11 @@ use super::routes::{
     mcp_servers, messages, offers, pause, plan, policy, process, release, resume, retention, runs, session, state,
     suspensions, tasks, threads, tool_calls, usage, webhooks,
 };
-use super::{console, cors, doors, metrics};
+use super::{console, cors, doors};
 use crate::domain::fault::{Code, Fault};
 
 /// All routes.
 pub fn router(app: AppState) -> Router {
-    metrics::install(&app.config);
     let (routes, _) = documented().split_for_parts();
     let base_path = app.links.base_path.clone();
     let routes = if base_path.is_empty() {

@@ -217,6 +217,8 @@ async fn every_family_is_there_from_the_start_over_both_databases() {
         {
             assert_eq!(value(&text, sample), 0.0, "{sample}");
         }
+        // Set as soon as the store is open: an alert divides by it.
+        assert!(value(&text, "pes_store_commit_queue_limit") > 0.0);
         server.kill().await;
     }
 }
