@@ -143,7 +143,6 @@ impl ChatEvents {
                 cached_input_tokens: body.cached_input_tokens,
             }),
             Fact::Thoughts(body) => return self.thoughts(body),
-            Fact::LlmStreamEnd(body) => self.stops_thinking(&body.stream_id),
             Fact::LlmStreamError(body) => self.stops_thinking(&body.stream_id),
             Fact::AgentSuspended(question) => {
                 self.open.push(question.clone());
@@ -170,6 +169,8 @@ impl ChatEvents {
             | Fact::PlanUpdate(_)
             | Fact::ItemStatusChange(_)
             | Fact::LlmStreamStart(_)
+            // What it thought follows.
+            | Fact::LlmStreamEnd(_)
             | Fact::ToolCall(_)
             | Fact::ToolExecution(_)
             | Fact::A2aTask(_)

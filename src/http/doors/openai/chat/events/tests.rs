@@ -73,13 +73,16 @@ fn after_an_attempt_that_broke_off_the_answer_begins_anew() {
 }
 
 #[test]
-fn thoughts_of_two_streams_do_not_mix() {
+fn thoughts_of_two_streams_do_not_mix_and_are_told_once() {
     let mut events = events(Vec::new());
     let thinking = "EXECUTION_LLM_THINKING";
     let mut pieces = events.token(&token("s1", 0, "one ", thinking));
     pieces.extend(events.token(&token("s2", 0, "two", thinking)));
     pieces.extend(events.token(&token("s1", 4, "more", thinking)));
     for (stream, text) in [("s2", "two"), ("s1", "one more")] {
+        // The log tells a reply before what was thought on the way to it.
+        let end = json!({ "streamId": stream, "text": "" });
+        pieces.extend(events.observation(&observation("LLM_STREAM_END", end)));
         let body = json!({ "streamId": stream, "phase": "execution", "text": text });
         pieces.extend(events.observation(&observation("THOUGHTS", body)));
     }
