@@ -53,8 +53,9 @@ async fn process_as(
     subscribes: bool,
 ) -> Result<(Answered<Receipt>, Option<EarlySubscription>)> {
     service.runtime.accepting()?;
-    let accepted = once::perform(service, caller, key.as_ref(), accept(service, caller, id, ask, &key, subscribes));
-    Ok(match accepted.await? {
+    // On the heap: all that wait for it would hold it on their stacks, one in the other.
+    let accepted = Box::pin(accept(service, caller, id, ask, &key, subscribes));
+    Ok(match once::perform(service, caller, key.as_ref(), accepted).await? {
         Answered::Fresh((receipt, early)) => (Answered::Fresh(receipt), early),
         Answered::Replayed { status, body, location } => (Answered::Replayed { status, body, location }, None),
     })
