@@ -160,6 +160,10 @@ fn typed(name: &str, text: &str, like: Option<&Value>) -> Result<Value, Error> {
             Err(_) if text.trim() == FOREVER => Ok(Value::String(FOREVER.to_owned())),
             Err(_) => Err(Error(format!("{name}: `{text}` is not a whole number"))),
         },
+        Some(Value::Float(_)) => match text.trim().parse() {
+            Ok(number) => Ok(Value::Float(number)),
+            Err(_) => Err(Error(format!("{name}: `{text}` is not a number"))),
+        },
         Some(Value::Boolean(_)) => match text.trim().parse() {
             Ok(truth) => Ok(Value::Boolean(truth)),
             Err(_) => Err(Error(format!("{name}: `{text}` is neither true nor false"))),
