@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pes::domain::facts::Fact;
 use pes::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::observation::{ObservationType, Record};
+use pes::domain::retention::Kept;
 use pes::domain::thread::ThreadProfile;
 use pes::live::EncodedKind;
 use pes::service::feed::{self, After, FeedAsk};
@@ -70,7 +71,10 @@ async fn instance() -> (Instance, Arc<Moody>) {
     let inner = fresh_store().await;
     filled(&*inner).await;
     let store = Moody::over(inner);
-    (Instance::build(Config::default()).store(store.clone()).open().await.unwrap(), store)
+    // What it holds is of long ago.
+    let mut config = Config::default();
+    (config.retention.log_days, config.retention.thread_days) = (Kept::FOREVER, Kept::FOREVER);
+    (Instance::build(config).store(store.clone()).open().await.unwrap(), store)
 }
 
 fn after(seq: i64) -> FeedAsk {
