@@ -19,7 +19,7 @@ use crate::store::ObservationAsk;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 use crate::traces::{Part, Sent, Traces};
 
-/// Observations that are read at once, and how near to the start of a run its log is looked for.
+/// Observations that are read at once.
 const PAGE: u32 = 256;
 
 impl Shared {
@@ -79,10 +79,11 @@ impl Shared {
         .boxed()
     }
 
-    /// What happened on the thread from the run's start to the part's end, with payloads in place if spans hold them.
+    /// What happened on the thread from the run's start to the part's end, with payloads in place if spans hold them. Nothing,
+    /// where the log was shortened meanwhile.
     async fn log_of(&self, traces: &Traces, pk: ThreadPk, part: &Part) -> store::Result<Vec<Observation>> {
-        let mut after = self.before_start(pk, part).await?;
-        let mut log = Vec::new();
+        let Some(began) = self.store.run_began(pk, &part.run_id).await? else { return Ok(Vec::new()) };
+        let (mut after, mut log) = (began - 1, Vec::new());
         loop {
             let ask = ObservationAsk { after, until: Some(part.until), limit: PAGE, types: Vec::new() };
             let mut page = self.store.observations(pk, &ask).await?;
@@ -98,20 +99,6 @@ impl Shared {
             }
             log.extend(page);
         }
-    }
-
-    /// A place in the log that is not far before the run's start: what a run costs does not grow with its thread.
-    async fn before_start(&self, pk: ThreadPk, part: &Part) -> store::Result<i64> {
-        let (mut before, mut end) = (0, part.until);
-        while end - before > i64::from(PAGE) {
-            let middle = before + (end - before) / 2;
-            let ask = ObservationAsk { after: middle, until: Some(part.until), limit: 1, types: Vec::new() };
-            match self.store.observations(pk, &ask).await?.first() {
-                Some(seen) if seen.timestamp < part.started_at => before = middle,
-                Some(_) | None => end = middle,
-            }
-        }
-        Ok(before)
     }
 }
 

@@ -20,7 +20,6 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use crate::config::telemetry::{Content, Sampler, Telemetry};
-use crate::domain::Millis;
 use crate::domain::ids::RunId;
 use crate::domain::observation::Observation;
 use crate::domain::run::Run;
@@ -30,9 +29,6 @@ use span::{Attributes, SpanId};
 
 /// How much of an answer is read: nobody needs it.
 const ANSWER: usize = 16 * 1024;
-/// Spans of one request.
-const BATCH: usize = 512;
-
 /// The part of a thread's log that a delivery stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,8 +38,6 @@ pub struct Part {
     /// The span of whoever asked for the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// When the run began: its log does not begin before.
-    pub started_at: Millis,
     /// Before the commit, and after it.
     pub after: i64,
     pub until: i64,
@@ -111,7 +105,6 @@ impl Traces {
             run_id: run.run_id.clone(),
             trace_id: run.trace_id.clone(),
             parent: run.trace.parent.clone(),
-            started_at: run.started_at.unwrap_or(run.created_at),
             after,
             until,
         })
@@ -130,8 +123,8 @@ impl Traces {
             with_content: self.with_content,
         };
         let spans = project::spans(&subject, log, part.after);
-        for batch in spans.chunks(BATCH) {
-            match self.post(otlp::request(&self.resource, &trace, batch)).await {
+        for request in otlp::requests(&self.resource, &trace, &spans) {
+            match self.post(request).await {
                 Answered::Taken => {}
                 Answered::Failed(why) => return Sent::Failed(why),
                 Answered::Refused(why) => return Sent::Refused { spans: spans.len(), why },
