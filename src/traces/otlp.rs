@@ -12,18 +12,32 @@ const INTERNAL: u64 = 1;
 const CLIENT: u64 = 3;
 const STATUS_ERROR: u64 = 2;
 
-/// One request with all of these spans.
-pub(super) fn request(resource: &Attributes, trace: &TraceId, spans: &[Span]) -> Vec<u8> {
+/// From this size on a request is not made larger: collectors refuse more than a few megabytes, and one span may hold some
+/// texts of 32 KiB.
+const REQUEST_BYTES: usize = 1 << 20;
+
+/// The requests that tell all of these spans.
+pub(super) fn requests(resource: &Attributes, trace: &TraceId, spans: &[Span]) -> Vec<Vec<u8>> {
+    let mut requests = Vec::new();
     let mut scope_spans = Message::default();
-    scope_spans.message(1, &scope());
-    for one in spans {
+    for (at, one) in spans.iter().enumerate() {
+        if scope_spans.0.is_empty() {
+            scope_spans.message(1, &scope());
+        }
         scope_spans.message(2, &span(trace, one));
+        if scope_spans.0.len() >= REQUEST_BYTES || at + 1 == spans.len() {
+            requests.push(request(resource, &std::mem::take(&mut scope_spans)));
+        }
     }
+    requests
+}
+
+fn request(resource: &Attributes, scope_spans: &Message) -> Vec<u8> {
     let mut resource_message = Message::default();
     attributes(&mut resource_message, 1, resource);
     let mut resource_spans = Message::default();
     resource_spans.message(1, &resource_message);
-    resource_spans.message(2, &scope_spans);
+    resource_spans.message(2, scope_spans);
     let mut request = Message::default();
     request.message(1, &resource_spans);
     request.0
@@ -150,5 +164,28 @@ impl Message {
             number >>= 7;
         }
         self.0.push(number.to_le_bytes()[0]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traces::span::SpanId;
+
+    #[test]
+    fn no_request_is_much_larger_than_collectors_take_and_every_span_is_in_one() {
+        let told = |id: u8| {
+            let mut span = Span::begun(SpanId([id; 8]), "chat".to_owned(), Kind::Client, 1);
+            span.set("gen_ai.output.messages", "x".repeat(32 * 1024));
+            span
+        };
+        let spans: Vec<Span> = (1..=100).map(told).collect();
+        let requests = requests(&Vec::new(), &[1; 16], &spans);
+        assert_eq!(requests.len(), 4);
+        assert!(requests.iter().all(|request| request.len() < REQUEST_BYTES + 64 * 1024));
+        let holds =
+            |id: u8| requests.iter().filter(|request| request.windows(8).any(|window| window == [id; 8])).count();
+        assert!((2..=100).all(|id| holds(id) == 1));
+        assert!(super::requests(&Vec::new(), &[1; 16], &[]).is_empty());
     }
 }
