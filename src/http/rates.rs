@@ -16,7 +16,7 @@ use crate::domain::ids::TenantPk;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LEFT: HeaderName = HeaderName::from_static("ratelimit");
-/// Those whose requests are all paid for are forgotten when so many are known.
+/// How many are known at least before those whose requests are all paid for are forgotten.
 const KNOWN: usize = 1_024;
 
 /// What the answer to a request says of its caller's limits; set once, by whoever finds out who asks.
@@ -82,20 +82,28 @@ impl Rates {
 struct Counted<Who> {
     name: &'static str,
     rate: Rate,
+    known: Mutex<Known<Who>>,
+}
+
+struct Known<Who> {
     /// When what each has asked is paid for.
-    paid_at: Mutex<HashMap<Who, Instant>>,
+    paid_at: HashMap<Who, Instant>,
+    /// So many may be known: twice as many as were left the last time, so that looking for them costs little for each.
+    room: usize,
 }
 
 impl<Who: Eq + Hash> Counted<Who> {
     fn new(name: &'static str, rate: Rate) -> Self {
-        Self { name, rate, paid_at: Mutex::default() }
+        Self { name, rate, known: Mutex::new(Known { paid_at: HashMap::new(), room: KNOWN }) }
     }
 
     fn take(&self, who: Who, now: Instant) -> Result<Left, Fault> {
         let each = self.rate.window / self.rate.count;
-        let mut paid_at = self.paid_at.lock();
-        if paid_at.len() >= KNOWN {
+        let mut known = self.known.lock();
+        let Known { paid_at, room } = &mut *known;
+        if paid_at.len() >= *room {
             paid_at.retain(|_, at| *at > now);
+            *room = KNOWN.max(2 * paid_at.len());
         }
         let before = paid_at.get(&who).copied().unwrap_or(now).max(now);
         let after = before + each;
@@ -148,6 +156,6 @@ mod tests {
             counted.take(who, start).expect("the first of each");
         }
         counted.take(KNOWN, start + Duration::from_secs(10)).expect("the first of another");
-        assert_eq!(counted.paid_at.lock().len(), 1);
+        assert_eq!(counted.known.lock().paid_at.len(), 1);
     }
 }
