@@ -108,12 +108,7 @@ impl Speech {
 
     /// Its client at that address, with time-outs that a test can wait for.
     pub fn model(&self, address: &str) -> Arc<dyn ChatModel> {
-        let mut models = config::Models {
-            header_timeout_ms: 300,
-            stall_timeout_ms: 300,
-            reply_bytes: 20_000,
-            ..config::Models::default()
-        };
+        let mut models = config::Models { stall_timeout_ms: 300, reply_bytes: 20_000, ..config::Models::default() };
         let key = Some(KEY.to_owned().into());
         match self.provider {
             "openai" => (models.openai.base_url, models.openai.api_key) = (Some(format!("{address}/v1")), key),
