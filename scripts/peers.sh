@@ -65,18 +65,19 @@ install_mcp_servers() {
     fi
 }
 
-# The client libraries of MCP, from PyPI and npm: the tests run them; see tests/peers/mcp_client.py and mcp_client.mjs.
+# The client libraries of MCP, from PyPI and npm: the tests run them; see tests/peers/mcp_client.py, mcp_client.mjs
+# and mcp_tasks.mjs.
 install_mcp_clients() {
-    local py=$PEERS/mcp js=$PEERS/mcp-js version=2.3.0 old=1.32.2 current=2.4.0
+    local py=$PEERS/mcp js=$PEERS/mcp-js version=2.3.0 old=1.32.2 current=2.4.0 tasks=0.2.2
     need_node || return 1
     if ! "$py/bin/pip" show -q mcp >/dev/null 2>&1; then
         echo "installing mcp $version into $py" >&2
         { python3 -m venv "$py" && "$py/bin/pip" install -q --disable-pip-version-check "mcp==$version"; } >&2 ||
             { missing 'the MCP client for Python' "mcp==$version could not be installed from the package index"; return 1; }
     fi
-    if [ ! -d "$js/node_modules/@modelcontextprotocol/client" ]; then
-        npm install --prefix "$js" --no-audit --no-fund --silent \
-            "@modelcontextprotocol/sdk@$old" "@modelcontextprotocol/client@$current" ||
+    if [ ! -d "$js/node_modules/@modelcontextprotocol/ext-tasks" ]; then
+        npm install --prefix "$js" --no-audit --no-fund --silent "@modelcontextprotocol/sdk@$old" \
+            "@modelcontextprotocol/client@$current" "@modelcontextprotocol/ext-tasks@$tasks" ||
             { missing 'the MCP clients for JavaScript' 'they could not be installed from the package index'; return 1; }
     fi
 }

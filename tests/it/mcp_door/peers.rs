@@ -29,8 +29,18 @@ async fn the_client_library_for_python_is_a_peer() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs @modelcontextprotocol/client below target/peers: scripts/test --peers"]
 async fn the_client_libraries_for_javascript_are_peers() {
-    // Modules are looked for beside the script.
-    let script = here("target/peers/mcp-js/mcp_client.mjs");
-    std::fs::copy(here("tests/peers/mcp_client.mjs"), &script).expect("they are installed");
+    run_script("mcp_client.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs @modelcontextprotocol/ext-tasks below target/peers: scripts/test --peers"]
+async fn the_client_library_for_tasks_is_a_peer() {
+    run_script("mcp_tasks.mjs").await;
+}
+
+/// Modules are looked for beside the script.
+async fn run_script(name: &str) {
+    let script = here("target/peers/mcp-js").join(name);
+    std::fs::copy(here("tests/peers").join(name), &script).expect("they are installed");
     run("node".into(), &[script]).await;
 }
