@@ -138,9 +138,11 @@ async fn answer(asker: &Asker, client: &ClientRun, answers: Vec<(&Suspension, An
     };
     let run = first.run_id.clone();
     let given = u32::try_from(answers.len()).unwrap_or(u32::MAX);
-    let after = feed::subscribe(service, caller, thread).await?.after();
-    for (open, answer) in answers {
+    for (open, _) in &answers {
         permit(caller, scope_to_answer(open.kind))?;
+    }
+    let after = feed::subscribe(service, caller, thread).await?.after();
+    for (_, answer) in answers {
         if let Err(fault) = runs::resume(service, caller, thread, answer, None).await {
             return if fault.code == Code::Forbidden { Err(fault) } else { Ok(Accepted::Refused(fault)) };
         }

@@ -122,10 +122,13 @@ async fn answer(asker: &Asker, thread: ThreadId, answers: Answers, key: Option<I
         answers.given.iter().filter_map(|given| open.iter().find_map(|open| said(open, given))).collect();
     let Some((first, _)) = matching.first() else { return Err(past(asker, &thread, &answers).await) };
     let run = first.run_id.clone();
+    // All of them or none: a message of which only a part may be said is not half taken.
+    for (open, _) in &matching {
+        permit(caller, scope_to_answer(open.kind))?;
+    }
     let after = feed::subscribe(service, caller, &thread).await?.after();
     let mut answered = HashSet::new();
     for (open, answer) in matching {
-        permit(caller, scope_to_answer(open.kind))?;
         let key = key.clone().map(|key| Idempotent { scope: format!("{} {}", key.scope, open.suspension_id), ..key });
         match runs::resume(service, caller, &thread, answer, key).await {
             Ok(_) => {}
