@@ -75,11 +75,10 @@ impl Asks {
 
     pub(super) fn of(question: &AskedQuestion, may_approve: bool) -> Self {
         let Some(call) = question.call_id.clone() else { return Asks::Elsewhere };
-        let is_of_tool = |name: &str| question.tool_name.as_deref() == Some(name);
         match question.kind {
             SuspensionKind::Approval if may_approve => Asks::Approval(call),
             SuspensionKind::ClientTool => Asks::Result(call),
-            SuspensionKind::Input if !question.while_running && is_of_tool(ASK_USER) => Asks::Result(call),
+            SuspensionKind::Input if question.tool_name.as_deref() == Some(ASK_USER) => Asks::Result(call),
             SuspensionKind::Approval
             | SuspensionKind::Input
             | SuspensionKind::InDoubt

@@ -158,12 +158,7 @@ impl ChatEvents {
             // Whoever is reminded is still asked.
             Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => {}
             Fact::SuspensionTimeout(body) => return self.closed(&body.suspension_id, Decision::Expired),
-            Fact::Error(body) => {
-                self.is_cut |= body.cuts_the_answer();
-                if body.fatal {
-                    self.failure = Some(body.message.clone());
-                }
-            }
+            Fact::Error(body) => self.is_cut |= body.cuts_the_answer(),
             Fact::FinalResponse(body) => return self.answered(body),
             Fact::RunFinished(body) => return self.finished(body),
             Fact::RunStarted(_)
@@ -237,7 +232,7 @@ impl ChatEvents {
     fn answered(&mut self, body: &FinalResponseBody) -> Vec<Chunk> {
         let Some(whole) = body.message.content.as_str() else { return Vec::new() };
         if body.message.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(ConversationMessage::ERROR)) {
-            self.failure.get_or_insert_with(|| whole.to_owned());
+            self.failure = Some(whole.to_owned());
             return Vec::new();
         }
         let id = body.message.message_id.as_str();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::domain::observation::Observation;
 use crate::http::doors::ai_sdk::message::UiMessage;
-use crate::http::doors::recorded::{LOGS, file, log, runs, token, tokens, told};
+use crate::http::doors::recorded::{LOGS, asks_approval, fact, file, log, runs, times_out, token, tokens, told};
 
 fn events(run: &RunId) -> ChatEvents {
     ChatEvents::new(Audience {
@@ -146,8 +146,14 @@ proptest! {
                 states
             };
             prop_assert_eq!(sorted(&copy), sorted(&whole));
+            prop_assert_eq!(plan(&message(&copy)), plan(&message(&whole)));
         }
     }
+}
+
+fn plan(message: &UiMessage) -> Option<Value> {
+    let message = message.json();
+    message["parts"].as_array().unwrap().iter().find(|part| part["type"] == "data-plan").cloned()
 }
 
 fn calls(message: &UiMessage) -> Vec<KnownCall> {
@@ -176,16 +182,11 @@ fn an_attempt_that_broke_off_leaves_its_part_and_another_begins() {
 
 fn answer(run: &RunId, text: &str) -> ToldFact {
     let message = json!({ "messageId": "msg_2", "threadId": "t", "role": "AI", "content": text, "timestamp": 1 });
-    told(
-        &serde_json::from_value(json!({
-            "seq": 1, "id": "obs_1", "threadId": "t", "runId": run, "traceId": "", "timestamp": 1,
-            "type": "FINAL_RESPONSE", "title": "", "content": { "message": message, "uiMetadata": {
-                "sources": [{ "sourceName": "Ours", "url": "https://a.example" }, { "url": "javascript:alert(1)" }],
-                "suggestions": ["More?"],
-            } },
-        }))
-        .unwrap(),
-    )
+    let beside = json!({
+        "sources": [{ "sourceName": "Ours", "url": "https://a.example" }, { "url": "javascript:alert(1)" }],
+        "suggestions": ["More?"],
+    });
+    fact(run, "FINAL_RESPONSE", json!({ "message": message, "uiMetadata": beside }))
 }
 
 #[test]
@@ -198,4 +199,65 @@ fn only_web_addresses_become_links() {
         [&json!({ "type": "source-url", "sourceId": "source-0", "url": "https://a.example", "title": "Ours" })]
     );
     assert_eq!(chunks.last().unwrap()["data"], json!(["More?"]));
+}
+
+fn json(chunks: &[Chunk]) -> Vec<Value> {
+    chunks.iter().map(Chunk::json).collect()
+}
+
+fn calls_tool(run: &RunId, arguments: &Value) -> ToldFact {
+    let call = json!({ "callId": "call_1", "toolName": "send", "arguments": arguments });
+    fact(run, "TOOL_CALL", json!({ "iteration": 1, "toolCalls": [call] }))
+}
+
+#[test]
+fn what_is_approved_is_what_is_shown() {
+    let run = RunId::from("run_1");
+    let (mut events, _) = begun(&run);
+    events.observation(&calls_tool(&run, &json!({ "to": "all" })));
+    let chunks = json(&events.observation(&asks_approval(&run, json!({ "to": "all", "copies": 1 }))));
+    let input = chunks.iter().find(|chunk| chunk["type"] == "tool-input-available").unwrap();
+    assert_eq!(input["input"], json!({ "to": "all", "copies": 1 }));
+}
+
+#[test]
+fn whoever_is_reminded_is_still_asked() {
+    let run = RunId::from("run_1");
+    for (policy, finish) in [("remind", Some("tool-calls")), ("deny", None)] {
+        let (mut events, _) = begun(&run);
+        events.observation(&asks_approval(&run, json!({})));
+        events.observation(&times_out(&run, policy));
+        let end = json(&events.suspended(&run)).pop();
+        assert_eq!(end.as_ref().and_then(|end| end["finishReason"].as_str()), finish, "{policy}");
+    }
+}
+
+#[test]
+fn a_call_is_told_once_and_so_is_its_end() {
+    let run = RunId::from("run_1");
+    let (mut events, _) = begun(&run);
+    events.observation(&calls_tool(&run, &json!({})));
+    assert_eq!(events.call_begins(&run, &"call_1".into()).len(), 2);
+    assert!(events.call_begins(&run, &"call_1".into()).is_empty(), "another attempt");
+
+    let result = json!({ "callId": "call_1", "toolName": "send", "status": "success", "output": 1, "durationMs": 1 });
+    let ended = fact(&run, "TOOL_EXECUTION", result);
+    for (state, told) in [("output-available", 0), ("input-available", 1)] {
+        let mut events = super::tests::events(&run);
+        events.unheard(&calls_tool(&run, &json!({})));
+        events.unheard(&ended);
+        let known = KnownCall { id: "call_1".to_owned(), state: state.to_owned() };
+        let chunks = json(&events.begin(&[known], &HashSet::new()));
+        let ends = chunks.iter().filter(|chunk| chunk["type"] == "tool-output-available").count();
+        assert_eq!(ends, told, "{chunks:#?}");
+    }
+}
+
+#[test]
+fn nothing_is_told_of_another_run() {
+    let (own, other) = (RunId::from("run_1"), RunId::from("run_2"));
+    let (mut events, _) = begun(&own);
+    assert!(events.token(&token(&other, "s1", 0, "Not yours.", "synthesis", "RESPONSE")).is_empty());
+    assert!(events.observation(&answer(&other, "Not yours.")).is_empty());
+    assert!(events.call_begins(&other, &"call_1".into()).is_empty() && events.suspended(&other).is_empty());
 }
