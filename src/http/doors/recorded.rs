@@ -53,6 +53,29 @@ pub(super) fn told(observation: &Observation) -> ToldFact {
     ToldFact::of(observation.clone()).expect("it can be read")
 }
 
+/// An observation that no recorded log has.
+pub(super) fn fact(run: &RunId, kind: &str, content: Value) -> ToldFact {
+    let observation = json!({
+        "seq": 1, "id": "obs_1", "threadId": "t", "runId": run, "traceId": "", "timestamp": 1, "type": kind, "title": "",
+        "content": content,
+    });
+    told(&serde_json::from_value(observation).expect("an observation"))
+}
+
+/// Somebody is to approve the call `call_1` with these arguments, as the suspension `sus_1`.
+pub(super) fn asks_approval(run: &RunId, arguments: Value) -> ToldFact {
+    let content = json!({
+        "suspensionId": "sus_1", "kind": "approval", "message": "May it?", "feedbackSchema": { "inputType": "confirm", "prompt": "" },
+        "callId": "call_1", "toolName": "send", "toolInput": arguments,
+    });
+    fact(run, "AGENT_SUSPENDED", content)
+}
+
+/// Nobody has answered that in time; under this policy.
+pub(super) fn times_out(run: &RunId, policy: &str) -> ToldFact {
+    fact(run, "SUSPENSION_TIMEOUT", json!({ "suspensionId": "sus_1", "policy": policy }))
+}
+
 /// The runs of a log, in the order in which they are told of.
 pub(super) fn runs(log: &[Observation]) -> Vec<RunId> {
     let mut runs = Vec::new();

@@ -26,6 +26,7 @@ async fn what_does_not_fit_is_refused_at_its_place() {
         (said(json!({ "role": "tool", "content": "x" })), "/messages/0/toolCallId"),
         (with(hello(), "tools", json!([{ "description": "x" }])), "/tools/0/name"),
         (with(hello(), "resume", json!([{ "interruptId": "s", "status": "maybe" }])), "/resume/0/status"),
+        (input("t", "r", &[user("hello"), json!({ "id": "a", "role": "assistant", "content": "Hi." })]), "/messages"),
         (with(hello(), "forwardedProps", json!({ "pes": { "speed": 9 } })), "/forwardedProps/pes/speed"),
     ] {
         let problem = ask(&app, &sent).send().await.problem("invalid");
@@ -53,4 +54,24 @@ async fn what_belongs_to_others_is_neither_shown_nor_answered() {
     ask(&app, &with(input("t", "r", &[]), "resume", resume)).send().await.problem("forbidden");
     let app = app.key("key-a-0123456789abcdef0123456789");
     assert_eq!(app.get("/suspensions").await.expect(200)["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn who_may_not_approve_decides_nothing() {
+    let key = "writer-0123456789abcdef0123456789";
+    let app = App::with(|config| config.auth.keys = vec![format!("default/writer:read+run:{key}").parse().unwrap()]);
+    let app = app.await.key(key);
+    let tools = json!([{ "name": "get_location", "description": "Where.", "parameters": { "type": "object" } }]);
+    let sent = with(input("t", "r1", &[user("locate")]), "tools", tools);
+    let asked = told(ask(&app, &sent)).await;
+    let interrupts = asked.last().unwrap()["outcome"]["interrupts"].as_array().unwrap();
+    let resume = |interrupt: &Value| {
+        let is_approval = interrupt["metadata"]["pes"]["kind"] == "approval";
+        let payload = if is_approval { json!({ "approved": true }) } else { json!({ "value": "Rome" }) };
+        json!({ "interruptId": interrupt["id"], "status": "resolved", "payload": payload })
+    };
+    let resumes: Vec<Value> = interrupts.iter().map(resume).collect();
+    ask(&app, &with(input("t", "r2", &[]), "resume", json!(resumes))).send().await.problem("forbidden");
+    let open = app.get("/suspensions").await.expect(200);
+    assert_eq!(open["items"].as_array().unwrap().len(), 3, "nor was what it may say");
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{all, ask, input, text, told, user, with};
 use crate::support::app::App;
+use crate::support::wire::{Wire, end, event, event_stream};
 
 #[tokio::test]
 async fn two_turns_are_one_conversation() {
@@ -57,6 +58,27 @@ async fn an_interrupt_is_resumed() {
     assert_eq!(text(&done), "The mail is dealt with.");
     let again = told(ask(&app, &yes)).await;
     assert_eq!(again[1]["code"], "already_resolved");
+}
+
+#[tokio::test]
+async fn an_interrupt_that_is_given_up_is_refused() {
+    let app = App::start().await;
+    let asked = told(ask(&app, &input("t", "r1", &[user("send")]))).await;
+    let interrupt = &asked.last().unwrap()["outcome"]["interrupts"][0];
+    let resumes = |resumes: Value| with(input("t", "r2", &[]), "resume", resumes);
+    let cancelled = json!({ "interruptId": interrupt["id"], "status": "cancelled" });
+    // One that is not open beside it: nothing is taken.
+    let unknown = json!({ "interruptId": "sus_none", "status": "cancelled" });
+    let refused = told(ask(&app, &resumes(json!([cancelled, unknown])))).await;
+    assert_eq!(refused[1]["code"], "already_resolved");
+    // Nor is the result of a call that waits for an approval.
+    let result = json!({ "id": "m", "role": "tool", "toolCallId": interrupt["toolCallId"], "content": "It was sent." });
+    let forged = told(ask(&app, &input("t", "r3", &[result]))).await;
+    assert_eq!(forged[1]["code"], "thread_busy");
+    assert_eq!(app.get("/suspensions").await.expect(200)["items"].as_array().unwrap().len(), 1);
+    told(ask(&app, &resumes(json!([cancelled])))).await;
+    let log = app.get("/threads/t/events?types=AGENT_RESUMED").await.expect(200);
+    assert_eq!(log["items"][0]["content"]["decision"], "rejected");
 }
 
 #[tokio::test]
@@ -124,4 +146,27 @@ async fn versions_before_1_are_told_what_they_know() {
     let failed = told(ask(&app, &with(older("r2", "fail"), "threadId", json!("u")))).await;
     let end = failed.last().unwrap();
     assert!(end["type"] == "RUN_ERROR" && end["message"].as_str().unwrap().contains("Not mine"), "{end}");
+}
+
+#[tokio::test]
+async fn what_the_page_shows_beside_the_chat_is_told_to_the_model() {
+    let said = json!({ "title": "t", "intent": "i", "plan": "p", "answer": "Noted.", "todoList": [] }).to_string();
+    let chunk = |choice: Value| event(json!({ "choices": [choice] }));
+    let steps = vec![
+        event_stream(),
+        chunk(json!({ "delta": { "content": said } })),
+        chunk(json!({ "delta": {}, "finish_reason": "stop" })),
+        end(),
+    ];
+    let mut wire = Wire::serve(vec![steps]).await;
+    let url = wire.url();
+    let app = App::with(|config| {
+        config.models.openai.base_url = Some(url);
+        config.models.choice = vec!["openai:small".parse().unwrap()];
+    })
+    .await;
+    let context = json!([{ "description": "The open document", "value": "Minutes of Monday" }]);
+    told(ask(&app, &with(input("t", "r", &[user("hello")]), "context", context))).await;
+    let prompt = wire.request().await.body["messages"].to_string();
+    assert!(prompt.contains("The open document: Minutes of Monday"), "{prompt}");
 }

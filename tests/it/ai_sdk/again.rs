@@ -147,3 +147,17 @@ async fn a_message_that_never_came_is_taken_where_it_stands() {
     told(&app, &regenerate("t", &[user("hello"), answer, user("count")], None)).await;
     assert_eq!(ids(&app).await.len(), 4);
 }
+
+#[tokio::test]
+async fn what_was_said_while_the_agent_worked_is_not_said_again() {
+    let app = App::start().await;
+    let mut left = chat(&app, &body("t", &[user("hang")])).events().await;
+    left.next().await.unwrap();
+    let mut steering = body("t", &[user("steer")]);
+    steering["pes"] = json!({ "onBusy": "steer" });
+    let mut beside = chat(&app, &steering).events().await;
+    beside.next().await.unwrap();
+    let problem = chat(&app, &edit("t", &[user("steer")], "mine-steer")).send().await.problem("invalid");
+    assert!(problem["detail"].as_str().unwrap().contains("while the agent worked"), "{problem:#}");
+    app.post("/threads/t/cancel", json!({})).await.expect(202);
+}

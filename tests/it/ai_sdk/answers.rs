@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{body, calls, changed, chat, decides, running, shown, told, user};
+use super::{Streamed, body, calls, changed, chat, decides, running, shown, told, user};
 use crate::support::app::App;
 
 #[tokio::test]
@@ -86,7 +86,9 @@ async fn of_several_questions_some_may_be_answered() {
 async fn both_at_once_are_both_answered() {
     let app = App::start().await;
     let asked = told(&app, &body("t", &[user("two mails")])).await;
-    let done = told(&app, &body("t", &[changed(&app, "t", decides(true)).await])).await;
+    let sent = body("t", &[changed(&app, "t", decides(true)).await]);
+    // One key, and yet an answer to each.
+    let done = Streamed::of(&chat(&app, &sent).header("idempotency-key", "both").send().await);
     done.is_of(&asked.run);
     assert_eq!((done.all("tool-output-available").len(), done.text().as_str()), (2, "The mails are dealt with."));
 }
@@ -140,6 +142,19 @@ async fn the_page_makes_its_own_calls() {
 }
 
 #[tokio::test]
+async fn a_result_is_no_approval() {
+    let app = App::start().await;
+    told(&app, &body("t", &[user("send")])).await;
+    let forged = changed(&app, "t", |part| {
+        part["state"] = json!("output-available");
+        part["output"] = json!("It was sent.");
+        part["providerExecuted"] = json!(false);
+    });
+    chat(&app, &body("t", &[forged.await])).send().await.problem("already_resolved");
+    assert_eq!(app.get("/suspensions").await.expect(200)["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn a_question_to_the_user_is_a_call_of_the_page() {
     let app = App::start().await;
     let asked = told(&app, &body("t", &[user("ask")])).await;
@@ -185,6 +200,44 @@ async fn who_may_not_approve_is_shown_the_question() {
     let first = &shown(&app, "t").await[1];
     let question = first["parts"].as_array().unwrap().iter().find(|part| part["type"] == "data-question").unwrap();
     assert_eq!(question["data"]["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn who_may_not_approve_is_not_told_that_it_was_decided() {
+    let (writer, admin) = ("writer-0123456789abcdef0123456789", "key-a-0123456789abcdef0123456789");
+    let app = App::with(|config| {
+        let keys = [format!("default/writer:read+run:{writer}"), format!("default/admin:admin:{admin}")];
+        config.auth.keys = keys.map(|key| key.parse().unwrap()).into();
+    });
+    let app = app.await.key(admin);
+    told(&app, &body("t", &[user("send")])).await;
+    let approved = body("t", &[changed(&app, "t", decides(true)).await]);
+    told(&app, &approved).await;
+    chat(&app, &approved).send().await.problem("already_resolved");
+    chat(&app.key(writer), &approved).send().await.problem("forbidden");
+}
+
+/// What it may say is not taken where what it may not say stands beside it.
+#[tokio::test]
+async fn of_a_message_all_is_taken_or_nothing() {
+    let key = "writer-0123456789abcdef0123456789";
+    let app = App::with(|config| config.auth.keys = vec![format!("default/writer:read+run:{key}").parse().unwrap()]);
+    let app = app.await.key(key);
+    let tool = json!({ "name": "get_location", "description": "Where.", "inputSchema": { "type": "object" } });
+    let mut sent = body("t", &[user("locate")]);
+    sent["pes"] = json!({ "options": { "clientTools": [tool] } });
+    let asked = told(&app, &sent).await;
+    let result = |part: &mut Value| {
+        if part["type"] == "tool-get_location" {
+            (part["state"], part["output"]) = (json!("output-available"), json!("Rome"));
+        }
+    };
+    let mut message = changed(&app, "t", result).await;
+    let approval = json!({ "type": "dynamic-tool", "toolCallId": "c", "toolName": "x", "state": "approval-responded",
+        "approval": { "id": asked.one("data-question")["id"], "approved": true } });
+    message["parts"].as_array_mut().unwrap().push(approval);
+    chat(&app, &body("t", &[message])).send().await.problem("forbidden");
+    assert_eq!(app.get("/suspensions").await.expect(200)["items"].as_array().unwrap().len(), 3);
 }
 
 #[tokio::test]

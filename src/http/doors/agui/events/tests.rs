@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::domain::observation::{Observation, ObservationType};
-use crate::http::doors::recorded::{LOGS, file, log, runs, told};
+use crate::http::doors::recorded::{LOGS, asks_approval, fact, file, log, runs, times_out, told};
 
 /// Every stream of the runs of a log: one that asks ends, and another goes on.
 fn streams(log: &[Observation], is_one: bool) -> Vec<Value> {
@@ -76,5 +76,131 @@ fn streams_are_well_formed() {
             }
             assert!(event.get("metadata").is_none_or(Value::is_object), "{name}: {event}");
         }
+    }
+}
+
+/// A stream that begins in the middle of a run: it tells of nothing that its client has not seen begin, shows the plan, and
+/// counts what was used since.
+#[test]
+fn a_stream_that_begins_later_stands_alone() {
+    for name in LOGS {
+        let log = log(name);
+        for (run, cut) in runs(&log).iter().flat_map(|run| (0..log.len()).map(move |cut| (run, cut))) {
+            let client = ClientRun { thread: "t".into(), id: "theirs".to_owned(), is_one: true };
+            let mut events = AguiEvents::new(client, run.clone());
+            log[..cut].iter().for_each(|seen| events.unheard(&told(seen)));
+            if events.is_over() {
+                continue;
+            }
+            let beginning = events.begin();
+            let has_items = !beginning[0]["snapshot"]["todoList"].as_array().unwrap().is_empty();
+            assert_eq!(beginning.iter().any(|event| event["type"] == "ACTIVITY_SNAPSHOT"), has_items, "{name} {cut}");
+            let (mut begun, mut took) = (Vec::new(), 0);
+            for seen in &log[cut..] {
+                let heard = told(seen);
+                if let (true, Says::Fact(Fact::LlmStreamMetadata(body))) = (heard.run == *run, &heard.says) {
+                    took += body.input_tokens + body.output_tokens;
+                }
+                for event in events.observation(&Origin::default(), &heard) {
+                    let what = format!("{}{}", event["stepName"], event["subagentRunId"]);
+                    match event["type"].as_str().unwrap() {
+                        "STEP_STARTED" | "SUBAGENT_STARTED" => begun.push(what),
+                        "STEP_FINISHED" | "SUBAGENT_FINISHED" | "SUBAGENT_ERROR" => {
+                            assert!(begun.contains(&what), "{name} {cut}: {event}");
+                        }
+                        "RUN_FINISHED" => {
+                            let counted = event["usage"].as_array().into_iter().flatten();
+                            let counted: u64 = counted.filter_map(|entry| entry["totalTokens"].as_u64()).sum();
+                            assert_eq!(counted, took, "{name} {cut}");
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn of_run(run: &RunId) -> AguiEvents {
+    AguiEvents::new(ClientRun { thread: "t".into(), id: "theirs".to_owned(), is_one: true }, run.clone())
+}
+
+#[test]
+fn whoever_is_reminded_is_still_asked() {
+    let run = RunId::from("run_1");
+    for (policy, interrupts) in [("remind", 1), ("deny", 0)] {
+        let mut events = of_run(&run);
+        events.observation(&Origin::default(), &asks_approval(&run, json!({})));
+        events.observation(&Origin::default(), &times_out(&run, policy));
+        let end = events.suspended(Vec::new()).pop().unwrap_or_default();
+        let asked = end["outcome"]["interrupts"].as_array().map_or(0, Vec::len);
+        assert_eq!(asked, interrupts, "{policy}");
+    }
+}
+
+fn starts(run: &RunId, stream: &str, purpose: Option<&str>) -> ToldFact {
+    let mut content = json!({
+        "streamId": stream, "phase": "synthesis", "provider": "p", "model": "m", "attempt": 1, "iteration": 1,
+    });
+    if let Some(purpose) = purpose {
+        content["purpose"] = json!(purpose);
+    }
+    fact(run, "LLM_STREAM_START", content)
+}
+
+/// The id of the message that the answer is told as, after these facts.
+fn id_of_answer(run: &RunId, before: &[ToldFact]) -> Value {
+    let message = json!({ "messageId": "msg_2", "threadId": "t", "role": "AI", "content": "So.", "timestamp": 1 });
+    let mut events = of_run(run);
+    for told in before {
+        events.observation(&Origin::default(), told);
+    }
+    let told = events.observation(&Origin::default(), &fact(run, "FINAL_RESPONSE", json!({ "message": message })));
+    told.iter().find(|event| event["type"] == "TEXT_MESSAGE_START").unwrap()["messageId"].clone()
+}
+
+/// Tokens may have told it before: so it is that of the stream, if one wrote it.
+#[test]
+fn an_answer_has_the_id_of_the_stream_that_wrote_it() {
+    let run = RunId::from("run_1");
+    let failed = json!({ "streamId": "s1", "code": "broken", "message": "", "retryable": true });
+    let failed = || fact(&run, "LLM_STREAM_ERROR", failed.clone());
+    let written = id_of_answer(&run, &[starts(&run, "s1", None)]);
+    let own = id_of_answer(&run, &[]);
+    assert_ne!(written, own);
+    assert_eq!(id_of_answer(&run, &[starts(&run, "s1", None), starts(&run, "s2", Some("summary"))]), written);
+    assert_eq!(id_of_answer(&run, &[starts(&run, "s1", None), failed()]), own, "nothing of it was the answer");
+}
+
+fn task(run: &RunId, status: &str) -> ToldFact {
+    let content = json!({
+        "taskId": "task_1", "agentId": "travel", "taskType": "book", "status": status, "submittedAt": 1,
+        "deadline": 9, "callId": "call_1",
+    });
+    fact(run, "A2A_TASK", content)
+}
+
+#[test]
+fn a_task_of_another_agent_begins_and_ends_once() {
+    let run = RunId::from("run_1");
+    let told = |statuses: &[&str]| {
+        let mut events = of_run(&run);
+        let mut all: Vec<Value> =
+            statuses.iter().flat_map(|status| events.observation(&Origin::default(), &task(&run, status))).collect();
+        all.extend(events.interrupted("draining", ""));
+        all.retain(|event| event["type"].as_str().unwrap().starts_with("SUBAGENT"));
+        all.iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let whole = ["SUBAGENT_STARTED", "SUBAGENT_FINISHED"];
+    assert_eq!(told(&["working", "working", "completed", "completed"]), whole);
+    assert_eq!(told(&["working", "failed", "completed"]), ["SUBAGENT_STARTED", "SUBAGENT_ERROR"]);
+    assert_eq!(told(&["working"]), whole, "it goes on without the stream");
+}
+
+#[test]
+fn a_stream_that_ends_early_says_whether_another_may_tell_the_rest() {
+    for (code, may) in [("draining", true), ("gap", true), ("not_found", false)] {
+        let end = of_run(&"run_1".into()).interrupted(code, "").pop().unwrap();
+        assert_eq!((&end["type"], &end["metadata"]["pes"]["retryable"]), (&json!("RUN_ERROR"), &json!(may)), "{code}");
     }
 }

@@ -198,8 +198,27 @@ fn an_id_is_read_back_and_no_other_text_is_one() {
 
 #[test]
 fn who_was_never_there_is_told_so() {
-    let log = log("demo");
-    let run = runs(&log).remove(0);
-    let events = behind(&log, &format!("{run}:r:0:0:0:w:99999:1"));
-    assert_eq!((events.len(), &events[0].data["code"]), (1, &json!("invalid")));
+    let (demo, asked) = (log("demo"), log("asked"));
+    let asks = asked.iter().position(|seen| seen.kind == ObservationType::AgentSuspended).expect("a question");
+    // A run that is over, and one that waits for an answer.
+    for log in [&demo[..], &asked[..=asks]] {
+        let run = runs(log).remove(0);
+        let events = behind(log, &format!("{run}:r:0:0:0:w:99999:1"));
+        assert_eq!((events.len(), &events[0].data["code"]), (1, &json!("invalid")));
+    }
+}
+
+/// Between the two events with which thoughts begin, too.
+#[test]
+fn thoughts_are_whole_behind_every_event() {
+    let (run, mut log) = broken();
+    log[3].content["thinking"] = json!("Shall it be whole? It shall.");
+    let live = streams(&log, &run, Some(5)).remove(0);
+    let whole = made(&live);
+    assert!(whole.0.contains_key("thoughts-s2"), "{whole:?}");
+    for (at, event) in live.iter().enumerate() {
+        let id = event.id.as_ref().expect("every event has one");
+        let joined: Vec<Event> = live[..=at].iter().cloned().chain(behind(&log, id)).collect();
+        assert_eq!(made(&joined), whole, "{id}");
+    }
 }
