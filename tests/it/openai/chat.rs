@@ -212,6 +212,23 @@ async fn the_clients_own_functions_are_called_and_their_results_taken() {
     assert_eq!((late.status, late.header("x-should-retry")), (409, Some("false")));
 }
 
+/// A front end may name a conversation only when it goes on.
+#[tokio::test]
+async fn a_result_is_taken_where_it_was_asked_for_whatever_the_request_calls_its_thread() {
+    let app = App::start().await;
+    let first = chat(&app, &locate()).send().await;
+    let message = first.expect(200)["choices"][0]["message"].clone();
+    let results =
+        calls(&message).into_iter().map(|(id, _)| json!({ "role": "tool", "tool_call_id": id, "content": "Rome" }));
+    let before = [json!({ "role": "user", "content": "locate" }), message.clone()];
+    let messages: Vec<Value> = before.into_iter().chain(results).collect();
+    let second =
+        chat(&app, &with(locate(), json!({ "messages": messages }))).header("x-pes-thread", "later").send().await;
+    second.expect(200);
+    assert_eq!(second.header("x-pes-run"), first.header("x-pes-run"));
+    app.get("/threads/later").await.expect(404);
+}
+
 #[tokio::test]
 async fn functions_that_are_not_to_be_called_are_not_offered() {
     let app = App::start().await;

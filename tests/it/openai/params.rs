@@ -100,3 +100,51 @@ async fn what_an_answer_rests_on_is_cited() {
     let path = format!("/v1/responses/{}?stream=true", response["id"].as_str().unwrap());
     assert_eq!(app.ask("GET", &path).events().await.all().await, live);
 }
+
+/// The answer of this script is cut off.
+const CUT: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "T", intent = "I", plan = "P", todoList = [{ id = "a", description = "Read", stepType = "reasoning" }] }
+
+[[reply]]
+when = { phase = "execution" }
+text = "Read."
+
+[[reply]]
+when = { phase = "synthesis" }
+text = "So it is, and then"
+stop = "max_tokens"
+"#;
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.toml");
+    std::fs::write(&script, CUT).unwrap();
+    let app = App::with(|config| config.models.demo.script = Some(script)).await;
+    let as_long_as_allowed = with(said("read"), json!({ "max_tokens": 5 }));
+    let choice = &chat(&app, &as_long_as_allowed).send().await.expect(200)["choices"][0];
+    assert_eq!(
+        (&choice["finish_reason"], &choice["message"]["content"]),
+        (&json!("length"), &json!("So it is, and then"))
+    );
+    let streamed = super::streamed(&app, as_long_as_allowed).await;
+    assert_eq!((streamed.finish(), streamed.joined("content").as_str()), (Some("length"), "So it is, and then"));
+    let body = json!({ "model": "pes", "input": "read", "max_output_tokens": 5, "stream": true });
+    let last = app.ask("POST", "/v1/responses").json(&body).events().await.all().await.pop().unwrap();
+    assert_eq!(last.event, "response.incomplete");
+    let response = &last.data["response"];
+    assert_eq!(
+        (&response["status"], &response["incomplete_details"]["reason"]),
+        (&json!("incomplete"), &json!("max_output_tokens"))
+    );
+    let path = format!("/v1/responses/{}", response["id"].as_str().unwrap());
+    assert_eq!(app.get(&path).await.expect(200)["status"], "incomplete");
+
+    let message = json!({ "id": "m1", "role": "user", "parts": [{ "type": "text", "text": "read" }] });
+    let pes = json!({ "options": { "synthesisParams": { "maxTokens": 5 } } });
+    let body = json!({ "id": "c", "messages": [message], "trigger": "submit-message", "pes": pes });
+    let text = app.ask("POST", "/api/chat").json(&body).send().await.text().to_owned();
+    assert!(text.contains(r#""finishReason":"length""#), "{text}");
+}
