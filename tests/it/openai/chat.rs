@@ -222,9 +222,13 @@ async fn a_result_is_taken_where_it_was_asked_for_whatever_the_request_calls_its
         calls(&message).into_iter().map(|(id, _)| json!({ "role": "tool", "tool_call_id": id, "content": "Rome" }));
     let before = [json!({ "role": "user", "content": "locate" }), message.clone()];
     let messages: Vec<Value> = before.into_iter().chain(results).collect();
-    let second =
-        chat(&app, &with(locate(), json!({ "messages": messages }))).header("x-pes-thread", "later").send().await;
-    second.expect(200);
+    let second = chat(&app, &with(locate(), json!({ "messages": messages })))
+        .header("x-pes-thread", "later")
+        .header("idempotency-key", "k")
+        .send()
+        .await;
+    let choice = &second.expect(200)["choices"][0];
+    assert_eq!(choice["finish_reason"], "stop", "both were taken under the one key: {choice:#}");
     assert_eq!(second.header("x-pes-run"), first.header("x-pes-run"));
     app.get("/threads/later").await.expect(404);
 }

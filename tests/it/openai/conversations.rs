@@ -168,6 +168,49 @@ async fn a_question_that_was_answered_elsewhere_is_no_new_conversation() {
     assert_eq!(conversation(&app, &thread).await, ["send", "The mail is dealt with.", "hello", &answer]);
 }
 
+/// A mail that is to be approved, and work without end behind it.
+const LONG: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "T", intent = "I", plan = "P", todoList = [
+    { id = "mail", description = "Send", stepType = "tool", requiredTools = ["demo_send_email"] },
+    { id = "long", description = "Think", stepType = "reasoning", dependencies = ["mail"] },
+] }
+
+[[reply]]
+when = { item = "mail", phase = "execution", iteration = 1 }
+calls = [{ tool = "demo_send_email", arguments = { to = "a@example.com", subject = "s", body = "b" } }]
+
+[[reply]]
+when = { item = "mail", phase = "execution" }
+text = "Sent."
+
+[[reply]]
+when = { item = "long", phase = "execution" }
+text = "Hm."
+hang = true
+"#;
+
+/// What a person has let go on is not cancelled by the next message.
+#[tokio::test]
+async fn what_was_approved_elsewhere_goes_on_while_its_client_says_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.toml");
+    std::fs::write(&script, LONG).unwrap();
+    let app = App::with(|config| config.models.demo.script = Some(script)).await;
+    let (thread, question) = ask(&app, &turns(&["go"])).await;
+    let open = app.get("/suspensions").await.expect(200)["items"][0]["suspensionId"].clone();
+    app.post(&format!("/threads/{thread}/resume"), json!({ "suspensionId": open, "approved": true })).await.expect(202);
+    let more = with(turns(&["go", &question, "and then?"]), json!({ "stream": true }));
+    let mut waiting = chat(&app, &more).events().await;
+    waiting.next().await.expect("it was taken");
+    let runs = app.get(&format!("/threads/{thread}/runs")).await.expect(200);
+    let mut statuses: Vec<&str> =
+        runs["items"].as_array().unwrap().iter().map(|run| run["status"].as_str().unwrap()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, ["queued", "running"]);
+}
+
 #[tokio::test]
 async fn on_a_named_thread_a_turn_that_is_asked_again_or_edited_takes_the_place_of_the_old_one() {
     let app = App::start().await;

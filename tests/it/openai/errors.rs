@@ -78,7 +78,12 @@ async fn a_request_that_is_none_is_refused_in_the_same_shape() {
     error(&app.ask("POST", CHAT).typed("application/json", "{").send().await, 400, "malformed", None);
     error(&app.ask("POST", CHAT).typed("text/plain", "{}").send().await, 415, "unsupported_media_type", None);
     error(&app.get("/v1/embeddings").await, 404, "not_found", None);
-    error(&app.get(CHAT).await, 405, "method_not_allowed", None);
+    let refused = app.get(CHAT).await;
+    error(&refused, 405, "method_not_allowed", None);
+    assert_eq!(refused.header("allow"), Some("POST"));
+    let hot = chat(&app, &with(said("hello"), json!({ "temperature": 9 }))).send().await;
+    let told = error(&hot, 400, "invalid", Some("temperature"))["message"].as_str().unwrap().to_owned();
+    assert!(told.contains("a number from 0 to 2"), "{told}");
     error(&app.get("/v1/models?x=1").await, 400, "invalid", Some("x"));
     let keyed = App::with_keys().await;
     let refused = keyed.post(CHAT, said("hello")).await;

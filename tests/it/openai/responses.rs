@@ -157,6 +157,25 @@ async fn functions_and_approvals_are_answered_and_the_run_goes_on() {
 }
 
 #[tokio::test]
+async fn a_key_that_may_not_approve_answers_no_approval_and_nothing_beside_it() {
+    let key = "writer-0123456789abcdef0123456789";
+    let app = App::with(|config| config.auth.keys = vec![format!("default/writer:read+run:{key}").parse().unwrap()]);
+    let app = app.await.key(key);
+    let first = respond(&app, &locate()).await;
+    let open = async || app.get("/suspensions").await.expect(200)["items"].as_array().unwrap().clone();
+    let answer = |open: &Value| match open["kind"].as_str() {
+        Some("approval") => {
+            json!({ "type": "mcp_approval_response", "approval_request_id": open["suspensionId"], "approve": true })
+        }
+        _ => json!({ "type": "function_call_output", "call_id": open["suspensionId"], "output": "Rome" }),
+    };
+    let answers: Vec<Value> = open().await.iter().map(answer).collect();
+    let body = with(locate(), json!({ "input": answers, "previous_response_id": first["id"] }));
+    assert_eq!(app.post(RESPONSES, body).await.expect(403)["error"]["code"], "forbidden");
+    assert_eq!(open().await.len(), 3);
+}
+
+#[tokio::test]
 async fn who_declares_no_approvals_is_asked_by_text() {
     let app = App::start().await;
     let response = respond(&app, &input("send")).await;
