@@ -14,6 +14,7 @@ use crate::domain::fault::Fault;
 use crate::domain::ids::{Mint, RunId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{Run, RunResource};
+use crate::domain::trace::TraceOrigin;
 use crate::engine::Core;
 use crate::engine::event::Event;
 use crate::engine::step::Row;
@@ -94,6 +95,14 @@ impl Runtime {
 
     pub(crate) fn mint(&self) -> Mint {
         self.0.mint()
+    }
+
+    /// What a new run says of its trace to whatever it calls; as its caller said it, where no collector is told.
+    pub(crate) fn marked(&self, trace_id: &str, origin: TraceOrigin) -> TraceOrigin {
+        match &self.0.traces {
+            Some(traces) => traces.marked(trace_id, origin),
+            None => origin,
+        }
     }
 
     /// Where this server is listened for, once that is known; `is_public`: as it is configured.

@@ -29,6 +29,7 @@ use span::{Attributes, SpanId};
 
 /// How much of an answer is read: nobody needs it.
 const ANSWER: usize = 16 * 1024;
+
 /// The part of a thread's log that a delivery stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -97,6 +98,13 @@ impl Traces {
     /// Whether spans hold what was said: then the log is needed with its payloads.
     pub fn has_content(&self) -> bool {
         self.with_content
+    }
+
+    /// The same, with flags that say whether the run is traced here: what the run calls reads them.
+    pub fn marked(&self, trace_id: &str, origin: TraceOrigin) -> TraceOrigin {
+        let sampled = u8::from(is_sampled(self.sampler, self.ratio, trace_id, &origin));
+        let others = origin.flags.as_deref().and_then(flags_of).unwrap_or_default() & !1;
+        TraceOrigin { flags: Some(format!("{:02x}", others | sampled)), ..origin }
     }
 
     /// What is to be sent of a run whose log grew so; `None`: it is not traced.
@@ -174,7 +182,7 @@ fn is_sampled(sampler: Sampler, ratio: f64, trace_id: &str, origin: &TraceOrigin
     };
     let parent = || {
         let flags = origin.flags.as_deref().filter(|_| origin.parent.is_some())?;
-        u8::from_str_radix(flags, 16).ok().map(|flags| flags & 1 == 1)
+        flags_of(flags).map(|flags| flags & 1 == 1)
     };
     is_trace_id(trace_id)
         && match sampler {
@@ -185,6 +193,10 @@ fn is_sampled(sampler: Sampler, ratio: f64, trace_id: &str, origin: &TraceOrigin
             Sampler::ParentbasedAlwaysOff => parent().unwrap_or(false),
             Sampler::ParentbasedTraceIdRatio => parent().unwrap_or_else(is_within),
         }
+}
+
+fn flags_of(text: &str) -> Option<u8> {
+    u8::from_str_radix(text, 16).ok()
 }
 
 fn trace_bytes(trace_id: &str) -> Option<otlp::TraceId> {

@@ -29,6 +29,16 @@ fn a_run_is_traced_as_its_caller_says_or_as_is_set() {
         (Sampler::AlwaysOn, 1.0, "order 4711", &none, false),
     ] {
         assert_eq!(is_sampled(sampler, ratio, trace, origin), expected, "{sampler:?} {ratio} {trace} {origin:?}");
+        let config = Telemetry {
+            endpoint: Some("http://localhost:4318/".into()),
+            sampler,
+            sampler_arg: ratio,
+            ..Telemetry::default()
+        };
+        let traces = Traces::new(&config, Arc::new(Egress::new(Duration::ZERO))).unwrap().unwrap();
+        let marked = traces.marked(trace, origin.clone());
+        assert_eq!(marked.flags.as_deref(), Some(if expected { "01" } else { "00" }));
+        assert_eq!(is_sampled(sampler, ratio, trace, &marked), expected, "whoever looks later decides alike");
     }
 }
 

@@ -74,6 +74,7 @@ async fn accept(
     let mut mint = service.mint();
     let (run, message) = (mint.run(), mint.message());
     let (trace_id, trace) = traced(&ask, || mint.hex());
+    let trace = service.runtime.marked(&trace_id, trace);
     let pushes = match &ask.push {
         Some((config, version)) => vec![pushes::receiver(service, caller, &run, config, *version)?],
         None => Vec::new(),

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use pes::config::telemetry::Sampler;
 use pes::config::{Config, HttpTool};
 use pes::domain::tool::ToolClass;
 use pes::egress::{SigningSecret, sign};
@@ -75,6 +76,22 @@ async fn a_service_gets_one_signed_post_and_its_answer_is_the_output() {
     sign(&mut expected, &[SigningSecret::parse(SECRET).unwrap()], id, seconds, body.to_string().as_bytes());
     for name in ["webhook-id", "webhook-signature"] {
         assert_eq!(request.header(name), expected[name].to_str().ok(), "{name}");
+    }
+}
+
+/// What is called decides by these flags whether it is traced, too.
+#[tokio::test]
+async fn a_service_is_told_whether_the_run_is_traced() {
+    for (sampler, flags) in [(Sampler::AlwaysOn, "01"), (Sampler::AlwaysOff, "00")] {
+        let mut wire = Wire::serve(vec![answer("200 OK", "", r#"{"state":"sent"}"#)]).await;
+        // Nobody listens there: a collector that is away holds nothing up.
+        let set = |config: &mut Config| {
+            (config.telemetry.endpoint, config.telemetry.sampler) = (Some("http://127.0.0.1:1".to_owned()), sampler);
+        };
+        let app = app(&wire, set).await;
+        app.finish("t", "order").await;
+        let parent = wire.request().await.header("traceparent").unwrap().to_owned();
+        assert_eq!(parent.rsplit('-').next(), Some(flags), "{parent}");
     }
 }
 
