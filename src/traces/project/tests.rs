@@ -113,19 +113,59 @@ fn an_approved_run_is_two_linked_activations() {
     assert_eq!(text, EXPECTED, "{text}");
 }
 
-#[test]
-fn without_content_no_span_holds_a_word_of_it() {
-    let log = log("hostile");
+/// Every text in this value that is no single word: what people, models and tools said.
+fn sentences(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) if text.trim().contains(' ') => found.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| sentences(value, found)),
+        // The name of a rule of the policy is no content, and spans have it.
+        Value::Object(members) => {
+            members.iter().filter(|(name, _)| *name != "rule").for_each(|(_, value)| sentences(value, found));
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Nor do errors quote it.
+#[rstest]
+fn without_content_no_span_holds_a_sentence_of_it(#[values("hostile", "failed", "demo", "delegated")] name: &str) {
+    let log = log(name);
+    let mut said = Vec::new();
+    log.iter().for_each(|seen| sentences(&seen.content, &mut said));
     for subject in subjects(&log) {
-        let texts = |with_content| {
+        let told = |with_content| {
             let subject = Subject { with_content, ..subject.clone() };
             format!("{:?}", spans(&subject, &log, 0))
         };
-        assert!(texts(true).contains(names::TOOL_ARGUMENTS) || texts(true).contains(names::INPUT_MESSAGES));
-        for name in [names::TOOL_ARGUMENTS, names::TOOL_RESULT, names::INPUT_MESSAGES, names::OUTPUT_MESSAGES] {
-            assert!(!texts(false).contains(name), "{name}");
+        let holds = |told: &str| said.iter().filter(|text| told.contains(text.as_str())).cloned().collect::<Vec<_>>();
+        assert_eq!(holds(&told(false)), [""; 0], "{name}");
+        assert!(!holds(&told(true)).is_empty(), "{name}: the same search finds what is there");
+    }
+}
+
+#[test]
+fn a_text_in_a_span_is_cut_at_its_bound_and_only_what_ends_a_run_fails_it() {
+    let mut log = log("demo");
+    let subject = Subject { with_content: true, ..subjects(&log).remove(0) };
+    let is_of_run = |seen: &&mut Observation| seen.run_id == subject.run;
+    for seen in log.iter_mut().filter(is_of_run) {
+        match seen.kind {
+            ObservationType::RunStarted => seen.content["query"] = "é".repeat(TEXT_BYTES).into(),
+            ObservationType::Title => {
+                seen.kind = ObservationType::Error;
+                seen.content = json!({ "phase": "planning", "code": "invalid_plan", "message": "Again.", "fatal": false,
+                    "retryable": true });
+            }
+            _ => {}
         }
     }
+    let told = spans(&subject, &log, 0);
+    let activation = told.iter().find(|span| span.name.starts_with("invoke_agent")).expect("the run");
+    assert_eq!(activation.failure, None);
+    let Some(Attribute::Text(query)) = value_of(&activation.attributes, names::INPUT_MESSAGES) else {
+        panic!("{activation:?}");
+    };
+    assert_eq!(query.matches('é').count(), TEXT_BYTES / 2);
 }
 
 const EXPECTED: &str = "\
