@@ -12,13 +12,14 @@ use pes::live::EncodedKind;
 use pes::runtime::clock::{Clock, Manual};
 use pes::service::feed::{self, After, EventsPage, FeedAsk};
 use pes::service::retention::{self, RetentionAsk};
-use pes::service::{audit, fork, offers, threads};
+use pes::service::{audit, fork, offers, runs, threads};
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{PageAsk, Store};
 use pes::{AgentProps, Instance};
 use serde_json::{Value, json};
 
+use crate::recovery::probe::ask;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
@@ -229,6 +230,40 @@ async fn nothing_of_an_unfinished_run_is_deleted() {
     let answer = aging.instance.resume("t", serde_json::from_value(answer).unwrap()).await.unwrap();
     assert_eq!(answer.metadata.tool_calls, 1);
     aging.instance.close().await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_later_run_deletes_nothing_of_one_that_still_waits() {
+    let store = fresh_store().await;
+    let aging = Aging::on(store.clone(), |_| {}).await;
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    aging.finish("t").await;
+    aging.suspend("t").await;
+    let later = ask(&aging.instance, "t", "hello").await;
+    runs::cancel(service, caller, &later, None).await.map(drop).unwrap();
+    let whole = aging.page("t", 0).await.unwrap();
+    let (started, ended): (Vec<_>, Vec<_>) = (positions(&whole, "RUN_STARTED"), positions(&whole, "RUN_FINISHED"));
+    assert!(ended[1] > started[1], "the later one ended within the one that waits: {started:?} {ended:?}");
+    aging.days_pass(1_000).await;
+    let left = aging.page("t", 0).await.unwrap();
+    assert!(left.min_seq > 1 && left.min_seq <= started[1], "{} {started:?}", left.min_seq);
+    let pk = store.thread(caller.tenant, &"t".into()).await.unwrap().unwrap().pk;
+    let waits = &whole.items.iter().find(|seen| seen.seq == started[1]).unwrap().run_id;
+    assert_eq!(store.run_began(pk, waits).await.unwrap(), Some(started[1]));
+
+    let state = aging.state("t", None).await.unwrap();
+    let asked = state["suspensions"][0]["suspensionId"].clone();
+    let answer = json!({ "suspensionId": asked, "approved": true });
+    let answer = aging.instance.resume("t", serde_json::from_value(answer).unwrap()).await.unwrap();
+    assert_eq!(answer.metadata.tool_calls, 1);
+    aging.days_pass(91).await;
+    let min_seq = aging.page("t", 0).await.unwrap().min_seq;
+    assert!(min_seq > ended[1], "{min_seq}: once it is over, its time comes, too");
+    aging.instance.close().await;
+}
+
+fn positions(page: &EventsPage, kind: &str) -> Vec<i64> {
+    page.items.iter().filter(|seen| seen.kind.as_str() == kind).map(|seen| seen.seq).collect()
 }
 
 /// How many pages the database has, in the file or in its log still.

@@ -10,6 +10,7 @@ use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::sqlite::Sqlite;
 use pes::store::{Commit, UsageAsk};
 use serde_json::json;
+use sqlx::{Connection as _, SqliteConnection};
 use uuid::Uuid;
 
 use super::bed::{Bed, page, record, row, state_update};
@@ -54,6 +55,16 @@ async fn a_large_thread_is_gone_at_once_and_its_rows_a_few_at_a_time(bed: Bed) {
 fn found(folder: &Path, marker: &str) -> usize {
     let files = ["pes.db", "pes.db-wal", "pes.db-shm"].map(|name| std::fs::read(folder.join(name)).unwrap_or_default());
     files.iter().map(|file| String::from_utf8_lossy(file).matches(marker).count()).sum()
+}
+
+/// Another connection to the same file.
+async fn connect(folder: &Path) -> SqliteConnection {
+    SqliteConnection::connect(&format!("sqlite://{}", folder.join("pes.db").display())).await.unwrap()
+}
+
+async fn assert_whole(other: &mut SqliteConnection) {
+    let whole: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(other).await.unwrap();
+    assert_eq!(whole, "ok");
 }
 
 /// A thread's next transition: a row that grows and shrinks, one that is new, a head, an observation, a payload.
@@ -106,10 +117,54 @@ async fn no_byte_of_a_deleted_thread_stays_in_the_files() {
         assert!(bed.everything(*pk).await.contains(marker));
         bed.done(next(&bed, bed.next(*pk).await, marker, 41)).await;
     }
-    let url = format!("sqlite://{}", folder.path().join("pes.db").display());
-    let mut other = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap();
-    let whole: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut other).await.unwrap();
-    assert_eq!(whole, "ok");
+    assert_whole(&mut connect(folder.path()).await).await;
+}
+
+/// Rows of the length of one to thirty markers, which grow and shrink with each step: those that outgrow their page move to
+/// another one, and SQLite leaves bytes of some in the room that becomes free.
+fn resized(bed: &Bed, commit: Commit, marker: &str, thread: usize, step: usize) -> Commit {
+    let row = |n: usize| {
+        let times = 1 + (step * 7_919 + n * 104_729 + thread * 1_299_709) % 30;
+        let body = json!({ "text": marker.repeat(times) }).to_string();
+        Row { kind: RowKind::Progress, id: format!("i{n}"), ord: n as i64, keep: Keep::Never, body }
+    };
+    Commit { rows: (0..10).map(row).collect(), idempotency: Some(bed.key(&format!("{marker}-{step}"))), ..commit }
+}
+
+#[tokio::test]
+async fn bytes_of_rows_that_moved_to_other_pages_are_overwritten_in_those_they_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let bed = Bed::on(Arc::new(store), Arc::new(())).await;
+    let mut threads = Vec::new();
+    for n in 0..30 {
+        threads.push((bed.thread(&format!("t{n}")).await, Uuid::new_v4().to_string()));
+    }
+    for step in 0..30 {
+        for (n, (pk, marker)) in threads.iter().enumerate() {
+            let commit = resized(&bed, bed.next(*pk).await, marker, n, step);
+            bed.done(commit).await;
+        }
+    }
+    let (gone, stay): (Vec<_>, Vec<_>) = threads.into_iter().enumerate().partition(|(n, _)| n % 3 == 0);
+    for (_, (pk, marker)) in &gone {
+        assert!(found(folder.path(), marker) > 0, "the same search finds it while it is there");
+        assert!(bed.erase(*pk).await);
+    }
+    while bed.store.erase_rows(500).await.unwrap() > 0 {}
+    let mut other = connect(folder.path()).await;
+    sqlx::raw_sql("PRAGMA wal_checkpoint(truncate)").execute(&mut other).await.unwrap();
+    let left: Vec<usize> = gone.iter().map(|(_, (_, marker))| found(folder.path(), marker)).collect();
+    assert!(left.iter().any(|count| *count > 0), "no row moved: this does not show what it is about");
+    assert!(bed.store.overwrite_erased().await.unwrap());
+    for (_, (_, marker)) in &gone {
+        assert_eq!(found(folder.path(), marker), 0, "{left:?} were left by SQLite");
+    }
+    for (n, (pk, marker)) in &stay {
+        assert!(bed.everything(*pk).await.contains(marker));
+        bed.done(resized(&bed, bed.next(*pk).await, marker, *n, 31)).await;
+    }
+    assert_whole(&mut other).await;
 }
 
 #[tokio::test]
@@ -119,8 +174,7 @@ async fn a_reader_in_the_way_is_said_and_waited_for_by_nobody() {
     let bed = Bed::on(Arc::new(store), Arc::new(())).await;
     let (pk, marker) = (bed.thread("t").await, Uuid::new_v4().to_string());
     bed.done(next(&bed, bed.next(pk).await, &marker, 1)).await;
-    let url = format!("sqlite://{}", folder.path().join("pes.db").display());
-    let mut reader = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap();
+    let mut reader = connect(folder.path()).await;
     sqlx::raw_sql("BEGIN; SELECT count(*) FROM threads").execute(&mut reader).await.unwrap();
     bed.erase(pk).await;
     assert!(!bed.store.overwrite_erased().await.unwrap());
