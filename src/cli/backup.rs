@@ -2,7 +2,7 @@
 //! tools of its own; `pes restore --adopt` says that one of them was used.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -58,8 +58,12 @@ pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
         sealing_key: outward::sealer(config).fingerprints().current,
     };
     let text = serde_json::to_string_pretty(&said).expect("a manifest is plain data");
-    fs::write(&manifest, text + "\n")?;
+    // Each is on the disk before the next step: a copy that has its name has its manifest, also after a power failure.
+    File::create_new(&manifest)?.write_all((text + "\n").as_bytes())?;
+    File::open(&manifest)?.sync_all()?;
+    sync_folder_of(to)?;
     fs::rename(&part, to)?;
+    sync_folder_of(to)?;
     println!("{} ({bytes} bytes), {}", to.display(), manifest.display());
     Ok(())
 }
@@ -137,6 +141,11 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+fn sync_folder_of(file: &Path) -> io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// How long the file is, and its SHA-256.

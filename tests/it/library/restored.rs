@@ -1,15 +1,19 @@
 //! A database that was restored does nothing by itself that may have been done after the backup.
 
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use pes::config::Synchronous;
-use pes::domain::ids::ThreadPk;
-
-use pes::store::Store;
+use pes::config::{Config, Synchronous};
+use pes::domain::ids::{TenantPk, ThreadPk};
+use pes::domain::observation::Observation;
+use pes::engine::step::RowKind;
 use pes::store::sqlite::{self, Sqlite};
-
+use pes::store::{ObservationAsk, PageAsk, Store};
+use pes::{AgentProps, Instance};
 use serde_json::json;
+use tokio::task::spawn_blocking;
 
 use crate::recovery::probe::{Probe, ask, instance};
 use crate::support::http::soon;
@@ -78,4 +82,93 @@ async fn a_backup_is_put_back_only_whole_and_where_nothing_is() {
     std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
     sqlite::put_back(&file, &folder.path().join("restored"), None).unwrap_err();
     assert!(!folder.path().join("restored/pes.db").exists());
+}
+
+/// Runs that end at once, in threads of their own, again and again.
+struct Load {
+    instance: Instance,
+    /// Up to where each log was acknowledged.
+    acknowledged: Mutex<BTreeMap<String, i64>>,
+    is_over: AtomicBool,
+}
+
+impl Load {
+    async fn on(store: Arc<dyn Store>) -> Arc<Self> {
+        let mut config = Config::default();
+        config.models.demo.pace_ms = 0;
+        let instance = Instance::build(config).store(store).open().await.unwrap();
+        Arc::new(Self { instance, acknowledged: Mutex::default(), is_over: AtomicBool::new(false) })
+    }
+
+    async fn go_on(self: Arc<Self>, thread: String) {
+        let (service, caller) = (self.instance.service(), self.instance.caller());
+        while !self.is_over.load(Ordering::SeqCst) {
+            self.instance.process(AgentProps::new(&thread, "hello")).await.unwrap();
+            let row = pes::service::threads::get(service, caller, &thread.as_str().into()).await.unwrap();
+            self.acknowledged.lock().unwrap().insert(thread.clone(), row.last_seq);
+        }
+    }
+}
+
+/// Everything of a thread that is written once.
+async fn written_once(store: &dyn Store, pk: ThreadPk) -> (Vec<Observation>, HashSet<String>) {
+    let ask = ObservationAsk { limit: 1_000_000, ..ObservationAsk::default() };
+    let mut rows = HashSet::new();
+    for kind in [RowKind::Message, RowKind::Payload, RowKind::Usage] {
+        let mut page = PageAsk { limit: 1_000, ..PageAsk::default() };
+        loop {
+            let found = store.rows(pk, kind, false, &page).await.unwrap();
+            rows.extend(found.items.iter().map(|row| format!("{row:?}")));
+            let Some(next) = found.next_cursor else { break };
+            page.cursor = Some(next);
+        }
+    }
+    (store.observations(pk, &ask).await.unwrap(), rows)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_taken_under_load_has_what_was_acknowledged_before_and_nothing_by_half() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = opened(&folder.path().join("data")).await;
+    let load = Load::on(store.clone()).await;
+    let asking: Vec<_> = (0..6).map(|n| tokio::spawn(load.clone().go_on(format!("t{n}")))).collect();
+    let mut taken = Vec::new();
+    let takes = async {
+        let mut beside = 0;
+        while beside < 3 {
+            let (before, acknowledged) = (store.commits(), load.acknowledged.lock().unwrap().clone());
+            let (data, file) = (folder.path().join("data"), folder.path().join(format!("{}.db", taken.len())));
+            let copy = file.clone();
+            spawn_blocking(move || sqlite::back_up(&data, &copy).unwrap()).await.unwrap();
+            beside += usize::from(acknowledged.len() == 6 && store.commits() > before);
+            taken.push((file, acknowledged));
+        }
+    };
+    soon(takes).await;
+    load.is_over.store(true, Ordering::SeqCst);
+    for asked in asking {
+        soon(asked).await.unwrap();
+    }
+
+    for (n, (file, acknowledged)) in taken.into_iter().enumerate() {
+        let into = folder.path().join(format!("restored-{n}"));
+        sqlite::put_back(&file, &into, Some(1)).unwrap();
+        let restored = opened(&into).await;
+        for (thread, seq) in acknowledged {
+            begins_like(&*restored, &*store, load.instance.caller().tenant, &thread, seq).await;
+        }
+        restored.close().await;
+    }
+}
+
+/// The copy's thread is how this one began, at least up to what was acknowledged before the copy was begun.
+async fn begins_like(copy: &dyn Store, live: &dyn Store, tenant: TenantPk, thread: &str, acknowledged: i64) {
+    let (whole, whole_rows) = written_once(live, live.thread(tenant, &thread.into()).await.unwrap().unwrap().pk).await;
+    let row = copy.thread(tenant, &thread.into()).await.unwrap().expect("it was acknowledged");
+    let (log, rows) = written_once(copy, row.pk).await;
+    assert!(row.last_seq >= acknowledged, "{thread}: {acknowledged} was acknowledged, it ends with {}", row.last_seq);
+    let seqs: Vec<i64> = log.iter().map(|seen| seen.seq).collect();
+    assert_eq!(seqs, (1..=row.last_seq).collect::<Vec<_>>(), "{thread}");
+    assert_eq!(log, whole[..log.len()], "{thread}");
+    assert!(rows.is_subset(&whole_rows) && !rows.is_empty(), "{thread}");
 }

@@ -1,6 +1,8 @@
 //! What survives: kill -9 at every persistence boundary, a stop in the middle of work, tools that break.
 
 #[cfg(feature = "failpoints")]
+mod backup;
+#[cfg(feature = "failpoints")]
 mod calls;
 #[cfg(feature = "failpoints")]
 mod drain;

@@ -1,0 +1,125 @@
+//! `pes backup` and `pes restore` as an operator runs them: what was done after a backup is not done again unasked.
+
+use std::path::Path;
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::process::{Door, Place, Server};
+use super::story;
+
+/// Held where the first step has been sent to the model: no tool was called yet, and the next to come counts on a tool
+/// that may not be called twice.
+const BEFORE_THE_CALL: &str = "model.before@2";
+
+async fn ask(door: Door) -> String {
+    let ask = door.ask("POST", "/threads/t/process").json(&json!({ "query": "diamond" }));
+    ask.send().await.expect(202)["runId"].as_str().unwrap().to_owned()
+}
+
+/// Returns when the run is over, or waits for a person.
+async fn waited(door: Door, run: &str) -> Value {
+    door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200)
+}
+
+/// A server that is held before the first call of its run.
+async fn before_the_call(place: &Place) -> (Server, String) {
+    let mut server = Server::start(place, Some(BEFORE_THE_CALL)).await;
+    let run = ask(server.door).await;
+    server.reached().await;
+    (server, run)
+}
+
+/// What a person is asked before anything of the run goes on.
+async fn held_back(door: Door) -> Value {
+    let inbox = door.ask("GET", "/suspensions").send().await.expect(200);
+    let [asked] = inbox["items"].as_array().unwrap().as_slice() else { panic!("one question: {inbox:#}") };
+    assert_eq!(asked["kind"], "pause");
+    assert!(asked["message"].as_str().unwrap().starts_with("restored: this is as of "), "{asked:#}");
+    asked.clone()
+}
+
+async fn goes_on(door: Door, run: &str, asked: &Value) {
+    let answer = json!({ "suspensionId": asked["suspensionId"], "approved": true });
+    door.ask("POST", "/threads/t/resume").json(&answer).send().await.expect(202);
+    assert_eq!(waited(door, run).await["status"], "completed");
+}
+
+fn done(place: &Place, arguments: &[&str]) -> String {
+    let output = place.run(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Puts the backup where the data was.
+fn restore(place: &Place, arguments: &[&str], aside: &str) {
+    std::fs::rename(place.folder().join("data"), place.folder().join(aside)).unwrap();
+    done(place, &[&["restore", "copy.db"], arguments].concat());
+}
+
+#[tokio::test]
+async fn a_call_made_after_the_backup_is_not_made_again_unless_somebody_says_so() {
+    let place = Place::sqlite(story::SCRIPT);
+    let (server, run) = before_the_call(&place).await;
+    done(&place, &["backup", "copy.db"]);
+    assert_eq!(place.run(&["backup", "copy.db"]).status.code(), Some(8), "it is there already");
+    is_described(place.folder());
+    server.kill().await;
+    assert_eq!(place.lines().len(), 0);
+    let server = Server::start(&place, None).await;
+    assert_eq!(waited(server.door, &run).await["status"], "completed");
+    server.kill().await;
+    let made = place.lines();
+    assert_eq!(made.len(), 4, "what was done after the backup");
+
+    restore(&place, &[], "before");
+    let server = Server::start(&place, None).await;
+    let asked = held_back(server.door).await;
+    assert_eq!(waited(server.door, &run).await["status"], "suspended");
+    let other = server.door.ask("POST", "/threads/other/process").json(&json!({ "query": "question" }));
+    let other = other.send().await.expect(202);
+    assert_eq!(waited(server.door, other["runId"].as_str().unwrap()).await["status"], "suspended");
+    assert_eq!(place.lines(), made, "a run that was asked for later got as far as it can, this one nowhere");
+    goes_on(server.door, &run, &asked).await;
+    assert_eq!(place.lines().len(), 8, "that person knew");
+    server.kill().await;
+
+    restore(&place, &["--resume"], "held");
+    let server = Server::start(&place, None).await;
+    assert_eq!(waited(server.door, &run).await["status"], "completed");
+    assert_eq!(place.lines().len(), 12, "that is what `--resume` is for");
+    server.kill().await;
+}
+
+/// The manifest says what the copy is.
+fn is_described(folder: &Path) {
+    let manifest: Value = serde_json::from_slice(&std::fs::read(folder.join("copy.db.json")).unwrap()).unwrap();
+    assert_eq!(manifest["format"], "pes-backup/1");
+    assert_eq!(manifest["bytes"], std::fs::metadata(folder.join("copy.db")).unwrap().len());
+    assert!(!folder.join("copy.db.part").exists());
+}
+
+/// What other tools put back is as it was when the process died: held where it may go on by itself.
+#[rstest]
+#[case(Place::sqlite(story::SCRIPT))]
+#[case(Place::postgres(story::SCRIPT).await)]
+#[tokio::test]
+async fn a_database_that_other_tools_put_back_is_adopted(#[case] place: Place) {
+    let (server, run) = before_the_call(&place).await;
+    server.kill().await;
+    let said = done(&place, &["restore", "--adopt"]);
+    assert!(said.contains("wait for a person"), "{said}");
+    let server = Server::start(&place, None).await;
+    let asked = held_back(server.door).await;
+    let refused = place.run(&["restore", "--adopt", "copy.db"]);
+    assert_eq!(refused.status.code(), Some(2), "a file, or --adopt");
+    assert_eq!(waited(server.door, &run).await["status"], "suspended");
+    assert_eq!(place.lines().len(), 0);
+    goes_on(server.door, &run, &asked).await;
+    assert_eq!(place.lines().len(), 4);
+    server.kill().await;
+    let server = Server::start(&place, None).await;
+    let inbox = server.door.ask("GET", "/suspensions").send().await.expect(200);
+    assert_eq!(inbox["items"], json!([]), "it is asked once");
+    server.kill().await;
+}
