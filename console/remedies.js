@@ -35,6 +35,7 @@ export const REMEDIES = {
   unsupported_media_type: 'Send the one that `detail` names',
   invalid: 'Each mistake stands in `errors`',
   idempotency_mismatch: 'Use a new key',
+  import_invalid: 'Export again',
   plan_invalid: 'See `errors`',
   too_many_items: 'Make fewer items',
   state_too_large: 'Store less',

@@ -140,6 +140,26 @@ impl Server {
         if answer.status().is_success() { Ok(answer) } else { Err(refused(answer, &self.base).await) }
     }
 
+    /// A long text, piece by piece.
+    pub(super) async fn lines(&self, path: &str) -> Result<Answer, Error> {
+        let answer = self.send(Method::GET, path, self.headers.clone(), Vec::new(), STREAM_BOUNDS).await?;
+        if answer.status().is_success() { Ok(answer) } else { Err(refused(answer, &self.base).await) }
+    }
+
+    /// The next piece of it; `None`: that was all.
+    pub(super) async fn piece(&self, answer: &mut Answer) -> Result<Option<Bytes>, Error> {
+        answer.chunk().await.map_err(|error| unreachable(&self.base, &error))
+    }
+
+    /// Posts what [`lines`](Self::lines) gave.
+    pub(super) async fn post_lines<T: DeserializeOwned>(&self, path: &str, text: Vec<u8>) -> Result<T, Error> {
+        let mut headers = self.headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+        let bounds = Bounds { headers: Duration::from_secs(300), total: Duration::from_secs(600), ..BOUNDS };
+        let answer = self.send(Method::POST, path, headers, text, bounds).await?;
+        read(&whole(answer, &self.base).await?)
+    }
+
     async fn call(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Vec<u8>, Error> {
         let answer = self.send(method, path, self.headers.clone(), body, BOUNDS).await?;
         whole(answer, &self.base).await

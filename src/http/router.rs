@@ -15,7 +15,7 @@ use super::problem::Problem;
 use super::routes::{
     agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, items, keys,
     mcp_servers, messages, offers, pause, plan, policy, process, release, resume, retention, runs, session, state,
-    suspensions, tasks, threads, tool_calls, usage, webhooks,
+    suspensions, tasks, threads, tool_calls, transfer, usage, webhooks,
 };
 use super::{console, cors, doors};
 use crate::domain::fault::{Code, Fault};
@@ -71,6 +71,8 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(events::events))
         .routes(routes!(changes::changes))
         .routes(routes!(fork::fork))
+        .routes(routes!(transfer::export))
+        .routes(routes!(transfer::import))
         .routes(routes!(suspensions::list))
         .routes(routes!(tool_calls::get))
         .routes(routes!(tasks::list))

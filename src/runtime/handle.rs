@@ -17,7 +17,8 @@ use crate::domain::run::{Run, RunResource};
 use crate::domain::trace::TraceOrigin;
 use crate::engine::Core;
 use crate::engine::event::Event;
-use crate::engine::step::Row;
+use crate::engine::step::{Row, Step};
+use crate::store::NewThread;
 
 impl Runtime {
     /// Has the thread's task decide, and commit what comes of it together with `extras`.
@@ -49,6 +50,11 @@ impl Runtime {
     /// Erases the thread if it is at rest, not on hold, and nobody used it since `before`; whether it did.
     pub(crate) async fn expire(&self, pk: ThreadPk, before: Millis) -> Result<bool, Refusal> {
         self.0.ask(pk, |reply| Command::Expire { before, reply }).await
+    }
+
+    /// What this event makes of a new thread whose log ends with `last_seq`. Nothing is stored.
+    pub(crate) fn decided_anew(&self, new: &NewThread, last_seq: i64, event: Event) -> Result<Step, Refusal> {
+        self.0.decided_anew(new, last_seq, event)
     }
 
     /// Waits until this process deletes a thread, if it did not since this was asked last.

@@ -18,6 +18,7 @@ mod command;
 mod effects;
 mod erasure;
 mod handle;
+mod import;
 pub(crate) mod inline;
 mod lease;
 mod listening;

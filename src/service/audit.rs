@@ -1,6 +1,6 @@
 //! Reading the audit. Its rows are written in the transaction of the change that they record.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Result, Service, threads};
@@ -10,7 +10,7 @@ use crate::domain::ids::ThreadId;
 use crate::store::{AuditRow, Page, PageAsk};
 
 /// Who did what, and when.
-#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AuditLine {
     pub at: Millis,
     /// A key's name; `policy` and `timer` are the server itself.

@@ -32,6 +32,7 @@ pub mod runs;
 mod settings;
 pub mod suspensions;
 pub mod threads;
+pub mod transfer;
 pub mod usage;
 
 use crate::domain::fault::Fault;

@@ -45,12 +45,13 @@ const BEGINNINGS: i64 = 8;
 const PAGE: i64 = 128;
 
 /// An entry on its way into a database.
-pub(crate) struct NewEntry {
+#[derive(Debug)]
+pub struct NewEntry {
     /// Of its last observation.
-    pub seq: i64,
+    pub(crate) seq: i64,
     /// The types of its observations, each once: what a search looks at before it reads the body.
-    pub types: String,
-    pub body: String,
+    pub(crate) types: String,
+    pub(crate) body: String,
 }
 
 /// An entry as a database gives it back.
@@ -110,7 +111,7 @@ fn none<M>() -> Option<M> {
 
 impl NewEntry {
     /// Of a commit's records, the first of which is numbered after `before`; `None` if it has none.
-    pub fn of(records: Vec<Record>, before: i64) -> Option<Self> {
+    pub(crate) fn of(records: Vec<Record>, before: i64) -> Option<Self> {
         let first = records.first()?;
         let mut body = Written {
             run_id: first.run_id.clone(),
@@ -119,21 +120,53 @@ impl NewEntry {
             observations: Vec::with_capacity(records.len()),
         };
         let seq = before + records.len() as i64;
-        let types = types(&records);
+        let types = types(records.iter().map(Record::kind));
         for record in records {
             let stored = body.stored(record);
             body.observations.push(stored);
         }
-        let body = serde_json::to_string(&body).expect("strings, numbers and JSON values always have a text");
-        Some(Self { seq, types, body })
+        Some(Self { seq, types, body: body.text() })
+    }
+
+    /// Of observations that were recorded elsewhere, with the numbers that they have; `None` if there are none.
+    pub fn of_observations(seen: Vec<Observation>) -> Option<Self> {
+        let first = seen.first()?;
+        let mut body = Stored {
+            run_id: first.run_id.clone(),
+            trace_id: first.trace_id.clone(),
+            timestamp: first.timestamp,
+            observations: Vec::with_capacity(seen.len()),
+        };
+        let (seq, types) = (seen.last()?.seq, types(seen.iter().map(|seen| seen.kind)));
+        for seen in seen {
+            let stored = StoredObservation {
+                kind: seen.kind,
+                id: seen.id,
+                run_id: (seen.run_id != body.run_id).then_some(seen.run_id),
+                parent_id: seen.parent_id,
+                trace_id: (seen.trace_id != body.trace_id).then_some(seen.trace_id),
+                timestamp: (seen.timestamp != body.timestamp).then_some(seen.timestamp),
+                title: seen.title,
+                content: seen.content,
+                metadata: seen.metadata,
+            };
+            body.observations.push(stored);
+        }
+        Some(Self { seq, types, body: body.text() })
     }
 }
 
-fn types(records: &[Record]) -> String {
+impl<C: Serialize, M: Serialize> Body<C, M> {
+    fn text(&self) -> String {
+        serde_json::to_string(self).expect("strings, numbers and JSON values always have a text")
+    }
+}
+
+fn types(kinds: impl Iterator<Item = ObservationType>) -> String {
     let mut types: Vec<&str> = Vec::new();
-    for record in records {
-        if !types.contains(&record.kind().as_str()) {
-            types.push(record.kind().as_str());
+    for kind in kinds {
+        if !types.contains(&kind.as_str()) {
+            types.push(kind.as_str());
         }
     }
     types.join(" ")

@@ -35,6 +35,7 @@ mod sessions;
 pub mod sqlite;
 mod text;
 mod threads;
+mod transfer;
 mod usage;
 
 pub use audit::{AuditRow, AuditStore};
@@ -45,7 +46,7 @@ pub use figures::{FigureStore, Figures, LateThreads, OpenQuestions, Pooled, Size
 pub use idempotency::{AnswerToStore, IdempotencyRow, IdempotencyStore};
 pub use keys::{KeyRow, KeyStore, Rotation};
 pub use leases::*;
-pub use log::{LogStore, ObservationAsk};
+pub use log::{LogStore, NewEntry, ObservationAsk};
 pub use lookups::{LookupStore, NewLookup};
 pub use open::open;
 pub use pace::Pace;
@@ -54,6 +55,7 @@ pub use retention::{Compaction, RetentionStore, RunEnd};
 pub use rows::{FoundRow, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted};
 pub use sessions::{SessionRow, SessionStore};
 pub use threads::{LOOKED_AT, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
+pub use transfer::{NewImport, TransferStore};
 pub use usage::{UsageAsk, UsageStore};
 
 use std::sync::Arc;
@@ -103,6 +105,7 @@ pub trait Store:
     + ErasureStore
     + RetentionStore
     + BackupStore
+    + TransferStore
 {
     /// `sqlite` or `postgres`, and where; for the start line.
     fn describe(&self) -> String;

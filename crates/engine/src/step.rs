@@ -88,10 +88,13 @@ pub enum RowKind {
     /// `ThreadTerms` of the server: how long the thread is kept, where it says so itself; the id is empty. No core writes
     /// it.
     Retention = 14,
+    /// `domain::usage::ModelUse` of a thread that was imported: what its model calls took elsewhere, which is told when it is
+    /// exported and summed nowhere. No core writes it.
+    ImportedUsage = 15,
 }
 
 impl RowKind {
-    pub const ALL: [RowKind; 14] = [
+    pub const ALL: [RowKind; 15] = [
         RowKind::Run,
         RowKind::Message,
         RowKind::Item,
@@ -106,6 +109,7 @@ impl RowKind {
         RowKind::CallerStatus,
         RowKind::Push,
         RowKind::Retention,
+        RowKind::ImportedUsage,
     ];
 
     pub fn code(self) -> i16 {

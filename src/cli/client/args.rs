@@ -1,5 +1,6 @@
 //! Commands that ask a server, and their flags.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -62,6 +63,10 @@ pub(in crate::cli) enum ClientCommand {
         #[arg(long)]
         at: Option<i64>,
     },
+    /// Write a thread out whole, as lines of JSON
+    Export(ExportArguments),
+    /// Make a thread of what `pes export` wrote; prints its id
+    Import(ImportArguments),
     /// Cancel what runs in a thread; `-` reads ids from stdin
     Cancel {
         #[arg(value_parser = thread_id)]
@@ -75,6 +80,26 @@ pub(in crate::cli) enum ClientCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ExportArguments {
+    #[arg(value_parser = thread_id)]
+    pub thread: String,
+    /// Into this file, which is not there yet; else to stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ImportArguments {
+    pub file: PathBuf,
+    /// Under this id; else under the one that it had
+    #[arg(long = "as", value_name = "ID", value_parser = thread_id)]
+    pub id: Option<String>,
+    /// Check everything, and make nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Args)]

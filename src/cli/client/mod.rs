@@ -18,6 +18,7 @@ mod run;
 mod screen;
 mod show;
 mod terminal;
+mod transfer;
 mod tree;
 
 use std::ffi::OsString;
@@ -68,6 +69,8 @@ pub(super) async fn client(
         ClientCommand::Plan { thread, command, json } => plan::plan(&server, thread, command, json).await,
         ClientCommand::Replay(replay) => replay::replay(&server, replay).await,
         ClientCommand::Fork { thread, at } => fork(&server, &thread, at).await,
+        ClientCommand::Export(export) => transfer::export(&server, export).await,
+        ClientCommand::Import(import) => transfer::import(&server, import).await,
         ClientCommand::Cancel { thread } => cancel(&server, &thread).await,
         ClientCommand::Usage { by, json } => lists::usage(&server, by.as_deref(), json).await,
     }

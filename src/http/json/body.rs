@@ -55,7 +55,7 @@ pub(crate) struct Read {
 pub(crate) async fn read_value(request: Request, limits: &Limits, types: &[&'static str]) -> Result<Read, Fault> {
     let (parts, body) = request.into_parts();
     let media_type = accepted(&parts.headers, types)?;
-    let bytes = read(&parts.headers, body, limits).await?;
+    let bytes = read(&parts.headers, body, limits, limits.body_bytes).await?;
     Ok(Read { value: parsed(bytes, limits.json_depth).await?, media_type })
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn read_any(
     types: &[&'static str],
 ) -> Result<Option<Value>, Fault> {
     let (parts, body) = request.into_parts();
-    let bytes = read(&parts.headers, body, limits).await?;
+    let bytes = read(&parts.headers, body, limits, limits.body_bytes).await?;
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -113,34 +113,46 @@ fn accepted(headers: &HeaderMap, types: &[&'static str]) -> Result<&'static str,
     types.iter().copied().find(|known| is_utf8 && essence.eq_ignore_ascii_case(known)).ok_or_else(refuse)
 }
 
-async fn read(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<Bytes, Fault> {
+/// A body that is no JSON, of this media type and so many bytes at most.
+pub(crate) async fn read_text(
+    request: Request,
+    limits: &Limits,
+    media_type: &'static str,
+    most: usize,
+) -> Result<Bytes, Fault> {
+    let (parts, body) = request.into_parts();
+    accepted(&parts.headers, &[media_type])?;
+    read(&parts.headers, body, limits, most).await
+}
+
+async fn read(headers: &HeaderMap, body: Body, limits: &Limits, most: usize) -> Result<Bytes, Fault> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: u64| length > limits.body_bytes as u64) {
-        return Err(too_large(limits));
+    if announced.is_some_and(|length: u64| length > most as u64) {
+        return Err(too_large(most));
     }
     let patience = Duration::from_millis(limits.body_timeout_ms);
-    tokio::time::timeout(patience, collect(body, limits)).await.unwrap_or_else(|_| {
+    tokio::time::timeout(patience, collect(body, most)).await.unwrap_or_else(|_| {
         let detail = format!("The body did not arrive within {} ms.", limits.body_timeout_ms);
         Err(Fault::new(Code::RequestTimeout, detail))
     })
 }
 
-async fn collect(mut body: Body, limits: &Limits) -> Result<Bytes, Fault> {
+async fn collect(mut body: Body, most: usize) -> Result<Bytes, Fault> {
     let mut collected = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Fault::new(Code::Malformed, format!("The body broke off: {error}.")))?;
         let Some(data) = frame.data_ref() else { continue };
-        if collected.len() + data.len() > limits.body_bytes {
-            return Err(too_large(limits));
+        if collected.len() + data.len() > most {
+            return Err(too_large(most));
         }
         collected.extend_from_slice(data);
     }
     Ok(collected.freeze())
 }
 
-fn too_large(limits: &Limits) -> Fault {
-    let detail = format!("A body may have {} bytes; send less.", limits.body_bytes);
-    Fault::new(Code::BodyTooLarge, detail).with("limit", limits.body_bytes)
+fn too_large(most: usize) -> Fault {
+    let detail = format!("A body may have {most} bytes; send less.");
+    Fault::new(Code::BodyTooLarge, detail).with("limit", most)
 }
 
 #[cfg(test)]

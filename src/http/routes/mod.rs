@@ -30,5 +30,6 @@ pub(crate) mod suspensions;
 pub(crate) mod tasks;
 pub(crate) mod threads;
 pub(crate) mod tool_calls;
+pub(crate) mod transfer;
 pub(crate) mod usage;
 pub(crate) mod webhooks;

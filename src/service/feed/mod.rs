@@ -13,7 +13,7 @@ pub use live::{EarlySubscription, Feed, before, continued, open, subscribe};
 pub use log::page;
 
 pub(super) use folds::Folds;
-pub(super) use log::fold_to;
+pub(super) use log::{Log, fold_to};
 
 /// A page of a thread's log.
 #[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]

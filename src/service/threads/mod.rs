@@ -14,6 +14,7 @@ pub use manage::{create, delete, get, list, new_id, patch, release};
 pub use view::{agent_state, messages, put_agent_state, state, tool_call};
 
 pub(crate) use manage::{all_shown, answer, check_id, fresh, row};
+pub(in crate::service) use tool_policy::signed;
 pub(crate) use view::whole;
 
 /// The body of `POST /threads`.

@@ -9,7 +9,7 @@ use crate::service::Result;
 use crate::tool::policy::{matches, strictness};
 
 /// What was written by this caller over `before`, with the writer's name beside each entry that is new.
-pub(super) fn signed(
+pub(in crate::service) fn signed(
     before: &ThreadProfile,
     mut after: ThreadProfile,
     by: &Caller,

@@ -10,12 +10,23 @@ use crate::engine::step::Row;
 use crate::store::committer::{PreparedCommit, Sending};
 use crate::store::log::NewEntry;
 use crate::store::outbox::NewDelivery;
-use crate::store::{AuditRow, IdempotencyRow, LeaseChange, NewLookup};
+use crate::store::{AuditRow, Committed, IdempotencyRow, LeaseChange, NewLookup};
 
 /// Verdicts, the strongest last; a thread without one is stale.
-pub(super) const DONE: i32 = 1;
-pub(super) const EXISTS: i32 = 2;
-pub(super) const DUPLICATE: i32 = 3;
+const DONE: i32 = 1;
+const EXISTS: i32 = 2;
+const DUPLICATE: i32 = 3;
+
+/// What became of a commit that the statement told this of.
+pub(super) fn outcome(verdict: Option<i32>) -> Committed {
+    match verdict {
+        None => Committed::Stale,
+        Some(DONE) => Committed::Done,
+        Some(EXISTS) => Committed::Exists,
+        Some(DUPLICATE) => Committed::Duplicate,
+        Some(unknown) => unreachable!("the statement knows three verdicts, not {unknown}"),
+    }
+}
 
 type Statement = Query<'static, Postgres, PgArguments>;
 

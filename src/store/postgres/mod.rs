@@ -27,6 +27,7 @@ mod rows;
 mod sealed;
 mod sessions;
 mod threads;
+mod transfer;
 mod usage;
 mod writer;
 

@@ -8,7 +8,7 @@ use sqlx::query::Query;
 use sqlx::{ConnectOptions, Connection, Postgres, Row};
 use tokio::time::timeout;
 
-use super::batch::{self, DONE, DUPLICATE, EXISTS};
+use super::batch::{self, outcome};
 use super::fault::{Failure, batch_error, failure};
 use crate::store::Committed;
 use crate::store::committer::{Batch, BatchError, CommitSlice, PreparedCommit, Sending};
@@ -132,15 +132,5 @@ impl Batch for Writer {
         {
             tracing::debug!(%error, "the database did not take leave");
         }
-    }
-}
-
-fn outcome(verdict: Option<i32>) -> Committed {
-    match verdict {
-        None => Committed::Stale,
-        Some(DONE) => Committed::Done,
-        Some(EXISTS) => Committed::Exists,
-        Some(DUPLICATE) => Committed::Duplicate,
-        Some(unknown) => unreachable!("the statement knows three verdicts, not {unknown}"),
     }
 }

@@ -30,6 +30,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod transfer;
 mod usage;
 mod write_connection;
 mod writer;

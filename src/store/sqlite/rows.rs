@@ -58,7 +58,8 @@ fn select_page(kind: RowKind, descending: bool) -> &'static str {
         | RowKind::Usage
         | RowKind::CallerStatus
         | RowKind::Push
-        | RowKind::Retention => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
+        | RowKind::Retention
+        | RowKind::ImportedUsage => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
     };
     if descending { down } else { ascending }
 }

@@ -251,3 +251,29 @@ fn http(url: &str, path: &str) -> Value {
     reader.read_to_string(&mut body).unwrap();
     serde_json::from_str(&body).unwrap()
 }
+
+#[test]
+fn a_thread_goes_into_a_file_and_comes_back() {
+    let stage = Stage::new();
+    stage.said(&["run", DINNER, "--thread", "dinner"]);
+    assert_eq!(stage.said(&["export", "dinner", "-o", "dinner.ndjson"]), "");
+    let file = stage.folder.path().join("dinner.ndjson");
+    let written = std::fs::read(&file).unwrap();
+    assert!(
+        written.starts_with(br#"{"format":"pes-thread/1""#) && !stage.folder.path().join("dinner.ndjson.part").exists()
+    );
+    let piped = stage.said(&["export", "dinner"]);
+    assert_eq!(piped.lines().count(), text(&written).lines().count());
+    stage.refused(&["export", "dinner", "-o", "dinner.ndjson"], 8, "is there already; name another file");
+    stage.refused(&["export", "nobody", "-o", "nobody.ndjson"], 7, "not_found");
+    assert!(!stage.folder.path().join("nobody.ndjson").exists());
+
+    stage.refused(&["import", "dinner.ndjson"], 8, "thread_exists");
+    assert_eq!(stage.said(&["import", "dinner.ndjson", "--as", "copy", "--dry-run"]).trim(), "copy");
+    stage.refused(&["export", "copy"], 7, "not_found");
+    assert_eq!(stage.said(&["import", "dinner.ndjson", "--as", "copy"]).trim(), "copy");
+    assert_eq!(stage.said(&["export", "copy"]).lines().count(), piped.lines().count() + 1, "and who brought it");
+    std::fs::write(&file, &written[..written.len() / 2]).unwrap();
+    stage.refused(&["import", "dinner.ndjson", "--as", "other"], 2, "import_invalid: Line ");
+    stage.refused(&["import", "gone.ndjson"], 7, "cannot be read");
+}

@@ -157,11 +157,12 @@ async fn an_agent_is_changed_once_and_the_same_answer_is_given_again() {
 }
 
 /// Why a POST needs no key.
-const KEYLESS: [(&str, &str); 14] = [
+const KEYLESS: [(&str, &str); 15] = [
     ("/a2a", "the protocol has its own: a message has an id"),
     ("/a2a/callbacks/{task}", "a report is a reason to ask, and twice is once"),
     ("/agui", "the protocol has its own: a run has an id"),
     ("/agui/connect", "nothing is changed"),
+    ("/imports", "a second thread of the same id is refused"),
     ("/keys", "a key whose answer was lost is revoked, and another made"),
     ("/keys/{key}/rotate", "one whose answer was lost is rotated again"),
     ("/mcp", "tools that begin something take one among their arguments"),

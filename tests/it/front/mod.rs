@@ -40,5 +40,6 @@ mod schemas;
 mod session;
 mod tenants;
 mod threads;
+mod transfer;
 mod usage;
 mod webhooks;

@@ -13,6 +13,7 @@ mod restored;
 mod retention;
 mod simple_core;
 mod together;
+mod transfer;
 
 use crate::support::store::fresh_store;
 use pes::domain::fault::Code;

@@ -23,6 +23,7 @@ mod sessions;
 mod sqlite;
 mod texts;
 mod threads;
+mod transfer;
 mod usage;
 
 /// Runs the named cases, `async fn(Bed)`, on every store. A new store is one line here.

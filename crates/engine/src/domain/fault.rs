@@ -67,6 +67,7 @@ codes! {
     UnsupportedMediaType = "unsupported_media_type", 415, "This content type is not understood", false;
     Invalid = "invalid", 422, "The request is understood but not valid", false;
     IdempotencyMismatch = "idempotency_mismatch", 422, "The Idempotency-Key was used with another body", false;
+    ImportInvalid = "import_invalid", 422, "The file is not a whole export", false;
     PlanInvalid = "plan_invalid", 422, "The plan is not valid", false;
     TooManyItems = "too_many_items", 422, "The plan has too many items", false;
     StateTooLarge = "state_too_large", 422, "The state is too large", false;

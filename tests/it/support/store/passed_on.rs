@@ -226,6 +226,11 @@ passed_on! {
 }
 
 passed_on! {
+    TransferStore {}
+    import_thread(import: NewImport) -> Committed;
+}
+
+passed_on! {
     Store {
         fn commits(&self) -> u64 {
             self.inner.commits()

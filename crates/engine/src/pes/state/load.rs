@@ -89,7 +89,8 @@ impl Gathered {
             | RowKind::Usage
             | RowKind::CallerStatus
             | RowKind::Push
-            | RowKind::Retention => {}
+            | RowKind::Retention
+            | RowKind::ImportedUsage => {}
         }
         Ok(())
     }
@@ -221,7 +222,8 @@ pub(crate) fn load_runs(loaded: Loaded) -> State {
             | RowKind::Usage
             | RowKind::CallerStatus
             | RowKind::Push
-            | RowKind::Retention => {}
+            | RowKind::Retention
+            | RowKind::ImportedUsage => {}
         }
     }
     let head = gathered.head("whoever rebuilds the thread crashes", loaded.last_seq);

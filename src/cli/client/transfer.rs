@@ -1,0 +1,92 @@
+//! `pes export` and `pes import`: a thread as a file, and back.
+
+use std::fs::{self, File};
+use std::io::{Write, stdout};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::args::{ExportArguments, ImportArguments};
+use super::terminal::{print, tell};
+use crate::cli::Error;
+use crate::cli::server::Server;
+
+/// What the last line begins with.
+const END: &[u8] = br#"{"end":"#;
+
+/// How the last line of a text begins.
+#[derive(Default)]
+struct LastLine {
+    begun: Vec<u8>,
+    is_over: bool,
+}
+
+impl LastLine {
+    fn add(&mut self, byte: u8) {
+        if std::mem::take(&mut self.is_over) {
+            self.begun.clear();
+        }
+        if byte == b'\n' {
+            self.is_over = true;
+        } else if self.begun.len() < END.len() {
+            self.begun.push(byte);
+        }
+    }
+}
+
+/// Into the file, which has its name only once it is whole; else to stdout.
+pub(super) async fn export(server: &Server, export: ExportArguments) -> Result<(), Error> {
+    let ExportArguments { thread, output } = export;
+    let path = format!("/threads/{thread}/export");
+    let Some(file) = output else { return write(server, &path, &mut stdout().lock()).await };
+    if file.exists() {
+        return Err(Error::Conflict(format!("{} is there already; name another file", file.display())));
+    }
+    let mut part = file.clone().into_os_string();
+    part.push(".part");
+    let written = write_whole(server, &path, Path::new(&part)).await;
+    if written.is_err() {
+        // What there is of it is of no use.
+        let _ = fs::remove_file(&part);
+        return written;
+    }
+    fs::rename(&part, &file)?;
+    tell(&format!("{} is written", file.display()));
+    Ok(())
+}
+
+async fn write_whole(server: &Server, path: &str, part: &Path) -> Result<(), Error> {
+    let mut file = File::create(part)?;
+    write(server, path, &mut file).await?;
+    Ok(file.sync_all()?)
+}
+
+async fn write(server: &Server, path: &str, out: &mut impl Write) -> Result<(), Error> {
+    let mut answer = server.lines(path).await?;
+    let mut last = LastLine::default();
+    while let Some(piece) = server.piece(&mut answer).await? {
+        out.write_all(&piece)?;
+        piece.iter().for_each(|byte| last.add(*byte));
+    }
+    out.flush()?;
+    if last.is_over && last.begun == END {
+        return Ok(());
+    }
+    Err(Error::Failed("the export broke off before its end; ask again".to_owned()))
+}
+
+/// Prints the id of the new thread.
+pub(super) async fn import(server: &Server, import: ImportArguments) -> Result<(), Error> {
+    let ImportArguments { file, id, dry_run } = import;
+    let unreadable = |error| Error::NotFound(format!("{} cannot be read: {error}", file.display()));
+    let text = fs::read(&file).map_err(unreadable)?;
+    let id = id.map(|id| format!("&threadId={id}")).unwrap_or_default();
+    let made: Value = server.post_lines(&format!("/imports?dryRun={dry_run}{id}"), text).await?;
+    if let Some(run) = made["cancelled"].as_str() {
+        tell(&format!("the run {run} was not over: it is cancelled in the new thread"));
+    }
+    if dry_run {
+        tell("it can be imported; nothing was stored");
+    }
+    print(made["threadId"].as_str().unwrap_or_default())
+}

@@ -1,0 +1,71 @@
+//! `GET /threads/{thread}/export` and `POST /imports`: a thread as a file, and back.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+
+use crate::http::app_state::AppState;
+use crate::http::caller::{MayAdmin, MayRead};
+use crate::http::ids::{Ids, new_thread_id};
+use crate::http::json::read_text;
+use crate::http::params::{NoParams, Params};
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
+use crate::service::transfer::{self, ImportAsk, Imported, MOST_BYTES};
+
+const LINES: &str = "application/x-ndjson";
+
+/// The thread as lines of JSON: what it is, its observations whole, its messages, the application's state, its audit, what its
+/// model calls took, and an end with the number of lines and their sum. Where the end is missing, the answer broke off.
+#[utoipa::path(get, path = "/threads/{thread}/export", operation_id = "exportThread", tag = "threads",
+    responses((status = 200, content_type = "application/x-ndjson", body = String)))]
+pub(crate) async fn export(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+) -> HttpResult<Response> {
+    let mut export = transfer::export(&app.service, &caller, &ids.thread()?).await?;
+    // What cannot be read at all is refused before the answer begins.
+    let first = export.next().await?;
+    let lines = stream::try_unfold((first, export), |(ready, mut export)| async {
+        let next = match ready {
+            Some(lines) => Some(lines),
+            None => export.next().await.map_err(|fault| std::io::Error::other(fault.detail))?,
+        };
+        Ok::<_, std::io::Error>(next.map(|lines| (lines, (None, export))))
+    });
+    let headers = [(CONTENT_TYPE, LINES), (CACHE_CONTROL, "no-store")];
+    Ok((headers, Body::from_stream(lines)).into_response())
+}
+
+/// A new, idle thread of what was exported, whole or not at all. Runs that were not over are cancelled; nothing is announced,
+/// and what its model calls took is not counted again. Its runs are told by its log, and are not among those of this server.
+#[utoipa::path(post, path = "/imports", operation_id = "importThread", tag = "threads",
+    request_body(content = String, content_type = "application/x-ndjson"),
+    params(("threadId" = Option<String>, Query, description = "the new thread's id; absent: that of the file"),
+        ("dryRun" = Option<bool>, Query, description = "say what would be made, and make nothing")),
+    responses((status = 201, body = Imported, headers(("Location" = String))), (status = 200, body = Imported)))]
+pub(crate) async fn import(
+    MayAdmin(caller): MayAdmin,
+    State(app): State<AppState>,
+    preferences: ReplyPreferences,
+    mut params: Params,
+    request: Request,
+) -> HttpResult<Response> {
+    let longest = app.config.limits.id_length;
+    let thread_id = params.text("threadId").map(|id| new_thread_id(&id, longest, "/threadId")).transpose()?;
+    let dry_run = params.read("dryRun", "must be true or false")?.unwrap_or(false);
+    params.finish()?;
+    let text = read_text(request, &app.config.limits, LINES, MOST_BYTES).await?;
+    let imported = transfer::import(&app.service, &caller, text, ImportAsk { thread_id, dry_run }).await?;
+    if dry_run {
+        return Ok(Json(imported).into_response());
+    }
+    let place = format!("{}/threads/{}", preferences.base, imported.thread_id);
+    Ok((StatusCode::CREATED, [(LOCATION, place)], Json(imported)).into_response())
+}

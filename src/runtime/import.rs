@@ -1,0 +1,19 @@
+//! The state of a thread that comes from elsewhere: what a fork would decide on a new thread. Nothing is committed here.
+
+use super::command::Refusal;
+use super::shared::Shared;
+use crate::engine::event::Event;
+use crate::engine::step::{self, Step};
+use crate::engine::{Illegal, Loaded, Stamp};
+use crate::store::NewThread;
+
+impl Shared {
+    /// What this event makes of a new thread whose log ends with `last_seq`.
+    pub(super) fn decided_anew(&self, new: &NewThread, last_seq: i64, event: Event) -> Result<Step, Refusal> {
+        let loaded = Loaded { thread_id: Some(new.thread_id.clone()), last_seq, ..Loaded::default() };
+        let mut machine = self.core(&new.core)?.load(loaded)?;
+        let tools = self.tools.toolset(new.tenant);
+        let stamp = Stamp { now: self.now(), seed: self.clock.seed(), holder: None };
+        step::decide(&mut *machine, &self.world(&tools), stamp, event).map_err(|Illegal(fault)| fault.into())
+    }
+}

@@ -1,0 +1,273 @@
+//! Reading an export: every line is checked, and made into what is stored of it.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::lines::{Invalid, Reader};
+use super::{End, FORMAT, Header};
+use crate::domain::Millis;
+use crate::domain::depth::{MOST_DEPTH, exceeds};
+use crate::domain::ids::{MessageId, ThreadId};
+use crate::domain::message::ConversationMessage;
+use crate::domain::observation::{Observation, ObservationType};
+use crate::domain::payload;
+use crate::domain::thread::AgentState;
+use crate::engine::history::fold::Fold;
+use crate::engine::step::{Keep, Row, RowKind};
+use crate::service::audit::AuditLine;
+use crate::store::NewEntry;
+
+/// How deep a line nests around the values from outside that it holds.
+const AROUND: usize = 16;
+/// Observations that are stored as one entry, and their bytes.
+const ENTRY: usize = 100;
+const ENTRY_BYTES: usize = 256 << 10;
+
+/// What a file holds.
+#[derive(Debug)]
+pub(super) struct Archive {
+    /// The thread's id from now on.
+    pub id: ThreadId,
+    /// Without its base.
+    pub header: Header,
+    pub base: Option<String>,
+    pub log: Vec<NewEntry>,
+    /// All that was told, with its payloads.
+    pub fold: Fold,
+    /// When the last run began.
+    pub begun: Option<Millis>,
+    pub messages: Vec<ConversationMessage>,
+    pub superseded: HashSet<MessageId>,
+    pub agent_state: Option<AgentState>,
+    pub audit: Vec<AuditLine>,
+    /// Payloads, and what model calls took.
+    pub rows: Vec<Row>,
+    pub sha256: String,
+    pending: Vec<Observation>,
+    pending_bytes: usize,
+    next_seq: i64,
+    part: Part,
+}
+
+/// The parts of a file, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Observations,
+    Messages,
+    State,
+    Audit,
+    Usage,
+    End,
+}
+
+/// Any line but the first.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Line {
+    observation: Option<Observation>,
+    recorded: Option<Value>,
+    message: Option<ConversationMessage>,
+    superseded: bool,
+    agent_state: Option<AgentState>,
+    audit: Option<AuditLine>,
+    usage: Option<Value>,
+    id: String,
+    at: Millis,
+    end: Option<End>,
+}
+
+/// Reads all of it, as of a thread of this id, if one is given. The state may take so many bytes.
+pub(super) fn read(text: &[u8], state_bytes: usize, id: Option<ThreadId>) -> Result<Archive, Invalid> {
+    let mut lines = Reader::new(text);
+    let invalid = |line: u64, why: &str| Invalid { line, why: why.to_owned() };
+    let (header, _) = lines.next()?.ok_or_else(|| invalid(1, "the file is empty"))?;
+    let mut archive = Archive::begin(header, id).map_err(|why| Invalid { line: 1, why })?;
+    while archive.part != Part::End {
+        let Some((object, end)) = lines.next()? else {
+            return Err(invalid(lines.lines() + 1, "it is missing: the file was cut off before its end"));
+        };
+        archive.add(object, end, state_bytes).map_err(|why| Invalid { line: lines.lines(), why })?;
+    }
+    if lines.is_over() { Ok(archive) } else { Err(invalid(lines.lines() + 1, "it follows the end of the file")) }
+}
+
+impl Archive {
+    fn begin(header: Value, id: Option<ThreadId>) -> Result<Self, String> {
+        let format = header["format"].as_str().unwrap_or_default();
+        if format != FORMAT {
+            return Err(format!("its format is `{format}`, not `{FORMAT}`"));
+        }
+        let mut header: Header = serde_json::from_value(header).map_err(|error| error.to_string())?;
+        let is_begun = header.min_seq == 1 || header.base.is_some();
+        if header.min_seq < 1 || header.last_seq < header.min_seq - 1 || !is_begun {
+            return Err("`minSeq`, `lastSeq` and `base` do not fit together".to_owned());
+        }
+        let base = header.base.take();
+        let mut archive = Self {
+            id: id.unwrap_or_else(|| header.thread_id.clone()),
+            next_seq: header.min_seq,
+            header,
+            base: None,
+            log: Vec::new(),
+            fold: Fold::default(),
+            begun: None,
+            messages: Vec::new(),
+            superseded: HashSet::new(),
+            agent_state: None,
+            audit: Vec::new(),
+            rows: Vec::new(),
+            sha256: String::new(),
+            pending: Vec::new(),
+            pending_bytes: 0,
+            part: Part::Observations,
+        };
+        if let Some(mut base) = base {
+            archive.fold = Fold::of_text(&base.to_string()).map_err(|error| format!("its base: {error}"))?;
+            archive.rename(base.get_mut("messages"));
+            archive.set_apart(&mut base);
+            archive.base = Some(base.to_string());
+        }
+        Ok(archive)
+    }
+
+    fn add(&mut self, object: Value, end: Option<End>, state_bytes: usize) -> Result<(), String> {
+        if exceeds(&object, MOST_DEPTH + AROUND) {
+            return Err(format!("objects and arrays nest deeper than {}", MOST_DEPTH + AROUND));
+        }
+        let line: Line = serde_json::from_value(object).map_err(|error| error.to_string())?;
+        match line {
+            Line { observation: Some(seen), recorded, .. } => {
+                self.enter(Part::Observations)?;
+                self.observation(seen, recorded)
+            }
+            Line { message: Some(message), superseded, .. } => {
+                self.enter(Part::Messages)?;
+                self.message(message, superseded)
+            }
+            Line { agent_state: Some(state), .. } => {
+                self.enter(Part::State)?;
+                let bytes = state.data.to_string().len();
+                if bytes > state_bytes || self.agent_state.is_some() {
+                    return Err(format!("there is one state of at most {state_bytes} bytes; this takes {bytes}"));
+                }
+                self.agent_state = Some(state);
+                Ok(())
+            }
+            Line { audit: Some(line), .. } => {
+                self.enter(Part::Audit)?;
+                self.audit.push(line);
+                Ok(())
+            }
+            Line { usage: Some(used), id, at, .. } => {
+                self.enter(Part::Usage)?;
+                let (kind, body) = (RowKind::ImportedUsage, used.to_string());
+                self.rows.push(Row { kind, id, ord: at, keep: Keep::Never, body });
+                Ok(())
+            }
+            Line { end: Some(said), .. } => {
+                self.enter(Part::End)?;
+                self.flush();
+                self.sha256.clone_from(&said.sha256);
+                if end == Some(said) { Ok(()) } else { Err("what stands before it is not what it says".to_owned()) }
+            }
+            Line { .. } => Err("it is none of observation, message, agentState, audit, usage and end".to_owned()),
+        }
+    }
+
+    fn enter(&mut self, part: Part) -> Result<(), String> {
+        if part < self.part {
+            return Err("it stands in the wrong place".to_owned());
+        }
+        if part > Part::Observations && self.next_seq <= self.header.last_seq {
+            return Err(format!("the observation {} should stand here", self.next_seq));
+        }
+        self.part = part;
+        Ok(())
+    }
+
+    /// What was recorded is stored; what was shown of it must be what readers will be shown.
+    fn observation(&mut self, mut seen: Observation, recorded: Option<Value>) -> Result<(), String> {
+        if seen.seq != self.next_seq || seen.seq > self.header.last_seq {
+            return Err(format!("its seq is {}, not {}", seen.seq, self.next_seq));
+        }
+        if seen.thread_id != self.header.thread_id {
+            return Err(format!("it is of the thread `{}`", seen.thread_id));
+        }
+        let is_plan = [ObservationType::Plan, ObservationType::PlanUpdate].contains(&seen.kind);
+        if is_plan != recorded.is_some() {
+            return Err("`recorded` stands beside a plan, and nowhere else".to_owned());
+        }
+        let whole = recorded.map(|recorded| std::mem::replace(&mut seen.content, recorded));
+        let told = self.fold.tell(&seen).map_err(|error| error.to_string())?;
+        if whole.is_some_and(|whole| whole != told) {
+            return Err("the plan is not what was recorded of it and before it".to_owned());
+        }
+        if seen.kind == ObservationType::RunStarted {
+            self.begun = Some(seen.timestamp);
+        }
+        self.rename(seen.content.get_mut("messages"));
+        self.rename(seen.content.get_mut("message"));
+        self.set_apart(&mut seen.content);
+        self.next_seq += 1;
+        let is_end = seen.kind == ObservationType::RunFinished;
+        self.pending_bytes += seen.content.to_string().len();
+        self.pending.push(seen);
+        if is_end || self.pending.len() == ENTRY || self.pending_bytes > ENTRY_BYTES {
+            self.flush();
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.log.extend(NewEntry::of_observations(std::mem::take(&mut self.pending)));
+        self.pending_bytes = 0;
+    }
+
+    fn message(&mut self, mut message: ConversationMessage, is_superseded: bool) -> Result<(), String> {
+        if message.thread_id != self.header.thread_id {
+            return Err(format!("it is of the thread `{}`", message.thread_id));
+        }
+        message.metadata.iter_mut().flat_map(Map::values_mut).for_each(|value| self.set_apart(value));
+        if is_superseded {
+            self.superseded.insert(message.message_id.clone());
+        }
+        self.messages.push(message);
+        Ok(())
+    }
+
+    /// Recorded messages are of the new thread.
+    fn rename(&self, messages: Option<&mut Value>) {
+        match messages {
+            Some(Value::Array(messages)) => messages.iter_mut().for_each(|message| self.rename(Some(message))),
+            Some(message) => {
+                if let Some(thread) = message.get_mut("threadId") {
+                    *thread = self.id.as_str().into();
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// A value that looks like a reference to a payload becomes one, so that it is read as the value that it is.
+    fn set_apart(&mut self, value: &mut Value) {
+        if payload::reference(value).is_some() {
+            let (reference, stored) = payload::store(format!("imported-{}", self.rows.len()), value.take());
+            *value = reference;
+            self.rows.extend(stored.map(|(id, value)| Row {
+                kind: RowKind::Payload,
+                id: id.to_string(),
+                ord: 0,
+                keep: Keep::Never,
+                body: value.to_string(),
+            }));
+            return;
+        }
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.set_apart(item)),
+            Value::Object(members) => members.values_mut().for_each(|member| self.set_apart(member)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}

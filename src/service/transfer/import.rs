@@ -1,0 +1,194 @@
+//! Making a thread of an export: all of it in one transaction, or nothing.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use super::archive::{self, Archive};
+use super::lines::Invalid;
+use crate::domain::caller::Caller;
+use crate::domain::facts::{Fact, RunFinishedBody};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::model::Usage;
+use crate::domain::observation::{ObservationType, Record};
+use crate::domain::run::RunStatus;
+use crate::domain::thread::{ForkedFrom, ThreadProfile};
+use crate::engine::event::{Event, PersonEvent};
+use crate::engine::history::ShownPlan;
+use crate::engine::step::{Keep, RowKind, Step};
+use crate::service::audit::AuditLine;
+use crate::service::{Result, Service, settings, threads};
+use crate::store::{AuditRow, Commit, Committed, NewEntry, NewImport, NewThread};
+
+/// Files are read one at a time: values take many times the memory of their text.
+static READER: Semaphore = Semaphore::const_new(1);
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ImportAsk {
+    /// Absent: the id that the file says.
+    pub thread_id: Option<ThreadId>,
+    /// Everything is checked, and nothing stored.
+    pub dry_run: bool,
+}
+
+/// The thread that was made, or that would be.
+#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Imported {
+    #[schema(value_type = String)]
+    pub thread_id: ThreadId,
+    /// Where its log begins: what was before was deleted because of its age before the export.
+    pub min_seq: i64,
+    pub last_seq: i64,
+    pub messages: usize,
+    /// The run that was not over, and is now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub cancelled: Option<RunId>,
+    /// Nothing was stored.
+    pub dry_run: bool,
+}
+
+/// A new, idle thread of what was exported.
+pub async fn import(service: &Service, caller: &Caller, text: Bytes, ask: ImportAsk) -> Result<Imported> {
+    service.runtime.accepting()?;
+    let _turn = READER.acquire().await.expect("it is never closed");
+    if let Some(id) = &ask.thread_id {
+        threads::check_id(service, id)?;
+    }
+    let (state_bytes, id) = (service.config.limits.state_bytes, ask.thread_id);
+    let read = spawn_blocking(move || archive::read(&text, state_bytes, id)).await;
+    let broken = |error| Fault::new(Code::Internal, format!("The file was not read: {error}."));
+    let archive = read.map_err(broken)?.map_err(refused)?;
+    threads::check_id(service, &archive.id)?;
+    if service.store.thread(caller.tenant, &archive.id).await?.is_some() {
+        return Err(exists(&archive.id));
+    }
+    let (import, mut imported) = made(service, caller, archive)?;
+    imported.dry_run = ask.dry_run;
+    if ask.dry_run {
+        return Ok(imported);
+    }
+    let pk = import.commit.pk;
+    match service.store.import_thread(import).await? {
+        Committed::Done => {
+            service.hub.changed(caller.tenant, pk, &imported.thread_id);
+            Ok(imported)
+        }
+        Committed::Exists => Err(exists(&imported.thread_id)),
+        Committed::Stale | Committed::Duplicate => Err(Fault::new(Code::Internal, "The thread was not stored.")),
+    }
+}
+
+fn refused(Invalid { line, why }: Invalid) -> Fault {
+    let detail = format!("Line {line}: {}. Nothing was stored.", why.trim_end_matches('.'));
+    Fault::new(Code::ImportInvalid, detail).with("line", line)
+}
+
+fn exists(id: &ThreadId) -> Fault {
+    let detail = format!("There is a thread `{id}`; import it under another id, or delete that one first.");
+    Fault::new(Code::ThreadExists, detail)
+}
+
+/// What is stored of a file.
+fn made(service: &Service, caller: &Caller, archive: Archive) -> Result<(NewImport, Imported)> {
+    let (header, pk, id) = (&archive.header, service.runtime.new_pk(), archive.id.clone());
+    let profile =
+        profile(service, caller, &archive).map_err(|fault| refused(Invalid { line: 1, why: fault.detail }))?;
+    let new = NewThread {
+        tenant: caller.tenant,
+        thread_id: id.clone(),
+        core: header.core.clone(),
+        created_at: service.now(),
+        created_by: caller.name.clone(),
+    };
+    let audit = audit(service, caller, &archive, pk);
+    let (min_seq, last_seq, messages) = (header.min_seq, header.last_seq, archive.messages.len());
+    let view = archive.fold.view();
+    let cancelled: Option<RunId> = view["runId"].as_str().map(RunId::from);
+    let unreadable = |error| refused(Invalid { line: 1, why: format!("what its log tells cannot be read: {error}") });
+    let event = Event::Person(PersonEvent::Forked {
+        from: ForkedFrom { thread_id: header.thread_id.clone(), seq: last_seq },
+        state: Box::new(ShownPlan::of(&view).map_err(unreadable)?),
+        messages: archive.messages,
+        agent_state: archive.agent_state.unwrap_or_default(),
+        summary: archive.fold.summary().cloned(),
+    });
+    let mut step = service.runtime.decided_anew(&new, last_seq, event)?;
+    let mut log = archive.log;
+    let ends = cancelled.as_ref().map_or_else(Vec::new, |run| ends(service, run, archive.begun, &mut step));
+    let end = last_seq + ends.len() as i64;
+    log.extend(NewEntry::of(ends, last_seq));
+    let mut rows = step.rows;
+    for row in rows.iter_mut().filter(|row| row.kind == RowKind::Message) {
+        if archive.superseded.contains(row.id.as_str()) {
+            row.keep = Keep::Superseded;
+        }
+    }
+    rows.extend(archive.rows);
+    let commit = Commit { head: step.head, rows, audit, ..Commit::creating(pk, new, profile, None) };
+    let imported = Imported { thread_id: id, min_seq, last_seq: end, messages, cancelled, dry_run: false };
+    Ok((NewImport { commit, log, min_seq, last_seq: end, base: archive.base }, imported))
+}
+
+/// The profile as if this caller wrote it.
+fn profile(service: &Service, caller: &Caller, archive: &Archive) -> Result<ThreadProfile> {
+    let (core, written) = (&archive.header.core, archive.header.profile.clone());
+    if written.config.agent_core.as_ref().is_some_and(|named| named != core) {
+        return Err(Fault::new(Code::Invalid, "the thread has one agent core, and its config names another"));
+    }
+    service.runtime.core(core)?;
+    settings::check(service, caller, core, &written.config)?;
+    threads::signed(&ThreadProfile::default(), written, caller, service.config.env)
+}
+
+/// What is recorded of a run that was not over: that it is now, and how the plan stands without it.
+fn ends(service: &Service, run: &RunId, begun: Option<i64>, step: &mut Step) -> Vec<Record> {
+    let (now, status) = (service.now(), RunStatus::Cancelled);
+    let body = RunFinishedBody {
+        status,
+        total_duration_ms: now - begun.unwrap_or(now),
+        llm_calls: 0,
+        tool_calls: 0,
+        usage: Usage::default(),
+        cost_usd: None,
+        result_status: None,
+    };
+    let end = Record {
+        id: service.mint().observation(),
+        run_id: run.clone(),
+        parent_id: None,
+        trace_id: String::new(),
+        timestamp: now,
+        title: format!("Run {}", status.as_str()),
+        fact: Fact::from(body),
+        metadata: None,
+    };
+    let plan = std::mem::take(&mut step.records).into_iter().filter(|record| record.kind() == ObservationType::Plan);
+    std::iter::once(end).chain(plan).collect()
+}
+
+/// Who decided what elsewhere, as this caller says, and that this caller does.
+fn audit(service: &Service, caller: &Caller, archive: &Archive, pk: ThreadPk) -> Vec<AuditRow> {
+    let line = |action: &str, detail| AuditRow {
+        tenant: caller.tenant,
+        thread: pk,
+        thread_id: Some(archive.id.clone()),
+        at: service.now(),
+        actor: caller.name.clone(),
+        action: action.to_owned(),
+        detail,
+    };
+    let said = |told: &AuditLine| if told.action == IMPORTED { told.detail.clone() } else { json!(told) };
+    let mut lines: Vec<AuditRow> = archive.audit.iter().map(|told| line(IMPORTED, said(told))).collect();
+    let header = &archive.header;
+    let detail = json!({ "from": header.thread_id, "exportedAt": header.exported_at, "sha256": archive.sha256 });
+    lines.push(line("import", detail));
+    lines
+}
+
+/// The action of a line of the audit that came with a file; its detail is that line.
+const IMPORTED: &str = "imported";
