@@ -64,6 +64,9 @@ pub struct Registration {
     pub former: Option<uuid::Uuid>,
 }
 
+/// Tenants take turns among so many threads that are the most overdue: what a look costs is bounded.
+pub(crate) const IN_TURN: u32 = 20_000;
+
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait LeaseStore: Send + Sync + 'static {
@@ -84,7 +87,7 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// crashes before.
     async fn end_expired(&self) -> Result<()>;
     /// Threads to take care of: `wake_at` due (by the given time) or `running`, and of no registered replica, or reserved
-    /// by this one and not claimed under this lease; the most overdue first.
+    /// by this one and not claimed under this lease; in rounds, one thread of each tenant, its most overdue first.
     async fn claimable(
         &self,
         now: Millis,
@@ -100,7 +103,7 @@ pub trait LeaseStore: Send + Sync + 'static {
     async fn count_crash(&self, pk: ThreadPk) -> Result<()>;
     /// Forgets the crashes of these threads; with `keeps_alone`, only those that do not point at them.
     async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()>;
-    /// Threads of this replica whose `wake_at` is due.
+    /// Threads of this replica whose `wake_at` is due, in the same rounds.
     async fn due(&self, replica: uuid::Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>>;
     /// When the next timer is due, if any.
     async fn next_wake(&self) -> Result<Option<Millis>>;

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use super::Postgres;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
+use crate::store::leases::IN_TURN;
 use crate::store::{Claimable, Error, LeaseStore, NO_THREAD, Registration, Result};
 
 /// What the processes in `ended` had in hand. One crash among many counts for nobody, but those that were in hand at two
@@ -56,16 +57,20 @@ const END_EXPIRED: &str = concat!(
 const CLAIMABLE: &str = "
 SELECT f.pk, c.times, c.alone, c.among
 FROM (
-    SELECT t.pk, coalesce(t.wake_at, t.updated_at) AS since FROM threads t
-    WHERE (t.wake_at <= $1 OR t.status = 'running')
-        AND CASE WHEN t.replica = $3 THEN t.lease IS DISTINCT FROM $4
-            ELSE NOT EXISTS (SELECT FROM replicas r WHERE r.id = t.replica) END
-    ORDER BY since, t.pk LIMIT $2
+    SELECT o.pk, o.since, row_number() OVER (PARTITION BY o.tenant ORDER BY o.since, o.pk) AS round
+    FROM (
+        SELECT t.pk, t.tenant, coalesce(t.wake_at, t.updated_at) AS since FROM threads t
+        WHERE (t.wake_at <= $1 OR t.status = 'running')
+            AND CASE WHEN t.replica = $3 THEN t.lease IS DISTINCT FROM $4
+                ELSE NOT EXISTS (SELECT FROM replicas r WHERE r.id = t.replica) END
+        ORDER BY since, t.pk LIMIT greatest($2, $5)
+    ) o
+    ORDER BY round, o.since, o.pk LIMIT $2
 ) f CROSS JOIN LATERAL (
     SELECT count(*) AS times, count(*) FILTER (WHERE in_hand = 1) AS alone, coalesce(min(in_hand), 0) AS among
     FROM crashes WHERE crashes.pk = f.pk
 ) c
-ORDER BY f.since, f.pk";
+ORDER BY f.round, f.since, f.pk";
 
 /// Locks in key order, as the committers do. Who has a row locked is writing it, and takes care of it.
 const RESERVE: &str = "
@@ -79,7 +84,13 @@ UPDATE threads t SET replica = $1 FROM free WHERE t.pk = free.pk RETURNING t.pk"
 const FORGET_CRASHES: &str = "DELETE FROM crashes WHERE pk = ANY ($1) AND (in_hand <> 1 OR NOT $2)";
 
 const DUE: &str = "
-SELECT pk FROM threads WHERE wake_at <= $1 AND replica = $3 ORDER BY wake_at, pk LIMIT $2";
+SELECT pk FROM (
+    SELECT pk, wake_at, row_number() OVER (PARTITION BY tenant ORDER BY wake_at, pk) AS round
+    FROM (
+        SELECT pk, tenant, wake_at FROM threads WHERE wake_at <= $1 AND replica = $3
+        ORDER BY wake_at, pk LIMIT greatest($2, $4)
+    ) o
+) f ORDER BY round, wake_at, pk LIMIT $2";
 
 const COUNT_CRASH: &str = "INSERT INTO crashes (pk, replica, in_hand) VALUES ($1, $2, 1)";
 
@@ -116,6 +127,7 @@ impl LeaseStore for Postgres {
 
     async fn claimable(&self, now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Result<Vec<Claimable>> {
         let query = sqlx::query(CLAIMABLE).bind(now).bind(i64::from(limit)).bind(replica).bind(lease);
+        let query = query.bind(i64::from(IN_TURN));
         self.pool
             .with_query(async |connection| query.fetch_all(connection).await)
             .await?
@@ -154,7 +166,7 @@ impl LeaseStore for Postgres {
     }
 
     async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
-        let query = sqlx::query_scalar(DUE).bind(now).bind(i64::from(limit)).bind(replica);
+        let query = sqlx::query_scalar(DUE).bind(now).bind(i64::from(limit)).bind(replica).bind(i64::from(IN_TURN));
         Ok(self
             .pool
             .with_query(async |connection| query.fetch_all(connection).await)

@@ -10,10 +10,18 @@ use super::{Sqlite, stored_id};
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 use crate::store::columns::Columns as _;
+use crate::store::leases::IN_TURN;
 use crate::store::{Claimable, LeaseStore, NO_THREAD, Registration, Result};
 
 /// By the index of what is due: one process owns every thread in hand, so that `replica` tells little.
-pub(super) const DUE: &str = "SELECT pk FROM threads WHERE wake_at <= ? AND +replica = ? ORDER BY wake_at, pk LIMIT ?";
+pub(super) const DUE: &str = "
+SELECT pk FROM (
+    SELECT pk, wake_at, row_number() OVER (PARTITION BY tenant ORDER BY wake_at, pk) AS round
+    FROM (
+        SELECT pk, tenant, wake_at FROM threads WHERE wake_at <= ?1 AND +replica = ?2
+        ORDER BY wake_at, pk LIMIT max(?3, ?4)
+    )
+) ORDER BY round, wake_at, pk LIMIT ?3";
 
 /// Counts what the process before had in hand.
 const COUNT_CRASHES: &str = "
@@ -43,12 +51,16 @@ const CLAIMABLE: &str = concat!(
     "SELECT t.pk, ",
     crashes!(),
     " FROM (
-         SELECT pk, replica, lease, wake_at AS since FROM threads WHERE wake_at <= ?1
-         UNION
-         SELECT pk, replica, lease, coalesce(wake_at, updated_at) FROM threads WHERE status = 'running'
-     ) t LEFT JOIN replicas r ON r.id = t.replica
-     WHERE CASE WHEN t.replica = ?3 THEN t.lease IS NOT ?4 ELSE r.id IS NULL END
-     ORDER BY t.since, t.pk LIMIT ?2"
+         SELECT o.pk, o.since, row_number() OVER (PARTITION BY o.tenant ORDER BY o.since, o.pk) AS round
+         FROM (
+             SELECT pk, tenant, replica, lease, wake_at AS since FROM threads WHERE wake_at <= ?1
+             UNION
+             SELECT pk, tenant, replica, lease, coalesce(wake_at, updated_at) FROM threads WHERE status = 'running'
+         ) o LEFT JOIN replicas r ON r.id = o.replica
+         WHERE CASE WHEN o.replica = ?3 THEN o.lease IS NOT ?4 ELSE r.id IS NULL END
+         ORDER BY round, o.since, o.pk LIMIT ?2
+     ) t
+     ORDER BY t.round, t.since, t.pk"
 );
 
 const RESERVE: &str = "
@@ -121,7 +133,7 @@ impl LeaseStore for Sqlite {
     }
 
     async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
-        let query = sqlx::query(DUE).bind(now).bind(replica.simple()).bind(i64::from(limit));
+        let query = sqlx::query(DUE).bind(now).bind(replica.simple()).bind(i64::from(limit)).bind(i64::from(IN_TURN));
         let found = query.fetch_all(&self.readers).await.map_err(unreadable)?;
         found.iter().map(|row| row.number("pk").map(ThreadPk)).collect()
     }

@@ -16,6 +16,7 @@ super::on_every_store!(
     ending_a_registration_frees_its_threads,
     what_nobody_takes_care_of_is_claimable,
     the_owner_is_told_what_is_due,
+    tenants_take_turns_however_many_threads_one_of_them_has,
     the_next_wake_is_the_earliest,
     what_is_reserved_is_nobody_elses_and_its_own_until_it_is_claimed,
     a_process_that_dies_counts_for_what_it_had_in_hand,
@@ -141,6 +142,30 @@ async fn the_owner_is_told_what_is_due(bed: Bed) {
     assert_eq!(bed.store.due(replica, 60, 10).await.unwrap(), [first, second]);
     assert_eq!(bed.store.due(replica, 60, 1).await.unwrap(), [first]);
     assert_eq!(bed.store.due(Uuid::new_v4(), 60, 10).await.unwrap(), []);
+}
+
+/// A tenant's backlog does not stand before another's first thread, with an owner and without.
+async fn tenants_take_turns_however_many_threads_one_of_them_has(bed: Bed) {
+    let (replica, other) = (registered(&bed).await, bed.other_tenant().await);
+    let mut crowd = Vec::new();
+    for nth in 0..6 {
+        let pk = bed.thread(&format!("t{nth}")).await;
+        with(&bed, pk, ThreadStatus::Running, Some(10 + nth)).await;
+        crowd.push(pk);
+    }
+    let (late, later) = (other.thread("t1").await, other.thread("t2").await);
+    with(&other, late, ThreadStatus::Suspended, Some(100)).await;
+    with(&other, later, ThreadStatus::Suspended, Some(200)).await;
+    let turns = [crowd[0], late, crowd[1], later, crowd[2], crowd[3]];
+    assert_eq!(bed.claimable(1000, 6).await, turns);
+    assert_eq!(bed.claimable(150, 4).await, [crowd[0], late, crowd[1], crowd[2]]);
+
+    for pk in crowd.iter().chain([&late, &later]) {
+        let next = bed.next(*pk).await;
+        bed.done(Commit { lease: claim(replica), ..next }).await;
+    }
+    assert_eq!(bed.store.due(replica, 1000, 6).await.unwrap(), turns);
+    assert_eq!(bed.store.due(replica, 1000, 2).await.unwrap(), turns[..2]);
 }
 
 async fn the_next_wake_is_the_earliest(bed: Bed) {
