@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::config::Limits;
 use crate::http::{self, AppState};
 
 /// How long sockets may take to hear that the server stops.
 const GOODBYES: Duration = Duration::from_secs(2);
+
+/// How many may read the metrics at one time.
+const SCRAPERS: usize = 16;
 
 /// Serves on `listener` until `stop` is cancelled and `runtime.drain_delay_ms` more, then drains, in at most `runtime.drain_ms`. Whatever is left after
 /// that is recovered by the next start, as after a crash.
@@ -17,7 +22,7 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
     let closing = CancellationToken::new();
     let router = http::router(state.clone());
     let limits = state.config.limits.clone();
-    let health = ["healthz", "readyz"].map(|name| format!("{}/{name}", state.links.base_path));
+    let health = ["healthz", "readyz"].map(|name| format!("{}/{name}", state.links.base_path)).to_vec();
     let serving = tokio::spawn(http::serve::serve(listener, router, limits, closing.clone(), health));
     stop.cancelled().await;
     let delay = state.config.drain_delay();
@@ -37,7 +42,13 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
     }
 }
 
-async fn drain(state: &AppState, closing: &CancellationToken, serving: tokio::task::JoinHandle<()>) {
+/// Serves `/metrics` alone on `listener`, for as long as the other one serves: until the token is cancelled.
+pub fn serve_metrics(listener: TcpListener, state: AppState, closing: CancellationToken) -> JoinHandle<()> {
+    let limits = Limits { connections: SCRAPERS, ..state.config.limits.clone() };
+    tokio::spawn(http::serve::serve(listener, http::metrics_router(state), limits, closing, Vec::new()))
+}
+
+async fn drain(state: &AppState, closing: &CancellationToken, serving: JoinHandle<()>) {
     state.stop();
     let (_, ()) = tokio::join!(timeout(GOODBYES, state.streams.wait()), state.service.drain());
     closing.cancel();

@@ -68,6 +68,9 @@ impl NewKey {
         if self.scopes.is_empty() {
             return invalid("scopes", "must have at least one of read, run, approve and admin");
         }
+        if self.scopes.contains(&Scope::Operator) {
+            return invalid("scopes", "must not have operator: only keys in PES_API_KEYS can, so configure one there");
+        }
         Ok(())
     }
 }
@@ -194,9 +197,10 @@ pub(super) fn same(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
-/// What the holder of this key may do.
+/// What the holder of this key may do. Whoever can write to the database does not become the operator by that.
 pub(super) fn scopes(key: &KeyRow) -> Vec<Scope> {
-    key.scopes.split(' ').filter_map(|name| scope(name).ok()).collect()
+    let scopes = key.scopes.split(' ').filter_map(|name| scope(name).ok());
+    scopes.filter(|scope| *scope != Scope::Operator).collect()
 }
 
 fn shown(row: KeyRow) -> ApiKey {

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use super::{Error, health};
 use crate::app::{self, App};
@@ -16,6 +17,7 @@ use crate::{shutdown, telemetry};
 pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), Error> {
     telemetry::install(&config.log, variables)?;
     let listener = bind(&config).await?;
+    let metrics = bind_metrics(&config).await?;
     let address = listener.local_addr().map_err(|error| Error::Failed(format!("no address: {error}")))?;
     let stop = shutdown::on_signal().map_err(|error| Error::Failed(format!("signals cannot be heard: {error}")))?;
     let app = App::build(config).await.map_err(unusable)?;
@@ -25,8 +27,20 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
     {
         tracing::warn!(%error, "commands beside this server will not find it");
     }
-    say(&facts(&app, address, state.url(), variables).await);
+    let mut facts = facts(&app, address, state.url(), variables).await;
+    let closing = CancellationToken::new();
+    let serving_metrics = metrics.map(|(listener, address)| {
+        facts.insert(facts.len() - 1, format!("metrics  http://{address}/metrics"));
+        shutdown::serve_metrics(listener, state.clone(), closing.clone())
+    });
+    say(&facts);
     shutdown::run(listener, state, stop).await;
+    closing.cancel();
+    if let Some(serving) = serving_metrics
+        && let Err(error) = serving.await
+    {
+        tracing::error!(%error, "the accept loop of the metrics broke");
+    }
     app.close().await;
     Ok(())
 }
@@ -44,6 +58,17 @@ async fn bind(config: &Config) -> Result<TcpListener, Error> {
         };
         Error::Failed(format!("{}:{} cannot be bound: {error}{what_to_do}", config.server.host, config.server.port))
     })
+}
+
+/// The address of `/metrics` alone, if it has one.
+async fn bind_metrics(config: &Config) -> Result<Option<(TcpListener, SocketAddr)>, Error> {
+    let Some(wanted) = config.metrics.listen else { return Ok(None) };
+    let failed = |error: std::io::Error| {
+        Error::Failed(format!("metrics.listen (PES_METRICS_LISTEN): {wanted} cannot be bound: {error}"))
+    };
+    let listener = TcpListener::bind(wanted).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok(Some((listener, address)))
 }
 
 /// Where this machine finds it.

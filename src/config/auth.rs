@@ -14,9 +14,9 @@ use crate::domain::caller::Scope;
 section! {
     /// Who may call.
     Auth {
-        /// "tenant:scope+scope:key" or "tenant/name:scope+scope:key", scopes of read, run, approve, admin. Decisions are told
-        /// by the name; without one it is `configured-` and a part of the key's digest. Keys made with `pes keys new` count
-        /// beside them.
+        /// "tenant:scope+scope:key" or "tenant/name:scope+scope:key", scopes of read, run, approve, admin, operator. Decisions
+        /// are told by the name; without one it is `configured-` and a part of the key's digest. Keys made with
+        /// `pes keys new` count beside them; none of those has `operator`, which is for what concerns the whole server.
         keys: Vec<ConfiguredKey> = Vec::new(), named("PES_API_KEYS").secret();
         /// What seals secrets in the database: any long text, the same for all replicas. Unset = a file in
         /// `store.data_dir`; with `DATABASE_URL` secrets are refused then.
@@ -166,7 +166,8 @@ pub fn scope(name: &str) -> Result<Scope, String> {
         "run" => Ok(Scope::Run),
         "approve" => Ok(Scope::Approve),
         "admin" => Ok(Scope::Admin),
-        other => Err(format!("`{other}` is no scope; use read, run, approve or admin")),
+        "operator" => Ok(Scope::Operator),
+        other => Err(format!("`{other}` is no scope; use read, run, approve, admin or operator")),
     }
 }
 
@@ -177,6 +178,7 @@ pub fn scope_name(scope: Scope) -> &'static str {
         Scope::Run => "run",
         Scope::Approve => "approve",
         Scope::Admin => "admin",
+        Scope::Operator => "operator",
     }
 }
 

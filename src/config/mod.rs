@@ -20,6 +20,7 @@ pub mod layers;
 pub mod limits;
 pub mod log;
 pub mod mcp;
+pub mod metrics;
 pub mod models;
 pub mod outbox;
 pub mod policy;
@@ -51,6 +52,7 @@ pub use gate::Gate;
 pub use limits::Limits;
 pub use log::{Log, LogFormat};
 pub use mcp::{Mcp, McpServer};
+pub use metrics::Metrics;
 pub use models::{Anthropic, Demo, Facts, Gemini, ModelRef, Models, Ollama, OpenAi};
 pub use outbox::{Outbox, Webhook};
 pub use policy::Policy;
@@ -100,6 +102,7 @@ section! {
         doors: Doors = Doors::default(), table::<Doors>();
         runtime: Runtime = Runtime::default(), table::<Runtime>();
         log: Log = Log::default(), table::<Log>();
+        metrics: Metrics = Metrics::default(), table::<Metrics>();
         telemetry: Telemetry = Telemetry::default(), table::<Telemetry>();
     }
 }

@@ -11,10 +11,12 @@ pub enum Scope {
     Run,
     Approve,
     Admin,
+    /// What concerns the whole server. Only keys that are configured have it, and whoever calls an open server.
+    Operator,
 }
 
 impl Scope {
-    pub const ALL: [Scope; 4] = [Scope::Read, Scope::Run, Scope::Approve, Scope::Admin];
+    pub const ALL: [Scope; 5] = [Scope::Read, Scope::Run, Scope::Approve, Scope::Admin, Scope::Operator];
 }
 
 /// The authenticated origin of a request.
@@ -29,8 +31,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// `admin` includes every other scope.
+    /// `admin` includes every other scope of its tenant: not `operator`.
     pub fn may(&self, scope: Scope) -> bool {
-        self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
+        self.scopes.contains(&scope) || scope != Scope::Operator && self.scopes.contains(&Scope::Admin)
     }
 }

@@ -40,4 +40,5 @@ pub(crate) use metrics::install as install_metrics;
 pub use metrics::{COUNTED, Family, Kind, LOOKED_UP};
 #[cfg(feature = "internals")]
 pub use openapi::PUBLIC;
+pub(crate) use router::metrics as metrics_router;
 pub use router::{openapi, router};

@@ -40,6 +40,16 @@ pub fn router(app: AppState) -> Router {
     routes.layer(from_fn_with_state(app.clone(), respond)).with_state(app)
 }
 
+/// `/metrics` and nothing else, for whoever reaches it.
+pub(crate) fn metrics(app: AppState) -> Router {
+    let routes = Router::new().route("/metrics", get(health::scrape)).fallback(only_metrics);
+    routes.layer(from_fn_with_state(app.clone(), respond)).with_state(app)
+}
+
+async fn only_metrics() -> Problem {
+    Fault::new(Code::NotFound, "This address has /metrics and nothing else.").into()
+}
+
 /// The OpenAPI document of these routes.
 pub fn openapi() -> Value {
     super::openapi::complete(documented().into_openapi())

@@ -49,3 +49,21 @@ fn every_alert_has_a_test_and_a_runbook() {
         assert!(operations.contains(&format!("\n### {name}\n")), "{name} has no runbook");
     }
 }
+
+/// Where Prometheus looks is where the metrics are.
+#[test]
+fn metrics_are_scraped_where_they_are_served() {
+    let (manifest, unit) = (read("deploy/kubernetes/pes.yaml"), read("deploy/systemd/pes.service"));
+    let scrape = read("deploy/prometheus/prometheus.yml");
+    let shown = "    static_configs: [{targets: [\"127.0.0.1:9464\"]}]       # PES_METRICS_LISTEN\n";
+    assert!(scrape.contains(shown) && read("docs/METRICS.md").contains(shown));
+    assert!(unit.contains("\nEnvironment=PES_METRICS_LISTEN=127.0.0.1:9464\n"));
+    for part in [
+        "{name: PES_METRICS_LISTEN, value: \"0.0.0.0:9464\"}",
+        "prometheus.io/port: \"9464\"",
+        "{name: metrics, containerPort: 9464}",
+        "monitoring}}}], ports: [{port: 9464}]}",
+    ] {
+        assert!(manifest.contains(part), "{part}");
+    }
+}

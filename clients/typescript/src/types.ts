@@ -1682,7 +1682,7 @@ export interface RunStartedObservation {
 
 export type RunStatus = "queued" | "running" | "suspended" | "waiting" | "completed" | "failed" | "cancelled";
 
-export type Scope = "read" | "run" | "approve" | "admin";
+export type Scope = "read" | "run" | "approve" | "admin" | "operator";
 
 export interface SelectOption {
   label: string;

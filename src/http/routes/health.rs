@@ -1,4 +1,4 @@
-//! Liveness, readiness, version and metrics; readable without a key.
+//! Liveness, readiness and version, readable without a key, and metrics for the operator.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,8 +7,10 @@ use axum::response::IntoResponse;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::http::app_state::AppState;
+use crate::http::caller::{Authenticated, permit};
 use crate::http::metrics;
 use crate::http::problem::HttpResult;
 use crate::service::readiness;
@@ -79,10 +81,21 @@ pub(crate) async fn readyz(State(app): State<AppState>) -> HttpResult<Json<Ready
     }
 }
 
-/// Numbers for Prometheus.
+/// Numbers for Prometheus, of the whole server: for keys with the scope `operator`.
+///
+/// With `metrics.listen` they are told on an address of their own, too, where no key is asked for.
 #[utoipa::path(get, path = "/metrics", operation_id = "getMetrics",
     tag = "server", responses((status = 200, body = String)))]
-pub(crate) async fn metrics(State(app): State<AppState>) -> impl IntoResponse {
+pub(crate) async fn metrics(
+    Authenticated(caller): Authenticated,
+    State(app): State<AppState>,
+) -> HttpResult<impl IntoResponse> {
+    permit(&caller, Scope::Operator)?;
+    Ok(scrape(State(app)).await)
+}
+
+/// The same for whoever reaches the address of `metrics.listen`.
+pub(crate) async fn scrape(State(app): State<AppState>) -> impl IntoResponse {
     let text = metrics::render(&metrics::values(&app).await);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }

@@ -44,7 +44,7 @@ pub(crate) async fn serve(
     app: Router,
     limits: Limits,
     closing: CancellationToken,
-    health: [String; 2],
+    health: Vec<String>,
 ) {
     let places = Arc::new(Semaphore::new(limits.connections));
     let full = Arc::new(Full { health, asked: Semaphore::new(ASKED), told: Semaphore::new(TOLD) });
@@ -81,7 +81,7 @@ pub(crate) async fn serve(
 
 /// What becomes of those who come when all places are taken.
 struct Full {
-    health: [String; 2],
+    health: Vec<String>,
     asked: Semaphore,
     told: Semaphore,
 }

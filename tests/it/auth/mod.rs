@@ -259,3 +259,22 @@ async fn a_rotated_key_is_the_same_caller_and_the_old_one_counts_until_the_overl
     assert_eq!(keys.authenticate(Some(&first.key)).await.unwrap_err().code, Code::Unauthorized);
     keys.authenticate(Some(&second.key)).await.unwrap();
 }
+
+/// Whoever may make keys, or write to the database, does not become the operator by that.
+#[tokio::test]
+async fn only_configured_keys_are_the_operators() {
+    let store = fresh_store().await;
+    let auth = configured(&["ops/boss:operator:k1", "acme:admin:k2"]);
+    let keys = Keys::open(&auth, store.clone(), Arc::new(|| 1)).await.unwrap();
+    let (operator, admin) =
+        (keys.authenticate(Some("k1")).await.unwrap(), keys.authenticate(Some("k2")).await.unwrap());
+    assert!(operator.may(Scope::Operator) && !operator.may(Scope::Read) && !operator.may(Scope::Admin));
+    assert!(!admin.may(Scope::Operator) && admin.may(Scope::Approve));
+
+    let fault = keys.issue(&admin, &new_key(&[Scope::Read, Scope::Operator])).await.unwrap_err();
+    assert_eq!((fault.code, fault.detail.contains("PES_API_KEYS")), (Code::Invalid, true), "{fault:?}");
+    // As if somebody had written it into the table.
+    let issued = made(&*store, &[Scope::Read, Scope::Operator]).await;
+    let caller = keys.authenticate(Some(&issued.key)).await.unwrap();
+    assert!(caller.may(Scope::Read) && !caller.may(Scope::Operator));
+}

@@ -316,3 +316,33 @@ fn a_database_that_is_not_there_is_one_line_and_exit_9() {
     refused(&output, 9, "pes: database: ");
     assert!(!text(&output.stderr).contains("hush"), "{}", text(&output.stderr));
 }
+
+/// Prometheus needs no key for it, and finds nothing else there.
+#[test]
+fn the_metrics_have_an_address_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = "one:admin:key-a-0123456789abcdef0123456789";
+    let served = serve(folder.path(), &[("PES_METRICS_LISTEN", "127.0.0.1:0"), ("PES_API_KEYS", keys)]);
+    let url = served.facts.iter().find_map(|fact| fact.strip_prefix("metrics ")).unwrap().trim();
+    let address = url.strip_prefix("http://").and_then(|url| url.strip_suffix("/metrics")).unwrap();
+    let get = |address: &str, path: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: prometheus.example\r\nconnection: close\r\n\r\n").unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        said
+    };
+    let said = get(address, "/metrics");
+    assert!(said.starts_with("HTTP/1.1 200") && said.contains("pes_build_info"), "{said}");
+    for path in ["/", "/threads", "/healthz", "/readyz", "/v1/models"] {
+        assert!(get(address, path).starts_with("HTTP/1.1 404"), "{path}");
+    }
+    let main = served.url.strip_prefix("http://").unwrap();
+    assert!(get(main, "/metrics").starts_with("HTTP/1.1 401"));
+    assert_eq!(served.stop().0, Some(0));
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let output = run(folder.path(), &["--port", "0"], &[("PES_METRICS_LISTEN", &taken)]);
+    refused(&output, 1, &format!("pes: metrics.listen (PES_METRICS_LISTEN): {taken} cannot be bound: "));
+}

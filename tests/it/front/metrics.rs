@@ -79,7 +79,8 @@ async fn carry_out_a_tool_of_its_own(app: &App, thread: &str) {
 #[tokio::test]
 async fn every_family_is_explained_and_no_label_is_a_tenants_word() {
     let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
-    let app = App::with(|config| config.auth.keys = vec![key("zebra-corp/mule:admin:key-a-0123456789abcdef")]).await;
+    let mule = key("zebra-corp/mule:admin+operator:key-a-0123456789abcdef");
+    let app = App::with(|config| config.auth.keys = vec![mule]).await;
     let app = app.key("key-a-0123456789abcdef");
     app.finish("giraffe", "fail").await;
     app.finish("okapi", "count").await;
@@ -251,4 +252,24 @@ async fn what_waits_for_a_run_is_no_latency() {
     let answered = "pes_http_requests_total{method=\"POST\",route=\"/v1/chat/completions\",status=\"200\"}";
     assert_eq!(value(&text, answered), 2.0);
     server.kill().await;
+}
+
+/// Numbers of the whole server are no tenant's.
+#[tokio::test]
+async fn where_keys_are_needed_the_metrics_are_the_operators() {
+    let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
+    let (admin, operator) = ("key-a-0123456789abcdef0123456789", "key-o-0123456789abcdef0123456789");
+    let app = App::with(|config| {
+        config.auth.keys = vec![key(&format!("one:admin:{admin}")), key(&format!("ops:operator:{operator}"))];
+    })
+    .await;
+    app.get("/metrics").await.problem("unauthorized");
+    let app = app.key(admin);
+    assert_eq!(app.get("/metrics").await.problem("forbidden")["scope"], "operator");
+    let new = json!({ "tenant": "one", "name": "scrape", "scopes": ["operator"] });
+    let refused = app.post("/keys", new).await.problem("invalid");
+    assert!(refused["detail"].as_str().unwrap().contains("PES_API_KEYS"), "{refused:#}");
+    let app = app.key(operator);
+    assert!(app.get("/metrics").await.text().contains("pes_build_info"));
+    app.get("/threads").await.problem("forbidden");
 }

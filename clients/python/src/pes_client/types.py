@@ -92,7 +92,7 @@ RunId: TypeAlias = str
 
 RunStatus: TypeAlias = Literal["queued", "running", "suspended", "waiting", "completed", "failed", "cancelled"]
 
-Scope: TypeAlias = Literal["read", "run", "approve", "admin"]
+Scope: TypeAlias = Literal["read", "run", "approve", "admin", "operator"]
 
 StateSavingStrategy: TypeAlias = Literal["implicit", "explicit"]
 
