@@ -93,8 +93,8 @@ async fn answer(socket: &mut TcpStream, body: &[u8], out: &mut Vec<u8>) -> io::R
             call(out, knobs.tool.as_deref().unwrap_or("calculator"));
             stop = "tool_calls";
         }
-        Stage::Text if knobs.is_timed => timed(socket, &knobs, out).await?,
-        Stage::Text => (0..knobs.tokens).for_each(|_| text(out, "42 ")),
+        Stage::Text | Stage::Answer if knobs.is_timed => timed(socket, &knobs, out).await?,
+        Stage::Text | Stage::Answer => (0..knobs.tokens).for_each(|_| text(out, "42 ")),
     }
     let end = format!(r#"{{"index":0,"delta":{{}},"finish_reason":"{stop}"}}"#);
     event(out, &[br#"{"object":"chat.completion.chunk","choices":["#, end.as_bytes(), b"]}"]);

@@ -13,6 +13,8 @@ pub struct Knobs {
     pub tool: Option<String>,
     /// Of an answer in text.
     pub tokens: usize,
+    /// Of the text of each item, at once; none: as of the answer.
+    pub item_tokens: Option<usize>,
     /// From one token to the next.
     pub delay_us: u64,
     /// Each token is written for itself and tells when: microseconds of the monotonic clock.
@@ -23,7 +25,7 @@ pub struct Knobs {
 
 impl Default for Knobs {
     fn default() -> Self {
-        Self { items: 0, tool: None, tokens: 4, delay_us: 0, is_timed: false, round: 0 }
+        Self { items: 0, tool: None, tokens: 4, item_tokens: None, delay_us: 0, is_timed: false, round: 0 }
     }
 }
 
@@ -32,18 +34,26 @@ impl Knobs {
     pub fn words(&self) -> String {
         let tool = self.tool.as_deref().map(|tool| format!(" tool={tool}")).unwrap_or_default();
         let timed = if self.is_timed { " timed=1" } else { "" };
+        let of_items = self.item_tokens.map(|tokens| format!(" item_tokens={tokens}")).unwrap_or_default();
         let Self { items, tokens, delay_us, round, .. } = self;
-        format!("bed(items={items}{tool} tokens={tokens} delay={delay_us} round={round}{timed})")
+        format!("bed(items={items}{tool} tokens={tokens} delay={delay_us} round={round}{timed}{of_items})")
     }
 
     /// The same as an item hands them on: a later plan shows its items behind the query.
     fn item_words(&self) -> String {
-        self.words().replacen("bed(", "step(", 1)
+        let brief = self.item_tokens.map(|tokens| Self {
+            tokens,
+            item_tokens: None,
+            delay_us: 0,
+            is_timed: false,
+            ..self.clone()
+        });
+        brief.as_ref().unwrap_or(self).words().replacen("bed(", "step(", 1)
     }
 
     /// The last that are written there: earlier ones are of the conversation so far.
     pub fn read(request: &[u8], stage: Stage) -> Self {
-        let of_item = memmem::rfind(request, b"step(").filter(|_| stage != Stage::Plan);
+        let of_item = memmem::rfind(request, b"step(").filter(|_| !matches!(stage, Stage::Plan | Stage::Answer));
         let mut knobs = Self::default();
         let Some(at) = of_item.or_else(|| memmem::rfind(request, b"bed(")) else {
             return knobs;
@@ -57,6 +67,7 @@ impl Knobs {
                 "items" => knobs.items = number,
                 "tool" => knobs.tool = Some(value.to_owned()),
                 "tokens" => knobs.tokens = number,
+                "item_tokens" => knobs.item_tokens = Some(number),
                 "delay" => knobs.delay_us = number as u64,
                 "round" => knobs.round = number,
                 "timed" => knobs.is_timed = true,
@@ -73,8 +84,10 @@ pub enum Stage {
     Plan,
     /// An item with tools that has called none yet.
     Call,
-    /// Everything that ends in plain text.
+    /// Any other text.
     Text,
+    /// The answer that a plan comes to.
+    Answer,
 }
 
 impl Stage {
@@ -83,6 +96,9 @@ impl Stage {
         let has = |words: &[u8]| memmem::find(request, words).is_some();
         if has(b"You plan how to answer") || has(b"A plan exists;") {
             return Self::Plan;
+        }
+        if has(b"The plan has been carried out.") {
+            return Self::Answer;
         }
         let is_item = has(b"You work on one item of a plan");
         if is_item && has(br#""tools":["#) && !has(br#""role":"tool""#) { Self::Call } else { Self::Text }
@@ -117,14 +133,24 @@ mod tests {
 
     #[test]
     fn knobs_are_read_as_they_were_written() {
-        let knobs =
-            Knobs { items: 3, tool: Some("calculator".to_owned()), tokens: 9, delay_us: 50, is_timed: true, round: 2 };
+        let knobs = Knobs {
+            items: 3,
+            tool: Some("calculator".to_owned()),
+            tokens: 9,
+            item_tokens: Some(4),
+            delay_us: 50,
+            is_timed: true,
+            round: 2,
+        };
         let request = format!("bed(items=1 tokens=1 delay=0) and then {} and more", knobs.words());
         assert_eq!(Knobs::read(request.as_bytes(), Stage::Text), knobs);
         assert_eq!(Knobs::read(b"nothing", Stage::Text), Knobs::default());
         let shown = format!("{request} {}", Knobs::default().item_words());
         assert_eq!(Knobs::read(shown.as_bytes(), Stage::Plan), knobs);
+        assert_eq!(Knobs::read(shown.as_bytes(), Stage::Answer), knobs);
         assert_eq!(Knobs::read(shown.as_bytes(), Stage::Call), Knobs::default());
+        let of_item = Knobs::read(knobs.item_words().as_bytes(), Stage::Text);
+        assert_eq!((of_item.tokens, of_item.delay_us, of_item.is_timed), (4, 0, false));
     }
 
     #[test]
@@ -134,6 +160,6 @@ mod tests {
         assert_eq!(Stage::of(item.as_bytes()), Stage::Call);
         assert_eq!(Stage::of(format!("{item} {{\"role\":\"tool\"}}").as_bytes()), Stage::Text);
         assert_eq!(Stage::of(b"You work on one item of a plan."), Stage::Text);
-        assert_eq!(Stage::of(br#"The plan has been carried out. "tools":["#), Stage::Text);
+        assert_eq!(Stage::of(br#"The plan has been carried out. "tools":["#), Stage::Answer);
     }
 }

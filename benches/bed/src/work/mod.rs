@@ -1,6 +1,7 @@
 //! The workloads. Each measures its subjects in turns, round after round, so that all of them see the same machine.
 
 mod age;
+mod doors;
 mod restart;
 mod runs;
 mod sockets;
@@ -12,7 +13,7 @@ use crate::bed::Bed;
 use crate::report::Book;
 
 /// By name, in the order in which they are done.
-pub const ALL: [&str; 8] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"];
+pub const ALL: [&str; 9] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9"];
 
 pub async fn measure(name: &str, bed: &Bed, book: &mut Book) -> Outcome<()> {
     match name {
@@ -24,6 +25,7 @@ pub async fn measure(name: &str, bed: &Bed, book: &mut Book) -> Outcome<()> {
         "W6" => sockets::idle(bed, book).await,
         "W7" => sockets::back(bed, book).await,
         "W8" => restart::steps(bed, book).await,
+        "W9" => doors::measure(bed, book).await,
         _ => Err(format!("no workload {name}; there are {}", ALL.join(", ")).into()),
     }
 }
