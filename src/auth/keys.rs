@@ -116,17 +116,22 @@ impl Keys {
 
     /// Who calls with this key. Without one: the open tenant, if no key exists anywhere; else `unauthorized`.
     pub async fn authenticate(&self, bearer: Option<&str>) -> Result<Caller, Fault> {
-        self.let_in(&Pass::of(bearer)).await
+        self.let_in(&Pass::of(bearer), || Ok(())).await
     }
 
-    /// The same for a request: many wrong keys are answered slowly.
-    pub async fn let_in(&self, pass: &Pass) -> Result<Caller, Fault> {
+    /// The same for a request: many wrong keys are answered slowly, each after `count` has counted it where it came from.
+    pub async fn let_in(&self, pass: &Pass, count: impl FnOnce() -> Result<(), Fault>) -> Result<Caller, Fault> {
         let fault = match self.admit(pass).await {
             Err(fault) if fault.code == Code::Unauthorized => fault,
             told => return told,
         };
         match &pass.0 {
-            Shown::Key(_) => Err(self.wrong_keys.throttled(fault).await),
+            Shown::Key(_) => {
+                count().inspect_err(|_| {
+                    metrics::counter!("pes_auth_failures_total", "reason" => "slowed").increment(1);
+                })?;
+                Err(self.wrong_keys.throttled(fault).await)
+            }
             // Nobody guesses a session, and those that are over go on asking for a while.
             Shown::Nothing | Shown::Session(_) => {
                 metrics::counter!("pes_auth_failures_total", "reason" => "missing").increment(1);

@@ -9,6 +9,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use super::app_state::AppState;
 use super::problem::Problem;
+use super::remote_addr::RemoteAddr;
 use super::session_cookie;
 use crate::auth::Pass;
 use crate::domain::caller::{Caller, Scope};
@@ -53,11 +54,32 @@ impl FromRequestParts<AppState> for Authenticated {
     }
 }
 
+/// A caller whom the whole server concerns. Watching it counts as no request of a caller's.
+pub(crate) struct Watcher;
+
+impl FromRequestParts<AppState> for Watcher {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
+        permit(&let_in(app, parts).await?, Scope::Operator)?;
+        Ok(Self)
+    }
+}
+
 /// Whose key or session the request carries; it counts as one of that caller's.
 pub(crate) async fn authenticate(app: &AppState, parts: &Parts) -> Result<Caller, Fault> {
-    let caller = app.keys.let_in(&pass(app, parts)?).await?;
+    let caller = let_in(app, parts).await?;
     app.rates.count(&caller, parts.extensions.get())?;
     Ok(caller)
+}
+
+async fn let_in(app: &AppState, parts: &Parts) -> Result<Caller, Fault> {
+    let wrong = || {
+        let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
+        let client = peer.map(|peer| app.links.client(peer, &parts.headers));
+        client.map_or(Ok(()), |client| app.rates.count_wrong_key(client))
+    };
+    app.keys.let_in(&pass(app, parts)?, wrong).await
 }
 
 /// What the request shows, for as long as the answer takes: a key goes before a session.

@@ -35,6 +35,21 @@ impl Links {
         self.trusted.iter().any(|range| range.contains(peer))
     }
 
+    /// Who asks, where `peer` is at the other end of the connection: proxies that are trusted say for whom they ask, each
+    /// behind what it was told itself.
+    pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let told = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+        let told: Vec<&str> = told.flat_map(|list| list.split(',')).collect();
+        let mut client = peer;
+        for before in told.into_iter().rev() {
+            match before.trim().parse() {
+                Ok(before) if self.trusts(client) => client = before,
+                Ok(_) | Err(_) => break,
+            }
+        }
+        client.to_canonical()
+    }
+
     /// What stands before every path of this server, without a slash at the end.
     pub(crate) fn base(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> String {
         if let Some(public) = &self.public {
@@ -128,6 +143,22 @@ mod tests {
         assert_eq!(trusted, "https://agents.example.com");
         assert_eq!(links.base(Some("11.1.1.1".parse().unwrap()), &forwarded()), "http://127.0.0.1:7070");
         assert_eq!(links.base(None, &forwarded()), "http://127.0.0.1:7070");
+    }
+
+    #[test]
+    fn who_asks_is_whom_the_outermost_trusted_proxy_names() {
+        let links = links(Server { trusted_proxies: vec!["10.0.0.0/8".into()], ..Server::default() });
+        let client = |peer: &str, forwarded: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-forwarded-for", forwarded.parse().unwrap());
+            links.client(peer.parse().unwrap(), &headers).to_string()
+        };
+        assert_eq!(client("10.0.0.1", "203.0.113.7"), "203.0.113.7");
+        assert_eq!(client("10.0.0.1", "203.0.113.7, 10.0.0.2"), "203.0.113.7");
+        assert_eq!(client("10.0.0.1", "198.51.100.1, 203.0.113.7"), "203.0.113.7", "the client may send one itself");
+        assert_eq!(client("10.0.0.1", "nobody, 203.0.113.7"), "203.0.113.7", "or what is no address");
+        assert_eq!(client("203.0.113.9", "198.51.100.1"), "203.0.113.9", "nobody trusts it");
+        assert_eq!(client("::ffff:203.0.113.9", ""), "203.0.113.9");
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! How often a key and a tenant may ask, as `limits.requests_per_key` and `limits.requests_per_tenant` say. Each process counts
-//! for itself, in memory, by the generic cell rate algorithm: a request moves the time at which all before it are paid for.
+//! How often a key and a tenant may ask, as `limits.requests_per_key` and `limits.requests_per_tenant` say, and how many wrong keys
+//! may come from an address (`limits.wrong_keys_per_address`). Each process counts for itself, in memory, by the generic cell rate algorithm: a request moves the time at which all before it are paid for.
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
 
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -50,6 +51,7 @@ struct Left {
 pub(crate) struct Rates {
     of_key: Option<Counted<(TenantPk, String)>>,
     of_tenant: Option<Counted<TenantPk>>,
+    wrong_keys: Option<Counted<IpAddr>>,
 }
 
 impl Rates {
@@ -57,7 +59,17 @@ impl Rates {
         Self {
             of_key: limits.requests_per_key.map(|rate| Counted::new("key", rate)),
             of_tenant: limits.requests_per_tenant.map(|rate| Counted::new("tenant", rate)),
+            wrong_keys: limits.wrong_keys_per_address.map(|rate| Counted::new("address", rate)),
         }
+    }
+
+    /// Counts a wrong key, or refuses to say that it is one.
+    pub(crate) fn count_wrong_key(&self, from: IpAddr) -> Result<(), Fault> {
+        let Some(counted) = &self.wrong_keys else { return Ok(()) };
+        counted.take(network(from), Instant::now()).map(|_| ()).map_err(|fault| {
+            let detail = "Too many wrong keys came from this address; send this again later, with a right one.";
+            Fault { detail: detail.to_owned(), ..fault }
+        })
     }
 
     /// Counts a request of this caller, or refuses it.
@@ -75,6 +87,14 @@ impl Rates {
             let _ = notice.0.set(left);
         }
         Ok(())
+    }
+}
+
+/// Whoever has an address of version 6 has the whole /64 around it.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
     }
 }
 
@@ -146,6 +166,19 @@ mod tests {
         // A third of the stretch pays for one.
         assert!(counted.take("a", at(20)).is_ok() && counted.take("a", at(20)).is_err());
         assert_eq!(counted.take("a", at(200)).expect("all is paid").remaining, 2);
+    }
+
+    #[test]
+    fn wrong_keys_are_counted_by_address() {
+        let limits = Limits { wrong_keys_per_address: Some("1/60s".parse().expect("a rate")), ..Limits::default() };
+        let rates = Rates::new(&limits);
+        let wrong = |from: &str| rates.count_wrong_key(from.parse().expect("an address"));
+        wrong("203.0.113.7").expect("the first");
+        assert!(wrong("203.0.113.7").unwrap_err().retry_after_ms.is_some());
+        wrong("203.0.113.8").expect("another address");
+        wrong("2001:db8::1").expect("the first");
+        wrong("2001:db8::ffff").expect_err("the same network");
+        wrong("2001:db8:0:1::1").expect("another network");
     }
 
     #[test]

@@ -33,7 +33,11 @@ pub const COUNTED: &[Family] = &[
         "How long requests took, by method and route; event streams and those that waited for a run are left out.",
     ),
     ("pes_http_in_flight", Gauge, "Requests that are not answered yet."),
-    ("pes_rate_limited_total", Counter, "Requests beyond limits.requests_per_key or _per_tenant, by limit."),
+    (
+        "pes_rate_limited_total",
+        Counter,
+        "Requests beyond limits.requests_per_key or _per_tenant, and wrong keys beyond wrong_keys_per_address, by limit.",
+    ),
     ("pes_sockets_open", Gauge, "Event streams that are open: websocket, sse."),
     ("pes_socket_gaps_total", Counter, "Event streams that fell behind and had to begin anew."),
     ("pes_runs_started_total", Counter, "Runs that were begun."),

@@ -197,13 +197,13 @@ async fn a_session_lasts_twelve_hours() {
     let keys = Keys::open(&configured(&["acme/boss:admin:k1"]), Moody::fresh().await, tell).await.unwrap();
     let token = keys.begin_session(&Pass::of(Some("k1"))).await.unwrap().expect("a key is needed");
     let pass = Pass::of_session(&token);
-    assert_eq!(keys.let_in(&pass).await.unwrap().name, "boss");
+    assert_eq!(keys.let_in(&pass, || Ok(())).await.unwrap().name, "boss");
     assert!(keys.begin_session(&pass).await.unwrap().is_none(), "it does not last longer by being used");
     let last = 1 + pes::auth::SESSION;
     for (at, is_let_in) in [(last - 1, true), (last, false)] {
         now.store(at, Ordering::SeqCst);
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(keys.let_in(&pass).await.is_ok(), is_let_in, "{at}");
+        assert_eq!(keys.let_in(&pass, || Ok(())).await.is_ok(), is_let_in, "{at}");
         assert_eq!(keys.still_admits(&pass).await, is_let_in, "{at}");
     }
 }

@@ -89,6 +89,7 @@ fn cases() -> Vec<Case> {
         case!(mailbox = 1, |app| mailbox(app).await),
         case!(requests_per_key = Some("2/60s".parse().expect("a rate")), |app| rate(app, "key").await),
         case!(requests_per_tenant = Some("2/60s".parse().expect("a rate")), |app| rate(app, "tenant").await),
+        case!(wrong_keys_per_address = Some("1/60s".parse().expect("a rate")), |app| wrong_keys(app).await),
         case!(page = 2, |app| {
             app.get("/threads?limit=2").await.expect(200);
             app.get("/threads?limit=3").await.problem("invalid");
@@ -112,7 +113,19 @@ async fn rate(app: &App, name: &str) {
     third.problem("too_many_requests");
     // Who watches the server is none of them.
     app.get("/readyz").await.expect(200);
-    app.get("/metrics").await;
+    assert_eq!(app.get("/metrics").await.status, 200);
+}
+
+/// Whoever has a key is let in all the same.
+async fn wrong_keys(app: &App) {
+    let new = json!({ "tenant": "default", "name": "boss", "scopes": ["read"] });
+    let right = app.post("/keys", new).await.expect(201)["key"].as_str().expect("a key").to_owned();
+    let with = async |key: &str| app.ask("GET", "/threads").key(key).send().await;
+    with("wrong").await.problem("unauthorized");
+    let refused = with("wrong").await;
+    assert_eq!(refused.header("retry-after"), Some("60"));
+    refused.problem("too_many_requests");
+    with(&right).await.expect(200);
 }
 
 #[tokio::test]
