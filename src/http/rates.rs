@@ -1,5 +1,6 @@
-//! How often a key and a tenant may ask, as `limits.requests_per_key` and `limits.requests_per_tenant` say, and how many wrong keys
-//! may come from an address (`limits.wrong_keys_per_address`). Each process counts for itself, in memory, by the generic cell rate algorithm: a request moves the time at which all before it are paid for.
+//! How often a key and a tenant may ask, as `limits.requests_per_key` and `limits.requests_per_tenant` say, and how many wrong
+//! keys may come from an address (`limits.wrong_keys_per_address`). Each process counts for itself, in memory, by the generic
+//! cell rate algorithm: a request moves the time at which all before it are paid for.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -15,7 +15,7 @@ use crate::http::json::read_text;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::service::transfer::{self, ImportAsk, Imported, MOST_BYTES};
+use crate::service::transfer::{self, ImportAsk, Imported, MOST_BYTES, Turn};
 
 const LINES: &str = "application/x-ndjson";
 
@@ -61,8 +61,9 @@ pub(crate) async fn import(
     let thread_id = params.text("threadId").map(|id| new_thread_id(&id, longest, "/threadId")).transpose()?;
     let dry_run = params.read("dryRun", "must be true or false")?.unwrap_or(false);
     params.finish()?;
+    let turn = Turn::wait().await;
     let text = read_text(request, &app.config.limits, LINES, MOST_BYTES).await?;
-    let imported = transfer::import(&app.service, &caller, text, ImportAsk { thread_id, dry_run }).await?;
+    let imported = transfer::import(&app.service, &caller, turn, text, ImportAsk { thread_id, dry_run }).await?;
     if dry_run {
         return Ok(Json(imported).into_response());
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::spawn_blocking;
 
 use super::archive::{self, Archive};
@@ -23,8 +23,21 @@ use crate::service::audit::AuditLine;
 use crate::service::{Result, Service, settings, threads};
 use crate::store::{AuditRow, Commit, Committed, NewEntry, NewImport, NewThread};
 
-/// Files are read one at a time: values take many times the memory of their text.
+/// Files are in memory one at a time, and values take many times the memory of their text.
 static READER: Semaphore = Semaphore::const_new(1);
+
+/// What whoever takes in a file holds from before its first byte.
+#[derive(Debug)]
+pub struct Turn {
+    _permit: SemaphorePermit<'static>,
+}
+
+impl Turn {
+    /// Waits for those before.
+    pub async fn wait() -> Self {
+        Self { _permit: READER.acquire().await.expect("it is never closed") }
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ImportAsk {
@@ -53,9 +66,8 @@ pub struct Imported {
 }
 
 /// A new, idle thread of what was exported.
-pub async fn import(service: &Service, caller: &Caller, text: Bytes, ask: ImportAsk) -> Result<Imported> {
+pub async fn import(service: &Service, caller: &Caller, _turn: Turn, text: Bytes, ask: ImportAsk) -> Result<Imported> {
     service.runtime.accepting()?;
-    let _turn = READER.acquire().await.expect("it is never closed");
     if let Some(id) = &ask.thread_id {
         threads::check_id(service, id)?;
     }

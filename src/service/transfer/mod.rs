@@ -19,7 +19,7 @@ use crate::domain::ids::ThreadId;
 use crate::domain::thread::ThreadProfile;
 
 pub use export::{Export, export};
-pub use import::{ImportAsk, Imported, import};
+pub use import::{ImportAsk, Imported, Turn, import};
 
 const FORMAT: &str = "pes-thread/1";
 

@@ -10,7 +10,7 @@ use pes::domain::usage::UsageGroup;
 use pes::runtime::clock::Manual;
 use pes::service::feed::{self, After, FeedAsk};
 use pes::service::runs::ContinueAt;
-use pes::service::transfer::{self, ImportAsk, Imported};
+use pes::service::transfer::{self, ImportAsk, Imported, Turn};
 use pes::service::{audit, fork, offers, retention, runs, threads, usage};
 use pes::store::postgres::Postgres;
 use pes::store::{PageAsk, Store};
@@ -86,7 +86,7 @@ impl Place {
     async fn import(&self, text: &[u8], id: Option<&str>) -> Result<Imported, Fault> {
         let ask = ImportAsk { thread_id: id.map(Into::into), dry_run: false };
         let (service, caller) = (self.instance.service(), self.instance.caller());
-        transfer::import(service, caller, Bytes::copy_from_slice(text), ask).await
+        transfer::import(service, caller, Turn::wait().await, Bytes::copy_from_slice(text), ask).await
     }
 
     async fn is_there(&self, thread: &str) -> bool {
@@ -268,7 +268,8 @@ async fn nothing_is_stored_of_what_is_refused() {
         assert!(!place.is_there("copy").await);
         let ask = ImportAsk { thread_id: Some("copy".into()), dry_run: true };
         let (service, caller) = (place.instance.service(), place.instance.caller());
-        let tried = transfer::import(service, caller, Bytes::from(text.clone()), ask).await.unwrap();
+        let tried =
+            transfer::import(service, caller, Turn::wait().await, Bytes::from(text.clone()), ask).await.unwrap();
         assert!(tried.dry_run && !place.is_there("copy").await);
         let at_once = [place.import(&text, Some("copy")), place.import(&text, Some("copy"))];
         let made = futures_util::future::join_all(at_once).await;
