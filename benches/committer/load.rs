@@ -151,6 +151,7 @@ pub fn transition(pk: ThreadPk, nth: u64, version: i64, last_seq: i64) -> Commit
         lookups: Vec::new(),
         audit: Vec::new(),
         deliveries: Vec::new(),
+        fire: None,
     }
 }
 

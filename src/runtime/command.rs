@@ -18,7 +18,7 @@ use crate::engine::event::Event;
 use crate::engine::history::ShownPlan;
 use crate::engine::step::{Row, RowKind, Step};
 use crate::outbox::PushTarget;
-use crate::store::{AuditRow, IdempotencyRow, NewLookup, NewThread, ThreadRow};
+use crate::store::{AuditRow, Fire, IdempotencyRow, NewLookup, NewThread, ThreadRow};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
@@ -51,6 +51,8 @@ pub(crate) struct CommitExtras {
     pub(crate) lookups: Option<LookupsToKeep>,
     /// The push receivers of the run that it begins or continues.
     pub(crate) pushes: Vec<PushTarget>,
+    /// The time of a schedule that the run is for.
+    pub(crate) fire: Option<Fire>,
     /// Who did what, for the audit.
     pub(crate) audit: Option<Audited>,
     /// Whether the answer shows the plan.
@@ -129,6 +131,8 @@ pub(crate) enum Refusal {
     Gone,
     /// The key has an answer; look it up.
     Duplicate,
+    /// The time of the schedule has had its run; look it up.
+    NotDue,
 }
 
 impl From<Fault> for Refusal {
@@ -149,6 +153,7 @@ impl From<Refusal> for Fault {
             Refusal::Fault(fault) => fault,
             Refusal::Gone => Fault::not_found("thread"),
             Refusal::Exists => Fault::new(Code::ThreadExists, "A thread with this id exists."),
+            Refusal::NotDue => Fault::new(Code::RequestInProgress, "This time of the schedule has had its run."),
             Refusal::Duplicate => Fault::new(Code::RequestInProgress, "The same request was just answered; repeat it."),
         }
     }

@@ -189,6 +189,7 @@ impl Actor {
                     Committed::Done | Committed::Stale => Ok(false),
                     Committed::Exists => Err(Refusal::Exists),
                     Committed::Duplicate => Err(Refusal::Duplicate),
+                    Committed::NotDue => Err(Refusal::NotDue),
                 }
             }
         }
@@ -261,6 +262,7 @@ impl LoadedThread {
             commit.profile.get_or_insert_with(|| self.row.profile.clone()).title = Some(title.clone());
         }
         commit.lookups = extras.lookups.iter().flat_map(|lookups| lookups.of(decided)).collect();
+        commit.fire = extras.fire.clone();
         commit.idempotency = extras.kept.as_ref().map(|kept| kept(decided, now));
         commit.audit = audit::lines(&self.row, &commit.records);
         if let Some((actor, action, detail)) = &extras.audit {
@@ -296,6 +298,7 @@ impl ThreadRow {
             lookups: Vec::new(),
             audit: Vec::new(),
             deliveries: Vec::new(),
+            fire: None,
         }
     }
 }

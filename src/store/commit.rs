@@ -1,7 +1,7 @@
 //! One transition of one thread, as it is sent to the store, and what becomes of it.
 
 use super::outbox::NewDelivery;
-use super::{AuditRow, Fence, IdempotencyRow, LeaseChange, NewLookup};
+use super::{AuditRow, Fence, Fire, IdempotencyRow, LeaseChange, NewLookup};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::observation::Record;
@@ -49,6 +49,8 @@ pub struct Commit {
     pub audit: Vec<AuditRow>,
     /// What it leaves in the outbox, due at once.
     pub deliveries: Vec<NewDelivery>,
+    /// The time of a schedule that its run is for.
+    pub fire: Option<Fire>,
 }
 
 impl Commit {
@@ -73,6 +75,7 @@ impl Commit {
             lookups: Vec::new(),
             audit: Vec::new(),
             deliveries: Vec::new(),
+            fire: None,
         }
     }
 
@@ -83,7 +86,7 @@ impl Commit {
 }
 
 /// What became of a commit. In every case but `Done` nothing of it is stored. Where several hold, `Duplicate` is told
-/// before `Exists`, and `Exists` before `Stale`.
+/// before `Exists`, `Exists` before `NotDue`, and `NotDue` before `Stale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
     Done,
@@ -93,4 +96,6 @@ pub enum Committed {
     Exists,
     /// The idempotency key is taken: read it.
     Duplicate,
+    /// The time of the schedule has had its run, or the schedule was changed: read it again.
+    NotDue,
 }

@@ -30,6 +30,7 @@ mod page;
 pub mod postgres;
 mod retention;
 mod rows;
+mod schedules;
 pub mod sealed;
 mod sessions;
 pub mod sqlite;
@@ -53,6 +54,7 @@ pub use pace::Pace;
 pub use page::{Page, PageAsk};
 pub use retention::{Compaction, RetentionStore, RunEnd};
 pub use rows::{FoundRow, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted};
+pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, ScheduleStore};
 pub use sessions::{SessionRow, SessionStore};
 pub use threads::{LOOKED_AT, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
 pub use transfer::{NewImport, TransferStore};
@@ -106,6 +108,7 @@ pub trait Store:
     + RetentionStore
     + BackupStore
     + TransferStore
+    + ScheduleStore
 {
     /// `sqlite` or `postgres`, and where; for the start line.
     fn describe(&self) -> String;

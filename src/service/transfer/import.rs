@@ -91,7 +91,9 @@ pub async fn import(service: &Service, caller: &Caller, _turn: Turn, text: Bytes
             Ok(imported)
         }
         Committed::Exists => Err(exists(&imported.thread_id)),
-        Committed::Stale | Committed::Duplicate => Err(Fault::new(Code::Internal, "The thread was not stored.")),
+        Committed::Stale | Committed::Duplicate | Committed::NotDue => {
+            Err(Fault::new(Code::Internal, "The thread was not stored."))
+        }
     }
 }
 

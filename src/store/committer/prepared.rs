@@ -46,8 +46,9 @@ impl PreparedCommit {
 
     /// Whether it changes a thread that is there, and writes nothing but rows and observations.
     pub fn is_rows_and_log_only(&self) -> bool {
-        let Commit { create, idempotency, lookups, audit, deliveries, .. } = &self.commit;
-        create.is_none() && idempotency.is_none() && lookups.is_empty() && audit.is_empty() && deliveries.is_empty()
+        let Commit { create, idempotency, lookups, audit, deliveries, fire, .. } = &self.commit;
+        let is_about_others = create.is_some() || idempotency.is_some() || fire.is_some();
+        !is_about_others && lookups.is_empty() && audit.is_empty() && deliveries.is_empty()
     }
 }
 
@@ -66,6 +67,7 @@ fn keys(commit: &Commit) -> Vec<u64> {
     let mut keys = vec![hash(("thread", commit.pk))];
     keys.extend(commit.create.as_ref().map(|new| hash(("id", new.tenant, &new.thread_id))));
     keys.extend(commit.idempotency.as_ref().map(|row| hash(("key", row.tenant, &row.scope, &row.key))));
+    keys.extend(commit.fire.as_ref().map(|fire| hash(("schedule", fire.tenant, &fire.id))));
     keys
 }
 

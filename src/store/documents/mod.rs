@@ -44,6 +44,7 @@ kinds! {
     Policy = "policy",
     Webhook = "webhook",
     Agent = "agent",
+    Schedule = "schedule",
 }
 
 /// One thing that a tenant configured. Secrets stand in it only as references.

@@ -4,27 +4,29 @@ use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 
-use super::batch_sql::{BATCH_SQL, LANDED, SINGLE_COMMIT_SQL};
+use super::batch_sql::{BATCH_SQL, FIRING_BATCH_SQL, LANDED, SINGLE_COMMIT_SQL};
 use super::nul::escaped;
 use crate::engine::step::Row;
 use crate::store::committer::{PreparedCommit, Sending};
 use crate::store::log::NewEntry;
 use crate::store::outbox::NewDelivery;
-use crate::store::{AuditRow, Committed, IdempotencyRow, LeaseChange, NewLookup};
+use crate::store::{AuditRow, Committed, Fire, IdempotencyRow, LeaseChange, NewLookup};
 
 /// Verdicts, the strongest last; a thread without one is stale.
 const DONE: i32 = 1;
-const EXISTS: i32 = 2;
-const DUPLICATE: i32 = 3;
+const NOT_DUE: i32 = 2;
+const EXISTS: i32 = 3;
+const DUPLICATE: i32 = 4;
 
 /// What became of a commit that the statement told this of.
 pub(super) fn outcome(verdict: Option<i32>) -> Committed {
     match verdict {
         None => Committed::Stale,
         Some(DONE) => Committed::Done,
+        Some(NOT_DUE) => Committed::NotDue,
         Some(EXISTS) => Committed::Exists,
         Some(DUPLICATE) => Committed::Duplicate,
-        Some(unknown) => unreachable!("the statement knows three verdicts, not {unknown}"),
+        Some(unknown) => unreachable!("the statement knows four verdicts, not {unknown}"),
     }
 }
 
@@ -37,7 +39,9 @@ pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> St
     {
         return single_commit(prepared, sending);
     }
-    let query = with_threads(sqlx::query(BATCH_SQL.of_sending(sending)), prepared_commits);
+    let fires = prepared_commits.iter().any(|p| p.commit.fire.is_some());
+    let sql = if fires { &FIRING_BATCH_SQL } else { &BATCH_SQL };
+    let query = with_threads(sqlx::query(sql.of_sending(sending)), prepared_commits);
     let query = with_rows(query, prepared_commits);
     let query = with_entries(query, prepared_commits);
     let query = with_new_threads(query, prepared_commits);
@@ -45,7 +49,8 @@ pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> St
     let query = with_audit(query, prepared_commits);
     let query = with_deliveries(query, prepared_commits);
     let query = with_names(query, prepared_commits);
-    with_lookups(query, prepared_commits)
+    let query = with_lookups(query, prepared_commits);
+    if fires { with_fires(query, prepared_commits) } else { query }
 }
 
 fn single_commit(prepared: &PreparedCommit, sending: Sending) -> Statement {
@@ -200,4 +205,17 @@ fn with_lookups(query: Statement, prepared_commits: &[PreparedCommit]) -> Statem
         .bind(column(&new, |(_, new)| new.key.kind))
         .bind(column(&new, |(_, new)| new.key.digest.as_str()))
         .bind(column(&new, |(_, new)| new.run.as_str()))
+}
+
+fn with_fires(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
+    let fires: Vec<(i64, &Fire)> =
+        prepared_commits.iter().filter_map(|p| Some((p.commit.pk.0, p.commit.fire.as_ref()?))).collect();
+    query
+        .bind(column(&fires, |(pk, _)| *pk))
+        .bind(column(&fires, |(_, fire)| fire.tenant.0))
+        .bind(column(&fires, |(_, fire)| escaped(&fire.id)))
+        .bind(column(&fires, |(_, fire)| fire.version))
+        .bind(column(&fires, |(_, fire)| fire.due))
+        .bind(column(&fires, |(_, fire)| fire.next.map(|next| next.due)))
+        .bind(column(&fires, |(_, fire)| fire.next.map(|next| next.look_at)))
 }

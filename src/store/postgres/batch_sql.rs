@@ -93,8 +93,8 @@ fn held(when_locked: &str) -> String {
     )
 }
 
-fn moved() -> String {
-    let set = set(of_many);
+fn moved(fires: &Fires) -> String {
+    let (set, only_fired) = (set(of_many), fires.only_fired);
     format!(
         "
     UPDATE threads t SET {set},
@@ -102,9 +102,59 @@ fn moved() -> String {
         lease = CASE u.change WHEN 0 THEN t.lease ELSE u.lease END,
         replica = CASE u.change WHEN 0 THEN t.replica ELSE u.replica END
     FROM held u
-    WHERE t.pk = u.pk AND u.pk NOT IN (SELECT pk FROM known)
+    WHERE t.pk = u.pk AND u.pk NOT IN (SELECT pk FROM known){only_fired}
     RETURNING t.pk, t.tenant"
     )
+}
+
+/// What creates a thread, unless its key or its id is taken.
+const IS_NEW: &str = "thread_id IS NOT NULL AND version = 0 AND epoch = 0 AND old_lease IS NULL AND last_seq = 0
+        AND pk NOT IN (SELECT pk FROM known) AND pk NOT IN (SELECT pk FROM taken)";
+
+/// What a batch has more than others if a commit of it fires a schedule.
+#[derive(Default)]
+struct Fires {
+    /// Moves the schedules of those commits that are accepted if they do.
+    parts: String,
+    /// A commit that fires is accepted only if its schedule was moved.
+    only_fired: &'static str,
+    verdict: &'static str,
+}
+
+/// A schedule is moved only for a commit whose thread is locked, or is new: nothing else keeps that from being stored. Its
+/// row is locked after the threads, in key order, and compared as it is then; one that somebody else moves is skipped.
+fn fires(when_locked: &str) -> Fires {
+    let parts = format!(
+        "f AS (
+    SELECT unnest($64::bigint[]) AS pk, unnest($65::bigint[]) AS tenant, unnest($66::text[]) AS id,
+        unnest($67::bigint[]) AS version, unnest($68::bigint[]) AS due, unnest($69::bigint[]) AS next_due,
+        unnest($70::bigint[]) AS look_at
+), due AS (
+    SELECT f.* FROM f
+    JOIN schedule_state s ON s.tenant = f.tenant AND s.id = f.id AND s.version = f.version AND s.next_due = f.due
+    JOIN documents d ON d.tenant = f.tenant AND d.kind = 'schedule' AND d.id = f.id AND d.version = f.version
+        AND d.body IS NOT NULL
+), acceptable AS (
+    SELECT pk FROM held WHERE pk NOT IN (SELECT pk FROM known)
+    UNION ALL SELECT pk FROM u WHERE {IS_NEW}
+), moving AS (
+    SELECT due.* FROM due
+    JOIN schedule_state s ON s.tenant = due.tenant AND s.id = due.id AND s.version = due.version
+        AND s.next_due = due.due
+    WHERE due.pk IN (SELECT pk FROM acceptable)
+    ORDER BY s.tenant, s.id
+    FOR UPDATE OF s {when_locked}
+), fired AS (
+    UPDATE schedule_state s SET next_due = m.next_due, look_at = m.look_at, last_due = m.due, said = NULL
+    FROM moving m WHERE s.tenant = m.tenant AND s.id = m.id
+    RETURNING m.pk
+), "
+    );
+    Fires {
+        parts,
+        only_fired: " AND (u.pk NOT IN (SELECT pk FROM f) OR u.pk IN (SELECT pk FROM fired))",
+        verdict: " UNION ALL SELECT pk, 2 FROM f WHERE pk NOT IN (SELECT pk FROM due)",
+    }
 }
 
 /// The rows and observations of the threads in `ok`. Rows that are there are updated, the others inserted: an upsert logs a
@@ -160,7 +210,17 @@ SELECT pk, 1 FROM ok"
 
 /// Returns the verdicts as `(pk, verdict)`; a thread may have two.
 fn batch(when_locked: &str) -> String {
-    let (u, held, moved) = (threads(), held(when_locked), moved());
+    batch_with(when_locked, &Fires::default())
+}
+
+/// The same with schedules: more parts, which cost also where there is nothing for them to do.
+fn firing_batch(when_locked: &str) -> String {
+    batch_with(when_locked, &fires(when_locked))
+}
+
+fn batch_with(when_locked: &str, fires: &Fires) -> String {
+    let (u, held, moved) = (threads(), held(when_locked), moved(fires));
+    let Fires { parts, only_fired, verdict } = fires;
     format!(
         "WITH u AS ({u},
         unnest($30::bigint[]) AS tenant, unnest($31::text[]) AS thread_id, unnest($32::text[]) AS core,
@@ -175,7 +235,7 @@ fn batch(when_locked: &str) -> String {
     SELECT u.pk FROM u WHERE u.thread_id IS NOT NULL AND (
         EXISTS (SELECT FROM threads t WHERE t.pk = u.pk)
         OR EXISTS (SELECT FROM threads t WHERE t.tenant = u.tenant AND t.thread_id = u.thread_id))
-), moved AS ({moved}
+), {parts}moved AS ({moved}
 ), made AS (
     INSERT INTO threads (pk, tenant, version, epoch, lease, replica, wake_at, floor, last_seq, min_seq, created_at,
         updated_at, created_by, status, core, thread_id, commits, title, sheet, head)
@@ -183,8 +243,7 @@ fn batch(when_locked: &str) -> String {
         now, created_by, status, core, thread_id, ARRAY[token], coalesce(title, ''), coalesce(sheet, '{{}}'),
         coalesce(head, '')
     FROM u
-    WHERE thread_id IS NOT NULL AND version = 0 AND epoch = 0 AND old_lease IS NULL AND last_seq = 0
-        AND pk NOT IN (SELECT pk FROM known) AND pk NOT IN (SELECT pk FROM taken)
+    WHERE {IS_NEW}{only_fired}
     RETURNING pk, tenant
 ), ok AS (
     SELECT * FROM moved UNION ALL SELECT * FROM made
@@ -217,7 +276,7 @@ fn batch(when_locked: &str) -> String {
     ) v JOIN ok ON ok.pk = v.pk
     ON CONFLICT DO NOTHING
 )
-SELECT pk, 1 FROM ok UNION ALL SELECT pk, 2 FROM taken UNION ALL SELECT pk, 3 FROM known"
+SELECT pk, 1 FROM ok UNION ALL SELECT pk, 3 FROM taken UNION ALL SELECT pk, 4 FROM known{verdict}"
     )
 }
 
@@ -252,3 +311,5 @@ impl SqlBySending {
 pub(super) static SINGLE_COMMIT_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(single_commit));
 /// Every other batch: any commits, of any tables.
 pub(super) static BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(batch));
+/// A batch with a commit that fires a schedule.
+pub(super) static FIRING_BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(firing_batch));

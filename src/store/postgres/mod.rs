@@ -24,6 +24,7 @@ mod outbox;
 mod pool;
 mod retention;
 mod rows;
+mod schedules;
 mod sealed;
 mod sessions;
 mod threads;

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension as _, Result, Transaction, params};
 
-use super::{audit, idempotency, lookups, outbox, stored_id};
+use super::{audit, idempotency, lookups, outbox, schedules, stored_id};
 use crate::store::committer::{PreparedCommit, Sending};
 use crate::store::{Committed, Fence, NewThread};
 
@@ -24,6 +24,14 @@ fn write_commit(tx: &Transaction<'_>, prepared: &PreparedCommit, sending: Sendin
         if is_there(tx, prepared, new)? {
             return Ok(Committed::Exists);
         }
+    }
+    // Nobody else writes meanwhile: what is due now is due until the end of this.
+    if let Some(fire) = &commit.fire
+        && !schedules::is_due(tx, fire)?
+    {
+        return Ok(Committed::NotDue);
+    }
+    if let Some(new) = &commit.create {
         if commit.fence != Fence::NEW || commit.last_seq != 0 {
             return Ok(Committed::Stale);
         }
@@ -156,7 +164,7 @@ fn write_rows(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> R
     Ok(())
 }
 
-/// Idempotency key, lookup keys, audit lines and deliveries.
+/// Idempotency key, lookup keys, audit lines, deliveries and the next time of a schedule.
 fn write_beside(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> Result<()> {
     let commit = &prepared.commit;
     if let Some(key) = &commit.idempotency {
@@ -170,6 +178,9 @@ fn write_beside(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) ->
     }
     for new in &commit.deliveries {
         outbox::insert(tx, commit.pk, tenant, new, commit.now)?;
+    }
+    if let Some(fire) = &commit.fire {
+        schedules::fire(tx, fire)?;
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ mod private;
 mod remains;
 mod retention;
 mod rows;
+mod schedules;
 mod schema;
 mod sealed;
 mod sessions;

@@ -204,6 +204,7 @@ pub fn after(thread: &ThreadRow) -> Commit {
         lookups: Vec::new(),
         audit: Vec::new(),
         deliveries: Vec::new(),
+        fire: None,
     }
 }
 

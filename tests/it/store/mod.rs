@@ -18,6 +18,7 @@ mod log;
 mod lookups;
 mod postgres;
 mod rows;
+mod schedules;
 mod sealed;
 mod sessions;
 mod sqlite;

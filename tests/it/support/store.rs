@@ -23,9 +23,10 @@ use pes::store::sqlite::Sqlite;
 use pes::store::{
     AnswerToStore, AuditRow, AuditStore, BackupStore, Claimable, Commit, Committed, Compaction, Erasure, ErasureStore,
     Error, FigureStore, Figures, FoundRow, IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore,
-    LookupStore, Mark, NewImport, ObservationAsk, Outline, Page, PageAsk, Pooled, Registration, Result, RetentionStore,
-    Rotation, RowStore, RunEnd, SessionRow, SessionStore, StandingAsk, Store, SuspensionAsk, ThreadFilter, ThreadRow,
-    ThreadStore, TransferStore, UsageAsk, UsageStore,
+    LookupStore, Mark, NewImport, ObservationAsk, Outline, Page, PageAsk, PlannedSchedule, Pooled, Registration,
+    Result, RetentionStore, Rotation, RowStore, RunEnd, ScheduleMove, ScheduleState, ScheduleStore, SessionRow,
+    SessionStore, StandingAsk, Store, SuspensionAsk, ThreadFilter, ThreadRow, ThreadStore, TransferStore, UsageAsk,
+    UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

@@ -231,6 +231,17 @@ passed_on! {
 }
 
 passed_on! {
+    ScheduleStore {}
+    plan_schedule(planned: PlannedSchedule) -> ();
+    due_schedules(now: Millis, limit: u32) -> Vec<ScheduleState>;
+    next_schedule() -> Option<Millis>;
+    move_schedule(moved: ScheduleMove) -> bool;
+    schedule_state(tenant: TenantPk, id: &str) -> Option<ScheduleState>;
+    forget_schedule(tenant: TenantPk, id: &str) -> ();
+    hold_schedules(why: &str) -> u64;
+}
+
+passed_on! {
     Store {
         fn commits(&self) -> u64 {
             self.inner.commits()
