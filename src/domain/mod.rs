@@ -8,6 +8,7 @@ pub mod http_tool;
 pub mod lookup;
 pub(crate) mod pointer;
 pub mod retention;
+pub mod schedule;
 pub(crate) mod standing;
 pub(crate) mod typed;
 pub mod webhook;

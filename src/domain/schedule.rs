@@ -1,0 +1,182 @@
+//! Schedules: queries that are asked again and again, or once at a time to come.
+
+pub mod cron;
+mod timing;
+
+use serde::{Deserialize, Serialize};
+
+use super::Millis;
+use super::caller::Scope;
+use super::ids::ThreadId;
+use super::settings::CallOptions;
+
+pub use timing::{Passed, Timing};
+
+/// A schedule as a tenant writes it. Of `cron`, `everyMs` and `at` it has one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScheduleSpec {
+    pub id: String,
+    /// Minute, hour, day of the month, month, day of the week: as a clock in `timezone` shows them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cron: Option<String>,
+    /// Counted from `startAt`, else from the beginning of 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_ms: Option<Millis>,
+    /// Once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Millis>,
+    /// A name of the IANA time zone database.
+    #[serde(default = "utc")]
+    pub timezone: String,
+    #[serde(default)]
+    pub thread: ScheduleThread,
+    pub query: String,
+    #[serde(default)]
+    pub options: CallOptions,
+    #[serde(default)]
+    pub overlap: Overlap,
+    /// A time that has had no run for so long has none.
+    #[serde(default = "hour")]
+    pub catch_up_ms: Millis,
+    /// Each run begins up to so much later than its time: always as much for the same time.
+    #[serde(default)]
+    pub jitter_ms: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_at: Option<Millis>,
+    #[serde(default)]
+    pub paused: bool,
+    /// Whether it pauses itself when its last run failed.
+    #[serde(default)]
+    pub pause_on_failure: bool,
+}
+
+/// Where its queries are asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScheduleThread {
+    #[serde(default)]
+    pub mode: ThreadMode,
+    /// Of the one thread, which its first run creates if it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<ThreadId>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ThreadMode {
+    /// Each on a thread of its own.
+    #[default]
+    New,
+    /// All on one.
+    Fixed,
+}
+
+/// What becomes of a time while a run of the schedule is not over; on a fixed thread: while any run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Overlap {
+    /// It has no run.
+    #[default]
+    Skip,
+    /// It waits until that run is over, on new threads for at most `catchUpMs`.
+    Queue,
+    /// That run is cancelled.
+    Cancel,
+    /// Both run; not on a fixed thread.
+    Allow,
+}
+
+/// What is stored of a schedule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredSchedule {
+    pub spec: ScheduleSpec,
+    /// Another one each time that a schedule of this id is made.
+    pub uid: String,
+    /// The names of the keys that wrote it, the last one last.
+    pub writers: Vec<String>,
+    /// What the last one may do.
+    pub scopes: Vec<Scope>,
+}
+
+/// How a schedule stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScheduleStanding {
+    /// The first time that has had no run yet. Absent: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_due: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_due: Option<Millis>,
+    /// How many times had no run because they came too late.
+    pub missed: u64,
+    /// Why the last time had no run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+/// A schedule as clients see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScheduleResource {
+    #[serde(flatten)]
+    pub spec: ScheduleSpec,
+    /// The names of the keys that wrote it: none of them may approve what it asks for.
+    pub written_by: Vec<String>,
+    /// How it stands; of one schedule only, not in a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<ScheduleStanding>,
+    /// Why it does nothing: what is stored of it cannot be read. Nothing else is known of it; replace or delete it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_error: Option<String>,
+}
+
+/// A time to come.
+#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScheduledTime {
+    pub due: Millis,
+    /// As a clock in the schedule's time zone shows it.
+    pub local: String,
+}
+
+impl StoredSchedule {
+    pub fn resource(self) -> ScheduleResource {
+        ScheduleResource { spec: self.spec, written_by: self.writers, standing: None, stored_error: None }
+    }
+}
+
+impl ScheduleResource {
+    /// One of which nothing is known but that it cannot be read.
+    pub fn illegible(id: String, why: String) -> Self {
+        let spec = ScheduleSpec {
+            id,
+            cron: None,
+            every_ms: None,
+            at: None,
+            timezone: utc(),
+            thread: ScheduleThread::default(),
+            query: String::new(),
+            options: CallOptions::default(),
+            overlap: Overlap::default(),
+            catch_up_ms: hour(),
+            jitter_ms: 0,
+            start_at: None,
+            end_at: None,
+            paused: false,
+            pause_on_failure: false,
+        };
+        Self { spec, written_by: Vec::new(), standing: None, stored_error: Some(why) }
+    }
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+fn hour() -> Millis {
+    3_600_000
+}
