@@ -159,6 +159,8 @@ impl Instance {
             continue_at: props.continue_at,
             options: props.options,
             push: None,
+            shaped_by: Vec::new(),
+            fire: None,
             lookups: Vec::new(),
         };
         let thread = ThreadId::from(props.thread_id);

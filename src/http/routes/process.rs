@@ -97,6 +97,8 @@ pub(crate) async fn accept(
         continue_at: preferences.after.map(continue_at),
         options: preferences.options,
         push: None,
+        shaped_by: Vec::new(),
+        fire: None,
         lookups: Vec::new(),
     };
     let (service, key) = (&app.service, key.with(sent.fingerprint));

@@ -18,6 +18,7 @@ use crate::domain::message::HistoryMessage;
 use crate::domain::run::{OnBusy, RunResource, RunStatus};
 use crate::domain::settings::CallOptions;
 use crate::domain::trace::TraceOrigin;
+use crate::store::Fire;
 
 pub use answer::{pause, reply, resume, resume_found, step_in};
 pub use cancel::{cancel, cancel_thread};
@@ -47,6 +48,10 @@ pub struct ProcessAsk {
     pub options: CallOptions,
     /// The push receivers of the run's changes.
     pub push: Option<(PushConfig, Version)>,
+    /// Those, beside the caller, who may not approve what the run asks for.
+    pub shaped_by: Vec<String>,
+    /// The time of a schedule that the run is for.
+    pub fire: Option<Fire>,
     /// What the run is to be found under ([`lookups`](crate::service::lookups)).
     pub lookups: Vec<LookupKey>,
 }

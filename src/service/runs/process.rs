@@ -96,6 +96,7 @@ async fn accept(
             trace: trace.clone(),
             on_busy: ask.on_busy,
             requested_by: caller.name.clone(),
+            shaped_by: ask.shaped_by.clone(),
             history: ask.history.clone(),
             settings,
         };
@@ -108,6 +109,7 @@ async fn accept(
             kept: kept(caller, key, id, Some(&run)),
             lookups: Some(LookupsToKeep { asked: run.clone(), keys: ask.lookups.clone() }),
             pushes: pushes.clone(),
+            fire: ask.fire.clone(),
             ..CommitExtras::default()
         };
         match service.runtime.decide(pk, event, extras).await {

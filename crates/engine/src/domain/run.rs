@@ -155,6 +155,9 @@ pub struct Ask {
     /// The name of the key that asked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub requested_by: String,
+    /// Others who made it what it is: they may not approve what it asks for either.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shaped_by: Vec<String>,
     /// What was said elsewhere before, oldest first: the thread's conversation begins with it. Refused where something
     /// happened on the thread before, and by a core that keeps no conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

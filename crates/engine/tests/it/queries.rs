@@ -48,6 +48,7 @@ impl Sim {
             trace_id: format!("trace{n}"),
             trace: Default::default(),
             on_busy: OnBusy::Enqueue,
+            shaped_by: Vec::new(),
             requested_by: "eve".into(),
             history: Vec::new(),
             settings: RunSettings {

@@ -7,7 +7,7 @@ use crate::domain::run::{Ask, CallerStatus, Counters, OnBusy, Run, RunStatus};
 use crate::event::Rewind;
 use crate::pes::run::{begin, cancel, history, message, rewind};
 use crate::pes::state::{Phase, Shape, State, Steer};
-use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::tx::{self, Handled, Taken, Tx};
 
 /// Starts the run, or does with it what the caller wants where another one is active.
 pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask, rewind: Option<Rewind>) -> Handled {
@@ -44,6 +44,8 @@ pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask,
 }
 
 fn accepted(tx: &Tx<'_>, run_id: RunId, message_id: MessageId, ask: Ask) -> Run {
+    let mut requested_by: Vec<String> = Some(ask.requested_by).filter(|name| !name.is_empty()).into_iter().collect();
+    tx::add_names(&mut requested_by, &ask.shaped_by);
     Run {
         run_id,
         thread_id: tx.state.thread_id.clone(),
@@ -55,7 +57,7 @@ fn accepted(tx: &Tx<'_>, run_id: RunId, message_id: MessageId, ask: Ask) -> Run 
         session_id: ask.session_id,
         trace_id: ask.trace_id,
         trace: ask.trace,
-        requested_by: Some(ask.requested_by).filter(|name| !name.is_empty()).into_iter().collect(),
+        requested_by,
         standing: CallerStatus::Queued,
         since: tx.stamp.now,
         created_at: tx.stamp.now,
