@@ -14,8 +14,8 @@ use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
     agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, items, keys,
-    mcp_servers, messages, offers, pause, plan, policy, process, release, resume, retention, runs, session, state,
-    suspensions, tasks, threads, tool_calls, transfer, usage, webhooks,
+    mcp_servers, messages, offers, pause, plan, policy, process, release, resume, retention, runs, schedules, session,
+    state, suspensions, tasks, threads, tool_calls, transfer, usage, webhooks,
 };
 use super::{console, cors, doors};
 use crate::domain::fault::{Code, Fault};
@@ -107,6 +107,11 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
         .routes(routes!(keys::rotate))
+        .routes(routes!(schedules::list, schedules::create))
+        .routes(routes!(schedules::get, schedules::put, schedules::patch, schedules::delete))
+        .routes(routes!(schedules::trigger))
+        .routes(routes!(schedules::next))
+        .routes(routes!(schedules::runs))
         .routes(routes!(http_tools::list, http_tools::create))
         .routes(routes!(http_tools::get, http_tools::put, http_tools::delete))
         .routes(routes!(webhooks::list, webhooks::create))

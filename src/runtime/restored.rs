@@ -15,7 +15,8 @@ use crate::store;
 /// Threads that are looked at together.
 const PAGE: u32 = 200;
 
-/// What is said of deliveries that are not made.
+/// What is said of schedules that are held back, and of deliveries that are not made.
+const HELD_SCHEDULE: &str = "held back: restored from a backup; write the schedule again to let it go on";
 const HELD: &str = "not made: restored from a backup; replay it if its receiver did not get it";
 
 /// What the person is told.
@@ -34,12 +35,15 @@ impl Shared {
         self.is_restoring.store(false, Ordering::SeqCst);
         let runs = held?;
         let deliveries = self.store.hold_deliveries(HELD, self.now()).await?;
+        let schedules = self.store.hold_schedules(HELD_SCHEDULE).await?;
         self.store.forget_restored().await?;
         tracing::warn!(
             as_of,
             runs,
             deliveries,
-            "restored from a backup: runs that were not over wait for a person, deliveries to be replayed"
+            schedules,
+            "restored from a backup: runs that were not over wait for a person, deliveries and schedules for somebody \
+             to replay or write them again"
         );
         Ok(())
     }

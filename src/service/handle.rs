@@ -13,6 +13,7 @@ use super::housekeeping;
 use super::once::Flights;
 use super::readiness::Readiness;
 use super::retention;
+use super::schedules;
 use crate::a2a::directory::Directory;
 use crate::config::Config;
 use crate::domain::Millis;
@@ -56,6 +57,7 @@ pub struct Inner {
     pub(super) reports: Reports,
     pub(super) figures: Read,
     pub(super) readiness: Readiness,
+    pub(super) schedules: schedules::Planned,
 }
 
 /// What a service is put together from.
@@ -91,6 +93,7 @@ impl Service {
             reports: Default::default(),
             figures: Default::default(),
             readiness: Default::default(),
+            schedules: Default::default(),
         }));
         let (documents, agents) = (service.documents.clone(), service.agents.clone());
         service.runtime.spawn_until_drain(async move { documents.follow().await });
@@ -98,6 +101,7 @@ impl Service {
         service.runtime.spawn_until_drain(housekeeping::run(service.clone()));
         service.runtime.spawn_until_drain(housekeeping::erase(service.clone()));
         service.runtime.spawn_until_drain(retention::run(service.clone()));
+        service.runtime.spawn_until_drain(schedules::run(service.clone()));
         Ok(service)
     }
 

@@ -29,6 +29,7 @@ pub mod readiness;
 pub mod resources;
 pub mod retention;
 pub mod runs;
+pub mod schedules;
 mod settings;
 pub mod suspensions;
 pub mod threads;

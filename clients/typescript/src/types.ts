@@ -330,7 +330,7 @@ export interface ClientTool {
   name: string;
 }
 
-export type Code = "malformed" | "unauthorized" | "forbidden" | "not_an_approver" | "four_eyes" | "origin_refused" | "host_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "thread_busy" | "thread_exists" | "key_exists" | "server_exists" | "thread_quarantined" | "already_resolved" | "approval_mismatch" | "run_cancelled" | "run_finished" | "finished_item" | "item_in_progress" | "plan_not_editable" | "suspended" | "nothing_to_pause" | "request_in_progress" | "on_hold" | "expired" | "history_compacted" | "precondition_failed" | "body_too_large" | "unsupported_media_type" | "invalid" | "idempotency_mismatch" | "import_invalid" | "plan_invalid" | "too_many_items" | "state_too_large" | "too_many_documents" | "precondition_required" | "queue_full" | "too_many_requests" | "headers_too_large" | "internal" | "too_many_connections" | "store_unavailable" | "provider_saturated" | "secret_unreadable" | "draining" | "plan_unreadable" | "task_refused" | "model_failed" | "model_refused" | "synthesis_failed" | "quarantined" | "unreadable_state" | "prompt_too_long" | "reply_too_large" | "budget_exceeded" | "plan_rejected" | "suspension_timed_out";
+export type Code = "malformed" | "unauthorized" | "forbidden" | "not_an_approver" | "four_eyes" | "origin_refused" | "host_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "thread_busy" | "schedule_exists" | "thread_exists" | "key_exists" | "server_exists" | "thread_quarantined" | "already_resolved" | "approval_mismatch" | "run_cancelled" | "run_finished" | "finished_item" | "item_in_progress" | "plan_not_editable" | "suspended" | "nothing_to_pause" | "request_in_progress" | "on_hold" | "expired" | "history_compacted" | "precondition_failed" | "body_too_large" | "unsupported_media_type" | "invalid" | "idempotency_mismatch" | "import_invalid" | "plan_invalid" | "too_many_items" | "state_too_large" | "too_many_documents" | "precondition_required" | "queue_full" | "too_many_requests" | "headers_too_large" | "internal" | "too_many_connections" | "store_unavailable" | "provider_saturated" | "secret_unreadable" | "draining" | "plan_unreadable" | "task_refused" | "model_failed" | "model_refused" | "synthesis_failed" | "quarantined" | "unreadable_state" | "prompt_too_long" | "reply_too_large" | "budget_exceeded" | "plan_rejected" | "suspension_timed_out";
 
 /** What must be true of a call's arguments. */
 export interface Condition {
@@ -1222,6 +1222,9 @@ export type OpenSuspension = AskedQuestion & {
 /** On whose word a server is called. */
 export type Origin = "config" | "tenant";
 
+/** What becomes of a time while a run of the schedule is not over; on a fixed thread: while any run is. */
+export type Overlap = "skip" | "queue" | "cancel" | "allow";
+
 export interface PESAgentStateData {
   /** Tasks that other agents have. */
   a2aWaits: A2aWait[];
@@ -1682,6 +1685,79 @@ export interface RunStartedObservation {
 
 export type RunStatus = "queued" | "running" | "suspended" | "waiting" | "completed" | "failed" | "cancelled";
 
+/** A schedule as clients see it. */
+export type ScheduleResource = ScheduleSpec & {
+  /** How it stands; of one schedule only, not in a list. */
+  standing?: ScheduleStanding;
+  /** Why it does nothing: what is stored of it cannot be read. Nothing else is known of it; replace or delete it. */
+  storedError?: string;
+  /** The names of the keys that wrote it: none of them may approve what it asks for. */
+  writtenBy: string[];
+};
+
+/** `nextCursor` is absent on the last page. */
+export interface ScheduleResourceList {
+  items: ScheduleResource[];
+  nextCursor?: string;
+}
+
+/** A schedule as a tenant writes it. Of `cron`, `everyMs` and `at` it has one. */
+export interface ScheduleSpec {
+  /** Once. */
+  at?: number;
+  /** A time that has had no run for so long has none. */
+  catchUpMs?: number;
+  /** Minute, hour, day of the month, month, day of the week: as a clock in `timezone` shows them. */
+  cron?: string;
+  endAt?: number;
+  /** Counted from `startAt`, else from the beginning of 1970. */
+  everyMs?: number;
+  id: string;
+  /** Each run begins up to so much later than its time: always as much for the same time. */
+  jitterMs?: number;
+  options?: CallOptions;
+  overlap?: Overlap;
+  /** Whether it pauses itself when its last run failed. */
+  pauseOnFailure?: boolean;
+  paused?: boolean;
+  query: string;
+  startAt?: number;
+  thread?: ScheduleThread;
+  /** A name of the IANA time zone database. */
+  timezone?: string;
+}
+
+/** How a schedule stands. */
+export interface ScheduleStanding {
+  lastDue?: number;
+  /** Why the last time had no run. */
+  lastError?: string;
+  /** How many times had no run because they came too late. */
+  missed: number;
+  /** The first time that has had no run yet. Absent: there is none. */
+  nextDue?: number;
+}
+
+/** Where its queries are asked. */
+export interface ScheduleThread {
+  /** Of the one thread, which its first run creates if it is not there. */
+  id?: ThreadId;
+  mode?: ThreadMode;
+}
+
+/** A time to come. */
+export interface ScheduledTime {
+  due: number;
+  /** As a clock in the schedule's time zone shows it. */
+  local: string;
+}
+
+/** `nextCursor` is absent on the last page. */
+export interface ScheduledTimeList {
+  items: ScheduledTime[];
+  nextCursor?: string;
+}
+
 export type Scope = "read" | "run" | "approve" | "admin" | "operator";
 
 export interface SelectOption {
@@ -2012,6 +2088,8 @@ export interface ThreadList {
   items: Thread[];
   nextCursor?: string;
 }
+
+export type ThreadMode = "new" | "fixed";
 
 /**
  * Where a thread stands: its active run's status; without one idle, or failed if the last run did; or quarantined

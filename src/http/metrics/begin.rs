@@ -77,6 +77,7 @@ fn known(family: &str, config: &Config) -> Known {
             one("kind", &["thread", "entry", "row", "answer", "lookup", "delivery", "session"])
         }
         "pes_chore_lag_seconds" => one("kind", &["threads", "logs", "erasure"]),
+        "pes_schedule_fires_total" => one("outcome", &["fired", "skipped", "missed", "failed", "paused"]),
         "pes_auth_failures_total" => one("reason", &["missing", "refused", "slowed"]),
         _ => Known::new(),
     }

@@ -90,6 +90,12 @@ pub const COUNTED: &[Family] = &[
         Counter,
         "What was deleted because of its age, or with its thread: thread, entry (of a log), row, answer, lookup, delivery, session.",
     ),
+    (
+        "pes_schedule_fires_total",
+        Counter,
+        "Times of schedules: fired, skipped (a run before was not over), missed (too late), failed (refused), paused (a run before failed).",
+    ),
+    ("pes_schedule_lag_seconds", Gauge, "How late the schedule is that is due the longest."),
     ("pes_chore_lag_seconds", Gauge, "How long the oldest of what must be deleted is overdue: threads, logs, erasure."),
     ("pes_auth_failures_total", Counter, "Requests without a key, or with a wrong one: missing, refused, slowed."),
 ];

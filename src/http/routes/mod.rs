@@ -24,6 +24,7 @@ mod resource;
 pub(crate) mod resume;
 pub(crate) mod retention;
 pub(crate) mod runs;
+pub(crate) mod schedules;
 pub(crate) mod session;
 pub(crate) mod state;
 pub(crate) mod suspensions;

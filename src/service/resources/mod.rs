@@ -8,6 +8,7 @@
 mod http_tools;
 mod mcp_servers;
 mod remote_agents;
+mod schedules;
 mod webhooks;
 mod write;
 
@@ -25,6 +26,7 @@ use crate::store::documents::{Document, DocumentKind};
 pub use http_tools::HttpTools;
 pub use mcp_servers::{McpServers, approve_tool};
 pub use remote_agents::RemoteAgents;
+pub use schedules::Schedules;
 pub use webhooks::{Webhooks, all_deliveries, deliveries, replay};
 pub use write::{create, delete, patch, put};
 

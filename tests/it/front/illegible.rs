@@ -35,6 +35,7 @@ async fn what_is_stored_and_cannot_be_read_is_listed_counted_and_can_be_removed(
         (DocumentKind::Webhook, json!({ "url": "no url", "events": [], "secrets": [] })),
         (DocumentKind::HttpTool, json!({ "name": 7 })),
         (DocumentKind::Agent, json!({ "card": "no url", "token": null, "dedupes": false, "timeout_ms": null })),
+        (DocumentKind::Schedule, json!({ "spec": { "id": 7 } })),
         (DocumentKind::McpServer, json!({ "name": 7, "url": "http://127.0.0.1:1/" })),
     ];
     for (kind, body) in damaged {
@@ -45,6 +46,7 @@ async fn what_is_stored_and_cannot_be_read_is_listed_counted_and_can_be_removed(
         ("/webhooks", "webhookId", "storedError", "webhook"),
         ("/http-tools", "name", "storedError", "http_tool"),
         ("/agents", "id", "storedError", "agent"),
+        ("/schedules", "id", "storedError", "schedule"),
         ("/mcp-servers", "name", "reason", "mcp_server"),
     ] {
         let listed = app.get(list).await.expect(200);

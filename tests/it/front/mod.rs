@@ -36,6 +36,7 @@ mod resume;
 mod retention;
 mod rewind;
 mod saturation;
+mod schedules;
 mod schemas;
 mod session;
 mod tenants;

@@ -29,6 +29,10 @@ fn http_tool() -> Value {
     json!({ "name": "find", "description": "Finds.", "url": "https://example.com/", "inputSchema": {} })
 }
 
+fn schedule() -> Value {
+    json!({ "id": "nightly", "cron": "30 2 * * *", "query": "hello" })
+}
+
 /// A body that is good enough to get to the question whose thread it is.
 fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'static str, Value)> {
     let json = |value| Some(("application/json", value));
@@ -36,6 +40,8 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
         ("POST", "/threads/{thread}/resume") => json(json!({ "suspensionId": ids["suspension"], "approved": true })),
         ("PUT", "/webhooks/{webhook}") => json(json!({ "url": "https://example.com/", "events": ["run.failed"] })),
         ("PUT", "/http-tools/{tool}") => json(http_tool()),
+        ("PUT", "/schedules/{schedule}") => json(schedule()),
+        ("PATCH", "/schedules/{schedule}") => Some(("application/merge-patch+json", json!({ "paused": true }))),
         ("PUT", "/agents/{agent}") => json(agent()),
         ("PATCH", "/agents/{agent}") => Some(("application/merge-patch+json", json!({ "dedupes": true }))),
         ("PUT", "/threads/{thread}/retention") => json(json!({ "logDays": 7 })),
@@ -55,7 +61,7 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
 async fn every_route_but_the_public_ones_asks_for_a_key() {
     let app = App::with_keys().await;
     let nobody = BTreeMap::from(
-        ["thread", "run", "call", "task", "key", "suspension", "name", "tool", "agent", "item", "response"]
+        ["thread", "run", "call", "task", "key", "suspension", "name", "tool", "agent", "item", "response", "schedule"]
             .map(|name| (name, "x1".to_owned())),
     );
     for (method, path) in operations() {
@@ -102,6 +108,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
     ids.insert("webhook", id(&hook.expect(201)["webhookId"]));
     ids.insert("agent", id(&app.post("/agents", agent()).await.expect(201)["id"]));
     ids.insert("tool", id(&app.post("/http-tools", http_tool()).await.expect(201)["name"]));
+    ids.insert("schedule", id(&app.post("/schedules", schedule()).await.expect(201)["id"]));
     let before = app.get("/threads/t1").await.expect(200);
 
     let app = app.key("key-b-0123456789abcdef0123456789");

@@ -11,6 +11,7 @@ mod lookups;
 mod reading;
 mod restored;
 mod retention;
+mod schedules;
 mod simple_core;
 mod together;
 mod transfer;

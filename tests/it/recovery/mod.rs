@@ -22,5 +22,6 @@ mod housekeeping;
 mod leases;
 pub mod probe;
 mod replicas;
+mod schedules;
 mod tools;
 mod winner;

@@ -18,7 +18,7 @@ ChangeType: TypeAlias = Literal["added", "modified", "removed"]
 # What came of asking.
 CheckStatus: TypeAlias = Literal["ok", "key_refused", "model_unknown", "unreachable", "busy", "failed"]
 
-Code: TypeAlias = Literal["malformed", "unauthorized", "forbidden", "not_an_approver", "four_eyes", "origin_refused", "host_refused", "not_found", "method_not_allowed", "request_timeout", "thread_busy", "thread_exists", "key_exists", "server_exists", "thread_quarantined", "already_resolved", "approval_mismatch", "run_cancelled", "run_finished", "finished_item", "item_in_progress", "plan_not_editable", "suspended", "nothing_to_pause", "request_in_progress", "on_hold", "expired", "history_compacted", "precondition_failed", "body_too_large", "unsupported_media_type", "invalid", "idempotency_mismatch", "import_invalid", "plan_invalid", "too_many_items", "state_too_large", "too_many_documents", "precondition_required", "queue_full", "too_many_requests", "headers_too_large", "internal", "too_many_connections", "store_unavailable", "provider_saturated", "secret_unreadable", "draining", "plan_unreadable", "task_refused", "model_failed", "model_refused", "synthesis_failed", "quarantined", "unreadable_state", "prompt_too_long", "reply_too_large", "budget_exceeded", "plan_rejected", "suspension_timed_out"]
+Code: TypeAlias = Literal["malformed", "unauthorized", "forbidden", "not_an_approver", "four_eyes", "origin_refused", "host_refused", "not_found", "method_not_allowed", "request_timeout", "thread_busy", "schedule_exists", "thread_exists", "key_exists", "server_exists", "thread_quarantined", "already_resolved", "approval_mismatch", "run_cancelled", "run_finished", "finished_item", "item_in_progress", "plan_not_editable", "suspended", "nothing_to_pause", "request_in_progress", "on_hold", "expired", "history_compacted", "precondition_failed", "body_too_large", "unsupported_media_type", "invalid", "idempotency_mismatch", "import_invalid", "plan_invalid", "too_many_items", "state_too_large", "too_many_documents", "precondition_required", "queue_full", "too_many_requests", "headers_too_large", "internal", "too_many_connections", "store_unavailable", "provider_saturated", "secret_unreadable", "draining", "plan_unreadable", "task_refused", "model_failed", "model_refused", "synthesis_failed", "quarantined", "unreadable_state", "prompt_too_long", "reply_too_large", "budget_exceeded", "plan_rejected", "suspension_timed_out"]
 
 Decision: TypeAlias = Literal["approved", "modified", "rejected", "answered", "retry", "done", "skip", "abort", "resumed", "expired", "cancelled"]
 
@@ -65,6 +65,9 @@ Op: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "contains", "s
 
 # On whose word a server is called.
 Origin: TypeAlias = Literal["config", "tenant"]
+
+# What becomes of a time while a run of the schedule is not over; on a fixed thread: while any run is.
+Overlap: TypeAlias = Literal["skip", "queue", "cancel", "allow"]
 
 # Which part of the flow a call serves.
 Phase: TypeAlias = Literal["planning", "execution", "synthesis"]
@@ -115,6 +118,8 @@ TaskId: TypeAlias = str
 TaskStatus: TypeAlias = Literal["sending", "working", "input_required", "auth_required", "in_doubt", "completed", "failed", "rejected", "canceled", "lost"]
 
 ThreadId: TypeAlias = str
+
+ThreadMode: TypeAlias = Literal["new", "fixed"]
 
 # Where a thread stands: its active run's status; without one idle, or failed if the last run did; or quarantined
 # after repeated crashes.
@@ -1889,6 +1894,108 @@ class RunStartedObservation(TypedDict):
     title: str
     traceId: str
     type: Literal["RUN_STARTED"]
+
+
+class ScheduleResource(TypedDict):
+    """A schedule as clients see it."""
+
+    # Once.
+    at: NotRequired[int]
+    # A time that has had no run for so long has none.
+    catchUpMs: NotRequired[int]
+    # Minute, hour, day of the month, month, day of the week: as a clock in `timezone` shows them.
+    cron: NotRequired[str]
+    endAt: NotRequired[int]
+    # Counted from `startAt`, else from the beginning of 1970.
+    everyMs: NotRequired[int]
+    id: str
+    # Each run begins up to so much later than its time: always as much for the same time.
+    jitterMs: NotRequired[int]
+    options: NotRequired[CallOptions]
+    overlap: NotRequired[Overlap]
+    # Whether it pauses itself when its last run failed.
+    pauseOnFailure: NotRequired[bool]
+    paused: NotRequired[bool]
+    query: str
+    startAt: NotRequired[int]
+    thread: NotRequired[ScheduleThread]
+    # A name of the IANA time zone database.
+    timezone: NotRequired[str]
+    # How it stands; of one schedule only, not in a list.
+    standing: NotRequired[ScheduleStanding]
+    # Why it does nothing: what is stored of it cannot be read. Nothing else is known of it; replace or delete it.
+    storedError: NotRequired[str]
+    # The names of the keys that wrote it: none of them may approve what it asks for.
+    writtenBy: list[str]
+
+
+class ScheduleResourceList(TypedDict):
+    """`nextCursor` is absent on the last page."""
+
+    items: list[ScheduleResource]
+    nextCursor: NotRequired[str]
+
+
+class ScheduleSpec(TypedDict):
+    """A schedule as a tenant writes it. Of `cron`, `everyMs` and `at` it has one."""
+
+    # Once.
+    at: NotRequired[int]
+    # A time that has had no run for so long has none.
+    catchUpMs: NotRequired[int]
+    # Minute, hour, day of the month, month, day of the week: as a clock in `timezone` shows them.
+    cron: NotRequired[str]
+    endAt: NotRequired[int]
+    # Counted from `startAt`, else from the beginning of 1970.
+    everyMs: NotRequired[int]
+    id: str
+    # Each run begins up to so much later than its time: always as much for the same time.
+    jitterMs: NotRequired[int]
+    options: NotRequired[CallOptions]
+    overlap: NotRequired[Overlap]
+    # Whether it pauses itself when its last run failed.
+    pauseOnFailure: NotRequired[bool]
+    paused: NotRequired[bool]
+    query: str
+    startAt: NotRequired[int]
+    thread: NotRequired[ScheduleThread]
+    # A name of the IANA time zone database.
+    timezone: NotRequired[str]
+
+
+class ScheduleStanding(TypedDict):
+    """How a schedule stands."""
+
+    lastDue: NotRequired[int]
+    # Why the last time had no run.
+    lastError: NotRequired[str]
+    # How many times had no run because they came too late.
+    missed: int
+    # The first time that has had no run yet. Absent: there is none.
+    nextDue: NotRequired[int]
+
+
+class ScheduleThread(TypedDict):
+    """Where its queries are asked."""
+
+    # Of the one thread, which its first run creates if it is not there.
+    id: NotRequired[ThreadId]
+    mode: NotRequired[ThreadMode]
+
+
+class ScheduledTime(TypedDict):
+    """A time to come."""
+
+    due: int
+    # As a clock in the schedule's time zone shows it.
+    local: str
+
+
+class ScheduledTimeList(TypedDict):
+    """`nextCursor` is absent on the last page."""
+
+    items: list[ScheduledTime]
+    nextCursor: NotRequired[str]
 
 
 class SelectOption(TypedDict):

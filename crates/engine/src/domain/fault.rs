@@ -44,6 +44,7 @@ codes! {
     MethodNotAllowed = "method_not_allowed", 405, "This method does not apply here", false;
     RequestTimeout = "request_timeout", 408, "The request did not arrive in time", true;
     ThreadBusy = "thread_busy", 409, "A run is active on this thread", true;
+    ScheduleExists = "schedule_exists", 409, "A schedule with this id exists", false;
     ThreadExists = "thread_exists", 409, "The thread exists with other content", false;
     KeyExists = "key_exists", 409, "There is a key of this name", false;
     ServerExists = "server_exists", 409, "There is an MCP server of this name", false;

@@ -1,0 +1,174 @@
+//! `/schedules`: queries that are asked again and again, or once at a time to come.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use super::resource;
+use crate::domain::run::RunResource;
+use crate::domain::schedule::{ScheduleResource, ScheduleSpec, ScheduledTime};
+use crate::http::app_state::AppState;
+use crate::http::caller::{MayRead, MayRun};
+use crate::http::idempotency::{IdempotencyKey, settle};
+use crate::http::ids::Ids;
+use crate::http::json::{JsonBody, Nothing, OptionalJsonBody, fingerprint, read_value, typed};
+use crate::http::page::Listed;
+use crate::http::params::{NoParams, Params, wrong};
+use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
+use crate::service::if_match::IfMatch;
+use crate::service::resources::{self, Resource, Schedules};
+use crate::service::runs::Receipt;
+use crate::service::schedules;
+
+/// How many times are shown if the caller does not say, and at most.
+const TIMES: usize = 5;
+const MOST_TIMES: usize = 100;
+
+/// Every schedule of the caller's tenant.
+#[utoipa::path(get, path = "/schedules", operation_id = "listSchedules",
+    tag = "schedules", responses((status = 200, body = Listed<ScheduleResource>)))]
+pub(crate) async fn list(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    _: NoParams,
+) -> HttpResult<Json<Listed<ScheduleResource>>> {
+    resource::list::<Schedules>(&app, &caller)
+}
+
+/// Add a schedule. Its runs have the rights of the key that wrote it last, which may not approve what they ask for.
+#[utoipa::path(post, path = "/schedules", operation_id = "createSchedule", tag = "schedules", request_body = ScheduleSpec,
+    params(("Idempotency-Key" = Option<String>, Header)),
+    responses((status = 201, body = ScheduleResource)))]
+pub(crate) async fn create(
+    MayRun(caller): MayRun,
+    State(app): State<AppState>,
+    _: NoParams,
+    preferences: ReplyPreferences,
+    key: IdempotencyKey,
+    sent: JsonBody<ScheduleSpec>,
+) -> HttpResult<Response> {
+    resource::create::<Schedules>(&app, &caller, &preferences, key, sent, "/schedules").await
+}
+
+/// One schedule, with how it stands. Its version is the ETag.
+#[utoipa::path(get, path = "/schedules/{schedule}", operation_id = "getSchedule",
+    tag = "schedules", responses((status = 200, body = ScheduleResource, headers(("ETag" = String)))))]
+pub(crate) async fn get(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+) -> HttpResult<Response> {
+    let id: String = ids.get("schedule")?;
+    Ok(resource::tagged(Schedules::get(&app.service, &caller, &id).await?))
+}
+
+/// Replace a schedule. Where its times change, those that were due and had no run have none.
+#[utoipa::path(put, path = "/schedules/{schedule}", operation_id = "replaceSchedule", tag = "schedules",
+    request_body = ScheduleSpec,
+    params(("If-Match" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
+    responses((status = 200, body = ScheduleResource, headers(("ETag" = String)))))]
+pub(crate) async fn put(
+    MayRun(caller): MayRun,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+    key: IdempotencyKey,
+    headers: HeaderMap,
+    sent: JsonBody<ScheduleSpec>,
+) -> HttpResult<Response> {
+    let (id, on): (String, _) = (ids.get("schedule")?, IfMatch::of(&headers));
+    let key = key.with(sent.fingerprint);
+    let changed = resources::put::<Schedules>(&app.service, &caller, &id, sent.value, &on, key).await?;
+    Ok(resource::changed(changed)?)
+}
+
+/// Change a schedule by a merge patch (RFC 7386): `{"paused": true}` pauses it.
+#[utoipa::path(patch, path = "/schedules/{schedule}", operation_id = "updateSchedule", tag = "schedules",
+    request_body(content = Object, content_type = "application/merge-patch+json"),
+    params(("If-Match" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
+    responses((status = 200, body = ScheduleResource, headers(("ETag" = String)))))]
+pub(crate) async fn patch(
+    MayRun(caller): MayRun,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+    key: IdempotencyKey,
+    request: Request,
+) -> HttpResult<Response> {
+    let (id, on): (String, _) = (ids.get("schedule")?, IfMatch::of(request.headers()));
+    let types = ["application/merge-patch+json", "application/json"];
+    let patch = read_value(request, &app.config.limits, &types).await?.value;
+    let key = key.with(fingerprint(&patch));
+    let changed = resources::patch::<Schedules>(&app.service, &caller, &id, typed(patch)?, &on, key).await?;
+    Ok(resource::changed(changed)?)
+}
+
+/// Remove a schedule. Its runs go on.
+#[utoipa::path(delete, path = "/schedules/{schedule}", operation_id = "deleteSchedule",
+    tag = "schedules", responses((status = 204)))]
+pub(crate) async fn delete(
+    MayRun(caller): MayRun,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+) -> HttpResult<StatusCode> {
+    let id: String = ids.get("schedule")?;
+    resource::delete::<Schedules>(&app, &caller, &id).await
+}
+
+/// Ask now what a schedule asks, also where it is paused. Its times stay as they are.
+#[utoipa::path(post, path = "/schedules/{schedule}/trigger", operation_id = "triggerSchedule", tag = "schedules",
+    params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202, body = Receipt)))]
+pub(crate) async fn trigger(
+    MayRun(caller): MayRun,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+    preferences: ReplyPreferences,
+    key: IdempotencyKey,
+    OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
+) -> HttpResult<Response> {
+    let id: String = ids.get("schedule")?;
+    let asked = schedules::trigger(&app.service, &caller, &id, key.with(sent.fingerprint)).await?;
+    let asked = settle(asked, StatusCode::ACCEPTED)?;
+    let place = asked.value.run_url.clone();
+    Ok(asked.at(&preferences, &place))
+}
+
+/// The times that come next. A schedule that is paused has none.
+#[utoipa::path(get, path = "/schedules/{schedule}/next", operation_id = "listScheduledTimes", tag = "schedules",
+    params(("n" = Option<u32>, Query, description = "how many, 1 to 100")),
+    responses((status = 200, body = Listed<ScheduledTime>)))]
+pub(crate) async fn next(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    ids: Ids,
+    mut params: Params,
+) -> HttpResult<Response> {
+    const EXPECTED: &str = "is a number from 1 to 100";
+    let id: String = ids.get("schedule")?;
+    let count = params.read("n", EXPECTED)?.unwrap_or(TIMES);
+    params.finish()?;
+    if !(1..=MOST_TIMES).contains(&count) {
+        return Err(wrong("n", EXPECTED).into());
+    }
+    Ok(Json(Listed::whole(schedules::next(&app.service, &caller, &id, count)?)).into_response())
+}
+
+/// The newest runs of a schedule, of the last 30 days.
+#[utoipa::path(get, path = "/schedules/{schedule}/runs", operation_id = "listScheduleRuns", tag = "schedules",
+    params(("limit" = Option<u32>, Query)), responses((status = 200, body = Listed<RunResource>)))]
+pub(crate) async fn runs(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    ids: Ids,
+    mut params: Params,
+) -> HttpResult<Json<Listed<RunResource>>> {
+    let id: String = ids.get("schedule")?;
+    let limit = params.limit()?;
+    params.finish()?;
+    Ok(Json(Listed::whole(schedules::runs_of(&app.service, &caller, &id, limit).await?)))
+}

@@ -1,0 +1,127 @@
+//! Schedules of a tenant.
+
+use serde_json::{Value, json};
+
+use super::{Collection, Draft, Resource, Versioned, wrong};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::schedule::{ScheduleResource, ScheduleSpec, StoredSchedule, Timing};
+use crate::domain::settings::ThreadConfig;
+use crate::service::{Result, Service, schedules, settings, threads};
+use crate::store::documents::{Document, DocumentKind};
+
+/// Schedules, by the ids that the tenant chose.
+pub struct Schedules;
+
+impl Resource for Schedules {
+    const KIND: DocumentKind = DocumentKind::Schedule;
+    const NAME: &'static str = "schedule";
+    type Spec = ScheduleSpec;
+    type View = ScheduleResource;
+
+    async fn get(service: &Service, caller: &Caller, id: &str) -> Result<Versioned<ScheduleResource>> {
+        let document = service.documents.get(caller.tenant, Self::KIND, id);
+        let document = document.ok_or_else(|| Fault::not_found(Self::NAME))?;
+        let standing = schedules::standing(service, &document).await?;
+        Ok(Versioned { value: ScheduleResource { standing, ..shown(&document) }, version: document.version })
+    }
+
+    fn changed(service: &Service, caller: &Caller, known: &Document, spec: ScheduleSpec) -> Result<Value> {
+        if spec.id != known.id {
+            return Err(Fault::new(Code::Invalid, "A schedule keeps its id.").at("/id", "is not the one in the path"));
+        }
+        let before: Option<StoredSchedule> = known.legible().ok();
+        if before.as_ref().is_none_or(|before| before.spec.at != spec.at) {
+            check_at(service, &spec)?;
+        }
+        body(service, caller, spec, before)
+    }
+
+    fn sent(known: &Document) -> Result<Value> {
+        let spec = known.body.as_ref().and_then(|body| body.get("spec"));
+        Ok(spec.cloned().unwrap_or_default())
+    }
+
+    fn written(_: &Service, _: &Caller, document: &Document) -> Result<ScheduleResource> {
+        Ok(shown(document))
+    }
+
+    async fn follow_up(service: &Service, caller: &Caller, id: &str) {
+        if let Some(document) = service.documents.get(caller.tenant, Self::KIND, id) {
+            schedules::plan(service, &document).await;
+        }
+    }
+}
+
+impl Collection for Schedules {
+    fn id(view: &ScheduleResource) -> &str {
+        &view.spec.id
+    }
+
+    fn list(service: &Service, caller: &Caller) -> Result<Vec<ScheduleResource>> {
+        let documents = service.documents.of(caller.tenant, Self::KIND);
+        Ok(documents.iter().map(|document| shown(document)).collect())
+    }
+
+    fn draft(service: &Service, caller: &Caller, spec: ScheduleSpec) -> Result<Draft<ScheduleResource>> {
+        check_id(service, &spec.id)?;
+        check_at(service, &spec)?;
+        let id = spec.id.clone();
+        let body = body(service, caller, spec.clone(), None)?;
+        let written_by = vec![caller.name.clone()];
+        Ok(Draft { id, body, view: ScheduleResource { spec, written_by, standing: None, stored_error: None } })
+    }
+
+    fn taken() -> Fault {
+        Fault::new(Code::ScheduleExists, "A schedule with this id exists; use PUT or PATCH to change it.")
+    }
+
+    async fn removed(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+        Ok(service.store.forget_schedule(caller.tenant, id).await?)
+    }
+}
+
+fn check_id(service: &Service, id: &str) -> Result<()> {
+    let most = service.config.limits.id_length;
+    let is_valid = (1..=most).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte))
+        && id.bytes().any(|byte| byte.is_ascii_alphanumeric());
+    let how = || format!("has 1 to {most} characters of A-Z a-z 0-9 . _ : - and one letter or digit");
+    if is_valid { Ok(()) } else { Err(wrong("id", how())) }
+}
+
+/// A time that has passed is a mistake of who writes it now, and none of who wrote it before.
+fn check_at(service: &Service, spec: &ScheduleSpec) -> Result<()> {
+    match spec.at {
+        Some(at) if at <= service.now() => Err(wrong("at", "has passed already".to_owned())),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// What is stored; of what is known, who wrote it.
+fn body(service: &Service, caller: &Caller, spec: ScheduleSpec, known: Option<StoredSchedule>) -> Result<Value> {
+    Timing::of(&spec)?;
+    if let Some(thread) = &spec.thread.id {
+        threads::check_id(service, thread).map_err(|fault| {
+            let how = fault.detail.clone();
+            Fault { errors: Vec::new(), ..fault }.at("/thread/id", how)
+        })?;
+    }
+    service.tools.toolset(caller.tenant).check_client_tools(&spec.options.client_tools)?;
+    let core = &service.config.agent.core;
+    settings::of_run(service, caller, core, &ThreadConfig::default(), &spec.options)?;
+    let (uid, mut writers) = match known {
+        Some(known) => (known.uid, known.writers),
+        None => (service.mint().hex(), Vec::new()),
+    };
+    writers.retain(|name| *name != caller.name);
+    writers.push(caller.name.clone());
+    Ok(json!(StoredSchedule { spec, uid, writers, scopes: caller.scopes.clone() }))
+}
+
+fn shown(document: &Document) -> ScheduleResource {
+    match document.legible::<StoredSchedule>() {
+        Ok(stored) => stored.resource(),
+        Err(why) => ScheduleResource::illegible(document.id.clone(), why.to_string()),
+    }
+}

@@ -1,0 +1,74 @@
+//! Schedules: what is due is asked, once, whoever of several processes is first ([`Fire`](crate::store::Fire)); and what
+//! people ask about them.
+
+mod fire;
+mod look;
+mod plan;
+
+use serde_json::json;
+
+use super::once::{Answered, Idempotent};
+use super::runs::{self, Receipt};
+use super::{Result, Service};
+use crate::domain::caller::Caller;
+use crate::domain::digest;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::TenantPk;
+use crate::domain::lookup::LookupKey;
+use crate::domain::run::RunResource;
+use crate::domain::schedule::{ScheduledTime, StoredSchedule, Timing};
+use crate::store::documents::DocumentKind;
+
+pub use look::look;
+pub(super) use look::run;
+pub(super) use plan::{Planned, plan, standing};
+
+/// Asks what a schedule asks, now: also where it is paused, and whatever runs.
+pub async fn trigger(
+    service: &Service,
+    caller: &Caller,
+    id: &str,
+    key: Option<Idempotent>,
+) -> Result<Answered<Receipt>> {
+    let stored = known(service, caller.tenant, id)?;
+    let mut asked = fire::ask(&stored, caller.tenant);
+    // Neither who wrote it nor who asks for it now approves it.
+    asked.shaped_by.push(caller.name.clone());
+    let acting = fire::acting(caller.tenant, caller.tenant_name.clone(), &stored);
+    let thread = fire::thread(service, &stored);
+    runs::process(service, &acting, &thread, asked, key).await
+}
+
+/// The times that come next.
+pub fn next(service: &Service, caller: &Caller, id: &str, count: usize) -> Result<Vec<ScheduledTime>> {
+    let timing = Timing::of(&known(service, caller.tenant, id)?.spec)?;
+    let times = std::iter::successors(timing.next(service.now()), |time| timing.next(*time));
+    Ok(times.take(count).map(|due| ScheduledTime { due, local: timing.shown(due) }).collect())
+}
+
+/// Its runs of the last 30 days, the newest first, at most so many.
+pub async fn runs_of(service: &Service, caller: &Caller, id: &str, limit: u32) -> Result<Vec<RunResource>> {
+    let stored = known(service, caller.tenant, id)?;
+    let found = service.reads.lookups(caller.tenant, &key_of(caller.tenant, &stored), limit).await?;
+    let mut shown = Vec::new();
+    for found in found {
+        match runs::get(service, caller, &found.run_id).await {
+            Ok(run) => shown.push(run),
+            // Its thread was deleted a moment ago.
+            Err(fault) if fault.code == Code::NotFound => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(shown)
+}
+
+fn known(service: &Service, tenant: TenantPk, id: &str) -> Result<StoredSchedule> {
+    let document = service.documents.get(tenant, DocumentKind::Schedule, id);
+    let document = document.ok_or_else(|| Fault::not_found("schedule"))?;
+    document.legible().map_err(|why| Fault::new(Code::Invalid, format!("{why}; replace or delete the schedule.")))
+}
+
+/// What its runs are found under.
+fn key_of(tenant: TenantPk, stored: &StoredSchedule) -> LookupKey {
+    LookupKey { kind: "schedule", digest: digest::of(&json!([tenant.0, stored.spec.id, stored.uid])) }
+}

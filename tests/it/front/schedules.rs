@@ -1,0 +1,126 @@
+//! Schedules over HTTP.
+
+use pes::config::ConfiguredKey;
+use serde_json::{Value, json};
+
+use crate::support::app::App;
+
+fn nightly() -> Value {
+    json!({ "id": "nightly", "cron": "30 2 * * *", "timezone": "Europe/Berlin", "query": "send" })
+}
+
+#[tokio::test]
+async fn a_schedule_is_made_shown_changed_and_removed() {
+    let app = App::start().await;
+    let made = app.post("/schedules", nightly()).await;
+    assert!(made.header("location").unwrap().ends_with("/schedules/nightly"));
+    let made = made.expect(201);
+    assert_eq!(
+        (&made["overlap"], &made["catchUpMs"], &made["paused"]),
+        (&json!("skip"), &json!(3_600_000), &json!(false))
+    );
+    app.post("/schedules", nightly()).await.problem("schedule_exists");
+    let shown = app.get("/schedules/nightly").await;
+    let tag = shown.header("etag").unwrap().to_owned();
+    let shown = shown.expect(200);
+    let next = app.get("/schedules/nightly/next?n=2").await.expect(200);
+    assert_eq!(next["items"].as_array().unwrap().len(), 2);
+    assert_eq!(next["items"][0]["due"], shown["standing"]["nextDue"]);
+    assert!(next["items"][0]["local"].as_str().unwrap().contains("T02:30:00+0"), "{next}");
+    let pause = json!({ "paused": true });
+    let patch = app.ask("PATCH", "/schedules/nightly").header("if-match", &tag).json(&pause).send().await;
+    assert_eq!(patch.expect(200)["paused"], true);
+    let stale = app.ask("PUT", "/schedules/nightly").header("if-match", &tag).json(&nightly()).send().await;
+    stale.problem("precondition_failed");
+    let shown = app.get("/schedules/nightly").await.expect(200);
+    assert_eq!(shown["standing"]["nextDue"], Value::Null);
+    assert_eq!(app.get("/schedules/nightly/next").await.expect(200)["items"], json!([]));
+    assert_eq!(app.get("/schedules").await.expect(200)["items"][0]["id"], "nightly");
+    app.ask("DELETE", "/schedules/nightly").send().await.expect(204);
+    app.get("/schedules/nightly").await.problem("not_found");
+    app.get("/schedules/nightly/next").await.problem("not_found");
+    app.post("/schedules/nightly/trigger", json!({})).await.problem("not_found");
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_where_it_stands() {
+    let app = App::with(|config| config.limits.documents = 1).await;
+    for (change, pointer) in [
+        (json!({ "cron": "61 * * * *" }), "/cron"),
+        (json!({ "everyMs": 60_000 }), "/cron"),
+        (json!({ "timezone": "Europe/Atlantis" }), "/timezone"),
+        (json!({ "id": "a b" }), "/id"),
+        (json!({ "cron": null, "at": 1 }), "/at"),
+        (json!({ "thread": { "mode": "fixed", "id": "a b" } }), "/thread/id"),
+        (
+            json!({ "options": { "providerConfig": { "providerName": "nobody" } } }),
+            "/options/providerConfig/providerName",
+        ),
+        (json!({ "backfill": true }), "/backfill"),
+    ] {
+        let mut spec = nightly();
+        json_patch::merge(&mut spec, &change);
+        let problem = app.post("/schedules", spec).await.problem("invalid");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem:#}");
+    }
+    for wrong in ["n=0", "n=101", "n=x"] {
+        app.post("/schedules", nightly()).await;
+        app.get(&format!("/schedules/nightly/next?{wrong}")).await.problem("invalid");
+    }
+    let mut second = nightly();
+    second["id"] = json!("second");
+    app.post("/schedules", second).await.problem("too_many_documents");
+}
+
+#[tokio::test]
+async fn who_wrote_a_schedule_may_not_approve_what_it_asks_for() {
+    let key = |text: &str| text.parse::<ConfiguredKey>().unwrap();
+    let (boss, writer) = ("boss-0123456789abcdef0123456789ab", "writer-0123456789abcdef0123456789");
+    let (pauser, other) = ("pauser-0123456789abcdef0123456789", "other-0123456789abcdef0123456789a");
+    let app = App::with(|config| {
+        let named = |name: &str, scopes: &str, secret: &str| key(&format!("one/{name}:{scopes}:{secret}"));
+        let both = "read+run+approve";
+        config.auth.keys = vec![
+            named("boss", "admin", boss),
+            named("writer", both, writer),
+            named("pauser", both, pauser),
+            named("other", both, other),
+        ];
+    })
+    .await
+    .key(boss);
+    let rule = json!({ "rules": [{ "tool": "demo_*", "action": "ask", "fourEyes": true }] });
+    app.ask("PUT", "/policy").json(&rule).send().await.expect(200);
+    let app = app.key(writer);
+    app.post("/schedules", nightly()).await.expect(201);
+    // Whoever changes anything of it answers for it from then on; who wrote it before still does.
+    let app = app.key(pauser);
+    app.ask("PATCH", "/schedules/nightly").json(&json!({ "paused": true })).send().await.expect(200);
+    let run = app.post("/schedules/nightly/trigger", json!({})).await.expect(202);
+    let path = format!("/runs/{}?wait=20", run["runId"].as_str().unwrap());
+    let waited = app.get(&path).await.expect(200);
+    assert_eq!(waited["status"], "suspended", "{waited:#}");
+    assert_eq!(waited["requestedBy"], json!(["schedule:nightly", "writer", "pauser"]));
+    let runs = app.get("/schedules/nightly/runs").await.expect(200);
+    assert_eq!(runs["items"][0]["runId"], run["runId"]);
+    let asked = app.get("/suspensions").await.expect(200)["items"][0].clone();
+    let answer = json!({ "suspensionId": asked["suspensionId"], "approved": true });
+    let resume = format!("/threads/{}/resume", run["threadId"].as_str().unwrap());
+    app.post(&resume, answer.clone()).await.problem("four_eyes");
+    let app = app.key(writer);
+    app.post(&resume, answer.clone()).await.problem("four_eyes");
+    let app = app.key(other);
+    app.post(&resume, answer).await.expect(202);
+}
+
+#[tokio::test]
+async fn a_trigger_with_a_key_asks_once() {
+    let app = App::start().await;
+    app.post("/schedules", nightly()).await.expect(201);
+    let trigger =
+        || app.ask("POST", "/schedules/nightly/trigger").header("idempotency-key", "k").json(&json!({})).send();
+    let (first, second) = (trigger().await, trigger().await);
+    assert_eq!(second.header("idempotency-replayed"), Some("true"));
+    assert_eq!(first.expect(202)["runId"], second.expect(202)["runId"]);
+    assert_eq!(app.get("/schedules/nightly/runs").await.expect(200)["items"].as_array().unwrap().len(), 1);
+}

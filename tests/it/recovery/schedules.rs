@@ -1,0 +1,146 @@
+//! Each time of a schedule has one run, whichever process looks and whenever one is killed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pes::Instance;
+use pes::config::Config;
+use pes::domain::run::Run;
+use pes::engine::step::RowKind;
+use pes::runtime::clock::Manual;
+use pes::service::resources::{self, Schedules};
+use pes::service::schedules;
+use pes::store::postgres::Postgres;
+use pes::store::{PageAsk, Store, ThreadFilter};
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::support::http::soon;
+use crate::support::postgres::Database;
+
+const MINUTE: i64 = 60_000;
+/// 2026-11-21T00:00:00Z
+const TODAY: i64 = 1_795_219_200_000;
+const MINUTES: i64 = 200;
+
+/// The times that runs are for, in order.
+async fn fired(store: &dyn Store, replica: &Instance) -> Vec<i64> {
+    let (service, caller) = (replica.service(), replica.caller());
+    let runs = schedules::runs_of(service, caller, "s", 1_000).await.unwrap();
+    let mut dues = Vec::new();
+    for run in runs {
+        let row = store.find_row(caller.tenant, RowKind::Run, run.run_id.as_str()).await.unwrap().unwrap().row;
+        let run: Run = serde_json::from_str(&row.body).unwrap();
+        dues.push(run.metadata.unwrap()["schedule"]["due"].as_i64().unwrap());
+    }
+    dues.sort_unstable();
+    dues
+}
+
+#[tokio::test]
+async fn three_replicas_that_are_killed_again_and_again_fire_each_time_once() {
+    let database = Database::fresh().await;
+    let clock = Arc::new(Manual::at(TODAY));
+    let mut replicas: Vec<Instance> = Vec::new();
+    let mut stores: Vec<Arc<dyn Store>> = Vec::new();
+    for n in 0..3 {
+        let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+        let mut config = Config::default();
+        config.models.demo.pace_ms = 0;
+        config.runtime.lease_ms = 600_000;
+        let replica = Instance::build(config).store(store.clone()).clock(clock.clone()).open().await.unwrap();
+        // The others find it where they begin.
+        if n == 0 {
+            let spec = json!({ "id": "s", "everyMs": MINUTE, "query": "hello", "overlap": "allow", "jitterMs": 7_000,
+                "catchUpMs": MINUTES * MINUTE });
+            let spec = serde_json::from_value(spec).unwrap();
+            resources::create::<Schedules>(replica.service(), replica.caller(), spec, None).await.unwrap();
+        }
+        replicas.push(replica);
+        stores.push(store);
+    }
+    for minute in 0..MINUTES {
+        clock.advance(MINUTE);
+        let looks = replicas.iter().zip(0..).map(|(replica, n)| {
+            let (service, killed_after) = (replica.service().clone(), (minute * 7 + n * 5) % 13);
+            tokio::spawn(
+                async move { timeout(Duration::from_millis(killed_after as u64), schedules::look(&service)).await },
+            )
+        });
+        for look in looks.collect::<Vec<_>>() {
+            if let Ok(looked) = look.await.unwrap() {
+                looked.unwrap();
+            }
+        }
+        // More than a hundred times are not made up for.
+        if minute % 20 == 0 {
+            soon(schedules::look(replicas[0].service())).await.unwrap();
+        }
+    }
+    clock.advance(MINUTE / 2);
+    soon(schedules::look(replicas[0].service())).await.unwrap();
+    let due: Vec<i64> = (1..=MINUTES).map(|minute| TODAY + minute * MINUTE).collect();
+    assert_eq!(fired(&*stores[0], &replicas[0]).await, due);
+    let (tenant, page) = (replicas[0].caller().tenant, PageAsk { limit: 1_000, cursor: None });
+    let threads = stores[0].threads(tenant, &ThreadFilter::default(), &page).await.unwrap();
+    assert_eq!(threads.items.len(), due.len(), "a commit that came second left nothing");
+}
+
+#[cfg(feature = "failpoints")]
+mod killed {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::super::process::{Door, Place, Server};
+
+    /// The times that the runs of the thread are for, as they were asked.
+    async fn dues(door: Door) -> Vec<i64> {
+        let said = door.ask("GET", "/threads/t/messages?limit=1000").send().await;
+        let items = if said.status == 200 { said.json()["items"].clone() } else { json!([]) };
+        let due = |message: &Value| message["metadata"]["schedule"]["due"].as_i64();
+        items.as_array().unwrap().iter().filter_map(due).collect()
+    }
+
+    async fn survives(place: Place, failpoint: &str) {
+        let mut server = Server::start(&place, Some(failpoint)).await;
+        let spec = json!({ "id": "s", "everyMs": 1_000, "query": "hello", "overlap": "queue", "catchUpMs": 600_000,
+            "thread": { "mode": "fixed", "id": "t" } });
+        server.door.ask("POST", "/schedules").json(&spec).send().await.expect(201);
+        server.reached().await;
+        server.kill().await;
+        let server = Server::start(&place, None).await;
+        let mut dues = dues(server.door).await;
+        while dues.len() < 5 {
+            // Answered when its last run has ended.
+            let runs = server.door.ask("GET", "/schedules/s/runs?limit=1").send().await.expect(200);
+            if let Some(run) = runs["items"][0]["runId"].as_str() {
+                server.door.ask("GET", &format!("/runs/{run}?wait=1")).send().await.expect(200);
+            }
+            dues = self::dues(server.door).await;
+        }
+        let first = dues[0];
+        let each: Vec<i64> = (0..dues.len()).map(|n| first + 1_000 * n as i64).collect();
+        assert_eq!(dues, each, "oldest first, none lost, none twice");
+        server.kill().await;
+    }
+
+    #[rstest]
+    #[case("schedule.asking@1")]
+    #[case("schedule.asking@2")]
+    #[case("commit.before@1")]
+    #[case("commit.after@1")]
+    #[case("schedule.asked@1")]
+    #[case("schedule.asked@2")]
+    #[tokio::test]
+    async fn a_process_that_dies_fires_each_time_once(#[case] failpoint: &str) {
+        survives(Place::sqlite(include_str!("../support/script.toml")), failpoint).await;
+    }
+
+    #[rstest]
+    #[case("schedule.asking@2")]
+    #[case("commit.after@1")]
+    #[tokio::test]
+    async fn so_does_one_on_postgresql(#[case] failpoint: &str) {
+        survives(Place::postgres(include_str!("../support/script.toml")).await, failpoint).await;
+    }
+}
