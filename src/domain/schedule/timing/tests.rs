@@ -19,9 +19,9 @@ fn times_lie_between_the_first_and_the_last() {
     assert_eq!(times(json!({ "everyMs": 1_000, "startAt": 5_300 }), 0, 2), [5_300, 6_300]);
     assert_eq!(times(json!({ "everyMs": 1_000, "endAt": 3_000 }), 1_000, 9), [2_000, 3_000]);
     assert_eq!(times(json!({ "at": 7_000 }), 6_999, 9), [7_000]);
-    assert_eq!(times(json!({ "at": 7_000 }), 7_000, 9), []);
+    assert_eq!(times(json!({ "at": 7_000 }), 7_000, 9), [0_i64; 0]);
     assert_eq!(times(json!({ "cron": "* * * * *", "startAt": 60_000, "endAt": 120_000 }), 0, 9), [60_000, 120_000]);
-    assert_eq!(times(json!({ "everyMs": 1_000, "paused": true }), 0, 9), []);
+    assert_eq!(times(json!({ "everyMs": 1_000, "paused": true }), 0, 9), [0_i64; 0]);
 }
 
 #[test]
