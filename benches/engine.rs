@@ -151,6 +151,7 @@ fn planned(items: usize, output: usize) -> Thread {
         trace: Default::default(),
         on_busy: OnBusy::Enqueue,
         requested_by: "bench".into(),
+        shaped_by: Vec::new(),
         history: Vec::new(),
         settings: RunSettings { provider: "demo".into(), model: "demo".into(), ..RunSettings::default() },
     };

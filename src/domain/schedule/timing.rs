@@ -53,9 +53,9 @@ pub struct Passed {
 impl Timing {
     /// Refuses what cannot be, with a pointer.
     pub fn of(spec: &ScheduleSpec) -> Result<Self, Fault> {
-        let span = |name, value, least| match (least..=LONGEST).contains(&value) {
-            true => Ok(value),
-            false => Err(wrong(name, format!("is {least} to {LONGEST}"))),
+        let span = |name, value, least| {
+            let fits = (least..=LONGEST).contains(&value);
+            if fits { Ok(value) } else { Err(wrong(name, format!("is {least} to {LONGEST}"))) }
         };
         let time = |name, value: Option<Millis>| match value {
             Some(time) if !(0..=LATEST).contains(&time) => Err(wrong(name, format!("is 0 to {LATEST}"))),

@@ -20,10 +20,10 @@ fn write_commit(tx: &Transaction<'_>, prepared: &PreparedCommit, sending: Sendin
     {
         return Ok(Committed::Duplicate);
     }
-    if let Some(new) = &commit.create {
-        if is_there(tx, prepared, new)? {
-            return Ok(Committed::Exists);
-        }
+    if let Some(new) = &commit.create
+        && is_there(tx, prepared, new)?
+    {
+        return Ok(Committed::Exists);
     }
     // Nobody else writes meanwhile: what is due now is due until the end of this.
     if let Some(fire) = &commit.fire
