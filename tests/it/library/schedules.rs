@@ -43,7 +43,8 @@ impl Clocked {
         let clock = Arc::new(Manual::at(now));
         let mut config = Config::default();
         config.models.demo.pace_ms = 0;
-        config.runtime.lease_ms = 600_000;
+        // Longer than all that passes in a test: nobody renews it while the clock jumps.
+        config.runtime.lease_ms = 24 * HOUR;
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("script.toml");
         std::fs::write(&script, include_str!("../support/script.toml")).unwrap();

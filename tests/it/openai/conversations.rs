@@ -4,7 +4,7 @@ use pes::config::Config;
 use pes::domain::settings::PolicyAction;
 use serde_json::{Value, json};
 
-use super::{CHAT, chat, said, with};
+use super::{CHAT, chat, said, scripted, with};
 use crate::support::app::App;
 use crate::support::http::Said;
 
@@ -194,10 +194,7 @@ hang = true
 /// What a person has let go on is not cancelled by the next message.
 #[tokio::test]
 async fn what_was_approved_elsewhere_goes_on_while_its_client_says_more() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script.toml");
-    std::fs::write(&script, LONG).unwrap();
-    let app = App::with(|config| config.models.demo.script = Some(script)).await;
+    let app = scripted(LONG).await;
     let (thread, question) = ask(&app, &turns(&["go"])).await;
     let open = app.get("/suspensions").await.expect(200)["items"][0]["suspensionId"].clone();
     app.post(&format!("/threads/{thread}/resume"), json!({ "suspensionId": open, "approved": true })).await.expect(202);

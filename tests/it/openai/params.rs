@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{chat, said, with};
+use super::{chat, said, scripted, with};
 use crate::support::app::App;
 
 /// The settings that the run of an answer was accepted with.
@@ -76,10 +76,7 @@ text = """
 
 #[tokio::test]
 async fn what_an_answer_rests_on_is_cited() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script.toml");
-    std::fs::write(&script, CITING).unwrap();
-    let app = App::with(|config| config.models.demo.script = Some(script)).await;
+    let app = scripted(CITING).await;
     let cited = json!({ "url": "https://books.example/a", "title": "A book", "start_index": 0, "end_index": 9 });
     let whole = chat(&app, &said("read")).send().await.expect(200);
     let message = &whole["choices"][0]["message"];
@@ -119,10 +116,7 @@ stop = "max_tokens"
 
 #[tokio::test]
 async fn an_answer_that_was_cut_off_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script.toml");
-    std::fs::write(&script, CUT).unwrap();
-    let app = App::with(|config| config.models.demo.script = Some(script)).await;
+    let app = scripted(CUT).await;
     let as_long_as_allowed = with(said("read"), json!({ "max_tokens": 5 }));
     let choice = &chat(&app, &as_long_as_allowed).send().await.expect(200)["choices"][0];
     assert_eq!(
