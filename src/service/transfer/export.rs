@@ -1,4 +1,4 @@
-//! Writing a thread out, a few lines at a time: however long it is, one page of it is in memory.
+//! Writing a thread out, a few lines at a time: of its log, its messages and its usage one page is in memory, of its audit all.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
