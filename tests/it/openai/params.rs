@@ -57,7 +57,8 @@ async fn what_a_front_end_asks_for_itself_is_no_part_of_a_conversation() {
     assert_eq!(unfilled.header("x-pes-thread"), Some("c"));
 }
 
-const CITING: &str = r#"
+/// A plan of one item; what follows it is the answer.
+const READS: &str = r#"
 [[reply]]
 when = { phase = "planning" }
 json = { title = "T", intent = "I", plan = "P", todoList = [{ id = "a", description = "Read", stepType = "reasoning" }] }
@@ -65,7 +66,9 @@ json = { title = "T", intent = "I", plan = "P", todoList = [{ id = "a", descript
 [[reply]]
 when = { phase = "execution" }
 text = "Read."
+"#;
 
+const CITING: &str = r#"
 [[reply]]
 when = { phase = "synthesis" }
 text = """
@@ -76,7 +79,7 @@ text = """
 
 #[tokio::test]
 async fn what_an_answer_rests_on_is_cited() {
-    let app = scripted(CITING).await;
+    let app = scripted(&[READS, CITING].concat()).await;
     let cited = json!({ "url": "https://books.example/a", "title": "A book", "start_index": 0, "end_index": 9 });
     let whole = chat(&app, &said("read")).send().await.expect(200);
     let message = &whole["choices"][0]["message"];
@@ -101,14 +104,6 @@ async fn what_an_answer_rests_on_is_cited() {
 /// The answer of this script is cut off.
 const CUT: &str = r#"
 [[reply]]
-when = { phase = "planning" }
-json = { title = "T", intent = "I", plan = "P", todoList = [{ id = "a", description = "Read", stepType = "reasoning" }] }
-
-[[reply]]
-when = { phase = "execution" }
-text = "Read."
-
-[[reply]]
 when = { phase = "synthesis" }
 text = "So it is, and then"
 stop = "max_tokens"
@@ -116,7 +111,7 @@ stop = "max_tokens"
 
 #[tokio::test]
 async fn an_answer_that_was_cut_off_says_so() {
-    let app = scripted(CUT).await;
+    let app = scripted(&[READS, CUT].concat()).await;
     let as_long_as_allowed = with(said("read"), json!({ "max_tokens": 5 }));
     let choice = &chat(&app, &as_long_as_allowed).send().await.expect(200)["choices"][0];
     assert_eq!(
