@@ -11,13 +11,12 @@ use crate::http::app_state::AppState;
 use crate::http::caller::{MayAdmin, MayRead};
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
-use crate::http::json::{JsonBody, fingerprint, read_value, typed};
+use crate::http::json::JsonBody;
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::service::if_match::IfMatch;
-use crate::service::resources::{self, RemoteAgents, Resource};
+use crate::service::resources::{RemoteAgents, Resource};
 
 /// The agents that tasks can be delegated to, with what their cards say.
 #[utoipa::path(get, path = "/agents", operation_id = "listAgents",
@@ -71,10 +70,8 @@ pub(crate) async fn put(
     headers: HeaderMap,
     sent: JsonBody<AgentSpec>,
 ) -> HttpResult<Response> {
-    let (id, on): (String, _) = (ids.get("agent")?, IfMatch::of(&headers));
-    let key = key.with(sent.fingerprint);
-    let changed = resources::put::<RemoteAgents>(&app.service, &caller, &id, sent.value, &on, key).await?;
-    Ok(resource::changed(changed)?)
+    let id: String = ids.get("agent")?;
+    resource::put_once::<RemoteAgents>(&app, &caller, &id, &headers, key, sent).await
 }
 
 /// Change an agent of the tenant's own by a merge patch (RFC 7386). `token: null` takes its token away.
@@ -90,12 +87,8 @@ pub(crate) async fn patch(
     key: IdempotencyKey,
     request: Request,
 ) -> HttpResult<Response> {
-    let (id, on): (String, _) = (ids.get("agent")?, IfMatch::of(request.headers()));
-    let types = ["application/merge-patch+json", "application/json"];
-    let patch = read_value(request, &app.config.limits, &types).await?.value;
-    let key = key.with(fingerprint(&patch));
-    let changed = resources::patch::<RemoteAgents>(&app.service, &caller, &id, typed(patch)?, &on, key).await?;
-    Ok(resource::changed(changed)?)
+    let id: String = ids.get("agent")?;
+    resource::patch_once::<RemoteAgents>(&app, &caller, &id, key, request).await
 }
 
 /// Remove an agent of the tenant's own. Nothing speaks to it any more: the tasks that it has end as `peer_removed`.

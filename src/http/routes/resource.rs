@@ -1,6 +1,7 @@
 //! What the routes of everything that tenants configure have in common.
 
 use axum::Json;
+use axum::extract::Request;
 use axum::http::header::ETAG;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -13,7 +14,7 @@ use crate::domain::fault::Fault;
 use crate::http::app_state::AppState;
 use crate::http::etag;
 use crate::http::idempotency::{IdempotencyKey, settle};
-use crate::http::json::JsonBody;
+use crate::http::json::{JsonBody, fingerprint, read_value, typed};
 use crate::http::page::Listed;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
@@ -73,6 +74,42 @@ where
 {
     let changed = resources::patch::<R>(&app.service, caller, id, patch, &IfMatch::Absent, None).await?;
     Ok(Json(settle(changed.map(|changed| changed.value), StatusCode::OK)?.value))
+}
+
+/// Replaces one whose requests may carry both.
+pub(super) async fn put_once<R: Resource>(
+    app: &AppState,
+    caller: &Caller,
+    id: &str,
+    headers: &HeaderMap,
+    key: IdempotencyKey,
+    sent: JsonBody<R::Spec>,
+) -> HttpResult<Response>
+where
+    R::View: DeserializeOwned,
+{
+    let key = key.with(sent.fingerprint);
+    let put = resources::put::<R>(&app.service, caller, id, sent.value, &IfMatch::of(headers), key).await?;
+    Ok(changed(put)?)
+}
+
+/// The same by a merge patch.
+pub(super) async fn patch_once<R: Resource>(
+    app: &AppState,
+    caller: &Caller,
+    id: &str,
+    key: IdempotencyKey,
+    request: Request,
+) -> HttpResult<Response>
+where
+    R::View: DeserializeOwned,
+{
+    let on = IfMatch::of(request.headers());
+    let types = ["application/merge-patch+json", "application/json"];
+    let patch = read_value(request, &app.config.limits, &types).await?.value;
+    let key = key.with(fingerprint(&patch));
+    let patched = resources::patch::<R>(&app.service, caller, id, typed(patch)?, &on, key).await?;
+    Ok(changed(patched)?)
 }
 
 pub(super) async fn delete<R: Collection>(app: &AppState, caller: &Caller, id: &str) -> HttpResult<StatusCode> {

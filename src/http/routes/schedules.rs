@@ -12,13 +12,12 @@ use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::idempotency::{IdempotencyKey, settle};
 use crate::http::ids::Ids;
-use crate::http::json::{JsonBody, Nothing, OptionalJsonBody, fingerprint, read_value, typed};
+use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params, wrong};
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::service::if_match::IfMatch;
-use crate::service::resources::{self, Resource, Schedules};
+use crate::service::resources::{Resource, Schedules};
 use crate::service::runs::Receipt;
 use crate::service::schedules;
 
@@ -79,10 +78,8 @@ pub(crate) async fn put(
     headers: HeaderMap,
     sent: JsonBody<ScheduleSpec>,
 ) -> HttpResult<Response> {
-    let (id, on): (String, _) = (ids.get("schedule")?, IfMatch::of(&headers));
-    let key = key.with(sent.fingerprint);
-    let changed = resources::put::<Schedules>(&app.service, &caller, &id, sent.value, &on, key).await?;
-    Ok(resource::changed(changed)?)
+    let id: String = ids.get("schedule")?;
+    resource::put_once::<Schedules>(&app, &caller, &id, &headers, key, sent).await
 }
 
 /// Change a schedule by a merge patch (RFC 7386): `{"paused": true}` pauses it.
@@ -98,12 +95,8 @@ pub(crate) async fn patch(
     key: IdempotencyKey,
     request: Request,
 ) -> HttpResult<Response> {
-    let (id, on): (String, _) = (ids.get("schedule")?, IfMatch::of(request.headers()));
-    let types = ["application/merge-patch+json", "application/json"];
-    let patch = read_value(request, &app.config.limits, &types).await?.value;
-    let key = key.with(fingerprint(&patch));
-    let changed = resources::patch::<Schedules>(&app.service, &caller, &id, typed(patch)?, &on, key).await?;
-    Ok(resource::changed(changed)?)
+    let id: String = ids.get("schedule")?;
+    resource::patch_once::<Schedules>(&app, &caller, &id, key, request).await
 }
 
 /// Remove a schedule. Its runs go on.
