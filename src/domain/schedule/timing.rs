@@ -1,10 +1,10 @@
 //! When a schedule is due.
 
 use std::collections::VecDeque;
-use std::hash::Hasher;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use sha2::{Digest, Sha256};
 
 use super::cron::Cron;
 use super::{Overlap, ScheduleSpec, ThreadMode};
@@ -114,10 +114,9 @@ impl Timing {
         if self.jitter == 0 {
             return due;
         }
-        let mut hasher = std::hash::DefaultHasher::new();
-        hasher.write(id.as_bytes());
-        hasher.write_i64(due);
-        due + (hasher.finish() % (self.jitter.unsigned_abs() + 1)) as i64
+        let digest = Sha256::new().chain_update(id).chain_update(due.to_be_bytes()).finalize();
+        let number = u64::from_be_bytes(std::array::from_fn(|at| digest[at]));
+        due + (number % (self.jitter.unsigned_abs() + 1)) as i64
     }
 
     /// Looks at the times from `due` on, which is one, up to `now`.
