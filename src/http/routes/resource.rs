@@ -76,7 +76,7 @@ where
     Ok(Json(settle(changed.map(|changed| changed.value), StatusCode::OK)?.value))
 }
 
-/// Replaces one whose requests may carry both.
+/// Replaces one whose requests may carry a key and a precondition.
 pub(super) async fn put_once<R: Resource>(
     app: &AppState,
     caller: &Caller,
