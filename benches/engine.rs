@@ -54,6 +54,9 @@ impl Toolbox for Open {
     fn foresee(&self, _: &ThreadId, _: &RunSettings, _: &str) -> Option<ToolForecast> {
         None
     }
+    fn check_value(&self, _: &Value, _: &Value) -> Result<(), String> {
+        Ok(())
+    }
     fn check_answer(&self, _: &Suspension, _: &Value) -> Result<(), Fault> {
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::{Result, Service};
 use crate::config;
@@ -15,6 +15,7 @@ use crate::domain::settings::{
     RunSettings, ThreadConfig,
 };
 use crate::provider::Catalog;
+use crate::tool::schema::{MOST_SCHEMAS, Schema};
 
 /// The settings of a run of this caller.
 pub(super) fn of_run(
@@ -63,6 +64,7 @@ fn resolve(
     }
     llm_params.extend(call.llm_params.clone().unwrap_or_default());
     let synthesis_params = call.synthesis_params.clone().unwrap_or_default();
+    call.answer_schema.as_ref().map_or(Ok(()), check_answer_schema)?;
     let of_answer = llm_params.clone().into_iter().chain(synthesis_params.clone()).collect();
     let admit = |provider: &str, model: &str| {
         let client = models.model_of(tenant, provider)?;
@@ -84,6 +86,7 @@ fn resolve(
         fallbacks,
         llm_params,
         synthesis_params,
+        answer_schema: call.answer_schema.clone(),
         enabled_tools: thread.enabled_tools.clone().or_else(|| server.enabled_tools.clone()),
         // The server's own is among the rules of every policy.
         tool_policy: thread.tool_policy.clone(),
@@ -109,7 +112,7 @@ fn resolve(
 }
 
 /// The fault points to what stands there.
-fn of_synthesis(mut fault: Fault, params: &Map<String, serde_json::Value>) -> Fault {
+fn of_synthesis(mut fault: Fault, params: &Map<String, Value>) -> Fault {
     for pointed in &mut fault.errors {
         let name = pointed.pointer.strip_prefix("/options/llmParams/").map(str::to_owned);
         if let Some(name) = name.filter(|name| params.contains_key(&name.replace("~1", "/").replace("~0", "~"))) {
@@ -117,6 +120,21 @@ fn of_synthesis(mut fault: Fault, params: &Map<String, serde_json::Value>) -> Fa
         }
     }
     fault
+}
+
+/// Whether answers can be checked against it.
+fn check_answer_schema(schema: &Value) -> Result<()> {
+    let unfit = |place: &str, why: &str| {
+        let fault = Fault::new(Code::Invalid, "`answerSchema` cannot be used.");
+        Err(fault.at(format!("/options/answerSchema{place}"), why))
+    };
+    match Schema::compile(schema) {
+        Err(no) => unfit(&no.pointer, &no.detail),
+        Ok(compiled) if compiled.cost().schemas > MOST_SCHEMAS => {
+            unfit("", &format!("has more than {MOST_SCHEMAS} schemas within it"))
+        }
+        Ok(_) => Ok(()),
+    }
 }
 
 /// How many models may stand behind the first.

@@ -294,6 +294,11 @@ impl Toolbox for Toolset {
         Some(self.kept(tool, answer, limits.tool_output_bytes))
     }
 
+    fn check_value(&self, schema: &Value, value: &Value) -> Result<(), String> {
+        let schema = Schema::compile(schema).map_err(|no| format!("The schema cannot be used: {}", why(&no)))?;
+        schema.check_answer(value).map_err(|error| error.message)
+    }
+
     fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault> {
         self.check_edited(call)?;
         let judgement = self.judge(call);

@@ -234,6 +234,8 @@ export type CallId = string;
 
 /** `options` of `process`. */
 export interface CallOptions {
+  /** The answer is to be JSON that fits this JSON Schema. A run that does not come to such an answer fails. */
+  answerSchema?: unknown;
   budget?: Budget;
   /** Tools that the caller carries out itself: a call becomes a suspension of kind `client_tool`. */
   clientTools?: ClientTool[];
@@ -1609,6 +1611,8 @@ export type RunId = string;
  */
 export interface RunOptions {
   agentCore?: string;
+  /** What the answer must fit, which then is JSON. */
+  answerSchema?: unknown;
   /** As it is now: a person may have extended it. */
   budget?: Budget;
   /** Names or globs; absent = all. */

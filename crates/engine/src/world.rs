@@ -60,6 +60,8 @@ pub trait Toolbox: Send + Sync {
     fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault>;
     /// What will be said of a tool's calls, whose arguments are not known yet; `None`: there is no such tool here.
     fn foresee(&self, thread: &ThreadId, settings: &RunSettings, tool: &str) -> Option<ToolForecast>;
+    /// Whether a value fits a JSON Schema that a run was accepted with; else what is wrong, as a sentence for a model.
+    fn check_value(&self, schema: &Value, value: &Value) -> Result<(), String>;
     /// Whether a person's answer fits the suspension's feedback schema.
     fn check_answer(&self, suspension: &Suspension, value: &Value) -> Result<(), Fault>;
 }

@@ -1,5 +1,6 @@
 //! The Anthropic Messages wire, streamed. Signed thinking is kept with a reply that calls tools and sent back with it.
 
+mod form;
 mod models;
 mod request;
 #[cfg(test)]
@@ -57,7 +58,7 @@ impl Protocol for Messages {
     }
 
     fn wire(&self, request: &ModelRequest) -> Wire {
-        let form = request::has_form_tool(request, self.most_output(request)).then_some(request::FORM_TOOL);
+        let form = request::has_form_tool(request, self.most_output(request)).then_some(form::FORM_TOOL);
         Wire::new(&request.model, form)
     }
 

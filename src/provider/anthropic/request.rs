@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::WIRE;
-use super::models::{Generation, generation, takes_form};
+use super::form::{FORM_TOOL, Form, form};
+use super::models::{Generation, generation};
 use crate::domain::model::ModelRequest;
 use crate::domain::prompt::PromptCall;
 use crate::domain::size::size;
@@ -11,8 +12,6 @@ use crate::domain::tool::ToolSpec;
 use crate::provider::turns::{Conversation, Part, Speaker, Turn};
 use crate::provider::{ModelFacts, replay};
 
-/// The tool that a reply in a given form is asked for with where the form itself is not taken.
-pub(super) const FORM_TOOL: &str = "reply_in_this_form";
 /// What a reply may be long where nobody knows what the model can.
 const MOST_OUTPUT: u64 = 8_192;
 /// What is asked for even if the prompt seems to leave no room: it is measured rather too long.
@@ -68,25 +67,6 @@ pub(super) fn body(request: &ModelRequest, most_output: u64) -> Value {
     }
     params(&request.params, &mut body);
     body
-}
-
-/// How the form of a reply is asked for. The prompt says it in words, too.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// `output_config.format`: goes with everything else.
-    Native,
-    /// A tool that must be called: vendors refuse it beside thinking, and it hides other tools.
-    Tool,
-    Words,
-}
-
-fn form(request: &ModelRequest, thinks: bool) -> Form {
-    match &request.response_schema {
-        None => Form::Words,
-        Some(_) if takes_form(&request.model) => Form::Native,
-        Some(_) if thinks || !request.tools.is_empty() => Form::Words,
-        Some(_) => Form::Tool,
-    }
 }
 
 /// Whether the reply to this request comes as the arguments of a tool.

@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use super::form::FORM_TOOL;
 use super::request;
 use super::wire::Wire;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest, StopReason};
@@ -10,7 +11,7 @@ use crate::provider::wire::tests::{asked, cut_everywhere, passed_on, planned, re
 const MODEL: &str = "claude-sonnet-4-5";
 
 fn wire(case: &str) -> Wire {
-    Wire::new(MODEL, (case == "form").then_some(request::FORM_TOOL))
+    Wire::new(MODEL, (case == "form").then_some(FORM_TOOL))
 }
 
 fn heard<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Delta>, Result<(), ModelFailure>) {
@@ -107,6 +108,28 @@ fn a_model_that_takes_no_form_is_forced_only_where_that_is_taken() {
         assert_eq!(body.get("tool_choice").is_some(), is_forced, "{body:#}");
         assert_eq!(request::has_form_tool(&request, 64_000), is_forced, "the reply is read as it was asked for");
         assert!(!(is_forced && body.get("thinking").is_some()));
+    }
+}
+
+/// A schema that says more than the form may is no form: the request would be refused.
+#[test]
+fn a_schema_that_is_no_form_is_asked_for_by_a_tool() {
+    let member = |member: Value| json!({ "type": "object", "properties": { "a": member }, "required": ["a"], "additionalProperties": false });
+    let table = [
+        (member(json!({ "type": ["string", "null"], "enum": ["x", null] })), true),
+        (member(json!({ "type": "array", "items": member(json!({ "type": "integer" })) })), true),
+        (json!({ "type": "object" }), false),
+        (member(json!({ "type": "object", "properties": {} })), false),
+        (member(json!({ "type": "array", "items": { "type": "string", "minLength": 2 } })), false),
+        (member(json!({ "type": "integer", "minimum": 1 })), false),
+        (member(json!({ "$ref": "#" })), false),
+        (member(json!(true)), false),
+    ];
+    for (schema, is_native) in table {
+        let request = ModelRequest { response_schema: Some(schema.clone()), ..planned(MODEL) };
+        let body = request::body(&request, 64_000);
+        assert_eq!(body["output_config"].get("format").is_some(), is_native, "{schema}");
+        assert_eq!(request::has_form_tool(&request, 64_000), !is_native, "{schema}");
     }
 }
 

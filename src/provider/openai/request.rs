@@ -25,6 +25,10 @@ pub(super) fn body(dialect: &Dialect, request: &ModelRequest) -> Value {
     }
     if let Some(schema) = &request.response_schema {
         match dialect.schema_of(&request.model) {
+            // Of a schema that names no member nothing but that it is an object can be held to.
+            Schema::Whole if schema.get("properties").is_none() => {
+                body["response_format"] = json!({ "type": "json_object" });
+            }
             Schema::Whole => {
                 body["response_format"] =
                     json!({ "type": "json_schema", "json_schema": { "name": "reply", "schema": schema } });

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::compatible::{DIALECTS, Dialect, Reasoning};
 use super::request;
 use super::wire::Wire;
-use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason};
+use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest, StopReason};
 use crate::domain::prompt::PromptMessage;
 use crate::provider::wire::Framing;
 use crate::provider::wire::tests::{asked, cut_everywhere, passed_on, planned, read, replay_everywhere, reply};
@@ -88,6 +88,14 @@ fn older_families_are_asked_for_a_form_in_words_alone() {
     }
     let routed = request::body(dialect("openrouter"), &planned("openai/gpt-4-turbo"));
     assert_eq!(routed.get("response_format"), None);
+}
+
+/// Without members there is no form, and a schema without members is refused.
+#[test]
+fn any_object_is_asked_for_as_that() {
+    let any = ModelRequest { response_schema: Some(json!({ "type": "object" })), ..planned("gpt-5") };
+    let body = request::body(dialect("openai"), &any);
+    assert_eq!(body["response_format"], json!({ "type": "json_object" }));
 }
 
 #[test]

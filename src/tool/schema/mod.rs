@@ -82,6 +82,11 @@ impl Schema {
         self.check("invalid_output", "The output does not fit the schema that the tool declares.", output)
     }
 
+    /// The same for what a model answers in JSON.
+    pub fn check_answer(&self, answer: &Value) -> Result<(), ToolError> {
+        self.check("invalid_answer", "The JSON does not fit the schema.", answer)
+    }
+
     fn check(&self, code: &str, what: &str, value: &Value) -> Result<(), ToolError> {
         let mistakes = self.mistakes(value);
         let Some(first) = mistakes.first() else {

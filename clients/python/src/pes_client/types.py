@@ -395,6 +395,8 @@ class Budget(TypedDict):
 class CallOptions(TypedDict):
     """`options` of `process`."""
 
+    # The answer is to be JSON that fits this JSON Schema. A run that does not come to such an answer fails.
+    answerSchema: NotRequired[Any]
     budget: NotRequired[Budget]
     # Tools that the caller carries out itself: a call becomes a suspension of kind `client_tool`.
     clientTools: NotRequired[list[ClientTool]]
@@ -1818,6 +1820,8 @@ class RunOptions(TypedDict):
     is said to the model (prompt, persona) and tools of the caller's own are left out."""
 
     agentCore: NotRequired[str]
+    # What the answer must fit, which then is JSON.
+    answerSchema: NotRequired[Any]
     # As it is now: a person may have extended it.
     budget: NotRequired[Budget]
     # Names or globs; absent = all.

@@ -44,6 +44,17 @@ pub(super) fn find(text: &str) -> Finds {
     scan(text, 0..text.len())
 }
 
+/// The first object or array of a text that should hold one, whole.
+pub fn embedded(text: &str) -> Result<Value, ParseFault> {
+    let finds = find(text);
+    let fault = finds.fault(text);
+    let first = finds.found.into_iter().next().ok_or(fault)?;
+    match first.tail {
+        Tail::Whole => Ok(first.value),
+        Tail::Unclosed(_) | Tail::Torn => Err(ParseFault("The JSON ends before it is closed.".to_owned())),
+    }
+}
+
 fn marked(text: &str) -> Option<Range<usize>> {
     let start = text.rfind(START)? + START.len();
     let end = text[start..].find(END).map_or(text.len(), |end| start + end);

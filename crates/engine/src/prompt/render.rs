@@ -179,7 +179,9 @@ fn render(
         }
         (None, Phase::Synthesizing) => {
             let messages = synthesis(state, open, frame, fitted);
-            Rendered { phase: model::Phase::Synthesis, messages, tools: Vec::new(), schema: None }
+            // Providers hold replies to the form of objects alone.
+            let schema = open.run.settings.answer_schema.clone().filter(|schema| schema["type"] == "object");
+            Rendered { phase: model::Phase::Synthesis, messages, tools: Vec::new(), schema }
         }
         (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {
             let messages = planning(state, open, frame, offered, fitted);

@@ -1,16 +1,22 @@
 //! The prompt of a synthesis: the final answer of a run.
 
+use std::borrow::Cow;
+
 use super::data::{Marker, marked};
 use super::layers::{Stage, system};
 use super::summary::history;
-use super::template::{SYNTHESIS, paragraphs};
+use super::template::{SYNTHESIS, SYNTHESIS_AS_JSON, fill, paragraphs};
 use super::{SynthesisPrompt, results};
 use crate::domain::prompt::PromptMessage;
 
 pub fn synthesis(prompt: &SynthesisPrompt<'_>) -> Vec<PromptMessage> {
+    let instructions = match &prompt.frame.settings.answer_schema {
+        Some(schema) => Cow::Owned(fill(SYNTHESIS_AS_JSON, &[("schema", &schema.to_string())])),
+        None => Cow::Borrowed(SYNTHESIS),
+    };
     let stage = Stage {
         phase: "synthesis".to_owned(),
-        instructions: SYNTHESIS,
+        instructions: &instructions,
         tools: String::new(),
         persona: |prompts| prompts.synthesis.as_ref(),
     };

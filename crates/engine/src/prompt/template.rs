@@ -6,6 +6,7 @@ pub(super) const TOOL_STEP: &str = include_str!("templates/tool_step.md");
 pub(super) const REASONING_STEP: &str = include_str!("templates/reasoning_step.md");
 pub(super) const CONVERSE: &str = include_str!("templates/converse.md");
 pub(super) const SYNTHESIS: &str = include_str!("templates/synthesis.md");
+pub(super) const SYNTHESIS_AS_JSON: &str = include_str!("templates/synthesis_as_json.md");
 pub(super) const SUMMARY: &str = include_str!("templates/summary.md");
 pub(super) const REPAIR: &str = include_str!("templates/repair.md");
 pub(super) const ENFORCEMENT: &str = include_str!("templates/enforcement.md");

@@ -125,6 +125,15 @@ impl Toolbox for Tools {
         matches!(tool, "sum" | "gated").then(|| ToolOutcome { duration_ms: 0, ..self.run(tool, arguments.clone(), 1) })
     }
 
+    /// Of a schema only the members that it requires are looked at.
+    fn check_value(&self, schema: &Value, value: &Value) -> Result<(), String> {
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        match required.into_iter().find(|name| value.get(name).is_none()) {
+            Some(name) => Err(format!("`{name}` is missing.")),
+            None => Ok(()),
+        }
+    }
+
     fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault> {
         match call.arguments.get("bad") {
             Some(_) => Err(Fault::new(pes_engine::domain::fault::Code::Invalid, "bad").at("/modifiedArgs/bad", "bad")),

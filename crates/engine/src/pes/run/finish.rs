@@ -12,13 +12,28 @@ use crate::domain::plan::ItemStatus;
 use crate::domain::run::{CallerStatus, Outcome, ResultStatus, Run, RunError, RunFailure, RunStatus};
 use crate::pes::people::pause;
 use crate::pes::plan::{refine, review};
-use crate::pes::run::begin;
+use crate::pes::run::{answer_form, begin, synthesize};
 use crate::pes::settle::suspension;
 use crate::pes::state::{Item, Phase, State, text};
 use crate::pes::tx::Tx;
 
-/// The run's answer. `shown` is its text as observations hold it.
+/// The run's answer. `shown` is its text as observations hold it. Who wants JSON can do nothing with an account in words: for
+/// them the run has failed.
 pub(crate) fn answer(
+    tx: &mut Tx<'_>,
+    content: String,
+    shown: Value,
+    ui: Option<Value>,
+    status: ResultStatus,
+    error: Option<RunError>,
+) {
+    let is_account = error.is_some() && answer_form::is_wanted(tx.state);
+    let status = if is_account { ResultStatus::Error } else { status };
+    answer_in_any_form(tx, content, shown, ui, status, error);
+}
+
+/// The same of an answer that its asker had cut.
+pub(crate) fn answer_in_any_form(
     tx: &mut Tx<'_>,
     content: String,
     shown: Value,
@@ -49,7 +64,18 @@ pub(crate) fn answer_directly(tx: &mut Tx<'_>, text: String) {
         refine::end(tx);
         return;
     }
-    answer(tx, text, shown, None, ResultStatus::Success, None);
+    answer_if_fitting(tx, text, shown, ResultStatus::Success);
+}
+
+/// The run's answer, if it has the form that its asker wants; else it is asked for again.
+pub(crate) fn answer_if_fitting(tx: &mut Tx<'_>, text: String, shown: Value, status: ResultStatus) {
+    match answer_form::fitted(tx, &text) {
+        Ok(content) => {
+            let shown = answer_form::shown(tx, &content, &text, shown);
+            answer(tx, content, shown, None, status, None);
+        }
+        Err(fault) => synthesize::ask_for_form(tx, shown, fault),
+    }
 }
 
 fn has_more_to_do(state: &State) -> bool {

@@ -25,7 +25,7 @@ pub(crate) fn item_completed(tx: &mut Tx<'_>, content: String, shown: Value) {
         Shape::Planned => {}
         Shape::Single => {
             let status = tx.state.result_status();
-            finish::answer(tx, content, shown, None, status, None);
+            finish::answer_if_fitting(tx, content, shown, status);
         }
     }
 }

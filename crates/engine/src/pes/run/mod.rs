@@ -1,5 +1,6 @@
 //! A run, from the query that asks for it to its one `RUN_FINISHED`.
 
+pub(crate) mod answer_form;
 pub(crate) mod ask;
 pub(crate) mod begin;
 pub(crate) mod budget;

@@ -9,8 +9,8 @@ use crate::domain::plan::ItemStatus;
 use crate::domain::run::{ResultStatus, RunError};
 use crate::domain::settings::OnBudget;
 use crate::parse::{self, SynthesisDraft, TOO_LONG};
-use crate::pes::run::finish;
-use crate::pes::state::{ModelCall, Phase, REPAIRS, Repair, Replied, funds};
+use crate::pes::run::{answer_form, finish};
+use crate::pes::state::{ModelCall, Phase, REPAIRS, Repair, Replied, funds, model_call};
 use crate::pes::tx::Tx;
 
 /// The answer is asked for.
@@ -21,15 +21,23 @@ pub(crate) fn begin(tx: &mut Tx<'_>) {
     record(tx, SynthesisStatus::Started);
 }
 
-/// An answer that is empty or cut off is asked for again, some times.
+/// There is an answer, but not in the form that its asker wants: it is asked for again.
+pub(crate) fn ask_for_form(tx: &mut Tx<'_>, answer: Value, fault: String) {
+    begin(tx);
+    if let Some(call) = &mut tx.active().model {
+        call.repair = Some(Repair { round: 0, reply: answer, fault, names: false });
+    }
+}
+
+/// An answer that is empty, cut off or of another form is asked for again, some times.
 pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
-    let draft = parse::synthesis(&replied.reply.text);
+    let (draft, misfit) = read(tx, &replied.reply.text);
     let is_limited = tx.state.run_settings().synthesis_params.contains_key("maxTokens");
     if replied.reply.is_cut() && is_limited && !draft.content.trim().is_empty() {
         return answer_limited(tx, draft);
     }
-    if draft.content.trim().is_empty() || replied.reply.is_cut() {
-        return repair(tx, replied, draft);
+    if draft.content.trim().is_empty() || replied.reply.is_cut() || misfit.is_some() {
+        return repair(tx, replied, draft, misfit);
     }
     record(tx, SynthesisStatus::Completed);
     let shown = if draft.content == replied.reply.text {
@@ -41,21 +49,37 @@ pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
     finish::answer(tx, draft.content, shown, draft.ui_metadata, status, None);
 }
 
-fn repair(tx: &mut Tx<'_>, replied: Replied<'_>, draft: SynthesisDraft) {
-    let round = replied.call.repair.as_ref().map_or(0, |repair| repair.round) + 1;
-    let fault = if replied.reply.is_cut() {
-        format!("{TOO_LONG} Write a shorter answer for the user.")
-    } else {
-        "The answer was empty. Write the answer for the user.".to_owned()
+/// The reply as a draft, and what is wrong with its form.
+fn read(tx: &Tx<'_>, text: &str) -> (SynthesisDraft, Option<String>) {
+    if !answer_form::is_wanted(tx.state) {
+        return (parse::synthesis(text), None);
+    }
+    let (content, misfit) = match answer_form::fitted(tx, text) {
+        Ok(answer) => (answer, None),
+        Err(fault) => (text.trim().to_owned(), Some(fault)),
+    };
+    (SynthesisDraft { content, ui_metadata: None }, misfit)
+}
+
+fn repair(tx: &mut Tx<'_>, replied: Replied<'_>, draft: SynthesisDraft, misfit: Option<String>) {
+    let round = model_call::repairs(replied.call) + 1;
+    let has_words = !draft.content.trim().is_empty();
+    let fault = match &misfit {
+        _ if replied.reply.is_cut() => format!("{TOO_LONG} Write a shorter answer for the user."),
+        Some(misfit) if has_words => misfit.clone(),
+        Some(_) | None => "The answer was empty. Write the answer for the user.".to_owned(),
     };
     let again = replied.call.again(replied.call.iteration + 1);
     let repair = Repair { round, reply: replied.text, fault, names: false };
-    let has_words = !draft.content.trim().is_empty();
     if round > REPAIRS {
-        return if has_words {
-            answer_half(tx, draft, Code::SynthesisFailed, "the model kept answering at too great a length")
-        } else {
-            failed(tx, "the model kept answering nothing")
+        return match misfit {
+            _ if !has_words => failed(tx, "the model kept answering nothing"),
+            Some(misfit) if !replied.reply.is_cut() => {
+                failed(tx, &format!("the model kept answering in another form than `answerSchema`. {misfit}"))
+            }
+            Some(_) | None => {
+                answer_half(tx, draft, Code::SynthesisFailed, "the model kept answering at too great a length")
+            }
         };
     }
     tx.active().model = Some(ModelCall { repair: Some(repair), ..again });
@@ -68,7 +92,8 @@ fn repair(tx: &mut Tx<'_>, replied: Replied<'_>, draft: SynthesisDraft) {
 /// Half an answer is better than none, if it says that it is half.
 pub(crate) fn answer_half(tx: &mut Tx<'_>, draft: SynthesisDraft, code: Code, why: &str) {
     let message = format!("The answer was cut off: {why}.");
-    tx.record_error(model::Phase::Synthesis, code.as_str(), &message, false, None);
+    let is_fatal = answer_form::is_wanted(tx.state);
+    tx.record_error(model::Phase::Synthesis, code.as_str(), &message, is_fatal, None);
     let content = format!("{}\n\n{message}", draft.content);
     let error = RunError { code, message, phase: model::Phase::Synthesis };
     let shown = tx.store(format!("answer-{}", tx.state.active_run().run_id), Value::String(content.clone()));
@@ -81,13 +106,14 @@ fn answer_limited(tx: &mut Tx<'_>, draft: SynthesisDraft) {
     tx.record_error(model::Phase::Synthesis, Code::SynthesisFailed.as_str(), &message, false, None);
     let error = RunError { code: Code::SynthesisFailed, message, phase: model::Phase::Synthesis };
     let shown = tx.store(format!("answer-{}", tx.state.active_run().run_id), Value::String(draft.content.clone()));
-    finish::answer(tx, draft.content, shown, draft.ui_metadata, ResultStatus::Partial, Some(error));
+    finish::answer_in_any_form(tx, draft.content, shown, draft.ui_metadata, ResultStatus::Partial, Some(error));
 }
 
 /// The work is done but the answer could not be written: the run says so, and what was done and what failed.
 pub(crate) fn failed(tx: &mut Tx<'_>, why: &str) {
     let message = format!("The answer could not be written: {why}");
-    tx.record_error(model::Phase::Synthesis, Code::SynthesisFailed.as_str(), &message, false, None);
+    let is_fatal = answer_form::is_wanted(tx.state);
+    tx.record_error(model::Phase::Synthesis, Code::SynthesisFailed.as_str(), &message, is_fatal, None);
     let content = tx.state.account(&message);
     let error = RunError { code: Code::SynthesisFailed, message, phase: model::Phase::Synthesis };
     let shown = tx.store(format!("account-{}", tx.state.active_run().run_id), Value::String(content.clone()));

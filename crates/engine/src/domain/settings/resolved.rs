@@ -1,0 +1,131 @@
+//! What a run was accepted with, and what of it clients see.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    Budget, ExecutionConfig, ExecutionOverrides, ModelChoice, PolicyAction, ProviderConfig, StateSavingStrategy,
+};
+use crate::domain::prompt::Persona;
+use crate::domain::tool::ClientTool;
+
+/// What a run was accepted with; stored with it, so that a restart with another configuration changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunSettings {
+    pub core: String,
+    pub provider: String,
+    pub model: String,
+    /// Asked in order when the model above does not answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<ModelChoice>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub llm_params: Map<String, Value>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub synthesis_params: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_schema: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled_tools: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_policy: BTreeMap<String, PolicyAction>,
+    pub history_limit: u32,
+    /// The composed guidance of server, thread and call, ready to stand in a prompt.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub system_prompt: String,
+    pub persona: Persona,
+    pub execution: ExecutionConfig,
+    pub state_saving: StateSavingStrategy,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<ClientTool>,
+}
+
+/// The settings of a run in effect, as merged of server, thread and call: `options` in what is told of it. What is said to
+/// the model (prompt, persona) and tools of the caller's own are left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunOptions {
+    pub agent_core: String,
+    pub provider_config: ProviderConfig,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub llm_params: Map<String, Value>,
+    /// Of the call that writes the answer.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub synthesis_params: Map<String, Value>,
+    /// What the answer must fit, which then is JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_schema: Option<Value>,
+    /// Names or globs; absent = all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled_tools: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_policy: BTreeMap<String, PolicyAction>,
+    pub history_limit: u32,
+    pub execution_config: ExecutionOverrides,
+    pub state_saving_strategy: StateSavingStrategy,
+    /// As it is now: a person may have extended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+}
+
+impl ExecutionConfig {
+    /// As somebody would write it who leaves nothing out.
+    fn written(&self) -> ExecutionOverrides {
+        ExecutionOverrides {
+            max_iterations: Some(self.max_iterations),
+            taef_max_retries: Some(self.taef_max_retries),
+            tool_result_max_length: Some(self.tool_result_max_length),
+            enable_a2a_delegation: Some(self.enable_a2a_delegation),
+            delegation_timeout_ms: self.delegation_timeout_ms,
+            max_parallel_items: Some(self.max_parallel_items),
+            on_item_failure: Some(self.on_item_failure),
+            on_budget: Some(self.on_budget),
+            plan_review: Some(self.plan_review),
+            suspension_timeout_ms: self.suspension_timeout_ms,
+            suspension_expiry: Some(self.suspension_expiry),
+            parallel_reads: Some(self.parallel_reads),
+        }
+    }
+}
+
+impl RunSettings {
+    /// What clients see of them.
+    pub fn options(&self) -> RunOptions {
+        RunOptions {
+            agent_core: self.core.clone(),
+            provider_config: ProviderConfig {
+                provider_name: Some(self.provider.clone()),
+                model_id: Some(self.model.clone()),
+                adapter_options: None,
+                fallbacks: Some(self.fallbacks.clone()).filter(|fallbacks| !fallbacks.is_empty()),
+            },
+            llm_params: self.llm_params.clone(),
+            synthesis_params: self.synthesis_params.clone(),
+            answer_schema: self.answer_schema.clone(),
+            enabled_tools: self.enabled_tools.clone(),
+            tool_policy: self.tool_policy.clone(),
+            history_limit: self.history_limit,
+            execution_config: self.execution.written(),
+            state_saving_strategy: self.state_saving,
+            budget: self.budget.clone(),
+        }
+    }
+
+    /// The caller's own tool of that name.
+    pub fn client_tool(&self, name: &str) -> Option<&ClientTool> {
+        self.client_tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// Provider and model of the n-th choice: 0 is the first, then the fallbacks in order.
+    pub fn choice(&self, n: u32) -> Option<(&str, &str)> {
+        match n.checked_sub(1) {
+            None => Some((&self.provider, &self.model)),
+            Some(at) => self.fallbacks.get(at as usize).map(|it| (it.provider_name.as_str(), it.model_id.as_str())),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! An answer that its asker wants as JSON of some form: it counts only if it fits.
+
+use serde_json::Value;
+
+use crate::parse;
+use crate::pes::state::State;
+use crate::pes::tx::Tx;
+
+pub(crate) fn is_wanted(state: &State) -> bool {
+    state.run_settings().answer_schema.is_some()
+}
+
+/// The text as the answer; JSON without what stands around it where JSON is wanted. `Err`: it does not fit, which the model
+/// is told in this sentence.
+pub(crate) fn fitted(tx: &Tx<'_>, text: &str) -> Result<String, String> {
+    let Some(schema) = &tx.state.run_settings().answer_schema else { return Ok(text.to_owned()) };
+    let check = |value: &Value| tx.world.tools.check_value(schema, value);
+    if let Ok(value) = serde_json::from_str(text) {
+        return check(&value).map(|()| text.trim().to_owned());
+    }
+    let value = parse::embedded(text).map_err(|fault| fault.0)?;
+    check(&value).map(|()| value.to_string())
+}
+
+/// The answer as observations hold it, where they hold `text` as `shown` already.
+pub(crate) fn shown(tx: &mut Tx<'_>, answer: &str, text: &str, shown: Value) -> Value {
+    if answer == text {
+        return shown;
+    }
+    let id = format!("answer-{}", tx.mint.hex());
+    tx.store(id, Value::String(answer.to_owned()))
+}

@@ -1,0 +1,175 @@
+//! Answers that their asker wants as JSON of some form: what does not fit is asked for again, and never passed off as one.
+
+use std::sync::Arc;
+
+use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, StopReason};
+use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::prompt::PromptMessage;
+use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
+use pes_engine::domain::settings::{Budget, RunSettings};
+use pes_engine::pes::Pes;
+use serde_json::{Value, json};
+
+use super::sim::*;
+
+type Reply = Result<ModelReply, ModelFailure>;
+
+fn schema() -> Value {
+    json!({ "type": "object", "required": ["city"] })
+}
+
+fn wanting_json() -> RunSettings {
+    RunSettings { answer_schema: Some(schema()), ..RunSettings::default() }
+}
+
+fn asked(mut sim: Sim, settings: RunSettings) -> Sim {
+    sim.ask_with("Where is it?", OnBusy::Enqueue, settings).unwrap();
+    sim.go();
+    sim
+}
+
+/// One item, and whatever its answers are, in order; the last one again and again.
+fn planned(answers: &'static [&'static str]) -> Sim {
+    let mut said = answers.iter();
+    let mut last = "";
+    Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "synthesis" | "repair" => {
+            last = said.next().copied().unwrap_or(last);
+            says(last)
+        }
+        other => says(format!("result of {other}")),
+    })
+}
+
+fn react(script: impl FnMut(&ModelRequest) -> Reply + 'static) -> Sim {
+    Sim::of(Arc::new(Pes::react()), script)
+}
+
+fn answer(sim: &Sim) -> String {
+    let run = sim.run("run_1");
+    assert_eq!((run.status, run.outcome.unwrap().status), (RunStatus::Completed, ResultStatus::Success));
+    sim.contents(ObservationType::FinalResponse)[0]["message"]["content"].as_str().unwrap().to_owned()
+}
+
+/// The run failed with this code, and says so to whoever waits for its answer.
+fn failed(sim: &Sim) -> &'static str {
+    let run = sim.run("run_1");
+    let outcome = run.outcome.unwrap();
+    assert_eq!((run.status, outcome.status), (RunStatus::Failed, ResultStatus::Error));
+    let code = outcome.error.unwrap().code.as_str();
+    let errors = sim.contents(ObservationType::Error);
+    assert!(errors.iter().any(|error| error["fatal"] == true && error["code"] == code), "{errors:?}");
+    code
+}
+
+/// The last thing that the model was told.
+fn told(request: &ModelRequest) -> &str {
+    match request.messages.last() {
+        Some(PromptMessage::User { content }) => content,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn only_the_call_that_writes_the_answer_is_asked_for_the_form() {
+    let sim = asked(planned(&[r#"{"city":"Rome"}"#]), wanting_json());
+    assert_eq!(answer(&sim), r#"{"city":"Rome"}"#);
+    let forms: Vec<bool> = sim.prompts.iter().map(|sent| sent.response_schema == Some(schema())).collect();
+    assert_eq!(forms, [false, false, true]);
+    let Some(PromptMessage::System { content }) = sim.prompts[2].messages.first() else { panic!() };
+    assert!(content.contains(&schema().to_string()), "it is told in words, too: {content}");
+    assert!(!content.contains("uiMetadata"), "{content}");
+}
+
+#[test]
+fn what_stands_around_the_json_is_left_out() {
+    let sim = asked(planned(&["Here it is:\n```json\n{\"city\": \"Rome\"}\n```\nAnything else?"]), wanting_json());
+    assert_eq!(answer(&sim), r#"{"city":"Rome"}"#);
+    assert_eq!(sim.prompts.len(), 3);
+}
+
+#[test]
+fn an_answer_of_another_form_is_asked_for_again_and_told_what_is_wrong() {
+    let sim = asked(planned(&["In Rome.", r#"{"town":"Rome"}"#, r#"{"city":"Rome"}"#]), wanting_json());
+    assert_eq!(answer(&sim), r#"{"city":"Rome"}"#);
+    assert!(told(&sim.prompts[3]).contains("no JSON"), "{}", told(&sim.prompts[3]));
+    assert!(told(&sim.prompts[4]).contains("`city` is missing"), "{}", told(&sim.prompts[4]));
+    assert_eq!(sim.prompts[4].response_schema, Some(schema()));
+}
+
+#[test]
+fn a_run_whose_answer_never_fits_has_failed() {
+    let sim = asked(planned(&["In Rome."]), wanting_json());
+    assert_eq!(failed(&sim), "synthesis_failed");
+    assert_eq!(sim.prompts.len(), 5, "a plan, a step, an answer and two repairs");
+}
+
+#[test]
+fn json_that_ends_early_is_no_answer() {
+    let sim = asked(planned(&[r#"{"city":"Rome""#, r#"{"city":"Rome"}"#]), wanting_json());
+    assert_eq!(answer(&sim), r#"{"city":"Rome"}"#);
+    assert!(told(&sim.prompts[3]).contains("before it is closed"), "{}", told(&sim.prompts[3]));
+}
+
+/// The planner's own answer counts if it fits; else it is what the answer is written from.
+#[test]
+fn an_answer_without_a_plan_is_brought_into_the_form() {
+    let direct = |answer: &'static str| {
+        Sim::new(move |request| match which(request).as_str() {
+            "planning" => says(json!({ "title": "T", "todoList": [], "answer": answer }).to_string()),
+            "repair" => says(r#"{"city":"Rome"}"#),
+            other => panic!("{other}"),
+        })
+    };
+    let fits = asked(direct(r#"{"city": "Rome"}"#), wanting_json());
+    assert_eq!((answer(&fits).as_str(), fits.prompts.len()), (r#"{"city": "Rome"}"#, 1));
+    let words = asked(direct("It is in Rome."), wanting_json());
+    assert_eq!((answer(&words).as_str(), words.prompts.len()), (r#"{"city":"Rome"}"#, 2));
+    let form = words.prompts.last().unwrap();
+    let shown =
+        |said: &PromptMessage| matches!(said, PromptMessage::Assistant { content, .. } if content == "It is in Rome.");
+    assert!(form.messages.iter().any(shown), "{:?}", form.messages);
+    assert_eq!(form.response_schema, Some(schema()));
+}
+
+#[test]
+fn the_loops_last_word_is_brought_into_the_form() {
+    let mut sim = react(|request| match which(request).as_str() {
+        "repair" => says(r#"{"city":"Rome"}"#),
+        _ if request.context.iteration == 1 => calls(&[("read", json!({ "n": 1 }))]),
+        _ => says("It is in Rome."),
+    });
+    sim = asked(sim, wanting_json());
+    assert_eq!((answer(&sim).as_str(), sim.prompts.len()), (r#"{"city":"Rome"}"#, 3));
+    let fits = asked(react(|_| says(r#"{"city":"Rome"}"#)), wanting_json());
+    assert_eq!((answer(&fits).as_str(), fits.prompts.len()), (r#"{"city":"Rome"}"#, 1));
+}
+
+#[test]
+fn who_wants_json_is_given_no_account_in_words_instead() {
+    let budget = Some(Budget { max_llm_calls: Some(2), ..Budget::default() });
+    let spent = asked(planned(&[r#"{"city":"Rome"}"#]), RunSettings { budget, ..wanting_json() });
+    assert_eq!(failed(&spent), "budget_exceeded");
+    let mut broken = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "synthesis" => fails(FailureKind::TooLong),
+        other => says(other),
+    });
+    broken = asked(broken, wanting_json());
+    assert_eq!(failed(&broken), "synthesis_failed");
+}
+
+#[test]
+fn an_answer_that_its_asker_had_cut_is_told_as_that() {
+    let cut = |request: &ModelRequest| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "synthesis" => says(r#"{"city":"Ro"#).map(|reply| ModelReply { stop: StopReason::MaxTokens, ..reply }),
+        other => says(other),
+    };
+    let synthesis_params = json!({ "maxTokens": 5 }).as_object().unwrap().clone();
+    let sim = asked(Sim::new(cut), RunSettings { synthesis_params, ..wanting_json() });
+    let run = sim.run("run_1");
+    assert_eq!((run.status, run.outcome.unwrap().status), (RunStatus::Completed, ResultStatus::Partial));
+    assert_eq!(sim.contents(ObservationType::FinalResponse)[0]["message"]["content"], r#"{"city":"Ro"#);
+}
