@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 
 const [version, base] = process.argv.slice(2);
-const { generateText, jsonSchema, stepCountIs, streamText, tool, APICallError } = await import(`ai${version}`);
+const { generateText, jsonSchema, Output, stepCountIs, streamText, tool, APICallError } = await import(`ai${version}`);
 const { createOpenAI } = await import(`openai${{ 6: 3, 7: 4 }[version]}`);
 const openai = createOpenAI({ baseURL: `${base}/v1`, apiKey: 'none' });
 const say = (content) => [{ role: 'user', content }];
@@ -72,6 +72,17 @@ const stories = {
       assert.equal(done.text, 'The mail is dealt with.');
       const { output } = done.content.find((part) => part.type === 'tool-result');
       assert.equal(output.error === undefined || output.error === null, approved, JSON.stringify(output));
+    }
+  },
+
+  async 'answers as JSON'() {
+    const city = { type: 'string' };
+    const schema = jsonSchema({ type: 'object', properties: { city }, required: ['city'], additionalProperties: false });
+    for (const [name, model] of Object.entries(wires)) {
+      const { output } = await generateText({ model, messages: say('where'), output: Output.object({ schema }) });
+      assert.deepEqual(output, { city: 'Rome' }, name);
+      const streamed = streamText({ model, messages: say('where'), output: Output.object({ schema }) });
+      assert.deepEqual(await streamed.output, { city: 'Rome' }, name);
     }
   },
 

@@ -1,13 +1,15 @@
 """OpenAI's own library for Python (openai, PyPI) against a server: openai_client.py URL
 
-Two turns, functions of the client, a rejection, a cut and what follows it, errors, eight at once. The server plays
+Two turns, functions of the client, a rejection, a cut and what follows it, answers as JSON, errors, eight at once. The server plays
 tests/it/support/script.toml. Every object and event is checked against the library's own models. Ends with `done`.
 """
 
+import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import openai
+import pydantic
 from openai import OpenAI
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
@@ -100,6 +102,22 @@ def responses():
     assert client.responses.create(model="pes", input="fail").status == "failed"
 
 
+def json_answers():
+    class Place(pydantic.BaseModel):
+        city: str
+
+    say = [{"role": "user", "content": "where"}]
+    completion = client.chat.completions.parse(model="pes", messages=say, response_format=Place)
+    assert completion.choices[0].message.parsed == Place(city="Rome"), completion
+    with client.chat.completions.stream(model="pes", messages=say, response_format=Place) as stream:
+        assert stream.get_final_completion().choices[0].message.parsed == Place(city="Rome")
+    response = client.responses.parse(model="pes", input="where", text_format=Place)
+    assert response.output_parsed == Place(city="Rome") and response.text.format.type == "json_schema", response
+    any_object = {"type": "json_object"}
+    completion = client.chat.completions.create(model="pes", messages=say, response_format=any_object)
+    assert json.loads(completion.choices[0].message.content) == {"city": "Rome"}, completion
+
+
 def errors():
     for call, kind, code in [
         (lambda: client.chat.completions.create(model="gpt-5", messages=[]), openai.NotFoundError, "model_not_found"),
@@ -126,6 +144,7 @@ def many():
 
 chat()
 responses()
+json_answers()
 errors()
 many()
 print("done")

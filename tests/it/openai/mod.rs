@@ -3,6 +3,7 @@
 mod chat;
 mod conversations;
 mod errors;
+mod forms;
 mod killed;
 mod models;
 mod params;

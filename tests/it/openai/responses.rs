@@ -233,7 +233,13 @@ async fn what_cannot_be_honoured_is_refused_by_its_name() {
         ),
         (json!({ "tools": [{ "type": "web_search" }] }), "unsupported", "tools[0]"),
         (json!({ "tools": [{ "type": "mcp", "server_label": "other" }] }), "unsupported", "tools[0]"),
-        (json!({ "text": { "format": { "type": "json_schema" } } }), "unsupported", "text.format"),
+        (json!({ "text": { "format": { "type": "grammar" } } }), "unsupported", "text.format"),
+        (json!({ "text": { "format": { "type": "json_schema" } } }), "invalid", "text.format.schema"),
+        (
+            json!({ "text": { "format": { "type": "json_schema", "schema": { "type": "cat" } } } }),
+            "invalid",
+            "text.format",
+        ),
         (json!({ "conversation": "a b" }), "invalid", "conversation"),
     ] {
         let answer = app.ask("POST", RESPONSES).json(&with(input("hello"), more)).send().await;

@@ -10,6 +10,10 @@ use crate::domain::fault::{Code, Fault};
 use crate::http::doors::answer_headers;
 use crate::http::problem;
 
+/// Where the format of an answer stands in a chat completion, and in a response.
+const FORMAT: &str = "response_format";
+const FORMAT_OF_RESPONSE: &str = "text.format";
+
 /// Why a request comes to nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Refusal {
@@ -51,6 +55,14 @@ impl Refusal {
         let known = Code::ALL.iter().find(|known| known.as_str() == code);
         let status = known.map_or(500, |known| known.status());
         Self { status, param: None, ..Self::wrong(code, "", message) }
+    }
+
+    /// The same, of a request for a response.
+    pub(super) fn of_response(mut self) -> Self {
+        if self.param.as_deref() == Some(FORMAT) {
+            self.param = Some(FORMAT_OF_RESPONSE.to_owned());
+        }
+        self
     }
 
     pub(super) fn is(&self, code: Code) -> bool {
@@ -140,6 +152,7 @@ fn param(pointer: &str) -> String {
         ["options", "clientTools", at, ..] => Some(vec!["tools", at, "function", "name"]),
         ["options", "clientTools"] => Some(vec!["tools"]),
         ["options", "systemPrompt", ..] | ["query", ..] | ["history", ..] => Some(vec!["messages"]),
+        ["options", "answerSchema", ..] => Some(vec![FORMAT]),
         ["options", "providerConfig", ..] => Some(vec!["model"]),
         _ => None,
     };

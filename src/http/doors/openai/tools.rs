@@ -66,11 +66,22 @@ pub(super) fn client_tool(place: &str, function: &Value) -> Result<ClientTool, R
     Ok(ClientTool { name: name.to_owned(), description, input_schema: schema })
 }
 
-/// The format of an answer: text.
-pub(super) fn plain_text(place: &str, format: Option<&Value>) -> Result<(), Refusal> {
-    match format {
-        None | Some(Value::Null) => Ok(()),
-        Some(format) if format["type"] == "text" => Ok(()),
-        Some(_) => Err(Refusal::unsupported(place, "Answers are text; ask for JSON in words.")),
+/// What the answer must fit, by its format, which stands at `place` and has its schema at `schema`; `None`: it is text.
+pub(super) fn answer_schema(place: &str, format: Option<&Value>, schema: &str) -> Result<Option<Value>, Refusal> {
+    let Some(format) = format.filter(|format| !format.is_null()) else { return Ok(None) };
+    match format["type"].as_str().unwrap_or_default() {
+        "text" => Ok(None),
+        "json_object" => Ok(Some(json!({ "type": "object" }))),
+        "json_schema" => match format.pointer(schema) {
+            Some(schema) => Ok(Some(schema.clone())),
+            None => {
+                let place = format!("{place}{}", schema.replace('/', "."));
+                Err(Refusal::wrong("invalid", place, "The format needs a JSON Schema."))
+            }
+        },
+        other => {
+            let message = format!("Answers are `text`, `json_object` or `json_schema`; `{other}` is not known.");
+            Err(Refusal::unsupported(place, message))
+        }
     }
 }

@@ -59,6 +59,8 @@ pub(super) enum Finish {
 pub(super) struct ChatEvents {
     run: RunId,
     urls: Option<ConsoleUrls>,
+    /// Only the whole answer can be used.
+    in_one_piece: bool,
     progress: Progress,
     /// The open questions, oldest first.
     open: Vec<AskedQuestion>,
@@ -100,6 +102,7 @@ impl ChatEvents {
         Self {
             run,
             urls,
+            in_one_piece: false,
             progress: Progress::default(),
             open,
             streamed: None,
@@ -110,6 +113,11 @@ impl ChatEvents {
             failure: None,
             is_over: false,
         }
+    }
+
+    /// The answer is told when it is whole: one that is JSON may be written more than once before it fits.
+    pub(super) fn in_one_piece(self, in_one_piece: bool) -> Self {
+        Self { in_one_piece, ..self }
     }
 
     /// Nothing follows.
@@ -186,6 +194,7 @@ impl ChatEvents {
             return Vec::new();
         }
         match token.token_type {
+            TokenType::SynthesisResponse if self.in_one_piece => Vec::new(),
             TokenType::SynthesisResponse => self.speaks(token),
             TokenType::PlanningThinking | TokenType::ExecutionThinking | TokenType::SynthesisThinking => {
                 self.thinks(token)

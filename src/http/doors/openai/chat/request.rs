@@ -93,6 +93,11 @@ impl Sent {
             provider_config: named.provider.clone(),
             llm_params: Some(llm_params),
             synthesis_params: Some(synthesis_params),
+            answer_schema: tools::answer_schema(
+                "response_format",
+                self.response_format.as_ref(),
+                "/json_schema/schema",
+            )?,
             system_prompt: (!system.is_empty()).then(|| SystemPrompt::Text(system.join("\n\n"))),
             client_tools: if tools::offered("tool_choice", self.tool_choice.as_ref())? {
                 tools::functions(self.tools.as_deref().unwrap_or_default())?
@@ -101,7 +106,6 @@ impl Sent {
             },
             ..CallOptions::default()
         };
-        tools::plain_text("response_format", self.response_format.as_ref())?;
         let is_streamed = self.stream.unwrap_or(false);
         Ok(ChatRequest {
             model: self.model,

@@ -30,7 +30,7 @@ use crate::service::{suspensions, threads};
 pub(super) async fn respond(asker: Asker, request: ChatRequest, accepted: Accepted) -> Result<Response, Refusal> {
     let (thread, run) = (accepted.thread.clone(), accepted.run.clone());
     let completion = Completion::new(&run, asker.app.service.now(), request.model.clone());
-    let telling = Telling::of(&asker, accepted).await?;
+    let telling = Telling::of(&asker, accepted, request.options.answer_schema.is_some()).await?;
     let mut response = if request.is_streamed {
         streamed(asker, &request, telling, completion)
     } else {
@@ -103,7 +103,7 @@ struct Telling {
 }
 
 impl Telling {
-    async fn of(asker: &Asker, accepted: Accepted) -> Result<Self, Refusal> {
+    async fn of(asker: &Asker, accepted: Accepted, in_one_piece: bool) -> Result<Self, Refusal> {
         let Accepted { thread, run, open, follow, is_found_again, key, is_again, is_task } = accepted;
         let (app, caller) = (&asker.app, &asker.caller);
         let grace = app.config.doors.chat_grace().filter(|_| !is_found_again);
@@ -111,7 +111,8 @@ impl Telling {
         if is_again {
             listening.is_announced().await?;
         }
-        let mut events = ChatEvents::new(run.clone(), open, suspensions::urls(&app.service));
+        let events = ChatEvents::new(run.clone(), open, suspensions::urls(&app.service));
+        let mut events = events.in_one_piece(in_one_piece);
         let ask = |after| FeedAsk {
             after,
             types: ChatEvents::HEARD.to_vec(),

@@ -157,7 +157,7 @@ impl ResponseEvents {
         match fact {
             Fact::LlmStreamStart(body) if body.phase == Phase::Synthesis && body.purpose.is_none() => {
                 self.close("incomplete");
-                self.writing.push(body.stream_id.clone());
+                self.writing.extend((!self.head.is_json()).then(|| body.stream_id.clone()));
             }
             Fact::LlmStreamMetadata(body) => self.state.usage.add(&Usage {
                 input_tokens: body.input_tokens,

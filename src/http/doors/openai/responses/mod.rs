@@ -52,7 +52,7 @@ pub(crate) async fn create(
     let asker = Asker { app, caller, preferences };
     let key = key.with(sent.fingerprint.clone());
     let whole = Whole::of(&asker, &headers, key.as_ref(), ("/v1/responses", &sent.fingerprint), None);
-    let accepted = accept::accept(&asker, &whole, &model, &request, key).await?;
+    let accepted = accept::accept(&asker, &whole, &model, &request, key).await.map_err(Refusal::of_response)?;
     telling::respond(asker, &request, accepted).await
 }
 

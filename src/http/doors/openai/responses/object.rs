@@ -63,6 +63,9 @@ pub(super) struct Head {
 }
 
 impl Head {
+    /// The format of an answer that is JSON, as its client said it.
+    pub(super) const FORMAT: &str = "format";
+
     /// Of a response of this run, whose message has `metadata`.
     pub(super) fn of(id: ResponseId, run: &RunResource, metadata: Option<&Map<String, Value>>) -> Self {
         let stored = metadata.and_then(|metadata| metadata.get(STORED)?.as_object().cloned()).unwrap_or_default();
@@ -85,6 +88,11 @@ impl Head {
 
     pub(super) fn is_background(&self) -> bool {
         self.stored.get("background") == Some(&json!(true))
+    }
+
+    /// The answer is JSON: only the whole of it can be used, and only that is told.
+    pub(super) fn is_json(&self) -> bool {
+        self.stored.contains_key(Self::FORMAT)
     }
 
     pub(super) fn response(&self, state: &State) -> Value {
@@ -116,7 +124,7 @@ impl Head {
             "reasoning": { "effort": null, "summary": null },
             "store": true,
             "temperature": said("temperature"),
-            "text": { "format": { "type": "text" } },
+            "text": { "format": self.stored.get(Self::FORMAT).cloned().unwrap_or_else(|| json!({ "type": "text" })) },
             "tool_choice": "auto",
             "tools": self.stored.get("tools").cloned().unwrap_or_else(|| json!([])),
             "top_p": said("top_p"),

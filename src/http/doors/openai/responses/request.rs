@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::object::ResponseId;
+use super::object::{Head, ResponseId};
 use crate::domain::ids::{SuspensionId, ThreadId};
 use crate::domain::prompt::SystemPrompt;
 use crate::domain::settings::CallOptions;
@@ -81,7 +81,8 @@ const LABEL: &str = "pes";
 impl Sent {
     pub(super) fn read(self, named: &NamedModel) -> Result<ResponseRequest, Refusal> {
         let (client_tools, takes_approvals) = self.declared()?;
-        tools::plain_text("text.format", self.text.as_ref().and_then(|text| text.get("format")))?;
+        let format = self.text.as_ref().and_then(|text| text.get("format"));
+        let answer_schema = tools::answer_schema("text.format", format, "/schema")?;
         let mut params = self.others.clone();
         if let Some(effort) = params.get("reasoning").and_then(|reasoning| reasoning.get("effort")).cloned() {
             params.insert("reasoning_effort".to_owned(), effort);
@@ -91,6 +92,7 @@ impl Sent {
             provider_config: named.provider.clone(),
             llm_params: Some(llm_params),
             synthesis_params: Some(synthesis_params),
+            answer_schema,
             system_prompt: self.instructions.clone().filter(|text| !text.trim().is_empty()).map(SystemPrompt::Text),
             client_tools,
             ..CallOptions::default()
@@ -107,6 +109,9 @@ impl Sent {
             ("background".to_owned(), json!(is_background)),
             ("approvals".to_owned(), json!(takes_approvals)),
         ]);
+        if options.answer_schema.is_some() {
+            stored.insert(Head::FORMAT.to_owned(), json!(format));
+        }
         for name in ["temperature", "top_p"] {
             stored.extend(self.others.get(name).map(|value| (name.to_owned(), value.clone())));
         }
