@@ -52,6 +52,8 @@ pub(super) enum Command {
         #[arg(long, conflicts_with = "adopt")]
         resume: bool,
     },
+    /// Say whether the audit is what it was: make its hashes again, and compare them with its checkpoints
+    Verify,
     /// Seal all secrets of the database with PES_SEALING_KEY, so that PES_SEALING_KEYS_OLD can go
     Reseal,
     /// Say whether the database, the folder, the sealing key, models, agents, MCP servers and webhooks can be used

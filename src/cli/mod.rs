@@ -12,6 +12,7 @@ mod keys;
 mod reseal;
 mod serve;
 mod server;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,7 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
         Command::Health => health::health(arguments.url, &variables, load).await,
         Command::Backup { file } => backup::backup(&load()?, &file),
         Command::Restore { file, adopt, resume } => backup::restore(&load()?, file.as_deref(), adopt, resume).await,
+        Command::Verify => verify::verify(&load()?).await,
         Command::Reseal => reseal::reseal(&load()?).await,
         Command::Doctor => doctor::doctor(&load()?, &variables).await,
         Command::Config { template, explain } => {

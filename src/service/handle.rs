@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::audit;
 use super::callbacks::Reports;
 use super::changes::Feeds;
 use super::feed::Folds;
@@ -100,6 +101,7 @@ impl Service {
         service.runtime.spawn_until_drain(async move { agents.follow().await });
         service.runtime.spawn_until_drain(housekeeping::run(service.clone()));
         service.runtime.spawn_until_drain(housekeeping::erase(service.clone()));
+        service.runtime.spawn_until_drain(audit::run(service.clone()));
         service.runtime.spawn_until_drain(retention::run(service.clone()));
         service.runtime.spawn_until_drain(schedules::run(service.clone()));
         Ok(service)

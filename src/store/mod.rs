@@ -12,6 +12,7 @@
 
 mod audit;
 mod backup;
+pub mod chain;
 mod columns;
 mod commit;
 pub(crate) mod committer;
@@ -41,6 +42,7 @@ mod usage;
 
 pub use audit::{AuditRow, AuditStore};
 pub use backup::BackupStore;
+pub use chain::{ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, UnchainedLine};
 pub use commit::{Commit, Committed, NewThread};
 pub use erasure::{Erasure, ErasureStore};
 pub use figures::{FigureStore, Figures, LateThreads, OpenQuestions, Pooled, Size};
@@ -49,7 +51,7 @@ pub use keys::{KeyRow, KeyStore, Rotation};
 pub use leases::*;
 pub use log::{LogStore, NewEntry, ObservationAsk};
 pub use lookups::{LookupStore, NewLookup};
-pub use open::open;
+pub use open::{open, open_beside};
 pub use pace::Pace;
 pub use page::{Page, PageAsk};
 pub use retention::{Compaction, RetentionStore, RunEnd};
@@ -94,6 +96,7 @@ pub trait Store:
     + RowStore
     + LogStore
     + AuditStore
+    + ChainStore
     + IdempotencyStore
     + LookupStore
     + DocumentStore

@@ -7,6 +7,14 @@ use super::sqlite::Sqlite;
 use super::{Result, Store};
 use crate::config;
 
+/// Opens the same store to read it, also while a server holds the folder of an embedded one. Nothing may be written.
+pub async fn open_beside(config: &config::Store) -> Result<Arc<dyn Store>> {
+    Ok(match &config.url {
+        Some(url) => Arc::new(Postgres::open(url, config.connections).await?),
+        None => Arc::new(Sqlite::open_beside(&config.data_dir).await?),
+    })
+}
+
 /// Opens the store that the configuration names: the PostgreSQL of `DATABASE_URL`, else the SQLite file in the data folder.
 /// Warns in the log if the database is set up so that an acknowledged commit may be lost.
 pub async fn open(config: &config::Store) -> Result<Arc<dyn Store>> {

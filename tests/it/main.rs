@@ -5,6 +5,7 @@ mod a2a;
 mod abuse;
 mod agui;
 mod ai_sdk;
+mod audit;
 mod auth;
 mod cli;
 mod delegate;

@@ -76,7 +76,7 @@ fn known(family: &str, config: &Config) -> Known {
         "pes_chore_deleted_total" => {
             one("kind", &["thread", "entry", "row", "answer", "lookup", "delivery", "session"])
         }
-        "pes_chore_lag_seconds" => one("kind", &["threads", "logs", "erasure"]),
+        "pes_chore_lag_seconds" => one("kind", &["threads", "logs", "erasure", "audit"]),
         "pes_schedule_fires_total" => one("outcome", &["fired", "skipped", "missed", "failed", "paused"]),
         "pes_auth_failures_total" => one("reason", &["missing", "refused", "slowed"]),
         _ => Known::new(),

@@ -96,7 +96,11 @@ pub const COUNTED: &[Family] = &[
         "Times of schedules: fired, skipped (a run before was not over), missed (too late), failed (refused), paused (a run before failed).",
     ),
     ("pes_schedule_lag_seconds", Gauge, "How late the schedule is that is due the longest."),
-    ("pes_chore_lag_seconds", Gauge, "How long the oldest of what must be deleted is overdue: threads, logs, erasure."),
+    (
+        "pes_chore_lag_seconds",
+        Gauge,
+        "How long the oldest of what must be done is overdue: threads, logs, erasure, audit.",
+    ),
     ("pes_auth_failures_total", Counter, "Requests without a key, or with a wrong one: missing, refused, slowed."),
 ];
 

@@ -122,7 +122,9 @@ async fn renamed(connection: &mut PgConnection, from: &str, to: &str, by: &str, 
     let Some(pk) = pk.filter(|_| other.is_none() || is_free == Some(true)) else { return Ok(false) };
     for change in [
         "UPDATE api_keys SET tenant = $1 WHERE tenant = $2",
-        "UPDATE audit SET tenant = $1 WHERE tenant = $2",
+        // What they said is chained anew, behind what the other has.
+        "UPDATE audit SET tenant = $1, n = NULL, hash = NULL WHERE tenant = $2 AND tenant <> $1",
+        "DELETE FROM audit_checkpoints WHERE tenant = $2 AND tenant <> $1",
         "DELETE FROM tenants WHERE pk = $2 AND pk <> $1",
     ] {
         sqlx::query(change).bind(pk).bind(other).execute(&mut *transaction).await.map_err(error)?;

@@ -8,6 +8,7 @@ mod audit;
 mod backup;
 mod batch;
 mod batch_sql;
+mod chain;
 mod columns;
 mod documents;
 mod erasure;

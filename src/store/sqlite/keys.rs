@@ -130,7 +130,9 @@ fn rename(tx: &Transaction<'_>, from: &str, to: &str, by: String, now: Millis) -
             return Ok(false);
         }
         tx.execute("UPDATE api_keys SET tenant = ?1 WHERE tenant = ?2", [tenant, other])?;
-        tx.execute("UPDATE audit SET tenant = ?1 WHERE tenant = ?2", [tenant, other])?;
+        // What it said is chained anew, behind what the other has.
+        tx.execute("UPDATE audit SET tenant = ?1, n = NULL, hash = NULL WHERE tenant = ?2", [tenant, other])?;
+        tx.execute("DELETE FROM audit_checkpoints WHERE tenant = ?1", [other])?;
         tx.execute("DELETE FROM tenants WHERE pk = ?1", [other])?;
     }
     tx.execute("UPDATE tenants SET name = ?2 WHERE pk = ?1", params![tenant, to])?;

@@ -6,6 +6,7 @@
 mod audit;
 mod backup;
 mod batch;
+mod chain;
 mod columns;
 mod damage;
 mod documents;

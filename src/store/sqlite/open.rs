@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +55,27 @@ impl Sqlite {
         } else {
             create(&path, &options).await?
         }
+        Self::opened(path, options, synchronous, Some(lock))
+    }
+
+    /// Opens the database of this folder to read it, also while a server holds the folder. Nothing may be written.
+    /// `Unusable` if there is none, or if it is of another version of pes.
+    pub async fn open_beside(folder: &Path) -> Result<Self> {
+        let path = folder.join("pes.db");
+        if !path.exists() {
+            return Err(Error::Unusable(format!("{} has no database; name it with PES_DATA_DIR", folder.display())));
+        }
+        schema::look(&path).await?;
+        schema::is_whole(&path).await?;
+        Self::opened(path.clone(), options(&path, Synchronous::Full), Synchronous::Full, None)
+    }
+
+    fn opened(
+        path: PathBuf,
+        options: SqliteConnectOptions,
+        synchronous: Synchronous,
+        lock: Option<FolderLock>,
+    ) -> Result<Self> {
         let file = File::options().read(true).write(true).open(&path).map_err(|error| unusable(&path, error))?;
         let file = Arc::new(file);
         let connection =

@@ -12,12 +12,13 @@ use super::open::unusable;
 use crate::store::{Error, Result};
 
 /// One file until the first release; from then on files are appended and never edited.
-const MIGRATIONS: [(i64, &str, &str); 5] = [
+const MIGRATIONS: [(i64, &str, &str); 6] = [
     (1, "schema", include_str!("../../../migrations/sqlite/0001_schema.sql")),
     (2, "erasure", include_str!("../../../migrations/sqlite/0002_erasure.sql")),
     (3, "retention", include_str!("../../../migrations/sqlite/0003_retention.sql")),
     (4, "backup", include_str!("../../../migrations/sqlite/0004_backup.sql")),
     (5, "schedules", include_str!("../../../migrations/sqlite/0005_schedules.sql")),
+    (6, "audit chain", include_str!("../../../migrations/sqlite/0006_audit_chain.sql")),
 ];
 
 /// Refuses a file that a newer version has changed so that this one cannot work with it, without changing a byte of it,
@@ -33,6 +34,24 @@ pub(super) async fn look(path: &Path) -> Result<()> {
         Some(_) => Ok(()),
         None => Err(unusable(path, "it holds no data of pes; name another folder with PES_DATA_DIR, or move it away")),
     }
+}
+
+/// Refuses a file that was not brought up to date yet, without changing a byte of it.
+pub(super) async fn is_whole(path: &Path) -> Result<()> {
+    let known = MIGRATIONS[MIGRATIONS.len() - 1].0;
+    let found = version(path).await.map_err(|error| unusable(path, why_not_opened(&error)))?;
+    if found < known {
+        let why = format!("it has schema {found}, and this version of pes needs {known}; start the server on it once");
+        return Err(unusable(path, why));
+    }
+    Ok(())
+}
+
+async fn version(path: &Path) -> std::result::Result<i64, sqlx::Error> {
+    let mut connection = SqliteConnectOptions::new().filename(path).connect().await?;
+    let version = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(&mut connection).await;
+    connection.close().await?;
+    version
 }
 
 /// The least schema that a program must know; `None`: there is nothing of ours.

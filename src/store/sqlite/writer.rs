@@ -27,17 +27,17 @@ type Panicked = Box<dyn Any + Send>;
 #[derive(Clone)]
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
-    /// As long as anything may still be written.
-    lock: Arc<FolderLock>,
+    /// As long as anything may still be written; `None`: the folder is another process's, and nothing is.
+    lock: Option<Arc<FolderLock>>,
 }
 
 impl Writer {
     /// The thread ends when the last clone is dropped and every write was made.
-    pub fn start(mut connection: WriteConnection, lock: FolderLock) -> io::Result<Self> {
+    pub fn start(mut connection: WriteConnection, lock: Option<FolderLock>) -> io::Result<Self> {
         let (jobs, queue) = mpsc::channel::<Job>();
         let work = move || queue.into_iter().for_each(|job| job(&mut connection));
         std::thread::Builder::new().name("sqlite-writer".to_owned()).spawn(work)?;
-        Ok(Self { jobs, lock: Arc::new(lock) })
+        Ok(Self { jobs, lock: lock.map(Arc::new) })
     }
 
     /// Calls `write` in a transaction and commits it, also if the caller walks away. After an error nothing of it is stored.

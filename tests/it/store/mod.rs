@@ -2,6 +2,7 @@
 
 pub mod bed;
 
+mod chain;
 mod claims;
 mod commits;
 mod creation;

@@ -2,6 +2,7 @@
 
 pub mod app;
 pub mod cases;
+pub mod database;
 #[cfg(feature = "failpoints")]
 pub mod gate;
 pub mod http;

@@ -21,12 +21,12 @@ use pes::store::outbox::{Delivery, DeliveryStatus, OutboxStore, Settled, TargetK
 use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
-    AnswerToStore, AuditRow, AuditStore, BackupStore, Claimable, Commit, Committed, Compaction, Erasure, ErasureStore,
-    Error, FigureStore, Figures, FoundRow, IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore,
-    LookupStore, Mark, NewImport, ObservationAsk, Outline, Page, PageAsk, PlannedSchedule, Pooled, Registration,
-    Result, RetentionStore, Rotation, RowStore, RunEnd, ScheduleMove, ScheduleState, ScheduleStore, SessionRow,
-    SessionStore, StandingAsk, Store, SuspensionAsk, ThreadFilter, ThreadRow, ThreadStore, TransferStore, UsageAsk,
-    UsageStore,
+    AnswerToStore, AuditRow, AuditStore, BackupStore, ChainEnd, ChainStore, ChainedLine, Checkpoint, Claimable, Commit,
+    Committed, Compaction, Erasure, ErasureStore, Error, FigureStore, Figures, FoundRow, IdempotencyRow,
+    IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, LookupStore, Mark, NewImport, NewLinks, ObservationAsk,
+    Outline, Page, PageAsk, PlannedSchedule, Pooled, Registration, Result, RetentionStore, Rotation, RowStore, RunEnd,
+    ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore, StandingAsk, Store, SuspensionAsk,
+    ThreadFilter, ThreadRow, ThreadStore, TransferStore, UnchainedLine, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

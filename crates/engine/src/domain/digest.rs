@@ -3,11 +3,16 @@
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// SHA-256, hex, of the value with its members in order of their names and no white space.
+/// SHA-256, hex, of its canonical text.
 pub fn of(value: &Value) -> String {
+    hashed(&canonical(value))
+}
+
+/// The value with its members in order of their names and no white space.
+pub fn canonical(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);
-    hashed(&text)
+    text
 }
 
 /// What an approval is bound to: the digest of `{"arguments": …, "tool": …}`.

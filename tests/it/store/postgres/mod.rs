@@ -1,5 +1,6 @@
 //! What only PostgreSQL lets happen: several processes on one database, and a connection between.
 
+mod chain;
 mod durable;
 mod fences;
 mod looks;

@@ -65,6 +65,16 @@ passed_on! {
 }
 
 passed_on! {
+    ChainStore {}
+    tenants_to_chain() -> Vec<TenantPk>;
+    unchained_lines(tenant: TenantPk, limit: u32) -> Vec<UnchainedLine>;
+    chain_end(tenant: TenantPk) -> ChainEnd;
+    add_links(new: NewLinks) -> bool;
+    chained_lines(tenant: TenantPk, after: i64, limit: u32) -> Vec<ChainedLine>;
+    checkpoints(tenant: TenantPk, after: i64, limit: u32) -> Vec<Checkpoint>;
+}
+
+passed_on! {
     IdempotencyStore {
         async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64> {
             self.pass("forget_idempotency").await?;

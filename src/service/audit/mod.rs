@@ -1,4 +1,8 @@
-//! Reading the audit. Its rows are written in the transaction of the change that they record.
+//! The audit. Its rows are written in the transaction of the change that they record; a moment later they are chained, so
+//! that none can be changed unseen.
+
+mod chain;
+pub mod verify;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,6 +12,9 @@ use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
 use crate::store::{AuditRow, Page, PageAsk};
+
+pub use chain::chain;
+pub(super) use chain::run;
 
 /// Who did what, and when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -1,0 +1,152 @@
+//! The chain of a tenant's audit lines. Each line gets a number and a hash that is made of the hash before it, so none can be
+//! changed, taken away, added or moved without every hash after it being another. Lines are chained a moment after they
+//! were written, in a transaction of its own: two committers would otherwise wait for each other at its end.
+
+use async_trait::async_trait;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::columns::Columns;
+use super::{AuditRow, Result};
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::{Millis, digest};
+
+/// A line that was chained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChainedLine {
+    /// 1, 2, 3 … in the order in which they were chained.
+    pub n: i64,
+    /// As it is stored.
+    pub hash: String,
+    pub line: AuditRow,
+}
+
+/// A line that was not chained yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnchainedLine {
+    /// In the order in which they were written, as far as that is known: one that is lower may appear later.
+    pub id: i64,
+    pub line: AuditRow,
+}
+
+/// Where a chain ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainEnd {
+    /// 0: it has no line.
+    pub n: i64,
+    pub hash: String,
+    /// What was signed there.
+    pub jws: Option<String>,
+}
+
+/// What a chain was at some time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    pub n: i64,
+    pub hash: String,
+    pub at: Millis,
+    /// The same, signed; `None`: there was no key.
+    pub jws: Option<String>,
+}
+
+/// Lines to be chained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLinks {
+    pub tenant: TenantPk,
+    /// Where the chain ended when it was read.
+    pub behind: i64,
+    /// The lines by their ids, with their hashes, in order: the first is numbered `behind + 1`.
+    pub links: Vec<(i64, String)>,
+    /// Of the last of them; without any, of where the chain ends.
+    pub checkpoint: Checkpoint,
+}
+
+/// A part of every [`Store`](super::Store).
+#[async_trait]
+pub trait ChainStore: Send + Sync + 'static {
+    /// Tenants with lines that are not chained.
+    async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>>;
+    /// At most so many of them, the oldest first.
+    async fn unchained_lines(&self, tenant: TenantPk, limit: u32) -> Result<Vec<UnchainedLine>>;
+    async fn chain_end(&self, tenant: TenantPk) -> Result<ChainEnd>;
+    /// Chains these, and keeps the checkpoint in place of one of the same number. `false`: the chain ends elsewhere, or
+    /// one of them is chained; nothing is stored.
+    async fn add_links(&self, new: NewLinks) -> Result<bool>;
+    /// At most so many lines behind number `after`.
+    async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>>;
+    /// At most so many checkpoints behind number `after`.
+    async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>>;
+}
+
+/// The hash before the first line.
+pub const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The hash of a line whose text has this digest, behind one with the hash `before`.
+pub fn link(before: &str, digest: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [before, digest] {
+        // What is no hash was written by somebody else: it is hashed as it stands, and fits nothing.
+        let bytes = bytes_of(part).unwrap_or_else(|| part.as_bytes().to_vec());
+        hash.update(bytes);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes_of(hex: &str) -> Option<Vec<u8>> {
+    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+    (0..hex.len()).step_by(2).map(byte).collect()
+}
+
+impl AuditRow {
+    /// What is hashed of it: all that it tells. docs/AUDIT.md says the same.
+    pub fn canonical(&self) -> String {
+        digest::canonical(&json!({
+            "action": self.action,
+            "actor": self.actor,
+            "at": self.at,
+            "detail": self.detail,
+            "of": if self.thread == ThreadPk::NONE { "tenant" } else { "thread" },
+            "threadId": self.thread_id,
+        }))
+    }
+
+    /// SHA-256, hex, of that.
+    pub fn digest(&self) -> String {
+        Sha256::digest(self.canonical()).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl ChainedLine {
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        let hash = row.text_or_none("hash")?.unwrap_or_default().to_owned();
+        Ok(Self { n: row.number("n")?, hash, line: AuditRow::read(row)? })
+    }
+}
+
+impl UnchainedLine {
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        Ok(Self { id: row.number("id")?, line: AuditRow::read(row)? })
+    }
+}
+
+impl ChainEnd {
+    pub(crate) fn none() -> Self {
+        Self { n: 0, hash: NO_HASH.to_owned(), jws: None }
+    }
+
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        let hash = row.text_or_none("hash")?.unwrap_or_default().to_owned();
+        Ok(Self { n: row.number("n")?, hash, jws: row.text_or_none("jws")?.map(str::to_owned) })
+    }
+}
+
+impl Checkpoint {
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        Ok(Self {
+            n: row.number("n")?,
+            hash: row.text("hash")?.to_owned(),
+            at: row.number("at")?,
+            jws: row.text_or_none("jws")?.map(str::to_owned),
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! The chain of audit lines.
+
+use async_trait::async_trait;
+use sqlx::{Connection, PgConnection};
+
+use super::Postgres;
+use super::fault::error;
+use crate::domain::ids::TenantPk;
+use crate::store::{ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};
+
+const TENANTS: &str = "SELECT DISTINCT tenant FROM audit WHERE n IS NULL ORDER BY tenant";
+
+const UNCHAINED: &str = "
+SELECT id, pk, tenant, thread_id, at, actor, action, detail FROM audit
+WHERE tenant = $1 AND n IS NULL ORDER BY tenant, id LIMIT $2";
+
+/// Where lines or checkpoints were taken away, what is left tells of the end.
+const END: &str = "
+SELECT n, hash, jws FROM (
+    (SELECT n, hash, jws, 1 AS is_checkpoint FROM audit_checkpoints WHERE tenant = $1 ORDER BY n DESC LIMIT 1)
+    UNION ALL
+    (SELECT n, hash, NULL, 0 FROM audit WHERE tenant = $1 AND n IS NOT NULL ORDER BY n DESC LIMIT 1)) ends
+ORDER BY n DESC, is_checkpoint DESC LIMIT 1";
+
+/// One process at a time adds to a chain; who comes while another does comes again.
+const TAKE: &str = "SELECT pk FROM tenants WHERE pk = $1 FOR NO KEY UPDATE SKIP LOCKED";
+
+const LINK: &str = "
+UPDATE audit SET n = new.n, hash = new.hash FROM unnest($2::bigint[], $3::bigint[], $4::text[]) new (id, n, hash)
+WHERE audit.id = new.id AND audit.tenant = $1 AND audit.n IS NULL";
+
+const CHECKPOINT: &str = "
+INSERT INTO audit_checkpoints (tenant, n, at, hash, jws) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (tenant, n) DO UPDATE SET at = excluded.at, hash = excluded.hash, jws = excluded.jws";
+
+const CHAINED: &str = "
+SELECT n, hash, pk, tenant, thread_id, at, actor, action, detail FROM audit
+WHERE tenant = $1 AND n > $2 ORDER BY n LIMIT $3";
+
+const CHECKPOINTS: &str =
+    "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = $1 AND n > $2 ORDER BY n LIMIT $3";
+
+#[async_trait]
+impl ChainStore for Postgres {
+    async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>> {
+        let query = sqlx::query_scalar(TENANTS);
+        let found: Vec<i64> = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        Ok(found.into_iter().map(TenantPk).collect())
+    }
+
+    async fn unchained_lines(&self, tenant: TenantPk, limit: u32) -> Result<Vec<UnchainedLine>> {
+        let query = sqlx::query(UNCHAINED).bind(tenant.0).bind(i64::from(limit));
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        found.iter().map(UnchainedLine::read).collect()
+    }
+
+    async fn chain_end(&self, tenant: TenantPk) -> Result<ChainEnd> {
+        let query = sqlx::query(END).bind(tenant.0);
+        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        found.as_ref().map_or_else(|| Ok(ChainEnd::none()), ChainEnd::read)
+    }
+
+    async fn add_links(&self, new: NewLinks) -> Result<bool> {
+        self.pool.with_connection(async |connection| add(connection, &new).await).await
+    }
+
+    async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>> {
+        let query = sqlx::query(CHAINED).bind(tenant.0).bind(after).bind(i64::from(limit));
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        found.iter().map(ChainedLine::read).collect()
+    }
+
+    async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>> {
+        let query = sqlx::query(CHECKPOINTS).bind(tenant.0).bind(after).bind(i64::from(limit));
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        found.iter().map(Checkpoint::read).collect()
+    }
+}
+
+async fn add(connection: &mut PgConnection, new: &NewLinks) -> Result<bool> {
+    let mut transaction = connection.begin().await.map_err(error)?;
+    let is_added = add_in(&mut transaction, new).await?;
+    // What was taken is given back before this returns: the next one finds it.
+    let ended = if is_added { transaction.commit().await } else { transaction.rollback().await };
+    ended.map_err(error)?;
+    Ok(is_added)
+}
+
+async fn add_in(transaction: &mut PgConnection, new: &NewLinks) -> Result<bool> {
+    let taken = sqlx::query(TAKE).bind(new.tenant.0).fetch_optional(&mut *transaction).await.map_err(error)?;
+    let end = sqlx::query(END).bind(new.tenant.0).fetch_optional(&mut *transaction).await.map_err(error)?;
+    let end = end.as_ref().map_or_else(|| Ok(ChainEnd::none()), ChainEnd::read)?;
+    if taken.is_none() || end.n != new.behind {
+        return Ok(false);
+    }
+    let ids: Vec<i64> = new.links.iter().map(|(id, _)| *id).collect();
+    let numbers: Vec<i64> = (new.behind + 1..).take(ids.len()).collect();
+    let hashes: Vec<&str> = new.links.iter().map(|(_, hash)| hash.as_str()).collect();
+    let link = sqlx::query(LINK).bind(new.tenant.0).bind(&ids).bind(&numbers).bind(&hashes);
+    let linked = link.execute(&mut *transaction).await.map_err(error)?.rows_affected();
+    if linked != ids.len() as u64 {
+        return Ok(false);
+    }
+    let Checkpoint { n, hash, at, jws } = &new.checkpoint;
+    let checkpoint = sqlx::query(CHECKPOINT).bind(new.tenant.0).bind(n).bind(at).bind(hash).bind(jws);
+    checkpoint.execute(&mut *transaction).await.map_err(error)?;
+    Ok(true)
+}

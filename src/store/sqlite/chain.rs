@@ -1,0 +1,91 @@
+//! The chain of audit lines.
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use super::Sqlite;
+use super::fault::unreadable;
+use crate::domain::ids::TenantPk;
+use crate::store::{ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};
+
+const TENANTS: &str = "SELECT DISTINCT tenant FROM audit INDEXED BY audit_unchained WHERE n IS NULL";
+
+const UNCHAINED: &str = "
+SELECT rowid AS id, pk, tenant, thread_id, at, actor, action, detail FROM audit INDEXED BY audit_unchained
+WHERE tenant = ? AND n IS NULL ORDER BY rowid LIMIT ?";
+
+/// Where lines or checkpoints were taken away, what is left tells of the end.
+const END: &str = "
+SELECT n, hash, jws FROM (
+    SELECT * FROM (SELECT n, hash, jws, 1 AS is_checkpoint FROM audit_checkpoints WHERE tenant = ?1 ORDER BY n DESC LIMIT 1)
+    UNION ALL
+    SELECT * FROM (
+        SELECT n, hash, NULL, 0 FROM audit INDEXED BY audit_chain
+        WHERE tenant = ?1 AND n IS NOT NULL ORDER BY n DESC LIMIT 1))
+ORDER BY n DESC, is_checkpoint DESC LIMIT 1";
+
+const IS_UNCHAINED: &str = "SELECT 1 FROM audit WHERE rowid = ?1 AND tenant = ?2 AND n IS NULL";
+
+const LINK: &str = "UPDATE audit SET n = ?2, hash = ?3 WHERE rowid = ?1";
+
+const CHECKPOINT: &str = "
+INSERT INTO audit_checkpoints (tenant, n, at, hash, jws) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (tenant, n) DO UPDATE SET at = excluded.at, hash = excluded.hash, jws = excluded.jws";
+
+const CHAINED: &str = "
+SELECT n, hash, pk, tenant, thread_id, at, actor, action, detail FROM audit INDEXED BY audit_chain
+WHERE tenant = ? AND n > ? ORDER BY n LIMIT ?";
+
+const CHECKPOINTS: &str =
+    "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = ? AND n > ? ORDER BY n LIMIT ?";
+
+#[async_trait]
+impl ChainStore for Sqlite {
+    async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>> {
+        let found: Vec<i64> = sqlx::query_scalar(TENANTS).fetch_all(&self.readers).await.map_err(unreadable)?;
+        Ok(found.into_iter().map(TenantPk).collect())
+    }
+
+    async fn unchained_lines(&self, tenant: TenantPk, limit: u32) -> Result<Vec<UnchainedLine>> {
+        let query = sqlx::query(UNCHAINED).bind(tenant.0).bind(limit);
+        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(UnchainedLine::read).collect()
+    }
+
+    async fn chain_end(&self, tenant: TenantPk) -> Result<ChainEnd> {
+        let found = sqlx::query(END).bind(tenant.0).fetch_optional(&self.readers).await.map_err(unreadable)?;
+        found.as_ref().map_or_else(|| Ok(ChainEnd::none()), ChainEnd::read)
+    }
+
+    async fn add_links(&self, new: NewLinks) -> Result<bool> {
+        self.writer.write(move |tx| add(tx, &new)).await
+    }
+
+    async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>> {
+        let query = sqlx::query(CHAINED).bind(tenant.0).bind(after).bind(limit);
+        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(ChainedLine::read).collect()
+    }
+
+    async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>> {
+        let query = sqlx::query(CHECKPOINTS).bind(tenant.0).bind(after).bind(limit);
+        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(Checkpoint::read).collect()
+    }
+}
+
+/// Nobody else writes meanwhile: what was found holds until the end of this.
+fn add(tx: &Transaction<'_>, new: &NewLinks) -> rusqlite::Result<bool> {
+    let end: Option<i64> = tx.prepare_cached(END)?.query_row([new.tenant.0], |row| row.get(0)).optional()?;
+    if end.unwrap_or(0) != new.behind {
+        return Ok(false);
+    }
+    for (id, _) in &new.links {
+        if !tx.prepare_cached(IS_UNCHAINED)?.exists([*id, new.tenant.0])? {
+            return Ok(false);
+        }
+    }
+    for (n, (id, hash)) in (new.behind + 1..).zip(&new.links) {
+        tx.prepare_cached(LINK)?.execute(params![id, n, hash])?;
+    }
+    let Checkpoint { n, hash, at, jws } = &new.checkpoint;
+    tx.prepare_cached(CHECKPOINT)?.execute(params![new.tenant.0, n, at, hash, jws])?;
+    Ok(true)
+}

@@ -1,0 +1,46 @@
+//! `pes verify` as an operator runs it.
+
+use std::sync::Arc;
+
+use pes::config::Synchronous;
+use pes::service::audit::chain;
+use pes::store::Commit;
+use pes::store::sqlite::Sqlite;
+use sqlx::{Connection, Executor, SqliteConnection};
+
+use crate::recovery::process::Place;
+use crate::store::bed::Bed;
+
+/// Its exit code, and what it said on both streams.
+fn verify(place: &Place, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = place.run(&[&["verify"], arguments].concat());
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[tokio::test]
+async fn an_operator_learns_whether_the_audit_is_what_it_was() {
+    let place = Place::sqlite("");
+    let (code, _, said) = verify(&place, &[]);
+    assert!(code == Some(9) && said.contains("has no database; name it with PES_DATA_DIR"), "{said}");
+    let folder = place.folder().join("data");
+    // Held as by a server.
+    let store = Arc::new(Sqlite::open(&folder, Synchronous::Normal).await.unwrap());
+    let bed = Bed::on(store, Arc::new(())).await;
+    let pk = bed.thread("t").await;
+    for actor in ["ann", "bob", "eve"] {
+        bed.done(Commit { audit: vec![bed.audit_line(pk, actor)], ..bed.next(pk).await }).await;
+        if actor != "eve" {
+            chain(&*bed.store, 1).await.unwrap();
+        }
+    }
+    let well = "ok   default  2 lines, 2 checkpoints; 1 lines not chained yet\n";
+    assert_eq!(verify(&place, &[]), (Some(0), well.to_owned(), String::new()));
+    let mut other = SqliteConnection::connect(&format!("sqlite:{}", folder.join("pes.db").display())).await.unwrap();
+    other.execute("UPDATE audit SET actor = 'mallory' WHERE n = 2").await.unwrap();
+    let (code, told, said) = verify(&place, &[]);
+    assert_eq!(code, Some(1), "{told}{said}");
+    assert!(told.starts_with("FAIL default  line 2 was changed"), "{told}");
+    assert!(told.contains("it says `resume` by `mallory` at 30"), "{told}");
+    assert!(said.contains("the audit of 1 of 1 tenants is not what it was"), "{said}");
+}

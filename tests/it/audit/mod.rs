@@ -1,0 +1,4 @@
+//! The audit that proves: what is done to its lines in the database is named.
+
+mod command;
+mod tampering;

@@ -1,0 +1,168 @@
+//! Lines of the audit are chained once each, in one order, however many processes do it.
+
+use pes::domain::ids::{TenantPk, ThreadPk};
+use pes::service::audit::chain;
+use pes::store::chain::{NO_HASH, link};
+use pes::store::{AuditRow, ChainedLine, Checkpoint, Commit, KeyRow, NewLinks};
+
+use super::bed::{Bed, together};
+
+super::on_every_store!(
+    lines_are_chained_in_their_order_with_a_checkpoint,
+    of_many_that_chain_at_once_one_wins,
+    nothing_is_chained_where_the_chain_ends_elsewhere,
+    a_chain_goes_on_where_its_last_line_is_known,
+    each_tenant_has_a_chain_of_its_own,
+    lines_of_a_tenant_that_is_taken_over_are_chained_behind_the_others,
+    more_lines_than_are_chained_at_once_have_more_checkpoints,
+);
+
+/// Writes a line for each actor, in one commit each.
+async fn told(bed: &Bed, pk: ThreadPk, actors: &[&str]) {
+    for actor in actors {
+        let audit = vec![bed.audit_line(pk, actor)];
+        bed.done(Commit { audit, ..bed.next(pk).await }).await;
+    }
+}
+
+async fn chained(bed: &Bed, tenant: TenantPk) -> Vec<ChainedLine> {
+    bed.store.chained_lines(tenant, 0, 1_000).await.unwrap()
+}
+
+fn actors(lines: &[ChainedLine]) -> Vec<(i64, &str)> {
+    lines.iter().map(|line| (line.n, line.line.actor.as_str())).collect()
+}
+
+async fn lines_are_chained_in_their_order_with_a_checkpoint(bed: Bed) {
+    let pk = bed.thread("t").await;
+    chain(&*bed.store, 50).await.unwrap();
+    assert_eq!(bed.store.chain_end(bed.tenant).await.unwrap().n, 0);
+    told(&bed, pk, &["ann", "bob\0"]).await;
+    chain(&*bed.store, 60).await.unwrap();
+    told(&bed, pk, &["eve"]).await;
+    chain(&*bed.store, 70).await.unwrap();
+    let lines = chained(&bed, bed.tenant).await;
+    assert_eq!(actors(&lines), [(1, "ann"), (2, "bob\0"), (3, "eve")]);
+    let mut hash = NO_HASH.to_owned();
+    for line in &lines {
+        hash = link(&hash, &line.line.digest());
+        assert_eq!(line.hash, hash);
+    }
+    let kept = |n: usize, at| Checkpoint { n: n as i64, hash: lines[n - 1].hash.clone(), at, jws: None };
+    assert_eq!(bed.store.checkpoints(bed.tenant, 0, 10).await.unwrap(), [kept(2, 60), kept(3, 70)]);
+    assert_eq!(bed.store.checkpoints(bed.tenant, 2, 10).await.unwrap(), [kept(3, 70)]);
+    assert_eq!(actors(&bed.store.chained_lines(bed.tenant, 1, 1).await.unwrap()), [(2, "bob\0")]);
+    assert_eq!(bed.store.tenants_to_chain().await.unwrap(), []);
+    assert!(bed.erase(pk).await);
+    assert_eq!(bed.store.tenants_to_chain().await.unwrap(), [bed.tenant], "erasing it is told");
+    assert_eq!(chained(&bed, bed.tenant).await, lines, "and its lines stay");
+}
+
+async fn of_many_that_chain_at_once_one_wins(bed: Bed) {
+    let pk = bed.thread("t").await;
+    told(&bed, pk, &["a", "b", "c"]).await;
+    let ids: Vec<i64> = bed.store.unchained_lines(bed.tenant, 10).await.unwrap().iter().map(|line| line.id).collect();
+    // Each saw other lines: those that were committed when it looked.
+    let tries = (0..20).map(|n: usize| {
+        let links: Vec<_> = ids[n % 3..=n % 3].iter().map(|id| (*id, format!("{n:064}"))).collect();
+        let checkpoint = Checkpoint { n: 1, hash: format!("{n:064}"), at: 1, jws: None };
+        let (store, tenant) = (bed.store.clone(), bed.tenant);
+        async move { store.add_links(NewLinks { tenant, behind: 0, links, checkpoint }).await.unwrap() }
+    });
+    let done = together(tries).await;
+    assert_eq!(done.iter().filter(|done| **done).count(), 1, "{done:?}");
+    let lines = chained(&bed, bed.tenant).await;
+    assert_eq!((lines.len(), lines[0].n), (1, 1));
+    let winner = done.iter().position(|done| *done).unwrap();
+    assert_eq!(lines[0].hash, format!("{winner:064}"));
+    assert_eq!(bed.store.unchained_lines(bed.tenant, 10).await.unwrap().len(), 2);
+}
+
+async fn nothing_is_chained_where_the_chain_ends_elsewhere(bed: Bed) {
+    let pk = bed.thread("t").await;
+    told(&bed, pk, &["a", "b"]).await;
+    let lines = bed.store.unchained_lines(bed.tenant, 10).await.unwrap();
+    let new = |behind: i64, ids: &[i64]| NewLinks {
+        tenant: bed.tenant,
+        behind,
+        links: ids.iter().map(|id| (*id, NO_HASH.to_owned())).collect(),
+        checkpoint: Checkpoint { n: behind + ids.len() as i64, hash: NO_HASH.to_owned(), at: 1, jws: None },
+    };
+    assert!(!bed.store.add_links(new(1, &[lines[0].id])).await.unwrap());
+    assert!(!bed.store.add_links(new(0, &[lines[0].id, 4_711])).await.unwrap());
+    assert_eq!(chained(&bed, bed.tenant).await, [], "of lines of which one is not there none is chained");
+    assert!(bed.store.add_links(new(0, &[lines[0].id])).await.unwrap());
+    assert!(!bed.store.add_links(new(1, &[lines[0].id])).await.unwrap(), "it is chained");
+    let signed = Checkpoint { jws: Some("a.b.c".into()), ..new(0, &[lines[0].id]).checkpoint };
+    assert!(bed.store.add_links(NewLinks { checkpoint: signed.clone(), ..new(1, &[]) }).await.unwrap());
+    assert_eq!(bed.store.checkpoints(bed.tenant, 0, 10).await.unwrap(), [signed], "in the place of the other");
+}
+
+/// A chain whose end was taken away does not begin anew.
+async fn a_chain_goes_on_where_its_last_line_is_known(bed: Bed) {
+    let pk = bed.thread("t").await;
+    told(&bed, pk, &["a", "b"]).await;
+    let hash = "ab".repeat(32);
+    let links = vec![(bed.store.unchained_lines(bed.tenant, 1).await.unwrap()[0].id, NO_HASH.to_owned())];
+    let checkpoint = Checkpoint { n: 9, hash: hash.clone(), at: 1, jws: None };
+    assert!(bed.store.add_links(NewLinks { tenant: bed.tenant, behind: 0, links, checkpoint }).await.unwrap());
+    let end = bed.store.chain_end(bed.tenant).await.unwrap();
+    assert_eq!((end.n, &end.hash), (9, &hash));
+    chain(&*bed.store, 2).await.unwrap();
+    let lines = chained(&bed, bed.tenant).await;
+    assert_eq!(actors(&lines), [(1, "a"), (10, "b")]);
+    assert_eq!(lines[1].hash, link(&hash, &lines[1].line.digest()));
+}
+
+async fn each_tenant_has_a_chain_of_its_own(bed: Bed) {
+    let other = bed.other_tenant().await;
+    for bed in [&bed, &other] {
+        let pk = bed.thread("t").await;
+        told(bed, pk, &["a", "b"]).await;
+    }
+    chain(&*bed.store, 1).await.unwrap();
+    for bed in [&bed, &other] {
+        assert_eq!(actors(&chained(bed, bed.tenant).await), [(1, "a"), (2, "b")]);
+    }
+}
+
+async fn lines_of_a_tenant_that_is_taken_over_are_chained_behind_the_others(bed: Bed) {
+    let pk = bed.thread("t").await;
+    told(&bed, pk, &["a"]).await;
+    let acme = bed.store.tenant("acme", 1).await.unwrap();
+    let key = KeyRow {
+        key_id: "k".into(),
+        tenant: acme,
+        tenant_name: "acme".into(),
+        name: "k".into(),
+        hash: "h".into(),
+        scopes: "read".into(),
+        created_at: 1,
+        revoked_at: None,
+        expires_at: None,
+        used_at: None,
+        former_hash: None,
+        former_until: None,
+    };
+    let line = AuditRow { tenant: acme, ..bed.audit_line(ThreadPk::NONE, "k") };
+    assert!(bed.store.add_key(key, line).await.unwrap());
+    chain(&*bed.store, 1).await.unwrap();
+    assert!(bed.store.rename_tenant("default", "acme", "ann", 2).await.unwrap());
+    chain(&*bed.store, 3).await.unwrap();
+    let lines = chained(&bed, bed.tenant).await;
+    assert_eq!(actors(&lines), [(1, "a"), (2, "k"), (3, "ann")]);
+    assert_eq!(bed.store.checkpoints(acme, 0, 10).await.unwrap(), []);
+    assert_eq!(bed.store.chain_end(bed.tenant).await.unwrap().n, 3);
+}
+
+async fn more_lines_than_are_chained_at_once_have_more_checkpoints(bed: Bed) {
+    let pk = bed.thread("t").await;
+    let audit = (0..450).map(|n| bed.audit_line(pk, &format!("a{n}"))).collect();
+    bed.done(Commit { audit, ..bed.next(pk).await }).await;
+    chain(&*bed.store, 1).await.unwrap();
+    let lines = chained(&bed, bed.tenant).await;
+    assert!(lines.iter().zip(1..).all(|(line, n)| line.n == n && line.line.actor == format!("a{}", n - 1)));
+    let checkpoints: Vec<i64> =
+        bed.store.checkpoints(bed.tenant, 0, 10).await.unwrap().iter().map(|checkpoint| checkpoint.n).collect();
+    assert_eq!(checkpoints, [200, 400, 450]);
+}

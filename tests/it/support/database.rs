@@ -1,0 +1,52 @@
+//! A store whose database somebody else writes to as well.
+
+use std::sync::Arc;
+
+use pes::config::Synchronous;
+use pes::store::postgres::Postgres;
+use pes::store::sqlite::Sqlite;
+use sqlx::{AssertSqlSafe, Connection, Executor, SqliteConnection};
+
+use super::postgres::Database;
+use crate::store::bed::Bed;
+
+pub struct Tampered {
+    pub bed: Bed,
+    place: Place,
+}
+
+enum Place {
+    Sqlite(Arc<tempfile::TempDir>),
+    Postgres(Arc<Database>),
+}
+
+impl Tampered {
+    pub async fn sqlite() -> Self {
+        let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
+        let store = Sqlite::open(folder.path(), Synchronous::Normal).await.expect("a fresh folder");
+        Self { bed: Bed::on(Arc::new(store), folder.clone()).await, place: Place::Sqlite(folder) }
+    }
+
+    pub async fn postgres() -> Self {
+        let database = Arc::new(Database::fresh().await);
+        let store = Postgres::open(&database.url().into(), 4).await.expect("a fresh database");
+        Self { bed: Bed::on(Arc::new(store), database.clone()).await, place: Place::Postgres(database) }
+    }
+
+    /// Runs these statements.
+    pub async fn write(&self, sql: &str) {
+        let sql = AssertSqlSafe(sql.to_owned());
+        match &self.place {
+            Place::Sqlite(folder) => {
+                let url = format!("sqlite:{}", folder.path().join("pes.db").display());
+                let mut other = SqliteConnection::connect(&url).await.expect("it is there");
+                other.execute(sqlx::raw_sql(sql)).await.expect("it takes writes");
+                other.close().await.expect("it is not in use");
+            }
+            Place::Postgres(database) => {
+                let mut other = database.connect().await;
+                other.execute(sqlx::raw_sql(sql)).await.expect("it takes writes");
+            }
+        }
+    }
+}
