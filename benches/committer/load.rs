@@ -152,6 +152,7 @@ pub fn transition(pk: ThreadPk, nth: u64, version: i64, last_seq: i64) -> Commit
         audit: Vec::new(),
         deliveries: Vec::new(),
         fire: None,
+        spend: Vec::new(),
     }
 }
 

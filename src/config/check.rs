@@ -36,6 +36,7 @@ impl Config {
         self.store.check()?;
         self.auth.check()?;
         self.models.gate.check()?;
+        self.limits.spend.check()?;
         for (model, price) in &self.prices {
             if !model.contains(':') || !price.is_sound() {
                 return Err(Error(format!(

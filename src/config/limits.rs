@@ -1,8 +1,11 @@
 //! `[limits]`
 
-use super::section::by_path;
-use super::{Config, Rate};
+use super::section::{by_path, table};
+use super::{Config, Error, Rate};
 use crate::domain::thread;
+
+/// More would not fit into the store's numbers.
+const MOST_USD: f64 = 1_000_000_000.0;
 
 section! {
     /// Bounds. Each has one documented error (docs/ERRORS.md).
@@ -50,6 +53,33 @@ section! {
         documents: usize = 100, by_path();
         /// Entries of one page of a list, at most 1000; a larger `limit` is invalid.
         page: u32 = 1000, by_path();
+        spend: Spend = Spend::default(), table::<Spend>();
+    }
+}
+
+section! {
+    /// What model calls may cost in US dollars, by `prices`, over all runs. The server reserves what a call may cost before
+    /// it is made. Days and months are those of UTC. At a cap no run is accepted: spend_cap_reached; one that is under way
+    /// ends, or asks, as its `onBudget` says.
+    Spend {
+        /// Of each tenant in a day.
+        tenant_day_usd: Option<f64> = None, by_path().example("20.0");
+        /// Of each tenant in a month.
+        tenant_month_usd: Option<f64> = None, by_path().example("200.0");
+        /// Of each key in a day, for the runs that it asked for.
+        key_day_usd: Option<f64> = None, by_path().example("5.0");
+    }
+}
+
+impl Spend {
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let caps = [self.tenant_day_usd, self.tenant_month_usd, self.key_day_usd];
+        let keys = ["tenant_day_usd", "tenant_month_usd", "key_day_usd"];
+        let is_sound = |cap: f64| cap > 0.0 && cap <= MOST_USD;
+        match keys.into_iter().zip(caps).find(|(_, cap)| cap.is_some_and(|cap| !is_sound(cap))) {
+            Some((key, _)) => Err(Error(format!("limits.spend.{key}: it must be more than 0, and {MOST_USD} at most"))),
+            None => Ok(()),
+        }
     }
 }
 

@@ -49,7 +49,7 @@ pub use delegation::{Delegation, RemoteAgent};
 pub use doors::Doors;
 pub use egress::{Egress, EgressDefault};
 pub use gate::Gate;
-pub use limits::Limits;
+pub use limits::{Limits, Spend};
 pub use log::{Log, LogFormat};
 pub use mcp::{Mcp, McpServer};
 pub use metrics::Metrics;

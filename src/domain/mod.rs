@@ -9,6 +9,7 @@ pub mod lookup;
 pub(crate) mod pointer;
 pub mod retention;
 pub mod schedule;
+pub mod spend;
 pub(crate) mod standing;
 pub(crate) mod typed;
 pub mod webhook;

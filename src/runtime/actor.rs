@@ -27,6 +27,7 @@ use crate::domain::fault::Code;
 use crate::domain::ids::ThreadPk;
 use crate::domain::model::FailureKind;
 use crate::domain::run::Run;
+use crate::engine::Room;
 use crate::engine::event::{CancelEvent, Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
 use crate::engine::step::Row;
 use crate::store::{self, LeaseChange};
@@ -51,6 +52,8 @@ pub(super) struct Actor {
     pub(super) is_reserved: bool,
     /// Whether a commit was tried: until then nothing is stored of a thread that does not exist yet.
     pub(super) has_written: bool,
+    /// What the caps on spending leave, after they had no room for the last decision.
+    pub(super) room: Option<Room>,
     /// The lease under which the effects below were started.
     pub(super) hold: Option<Lease>,
     pub(super) work: Work,
@@ -75,6 +78,7 @@ impl Actor {
             loaded: None,
             is_reserved: false,
             has_written: false,
+            room: None,
             hold: None,
             work: Work::default(),
             uncommitted: VecDeque::new(),

@@ -4,6 +4,7 @@ use super::Runtime;
 use super::shared::Shared;
 use crate::domain::ids::TenantPk;
 use crate::domain::settings::RunSettings;
+use crate::domain::spend::SpendCaps;
 use crate::domain::usage::Price;
 use crate::engine::ModelBook;
 use crate::provider::gate::{Admitted, Asker, Health};
@@ -26,6 +27,11 @@ impl Runtime {
     /// How a provider does; `None`: it is not gated.
     pub(crate) fn provider_health(&self, provider: &str) -> Option<Health> {
         self.0.gates.health(provider, self.0.now())
+    }
+
+    /// The caps on what a tenant's model calls may cost.
+    pub(crate) fn spend_caps(&self) -> SpendCaps {
+        self.0.caps()
     }
 
     pub(crate) fn price(&self, provider: &str, model: &str) -> Option<Price> {

@@ -133,6 +133,8 @@ pub(crate) enum Refusal {
     Duplicate,
     /// The time of the schedule has had its run; look it up.
     NotDue,
+    /// The caps on spending have no room for what would be reserved; decide again with what there is.
+    Capped,
 }
 
 impl From<Fault> for Refusal {
@@ -154,6 +156,7 @@ impl From<Refusal> for Fault {
             Refusal::Gone => Fault::not_found("thread"),
             Refusal::Exists => Fault::new(Code::ThreadExists, "A thread with this id exists."),
             Refusal::NotDue => Fault::new(Code::RequestInProgress, "This time of the schedule has had its run."),
+            Refusal::Capped => Fault::new(Code::SpendCapReached, "The caps on spending leave no room for this."),
             Refusal::Duplicate => Fault::new(Code::RequestInProgress, "The same request was just answered; repeat it."),
         }
     }

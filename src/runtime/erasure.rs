@@ -16,20 +16,23 @@ use super::load::{TRIES, contended};
 use super::perform::{Reached, Sought};
 use super::rows::read;
 use super::shared::Shared;
+use super::spending::Spending;
 use crate::a2a::client::Error;
 use crate::a2a::fault;
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{Mint, TenantPk};
 use crate::domain::retention::ThreadTerms;
+use crate::domain::spend::SpendCaps;
 use crate::domain::task::Task;
 use crate::domain::thread::ThreadStatus;
+use crate::engine::Loaded;
 use crate::engine::event::{Event, SystemEvent};
 use crate::engine::step::{Row, RowKind};
 use crate::failpoint;
 use crate::outbox::Outcome;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
-use crate::store::{self, Erasure, ThreadRow};
+use crate::store::{self, Erasure, SpendChange, ThreadRow};
 
 /// Who deletes what is too old, as the audit names it.
 const RETENTION: &str = "retention";
@@ -109,7 +112,8 @@ impl Actor {
             let (version, now) = (row.fence.version, self.shared.now());
             let (leaves_some, thread) = (!deliveries.is_empty(), self.pk);
             let audit = audit::erased(&row, now, by);
-            if self.shared.store.delete_thread(Erasure { thread, version, now, deliveries, audit }).await? {
+            let spend = self.shared.given_back(&row, rows);
+            if self.shared.store.delete_thread(Erasure { thread, version, now, deliveries, audit, spend }).await? {
                 failpoint::reached("delete.committed");
                 self.shared.hub.changed(row.tenant, row.pk, &row.thread_id);
                 self.shared.erased.notify_one();
@@ -132,6 +136,16 @@ fn is_at_rest(status: ThreadStatus) -> bool {
 }
 
 impl Shared {
+    /// What the thread's model calls hold under the caps, as it is stored.
+    fn given_back(&self, row: &ThreadRow, rows: Vec<Row>) -> Vec<SpendChange> {
+        let loaded =
+            Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
+        // What cannot be read holds what it held until the day and the month are over.
+        let Ok(machine) = self.core(&row.core).and_then(|core| core.load(loaded)) else { return Vec::new() };
+        let held = machine.reservations();
+        Spending::of((row.tenant, &SpendCaps::default()), &held, &[], &[], self.now()).changes()
+    }
+
     /// Refuses to delete a thread that must be kept.
     async fn check_hold(&self, tenant: TenantPk, rows: &[Row]) -> Result<(), Refusal> {
         let own: Option<ThreadTerms> = rows.iter().find(|row| row.kind == RowKind::Retention).map(read).transpose()?;

@@ -35,6 +35,7 @@ pub(crate) mod rows;
 mod shared;
 mod snapshot;
 mod spans;
+mod spending;
 mod start;
 mod sweep;
 mod tally;

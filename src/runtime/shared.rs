@@ -32,7 +32,7 @@ use crate::domain::ids::{Mint, TenantPk, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{Run, RunResource};
 use crate::domain::thread::Limits;
-use crate::engine::{Core, World};
+use crate::engine::{Allowance, Core, World};
 use crate::live::Hub;
 use crate::outbox::Outbox;
 use crate::provider::gate::Gates;
@@ -118,7 +118,7 @@ impl Shared {
 
     /// What decisions about a thread look at: its tenant's tools, what is known of models, and the limits.
     pub(super) fn world<'a>(&'a self, tools: &'a Toolset) -> World<'a> {
-        World { tools, models: &self.model_facts, limits: &self.limits }
+        World { tools, models: &self.model_facts, limits: &self.limits, allowance: &Allowance::Uncapped }
     }
 
     pub(super) fn core(&self, name: &str) -> Result<&Arc<dyn Core>, Fault> {

@@ -10,6 +10,7 @@ use super::audit;
 use super::command::{CommitExtras, Decided, Refusal};
 use super::load::{ClaimMode, CommitLease, TRIES, contended};
 use super::loaded::LoadedThread;
+use super::spending::Spending;
 use super::tally::Tally;
 use crate::domain::Millis;
 use crate::domain::run::RunStatus;
@@ -17,7 +18,7 @@ use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::event::{Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
 use crate::engine::history::ShownPlan;
 use crate::engine::step::{self, Row, RowKind, Step};
-use crate::engine::{Illegal, Stamp};
+use crate::engine::{Illegal, Stamp, World};
 use crate::failpoint;
 use crate::store::{Commit, Committed, Crashes, LeaseChange, ThreadRow};
 
@@ -50,13 +51,17 @@ impl Actor {
         let loaded = self.loaded.as_mut().ok_or(Refusal::Gone)?;
         loaded.keep_fold_while_watched(&shared);
         let before = loaded.machine.running();
+        let reserved = loaded.machine.reservations();
+        let caps = shared.caps();
+        let allowance = shared.allowance(&caps, self.room.take());
         let releases = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
         let recipients = loaded.recipients(extras, shared.public_console_urls());
         let tools = shared.tools.toolset(loaded.row.tenant);
+        let world = World { allowance: &allowance, ..shared.world(&tools) };
         let mut step = Step::nothing();
         for (at, event) in events.iter().enumerate() {
             let stamp = Stamp { now, seed: shared.clock.seed(), holder: lease.epoch };
-            match step::decide(&mut *loaded.machine, &shared.world(&tools), stamp, Event::clone(event)) {
+            match step::decide(&mut *loaded.machine, &world, stamp, Event::clone(event)) {
                 Ok(next) => step = step.then(next),
                 Err(Illegal(fault)) if at == 0 => {
                     return if self.is_newest().await? { Err(fault.into()) } else { Ok(None) };
@@ -80,6 +85,8 @@ impl Actor {
             lease.change = loaded.lease_when_idle();
         }
         let news = loaded.news(&step, &shared.waiters);
+        let whose = (loaded.row.tenant, &caps);
+        let spending = Spending::of(whose, &reserved, &loaded.machine.reservations(), &step.rows, now);
         let tally = Tally::of(&step, loaded.machine.run());
         let (tenant, thread) = (loaded.row.tenant, &loaded.row.thread_id);
         let id = thread.clone();
@@ -102,7 +109,8 @@ impl Actor {
         let has_deliveries = !deliveries.is_empty();
         let mut commit = Commit { deliveries, ..loaded.commit_of(&mut step, &lease, extras, &decided, now) };
         commit.rows.extend(receivers);
-        if !self.write(commit).await? {
+        commit.spend = spending.changes();
+        if !self.write_spending(commit, &spending).await? {
             return Ok(None);
         }
         tally.emit(&shared, id.as_str());
@@ -190,8 +198,20 @@ impl Actor {
                     Committed::Exists => Err(Refusal::Exists),
                     Committed::Duplicate => Err(Refusal::Duplicate),
                     Committed::NotDue => Err(Refusal::NotDue),
+                    Committed::Capped => Err(Refusal::Capped),
                 }
             }
+        }
+    }
+
+    /// The same; where the caps have no room for it, the next decision keeps to what they have.
+    async fn write_spending(&mut self, commit: Commit, spending: &Spending) -> Result<bool, Refusal> {
+        match self.write(commit).await {
+            Err(Refusal::Capped) => {
+                self.room = Some(self.shared.room_for(spending).await?);
+                Ok(false)
+            }
+            written => written,
         }
     }
 
@@ -299,6 +319,7 @@ impl ThreadRow {
             audit: Vec::new(),
             deliveries: Vec::new(),
             fire: None,
+            spend: Vec::new(),
         }
     }
 }

@@ -1,19 +1,22 @@
-//! Whether a run is accepted: its budget can be kept, and a model has room for it.
+//! Whether a run is accepted: its budget can be kept, the caps on spending leave it something, and a model has room for it.
 
-use super::{Result, Service};
+use super::{Result, Service, spending};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::settings::{Budget, RunSettings};
+use crate::engine::pes::least_cost;
 use crate::provider::gate::Admitted;
 
 const COME_BACK_MS: i64 = 1_000;
 
-/// Refuses a run whose budget cannot be kept, and any while no model that it could ask has room for it. What is
-/// accepted waits for its turn; the room is kept until then, as long as the answer is held.
-pub(super) fn check(service: &Service, caller: &Caller, settings: &RunSettings) -> Result<Admitted> {
+/// Refuses a run whose budget cannot be kept, one for which a cap on spending leaves nothing, and any while no model that
+/// it could ask has room for it. What is accepted waits for its turn; the room is kept until then, as long as the answer
+/// is held.
+pub(super) async fn check(service: &Service, caller: &Caller, settings: &RunSettings) -> Result<Admitted> {
     if let Some(budget) = &settings.budget {
         check_budget(service, budget, settings)?;
     }
+    check_caps(service, caller, settings).await?;
     service.runtime.place_at_a_model(caller.tenant, settings).ok_or_else(|| {
         let mut fault =
             Fault::new(Code::ProviderSaturated, "Too many calls wait for the model already; ask again soon.");
@@ -25,13 +28,38 @@ pub(super) fn check(service: &Service, caller: &Caller, settings: &RunSettings) 
 fn check_budget(service: &Service, budget: &Budget, settings: &RunSettings) -> Result<()> {
     const PLACE: &str = "/options/budget";
     budget.check(PLACE)?;
-    let mut choices = (0..).map_while(|n| settings.choice(n));
-    let unpriced = choices.find(|(provider, model)| service.runtime.price(provider, model).is_none());
-    match (budget.max_cost_usd, unpriced) {
-        (Some(_), Some((provider, model))) => {
-            let why = format!("`prices` of the server's configuration does not say what {provider}:{model} costs.");
-            Err(Fault::new(Code::Invalid, why.clone()).at(format!("{PLACE}/maxCostUsd"), why))
-        }
+    match (budget.max_cost_usd, unpriced(service, settings)) {
+        (Some(_), Some(why)) => Err(Fault::new(Code::Invalid, why.clone()).at(format!("{PLACE}/maxCostUsd"), why)),
         (Some(_) | None, _) => Ok(()),
     }
+}
+
+/// Which of the models that a run may ask has no price.
+fn unpriced(service: &Service, settings: &RunSettings) -> Option<String> {
+    let mut choices = (0..).map_while(|n| settings.choice(n));
+    let (provider, model) = choices.find(|(provider, model)| service.runtime.price(provider, model).is_none())?;
+    Some(format!("`prices` of the server's configuration does not say what {provider}:{model} costs."))
+}
+
+/// What calls under way hold is not counted: they mostly need less, and a run waits for them.
+async fn check_caps(service: &Service, caller: &Caller, settings: &RunSettings) -> Result<()> {
+    let caps = service.runtime.spend_caps();
+    if caps.is_none() {
+        return Ok(());
+    }
+    if let Some(why) = unpriced(service, settings) {
+        return Err(Fault::new(Code::Invalid, format!("There is a cap on spending (`limits.spend`), and {why}")));
+    }
+    let (provider, model) = settings.choice(0).unwrap_or_default();
+    let least = service.runtime.price(provider, model).map_or(0, |price| least_cost(&price));
+    let now = service.now();
+    for (spent, capped, cap) in spending::spent(service, caller, &caps, now).await? {
+        if spent.used + least > cap {
+            let words = capped.words(cap, now);
+            let mut fault = Fault::new(Code::SpendCapReached, format!("No run is accepted: {words}."));
+            fault.retry_after_ms = Some(capped.ends_at(now) - now);
+            return Err(fault);
+        }
+    }
+    Ok(())
 }

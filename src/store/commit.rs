@@ -1,7 +1,7 @@
 //! One transition of one thread, as it is sent to the store, and what becomes of it.
 
 use super::outbox::NewDelivery;
-use super::{AuditRow, Fence, Fire, IdempotencyRow, LeaseChange, NewLookup};
+use super::{AuditRow, Fence, Fire, IdempotencyRow, LeaseChange, NewLookup, SpendChange};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::observation::Record;
@@ -51,6 +51,8 @@ pub struct Commit {
     pub deliveries: Vec<NewDelivery>,
     /// The time of a schedule that its run is for.
     pub fire: Option<Fire>,
+    /// What it spends, and holds, under the caps; each row once.
+    pub spend: Vec<SpendChange>,
 }
 
 impl Commit {
@@ -76,6 +78,7 @@ impl Commit {
             audit: Vec::new(),
             deliveries: Vec::new(),
             fire: None,
+            spend: Vec::new(),
         }
     }
 
@@ -86,7 +89,7 @@ impl Commit {
 }
 
 /// What became of a commit. In every case but `Done` nothing of it is stored. Where several hold, `Duplicate` is told
-/// before `Exists`, `Exists` before `NotDue`, and `NotDue` before `Stale`.
+/// before `Exists`, `Exists` before `NotDue`, and that before the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
     Done,
@@ -98,4 +101,6 @@ pub enum Committed {
     Duplicate,
     /// The time of the schedule has had its run, or the schedule was changed: read it again.
     NotDue,
+    /// A cap on spending has no room for what it would hold.
+    Capped,
 }

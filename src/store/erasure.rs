@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 
 use super::outbox::NewDelivery;
-use super::{AuditRow, Result};
+use super::{AuditRow, Result, SpendChange};
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 
@@ -18,6 +18,8 @@ pub struct Erasure {
     pub deliveries: Vec<NewDelivery>,
     /// Who erased it.
     pub audit: AuditRow,
+    /// What its model calls had held under the caps.
+    pub spend: Vec<SpendChange>,
 }
 
 /// A part of every [`Store`](super::Store).

@@ -34,6 +34,7 @@ mod rows;
 mod schedules;
 pub mod sealed;
 mod sessions;
+mod spend;
 pub mod sqlite;
 mod text;
 mod threads;
@@ -58,6 +59,7 @@ pub use retention::{Compaction, RetentionStore, RunEnd};
 pub use rows::{FoundRow, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted};
 pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, ScheduleStore};
 pub use sessions::{SessionRow, SessionStore};
+pub use spend::{SpendChange, SpendKey, SpendStore, Spent};
 pub use threads::{LOOKED_AT, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
 pub use transfer::{NewImport, TransferStore};
 pub use usage::{UsageAsk, UsageStore};
@@ -112,6 +114,7 @@ pub trait Store:
     + BackupStore
     + TransferStore
     + ScheduleStore
+    + SpendStore
 {
     /// `sqlite` or `postgres`, and where; for the start line.
     fn describe(&self) -> String;

@@ -27,4 +27,4 @@ pub mod step;
 pub mod world;
 
 pub use machine::{Core, Extent, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Recent};
-pub use world::{Illegal, ModelBook, Stamp, Toolbox, World};
+pub use world::{Allowance, Illegal, ModelBook, Reservation, Room, Stamp, Toolbox, World};

@@ -22,7 +22,7 @@ use crate::effect::Effect;
 use crate::event::Event;
 use crate::history::ShownPlan;
 use crate::step::{Row, Step};
-use crate::world::{Illegal, Stamp, World};
+use crate::world::{Illegal, Reservation, Stamp, World};
 
 /// An agent core: makes the machines of the threads whose `agentCore` names it. `Arc::new(Pes::planned())` registers one.
 pub trait Core: Send + Sync + 'static {
@@ -82,6 +82,10 @@ pub trait Machine: Send + Sync {
     fn forecast(&self, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
         let _ = (world, next);
         None
+    }
+    /// What its model calls under way may cost, of those that were reserved under the caps on spending.
+    fn reservations(&self) -> Vec<Reservation> {
+        Vec::new()
     }
     /// Whether of the stored head or rows something could not be read: then nothing is decided before
     /// [`SystemEvent::Unreadable`](crate::event::SystemEvent::Unreadable).

@@ -9,11 +9,11 @@ use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::forecast::ToolForecast;
 use crate::domain::hitl::Suspension;
-use crate::domain::ids::ThreadId;
+use crate::domain::ids::{StreamId, ThreadId};
 use crate::domain::settings::RunSettings;
 use crate::domain::thread::Limits;
 use crate::domain::tool::{Judgement, Proposal, ToolOutcome, ToolSpec};
-use crate::domain::usage::Price;
+use crate::domain::usage::{Nanos, Price};
 
 /// When and by whom a transition is made. The same state, stamp and event give the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,40 @@ pub struct World<'a> {
     pub tools: &'a dyn Toolbox,
     pub models: &'a dyn ModelBook,
     pub limits: &'a Limits,
+    pub allowance: &'a Allowance,
+}
+
+/// What the caps on spending leave to a thread: they hold for many threads together, so the state does not know it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Allowance {
+    /// There is no cap, and nothing is reserved under one.
+    #[default]
+    Uncapped,
+    /// What a call may cost is reserved. Whether the caps have room for it shows when that is committed.
+    Reserve,
+    /// They had none for what was to be reserved: this is what there is.
+    Room(Room),
+}
+
+/// What the model calls of one thread may cost under the caps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Room {
+    /// Those under way and those to come, together.
+    pub most: Nanos,
+    /// When to look again: others have reserved more than they may need. `None`: nobody has.
+    pub again_at: Option<Millis>,
+    /// Which cap leaves no more, and until when, in words.
+    pub why: String,
+}
+
+/// What a model call under way may cost, reserved under the caps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reservation {
+    pub stream: StreamId,
+    pub cost: Nanos,
+    pub at: Millis,
+    /// The name of the key that asked for its run.
+    pub key: Option<String>,
 }
 
 /// The tools as the engine knows them: what is offered, and what may be done with a call.

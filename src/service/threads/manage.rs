@@ -55,7 +55,7 @@ async fn make(
             Ok((fresh, true))
         }
         Committed::Duplicate => Err(Refusal::Duplicate),
-        Committed::Exists | Committed::Stale | Committed::NotDue => {
+        Committed::Exists | Committed::Stale | Committed::NotDue | Committed::Capped => {
             let row = row(service, caller, &id).await?;
             // A title that was not asked for is the agent's, and who wrote the policy is no part of it.
             let same = ThreadProfile {

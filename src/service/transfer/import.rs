@@ -91,7 +91,7 @@ pub async fn import(service: &Service, caller: &Caller, _turn: Turn, text: Bytes
             Ok(imported)
         }
         Committed::Exists => Err(exists(&imported.thread_id)),
-        Committed::Stale | Committed::Duplicate | Committed::NotDue => {
+        Committed::Stale | Committed::Duplicate | Committed::NotDue | Committed::Capped => {
             Err(Fault::new(Code::Internal, "The thread was not stored."))
         }
     }

@@ -46,8 +46,8 @@ impl PreparedCommit {
 
     /// Whether it changes a thread that is there, and writes nothing but rows and observations.
     pub fn is_rows_and_log_only(&self) -> bool {
-        let Commit { create, idempotency, lookups, audit, deliveries, fire, .. } = &self.commit;
-        let is_about_others = create.is_some() || idempotency.is_some() || fire.is_some();
+        let Commit { create, idempotency, lookups, audit, deliveries, fire, spend, .. } = &self.commit;
+        let is_about_others = create.is_some() || idempotency.is_some() || fire.is_some() || !spend.is_empty();
         !is_about_others && lookups.is_empty() && audit.is_empty() && deliveries.is_empty()
     }
 }

@@ -4,29 +4,31 @@ use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 
-use super::batch_sql::{BATCH_SQL, FIRING_BATCH_SQL, LANDED, SINGLE_COMMIT_SQL};
+use super::batch_sql::{BATCH_SQL, LANDED, SHARING_BATCH_SQL, SINGLE_COMMIT_SQL};
 use super::nul::escaped;
 use crate::engine::step::Row;
 use crate::store::committer::{PreparedCommit, Sending};
 use crate::store::log::NewEntry;
 use crate::store::outbox::NewDelivery;
-use crate::store::{AuditRow, Committed, Fire, IdempotencyRow, LeaseChange, NewLookup};
+use crate::store::{AuditRow, Committed, Fire, IdempotencyRow, LeaseChange, NewLookup, SpendChange};
 
 /// Verdicts, the strongest last; a thread without one is stale.
 const DONE: i32 = 1;
-const NOT_DUE: i32 = 2;
-const EXISTS: i32 = 3;
-const DUPLICATE: i32 = 4;
+const CAPPED: i32 = 2;
+const NOT_DUE: i32 = 3;
+const EXISTS: i32 = 4;
+const DUPLICATE: i32 = 5;
 
 /// What became of a commit that the statement told this of.
 pub(super) fn outcome(verdict: Option<i32>) -> Committed {
     match verdict {
         None => Committed::Stale,
         Some(DONE) => Committed::Done,
+        Some(CAPPED) => Committed::Capped,
         Some(NOT_DUE) => Committed::NotDue,
         Some(EXISTS) => Committed::Exists,
         Some(DUPLICATE) => Committed::Duplicate,
-        Some(unknown) => unreachable!("the statement knows four verdicts, not {unknown}"),
+        Some(unknown) => unreachable!("the statement knows five verdicts, not {unknown}"),
     }
 }
 
@@ -39,8 +41,8 @@ pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> St
     {
         return single_commit(prepared, sending);
     }
-    let fires = prepared_commits.iter().any(|p| p.commit.fire.is_some());
-    let sql = if fires { &FIRING_BATCH_SQL } else { &BATCH_SQL };
+    let shares = prepared_commits.iter().any(|p| p.commit.fire.is_some() || !p.commit.spend.is_empty());
+    let sql = if shares { &SHARING_BATCH_SQL } else { &BATCH_SQL };
     let query = with_threads(sqlx::query(sql.of_sending(sending)), prepared_commits);
     let query = with_rows(query, prepared_commits);
     let query = with_entries(query, prepared_commits);
@@ -50,7 +52,7 @@ pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> St
     let query = with_deliveries(query, prepared_commits);
     let query = with_names(query, prepared_commits);
     let query = with_lookups(query, prepared_commits);
-    if fires { with_fires(query, prepared_commits) } else { query }
+    if shares { with_spend(with_fires(query, prepared_commits), prepared_commits) } else { query }
 }
 
 fn single_commit(prepared: &PreparedCommit, sending: Sending) -> Statement {
@@ -218,4 +220,17 @@ fn with_fires(query: Statement, prepared_commits: &[PreparedCommit]) -> Statemen
         .bind(column(&fires, |(_, fire)| fire.due))
         .bind(column(&fires, |(_, fire)| fire.next.map(|next| next.due)))
         .bind(column(&fires, |(_, fire)| fire.next.map(|next| next.look_at)))
+}
+
+fn with_spend(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
+    let changes: Vec<(i64, &SpendChange)> =
+        prepared_commits.iter().flat_map(|p| p.commit.spend.iter().map(|change| (p.commit.pk.0, change))).collect();
+    query
+        .bind(column(&changes, |(pk, _)| *pk))
+        .bind(column(&changes, |(_, change)| change.of.tenant.0))
+        .bind(column(&changes, |(_, change)| escaped(&change.of.key)))
+        .bind(column(&changes, |(_, change)| change.of.period.as_str()))
+        .bind(column(&changes, |(_, change)| change.used))
+        .bind(column(&changes, |(_, change)| change.held))
+        .bind(column(&changes, |(_, change)| change.cap))
 }

@@ -93,8 +93,8 @@ fn held(when_locked: &str) -> String {
     )
 }
 
-fn moved(fires: &Fires) -> String {
-    let (set, only_fired) = (set(of_many), fires.only_fired);
+fn moved(shared: &Shared) -> String {
+    let (set, only_allowed) = (set(of_many), shared.only_allowed);
     format!(
         "
     UPDATE threads t SET {set},
@@ -102,7 +102,7 @@ fn moved(fires: &Fires) -> String {
         lease = CASE u.change WHEN 0 THEN t.lease ELSE u.lease END,
         replica = CASE u.change WHEN 0 THEN t.replica ELSE u.replica END
     FROM held u
-    WHERE t.pk = u.pk AND u.pk NOT IN (SELECT pk FROM known){only_fired}
+    WHERE t.pk = u.pk AND u.pk NOT IN (SELECT pk FROM known){only_allowed}
     RETURNING t.pk, t.tenant"
     )
 }
@@ -111,19 +111,23 @@ fn moved(fires: &Fires) -> String {
 const IS_NEW: &str = "thread_id IS NOT NULL AND version = 0 AND epoch = 0 AND old_lease IS NULL AND last_seq = 0
         AND pk NOT IN (SELECT pk FROM known) AND pk NOT IN (SELECT pk FROM taken)";
 
-/// What a batch has more than others if a commit of it fires a schedule.
+/// What a batch has more than others if a commit of it changes rows that threads share: schedules, what is spent.
 #[derive(Default)]
-struct Fires {
-    /// Moves the schedules of those commits that are accepted if they do.
+struct Shared {
+    /// Locks those rows, and moves the schedules, of the commits that are accepted if the rows allow it.
     parts: String,
-    /// A commit that fires is accepted only if its schedule was moved.
-    only_fired: &'static str,
-    verdict: &'static str,
+    /// A commit that fires is accepted only if its schedule was moved, one that spends only if it fits under the caps.
+    only_allowed: &'static str,
+    /// What is written last.
+    changes: &'static str,
+    verdicts: &'static str,
 }
 
-/// A schedule is moved only for a commit whose thread is locked, or is new: nothing else keeps that from being stored. Its
-/// row is locked after the threads, in key order, and compared as it is then; one that somebody else moves is skipped.
-fn fires(when_locked: &str) -> Fires {
+/// Both kinds of rows are changed only for a commit whose thread is locked, or is new: nothing else keeps that from being
+/// stored. They are locked after the threads, each kind in key order, and compared as they are then. What is spent is
+/// waited for; a schedule that somebody else moves is skipped. Of the commits that spend from one row, each is judged
+/// as if all before it in the batch were stored.
+fn shared(when_locked: &str) -> Shared {
     let parts = format!(
         "f AS (
     SELECT unnest($64::bigint[]) AS pk, unnest($65::bigint[]) AS tenant, unnest($66::text[]) AS id,
@@ -137,11 +141,29 @@ fn fires(when_locked: &str) -> Fires {
 ), acceptable AS (
     SELECT pk FROM held WHERE pk NOT IN (SELECT pk FROM known)
     UNION ALL SELECT pk FROM u WHERE {IS_NEW}
+), s AS (
+    SELECT s.* FROM (
+        SELECT unnest($71::bigint[]) AS pk, unnest($72::bigint[]) AS tenant, unnest($73::text[]) AS key,
+            unnest($74::text[]) AS period, unnest($75::bigint[]) AS used, unnest($76::bigint[]) AS held,
+            unnest($77::bigint[]) AS cap
+    ) s WHERE s.pk IN (SELECT pk FROM acceptable)
+), before AS (
+    SELECT r.tenant, r.key, r.period, r.used + r.held AS taken FROM spend r
+    WHERE (r.tenant, r.key, r.period) IN (SELECT s.tenant, s.key, s.period FROM s)
+    ORDER BY r.tenant, r.key, r.period
+    FOR UPDATE OF r
+), capped AS (
+    SELECT pk FROM (
+        SELECT s.pk, s.cap, b.taken + s.used + s.held + coalesce(sum(greatest(s.used + s.held, 0)) OVER (
+            PARTITION BY s.tenant, s.key, s.period ORDER BY s.pk ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ), 0) AS taken
+        FROM s JOIN before b ON b.tenant = s.tenant AND b.key = s.key AND b.period = s.period
+    ) judged WHERE taken > cap
 ), moving AS (
     SELECT due.* FROM due
     JOIN schedule_state s ON s.tenant = due.tenant AND s.id = due.id AND s.version = due.version
         AND s.next_due = due.due
-    WHERE due.pk IN (SELECT pk FROM acceptable)
+    WHERE due.pk IN (SELECT pk FROM acceptable) AND due.pk NOT IN (SELECT pk FROM capped)
     ORDER BY s.tenant, s.id
     FOR UPDATE OF s {when_locked}
 ), fired AS (
@@ -150,10 +172,21 @@ fn fires(when_locked: &str) -> Fires {
     RETURNING m.pk
 ), "
     );
-    Fires {
+    Shared {
         parts,
-        only_fired: " AND (u.pk NOT IN (SELECT pk FROM f) OR u.pk IN (SELECT pk FROM fired))",
-        verdict: " UNION ALL SELECT pk, 2 FROM f WHERE pk NOT IN (SELECT pk FROM due)",
+        only_allowed: " AND (u.pk NOT IN (SELECT pk FROM f) OR u.pk IN (SELECT pk FROM fired))
+        AND u.pk NOT IN (SELECT pk FROM capped)",
+        changes: ", p AS (
+    UPDATE spend r SET used = r.used + c.used, held = r.held + c.held
+    FROM (
+        SELECT s.tenant, s.key, s.period, sum(s.used)::bigint AS used, sum(s.held)::bigint AS held
+        FROM s JOIN ok ON ok.pk = s.pk
+        GROUP BY s.tenant, s.key, s.period
+    ) c
+    WHERE r.tenant = c.tenant AND r.key = c.key AND r.period = c.period
+)",
+        verdicts: " UNION ALL SELECT pk, 3 FROM f WHERE pk NOT IN (SELECT pk FROM due)
+    UNION ALL SELECT pk, 2 FROM capped",
     }
 }
 
@@ -210,17 +243,17 @@ SELECT pk, 1 FROM ok"
 
 /// Returns the verdicts as `(pk, verdict)`; a thread may have two.
 fn batch(when_locked: &str) -> String {
-    batch_with(when_locked, &Fires::default())
+    batch_with(when_locked, &Shared::default())
 }
 
-/// The same with schedules: more parts, which cost also where there is nothing for them to do.
-fn firing_batch(when_locked: &str) -> String {
-    batch_with(when_locked, &fires(when_locked))
+/// The same with rows that threads share: more parts, which cost also where there is nothing for them to do.
+fn sharing_batch(when_locked: &str) -> String {
+    batch_with(when_locked, &shared(when_locked))
 }
 
-fn batch_with(when_locked: &str, fires: &Fires) -> String {
-    let (u, held, moved) = (threads(), held(when_locked), moved(fires));
-    let Fires { parts, only_fired, verdict } = fires;
+fn batch_with(when_locked: &str, shared: &Shared) -> String {
+    let (u, held, moved) = (threads(), held(when_locked), moved(shared));
+    let Shared { parts, only_allowed, changes, verdicts } = shared;
     format!(
         "WITH u AS ({u},
         unnest($30::bigint[]) AS tenant, unnest($31::text[]) AS thread_id, unnest($32::text[]) AS core,
@@ -243,7 +276,7 @@ fn batch_with(when_locked: &str, fires: &Fires) -> String {
         now, created_by, status, core, thread_id, ARRAY[token], coalesce(title, ''), coalesce(sheet, '{{}}'),
         coalesce(head, '')
     FROM u
-    WHERE {IS_NEW}{only_fired}
+    WHERE {IS_NEW}{only_allowed}
     RETURNING pk, tenant
 ), ok AS (
     SELECT * FROM moved UNION ALL SELECT * FROM made
@@ -275,8 +308,8 @@ fn batch_with(when_locked: &str, fires: &Fires) -> String {
             unnest($62::text[]) AS digest, unnest($63::text[]) AS run
     ) v JOIN ok ON ok.pk = v.pk
     ON CONFLICT DO NOTHING
-)
-SELECT pk, 1 FROM ok UNION ALL SELECT pk, 3 FROM taken UNION ALL SELECT pk, 4 FROM known{verdict}"
+){changes}
+SELECT pk, 1 FROM ok UNION ALL SELECT pk, 4 FROM taken UNION ALL SELECT pk, 5 FROM known{verdicts}"
     )
 }
 
@@ -311,5 +344,5 @@ impl SqlBySending {
 pub(super) static SINGLE_COMMIT_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(single_commit));
 /// Every other batch: any commits, of any tables.
 pub(super) static BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(batch));
-/// A batch with a commit that fires a schedule.
-pub(super) static FIRING_BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(firing_batch));
+/// A batch with a commit that fires a schedule, or spends under a cap.
+pub(super) static SHARING_BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(sharing_batch));

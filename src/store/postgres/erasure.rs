@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use sqlx::{Connection, PgConnection};
 
 use super::fault::error;
-use super::{Postgres, audit, outbox};
+use super::{Postgres, audit, outbox, spend};
 use crate::domain::ids::TenantPk;
 use crate::store::{Erasure, ErasureStore, Result};
 
@@ -65,6 +65,7 @@ pub(super) async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> R
     remove(&mut transaction, pk, AT_ONCE).await?;
     outbox::leave(&mut transaction, TenantPk(tenant), erasure).await?;
     audit::insert(&mut transaction, &erasure.audit).await?;
+    spend::settle(&mut transaction, &erasure.spend).await?;
     transaction.commit().await.map_err(error)?;
     Ok(true)
 }

@@ -28,6 +28,7 @@ mod rows;
 mod schedules;
 mod sealed;
 mod sessions;
+mod spend;
 mod threads;
 mod transfer;
 mod usage;

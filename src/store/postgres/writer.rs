@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::batch::{self, outcome};
 use super::fault::{Failure, batch_error, failure};
+use super::spend;
 use crate::store::Committed;
 use crate::store::committer::{Batch, BatchError, CommitSlice, PreparedCommit, Sending};
 
@@ -109,6 +110,10 @@ impl Batch for Writer {
     async fn apply(&mut self, commits: CommitSlice, sending: Sending) -> Result<Vec<Committed>, BatchError> {
         let prepared_commits = &commits[..];
         self.plan_again().await?;
+        let spent = prepared_commits.iter().flat_map(|prepared| &prepared.commit.spend);
+        if spent.clone().next().is_some() {
+            self.run(|| spend::open(spent.clone())).await?;
+        }
         let mut verdicts: HashMap<i64, i32> = HashMap::with_capacity(prepared_commits.len());
         for row in self.run(|| batch::write(prepared_commits, sending)).await? {
             let verdict = verdicts.entry(row.get(0)).or_default();

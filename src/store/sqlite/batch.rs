@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension as _, Result, Transaction, params};
 
-use super::{audit, idempotency, lookups, outbox, schedules, stored_id};
+use super::{audit, idempotency, lookups, outbox, schedules, spend, stored_id};
 use crate::store::committer::{PreparedCommit, Sending};
 use crate::store::{Committed, Fence, NewThread};
 
@@ -30,6 +30,9 @@ fn write_commit(tx: &Transaction<'_>, prepared: &PreparedCommit, sending: Sendin
         && !schedules::is_due(tx, fire)?
     {
         return Ok(Committed::NotDue);
+    }
+    if !spend::fits(tx, &commit.spend)? {
+        return Ok(Committed::Capped);
     }
     if let Some(new) = &commit.create {
         if commit.fence != Fence::NEW || commit.last_seq != 0 {
@@ -164,7 +167,7 @@ fn write_rows(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> R
     Ok(())
 }
 
-/// Idempotency key, lookup keys, audit lines, deliveries and the next time of a schedule.
+/// Idempotency key, lookup keys, audit lines, deliveries, the next time of a schedule and what is spent.
 fn write_beside(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> Result<()> {
     let commit = &prepared.commit;
     if let Some(key) = &commit.idempotency {
@@ -182,5 +185,5 @@ fn write_beside(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) ->
     if let Some(fire) = &commit.fire {
         schedules::fire(tx, fire)?;
     }
-    Ok(())
+    spend::change(tx, &commit.spend)
 }

@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 
 use super::fault::{unavailable, unreadable};
 use super::remains::Layout;
-use super::{Sqlite, audit, outbox};
+use super::{Sqlite, audit, outbox, spend};
 use crate::domain::ids::ThreadPk;
 use crate::store::{Erasure, ErasureStore, Pace, Result};
 
@@ -102,7 +102,7 @@ impl Sqlite {
 
 /// Erases the thread if it is as it was read; the rest of a large one is left to [`erase_rows`].
 pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result<bool> {
-    let Erasure { thread, version, now, deliveries, audit: audit_row } = erasure;
+    let Erasure { thread, version, now, deliveries, audit: audit_row, spend: changes } = erasure;
     let sql = "DELETE FROM threads WHERE pk = ?1 AND version = ?2 RETURNING tenant";
     let tenant = tx.prepare_cached(sql)?.query_row([thread.0, *version], |row| row.get(0)).optional()?;
     let Some(tenant) = tenant else { return Ok(false) };
@@ -115,6 +115,7 @@ pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result
         outbox::insert(tx, *thread, tenant, new, *now)?;
     }
     audit::insert(tx, audit_row, &audit_row.detail.to_string())?;
+    spend::change(tx, changes)?;
     Ok(true)
 }
 

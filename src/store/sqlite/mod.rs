@@ -29,6 +29,7 @@ mod schedules;
 mod schema;
 mod sealed;
 mod sessions;
+mod spend;
 #[cfg(test)]
 mod tests;
 mod threads;

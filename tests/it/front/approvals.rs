@@ -305,6 +305,7 @@ async fn arguments_that_changed_after_they_were_shown_do_not_run() {
         audit: Vec::new(),
         deliveries: Vec::new(),
         fire: None,
+        spend: Vec::new(),
     };
     store.commit(commit).await.unwrap();
     resume(&app, approval(&suspension)).await.expect(200);

@@ -39,6 +39,7 @@ mod saturation;
 mod schedules;
 mod schemas;
 mod session;
+pub mod spend;
 mod tenants;
 mod threads;
 mod transfer;

@@ -15,6 +15,8 @@ pub mod process;
 #[cfg(feature = "failpoints")]
 mod review;
 #[cfg(feature = "failpoints")]
+mod spend;
+#[cfg(feature = "failpoints")]
 mod story;
 
 mod crashes;

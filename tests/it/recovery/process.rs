@@ -47,6 +47,10 @@ impl Place {
         std::fs::write(self.file("config/local.toml"), toml).expect("the folder takes files");
     }
 
+    pub fn database_url(&self) -> Option<String> {
+        self.database.as_ref().map(Database::url)
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

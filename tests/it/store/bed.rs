@@ -80,7 +80,7 @@ impl Bed {
 
     pub fn erasure(&self, pk: ThreadPk, version: i64) -> Erasure {
         let audit = AuditRow { thread: ThreadPk::NONE, at: 100, ..self.audit_line(pk, "eve") };
-        Erasure { thread: pk, version, now: 100, deliveries: Vec::new(), audit }
+        Erasure { thread: pk, version, now: 100, deliveries: Vec::new(), audit, spend: Vec::new() }
     }
 
     /// The lines of [`Bed::audit_line`] that are stored.
@@ -205,6 +205,7 @@ pub fn after(thread: &ThreadRow) -> Commit {
         audit: Vec::new(),
         deliveries: Vec::new(),
         fire: None,
+        spend: Vec::new(),
     }
 }
 

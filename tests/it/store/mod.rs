@@ -22,6 +22,7 @@ mod rows;
 mod schedules;
 mod sealed;
 mod sessions;
+mod spend;
 mod sqlite;
 mod texts;
 mod threads;

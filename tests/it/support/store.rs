@@ -25,8 +25,8 @@ use pes::store::{
     Committed, Compaction, Erasure, ErasureStore, Error, FigureStore, Figures, FoundRow, IdempotencyRow,
     IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, LookupStore, Mark, NewImport, NewLinks, ObservationAsk,
     Outline, Page, PageAsk, PlannedSchedule, Pooled, Registration, Result, RetentionStore, Rotation, RowStore, RunEnd,
-    ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore, StandingAsk, Store, SuspensionAsk,
-    ThreadFilter, ThreadRow, ThreadStore, TransferStore, UnchainedLine, UsageAsk, UsageStore,
+    ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore, SpendKey, SpendStore, Spent, StandingAsk,
+    Store, SuspensionAsk, ThreadFilter, ThreadRow, ThreadStore, TransferStore, UnchainedLine, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

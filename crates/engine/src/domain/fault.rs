@@ -76,6 +76,7 @@ codes! {
     PreconditionRequired = "precondition_required", 428, "If-Match is needed", false;
     QueueFull = "queue_full", 429, "Too many runs are queued on this thread", true;
     TooManyRequests = "too_many_requests", 429, "Too many requests", true;
+    SpendCapReached = "spend_cap_reached", 429, "A cap on spending is reached", true;
     HeadersTooLarge = "headers_too_large", 431, "The headers are too large", false;
     Internal = "internal", 500, "Something broke here", true;
     TooManyConnections = "too_many_connections", 503, "Too many connections", true;

@@ -32,9 +32,12 @@ use crate::history::{ShownPlan, view};
 use crate::prompt::render;
 use crate::simple::SimpleCore;
 use crate::step::Step;
-use crate::{Core, Illegal, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Stamp, World};
+use crate::{
+    Core, Illegal, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Reservation, Stamp, World,
+};
 
-use state::{Shape, State, effects};
+pub use state::funds::least_cost;
+use state::{Shape, State, effects, funds};
 
 /// The plan, execute, synthesize core, and the same without a plan.
 pub struct Pes {
@@ -122,6 +125,9 @@ impl Machine for State {
     }
     fn run(&self) -> Option<&Run> {
         self.run.as_ref()
+    }
+    fn reservations(&self) -> Vec<Reservation> {
+        funds::reservations(self)
     }
     fn is_unreadable(&self) -> bool {
         !self.unreadable.names.is_empty()

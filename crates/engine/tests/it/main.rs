@@ -8,6 +8,7 @@ mod at_once;
 mod budget;
 mod by_hand;
 mod cancel;
+mod caps;
 mod cases;
 mod custom_core;
 mod cut_off;

@@ -16,7 +16,7 @@ use pes_engine::effect::Effect;
 use pes_engine::event::{Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use pes_engine::pes::Pes;
 use pes_engine::step::{self, Keep, Row, RowKind, Step};
-use pes_engine::{Core, Illegal, Loaded, Machine, Material, PeerCallInput, Prompt, Stamp, World};
+use pes_engine::{Allowance, Core, Illegal, Loaded, Machine, Material, PeerCallInput, Prompt, Stamp, World};
 use serde_json::Value;
 
 use super::peers::Peers;
@@ -33,6 +33,7 @@ pub struct Sim {
     pub peers: Peers,
     pub limits: Limits,
     pub book: Book,
+    pub allowance: Allowance,
     pub head: String,
     pub rows: BTreeMap<(RowKind, String), Row>,
     payloads: Payloads,
@@ -75,6 +76,7 @@ impl Sim {
             peers: Peers::default(),
             limits: Limits::default(),
             book: Book::default(),
+            allowance: Allowance::default(),
             head: String::new(),
             rows: BTreeMap::new(),
             payloads: Payloads::new(),
@@ -100,7 +102,7 @@ impl Sim {
         self.now += 1;
         self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let stamp = Stamp { now: self.now, seed: self.seed, holder: self.holds.then_some(self.epoch) };
-        let world = World { tools: &self.tools, models: &self.book, limits: &self.limits };
+        let world = World { tools: &self.tools, models: &self.book, limits: &self.limits, allowance: &self.allowance };
         let result = step::decide(&mut *self.machine, &world, stamp, event);
         match &result {
             // What was refused changed nothing: the state is what is stored.
@@ -272,7 +274,7 @@ impl Sim {
             material.payloads.insert(id.clone(), self.payload(&id));
         }
         material.history = needs.history.map(|recent| self.recent(&recent)).unwrap_or_default();
-        let world = World { tools: &self.tools, models: &self.book, limits: &self.limits };
+        let world = World { tools: &self.tools, models: &self.book, limits: &self.limits, allowance: &self.allowance };
         self.machine.request(&world, effect, &material).expect("a running call has a prompt")
     }
 

@@ -36,7 +36,7 @@ fn loaded(sim: &Sim) -> Loaded {
 fn decide(sim: &mut Sim, machine: &mut dyn Machine, event: SystemEvent) -> Step {
     sim.now += 1;
     let stamp = Stamp { now: sim.now, seed: 7, holder: Some(2) };
-    let world = World { tools: &sim.tools, models: &sim.book, limits: &sim.limits };
+    let world = World { tools: &sim.tools, models: &sim.book, limits: &sim.limits, allowance: &sim.allowance };
     let step = step::decide(machine, &world, stamp, Event::System(event)).unwrap();
     for row in &step.rows {
         sim.rows.insert((row.kind, row.id.clone()), row.clone());

@@ -252,6 +252,11 @@ passed_on! {
 }
 
 passed_on! {
+    SpendStore {}
+    spent(of: &[SpendKey]) -> Vec<Spent>;
+}
+
+passed_on! {
     Store {
         fn commits(&self) -> u64 {
             self.inner.commits()

@@ -10,10 +10,10 @@ use crate::pes::tx::Tx;
 
 /// A person is asked for more, or the run ends; the lease holder stops its effects first.
 pub(crate) fn on_spent(tx: &mut Tx<'_>) {
-    let why = funds::spent(tx.state, tx.world, tx.stamp.now).unwrap_or("it is spent");
+    let why = funds::spent(tx.state, tx.world, tx.stamp.now).unwrap_or_else(|| "it is spent".to_owned());
     match tx.state.run_settings().execution.on_budget {
-        OnBudget::Ask => ask_for_more(tx, why),
-        OnBudget::Stop => end_early::end_early(tx, Ends::OnBudget, why),
+        OnBudget::Ask => ask_for_more(tx, &why),
+        OnBudget::Stop => end_early::end_early(tx, Ends::OnBudget, &why),
     }
 }
 

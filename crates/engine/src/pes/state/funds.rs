@@ -1,14 +1,17 @@
-//! What a call may take of the run's budget. Before a call starts, what it may take is reserved, with what the calls under
-//! way may take; what it took is counted when it is answered. A call that does not fit waits for those under way, which
-//! mostly take less than was reserved; if it does not fit then, the budget is spent.
+//! What a call may take of the run's budget, and of what the caps on spending leave. Before a call starts, what it may take
+//! is reserved, with what the calls under way may take; what it took is counted when it is answered. A call that does not
+//! fit the budget waits for those under way, which mostly take less than was reserved; if it does not fit then, the budget
+//! is spent. One that does not fit under a cap waits for the calls of other threads likewise.
 
-use crate::World;
+use std::ops::RangeInclusive;
+
 use crate::domain::Millis;
 use crate::domain::model::Usage;
 use crate::domain::settings::Budget;
 use crate::domain::size::tokens;
-use crate::domain::usage::nanos;
+use crate::domain::usage::{Nanos, Price, nanos};
 use crate::pes::state::{ModelCall, Reserved, State};
+use crate::{Allowance, Reservation, Room, World};
 
 /// A reply that may be no longer than this is not worth asking for.
 const LEAST_OUTPUT: u64 = 256;
@@ -22,13 +25,21 @@ const TOKENS: &str = "its tokens are used up";
 const MONEY: &str = "its money is used up";
 
 /// Whether a call may be paid for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Funds {
     /// `None`: there is no bound to keep.
     Enough(Option<Reserved>),
     /// Perhaps, when what runs has ended.
     Wait,
-    Spent(&'static str),
+    /// Perhaps then: calls of other threads have reserved what they may not need.
+    Later(Millis),
+    Spent(String),
+}
+
+/// What there is too little of.
+enum Lack<'a> {
+    Budget(&'static str),
+    Room(&'a Room),
 }
 
 impl State {
@@ -41,29 +52,49 @@ impl State {
     }
 }
 
+/// The least that a model call costs: a short question, and a reply of the fewest tokens that are worth asking for.
+pub fn least_cost(price: &Price) -> Nanos {
+    cost(price, WORDING, LEAST_OUTPUT)
+}
+
+/// What the calls under way have reserved under the caps on spending.
+pub(crate) fn reservations(state: &State) -> Vec<Reservation> {
+    let Some(run) = &state.run else { return Vec::new() };
+    let reservation = |call: &ModelCall| {
+        let Reserved { cost, at, .. } = call.reserved?;
+        Some(Reservation { stream: call.stream()?.clone(), cost, at: at?, key: run.requested_by.first().cloned() })
+    };
+    state.model_calls_under_way().filter_map(reservation).collect()
+}
+
 /// What this call may take, with what the calls under way may take.
 pub(crate) fn for_call(state: &State, world: &World<'_>, call: &ModelCall) -> Funds {
-    let Some(budget) = &state.run_settings().budget else { return Funds::Enough(None) };
-    match reserve(state, world, budget, call) {
+    let budget = state.run_settings().budget.as_ref();
+    if budget.is_none() && *world.allowance == Allowance::Uncapped {
+        return Funds::Enough(None);
+    }
+    match reserve(state, world, budget.unwrap_or(&Budget::default()), call) {
         Ok(reserved) => Funds::Enough(reserved),
+        Err(Lack::Room(Room { again_at: Some(at), .. })) => Funds::Later(*at),
         Err(_) if state.is_any_running() => Funds::Wait,
-        Err(why) => Funds::Spent(why),
+        Err(Lack::Budget(why)) => Funds::Spent(why.to_owned()),
+        Err(Lack::Room(room)) => Funds::Spent(room.why.clone()),
     }
 }
 
-fn reserve(
+fn reserve<'a>(
     state: &State,
-    world: &World<'_>,
+    world: &World<'a>,
     budget: &Budget,
     call: &ModelCall,
-) -> Result<Option<Reserved>, &'static str> {
+) -> Result<Option<Reserved>, Lack<'a>> {
     let (Some(run), Some(active)) = (&state.run, &state.head.active) else { return Ok(None) };
     let (counters, granted) = (&active.counters, &active.granted);
     let calls = counters.llm_calls + state.model_calls_under_way().count() as u32;
     if budget.max_llm_calls.is_some_and(|most| calls >= most.saturating_add(granted.calls)) {
-        return Err(CALLS);
+        return Err(Lack::Budget(CALLS));
     }
-    if budget.max_tokens.is_none() && budget.max_cost_usd.is_none() {
+    if budget.max_tokens.is_none() && budget.max_cost_usd.is_none() && *world.allowance == Allowance::Uncapped {
         return Ok(None);
     }
     let held = state.model_calls_under_way().filter_map(|call| call.reserved);
@@ -76,24 +107,45 @@ fn reserve(
         let left = most.saturating_add(granted.tokens).saturating_sub(used.saturating_add(input));
         output = output.min(left);
         if output < least {
-            return Err(TOKENS);
+            return Err(Lack::Budget(TOKENS));
         }
     }
     let (provider, model) = run.settings.choice(call.choice).unwrap_or_default();
     let price = world.models.price(provider, model).unwrap_or_default();
-    let cost = |output: u64| price.of(&Usage { input_tokens: input, output_tokens: output, ..Usage::default() });
     if let Some(most) = budget.max_cost_usd {
         let left = nanos(most) + granted.cost - counters.cost_nanos.unwrap_or(0) - held_cost;
-        if cost(least) > left {
-            return Err(MONEY);
-        }
-        // A dollar per million tokens is a thousand nanos per token.
-        let per_token = price.output_per_million.max(price.thinking_per_million.unwrap_or(0.0)) * 1_000.0;
-        if per_token > 0.0 {
-            output = output.min(((left - cost(0)).max(0) as f64 / per_token) as u64).max(least);
+        output = affordable(&price, input, least..=output, left).ok_or(Lack::Budget(MONEY))?;
+    }
+    match world.allowance {
+        Allowance::Uncapped | Allowance::Reserve => {}
+        Allowance::Room(room) => {
+            let left = room.most - reservations(state).iter().map(|reserved| reserved.cost).sum::<Nanos>();
+            // A reply is cut short only where no more can become free.
+            let least = if room.again_at.is_some() { output } else { least };
+            output = affordable(&price, input, least..=output, left).ok_or(Lack::Room(room))?;
         }
     }
-    Ok(Some(Reserved { tokens: input + output, cost: cost(output), output }))
+    Ok(Some(Reserved { tokens: input + output, cost: cost(&price, input, output), output, at: None }))
+}
+
+/// How long a reply may be that is paid from so much; `None`: the shortest one costs more.
+fn affordable(price: &Price, input: u64, lengths: RangeInclusive<u64>, left: Nanos) -> Option<u64> {
+    let (least, most) = lengths.into_inner();
+    if cost(price, input, least) > left {
+        return None;
+    }
+    // A dollar per million tokens is a thousand nanos per token.
+    let per_token = price.output_per_million.max(price.thinking_per_million.unwrap_or(0.0)) * 1_000.0;
+    let paid = ((left - cost(price, input, 0)).max(0) as f64 / per_token) as u64;
+    Some(if per_token > 0.0 { most.min(paid).max(least) } else { most })
+}
+
+/// What a call costs at most. Any of its output may be thinking.
+fn cost(price: &Price, input: u64, output: u64) -> Nanos {
+    let of = |thinking| {
+        price.of(&Usage { input_tokens: input, output_tokens: output, thinking_tokens: thinking, ..Usage::default() })
+    };
+    of(0).max(of(output))
 }
 
 /// How many tokens the next prompt may have: what the state says of it, and not less than the largest so far with its
@@ -117,15 +169,15 @@ pub(crate) fn is_spent(state: &State, world: &World<'_>, now: Millis) -> bool {
 }
 
 /// What of the budget is spent, in words.
-pub(crate) fn spent(state: &State, world: &World<'_>, now: Millis) -> Option<&'static str> {
+pub(crate) fn spent(state: &State, world: &World<'_>, now: Millis) -> Option<String> {
     if state.budget_deadline().is_some_and(|at| at <= now) {
-        return Some(TIME);
+        return Some(TIME.to_owned());
     }
     let main = state.head.active.as_ref().and_then(|active| active.model.as_ref());
     let items = state.works().filter_map(|work| work.model.as_ref());
     let ready = main.into_iter().chain(items).filter(|call| !call.is_running());
     ready.into_iter().find_map(|call| match for_call(state, world, call) {
         Funds::Spent(why) => Some(why),
-        Funds::Enough(_) | Funds::Wait => None,
+        Funds::Enough(_) | Funds::Wait | Funds::Later(_) => None,
     })
 }

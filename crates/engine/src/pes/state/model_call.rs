@@ -123,6 +123,9 @@ pub(crate) struct Reserved {
     pub cost: Nanos,
     /// How long its reply may be.
     pub output: u64,
+    /// When its cost was reserved under the caps on spending; `None`: there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Millis>,
 }
 
 /// The model that answered, and its reply.

@@ -67,9 +67,12 @@ fn wakes_batch(state: &State, now: Millis, work: &ItemLoop) -> Option<Millis> {
 fn wakes_model(state: &State, world: &World<'_>, now: Millis, call: &ModelCall) -> Option<Millis> {
     match &call.slot {
         ModelSlot::Running { .. } => None,
-        // What runs now wakes it when it ends.
-        ModelSlot::Ready { .. } if funds::for_call(state, world, call) == Funds::Wait => None,
-        ModelSlot::Ready { not_before } => Some(not_before.unwrap_or(now)),
+        ModelSlot::Ready { not_before } => match funds::for_call(state, world, call) {
+            // What runs now wakes it when it ends.
+            Funds::Wait => None,
+            Funds::Later(at) => Some(not_before.unwrap_or(now).max(at)),
+            Funds::Enough(_) | Funds::Spent(_) => Some(not_before.unwrap_or(now)),
+        },
     }
 }
 

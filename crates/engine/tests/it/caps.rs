@@ -1,0 +1,139 @@
+//! Caps on spending: what the calls under way may cost is told after every step, and a call that does not fit waits or ends
+//! its run.
+
+use pes_engine::domain::hitl::SuspensionKind;
+use pes_engine::domain::model::{ModelReply, Usage};
+use pes_engine::domain::run::{OnBusy, RunStatus};
+use pes_engine::domain::settings::{ExecutionConfig, OnBudget, RunSettings};
+use pes_engine::domain::usage::Price;
+use pes_engine::event::{CancelEvent, Event, SystemEvent};
+use pes_engine::step::Step;
+use pes_engine::{Allowance, Prompt, Room};
+
+use super::sim::*;
+
+/// Under a cap, a run of three items with a dollar per million tokens, of which a call takes 1,500.
+fn capped() -> Sim {
+    let mut sim = Sim::new(|request| {
+        let usage = Usage { input_tokens: 1_000, output_tokens: 500, ..Usage::default() };
+        let reply = match which(request).as_str() {
+            "planning" => plan(&[("a", &[], &[]), ("b", &[], &[]), ("c", &[], &[])]),
+            other => says(format!("result of {other}")),
+        };
+        reply.map(|reply| ModelReply { usage, ..reply })
+    });
+    sim.book.price = Some(Price { input_per_million: 1.0, output_per_million: 1.0, ..Price::default() });
+    sim.allowance = Allowance::Reserve;
+    sim
+}
+
+fn ask(sim: &mut Sim, on_budget: OnBudget) -> Step {
+    let execution = ExecutionConfig { max_parallel_items: 3, on_budget, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap()
+}
+
+fn room(most: i64, again_at: Option<i64>) -> Allowance {
+    Allowance::Room(Room { most, again_at, why: "the cap of the day is reached".to_owned() })
+}
+
+fn held(sim: &Sim) -> i64 {
+    sim.machine.reservations().iter().map(|reserved| reserved.cost).sum()
+}
+
+fn woke(sim: &mut Sim) -> Step {
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap()
+}
+
+#[test]
+fn what_may_be_spent_is_told_as_long_as_the_call_runs() {
+    let mut sim = capped();
+    ask(&mut sim, OnBudget::Stop);
+    let [reserved] = &sim.machine.reservations()[..] else { panic!("one call runs") };
+    assert_eq!((reserved.at, reserved.stream.clone()), (sim.now, sim.stream().0));
+    // Of a prompt whose length is estimated, and of a reply of 4,096 tokens.
+    assert!((4_900_000..10_000_000).contains(&reserved.cost), "{reserved:?}");
+    sim.reload();
+    assert_eq!(held(&sim), sim.machine.reservations()[0].cost, "it is stored with the state");
+    sim.step();
+    assert_eq!(sim.machine.reservations().len(), 3, "each call has its own");
+    sim.go();
+    assert_eq!((sim.run("run_1").status, held(&sim)), (RunStatus::Completed, 0));
+}
+
+#[test]
+fn without_a_cap_nothing_is_reserved() {
+    let mut sim = capped();
+    sim.allowance = Allowance::Uncapped;
+    ask(&mut sim, OnBudget::Stop);
+    assert_eq!((sim.in_flight.len(), held(&sim)), (1, 0));
+}
+
+#[test]
+fn a_call_that_is_made_again_or_cancelled_gives_back_what_it_had() {
+    let mut sim = capped();
+    ask(&mut sim, OnBudget::Stop);
+    let first = sim.machine.reservations();
+    sim.crash();
+    let second = sim.machine.reservations();
+    assert_eq!((first.len(), second.len()), (1, 1), "the attempt that was lost holds nothing beside the next one");
+    assert_ne!(first[0].stream, second[0].stream);
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    assert_ne!(held(&sim), 0, "what still runs may still cost");
+    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    assert_eq!(held(&sim), 0);
+}
+
+#[test]
+fn a_call_for_which_others_left_no_room_waits_for_them() {
+    let mut sim = capped();
+    let again_at = sim.now + 1_000;
+    sim.allowance = room(4_000_000, Some(again_at));
+    let step = ask(&mut sim, OnBudget::Stop);
+    assert_eq!((step.wake_at, held(&sim), sim.in_flight.len()), (Some(again_at), 0, 0));
+    assert!(sim.is_active(), "it is not over");
+    sim.allowance = Allowance::Reserve;
+    woke(&mut sim);
+    assert_eq!(sim.in_flight.len(), 1);
+}
+
+#[test]
+fn of_calls_side_by_side_those_start_that_fit() {
+    let mut sim = capped();
+    ask(&mut sim, OnBudget::Stop);
+    let one = held(&sim);
+    sim.allowance = room(2 * one + one / 2, Some(sim.now + 1_000));
+    sim.step();
+    assert_eq!(sim.in_flight.len(), 2, "a third would pass what there is");
+    sim.go();
+    assert_eq!(sim.run("run_1").status, RunStatus::Completed, "it started when one of them had ended");
+}
+
+#[test]
+fn the_last_reply_is_as_short_as_what_is_left() {
+    let mut sim = capped();
+    sim.allowance = room(3_000_000, None);
+    ask(&mut sim, OnBudget::Stop);
+    assert!((2_900_000..=3_000_000).contains(&held(&sim)), "{}", held(&sim));
+    let Prompt::Call(request) = sim.prompt(&sim.in_flight[0]) else { panic!("it fits") };
+    assert!(request.params["maxTokens"].as_u64().unwrap() < 3_000, "{:?}", request.params);
+}
+
+#[test]
+fn where_nothing_is_left_the_run_ends_as_its_settings_say() {
+    let mut sim = capped();
+    sim.allowance = room(1_000, None);
+    ask(&mut sim, OnBudget::Stop);
+    let error = sim.run("run_1").outcome.unwrap().error.unwrap();
+    assert_eq!((error.code.as_str(), sim.prompts.len()), ("budget_exceeded", 0));
+    assert!(error.message.contains("the cap of the day is reached"), "{}", error.message);
+
+    let mut sim = capped();
+    sim.allowance = room(1_000, None);
+    ask(&mut sim, OnBudget::Ask);
+    let open = sim.suspensions();
+    assert_eq!((open.len(), open[0].kind), (1, SuspensionKind::Budget));
+    sim.allowance = Allowance::Reserve;
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    sim.go();
+    assert_eq!(sim.run("run_1").status, RunStatus::Completed, "there is room again");
+}

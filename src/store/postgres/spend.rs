@@ -1,0 +1,53 @@
+//! What was spent under the caps.
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgArguments, PgConnection};
+use sqlx::query::Query;
+
+use super::Postgres;
+use super::fault::error;
+use super::nul::escaped;
+use crate::store::{Result, SpendChange, SpendKey, SpendStore, Spent};
+
+/// In the order of their keys, as everybody locks them.
+const OPEN: &str = "
+INSERT INTO spend (tenant, key, period, used, held, told)
+SELECT DISTINCT tenant, key, period, 0, 0, 0 FROM unnest($1::bigint[], $2::text[], $3::text[]) AS s (tenant, key, period)
+ORDER BY 1, 2, 3
+ON CONFLICT DO NOTHING";
+
+const CHANGE: &str = "
+UPDATE spend SET used = used + $4, held = held + $5 WHERE tenant = $1 AND key = $2 AND period = $3";
+
+/// Makes the rows that are not there yet, so that a batch can lock them all.
+pub(super) fn open<'a>(
+    changes: impl Iterator<Item = &'a SpendChange> + Clone,
+) -> Query<'static, sqlx::Postgres, PgArguments> {
+    sqlx::query(OPEN)
+        .bind(changes.clone().map(|change| change.of.tenant.0).collect::<Vec<i64>>())
+        .bind(changes.clone().map(|change| escaped(&change.of.key).into_owned()).collect::<Vec<String>>())
+        .bind(changes.map(|change| change.of.period.clone()).collect::<Vec<String>>())
+}
+
+/// Of a thread that is deleted: only gives back.
+pub(super) async fn settle(connection: &mut PgConnection, changes: &[SpendChange]) -> Result<()> {
+    for SpendChange { of, used, held, cap: _ } in changes {
+        let change = sqlx::query(CHANGE).bind(of.tenant.0).bind(escaped(&of.key)).bind(&of.period);
+        change.bind(used).bind(held).execute(&mut *connection).await.map_err(error)?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl SpendStore for Postgres {
+    async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>> {
+        let mut all = Vec::new();
+        for key in of {
+            let query = sqlx::query("SELECT used, held FROM spend WHERE tenant = $1 AND key = $2 AND period = $3");
+            let query = query.bind(key.tenant.0).bind(escaped(&key.key)).bind(&key.period);
+            let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+            all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,49 @@
+//! What was spent under the caps.
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension as _, Transaction, params};
+
+use super::Sqlite;
+use super::fault::unreadable;
+use crate::store::{Result, SpendChange, SpendKey, SpendStore, Spent};
+
+const TAKEN: &str = "SELECT used + held FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
+
+const CHANGE: &str = "
+INSERT INTO spend (tenant, key, period, used, held, told) VALUES (?1, ?2, ?3, ?4, ?5, 0)
+ON CONFLICT (tenant, key, period) DO UPDATE SET used = used + excluded.used, held = held + excluded.held";
+
+/// Whether the caps leave room for all of them.
+pub(super) fn fits(tx: &Transaction<'_>, changes: &[SpendChange]) -> rusqlite::Result<bool> {
+    let mut taken = tx.prepare_cached(TAKEN)?;
+    for SpendChange { of, used, held, cap } in changes {
+        let Some(cap) = cap else { continue };
+        let before: Option<i64> =
+            taken.query_row(params![of.tenant.0, of.key, of.period], |row| row.get(0)).optional()?;
+        if before.unwrap_or(0) + used + held > *cap {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+pub(super) fn change(tx: &Transaction<'_>, changes: &[SpendChange]) -> rusqlite::Result<()> {
+    for SpendChange { of, used, held, cap: _ } in changes {
+        tx.prepare_cached(CHANGE)?.execute(params![of.tenant.0, of.key, of.period, used, held])?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl SpendStore for Sqlite {
+    async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>> {
+        let mut all = Vec::new();
+        for key in of {
+            let query = sqlx::query("SELECT used, held FROM spend WHERE tenant = ? AND key = ? AND period = ?");
+            let query = query.bind(key.tenant.0).bind(&key.key).bind(&key.period);
+            let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
+            all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
+        }
+        Ok(all)
+    }
+}

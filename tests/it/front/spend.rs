@@ -1,0 +1,181 @@
+//! `limits.spend`: what runs side by side may cost together, whatever each of them wants.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pes::config::{Config, ConfiguredKey, Synchronous};
+use pes::domain::ids::TenantPk;
+use pes::domain::spend::Capped;
+use pes::domain::usage::{Price, UsageGroup, nanos};
+use pes::store::postgres::Postgres;
+use pes::store::sqlite::Sqlite;
+use pes::store::{PageAsk, SpendKey, Spent, Store, UsageAsk};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::store::bed::together;
+use crate::support::app::App;
+use crate::support::http::{Said, soon};
+use crate::support::postgres::Database;
+use crate::support::store::fresh_store;
+use crate::support::wire::{Step, Wire};
+
+/// A model whose calls may cost 5 cents each and mostly take 1, under a cap of so many dollars a month.
+fn capped(config: &mut Config, cap: f64) {
+    let price = Price { input_per_million: 10.0, output_per_million: 10.0, ..Price::default() };
+    config.prices.extend(["demo:*", "openai:*"].map(|of| (of.to_owned(), price)));
+    config.limits.spend.tenant_month_usd = Some(cap);
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
+}
+
+async fn tenant(store: &dyn Store) -> TenantPk {
+    store.tenant("default", 1).await.unwrap()
+}
+
+/// What the tenant's row of this month says.
+pub async fn this_month(store: &dyn Store) -> Spent {
+    let of = SpendKey { tenant: tenant(store).await, key: String::new(), period: Capped::TenantMonth.period(now()) };
+    store.spent(&[of]).await.unwrap().remove(0)
+}
+
+/// What all model calls took, by their own rows.
+pub async fn taken(store: &dyn Store) -> i64 {
+    let page = PageAsk { limit: 100, ..PageAsk::default() };
+    let ask =
+        UsageAsk { tenant: tenant(store).await, group: UsageGroup::Tenant, thread: None, from: 0, to: i64::MAX, page };
+    store.usage(&ask).await.unwrap().items.iter().map(|sum| sum.cost_nanos).sum()
+}
+
+/// 32 runs at once, asked on a server of each of these stores; how many came to their end.
+async fn all_at_once(stores: Vec<Arc<dyn Store>>, cap: f64) -> usize {
+    let mut apps = Vec::new();
+    for store in &stores {
+        apps.push(App::of(store.clone(), |config| capped(config, cap)).await);
+    }
+    let asks = (0..32).map(|n| {
+        let ask = apps[n % apps.len()].ask("POST", &format!("/threads/t{n}/process")).header("prefer", "wait=60");
+        let ask = ask.json(&json!({ "query": "count" }));
+        async move { tokio::time::timeout(Duration::from_secs(60), ask.send()).await.unwrap() }
+    });
+    let ended: Vec<Said> = together(asks).await;
+    let spent = this_month(&*stores[0]).await;
+    assert!(spent.used <= nanos(cap), "{spent:?}");
+    assert!(spent.used > nanos(cap) * 3 / 4, "the cap is made use of: {spent:?}");
+    assert_eq!((spent.used, spent.held), (taken(&*stores[0]).await, 0));
+    let is_success = |said: &&Said| said.status == 200 && said.json()["metadata"]["status"] == "success";
+    ended.iter().filter(is_success).count()
+}
+
+#[tokio::test]
+async fn runs_side_by_side_never_pass_the_cap() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
+    let done = all_at_once(vec![store], 0.4).await;
+    assert!((1..32).contains(&done), "{done}");
+}
+
+#[tokio::test]
+async fn nor_do_those_of_two_replicas() {
+    let database = Database::fresh().await;
+    let one: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let other: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let done = all_at_once(vec![one, other], 0.4).await;
+    assert!((1..32).contains(&done), "{done}");
+}
+
+#[tokio::test]
+async fn a_call_waits_for_what_others_hold() {
+    let stalls = || vec![Step::Stall(Arc::new(Notify::new()))];
+    let mut wire = Wire::serve(vec![stalls(), stalls()]).await;
+    let url = wire.url();
+    let app = App::with(|config| {
+        capped(config, 0.08);
+        config.models.openai.base_url = Some(url);
+        config.models.openai.api_key = Some("sk-test".into());
+    })
+    .await;
+    let first = app.post("/threads/first/process", json!({ "query": "count" })).await.expect(202);
+    soon(wire.request()).await;
+    let next = app.post("/threads/next/process", json!({ "query": "count" })).await.expect(202);
+    let waits = app.get(&format!("/runs/{}?wait=2", next["runId"].as_str().unwrap())).await.expect(200);
+    assert_eq!(waits["status"], "running", "it is not over: what the other holds may become free");
+    assert_eq!(wire.waiting(), 0);
+    app.post(&format!("/runs/{}/cancel", first["runId"].as_str().unwrap()), json!({})).await;
+    soon(wire.request()).await;
+}
+
+#[tokio::test]
+async fn a_thread_that_is_deleted_gives_back_what_its_call_held() {
+    let wire = Wire::serve(vec![vec![Step::Stall(Arc::new(Notify::new()))]]).await;
+    let (url, store) = (wire.url(), fresh_store().await);
+    let app = App::of(store.clone(), |config| {
+        capped(config, 0.08);
+        config.models.openai.base_url = Some(url);
+        config.models.openai.api_key = Some("sk-test".into());
+    })
+    .await;
+    app.post("/threads/t1/process", json!({ "query": "count" })).await.expect(202);
+    assert!(this_month(&*store).await.held > 0);
+    assert_eq!(app.ask("DELETE", "/threads/t1").send().await.status, 204);
+    let spent = this_month(&*store).await;
+    assert_eq!((spent.used, spent.held), (0, 0));
+}
+
+/// The demo model's first call takes more than is left then.
+async fn spend_it_all(app: &App) -> Value {
+    let said = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30");
+    said.json(&json!({ "query": "count" })).send().await.expect(200)
+}
+
+#[tokio::test]
+async fn at_the_cap_a_run_ends_and_says_which_it_was() {
+    let app = App::with(|config| capped(config, 0.03)).await;
+    let said = spend_it_all(&app).await;
+    let error = &said["metadata"]["error"];
+    assert_eq!((&said["metadata"]["status"], &error["code"]), (&json!("partial"), &json!("budget_exceeded")));
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("the cap of 0.03 US dollars a month of the tenant is reached until 20"), "{message}");
+}
+
+#[tokio::test]
+async fn at_the_cap_no_run_is_accepted() {
+    let app = App::with(|config| capped(config, 0.02)).await;
+    spend_it_all(&app).await;
+    let refused = app.post("/threads/t2/process", json!({ "query": "count" })).await;
+    let problem = refused.problem("spend_cap_reached");
+    assert_eq!(problem["status"], 429);
+    let wait: i64 = refused.header("retry-after").unwrap().parse().unwrap();
+    let ends = Capped::TenantMonth.ends_at(now());
+    assert!((wait * 1_000 - (ends - now())).abs() < 60_000, "{wait} seconds until the month ends");
+    app.get("/threads/t2").await.problem("not_found");
+}
+
+#[tokio::test]
+async fn each_key_has_its_own_cap() {
+    let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
+    let app = App::with(|config| {
+        capped(config, 100.0);
+        config.limits.spend.key_day_usd = Some(0.02);
+        config.auth.keys = vec![
+            key("default/ann:admin:key-a-0123456789abcdef0123456789"),
+            key("default/bob:admin:key-b-0123456789abcdef0123456789"),
+        ];
+    })
+    .await
+    .key("key-a-0123456789abcdef0123456789");
+    spend_it_all(&app).await;
+    app.post("/threads/t2/process", json!({ "query": "count" })).await.problem("spend_cap_reached");
+    let bob = app.key("key-b-0123456789abcdef0123456789");
+    bob.post("/threads/t2/process", json!({ "query": "count" })).await.expect(202);
+}
+
+#[tokio::test]
+async fn a_model_without_a_price_is_refused_where_there_is_a_cap() {
+    let app = App::with(|config| config.limits.spend.tenant_day_usd = Some(1.0)).await;
+    let problem = app.post("/threads/t1/process", json!({ "query": "count" })).await.problem("invalid");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("`prices`") && detail.contains("demo:"), "{detail}");
+}
