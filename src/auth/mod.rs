@@ -3,12 +3,14 @@
 //! A key is 256 random bits behind `pes_`; only its SHA-256 is stored, and compared in constant time. Keys come from the
 //! configuration and from the store (`pes keys new`); where there is none at all, a loopback server is open.
 
+mod audit_key;
 mod keys;
 mod ledger;
 mod mint;
 mod sessions;
 mod wrong_key_throttle;
 
+pub use audit_key::{AuditKey, PublicKey, Signed, signer};
 #[cfg(feature = "internals")]
 pub use keys::Now;
 pub(crate) use keys::taken;

@@ -9,10 +9,12 @@ use clap_complete::Shell;
 use toml::{Table, Value};
 
 use super::client::{ClientCommand, duration};
+use super::verify::since;
 use crate::config::auth::scope;
 use crate::config::env::Variables;
 use crate::config::layers::Layers;
 use crate::domain::caller::Scope;
+use crate::service::audit::verify::Since;
 
 /// A durable server for agents that plan, execute and synthesize.
 #[derive(Debug, Parser)]
@@ -53,7 +55,14 @@ pub(super) enum Command {
         resume: bool,
     },
     /// Say whether the audit is what it was: make its hashes again, and compare them with its checkpoints
-    Verify,
+    Verify {
+        /// Begin behind this line of each tenant, or at this time: 4711, 2026-11-21, 2026-11-21T08:00:00Z
+        #[arg(long, value_name = "N|TIME", value_parser = since)]
+        since: Option<Since>,
+        /// Compare with checkpoints that were kept elsewhere: bodies of webhooks, or what GET /audit/export answered
+        #[arg(long, value_name = "FILE")]
+        checkpoint: Option<PathBuf>,
+    },
     /// Seal all secrets of the database with PES_SEALING_KEY, so that PES_SEALING_KEYS_OLD can go
     Reseal,
     /// Say whether the database, the folder, the sealing key, models, agents, MCP servers and webhooks can be used

@@ -25,6 +25,10 @@ section! {
         /// The keys that it replaced: they open what they sealed, and seal nothing. In the environment separated by commas.
         /// `pes reseal` makes them superfluous.
         sealing_keys_old: Vec<secret::Key> = Vec::new(), named("PES_SEALING_KEYS_OLD").secret();
+        /// What signs checkpoints of the audit and receipts: 64 hexadecimal digits, the same for all replicas. Unset = they
+        /// are not signed.
+        #[serde(with = "super::secret")]
+        audit_key: Option<SecretString> = None, named("PES_AUDIT_KEY").secret().example("\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"");
     }
 }
 
@@ -82,7 +86,19 @@ impl Auth {
                 }
             }
         }
+        self.check_audit_key()?;
         self.check_sealing()
+    }
+
+    fn check_audit_key(&self) -> Result<(), Error> {
+        let Some(key) = self.audit_key.as_ref().map(ExposeSecret::expose_secret) else { return Ok(()) };
+        if key.len() == 64 && key.bytes().all(|digit| digit.is_ascii_hexdigit()) && !is_weak(key) {
+            return Ok(());
+        }
+        Err(Error(
+            "auth.audit_key (PES_AUDIT_KEY): it must be 64 hexadecimal digits; `openssl rand -hex 32` makes some"
+                .into(),
+        ))
     }
 
     /// Of the ring of sealing keys each is one of its own, and can be written in a list.

@@ -99,6 +99,8 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(mcp_servers::approve))
         .routes(routes!(usage::list))
         .routes(routes!(audit::list))
+        .routes(routes!(audit::export))
+        .routes(routes!(audit::keys))
         .routes(routes!(policy::get, policy::put))
         .routes(routes!(policy::dry_run))
         .routes(routes!(policy::audit))

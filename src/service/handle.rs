@@ -16,6 +16,7 @@ use super::readiness::Readiness;
 use super::retention;
 use super::schedules;
 use crate::a2a::directory::Directory;
+use crate::auth::AuditKey;
 use crate::config::Config;
 use crate::domain::Millis;
 use crate::domain::ids::{Mint, ThreadPk};
@@ -42,6 +43,8 @@ pub struct Inner {
     pub(super) documents: Arc<DocumentCache>,
     pub(super) mcp: Arc<mcp::Catalog>,
     pub(super) sealer: Arc<Sealer>,
+    /// What signs checkpoints of the audit and receipts; `None`: nothing does.
+    pub(super) audit_key: Option<Arc<AuditKey>>,
     pub(super) outbox: Arc<Outbox>,
     /// Those that work can be given to.
     pub(super) agents: Arc<Directory>,
@@ -81,6 +84,7 @@ impl Service {
             documents,
             mcp,
             sealer: parts.sealer,
+            audit_key: parts.config.auth.audit_key.as_ref().and_then(AuditKey::of).map(Arc::new),
             outbox: parts.outbox,
             agents: parts.agents,
             hub: parts.hub,

@@ -3,7 +3,7 @@
 //! were written, in a transaction of its own: two committers would otherwise wait for each other at its end.
 
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::columns::Columns;
@@ -141,6 +141,11 @@ impl ChainEnd {
 }
 
 impl Checkpoint {
+    /// What of it is signed.
+    pub fn payload(&self, tenant: &str) -> Value {
+        json!({ "tenant": tenant, "n": self.n, "hash": self.hash, "at": self.at })
+    }
+
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
         Ok(Self {
             n: row.number("n")?,

@@ -1447,6 +1447,23 @@ export interface ProviderHealth {
   waiting: number;
 }
 
+/** The public half of a key, as JSON Web Keys are written. */
+export interface PublicKey {
+  alg: string;
+  crv: string;
+  /** What signed texts call it: the thumbprint of RFC 7638. */
+  kid: string;
+  kty: string;
+  use: string;
+  /** The key itself, base64url. */
+  x: string;
+}
+
+/** What signatures are verified with: the public half of the key that signs, if there is one. */
+export interface PublicKeys {
+  keys: PublicKey[];
+}
+
 /** What a model call is made for, where that is not a step of the run's own. */
 export type Purpose = "summary";
 

@@ -12,6 +12,7 @@ use url::Url;
 use super::super::reseal::Walk;
 use super::Finding;
 use crate::app::outward;
+use crate::auth::AuditKey;
 use crate::config::Config;
 use crate::config::env::Variables;
 use crate::store::documents::Fingerprints;
@@ -26,6 +27,7 @@ pub(super) async fn findings(config: &Config, variables: &Variables) -> Vec<Find
         findings.push(Finding::of("folder", folder(&config.store.data_dir)));
     }
     findings.push(Finding::of("sealing key", sealing_key(config)));
+    findings.push(Finding::of("audit key", Ok(audit_key(config))));
     let agents = config.agents.iter().map(|agent| (format!("agent {}", agent.id), agent.card.clone()));
     let webhooks = config.webhooks.iter().map(|webhook| (format!("webhook {}", webhook.id), webhook.url.clone()));
     let servers = config.mcp.servers.iter().filter(|(_, server)| server.enabled);
@@ -128,6 +130,15 @@ fn sealing_key(config: &Config) -> Result<String, String> {
                 }
                 Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
             }
+        }
+    }
+}
+
+fn audit_key(config: &Config) -> String {
+    match config.auth.audit_key.as_ref().and_then(AuditKey::of) {
+        Some(key) => format!("PES_AUDIT_KEY ({})", key.id()),
+        None => {
+            "none: checkpoints of the audit are not signed, and there are no receipts; set PES_AUDIT_KEY".to_owned()
         }
     }
 }

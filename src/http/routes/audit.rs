@@ -1,15 +1,19 @@
-//! `GET /threads/{thread}/audit`: who decided what.
+//! `GET /threads/{thread}/audit`: who decided what. `/audit/export` and `/audit/keys`: what proves it.
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 
 use crate::http::app_state::AppState;
-use crate::http::caller::MayRead;
+use crate::http::caller::{MayAdmin, MayRead};
 use crate::http::ids::Ids;
 use crate::http::page::Listed;
-use crate::http::params::NoParams;
+use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
-use crate::service::audit::{self, AuditLine};
+use crate::service::audit::{self, AuditLine, PublicKeys};
 
 /// Decisions of people, of the policy and of the timer, oldest first.
 #[utoipa::path(get, path = "/threads/{thread}/audit", operation_id = "listThreadAudit", tag = "threads",
@@ -21,4 +25,41 @@ pub(crate) async fn list(
     _: NoParams,
 ) -> HttpResult<Json<Listed<AuditLine>>> {
     Ok(Json(Listed::whole(audit::of_thread(&app.service, &caller, &ids.thread()?).await?)))
+}
+
+/// The chain of the tenant's audit, whole or behind line `after`, as lines of JSON: each with its number and its hash, and
+/// checkpoints where they were made. What was not chained yet is not among them.
+#[utoipa::path(get, path = "/audit/export", operation_id = "exportAudit", tag = "policy",
+    params(("after" = Option<i64>, Query)),
+    responses((status = 200, content_type = "application/x-ndjson", body = String)))]
+pub(crate) async fn export(
+    MayAdmin(caller): MayAdmin,
+    State(app): State<AppState>,
+    mut params: Params,
+) -> HttpResult<Response> {
+    let after = params.seq("after")?.unwrap_or(0);
+    params.finish()?;
+    let mut export = audit::export(&app.service, &caller, after);
+    // What cannot be read at all is refused before the answer begins.
+    let first = export.next().await?;
+    let lines = stream::try_unfold((first, export), |(ready, mut export)| async {
+        let next = match ready {
+            Some(lines) => Some(lines),
+            None => export.next().await.map_err(|fault| std::io::Error::other(fault.detail))?,
+        };
+        Ok::<_, std::io::Error>(next.map(|lines| (lines, (None, export))))
+    });
+    let headers = [(CONTENT_TYPE, "application/x-ndjson"), (CACHE_CONTROL, "no-store")];
+    Ok((headers, Body::from_stream(lines)).into_response())
+}
+
+/// What checkpoints of the audit and receipts are verified with: a JSON Web Key Set, empty where nothing is signed.
+#[utoipa::path(get, path = "/audit/keys", operation_id = "listAuditKeys", tag = "policy",
+    responses((status = 200, body = PublicKeys)))]
+pub(crate) async fn keys(
+    MayRead(_): MayRead,
+    State(app): State<AppState>,
+    _: NoParams,
+) -> HttpResult<Json<PublicKeys>> {
+    Ok(Json(audit::public_keys(&app.service)))
 }

@@ -2,19 +2,22 @@
 //! that none can be changed unseen.
 
 mod chain;
+mod export;
 pub mod verify;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Result, Service, threads};
+use crate::auth::PublicKey;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
 use crate::store::{AuditRow, Page, PageAsk};
 
-pub use chain::chain;
 pub(super) use chain::run;
+pub use chain::{chain, sign_ends};
+pub use export::{AuditExport, export};
 
 /// Who did what, and when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -39,6 +42,17 @@ pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId) -> Res
         threads::row(service, caller, id).await?;
     }
     Ok(lines.into_iter().map(AuditLine::from).collect())
+}
+
+/// What signatures are verified with: the public half of the key that signs, if there is one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct PublicKeys {
+    pub keys: Vec<PublicKey>,
+}
+
+/// What checkpoints and receipts are signed with.
+pub fn public_keys(service: &Service) -> PublicKeys {
+    PublicKeys { keys: service.audit_key.iter().map(|key| key.public()).collect() }
 }
 
 /// Who configured what of the caller's tenant, made its keys and erased its threads; newest first.

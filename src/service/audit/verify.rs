@@ -1,16 +1,45 @@
 //! Whether the chain of each tenant's audit is what it was: every hash is made again from what is stored, and compared with
 //! the checkpoints. What does not fit is named, the first of each tenant.
 
+mod kept;
+
 use std::collections::VecDeque;
 
+use serde_json::Value;
+
+use crate::auth::{AuditKey, Signed, signer};
+use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::store::chain::{NO_HASH, link};
-use crate::store::{ChainedLine, Checkpoint, Result, Store};
+use crate::store::{AuditRow, ChainedLine, Checkpoint, Result, Store};
 
 /// Lines that are read at once.
 const PAGE: u32 = 500;
 /// How far behind its place a line is looked for.
 const FAR: usize = 1_000;
+
+pub use kept::{Kept, kept};
+
+/// What is verified, and with what.
+#[derive(Default)]
+pub struct VerifyAsk<'a> {
+    /// What signed the checkpoints; `None`: signatures are not looked at.
+    pub key: Option<&'a AuditKey>,
+    pub since: Since,
+    /// Checkpoints that were kept elsewhere.
+    pub kept: &'a [Kept],
+}
+
+/// Where it begins: what is stored there is believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Since {
+    #[default]
+    Beginning,
+    /// Behind this line.
+    Line(i64),
+    /// Behind the last checkpoint of then.
+    Time(Millis),
+}
 
 /// What was found of the audit of a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +49,8 @@ pub struct Verified {
     pub lines: i64,
     /// Checkpoints that they were compared with.
     pub checkpoints: usize,
+    /// How many of these have a signature that was verified.
+    pub signed: usize,
     /// Lines that are not chained yet.
     pub unchained: usize,
     /// The first that is not what it was; `None`: all is.
@@ -27,14 +58,22 @@ pub struct Verified {
 }
 
 /// Of every tenant.
-pub async fn verify(store: &dyn Store) -> Result<Vec<Verified>> {
-    let mut found = Vec::new();
-    for (tenant, name) in store.tenants().await? {
-        let mut walk = Walk::new(store, tenant).await?;
+pub async fn verify(store: &dyn Store, ask: &VerifyAsk<'_>) -> Result<Vec<Verified>> {
+    let (mut found, tenants) = (Vec::new(), store.tenants().await?);
+    for (tenant, name) in &tenants {
+        let mut walk = Walk::new(store, *tenant, name, ask);
+        let unchained = store.unchained_lines(*tenant, PAGE).await?;
+        unchained.iter().for_each(|found| walk.names.extend(former_name(&found.line)));
         let broken = walk.run().await?.err();
-        let unchained = store.unchained_lines(tenant, PAGE).await?.len();
-        found.push(Verified { tenant: name, lines: walk.n, checkpoints: walk.compared, unchained, broken });
+        let (lines, checkpoints, signed) = (walk.n - walk.begun, walk.compared, walk.signed);
+        found.push(Verified { tenant: name.clone(), lines, checkpoints, signed, unchained: unchained.len(), broken });
     }
+    let nobodys = ask.kept.iter().filter(|kept| !tenants.iter().any(|(_, name)| *name == kept.tenant));
+    found.extend(nobodys.map(|kept| Verified {
+        tenant: kept.tenant.clone(),
+        broken: Some(format!("there is no such tenant, and a checkpoint of line {} of it was kept", kept.n)),
+        ..Verified::default()
+    }));
     Ok(found)
 }
 
@@ -42,9 +81,19 @@ pub async fn verify(store: &dyn Store) -> Result<Vec<Verified>> {
 type Checked = std::result::Result<(), String>;
 
 /// A walk along one chain.
-struct Walk<'s> {
-    store: &'s dyn Store,
+struct Walk<'a> {
+    store: &'a dyn Store,
     tenant: TenantPk,
+    key: Option<&'a AuditKey>,
+    since: Since,
+    /// Checkpoints of it that were kept elsewhere, by their lines.
+    kept: VecDeque<&'a Kept>,
+    /// Names that the tenant has or had, as far as its lines tell.
+    names: Vec<String>,
+    /// Names under which checkpoints were signed.
+    signed_names: Vec<(i64, String)>,
+    /// Behind which line it began.
+    begun: i64,
     /// The last line that fits, its hash, and the one before.
     n: i64,
     hash: String,
@@ -52,26 +101,57 @@ struct Walk<'s> {
     lines: VecDeque<ChainedLine>,
     checkpoints: VecDeque<Checkpoint>,
     compared: usize,
-    /// The last line that a checkpoint knows.
+    signed: usize,
+    /// The last line that a checkpoint knows, and whether that is signed.
     known: i64,
+    is_known_signed: bool,
 }
 
-impl<'s> Walk<'s> {
-    async fn new(store: &'s dyn Store, tenant: TenantPk) -> Result<Self> {
-        let (hash, before) = (NO_HASH.to_owned(), NO_HASH.to_owned());
-        let checkpoints = store.checkpoints(tenant, 0, PAGE).await?.into();
-        let lines = VecDeque::new();
-        Ok(Self { store, tenant, n: 0, hash, before, lines, checkpoints, compared: 0, known: 0 })
+impl<'a> Walk<'a> {
+    fn new(store: &'a dyn Store, tenant: TenantPk, name: &str, ask: &VerifyAsk<'a>) -> Self {
+        let mut kept: Vec<_> = ask.kept.iter().filter(|kept| kept.tenant == name).collect();
+        kept.sort_by_key(|kept| kept.n);
+        Self {
+            store,
+            tenant,
+            key: ask.key,
+            since: ask.since,
+            kept: kept.into(),
+            names: vec![name.to_owned()],
+            signed_names: Vec::new(),
+            begun: 0,
+            n: 0,
+            hash: NO_HASH.to_owned(),
+            before: NO_HASH.to_owned(),
+            lines: VecDeque::new(),
+            checkpoints: VecDeque::new(),
+            compared: 0,
+            signed: 0,
+            known: 0,
+            is_known_signed: false,
+        }
     }
 
     async fn run(&mut self) -> Result<Checked> {
+        if let Err(broken) = self.begin().await? {
+            return Ok(Err(broken));
+        }
         loop {
-            if self.lines.is_empty() {
+            if let Err(broken) = self.compare().await? {
+                return Ok(Err(broken));
+            }
+            self.read(1).await?;
+            if self.lines.is_empty() && self.checkpoints.is_empty() {
+                // Both may have been added to meanwhile, a line never without its checkpoint.
+                self.checkpoints = self.store.checkpoints(self.tenant, self.known, PAGE).await?.into();
+                if let Err(broken) = self.compare().await? {
+                    return Ok(Err(broken));
+                }
                 self.read(1).await?;
             }
             let Some(line) = self.lines.pop_front() else { break };
-            if let Err(broken) = self.follows(&line) {
-                return Ok(Err(broken));
+            if line.n > self.n + 1 {
+                return Ok(Err(missing(self.n + 1, line.n - 1)));
             }
             let hash = link(&self.hash, &line.line.digest());
             if hash != line.hash {
@@ -80,14 +160,71 @@ impl<'s> Walk<'s> {
             }
             self.before = std::mem::replace(&mut self.hash, hash);
             self.n = line.n;
-            if let Err(broken) = self.compare().await? {
-                return Ok(Err(broken));
+            self.names.extend(former_name(&line.line));
+        }
+        Ok(self.end())
+    }
+
+    /// Goes to where it begins. A checkpoint that was kept is looked at, wherever it is.
+    async fn begin(&mut self) -> Result<Checked> {
+        let mut begun = match self.since {
+            Since::Beginning => 0,
+            Since::Line(n) => n,
+            Since::Time(at) => self.line_at(at).await?,
+        };
+        begun = self.kept.front().map_or(begun, |kept| begun.min(kept.n)).max(0);
+        if begun > 0 {
+            let line = self.store.chained_lines(self.tenant, begun - 1, 1).await?.pop().filter(|line| line.n == begun);
+            let Some(line) = line else {
+                let end = self.store.chain_end(self.tenant).await?;
+                let (is_shorter, from) = (end.n < begun, begun.min(end.n + 1));
+                (self.begun, self.n, self.known, self.hash) = (end.n, end.n, end.n, end.hash);
+                // One that is shorter has nothing behind it.
+                return Ok(if self.kept.is_empty() && is_shorter { Ok(()) } else { Err(missing(from, begun)) });
+            };
+            (self.hash, self.before) = (line.hash, String::new());
+        }
+        (self.begun, self.n, self.known) = (begun, begun, begun);
+        self.checkpoints = self.store.checkpoints(self.tenant, begun, PAGE).await?.into();
+        Ok(Ok(()))
+    }
+
+    /// The line of the last checkpoint of then.
+    async fn line_at(&self, at: Millis) -> Result<i64> {
+        let mut last = 0;
+        loop {
+            let page = self.store.checkpoints(self.tenant, last, PAGE).await?;
+            let is_all = page.is_empty() || page.iter().any(|checkpoint| checkpoint.at > at);
+            last = page.iter().take_while(|checkpoint| checkpoint.at <= at).last().map_or(last, |last| last.n);
+            if is_all {
+                return Ok(last);
             }
         }
-        Ok(match self.checkpoints.front() {
-            Some(checkpoint) => Err(missing(self.n + 1, checkpoint.n)),
-            None => Ok(()),
-        })
+    }
+
+    /// What is known of lines that are not there, and whether the last signature is this key's.
+    fn end(&self) -> Checked {
+        let beyond = self.checkpoints.front().map(|checkpoint| checkpoint.n);
+        let beyond = beyond.into_iter().chain(self.kept.front().map(|kept| kept.n)).max();
+        if let Some(n) = beyond {
+            return Err(missing(self.n + 1, n));
+        }
+        if self.n > self.known {
+            let lines = some_lines(self.known + 1, self.n, "has", "have");
+            return Err(format!("{lines} no checkpoint: it was taken away"));
+        }
+        if let Some((n, name)) = self.signed_names.iter().find(|(_, name)| !self.names.contains(name)) {
+            return Err(format!("checkpoint {n} was signed for the tenant {name}"));
+        }
+        match self.key {
+            Some(key) if self.known > self.begun && !self.is_known_signed => Err(format!(
+                "checkpoint {}, the last, is not signed with the key {} of PES_AUDIT_KEY; a server that has the key signs it \
+                 when it starts",
+                self.known,
+                key.id()
+            )),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Has so many lines at hand, if there are.
@@ -103,32 +240,50 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// Whether it has the next number.
-    fn follows(&self, line: &ChainedLine) -> Checked {
-        let expected = self.n + 1;
-        if line.n > expected { Err(missing(expected, line.n - 1)) } else { Ok(()) }
-    }
-
     /// Compares with the checkpoints of the last line.
     async fn compare(&mut self) -> Result<Checked> {
-        while let Some(checkpoint) = self.checkpoints.front() {
-            if checkpoint.n > self.n {
-                break;
+        while let Some(kept) = self.kept.pop_front_if(|kept| kept.n <= self.n) {
+            if kept.hash != self.hash {
+                let (n, file) = (kept.n, &kept.file);
+                return Ok(Err(format!("line {n} is not the one that {file} knows: lines up to it were written anew")));
             }
+            if let Err(broken) = self.open(kept.n, kept.jws.as_deref(), &kept.payload) {
+                return Ok(Err(format!("{broken}, in {}", kept.file)));
+            }
+        }
+        while let Some(checkpoint) = self.checkpoints.pop_front_if(|checkpoint| checkpoint.n <= self.n) {
             if checkpoint.hash != self.hash {
                 self.read(1).await?;
                 let inserted = self.lines.front().and_then(|next| self.inserted_before(next));
                 return Ok(Err(inserted.unwrap_or_else(|| self.rewritten())));
             }
-            self.known = self.n;
+            let payload = checkpoint.payload("");
+            match self.open(checkpoint.n, checkpoint.jws.as_deref(), &payload) {
+                Ok(is_signed) => (self.known, self.is_known_signed) = (self.n, is_signed),
+                Err(broken) => return Ok(Err(broken)),
+            }
+            self.signed += usize::from(self.is_known_signed);
             self.compared += 1;
-            let last = checkpoint.n;
-            self.checkpoints.pop_front();
             if self.checkpoints.is_empty() {
-                self.checkpoints = self.store.checkpoints(self.tenant, last, PAGE).await?.into();
+                self.checkpoints = self.store.checkpoints(self.tenant, checkpoint.n, PAGE).await?.into();
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Whether this was signed with the key, and says what its checkpoint says. What another key signed is not known.
+    fn open(&mut self, n: i64, jws: Option<&str>, payload: &Value) -> std::result::Result<bool, String> {
+        let (Some(key), Some(jws)) = (self.key, jws) else { return Ok(false) };
+        if signer(jws).is_some_and(|signer| signer != key.id()) {
+            return Ok(false);
+        }
+        let said = key.open(Signed::Checkpoint, jws);
+        let is_same = |said: &Value| ["n", "hash", "at"].iter().all(|member| said[member] == payload[member]);
+        let Some(said) = said.filter(is_same) else {
+            return Err(format!("the signature of checkpoint {n} is wrong"));
+        };
+        self.signed_names.push((n, said["tenant"].as_str().unwrap_or_default().to_owned()));
+        Ok(true)
     }
 
     /// What no line tells by itself.
@@ -176,6 +331,11 @@ impl<'s> Walk<'s> {
             line.action, line.actor, line.at
         )
     }
+}
+
+/// What its tenant was called, if it says that this was changed.
+fn former_name(line: &AuditRow) -> Option<String> {
+    if line.action == "rename tenant" { Some(line.detail["from"].as_str()?.to_owned()) } else { None }
 }
 
 fn missing(from: i64, to: i64) -> String {

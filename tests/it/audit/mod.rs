@@ -1,4 +1,5 @@
 //! The audit that proves: what is done to its lines in the database is named.
 
 mod command;
+pub mod signed;
 mod tampering;

@@ -2,7 +2,7 @@
 
 use pes::domain::ids::ThreadPk;
 use pes::service::audit::chain;
-use pes::service::audit::verify::{Verified, verify};
+use pes::service::audit::verify::{Verified, VerifyAsk, verify};
 use pes::store::Commit;
 use rstest::rstest;
 
@@ -15,12 +15,12 @@ async fn chained(bed: &Bed) {
     for (at, actors) in [["ann", "bob", "eve"], ["dan", "fay", "gus"]].iter().enumerate() {
         let audit = actors.iter().map(|actor| bed.audit_line(pk, actor)).collect();
         bed.done(Commit { audit, ..bed.next(pk).await }).await;
-        chain(&*bed.store, at as i64).await.unwrap();
+        chain(&*bed.store, None, at as i64).await.unwrap();
     }
 }
 
 async fn found(bed: &Bed) -> Verified {
-    let mut found = verify(&*bed.store).await.unwrap();
+    let mut found = verify(&*bed.store, &VerifyAsk::default()).await.unwrap();
     assert_eq!(found.len(), 1);
     found.remove(0)
 }

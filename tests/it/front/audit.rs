@@ -3,13 +3,18 @@
 use std::sync::Arc;
 
 use pes::config::{Config, ConfiguredKey, Synchronous};
+use pes::service::audit::chain;
+use pes::service::audit::verify::{VerifyAsk, kept, verify};
+use pes::store::chain::{NO_HASH, link};
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use serde_json::{Value, json};
 
+use crate::audit::signed;
 use crate::support::app::App;
 use crate::support::http::Said;
 use crate::support::postgres::Database;
+use crate::support::store::fresh_store;
 
 const BOSS: &str = "boss-0123456789abcdef";
 const ANN: &str = "ann-0123456789abcdef";
@@ -120,4 +125,55 @@ async fn a_change_is_told(app: App) {
     let allowed = json!({
         "changed": ["/config/enabledTools", "/config/toolPolicy"], "toolPolicy": { "mail__*": "auto" } });
     assert_eq!(details, [denied, allowed, json!({ "changed": ["/metadata"] })]);
+}
+
+/// Whoever reads docs/AUDIT.md can follow it.
+#[tokio::test]
+async fn the_chain_is_exported_and_can_be_followed() {
+    let store = fresh_store().await;
+    let key = signed::key();
+    let app = App::of(store.clone(), |config| {
+        keys(config);
+        config.auth.audit_key = Some(signed::KEY.repeat(4).into());
+    });
+    let app = app.await;
+    create(&app, ANN).await;
+    for title in ["One", "Two", "Zwölf \u{7f}\n"] {
+        app.ask("PATCH", "/threads/t").key(ANN).json(&json!({ "title": title })).send().await.expect(200);
+    }
+    delete(&app, ANN).await.expect(204);
+    chain(&*store, Some(&key), 7).await.unwrap();
+    app.ask("GET", "/audit/export").key(ANN).send().await.problem("forbidden");
+    let told = app.ask("GET", "/audit/export").key(BOSS).send().await;
+    assert_eq!((told.status, told.header("content-type")), (200, Some("application/x-ndjson")));
+    let text = told.text();
+    let (mut hash, mut n) = (NO_HASH.to_owned(), 0);
+    for line in text.lines() {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        if let Some(checkpoint) = line.get("checkpoint") {
+            assert_eq!(
+                (&checkpoint["n"], &checkpoint["hash"], &checkpoint["tenant"]),
+                (&json!(n), &json!(hash), &json!("one"))
+            );
+            continue;
+        }
+        let members = line.as_object_mut().unwrap();
+        assert_eq!(members.remove("n").unwrap(), n + 1);
+        hash = link(
+            &hash,
+            &pes::domain::digest::of(&json!({
+            "action": members["action"], "actor": members["actor"], "at": members["at"], "detail": members["detail"],
+            "of": members["of"], "threadId": members["threadId"] })),
+        );
+        assert_eq!(members.remove("hash").unwrap(), hash);
+        n += 1;
+    }
+    assert_eq!(n, 4, "three changes and the end: {text}");
+    let kept = kept("export", &text).unwrap();
+    let found = verify(&*store, &VerifyAsk { key: Some(&key), kept: &kept, ..VerifyAsk::default() }).await.unwrap();
+    assert!(!kept.is_empty() && found.iter().all(|tenant| tenant.broken.is_none()), "{found:?}");
+    let rest = app.ask("GET", "/audit/export?after=3").key(BOSS).send().await.text();
+    assert!(rest.starts_with("{\"n\":4,"), "{rest}");
+    let keys = app.ask("GET", "/audit/keys").key(ANN).send().await.expect(200);
+    assert_eq!(keys["keys"][0]["kid"], key.id());
 }

@@ -35,12 +35,12 @@ fn actors(lines: &[ChainedLine]) -> Vec<(i64, &str)> {
 
 async fn lines_are_chained_in_their_order_with_a_checkpoint(bed: Bed) {
     let pk = bed.thread("t").await;
-    chain(&*bed.store, 50).await.unwrap();
+    chain(&*bed.store, None, 50).await.unwrap();
     assert_eq!(bed.store.chain_end(bed.tenant).await.unwrap().n, 0);
     told(&bed, pk, &["ann", "bob\0"]).await;
-    chain(&*bed.store, 60).await.unwrap();
+    chain(&*bed.store, None, 60).await.unwrap();
     told(&bed, pk, &["eve"]).await;
-    chain(&*bed.store, 70).await.unwrap();
+    chain(&*bed.store, None, 70).await.unwrap();
     let lines = chained(&bed, bed.tenant).await;
     assert_eq!(actors(&lines), [(1, "ann"), (2, "bob\0"), (3, "eve")]);
     let mut hash = NO_HASH.to_owned();
@@ -108,7 +108,7 @@ async fn a_chain_goes_on_where_its_last_line_is_known(bed: Bed) {
     assert!(bed.store.add_links(NewLinks { tenant: bed.tenant, behind: 0, links, checkpoint }).await.unwrap());
     let end = bed.store.chain_end(bed.tenant).await.unwrap();
     assert_eq!((end.n, &end.hash), (9, &hash));
-    chain(&*bed.store, 2).await.unwrap();
+    chain(&*bed.store, None, 2).await.unwrap();
     let lines = chained(&bed, bed.tenant).await;
     assert_eq!(actors(&lines), [(1, "a"), (10, "b")]);
     assert_eq!(lines[1].hash, link(&hash, &lines[1].line.digest()));
@@ -120,7 +120,7 @@ async fn each_tenant_has_a_chain_of_its_own(bed: Bed) {
         let pk = bed.thread("t").await;
         told(bed, pk, &["a", "b"]).await;
     }
-    chain(&*bed.store, 1).await.unwrap();
+    chain(&*bed.store, None, 1).await.unwrap();
     for bed in [&bed, &other] {
         assert_eq!(actors(&chained(bed, bed.tenant).await), [(1, "a"), (2, "b")]);
     }
@@ -146,9 +146,9 @@ async fn lines_of_a_tenant_that_is_taken_over_are_chained_behind_the_others(bed:
     };
     let line = AuditRow { tenant: acme, ..bed.audit_line(ThreadPk::NONE, "k") };
     assert!(bed.store.add_key(key, line).await.unwrap());
-    chain(&*bed.store, 1).await.unwrap();
+    chain(&*bed.store, None, 1).await.unwrap();
     assert!(bed.store.rename_tenant("default", "acme", "ann", 2).await.unwrap());
-    chain(&*bed.store, 3).await.unwrap();
+    chain(&*bed.store, None, 3).await.unwrap();
     let lines = chained(&bed, bed.tenant).await;
     assert_eq!(actors(&lines), [(1, "a"), (2, "k"), (3, "ann")]);
     assert_eq!(bed.store.checkpoints(acme, 0, 10).await.unwrap(), []);
@@ -159,7 +159,7 @@ async fn more_lines_than_are_chained_at_once_have_more_checkpoints(bed: Bed) {
     let pk = bed.thread("t").await;
     let audit = (0..450).map(|n| bed.audit_line(pk, &format!("a{n}"))).collect();
     bed.done(Commit { audit, ..bed.next(pk).await }).await;
-    chain(&*bed.store, 1).await.unwrap();
+    chain(&*bed.store, None, 1).await.unwrap();
     let lines = chained(&bed, bed.tenant).await;
     assert!(lines.iter().zip(1..).all(|(line, n)| line.n == n && line.line.actor == format!("a{}", n - 1)));
     let checkpoints: Vec<i64> =

@@ -1640,6 +1640,25 @@ class ProviderHealth(TypedDict):
     waiting: int
 
 
+class PublicKey(TypedDict):
+    """The public half of a key, as JSON Web Keys are written."""
+
+    alg: str
+    crv: str
+    # What signed texts call it: the thumbprint of RFC 7638.
+    kid: str
+    kty: str
+    use: str
+    # The key itself, base64url.
+    x: str
+
+
+class PublicKeys(TypedDict):
+    """What signatures are verified with: the public half of the key that signs, if there is one."""
+
+    keys: list[PublicKey]
+
+
 class Ready(TypedDict):
     """A server that takes requests."""
 

@@ -2,7 +2,7 @@
 
 use pes::domain::ids::ThreadPk;
 use pes::service::audit::chain;
-use pes::service::audit::verify::verify;
+use pes::service::audit::verify::{VerifyAsk, verify};
 use pes::store::Commit;
 use pes::store::postgres::Postgres;
 use sqlx::Executor;
@@ -27,14 +27,14 @@ async fn a_line_that_appears_late_is_chained_behind_those_that_were_seen() {
     late.execute(sqlx::AssertSqlSafe(insert)).await.unwrap();
     let audit = vec![bed.audit_line(pk, "early")];
     bed.done(Commit { audit, ..bed.next(pk).await }).await;
-    chain(&*bed.store, 1).await.unwrap();
+    chain(&*bed.store, None, 1).await.unwrap();
     late.execute("COMMIT").await.unwrap();
-    chain(&*bed.store, 2).await.unwrap();
+    chain(&*bed.store, None, 2).await.unwrap();
     let lines = bed.store.chained_lines(bed.tenant, 0, 10).await.unwrap();
     let told: Vec<_> = lines.iter().map(|line| (line.n, line.line.actor.as_str())).collect();
     assert_eq!(told, [(1, "early"), (2, "late")]);
     assert_eq!(lines[1].line.thread, ThreadPk::NONE);
     let ids: Vec<i64> = sqlx::query_scalar("SELECT id FROM audit ORDER BY n").fetch_all(&mut late).await.unwrap();
     assert!(ids[0] > ids[1], "{ids:?}");
-    assert_eq!(verify(&*bed.store).await.unwrap()[0].broken, None);
+    assert_eq!(verify(&*bed.store, &VerifyAsk::default()).await.unwrap()[0].broken, None);
 }

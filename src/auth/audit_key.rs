@@ -1,0 +1,149 @@
+//! The key that signs what the audit says: checkpoints of its chains, and receipts. Ed25519; what is signed is a compact JWS,
+//! so that others verify it with what they have.
+
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Serialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::domain::digest;
+
+/// What a signed text is: a text of one kind is no text of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signed {
+    Checkpoint,
+    Receipt,
+}
+
+impl Signed {
+    fn media_type(self) -> &'static str {
+        match self {
+            Signed::Checkpoint => "pes-audit-checkpoint+jwt",
+            Signed::Receipt => "pes-receipt+jwt",
+        }
+    }
+}
+
+/// A key and its name.
+pub struct AuditKey {
+    pair: Ed25519KeyPair,
+    id: String,
+}
+
+/// The public half of a key, as JSON Web Keys are written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct PublicKey {
+    pub kty: &'static str,
+    pub crv: &'static str,
+    /// The key itself, base64url.
+    pub x: String,
+    /// What signed texts call it: the thumbprint of RFC 7638.
+    pub kid: String,
+    pub alg: &'static str,
+    #[serde(rename = "use")]
+    pub usage: &'static str,
+}
+
+impl AuditKey {
+    /// From 64 hexadecimal digits; `None`: it is no such text.
+    pub fn of(seed: &SecretString) -> Option<Self> {
+        let hex = seed.expose_secret();
+        if hex.len() != 64 || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).ok();
+        let seed = (0..64).step_by(2).map(byte).collect::<Option<Vec<u8>>>()?;
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).ok()?;
+        let id = thumbprint(pair.public_key().as_ref());
+        Some(Self { pair, id })
+    }
+
+    /// The thumbprint of its public half.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub fn public(&self) -> PublicKey {
+        let x = URL_SAFE_NO_PAD.encode(self.pair.public_key());
+        PublicKey { kty: "OKP", crv: "Ed25519", x, kid: self.id.clone(), alg: "EdDSA", usage: "sig" }
+    }
+
+    /// The canonical text of this value, signed.
+    pub fn sign(&self, what: Signed, payload: &Value) -> String {
+        let header = json!({ "alg": "EdDSA", "kid": self.id, "typ": what.media_type() });
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(digest::canonical(value));
+        let text = format!("{}.{}", part(&header), part(payload));
+        let signature = self.pair.sign(text.as_bytes());
+        format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+
+    /// What was signed, if it was signed as this with this key.
+    pub fn open(&self, what: Signed, jws: &str) -> Option<Value> {
+        let (text, signature) = jws.rsplit_once('.')?;
+        let (header, payload) = text.split_once('.')?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        UnparsedPublicKey::new(&ED25519, self.pair.public_key()).verify(text.as_bytes(), &signature).ok()?;
+        let is_this = part(header)?["typ"] == what.media_type();
+        part(payload).filter(|_| is_this)
+    }
+}
+
+/// The name of the key that a text says it was signed with.
+pub fn signer(jws: &str) -> Option<String> {
+    let header = part(jws.split_once('.')?.0)?;
+    Some(header["kid"].as_str()?.to_owned())
+}
+
+fn part(text: &str) -> Option<Value> {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()
+}
+
+fn thumbprint(public: &[u8]) -> String {
+    let members = json!({ "crv": "Ed25519", "kty": "OKP", "x": URL_SAFE_NO_PAD.encode(public) });
+    URL_SAFE_NO_PAD.encode(Sha256::digest(digest::canonical(&members)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(hex: &str) -> AuditKey {
+        AuditKey::of(&hex.repeat(32).into()).unwrap()
+    }
+
+    /// The example of RFC 8037, appendix A.
+    #[test]
+    fn a_key_has_the_name_that_others_give_it() {
+        let seed = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
+        let key = AuditKey::of(&seed.to_owned().into()).unwrap();
+        assert_eq!(key.public().x, "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo");
+        assert_eq!(key.id(), "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k");
+    }
+
+    #[test]
+    fn what_was_signed_is_opened_and_nothing_else() {
+        let (key, payload) = (key("ab"), json!({ "n": 1 }));
+        let signed = key.sign(Signed::Checkpoint, &payload);
+        assert_eq!(key.open(Signed::Checkpoint, &signed), Some(payload.clone()));
+        assert_eq!(signer(&signed).as_deref(), Some(key.id()));
+        assert_eq!(key.open(Signed::Receipt, &signed), None, "one kind is not the other");
+        assert_eq!(super::tests::key("cd").open(Signed::Checkpoint, &signed), None, "another key");
+        let (head, rest) = signed.split_once('.').unwrap();
+        let (_, signature) = rest.split_once('.').unwrap();
+        let other = format!("{head}.{}.{signature}", URL_SAFE_NO_PAD.encode(r#"{"n":2}"#));
+        assert_eq!(key.open(Signed::Checkpoint, &other), None);
+        for text in ["", ".", "..", "a.b", "a.b.c", &signed[1..]] {
+            assert_eq!((key.open(Signed::Checkpoint, text), signer(text)), (None, None), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_64_hexadecimal_digits() {
+        for text in ["", "ab", &"ab".repeat(31), &"zz".repeat(32), &"+1".repeat(32)] {
+            assert!(AuditKey::of(&text.to_owned().into()).is_none(), "{text}");
+        }
+    }
+}
