@@ -85,6 +85,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(transfer::import))
         .routes(routes!(suspensions::list))
         .routes(routes!(tool_calls::get))
+        .routes(routes!(tool_calls::receipt))
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::all))
         .routes(routes!(tasks::get))

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::columns::Columns;
 use super::{AuditRow, Result};
-use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::{Millis, digest};
 
 /// A line that was chained.
@@ -74,6 +74,8 @@ pub trait ChainStore: Send + Sync + 'static {
     async fn add_links(&self, new: NewLinks) -> Result<bool>;
     /// At most so many lines behind number `after`.
     async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>>;
+    /// Those of the threads that have or had this id.
+    async fn chained_lines_of_thread(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<ChainedLine>>;
     /// At most so many checkpoints behind number `after`.
     async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>>;
 }

@@ -128,9 +128,9 @@ impl Toolset {
         });
         match kept {
             Ok(ToolOutput { output, metadata, state_patch }) => {
-                ToolOutcome { result: Ok(output), metadata, state_patch, duration_ms: 0 }
+                ToolOutcome { result: Ok(output), metadata, state_patch, duration_ms: 0, executed: None }
             }
-            Err(error) => ToolOutcome { result: Err(error), metadata: None, state_patch: None, duration_ms: 0 },
+            Err(error) => ToolOutcome::failed(error),
         }
     }
 

@@ -251,6 +251,14 @@ export interface CallOptions {
   systemPrompt?: SystemPrompt;
 }
 
+/** The receipt of one tool call. */
+export interface CallReceipt {
+  /** The same, signed; absent: the server has no key for that. */
+  jws?: string;
+  /** docs/AUDIT.md says what is in it. */
+  receipt: Record<string, unknown>;
+}
+
 /** A tool call as it is stored (row kind `call`) and as `GET /threads/{id}/tool-calls/{callId}` shows it. */
 export interface CallRecord {
   /** What the model asked for; may be a payload reference in storage. */
@@ -489,6 +497,13 @@ export interface EventsPage {
   minSeq: number;
   /** The `after` of the next page; absent on the last. */
   nextCursor?: string;
+}
+
+/** What a tool was called with, and when. */
+export interface Executed {
+  at: number;
+  /** Of tool and arguments, made of what the tool was given. */
+  digest: string;
 }
 
 export interface ExecutionMetadata {
@@ -2282,6 +2297,8 @@ export interface ToolResult {
   callId: CallId;
   durationMs: number;
   error?: ToolError;
+  /** Of a call that was approved: with what its tool was called. */
+  executed?: Executed;
   metadata?: unknown;
   output?: unknown;
   status: ToolStatus;

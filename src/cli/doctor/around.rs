@@ -137,9 +137,7 @@ fn sealing_key(config: &Config) -> Result<String, String> {
 fn audit_key(config: &Config) -> String {
     match config.auth.audit_key.as_ref().and_then(AuditKey::of) {
         Some(key) => format!("PES_AUDIT_KEY ({})", key.id()),
-        None => {
-            "none: checkpoints of the audit are not signed, and there are no receipts; set PES_AUDIT_KEY".to_owned()
-        }
+        None => "none: checkpoints of the audit and receipts are not signed; set PES_AUDIT_KEY".to_owned(),
     }
 }
 

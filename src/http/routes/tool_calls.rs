@@ -1,4 +1,4 @@
-//! `GET /threads/{thread}/tool-calls/{call}`: one call, whole.
+//! `GET /threads/{thread}/tool-calls/{call}`: one call, whole; `…/receipt`: what proves who let it run.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,6 +9,7 @@ use crate::http::caller::MayRead;
 use crate::http::ids::Ids;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
+use crate::service::audit::{self, CallReceipt};
 use crate::service::threads;
 
 /// A tool call: what was asked for, what ran, what came back.
@@ -21,4 +22,16 @@ pub(crate) async fn get(
     _: NoParams,
 ) -> HttpResult<Json<Value>> {
     Ok(Json(threads::tool_call(&app.service, &caller, &ids.thread()?, &ids.get("call")?).await?))
+}
+
+/// What proves who let a call run, and with which arguments: docs/AUDIT.md says how it is verified.
+#[utoipa::path(get, path = "/threads/{thread}/tool-calls/{call}/receipt", operation_id = "getToolCallReceipt", tag = "threads",
+    responses((status = 200, body = CallReceipt)))]
+pub(crate) async fn receipt(
+    MayRead(caller): MayRead,
+    State(app): State<AppState>,
+    ids: Ids,
+    _: NoParams,
+) -> HttpResult<Json<CallReceipt>> {
+    Ok(Json(audit::receipt(&app.service, &caller, &ids.thread()?, &ids.get("call")?).await?))
 }

@@ -45,10 +45,10 @@ pub(in crate::runtime) fn peer_failed(
 }
 
 pub(in crate::runtime) fn tool_failed(code: &str, message: impl Into<String>) -> ToolOutcome {
-    ToolOutcome {
-        result: Err(ToolError { code: code.to_owned(), message: message.into(), pointer: None, retry_after_ms: None }),
-        metadata: None,
-        state_patch: None,
-        duration_ms: 0,
-    }
+    ToolOutcome::failed(ToolError {
+        code: code.to_owned(),
+        message: message.into(),
+        pointer: None,
+        retry_after_ms: None,
+    })
 }

@@ -14,7 +14,7 @@ use super::tool_failed;
 use crate::domain::digest;
 use crate::domain::frame::ToolStarted;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
-use crate::domain::tool::{ToolClass, ToolError, ToolOutcome};
+use crate::domain::tool::{Executed, ToolClass, ToolError, ToolOutcome};
 use crate::engine::Invocation;
 use crate::engine::event::{Event, ToolEvent};
 use crate::failpoint;
@@ -69,8 +69,9 @@ impl ToolRun {
                 return Some(tool_failed("failed", format!("What the call needs could not be read: {error}")));
             }
         };
-        let is_approved = |digest: &String| *digest == digest::of_call(&self.invocation.tool_name, &arguments);
-        if !self.invocation.digest.as_ref().is_none_or(is_approved) {
+        let approved = self.invocation.digest.as_ref();
+        let given = approved.map(|_| digest::of_call(&self.invocation.tool_name, &arguments));
+        if given.as_ref() != approved {
             const WHY: &str = "The arguments are not those that were approved; nothing was done.";
             return Some(tool_failed("approval_mismatch", WHY));
         }
@@ -80,17 +81,19 @@ impl ToolRun {
         self.shared.hub.tool_started(self.pk, &self.started());
         let limit = Duration::from_millis(u64::try_from(tool.spec().timeout_ms).unwrap_or(0));
         let nature = tool.nature(&arguments);
+        let executed = given.map(|digest| Executed { digest, at: self.shared.now() });
         let call = AssertUnwindSafe(tool.call(arguments, self.context(is_asking))).catch_unwind();
         let ended = self.within(limit, asking, call).await;
         failpoint::reached("tool.sent");
-        Some(match ended {
+        let outcome = match ended {
             Ended::Itself(Ok(answer)) => {
                 tools.kept(&self.invocation.tool_name, answer, self.shared.config.limits.tool_output_bytes)
             }
             Ended::Itself(Err(panic)) => refused(tool::broke(&*panic)),
             Ended::TimedOut => timed_out(nature, limit),
             Ended::Stopped => refused(ToolError::lost("The server stopped while the call asked a person.".to_owned())),
-        })
+        };
+        Some(ToolOutcome { executed, ..outcome })
     }
 
     fn started(&self) -> ToolStarted {
@@ -170,5 +173,5 @@ fn timed_out(nature: Nature, limit: Duration) -> ToolOutcome {
 }
 
 fn refused(error: ToolError) -> ToolOutcome {
-    ToolOutcome { result: Err(error), metadata: None, state_patch: None, duration_ms: 0 }
+    ToolOutcome::failed(error)
 }

@@ -66,7 +66,8 @@ fn signed(checkpoint: Checkpoint, tenant: &str, key: Option<&AuditKey>) -> Check
     Checkpoint { jws, ..checkpoint }
 }
 
-async fn of_tenant(store: &dyn Store, tenant: TenantPk, key: Option<&AuditKey>, now: Millis) -> Result<()> {
+/// The same of one tenant.
+pub(super) async fn of_tenant(store: &dyn Store, tenant: TenantPk, key: Option<&AuditKey>, now: Millis) -> Result<()> {
     let name = store.tenant_name(tenant).await?.unwrap_or_default();
     loop {
         let pace = Pace::begin(store);

@@ -3,6 +3,7 @@
 
 mod chain;
 mod export;
+mod receipt;
 pub mod verify;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use crate::store::{AuditRow, Page, PageAsk};
 pub(super) use chain::run;
 pub use chain::{chain, sign_ends};
 pub use export::{AuditExport, export};
+pub use receipt::{CallReceipt, receipt};
 
 /// Who did what, and when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -5,7 +5,8 @@ use sqlx::{Connection, PgConnection};
 
 use super::Postgres;
 use super::fault::error;
-use crate::domain::ids::TenantPk;
+use super::nul::escaped;
+use crate::domain::ids::{TenantPk, ThreadId};
 use crate::store::{ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};
 
 const TENANTS: &str = "SELECT DISTINCT tenant FROM audit WHERE n IS NULL ORDER BY tenant";
@@ -37,6 +38,10 @@ const CHAINED: &str = "
 SELECT n, hash, pk, tenant, thread_id, at, actor, action, detail FROM audit
 WHERE tenant = $1 AND n > $2 ORDER BY n LIMIT $3";
 
+const OF_THREAD: &str = "
+SELECT n, hash, pk, tenant, thread_id, at, actor, action, detail FROM audit
+WHERE tenant = $1 AND thread_id = $2 AND n IS NOT NULL ORDER BY n";
+
 const CHECKPOINTS: &str =
     "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = $1 AND n > $2 ORDER BY n LIMIT $3";
 
@@ -66,6 +71,12 @@ impl ChainStore for Postgres {
 
     async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>> {
         let query = sqlx::query(CHAINED).bind(tenant.0).bind(after).bind(i64::from(limit));
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        found.iter().map(ChainedLine::read).collect()
+    }
+
+    async fn chained_lines_of_thread(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<ChainedLine>> {
+        let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(escaped(thread.as_str()));
         let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
         found.iter().map(ChainedLine::read).collect()
     }

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::Sqlite;
 use super::fault::unreadable;
-use crate::domain::ids::TenantPk;
+use crate::domain::ids::{TenantPk, ThreadId};
 use crate::store::{ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};
 
 const TENANTS: &str = "SELECT DISTINCT tenant FROM audit INDEXED BY audit_unchained WHERE n IS NULL";
@@ -36,6 +36,10 @@ const CHAINED: &str = "
 SELECT n, hash, pk, tenant, thread_id, at, actor, action, detail FROM audit INDEXED BY audit_chain
 WHERE tenant = ? AND n > ? ORDER BY n LIMIT ?";
 
+const OF_THREAD: &str = "
+SELECT n, hash, pk, tenant, thread_id, at, actor, action, detail FROM audit INDEXED BY audit_of_thread
+WHERE tenant = ? AND thread_id = ? AND n IS NOT NULL ORDER BY n";
+
 const CHECKPOINTS: &str =
     "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = ? AND n > ? ORDER BY n LIMIT ?";
 
@@ -62,6 +66,11 @@ impl ChainStore for Sqlite {
 
     async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>> {
         let query = sqlx::query(CHAINED).bind(tenant.0).bind(after).bind(limit);
+        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(ChainedLine::read).collect()
+    }
+
+    async fn chained_lines_of_thread(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<ChainedLine>> {
+        let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(thread.as_str());
         query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(ChainedLine::read).collect()
     }
 

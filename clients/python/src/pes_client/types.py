@@ -410,6 +410,15 @@ class CallOptions(TypedDict):
     systemPrompt: NotRequired[SystemPrompt]
 
 
+class CallReceipt(TypedDict):
+    """The receipt of one tool call."""
+
+    # The same, signed; absent: the server has no key for that.
+    jws: NotRequired[str]
+    # docs/AUDIT.md says what is in it.
+    receipt: dict[str, Any]
+
+
 # A tool call as it is stored (row kind `call`) and as `GET /threads/{id}/tool-calls/{callId}` shows it.
 CallRecord = TypedDict(
     "CallRecord",
@@ -650,6 +659,14 @@ class EventsPage(TypedDict):
     minSeq: int
     # The `after` of the next page; absent on the last.
     nextCursor: NotRequired[str]
+
+
+class Executed(TypedDict):
+    """What a tool was called with, and when."""
+
+    at: int
+    # Of tool and arguments, made of what the tool was given.
+    digest: str
 
 
 class ExecutionMetadata(TypedDict):
@@ -2498,6 +2515,8 @@ class ToolResult(TypedDict):
     callId: CallId
     durationMs: int
     error: NotRequired[ToolError]
+    # Of a call that was approved: with what its tool was called.
+    executed: NotRequired[Executed]
     metadata: NotRequired[Any]
     output: NotRequired[Any]
     status: ToolStatus

@@ -127,10 +127,22 @@ pub struct ToolResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
     pub duration_ms: i64,
+    /// Of a call that was approved: with what its tool was called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executed: Option<Executed>,
     /// Members that this version does not know: they pass through.
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schema(ignore))]
     pub other: Map<String, Value>,
+}
+
+/// What a tool was called with, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Executed {
+    /// Of tool and arguments, made of what the tool was given.
+    pub digest: String,
+    pub at: Millis,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -170,6 +182,14 @@ pub struct ToolOutcome {
     /// A merge patch of the thread's application state, committed with the result.
     pub state_patch: Option<Value>,
     pub duration_ms: i64,
+    /// Of a call that was approved, if its tool was called.
+    pub executed: Option<Executed>,
+}
+
+impl ToolOutcome {
+    pub fn failed(error: ToolError) -> Self {
+        Self { result: Err(error), metadata: None, state_patch: None, duration_ms: 0, executed: None }
+    }
 }
 
 /// A call that is to be judged.

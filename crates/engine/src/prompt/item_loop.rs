@@ -73,6 +73,7 @@ fn returned(record: &CallRecord, payloads: &Payloads) -> Turn {
         error: None,
         metadata: None,
         duration_ms: 0,
+        executed: None,
         other: Map::new(),
     });
     if let Some(edited) = &record.modified_arguments {

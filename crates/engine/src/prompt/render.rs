@@ -341,6 +341,8 @@ pub(crate) fn inlined(result: ToolResult, payloads: &Payloads) -> ToolResult {
     ToolResult {
         output: result.output.map(|output| payload::inline(output, payloads)),
         metadata: result.metadata.map(|metadata| payload::inline(metadata, payloads)),
+        // For those who prove it, not for models.
+        executed: None,
         ..result
     }
 }

@@ -149,6 +149,7 @@ fn a_call_declared_idempotent_is_repeated_under_the_same_key_after_a_crash() {
             metadata: None,
             state_patch: None,
             duration_ms: 0,
+            executed: None,
         }),
     });
     sim.crash();

@@ -73,7 +73,7 @@ impl Tools {
         };
         let is_patched = name == "set_agent_state" || arguments.get("patch").is_some();
         let state_patch = is_patched.then(|| json!({ "k": 1 }));
-        ToolOutcome { result, metadata: None, state_patch, duration_ms: 3 }
+        ToolOutcome { result, metadata: None, state_patch, duration_ms: 3, executed: None }
     }
 }
 

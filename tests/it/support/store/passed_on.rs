@@ -71,6 +71,7 @@ passed_on! {
     chain_end(tenant: TenantPk) -> ChainEnd;
     add_links(new: NewLinks) -> bool;
     chained_lines(tenant: TenantPk, after: i64, limit: u32) -> Vec<ChainedLine>;
+    chained_lines_of_thread(tenant: TenantPk, thread: &ThreadId) -> Vec<ChainedLine>;
     checkpoints(tenant: TenantPk, after: i64, limit: u32) -> Vec<Checkpoint>;
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::domain::hitl::Decision;
 use crate::domain::ids::CallId;
-use crate::domain::tool::{CallStatus, ToolError, ToolResult, ToolStatus};
+use crate::domain::tool::{CallStatus, Executed, ToolError, ToolResult, ToolStatus};
 use crate::pes::settle::{suspension, task};
 use crate::pes::state::{outcome, text};
 use crate::pes::tx::Tx;
@@ -22,6 +22,19 @@ pub(crate) fn end(
     metadata: Option<Value>,
     duration_ms: i64,
 ) {
+    end_executed(tx, id, status, result, metadata, duration_ms, None);
+}
+
+/// The same of one whose tool was called, with what.
+pub(crate) fn end_executed(
+    tx: &mut Tx<'_>,
+    id: &CallId,
+    status: ToolStatus,
+    result: Result<Value, ToolError>,
+    metadata: Option<Value>,
+    duration_ms: i64,
+    executed: Option<Executed>,
+) {
     suspension::forget(tx, id, "the call ended");
     let Some(call) = tx.state.calls.get(id) else { return };
     let (tool_name, item) = (call.record.tool_name.clone(), call.record.item_id.clone());
@@ -34,7 +47,8 @@ pub(crate) fn end(
     let is_error = status == ToolStatus::Error && !outcome::is_refusal(fault.as_ref().map(|fault| fault.code.as_str()));
     let metadata = metadata.map(|metadata| tx.store(format!("{id}.metadata"), metadata));
     let (call_id, other) = (id.clone(), Map::new());
-    let result = ToolResult { call_id, tool_name, status, output, error: fault, metadata, duration_ms, other };
+    let result =
+        ToolResult { call_id, tool_name, status, output, error: fault, metadata, duration_ms, executed, other };
     let now = tx.stamp.now;
     tx.record_tool_execution(item.as_ref(), &result, policy.as_ref());
     tx.change_call(id, |call| {

@@ -154,10 +154,10 @@ pub(crate) fn tool_returned(tx: &mut Tx<'_>, id: &CallId, attempt: u32, outcome:
 
 /// The call ends with what it came to.
 pub(crate) fn end_with(tx: &mut Tx<'_>, id: &CallId, outcome: ToolOutcome) {
-    let ToolOutcome { result, metadata, state_patch, duration_ms } = outcome;
+    let ToolOutcome { result, metadata, state_patch, duration_ms, executed } = outcome;
     let result = result.and_then(|output| save_patch(tx, id, state_patch).map(|()| output));
     let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
-    call::end(tx, id, status, result, metadata, duration_ms);
+    call::end_executed(tx, id, status, result, metadata, duration_ms, executed);
 }
 
 /// With `explicit` saving only the tool that is there for it changes the application state.

@@ -76,6 +76,7 @@ fn tool_result(output: Result<Value, ToolError>) -> ToolResult {
         output: output.ok(),
         metadata: None,
         duration_ms: 3,
+        executed: None,
         other: Map::new(),
     }
 }

@@ -1,0 +1,157 @@
+//! The receipt of a tool call: what was shown to whom, who decided, what was called, and what proves that these lines of the
+//! audit were there. Verified without this server; docs/AUDIT.md says how.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::chain::of_tenant;
+use super::export::told;
+use crate::auth::Signed;
+use crate::domain::caller::Caller;
+use crate::domain::digest;
+use crate::domain::ids::{CallId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::tool::CallRecord;
+use crate::engine::step::RowKind;
+use crate::runtime::rows::read;
+use crate::service::{Result, Service, threads};
+use crate::store::{self, AuditRow, ChainedLine};
+
+/// Lines of a chain that lie between two checkpoints, at most.
+const BETWEEN: u32 = 1_000;
+
+/// The receipt of one tool call.
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+pub struct CallReceipt {
+    /// docs/AUDIT.md says what is in it.
+    #[schema(value_type = Object)]
+    pub receipt: Value,
+    /// The same, signed; absent: the server has no key for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jws: Option<String>,
+}
+
+/// Of this call. Lines that tell of it are chained before.
+pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &CallId) -> Result<CallReceipt> {
+    let thread = threads::row(service, caller, id).await?;
+    let shown = threads::tool_call(service, caller, id, call).await?;
+    let record: CallRecord = serde_json::from_value(shown).map_err(|error| store::Error::Damaged(error.to_string()))?;
+    let key = service.audit_key.as_deref();
+    of_tenant(&*service.store, caller.tenant, key, service.now()).await?;
+    let lines: Vec<AuditRow> = service.store.audit(caller.tenant, id).await?;
+    let lines: Vec<AuditRow> = lines.into_iter().filter(|line| tells_of(line, call)).collect();
+    let proofs = Proofs { service, caller, thread: thread.pk };
+    let receipt = json!({
+        "tenant": caller.tenant_name,
+        "threadId": id,
+        "runId": record.run_id,
+        "callId": call,
+        "issuedAt": service.now(),
+        "class": record.class,
+        "rule": record.policy,
+        "shown": lines.iter().find(|line| is_question(line)).map(|line| &line.detail["digest"]),
+        "question": proofs.question(&lines).await?,
+        "decision": proofs.decision(&lines).await?,
+        "asked": text_of(&record.tool_name, &record.arguments),
+        "edited": record.modified_arguments.as_ref().map(|arguments| text_of(&record.tool_name, arguments)),
+        "executed": record.result.as_ref().and_then(|result| result.executed.as_ref()),
+        "outcome": record.result.as_ref().map(|result| json!({
+            "status": result.status,
+            "digest": digest::of(&match &result.error {
+                Some(error) => json!(error),
+                None => result.output.clone().unwrap_or_default(),
+            }),
+            "at": record.updated_at,
+        })),
+        "lines": proofs.of(&lines).await?,
+    });
+    let jws = key.map(|key| key.sign(Signed::Receipt, &receipt));
+    Ok(CallReceipt { receipt, jws })
+}
+
+fn tells_of(line: &AuditRow, call: &CallId) -> bool {
+    line.detail["callId"] == call.as_str()
+}
+
+/// Whether it tells that a person was asked, not what came of it.
+fn is_question(line: &AuditRow) -> bool {
+    line.actor == "policy" && line.detail["suspensionId"].is_string()
+}
+
+/// What a digest of a call is made of.
+fn text_of(tool: &str, arguments: &Value) -> String {
+    digest::canonical(&json!({ "arguments": arguments, "tool": tool }))
+}
+
+/// Where the proofs of a call's lines are.
+struct Proofs<'a> {
+    service: &'a Service,
+    caller: &'a Caller,
+    thread: ThreadPk,
+}
+
+impl Proofs<'_> {
+    /// What was asked last.
+    async fn question(&self, lines: &[AuditRow]) -> Result<Value> {
+        let Some(line) = lines.iter().rfind(|line| is_question(line)) else { return Ok(Value::Null) };
+        let id = line.detail["suspensionId"].as_str().unwrap_or_default();
+        let row = self.service.reads.row(self.thread, RowKind::Suspension, id).await?;
+        let kept: Option<Value> = row.as_ref().map(read).transpose()?;
+        let expires_at = kept.as_ref().map(|kept| &kept["expiresAt"]);
+        Ok(json!({ "suspensionId": id, "at": line.at, "expiresAt": expires_at }))
+    }
+
+    /// What was decided last, and by which key.
+    async fn decision(&self, lines: &[AuditRow]) -> Result<Value> {
+        let decided = |line: &&AuditRow| line.actor != "policy" && line.detail["suspensionId"].is_string();
+        let Some(line) = lines.iter().rfind(decided) else { return Ok(Value::Null) };
+        let mut keys = self.service.store.keys().await?.into_iter();
+        // A name is one key's in its tenant, for ever.
+        let key = keys.find(|key| key.tenant == self.caller.tenant && key.name == line.actor);
+        Ok(json!({
+            "decision": line.action,
+            "by": line.actor,
+            "keyId": key.map(|key| key.key_id),
+            "at": line.at,
+            "digest": line.detail["digest"],
+            "reason": line.detail["reason"],
+        }))
+    }
+
+    /// Each line with what leads from it to a checkpoint.
+    async fn of(&self, lines: &[AuditRow]) -> Result<Vec<Value>> {
+        let mut proven = Vec::new();
+        let chained = self.service.store.chained_lines_of_thread(self.caller.tenant, &self.thread_id(lines)).await?;
+        for line in lines {
+            let found = chained.iter().find(|chained| chained.line == *line);
+            proven.push(match found {
+                Some(chained) => self.proof(self.caller.tenant, chained).await?,
+                // Another process chains it at this moment.
+                None => json!({ "line": line.canonical() }),
+            });
+        }
+        Ok(proven)
+    }
+
+    fn thread_id(&self, lines: &[AuditRow]) -> ThreadId {
+        lines.first().and_then(|line| line.thread_id.clone()).unwrap_or_else(|| ThreadId::from(String::new()))
+    }
+
+    async fn proof(&self, tenant: TenantPk, chained: &ChainedLine) -> Result<Value> {
+        let store = &self.service.store;
+        let before = store.chained_lines(tenant, chained.n - 2, 1).await?;
+        let before = before.into_iter().find(|line| line.n == chained.n - 1);
+        let before = before.map_or_else(|| store::chain::NO_HASH.to_owned(), |line| line.hash);
+        let checkpoint = store.checkpoints(tenant, chained.n - 1, 1).await?.pop();
+        let upto = checkpoint.as_ref().map_or(chained.n, |checkpoint| checkpoint.n);
+        let after = store.chained_lines(tenant, chained.n, BETWEEN).await?;
+        let after: Vec<String> =
+            after.iter().take_while(|line| line.n <= upto).map(|line| line.line.digest()).collect();
+        Ok(json!({
+            "n": chained.n,
+            "line": chained.line.canonical(),
+            "before": before,
+            "after": after,
+            "checkpoint": checkpoint.map(|checkpoint| told(&checkpoint, &self.caller.tenant_name)),
+        }))
+    }
+}
