@@ -121,6 +121,7 @@ impl App {
             traces: Traces::new(&config.telemetry, egress.clone()).map_err(config::Error)?.map(Arc::new),
             agents,
             sealer,
+            documents: documents.clone(),
             models: components.models,
             cores: components.cores,
             clock: components.clock,

@@ -2,10 +2,8 @@
 
 use super::section::{by_path, table};
 use super::{Config, Error, Rate};
+use crate::domain::spend::MOST_USD;
 use crate::domain::thread;
-
-/// More would not fit into the store's numbers.
-const MOST_USD: f64 = 1_000_000_000.0;
 
 section! {
     /// Bounds. Each has one documented error (docs/ERRORS.md).

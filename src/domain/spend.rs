@@ -3,9 +3,13 @@
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
+use serde::{Deserialize, Serialize};
 
 use super::Millis;
 use super::usage::{Nanos, usd};
+
+/// How much of a cap is told to webhooks, in percent.
+pub const THRESHOLDS: [i64; 2] = [80, 100];
 
 /// What may be spent at most; `None`: as much as anybody likes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,12 +19,55 @@ pub struct SpendCaps {
     pub key_day: Option<Nanos>,
 }
 
+/// The id of the one document in which a tenant's caps stand.
+pub const CAPS_ID: &str = "caps";
+
+/// No cap is higher: more would not fit into the store's numbers.
+pub const MOST_USD: f64 = 1_000_000_000.0;
+
+/// What a tenant may spend; what is absent is as in the server's settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct TenantCaps {
+    /// In a day, in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant_day_usd: Option<f64>,
+    /// In a month.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant_month_usd: Option<f64>,
+    /// With each of its keys in a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_day_usd: Option<f64>,
+}
+
 /// What each cap is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SpendCap)]
 pub enum Capped {
     TenantDay,
     TenantMonth,
+    /// Of the caller's key.
     KeyDay,
+}
+
+/// How much of a cap is used.
+#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpentOfCap {
+    pub cap: Capped,
+    /// The name of the key, if the cap is a key's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// A day as `2026-11-24` or a month as `2026-11`, in UTC.
+    pub period: String,
+    pub cap_usd: f64,
+    /// Of calls that were answered.
+    pub used_usd: f64,
+    /// What calls under way may cost at most.
+    pub held_usd: f64,
+    /// When the period ends: from then on nothing of it is used.
+    pub ends_at: Millis,
 }
 
 impl Capped {

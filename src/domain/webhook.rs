@@ -19,6 +19,9 @@ pub enum WebhookEvent {
     /// It was answered, it expired, or its run was cancelled.
     #[serde(rename = "suspension.resolved")]
     SuspensionResolved,
+    /// Of a cap on spending 80 % are used, or all of it: once for each, in each day or month.
+    #[serde(rename = "spend.threshold")]
+    SpendThreshold,
 }
 
 impl WebhookEvent {
@@ -28,6 +31,7 @@ impl WebhookEvent {
             WebhookEvent::RunFailed => "run.failed",
             WebhookEvent::SuspensionRequested => "suspension.requested",
             WebhookEvent::SuspensionResolved => "suspension.resolved",
+            WebhookEvent::SpendThreshold => "spend.threshold",
         }
     }
 }

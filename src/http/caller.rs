@@ -41,6 +41,8 @@ may! {
     MayApprove: Approve;
     /// A caller who may make and revoke keys.
     MayAdmin: Admin;
+    /// A caller whom the whole server concerns.
+    MayOperate: Operator;
 }
 
 /// A caller with any key, whatever it may do.

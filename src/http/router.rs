@@ -13,7 +13,7 @@ use super::events::{changes, route as events};
 use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
-    agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, items, keys,
+    agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, items, keys, limits,
     mcp_servers, messages, offers, pause, plan, policy, process, release, resume, retention, runs, schedules, session,
     state, suspensions, tasks, threads, tool_calls, transfer, usage, webhooks,
 };
@@ -99,6 +99,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(mcp_servers::get, mcp_servers::patch, mcp_servers::delete))
         .routes(routes!(mcp_servers::approve))
         .routes(routes!(usage::list))
+        .routes(routes!(limits::get, limits::put))
         .routes(routes!(audit::list))
         .routes(routes!(audit::export))
         .routes(routes!(audit::keys))

@@ -1,9 +1,11 @@
 //! The webhook deliveries that a commit's records cause.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Directory;
+use super::{Directory, Webhook};
 use crate::domain::Millis;
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::{Fact, RunFinishedBody};
@@ -11,6 +13,7 @@ use crate::domain::hitl::{AskedQuestion, Decision, ExpiryPolicy, RiskLevel, Susp
 use crate::domain::ids::{CallId, Mint, RunId, SuspensionId, TenantPk, ThreadId};
 use crate::domain::observation::Record;
 use crate::domain::run::{ResultStatus, RunStatus};
+use crate::domain::spend::SpentOfCap;
 use crate::domain::webhook::WebhookEvent;
 use crate::store::outbox::{NewDelivery, TargetKind};
 
@@ -78,19 +81,49 @@ impl Directory {
         let mut deliveries = Vec::new();
         for (record, (event, details)) in events {
             let body = body(thread, record, event, details, urls);
-            for webhook in webhooks.iter().filter(|webhook| webhook.events.contains(&event)) {
-                deliveries.push(NewDelivery {
-                    id: mint.delivery(),
-                    kind: TargetKind::Webhook,
-                    target: webhook.id.clone(),
-                    ordering_key: None,
-                    event: event.as_str().to_owned(),
-                    body: body.to_string(),
-                });
-            }
+            deliveries.extend(addressed(&webhooks, event, &body, mint));
         }
         deliveries
     }
+
+    /// The same of a cap on spending, of which so much is used.
+    pub fn announce_spending(
+        &self,
+        tenant: TenantPk,
+        threshold: &SpendThreshold<'_>,
+        now: Millis,
+        mint: &mut Mint,
+    ) -> Vec<NewDelivery> {
+        let event = WebhookEvent::SpendThreshold;
+        let body = json!({ "type": event.as_str(), "timestamp": written(now), "data": threshold });
+        addressed(&self.of(tenant), event, &body, mint).collect()
+    }
+}
+
+/// What is told of a cap on spending.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SpendThreshold<'a> {
+    pub percent: i64,
+    #[serde(flatten)]
+    pub spent: &'a SpentOfCap,
+}
+
+/// One for each webhook that wants to know.
+fn addressed(
+    webhooks: &[Arc<Webhook>],
+    event: WebhookEvent,
+    body: &Value,
+    mint: &mut Mint,
+) -> impl Iterator<Item = NewDelivery> {
+    webhooks.iter().filter(move |webhook| webhook.events.contains(&event)).map(move |webhook| NewDelivery {
+        id: mint.delivery(),
+        kind: TargetKind::Webhook,
+        target: webhook.id.clone(),
+        ordering_key: None,
+        event: event.as_str().to_owned(),
+        body: body.to_string(),
+    })
 }
 
 fn body(

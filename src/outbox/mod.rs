@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use crate::domain::Millis;
 use crate::egress::Egress;
 
+pub use announce::SpendThreshold;
 pub use directory::{Directory, StoredWebhook, Webhook};
 pub use push::PushTarget;
 pub use worker::{Outcome, Worker};

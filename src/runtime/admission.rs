@@ -4,10 +4,11 @@ use super::Runtime;
 use super::shared::Shared;
 use crate::domain::ids::TenantPk;
 use crate::domain::settings::RunSettings;
-use crate::domain::spend::SpendCaps;
-use crate::domain::usage::Price;
+use crate::domain::spend::{Capped, SpendCaps};
+use crate::domain::usage::{Nanos, Price};
 use crate::engine::ModelBook;
 use crate::provider::gate::{Admitted, Asker, Health};
+use crate::store::Spent;
 
 impl Shared {
     /// On whose behalf a tenant's calls of a provider are made.
@@ -30,8 +31,13 @@ impl Runtime {
     }
 
     /// The caps on what a tenant's model calls may cost.
-    pub(crate) fn spend_caps(&self) -> SpendCaps {
-        self.0.caps()
+    pub(crate) fn spend_caps(&self, tenant: TenantPk) -> SpendCaps {
+        self.0.caps(tenant)
+    }
+
+    /// Tells webhooks that this cap leaves nothing for another run, unless they were told.
+    pub(crate) async fn tell_reached(&self, spent: &Spent, capped: Capped, cap: Nanos) {
+        self.0.tell_cap(spent, capped, cap, true).await;
     }
 
     pub(crate) fn price(&self, provider: &str, model: &str) -> Option<Price> {

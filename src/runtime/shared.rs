@@ -37,7 +37,7 @@ use crate::live::Hub;
 use crate::outbox::Outbox;
 use crate::provider::gate::Gates;
 use crate::provider::{Catalog, ChatModel};
-use crate::store::documents::Sealer;
+use crate::store::documents::{DocumentCache, Sealer};
 use crate::store::{self, Store};
 use crate::tool::{Registry, Toolset};
 use crate::traces::Traces;
@@ -47,6 +47,8 @@ pub(super) struct Shared {
     /// The same store, for what people read: lists, logs, whole threads. A row by its key is read by either.
     pub(super) reads: Arc<dyn Store>,
     pub(super) sealer: Arc<Sealer>,
+    /// What tenants configured.
+    pub(super) documents: Arc<DocumentCache>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) traces: Option<Arc<Traces>>,
     /// Those that work can be given to.

@@ -3,15 +3,19 @@
 //! once, however a call ends and whoever records it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::shared::Shared;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::domain::spend::{Capped, SpendCaps};
+use crate::domain::spend::{CAPS_ID, Capped, SpendCaps, THRESHOLDS, TenantCaps};
 use crate::domain::usage::{ModelUse, Nanos, nanos};
+use crate::domain::webhook::WebhookEvent;
 use crate::engine::step::{Row, RowKind};
 use crate::engine::{Allowance, Reservation, Room};
-use crate::store::{self, SpendChange, SpendKey};
+use crate::outbox::{SpendThreshold, Webhook};
+use crate::store::documents::DocumentKind;
+use crate::store::{self, SpendChange, SpendKey, Spent, TellSpent};
 
 /// How soon a call looks again whether others left room for it.
 const LOOK_AGAIN: Millis = 1_000;
@@ -60,14 +64,15 @@ impl Spending {
         }
         for row in rows.iter().filter(|row| row.kind == RowKind::Usage) {
             let reserved = before.iter().find(|reserved| reserved.stream.as_str() == row.id);
-            let cost = serde_json::from_str::<ModelUse>(&row.body).ok().and_then(|took| took.cost_nanos);
+            let Ok(took) = serde_json::from_str::<ModelUse>(&row.body) else { continue };
+            let cost = took.cost_nanos.unwrap_or(0);
             // Of a call that began when there was no cap, its key is not known here.
             let whose = match reserved {
                 Some(reserved) => (tenant, reserved.key.as_deref(), reserved.at),
                 None if caps.is_none() => continue,
                 None => (tenant, None, now),
             };
-            spending.change(whose, |_, change| change.used += cost.unwrap_or(0));
+            spending.change(whose, |_, change| change.used += cost);
         }
         for reserved in after.iter().filter(|reserved| !has(before, reserved)) {
             spending.change((tenant, reserved.key.as_deref(), reserved.at), |capped, change| {
@@ -103,12 +108,15 @@ impl Spending {
 }
 
 impl Shared {
-    pub(super) fn caps(&self) -> SpendCaps {
+    /// The server's caps, where the tenant has none of its own.
+    pub(super) fn caps(&self, tenant: TenantPk) -> SpendCaps {
         let spend = &self.config.limits.spend;
+        let own = self.documents.get(tenant, DocumentKind::SpendCaps, CAPS_ID);
+        let own: TenantCaps = own.and_then(|document| document.legible().ok()).unwrap_or_default();
         SpendCaps {
-            tenant_day: spend.tenant_day_usd.map(nanos),
-            tenant_month: spend.tenant_month_usd.map(nanos),
-            key_day: spend.key_day_usd.map(nanos),
+            tenant_day: own.tenant_day_usd.or(spend.tenant_day_usd).map(nanos),
+            tenant_month: own.tenant_month_usd.or(spend.tenant_month_usd).map(nanos),
+            key_day: own.key_day_usd.or(spend.key_day_usd).map(nanos),
         }
     }
 
@@ -118,6 +126,55 @@ impl Shared {
             _ if caps.is_none() => Allowance::Uncapped,
             Some(room) => Allowance::Room(room),
             None => Allowance::Reserve,
+        }
+    }
+
+    /// Tells webhooks how much of each cap is used, if this step used some of it. A process that dies before it leaves that
+    /// to the next step.
+    pub(super) async fn tell_used(&self, tenant: TenantPk, caps: &SpendCaps, spending: &Spending) {
+        let of_caps = |(of, change): (&SpendKey, &Change)| {
+            let capped = change.capped.filter(|capped| change.used > 0 && of.period == capped.period(spending.now))?;
+            Some((of.clone(), capped, caps.of(capped)?))
+        };
+        if !self.tells_of_caps(tenant) {
+            return;
+        }
+        let of_caps: Vec<_> = spending.rows.iter().filter_map(of_caps).collect();
+        let keys: Vec<SpendKey> = of_caps.iter().map(|(of, ..)| of.clone()).collect();
+        match self.store.spent(&keys).await {
+            Ok(all) => {
+                for (spent, (_, capped, cap)) in all.iter().zip(of_caps) {
+                    self.tell_cap(spent, capped, cap, false).await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "how much of the caps is used was not told; the next call tells it"),
+        }
+    }
+
+    fn tells_of_caps(&self, tenant: TenantPk) -> bool {
+        let wants = |webhook: &Arc<Webhook>| webhook.events.contains(&WebhookEvent::SpendThreshold);
+        self.outbox.directory.of(tenant).iter().any(wants)
+    }
+
+    /// Tells webhooks of this cap what they were not told yet. `is_reached`: it leaves nothing for another run.
+    pub(super) async fn tell_cap(&self, spent: &Spent, capped: Capped, cap: Nanos, is_reached: bool) {
+        let is_new = |percent: i64| spent.told < percent && (is_reached || spent.used >= cap / 100 * percent);
+        if !THRESHOLDS.into_iter().any(is_new) || !self.tells_of_caps(spent.of.tenant) {
+            return;
+        }
+        let now = self.now();
+        let shown = spent.shown(capped, cap, now);
+        for percent in THRESHOLDS.into_iter().filter(|percent| is_new(*percent)) {
+            let threshold = SpendThreshold { percent, spent: &shown };
+            let tenant = spent.of.tenant;
+            let deliveries = self.outbox.directory.announce_spending(tenant, &threshold, now, &mut self.mint());
+            match self.store.tell_spent(TellSpent { of: spent.of.clone(), percent, now, deliveries }).await {
+                Ok(is_told) if is_told => self.outbox.bell.ring(),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%error, percent, "that a cap is used was not told; the next call tells it")
+                }
+            }
         }
     }
 

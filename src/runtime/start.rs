@@ -23,7 +23,7 @@ use crate::live::Hub;
 use crate::outbox::{Outbox, Worker};
 use crate::provider::Catalog;
 use crate::provider::gate::Gates;
-use crate::store::documents::Sealer;
+use crate::store::documents::{DocumentCache, Sealer};
 use crate::store::{self, Store};
 use crate::tool::Registry;
 use crate::traces::Traces;
@@ -35,6 +35,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// Of what tenants and agents keep secret.
     pub sealer: Arc<Sealer>,
+    /// Of the same store.
+    pub documents: Arc<DocumentCache>,
     pub outbox: Arc<Outbox>,
     /// `None`: no collector wants them.
     pub traces: Option<Arc<Traces>>,
@@ -79,6 +81,7 @@ impl Runtime {
             reads: parts.store.for_readers().unwrap_or_else(|| parts.store.clone()),
             store: parts.store,
             sealer: parts.sealer,
+            documents: parts.documents,
             outbox: parts.outbox,
             traces: parts.traces,
             agents: parts.agents,

@@ -52,7 +52,7 @@ impl Actor {
         loaded.keep_fold_while_watched(&shared);
         let before = loaded.machine.running();
         let reserved = loaded.machine.reservations();
-        let caps = shared.caps();
+        let caps = shared.caps(loaded.row.tenant);
         let allowance = shared.allowance(&caps, self.room.take());
         let releases = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
         let recipients = loaded.recipients(extras, shared.public_console_urls());
@@ -114,6 +114,7 @@ impl Actor {
             return Ok(None);
         }
         tally.emit(&shared, id.as_str());
+        shared.tell_used(tenant, &caps, &spending).await;
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
         }

@@ -4,6 +4,7 @@ use super::{Result, Service, spending};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::settings::{Budget, RunSettings};
+use crate::domain::usage::Price;
 use crate::engine::pes::least_cost;
 use crate::provider::gate::Admitted;
 
@@ -12,11 +13,11 @@ const COME_BACK_MS: i64 = 1_000;
 /// Refuses a run whose budget cannot be kept, one for which a cap on spending leaves nothing, and any while no model that
 /// it could ask has room for it. What is accepted waits for its turn; the room is kept until then, as long as the answer
 /// is held.
-pub(super) async fn check(service: &Service, caller: &Caller, settings: &RunSettings) -> Result<Admitted> {
+pub(super) async fn check(service: &Service, caller: &Caller, settings: &RunSettings, query: &str) -> Result<Admitted> {
     if let Some(budget) = &settings.budget {
         check_budget(service, budget, settings)?;
     }
-    check_caps(service, caller, settings).await?;
+    check_caps(service, caller, settings, query).await?;
     service.runtime.place_at_a_model(caller.tenant, settings).ok_or_else(|| {
         let mut fault =
             Fault::new(Code::ProviderSaturated, "Too many calls wait for the model already; ask again soon.");
@@ -42,8 +43,8 @@ fn unpriced(service: &Service, settings: &RunSettings) -> Option<String> {
 }
 
 /// What calls under way hold is not counted: they mostly need less, and a run waits for them.
-async fn check_caps(service: &Service, caller: &Caller, settings: &RunSettings) -> Result<()> {
-    let caps = service.runtime.spend_caps();
+async fn check_caps(service: &Service, caller: &Caller, settings: &RunSettings, query: &str) -> Result<()> {
+    let caps = service.runtime.spend_caps(caller.tenant);
     if caps.is_none() {
         return Ok(());
     }
@@ -51,10 +52,13 @@ async fn check_caps(service: &Service, caller: &Caller, settings: &RunSettings) 
         return Err(Fault::new(Code::Invalid, format!("There is a cap on spending (`limits.spend`), and {why}")));
     }
     let (provider, model) = settings.choice(0).unwrap_or_default();
-    let least = service.runtime.price(provider, model).map_or(0, |price| least_cost(&price));
+    let tools = service.tools.toolset(caller.tenant);
+    let least = |price: Price| least_cost(&price, settings, query, &*tools);
+    let least = service.runtime.price(provider, model).map_or(0, least);
     let now = service.now();
     for (spent, capped, cap) in spending::spent(service, caller, &caps, now).await? {
         if spent.used + least > cap {
+            service.runtime.tell_reached(&spent, capped, cap).await;
             let words = capped.words(cap, now);
             let mut fault = Fault::new(Code::SpendCapReached, format!("No run is accepted: {words}."));
             fault.retry_after_ms = Some(capped.ends_at(now) - now);

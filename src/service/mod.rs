@@ -31,7 +31,7 @@ pub mod retention;
 pub mod runs;
 pub mod schedules;
 mod settings;
-mod spending;
+pub mod spending;
 pub mod suspensions;
 pub mod threads;
 pub mod transfer;

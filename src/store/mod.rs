@@ -59,7 +59,7 @@ pub use retention::{Compaction, RetentionStore, RunEnd};
 pub use rows::{FoundRow, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted};
 pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, ScheduleStore};
 pub use sessions::{SessionRow, SessionStore};
-pub use spend::{SpendChange, SpendKey, SpendStore, Spent};
+pub use spend::{SpendChange, SpendKey, SpendStore, Spent, TellSpent};
 pub use threads::{LOOKED_AT, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
 pub use transfer::{NewImport, TransferStore};
 pub use usage::{UsageAsk, UsageStore};

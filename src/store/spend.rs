@@ -5,8 +5,11 @@ use async_trait::async_trait;
 
 use super::Result;
 use super::columns::Columns;
+use super::outbox::NewDelivery;
+use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::domain::usage::Nanos;
+use crate::domain::spend::{Capped, SpentOfCap};
+use crate::domain::usage::{Nanos, usd};
 
 /// What one row counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,6 +41,17 @@ pub struct Spent {
     pub used: Nanos,
     /// What calls under way may take at most.
     pub held: Nanos,
+    /// How many percent of the cap were told.
+    pub told: i64,
+}
+
+/// That so much of a cap is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TellSpent {
+    pub of: SpendKey,
+    pub percent: i64,
+    pub now: Millis,
+    pub deliveries: Vec<NewDelivery>,
 }
 
 /// A part of every [`Store`](super::Store).
@@ -45,17 +59,32 @@ pub struct Spent {
 pub trait SpendStore: Send + Sync + 'static {
     /// How these stand, in their order; one that nothing was written to has nothing.
     async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>>;
+    /// Leaves what is to be told of a row in the outbox, unless that, or more, was told before. `false`: it was.
+    async fn tell_spent(&self, told: TellSpent) -> Result<bool>;
 }
 
 impl SpendKey {
     /// One that nothing was written to.
     pub(crate) fn unspent(&self) -> Spent {
-        Spent { of: self.clone(), used: 0, held: 0 }
+        Spent { of: self.clone(), used: 0, held: 0, told: 0 }
     }
 }
 
 impl Spent {
+    /// As it is shown, where this is the cap at this time.
+    pub fn shown(&self, capped: Capped, cap: Nanos, now: Millis) -> SpentOfCap {
+        SpentOfCap {
+            cap: capped,
+            key: Some(self.of.key.clone()).filter(|key| !key.is_empty()),
+            period: self.of.period.clone(),
+            cap_usd: usd(cap),
+            used_usd: usd(self.used),
+            held_usd: usd(self.held),
+            ends_at: capped.ends_at(now),
+        }
+    }
+
     pub(crate) fn read(of: &SpendKey, row: &impl Columns) -> Result<Self> {
-        Ok(Self { of: of.clone(), used: row.number("used")?, held: row.number("held")? })
+        Ok(Self { of: of.clone(), used: row.number("used")?, held: row.number("held")?, told: row.number("told")? })
     }
 }

@@ -871,6 +871,12 @@ export interface LastRun {
   status: RunStatus;
 }
 
+/** What the caller's tenant and key may spend, and what they did. */
+export interface Limits {
+  /** One for each cap that there is. */
+  spend: SpentOfCap[];
+}
+
 /** A question as lists show it: with what it is about, and what the caller may do. */
 export type ListedSuspension = Suspension & {
   /** The names of the keys that asked for the run, steered it or edited its plan. */
@@ -1810,6 +1816,25 @@ export type SocketFrame = ObservationFrame | TokenFrame | RunFrame | ToolStarted
 /** What a client says over a WebSocket; each op is the twin of a REST call. */
 export type SocketOp = ProcessOp | ResumeOp | CancelOp | PauseOp | PingOp | SubscribeOp;
 
+/** What each cap is about. */
+export type SpendCap = "tenantDay" | "tenantMonth" | "keyDay";
+
+/** How much of a cap is used. */
+export interface SpentOfCap {
+  cap: SpendCap;
+  capUsd: number;
+  /** When the period ends: from then on nothing of it is used. */
+  endsAt: number;
+  /** What calls under way may cost at most. */
+  heldUsd: number;
+  /** The name of the key, if the cap is a key's. */
+  key?: string;
+  /** A day as `2026-11-24` or a month as `2026-11`, in UTC. */
+  period: string;
+  /** Of calls that were answered. */
+  usedUsd: number;
+}
+
 export type StateSavingStrategy = "implicit" | "explicit";
 
 /** `STATE_UPDATE`: what `keys` name was written. */
@@ -2032,6 +2057,16 @@ export interface TaskResourceList {
 
 /** Where a task stands. A terminal status is written once. */
 export type TaskStatus = "sending" | "working" | "input_required" | "auth_required" | "in_doubt" | "completed" | "failed" | "rejected" | "canceled" | "lost";
+
+/** What a tenant may spend; what is absent is as in the server's settings. */
+export interface TenantCaps {
+  /** With each of its keys in a day. */
+  keyDayUsd?: number;
+  /** In a day, in US dollars. */
+  tenantDayUsd?: number;
+  /** In a month. */
+  tenantMonthUsd?: number;
+}
 
 /** On which terms a person is asked. */
 export interface Terms {
@@ -2405,7 +2440,7 @@ export interface Version {
 }
 
 /** The events that a webhook can be sent. */
-export type WebhookEvent = "run.finished" | "run.failed" | "suspension.requested" | "suspension.resolved";
+export type WebhookEvent = "run.finished" | "run.failed" | "suspension.requested" | "suspension.resolved" | "spend.threshold";
 
 /** A webhook as clients see it. */
 export interface WebhookResource {

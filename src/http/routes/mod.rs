@@ -12,6 +12,7 @@ pub(crate) mod http_tools;
 pub(crate) mod index;
 pub(crate) mod items;
 pub(crate) mod keys;
+pub(crate) mod limits;
 pub(crate) mod mcp_servers;
 pub(crate) mod messages;
 pub(crate) mod offers;

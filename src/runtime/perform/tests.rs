@@ -109,9 +109,10 @@ async fn shared(counted: &Arc<Counted>) -> (Arc<Shared>, TempDir) {
     let parts = Parts {
         agents,
         config: Arc::new(Config::default()),
-        outbox: Arc::new(Outbox::new(Directory::new(Vec::new(), documents, sealer.clone()), egress, pace)),
+        outbox: Arc::new(Outbox::new(Directory::new(Vec::new(), documents.clone(), sealer.clone()), egress, pace)),
         traces: None,
         sealer,
+        documents,
         store,
         hub: Hub::new(1 << 16),
         tools: Arc::new(Registry::new(vec![counted.clone(), Arc::new(Inquiring)], Environment::Development).unwrap()),

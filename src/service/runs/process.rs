@@ -86,7 +86,7 @@ async fn accept(
         let goes_back = rewind.is_some();
         let early = subscribes.then(|| EarlySubscription::new(&service.hub, pk, last_seq.unwrap_or(0)));
         let settings = settings::of_run(service, caller, &core, &profile.config, &ask.options)?;
-        let _place = admission::check(service, caller, &settings).await?;
+        let _place = admission::check(service, caller, &settings, &ask.query).await?;
         let asked = Ask {
             query: ask.query.clone(),
             metadata: ask.metadata.clone(),

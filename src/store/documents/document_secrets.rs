@@ -16,7 +16,11 @@ impl DocumentKind {
             DocumentKind::Webhook => Some("secrets"),
             DocumentKind::Agent => Some("token"),
             // What they refer to stands elsewhere.
-            DocumentKind::McpServer | DocumentKind::McpTools | DocumentKind::Policy | DocumentKind::Schedule => None,
+            DocumentKind::McpServer
+            | DocumentKind::McpTools
+            | DocumentKind::Policy
+            | DocumentKind::Schedule
+            | DocumentKind::SpendCaps => None,
         }
     }
 }

@@ -45,6 +45,8 @@ kinds! {
     Webhook = "webhook",
     Agent = "agent",
     Schedule = "schedule",
+    /// What a tenant may spend, where that is not what the settings say.
+    SpendCaps = "spend_caps",
 }
 
 /// One thing that a tenant configured. Secrets stand in it only as references.

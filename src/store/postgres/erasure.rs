@@ -63,7 +63,7 @@ pub(super) async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> R
     let erased = sqlx::query("INSERT INTO erased_threads (pk, erased_at, is_empty) VALUES ($1, $2, false)");
     erased.bind(pk).bind(erasure.now).execute(&mut *transaction).await.map_err(error)?;
     remove(&mut transaction, pk, AT_ONCE).await?;
-    outbox::leave(&mut transaction, TenantPk(tenant), erasure).await?;
+    outbox::leave(&mut transaction, (erasure.thread, TenantPk(tenant)), erasure.now, &erasure.deliveries).await?;
     audit::insert(&mut transaction, &erasure.audit).await?;
     spend::settle(&mut transaction, &erasure.spend).await?;
     transaction.commit().await.map_err(error)?;

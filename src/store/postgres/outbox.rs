@@ -7,9 +7,11 @@ use super::fault::error;
 use super::nul::escaped;
 use super::{Postgres, idempotency};
 use crate::domain::Millis;
-use crate::domain::ids::{DeliveryId, TenantPk};
-use crate::store::outbox::{Delivery, DeliveryStatus, OutboxStore, Settled, TargetKind, page_of_deliveries};
-use crate::store::{AnswerToStore, Erasure, Page, PageAsk, Result};
+use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
+use crate::store::outbox::{
+    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settled, TargetKind, page_of_deliveries,
+};
+use crate::store::{AnswerToStore, Page, PageAsk, Result};
 
 macro_rules! columns {
     () => {
@@ -161,10 +163,15 @@ impl OutboxStore for Postgres {
     }
 }
 
-/// What an erased thread leaves: little, and seldom.
-pub(super) async fn leave(connection: &mut PgConnection, tenant: TenantPk, erasure: &Erasure) -> Result<()> {
-    for new in &erasure.deliveries {
-        let insert = sqlx::query(LEAVE).bind(erasure.thread.0).bind(tenant.0).bind(erasure.now).bind(new.id.as_str());
+/// What no commit leaves: little, and seldom.
+pub(super) async fn leave(
+    connection: &mut PgConnection,
+    (thread, tenant): (ThreadPk, TenantPk),
+    now: Millis,
+    deliveries: &[NewDelivery],
+) -> Result<()> {
+    for new in deliveries {
+        let insert = sqlx::query(LEAVE).bind(thread.0).bind(tenant.0).bind(now).bind(new.id.as_str());
         let insert =
             insert.bind(new.kind.as_str()).bind(escaped(&new.target)).bind(new.ordering_key.as_deref().map(escaped));
         insert.bind(&new.event).bind(&new.body).execute(&mut *connection).await.map_err(error)?;

@@ -1,13 +1,15 @@
 //! What was spent under the caps.
 
 use async_trait::async_trait;
+use sqlx::Connection;
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::query::Query;
 
-use super::Postgres;
 use super::fault::error;
 use super::nul::escaped;
-use crate::store::{Result, SpendChange, SpendKey, SpendStore, Spent};
+use super::{Postgres, outbox};
+use crate::domain::ids::ThreadPk;
+use crate::store::{Result, SpendChange, SpendKey, SpendStore, Spent, TellSpent};
 
 /// In the order of their keys, as everybody locks them.
 const OPEN: &str = "
@@ -18,6 +20,8 @@ ON CONFLICT DO NOTHING";
 
 const CHANGE: &str = "
 UPDATE spend SET used = used + $4, held = held + $5 WHERE tenant = $1 AND key = $2 AND period = $3";
+
+const TELL: &str = "UPDATE spend SET told = $4 WHERE tenant = $1 AND key = $2 AND period = $3 AND told < $4";
 
 /// Makes the rows that are not there yet, so that a batch can lock them all.
 pub(super) fn open<'a>(
@@ -38,16 +42,34 @@ pub(super) async fn settle(connection: &mut PgConnection, changes: &[SpendChange
     Ok(())
 }
 
+async fn tell(connection: &mut PgConnection, told: &TellSpent) -> Result<bool> {
+    let TellSpent { of, percent, now, deliveries } = told;
+    // Dropped without a commit, it is rolled back.
+    let mut transaction = connection.begin().await.map_err(error)?;
+    let tell = sqlx::query(TELL).bind(of.tenant.0).bind(escaped(&of.key)).bind(&of.period).bind(percent);
+    let is_new = tell.execute(&mut *transaction).await.map_err(error)?.rows_affected() == 1;
+    if is_new {
+        outbox::leave(&mut transaction, (ThreadPk::NONE, of.tenant), *now, deliveries).await?;
+    }
+    transaction.commit().await.map_err(error)?;
+    Ok(is_new)
+}
+
 #[async_trait]
 impl SpendStore for Postgres {
     async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>> {
         let mut all = Vec::new();
         for key in of {
-            let query = sqlx::query("SELECT used, held FROM spend WHERE tenant = $1 AND key = $2 AND period = $3");
+            let query =
+                sqlx::query("SELECT used, held, told FROM spend WHERE tenant = $1 AND key = $2 AND period = $3");
             let query = query.bind(key.tenant.0).bind(escaped(&key.key)).bind(&key.period);
             let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
         }
         Ok(all)
+    }
+
+    async fn tell_spent(&self, told: TellSpent) -> Result<bool> {
+        self.pool.with_connection(async |connection| tell(connection, &told).await).await
     }
 }

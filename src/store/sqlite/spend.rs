@@ -3,15 +3,18 @@
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use super::Sqlite;
 use super::fault::unreadable;
-use crate::store::{Result, SpendChange, SpendKey, SpendStore, Spent};
+use super::{Sqlite, outbox};
+use crate::domain::ids::ThreadPk;
+use crate::store::{Result, SpendChange, SpendKey, SpendStore, Spent, TellSpent};
 
 const TAKEN: &str = "SELECT used + held FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
 
 const CHANGE: &str = "
 INSERT INTO spend (tenant, key, period, used, held, told) VALUES (?1, ?2, ?3, ?4, ?5, 0)
 ON CONFLICT (tenant, key, period) DO UPDATE SET used = used + excluded.used, held = held + excluded.held";
+
+const TELL: &str = "UPDATE spend SET told = ?4 WHERE tenant = ?1 AND key = ?2 AND period = ?3 AND told < ?4";
 
 /// Whether the caps leave room for all of them.
 pub(super) fn fits(tx: &Transaction<'_>, changes: &[SpendChange]) -> rusqlite::Result<bool> {
@@ -39,11 +42,24 @@ impl SpendStore for Sqlite {
     async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>> {
         let mut all = Vec::new();
         for key in of {
-            let query = sqlx::query("SELECT used, held FROM spend WHERE tenant = ? AND key = ? AND period = ?");
+            let query = sqlx::query("SELECT used, held, told FROM spend WHERE tenant = ? AND key = ? AND period = ?");
             let query = query.bind(key.tenant.0).bind(&key.key).bind(&key.period);
             let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
         }
         Ok(all)
+    }
+
+    async fn tell_spent(&self, told: TellSpent) -> Result<bool> {
+        let tell = move |tx: &Transaction<'_>| {
+            let TellSpent { of, percent, now, deliveries } = &told;
+            let arguments = params![of.tenant.0, of.key, of.period, percent];
+            let is_new = tx.prepare_cached(TELL)?.execute(arguments)? == 1;
+            for new in deliveries.iter().filter(|_| is_new) {
+                outbox::insert(tx, ThreadPk::NONE, of.tenant.0, new, *now)?;
+            }
+            Ok(is_new)
+        };
+        self.writer.write(tell).await
     }
 }

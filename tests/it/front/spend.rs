@@ -18,7 +18,7 @@ use crate::support::app::App;
 use crate::support::http::{Said, soon};
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
-use crate::support::wire::{Step, Wire};
+use crate::support::wire::{Step, Wire, answer};
 
 /// A model whose calls may cost 5 cents each and mostly take 1, under a cap of so many dollars a month.
 fn capped(config: &mut Config, cap: f64) {
@@ -178,4 +178,86 @@ async fn a_model_without_a_price_is_refused_where_there_is_a_cap() {
     let problem = app.post("/threads/t1/process", json!({ "query": "count" })).await.problem("invalid");
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains("`prices`") && detail.contains("demo:"), "{detail}");
+}
+
+#[tokio::test]
+async fn what_was_spent_is_shown_to_its_tenant() {
+    let app = App::with(|config| {
+        capped(config, 2.0);
+        config.limits.spend.key_day_usd = Some(1.0);
+    })
+    .await;
+    let before = app.get("/limits").await.expect(200)["spend"].clone();
+    assert_eq!(before[0]["cap"], "tenantMonth", "no cap of a day is set");
+    assert_eq!((&before[0]["usedUsd"], &before[0]["heldUsd"]), (&json!(0.0), &json!(0.0)));
+    let cost = spend_it_all(&app).await["metadata"]["llmCost"].clone();
+    assert!(cost.as_f64().unwrap() > 0.0);
+    let after = app.get("/limits").await.expect(200)["spend"].clone();
+    let month = json!({ "cap": "tenantMonth", "period": Capped::TenantMonth.period(now()), "capUsd": 2.0,
+        "usedUsd": cost, "heldUsd": 0.0, "endsAt": Capped::TenantMonth.ends_at(now()) });
+    let key = json!({ "cap": "keyDay", "key": "local", "period": Capped::KeyDay.period(now()), "capUsd": 1.0,
+        "usedUsd": cost, "heldUsd": 0.0, "endsAt": Capped::KeyDay.ends_at(now()) });
+    assert_eq!(after, json!([month, key]));
+}
+
+#[tokio::test]
+async fn the_operator_gives_a_tenant_caps_of_its_own() {
+    let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
+    let (ann, bob, ops) =
+        ("key-a-0123456789abcdef0123456789", "key-b-0123456789abcdef0123456789", "key-o-0123456789abcdef0123456789");
+    let app = App::with(|config| {
+        capped(config, 100.0);
+        let keys = [format!("one/ann:admin:{ann}"), format!("two/bob:admin:{bob}"), format!("ops/ops:operator:{ops}")];
+        config.auth.keys = keys.iter().map(|text| key(text)).collect();
+    })
+    .await;
+    let put = |path: &str, by: &str, caps: Value| app.ask("PUT", path).key(by).json(&caps).send();
+    put("/limits", ann, json!({ "tenantDayUsd": 1_000 })).await.problem("forbidden");
+    put("/limits?tenant=three", ops, json!({})).await.problem("not_found");
+    let wrong = put("/limits?tenant=one", ops, json!({ "keyDayUsd": 0 })).await.problem("invalid");
+    assert_eq!(wrong["errors"][0]["pointer"], "/keyDayUsd");
+    let caps = put("/limits?tenant=one", ops, json!({ "tenantDayUsd": 0.000_001 })).await.expect(200);
+    assert_eq!(caps, json!({ "tenantDayUsd": 0.000_001, "tenantMonthUsd": 100.0 }));
+    let query = json!({ "query": "count" });
+    let ask = |by: &str| app.ask("POST", "/threads/t1/process").key(by).json(&query).send();
+    ask(ann).await.problem("spend_cap_reached");
+    ask(bob).await.expect(202);
+    put("/limits?tenant=one", ops, json!({})).await.expect(200);
+    ask(ann).await.expect(202);
+}
+
+#[tokio::test]
+async fn webhooks_are_told_once_of_each_part_of_a_cap() {
+    let told = || answer("204 No Content", "", "");
+    let mut wire = Wire::serve((0..8).map(|_| told()).collect()).await;
+    let address = wire.address.to_string();
+    let app = App::with(|config| {
+        capped(config, 0.1);
+        config.limits.spend.tenant_day_usd = Some(100.0);
+        config.egress.allow.push(address);
+    })
+    .await;
+    let url = format!("http://{}/hook", wire.address);
+    let hook =
+        json!({ "url": url, "events": ["spend.threshold"], "secrets": ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODk="] });
+    let hook = app.post("/webhooks", hook).await.expect(201)["webhookId"].clone();
+    let most = 32;
+    for n in 0..most {
+        let ask = app.ask("POST", &format!("/threads/t{n}/process")).header("prefer", "wait=30");
+        if ask.json(&json!({ "query": "hello" })).send().await.status == 429 {
+            break;
+        }
+        assert!(n + 1 < most, "the cap is reached at last");
+    }
+    let mut percents = Vec::new();
+    for _ in 0..2 {
+        let data = soon(wire.request()).await.body["data"].clone();
+        assert_eq!((&data["cap"], &data["capUsd"]), (&json!("tenantMonth"), &json!(0.1)), "{data}");
+        assert!(data["usedUsd"].as_f64().unwrap() >= 0.08 && data["endsAt"].is_i64(), "{data}");
+        percents.push(data["percent"].as_i64().unwrap());
+    }
+    percents.sort_unstable();
+    assert_eq!(percents, [80, 100]);
+    let sent = app.get(&format!("/webhooks/{}/deliveries", hook.as_str().unwrap())).await.expect(200);
+    assert_eq!(sent["items"].as_array().unwrap().len(), 2, "{sent:#}");
 }

@@ -1,7 +1,8 @@
 //! What is spent under a cap: counted with the commit that spends it, and never more than the cap leaves.
 
 use pes::domain::observation::ObservationType;
-use pes::store::{Commit, Committed, Erasure, SpendChange, SpendKey};
+use pes::store::outbox::{NewDelivery, TargetKind};
+use pes::store::{Commit, Committed, Erasure, SpendChange, SpendKey, TellSpent};
 
 use super::bed::{Bed, record, together};
 
@@ -13,6 +14,7 @@ super::on_every_store!(
     a_commit_that_is_refused_spends_nothing,
     what_begins_and_ends_side_by_side_adds_up,
     a_thread_that_is_deleted_gives_back_what_it_held,
+    of_many_that_tell_of_a_cap_one_does,
 );
 
 fn of(bed: &Bed, key: &str, period: &str) -> SpendKey {
@@ -163,4 +165,33 @@ async fn a_thread_that_is_deleted_gives_back_what_it_held(bed: Bed) {
     assert_eq!(spent(&bed, day(&bed)).await, (0, 10));
     assert!(bed.store.delete_thread(erasure(version)).await.unwrap());
     assert_eq!(spent(&bed, day(&bed)).await, (0, 0));
+}
+
+async fn of_many_that_tell_of_a_cap_one_does(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    bed.done(Commit { spend: vec![settles(day(&bed), 80, 0)], ..bed.next(pk).await }).await;
+    let told = |bed: &Bed, n: usize, percent| {
+        let (bed, new) = (
+            bed.clone(),
+            NewDelivery {
+                id: format!("dlv_{percent}_{n}").into(),
+                kind: TargetKind::Webhook,
+                target: "whk".into(),
+                ordering_key: None,
+                event: "spend.threshold".into(),
+                body: "{}".into(),
+            },
+        );
+        async move {
+            let told = TellSpent { of: day(&bed), percent, now: 5, deliveries: vec![new] };
+            bed.store.tell_spent(told).await.unwrap()
+        }
+    };
+    let answers = together((0..20).map(|n| told(&bed, n, 80))).await;
+    assert_eq!(answers.iter().filter(|is_told| **is_told).count(), 1);
+    assert!(told(&bed, 0, 100).await);
+    assert!(!told(&bed, 1, 80).await, "more was told");
+    let left = bed.store.claim_deliveries(5, 10, 100).await.unwrap();
+    assert_eq!(left.len(), 2);
+    assert!(left.iter().all(|delivery| delivery.tenant == bed.tenant && delivery.event == "spend.threshold"));
 }

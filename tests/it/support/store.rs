@@ -26,7 +26,8 @@ use pes::store::{
     IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, LookupStore, Mark, NewImport, NewLinks, ObservationAsk,
     Outline, Page, PageAsk, PlannedSchedule, Pooled, Registration, Result, RetentionStore, Rotation, RowStore, RunEnd,
     ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore, SpendKey, SpendStore, Spent, StandingAsk,
-    Store, SuspensionAsk, ThreadFilter, ThreadRow, ThreadStore, TransferStore, UnchainedLine, UsageAsk, UsageStore,
+    Store, SuspensionAsk, TellSpent, ThreadFilter, ThreadRow, ThreadStore, TransferStore, UnchainedLine, UsageAsk,
+    UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

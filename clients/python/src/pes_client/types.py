@@ -97,6 +97,9 @@ RunStatus: TypeAlias = Literal["queued", "running", "suspended", "waiting", "com
 
 Scope: TypeAlias = Literal["read", "run", "approve", "admin", "operator"]
 
+# What each cap is about.
+SpendCap: TypeAlias = Literal["tenantDay", "tenantMonth", "keyDay"]
+
 StateSavingStrategy: TypeAlias = Literal["implicit", "explicit"]
 
 StepType: TypeAlias = Literal["tool", "reasoning"]
@@ -141,7 +144,7 @@ ToolValidationMode: TypeAlias = Literal["strict", "advisory"]
 ValidationStatus: TypeAlias = Literal["passed", "failed", "skipped"]
 
 # The events that a webhook can be sent.
-WebhookEvent: TypeAlias = Literal["run.finished", "run.failed", "suspension.requested", "suspension.resolved"]
+WebhookEvent: TypeAlias = Literal["run.finished", "run.failed", "suspension.requested", "suspension.resolved", "spend.threshold"]
 
 
 class A2aTaskBody(TypedDict):
@@ -1034,6 +1037,13 @@ class LastRun(TypedDict):
     resultStatus: NotRequired[ResultStatus]
     runId: RunId
     status: RunStatus
+
+
+class Limits(TypedDict):
+    """What the caller's tenant and key may spend, and what they did."""
+
+    # One for each cap that there is.
+    spend: list[SpentOfCap]
 
 
 # A question as lists show it: with what it is about, and what the caller may do.
@@ -2043,6 +2053,23 @@ class SelectOption(TypedDict):
     value: Any
 
 
+class SpentOfCap(TypedDict):
+    """How much of a cap is used."""
+
+    cap: SpendCap
+    capUsd: float
+    # When the period ends: from then on nothing of it is used.
+    endsAt: int
+    # What calls under way may cost at most.
+    heldUsd: float
+    # The name of the key, if the cap is a key's.
+    key: NotRequired[str]
+    # A day as `2026-11-24` or a month as `2026-11`, in UTC.
+    period: str
+    # Of calls that were answered.
+    usedUsd: float
+
+
 class StateUpdateBody(TypedDict):
     """`STATE_UPDATE`: what `keys` name was written."""
 
@@ -2246,6 +2273,17 @@ class TaskResourceList(TypedDict):
 
     items: list[TaskResource]
     nextCursor: NotRequired[str]
+
+
+class TenantCaps(TypedDict):
+    """What a tenant may spend; what is absent is as in the server's settings."""
+
+    # With each of its keys in a day.
+    keyDayUsd: NotRequired[float]
+    # In a day, in US dollars.
+    tenantDayUsd: NotRequired[float]
+    # In a month.
+    tenantMonthUsd: NotRequired[float]
 
 
 class Terms(TypedDict):

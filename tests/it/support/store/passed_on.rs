@@ -255,6 +255,7 @@ passed_on! {
 passed_on! {
     SpendStore {}
     spent(of: &[SpendKey]) -> Vec<Spent>;
+    tell_spent(told: TellSpent) -> bool;
 }
 
 passed_on! {

@@ -7,11 +7,11 @@ use std::ops::RangeInclusive;
 
 use crate::domain::Millis;
 use crate::domain::model::Usage;
-use crate::domain::settings::Budget;
+use crate::domain::settings::{Budget, RunSettings};
 use crate::domain::size::tokens;
 use crate::domain::usage::{Nanos, Price, nanos};
 use crate::pes::state::{ModelCall, Reserved, State};
-use crate::{Allowance, Reservation, Room, World};
+use crate::{Allowance, Reservation, Room, Toolbox, World};
 
 /// A reply that may be no longer than this is not worth asking for.
 const LEAST_OUTPUT: u64 = 256;
@@ -52,9 +52,9 @@ impl State {
     }
 }
 
-/// The least that a model call costs: a short question, and a reply of the fewest tokens that are worth asking for.
-pub fn least_cost(price: &Price) -> Nanos {
-    cost(price, WORDING, LEAST_OUTPUT)
+/// What the first call of a run on a new thread costs at least, with a reply of the fewest tokens that are worth asking for.
+pub fn least_cost(price: &Price, settings: &RunSettings, query: &str, tools: &dyn Toolbox) -> Nanos {
+    cost(price, opening_estimate(settings, query, tools), LEAST_OUTPUT)
 }
 
 /// What the calls under way have reserved under the caps on spending.
@@ -155,11 +155,16 @@ fn prompt_estimate(state: &State, world: &World<'_>) -> u64 {
     let steers = state.head.active.as_ref().map_or(0, |active| active.steers.len() as u64 * WORDING);
     let history = if settings.history_limit == 0 { 0 } else { state.head.said / 3 };
     let items: u64 = state.list.iter().map(|item| tokens(&item.def.description)).sum();
-    let tools = world.tools.offered(settings);
-    let tools: u64 = tools.iter().map(|tool| tokens(&tool.description) + tokens(&tool.input_schema.to_string())).sum();
-    let known = tokens(&settings.system_prompt) + tokens(&state.active_run().query) + steers + history + items + tools;
     let largest = state.head.active.as_ref().map_or(0, |active| active.largest);
-    (known + WORDING).max(largest)
+    let opening = opening_estimate(settings, &state.active_run().query, world.tools);
+    (opening + steers + history + items).max(largest)
+}
+
+/// What every prompt of a run has.
+fn opening_estimate(settings: &RunSettings, query: &str, tools: &dyn Toolbox) -> u64 {
+    let tools = tools.offered(settings);
+    let tools: u64 = tools.iter().map(|tool| tokens(&tool.description) + tokens(&tool.input_schema.to_string())).sum();
+    tokens(&settings.system_prompt) + tokens(query) + tools + WORDING
 }
 
 /// Whether time is over, or a call would be next and cannot be paid for.
