@@ -9,7 +9,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{CallId, MessageId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType};
-use crate::domain::run::OnBusy;
+use crate::domain::run::{OnBusy, Run};
 use crate::domain::tool::CallRecord;
 use crate::engine::event::Rewind;
 use crate::engine::history::ShownPlan;
@@ -97,7 +97,7 @@ async fn look_up(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
         calls: Vec::new(),
         summary: None,
         said: 0,
-        askers: askers(&said),
+        askers: askers(service, row.pk, &said).await?,
     };
     let Some((_, first)) = rewind.superseded.first() else { return Ok(rewind) };
     let seq = fork::within(row, told_at(service, row, &first.message_id).await? - 1)?;
@@ -107,7 +107,7 @@ async fn look_up(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
     rewind.plan =
         ShownPlan::of(&fold.view()).map_err(|error| store::Error::Damaged(format!("the plan in the log: {error}")))?;
     rewind.calls = calls(service, row.pk, &rewind.plan).await?;
-    rewind.askers.extend(askers(&rewind.superseded));
+    rewind.askers.extend(askers(service, row.pk, &rewind.superseded).await?);
     Ok(rewind)
 }
 
@@ -158,11 +158,22 @@ fn tells(told: &Observation, message: &MessageId) -> bool {
     (is_it(&content["message"]) && !is_queued()) || many.is_some_and(|all| all.iter().any(is_it))
 }
 
-/// The names of the keys that said any of these.
-fn askers(said: &[(i64, ConversationMessage)]) -> Vec<String> {
+/// The names of the keys that said any of these, or shaped a run that did.
+async fn askers(service: &Service, pk: ThreadPk, said: &[(i64, ConversationMessage)]) -> Result<Vec<String>> {
+    let mut runs = HashSet::new();
+    let mut wanted = Vec::new();
+    for run in said.iter().filter_map(|(_, message)| message.run_id.as_ref()).filter(|run| runs.insert(*run)) {
+        wanted.push((pk, RowKind::Run, run.to_string()));
+    }
+    let mut names: Vec<String> = said.iter().filter_map(|(_, message)| message.requested_by.clone()).collect();
+    for wanted in wanted.chunks(CHUNK as usize) {
+        let rows = service.reads.rows_by_id(wanted).await?;
+        let runs = rows.iter().filter_map(|(_, row)| legible::<Run>(row));
+        names.extend(runs.flat_map(|run| run.requested_by));
+    }
     let mut seen = HashSet::new();
-    let names = said.iter().filter_map(|(_, message)| message.requested_by.clone());
-    names.filter(|name| seen.insert(name.clone())).collect()
+    names.retain(|name| seen.insert(name.clone()));
+    Ok(names)
 }
 
 /// How long the messages after this one are together.

@@ -72,45 +72,81 @@ async fn what_cannot_be_is_refused_where_it_stands() {
     app.post("/schedules", second).await.problem("too_many_documents");
 }
 
-#[tokio::test]
-async fn who_wrote_a_schedule_may_not_approve_what_it_asks_for() {
+const BOSS: &str = "boss-0123456789abcdef0123456789ab";
+const WRITER: &str = "writer-0123456789abcdef0123456789";
+const PAUSER: &str = "pauser-0123456789abcdef0123456789";
+const OTHER: &str = "other-0123456789abcdef0123456789a";
+
+/// A server where what tools do needs two people, and a schedule that the writer made and the pauser changed: whoever changes
+/// anything of it answers for it from then on, and who wrote it before still does.
+async fn written_by_two(schedule: Value) -> App {
     let key = |text: &str| text.parse::<ConfiguredKey>().unwrap();
-    let (boss, writer) = ("boss-0123456789abcdef0123456789ab", "writer-0123456789abcdef0123456789");
-    let (pauser, other) = ("pauser-0123456789abcdef0123456789", "other-0123456789abcdef0123456789a");
     let app = App::with(|config| {
         let named = |name: &str, scopes: &str, secret: &str| key(&format!("one/{name}:{scopes}:{secret}"));
         let both = "read+run+approve";
         config.auth.keys = vec![
-            named("boss", "admin", boss),
-            named("writer", both, writer),
-            named("pauser", both, pauser),
-            named("other", both, other),
+            named("boss", "admin", BOSS),
+            named("writer", both, WRITER),
+            named("pauser", both, PAUSER),
+            named("other", both, OTHER),
         ];
     })
     .await
-    .key(boss);
+    .key(BOSS);
     let rule = json!({ "rules": [{ "tool": "demo_*", "action": "ask", "fourEyes": true }] });
     app.ask("PUT", "/policy").json(&rule).send().await.expect(200);
-    let app = app.key(writer);
-    app.post("/schedules", nightly()).await.expect(201);
-    // Whoever changes anything of it answers for it from then on; who wrote it before still does.
-    let app = app.key(pauser);
+    let app = app.key(WRITER);
+    app.post("/schedules", schedule).await.expect(201);
+    let app = app.key(PAUSER);
     app.ask("PATCH", "/schedules/nightly").json(&json!({ "paused": true })).send().await.expect(200);
+    app
+}
+
+/// The schedule's run, which waits for a person.
+async fn triggered(app: &App) -> Value {
     let run = app.post("/schedules/nightly/trigger", json!({})).await.expect(202);
     let path = format!("/runs/{}?wait=20", run["runId"].as_str().unwrap());
     let waited = app.get(&path).await.expect(200);
     assert_eq!(waited["status"], "suspended", "{waited:#}");
     assert_eq!(waited["requestedBy"], json!(["schedule:nightly", "writer", "pauser"]));
+    run
+}
+
+#[tokio::test]
+async fn who_wrote_a_schedule_may_not_approve_what_it_asks_for() {
+    let app = written_by_two(nightly()).await;
+    let run = triggered(&app).await;
     let runs = app.get("/schedules/nightly/runs").await.expect(200);
     assert_eq!(runs["items"][0]["runId"], run["runId"]);
     let asked = app.get("/suspensions").await.expect(200)["items"][0].clone();
     let answer = json!({ "suspensionId": asked["suspensionId"], "approved": true });
     let resume = format!("/threads/{}/resume", run["threadId"].as_str().unwrap());
     app.post(&resume, answer.clone()).await.problem("four_eyes");
-    let app = app.key(writer);
+    let app = app.key(WRITER);
     app.post(&resume, answer.clone()).await.problem("four_eyes");
-    let app = app.key(other);
+    let app = app.key(OTHER);
     app.post(&resume, answer).await.expect(202);
+}
+
+/// What is left to do of its plan is still theirs when somebody else goes back to it.
+#[tokio::test]
+async fn who_wrote_a_schedule_answers_for_its_plan_after_the_thread_went_back() {
+    let mut schedule = nightly();
+    schedule["thread"] = json!({ "mode": "fixed", "id": "t1" });
+    let app = written_by_two(schedule).await;
+    let run = triggered(&app).await;
+    app.post("/threads/t1/cancel", json!({})).await.expect(202);
+    app.get(&format!("/runs/{}?wait=20", run["runId"].as_str().unwrap())).await.expect(200);
+    let app = app.key(OTHER);
+    let place = app.get("/threads/t1/messages").await.expect(200)["items"][0]["messageId"].clone();
+    app.finish("t1", "hello").await;
+    let back = json!({ "query": "hello", "after": place });
+    app.ask("POST", "/threads/t1/process").header("prefer", "wait=30").json(&back).send().await.expect(200);
+    let runs = app.get("/threads/t1/runs").await.expect(200)["items"].clone();
+    let last =
+        runs.as_array().unwrap().iter().find(|run| run["query"] == "hello" && run["requestedBy"][1] != json!(null));
+    let names = last.unwrap_or_else(|| panic!("{runs:#}"))["requestedBy"].clone();
+    assert_eq!(names, json!(["other", "schedule:nightly", "writer", "pauser"]));
 }
 
 #[tokio::test]
