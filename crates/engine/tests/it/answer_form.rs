@@ -42,6 +42,16 @@ fn planned(answers: &'static [&'static str]) -> Sim {
     })
 }
 
+/// The same, with an answer that is asked for again.
+fn answering(first: &'static str) -> Sim {
+    Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "synthesis" => says(first),
+        "repair" => says(r#"{"city":"Rome"}"#),
+        other => says(format!("result of {other}")),
+    })
+}
+
 fn react(script: impl FnMut(&ModelRequest) -> Reply + 'static) -> Sim {
     Sim::of(Arc::new(Pes::react()), script)
 }
@@ -91,11 +101,16 @@ fn what_stands_around_the_json_is_left_out() {
 
 #[test]
 fn an_answer_of_another_form_is_asked_for_again_and_told_what_is_wrong() {
-    let sim = asked(planned(&["In Rome.", r#"{"town":"Rome"}"#, r#"{"city":"Rome"}"#]), wanting_json());
-    assert_eq!(answer(&sim), r#"{"city":"Rome"}"#);
-    assert!(told(&sim.prompts[3]).contains("no JSON"), "{}", told(&sim.prompts[3]));
-    assert!(told(&sim.prompts[4]).contains("`city` is missing"), "{}", told(&sim.prompts[4]));
-    assert_eq!(sim.prompts[4].response_schema, Some(schema()));
+    for (unfit, why) in [
+        ("In Rome.", "no JSON"),
+        (r#"{"town":"Rome"}"#, "`city` is missing"),
+        (r#"Here: {"town":"Rome"}"#, "`city` is missing"),
+    ] {
+        let sim = asked(answering(unfit), wanting_json());
+        assert_eq!(answer(&sim), r#"{"city":"Rome"}"#);
+        assert!(told(&sim.prompts[3]).contains(why), "{}", told(&sim.prompts[3]));
+        assert_eq!(sim.prompts[3].response_schema, Some(schema()));
+    }
 }
 
 #[test]
