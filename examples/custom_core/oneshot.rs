@@ -167,7 +167,7 @@ impl Turn<'_> {
         };
         let said = self.say(&run, run.message_id.clone(), MessageRole::User, run.query.clone());
         let (model, provider) = (run.settings.model.clone(), run.settings.provider.clone());
-        let options = Some(run.settings.options());
+        let options = Some(Box::new(run.settings.options()));
         self.record(&run, RunStartedBody { query: said.content.clone(), message: said, model, provider, options });
         self.write_run(&run);
         self.head.run = Some(run);

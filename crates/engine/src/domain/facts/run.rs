@@ -25,7 +25,8 @@ pub struct RunStartedBody {
     pub provider: String,
     /// The settings in effect, as merged of server, thread and call; absent in old logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub options: Option<RunOptions>,
+    #[cfg_attr(feature = "schema", schema(value_type = Option<RunOptions>))]
+    pub options: Option<Box<RunOptions>>,
 }
 
 /// `INTENT`: what the user wants, in the words of the model.

@@ -6,7 +6,7 @@ use crate::domain::model::{self, FailureKind, ModelFailure, ModelReply};
 use crate::domain::usage::{ModelUse, Nanos};
 use crate::pes::plan::make::{self, Planned};
 use crate::pes::plan::refine;
-use crate::pes::run::{finish, flow, simple, summary, synthesize};
+use crate::pes::run::{direct_answer, finish, flow, simple, summary, synthesize};
 use crate::pes::settle::{item, model_call};
 use crate::pes::state::{ModelCall, ModelSlot, Phase, Replied, rows, text};
 use crate::pes::tx::{Handled, Taken, Tx};
@@ -54,7 +54,7 @@ fn plan_replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
     match make::replied(tx, &replied) {
         Planned::Continues => {}
         Planned::FirstStep { item, calls } => step::begin_with_calls(tx, &item, replied, calls),
-        Planned::Answers(text) => finish::answer_directly(tx, text),
+        Planned::Answers(text) => direct_answer::of_planner(tx, text),
         Planned::Fails { code, message } => finish::fail(tx, code, message, model::Phase::Planning),
     }
 }

@@ -11,10 +11,9 @@ use crate::domain::model;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::{CallerStatus, Outcome, ResultStatus, Run, RunError, RunFailure, RunStatus};
 use crate::pes::people::pause;
-use crate::pes::plan::{refine, review};
-use crate::pes::run::{answer_form, begin, synthesize};
+use crate::pes::run::{answer_form, begin};
 use crate::pes::settle::suspension;
-use crate::pes::state::{Item, Phase, State, text};
+use crate::pes::state::{Item, Phase, text};
 use crate::pes::tx::Tx;
 
 /// The run's answer. `shown` is its text as observations hold it. Who wants JSON can do nothing with an account in words: for
@@ -50,43 +49,6 @@ pub(crate) fn answer_in_any_form(
     end(tx, run_status, Some(Outcome { status, message_id, error, errors }));
 }
 
-/// The plan was a direct answer. While the run has other work, or a message that the planner has not seen, it is a
-/// message, and the run goes on.
-pub(crate) fn answer_directly(tx: &mut Tx<'_>, text: String) {
-    let id = format!("answer-{}", tx.mint.hex());
-    let shown = tx.store(id, Value::String(text.clone()));
-    if !review::drop_rejected(tx) && has_more_to_do(tx.state) {
-        let run = tx.state.active_run().clone();
-        let message = ai_message(tx, &run, text, None, None);
-        let ord = tx.next_ord();
-        tx.write_message(ord, &message);
-        tx.record_message("messages", RecordedMessage::of(&message, shown));
-        refine::end(tx);
-        return;
-    }
-    answer_if_fitting(tx, text, shown, ResultStatus::Success);
-}
-
-/// The run's answer, if it has the form that its asker wants; else it is asked for again.
-pub(crate) fn answer_if_fitting(tx: &mut Tx<'_>, text: String, shown: Value, status: ResultStatus) {
-    match answer_form::fitted(tx, &text) {
-        Ok(content) => {
-            let shown = answer_form::shown(tx, &content, &text, shown);
-            answer(tx, content, shown, None, status, None);
-        }
-        Err(fault) => synthesize::ask_for_form(tx, shown, fault),
-    }
-}
-
-fn has_more_to_do(state: &State) -> bool {
-    let mut open = state.list.iter().filter(|item| !item.progress.status.is_settled());
-    if !state.is_mid_run() {
-        // What people wrote while the thread was idle is carried out by its next run.
-        return state.is_refinement_due() || open.any(|item| item.def.edited.is_some());
-    }
-    state.is_refinement_due() || open.next().is_some() || state.settled_now().next().is_some()
-}
-
 /// The run cannot go on at all.
 pub(crate) fn fail(tx: &mut Tx<'_>, code: Code, message: String, phase: model::Phase) {
     tx.record_error(phase, code.as_str(), &message, true, None);
@@ -95,7 +57,7 @@ pub(crate) fn fail(tx: &mut Tx<'_>, code: Code, message: String, phase: model::P
     answer(tx, message, shown, None, ResultStatus::Error, Some(error));
 }
 
-fn ai_message(
+pub(crate) fn ai_message(
     tx: &mut Tx<'_>,
     run: &Run,
     content: String,

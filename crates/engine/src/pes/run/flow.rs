@@ -6,7 +6,7 @@ use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
 use crate::domain::model;
 use crate::parse::SynthesisDraft;
-use crate::pes::run::{finish, synthesize};
+use crate::pes::run::{direct_answer, finish, synthesize};
 use crate::pes::settle::item;
 use crate::pes::state::Shape;
 use crate::pes::tx::Tx;
@@ -25,7 +25,7 @@ pub(crate) fn item_completed(tx: &mut Tx<'_>, content: String, shown: Value) {
         Shape::Planned => {}
         Shape::Single => {
             let status = tx.state.result_status();
-            finish::answer_if_fitting(tx, content, shown, status);
+            direct_answer::answer(tx, content, shown, status);
         }
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod ask;
 pub(crate) mod begin;
 pub(crate) mod budget;
 pub(crate) mod cancel;
+pub(crate) mod direct_answer;
 pub(crate) mod end_early;
 pub(crate) mod finish;
 pub(crate) mod flow;

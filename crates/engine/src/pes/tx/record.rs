@@ -53,7 +53,7 @@ impl Tx<'_> {
     pub fn record_run_started(&mut self, message: RecordedMessage) {
         let settings = &self.state.active_run().settings;
         let (model, provider) = (settings.model.clone(), settings.provider.clone());
-        let options = Some(settings.options());
+        let options = Some(Box::new(settings.options()));
         let body = RunStartedBody { query: message.content.clone(), message, model, provider, options };
         self.record(None, "Run started", body);
     }

@@ -1,0 +1,47 @@
+//! An answer that no synthesis wrote: the planner's own, or the last word of a core without a plan.
+
+use serde_json::Value;
+
+use crate::domain::facts::RecordedMessage;
+use crate::domain::run::ResultStatus;
+use crate::pes::plan::{refine, review};
+use crate::pes::run::{answer_form, finish, synthesize};
+use crate::pes::state::State;
+use crate::pes::tx::Tx;
+
+/// The plan was a direct answer. While the run has other work, or a message that the planner has not seen, it is a
+/// message, and the run goes on.
+pub(crate) fn of_planner(tx: &mut Tx<'_>, text: String) {
+    let id = format!("answer-{}", tx.mint.hex());
+    let shown = tx.store(id, Value::String(text.clone()));
+    if !review::drop_rejected(tx) && has_more_to_do(tx.state) {
+        let run = tx.state.active_run().clone();
+        let message = finish::ai_message(tx, &run, text, None, None);
+        let ord = tx.next_ord();
+        tx.write_message(ord, &message);
+        tx.record_message("messages", RecordedMessage::of(&message, shown));
+        refine::end(tx);
+        return;
+    }
+    answer(tx, text, shown, ResultStatus::Success);
+}
+
+/// The run's answer, if it has the form that its asker wants; else it is asked for again.
+pub(crate) fn answer(tx: &mut Tx<'_>, text: String, shown: Value, status: ResultStatus) {
+    match answer_form::fitted(tx, &text) {
+        Ok(content) => {
+            let shown = answer_form::shown(tx, &content, &text, shown);
+            finish::answer(tx, content, shown, None, status, None);
+        }
+        Err(fault) => synthesize::ask_for_form(tx, shown, fault),
+    }
+}
+
+fn has_more_to_do(state: &State) -> bool {
+    let mut open = state.list.iter().filter(|item| !item.progress.status.is_settled());
+    if !state.is_mid_run() {
+        // What people wrote while the thread was idle is carried out by its next run.
+        return state.is_refinement_due() || open.any(|item| item.def.edited.is_some());
+    }
+    state.is_refinement_due() || open.next().is_some() || state.settled_now().next().is_some()
+}
