@@ -21,7 +21,7 @@ use pes::engine::effect::Effect;
 use pes::engine::event::{Event, ModelEvent, ToolEvent};
 use pes::engine::pes::Pes;
 use pes::engine::step::{Keep, Row, RowKind, Step};
-use pes::engine::{Core, Loaded, Machine, ModelBook, Stamp, Toolbox, World};
+use pes::engine::{Allowance, Core, Loaded, Machine, ModelBook, Stamp, Toolbox, World};
 use serde_json::{Value, json};
 
 const ITEMS: [usize; 3] = [10, 100, 1000];
@@ -75,7 +75,8 @@ impl Thread {
         self.events += 1;
         let stamp = Stamp { now: NOW + self.events, seed: self.events as u64, holder: Some(1) };
         let limits = Limits::default();
-        let world = World { tools: &Open, models: &Open, limits: &limits };
+        let allowance = Allowance::default();
+        let world = World { tools: &Open, models: &Open, limits: &limits, allowance: &allowance };
         pes::engine::step::decide(&mut *self.machine, &world, stamp, event).expect("a legal event")
     }
 
@@ -93,7 +94,7 @@ impl Thread {
         match self.machine.running().remove(0) {
             Effect::CallTool { call, attempt } => {
                 let result = Ok(Value::String("x".repeat(output)));
-                let outcome = ToolOutcome { result, metadata: None, state_patch: None, duration_ms: 1 };
+                let outcome = ToolOutcome { result, metadata: None, state_patch: None, duration_ms: 1, executed: None };
                 Event::Tool(ToolEvent::Returned { call, attempt, outcome: Box::new(outcome) })
             }
             Effect::CallModel { stream, attempt } => {

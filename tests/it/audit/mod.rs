@@ -3,4 +3,5 @@
 mod command;
 mod receipts;
 pub mod signed;
+mod tampered;
 mod tampering;

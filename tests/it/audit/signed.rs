@@ -7,8 +7,8 @@ use pes::store::Commit;
 use pes::store::chain::{NO_HASH, link};
 use rstest::rstest;
 
+use super::tampered::Tampered;
 use crate::store::bed::Bed;
-use crate::support::database::Tampered;
 
 /// Four times is a key.
 pub const KEY: &str = "c0ffee5eedba5e11";

@@ -6,8 +6,8 @@ use pes::service::audit::verify::{Verified, VerifyAsk, verify};
 use pes::store::Commit;
 use rstest::rstest;
 
+use super::tampered::Tampered;
 use crate::store::bed::Bed;
-use crate::support::database::Tampered;
 
 /// Six lines, chained three by three.
 async fn chained(bed: &Bed) {

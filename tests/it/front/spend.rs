@@ -1,12 +1,13 @@
 //! `limits.spend`: what runs side by side may cost together, whatever each of them wants.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use pes::config::{Config, ConfiguredKey, Synchronous};
 use pes::domain::ids::TenantPk;
 use pes::domain::spend::Capped;
 use pes::domain::usage::{Price, UsageGroup, nanos};
+use pes::runtime::clock::{Clock, System};
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{PageAsk, SpendKey, Spent, Store, UsageAsk};
@@ -28,7 +29,7 @@ fn capped(config: &mut Config, cap: f64) {
 }
 
 fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
+    System::default().now()
 }
 
 async fn tenant(store: &dyn Store) -> TenantPk {

@@ -2,7 +2,6 @@
 
 pub mod app;
 pub mod cases;
-pub mod database;
 #[cfg(feature = "failpoints")]
 pub mod gate;
 pub mod http;

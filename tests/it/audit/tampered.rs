@@ -7,8 +7,8 @@ use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use sqlx::{AssertSqlSafe, Connection, Executor, SqliteConnection};
 
-use super::postgres::Database;
 use crate::store::bed::Bed;
+use crate::support::postgres::Database;
 
 pub struct Tampered {
     pub bed: Bed,
