@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::pin::Pin;
 
-use pes::config::{Config, Limits};
+use pes::config::{Config, Limits, Spend};
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -90,6 +90,10 @@ fn cases() -> Vec<Case> {
         case!(requests_per_key = Some("2/60s".parse().expect("a rate")), |app| rate(app, "key").await),
         case!(requests_per_tenant = Some("2/60s".parse().expect("a rate")), |app| rate(app, "tenant").await),
         case!(wrong_keys_per_address = Some("1/60s".parse().expect("a rate")), |app| wrong_keys(app).await),
+        case!(spend = Spend { tenant_day_usd: Some(1.0), ..Spend::default() }, |app| {
+            // The demo model has no price. At the cap: `front::spend`.
+            app.post("/threads/t1/process", json!({ "query": "hello" })).await.problem("invalid");
+        }),
         case!(page = 2, |app| {
             app.get("/threads?limit=2").await.expect(200);
             app.get("/threads?limit=3").await.problem("invalid");
