@@ -2,19 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::params::READS;
 use super::{chat, said, scripted, with};
 use crate::support::app::App;
 
 /// The first answer is of another form.
 const CITIES: &str = r#"
-[[reply]]
-when = { phase = "planning" }
-json = { title = "T", intent = "I", plan = "P", todoList = [{ id = "a", description = "Read", stepType = "reasoning" }] }
-
-[[reply]]
-when = { phase = "execution" }
-text = "Rome."
-
 [[reply]]
 when = { phase = "synthesis" }
 text = "It is in Rome."
@@ -43,7 +36,7 @@ fn of_response(more: Value) -> Value {
 
 #[tokio::test]
 async fn a_completion_is_json_that_fits_and_nothing_else() {
-    let app = scripted(CITIES).await;
+    let app = scripted(&[READS, CITIES].concat()).await;
     let whole = chat(&app, &of_chat()).send().await.expect(200);
     assert_eq!(whole["choices"][0]["message"]["content"], ANSWER);
     let streamed = super::streamed(&app, of_chat()).await;
@@ -54,7 +47,7 @@ async fn a_completion_is_json_that_fits_and_nothing_else() {
 
 #[tokio::test]
 async fn a_response_is_json_that_fits_and_the_same_when_it_is_had_again() {
-    let app = scripted(CITIES).await;
+    let app = scripted(&[READS, CITIES].concat()).await;
     let ask = app.ask("POST", "/v1/responses").json(&of_response(json!({ "stream": true })));
     let live = ask.events().await.all().await;
     let response = &live.last().unwrap().data["response"];
@@ -75,7 +68,7 @@ async fn a_response_is_json_that_fits_and_the_same_when_it_is_had_again() {
 
 #[tokio::test]
 async fn an_answer_that_never_fits_is_an_error_and_no_answer() {
-    let app = scripted(&CITIES.replace("city", "town")).await;
+    let app = scripted(&[READS, &CITIES.replace("city", "town")].concat()).await;
     let answer = chat(&app, &of_chat()).send().await;
     let error = &answer.expect(500)["error"];
     assert_eq!((error["code"].as_str(), answer.header("x-should-retry")), (Some("synthesis_failed"), Some("false")));
@@ -89,7 +82,7 @@ async fn an_answer_that_never_fits_is_an_error_and_no_answer() {
 
 #[tokio::test]
 async fn a_run_is_asked_for_the_form_over_rest() {
-    let app = scripted(CITIES).await;
+    let app = scripted(&[READS, CITIES].concat()).await;
     let ask = |schema: Value| json!({ "query": "where?", "options": { "answerSchema": schema } });
     let refused = app.post("/threads/t/process", ask(json!({ "type": "cat" }))).await;
     let pointers = refused.expect(422)["errors"].clone();

@@ -58,7 +58,7 @@ async fn what_a_front_end_asks_for_itself_is_no_part_of_a_conversation() {
 }
 
 /// A plan of one item; what follows it is the answer.
-const READS: &str = r#"
+pub const READS: &str = r#"
 [[reply]]
 when = { phase = "planning" }
 json = { title = "T", intent = "I", plan = "P", todoList = [{ id = "a", description = "Read", stepType = "reasoning" }] }
