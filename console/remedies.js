@@ -50,6 +50,7 @@ export const REMEDIES = {
   too_many_connections: 'Come back',
   store_unavailable: 'Send it again',
   provider_saturated: 'Send it again, or name another model in `fallbacks`',
+  issuer_unavailable: 'Send it again',
   secret_unreadable: 'Bring the key back (`PES_SEALING_KEYS_OLD`)',
   draining: 'Send it again',
   plan_unreadable: 'Use a stronger model, or ask differently',

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::a2a::directory::Delegating;
-use crate::auth::Keys;
+use crate::auth::{Issuers, Keys};
 use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
 use crate::engine::{Core, cores};
@@ -106,7 +106,9 @@ impl App {
         components.sources.push(mcp.clone());
         let agents = outward::agents(&config, &documents, &sealer, &egress)?;
         components.sources.push(Arc::new(Delegating::new(agents.clone())));
-        let keys = Arc::new(Keys::open(&config.auth, store.clone(), Arc::new(move || clock.now())).await?);
+        let issuers = Issuers::new(&config.auth.oidc, &egress).map_err(config::Error)?;
+        let keys = Keys::open(&config.auth, store.clone(), Arc::new(move || clock.now())).await?;
+        let keys = Arc::new(keys.with_issuers(issuers));
         let policies = Policies::of_server(&config, documents.clone())?;
         let tools =
             Registry::new(components.tools, config.env)?.with_sources(components.sources).with_policies(policies);

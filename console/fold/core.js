@@ -4,7 +4,7 @@
 // `crates/engine/src/history/fold`; a test compares the two at every observation of recorded threads.
 
 const SETTLED = new Set(['completed', 'failed', 'cancelled']);
-const TASK_OVER = new Set(['completed', 'failed', 'rejected', 'canceled', 'lost']);
+export const TASK_OVER = new Set(['completed', 'failed', 'rejected', 'canceled', 'lost']);
 
 /** A thread of which nothing was told. */
 export function empty(seq = 0) {

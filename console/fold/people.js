@@ -1,5 +1,6 @@
 // What people said and were asked, what was given to other agents, and how the plan changed.
 
+import { TASK_OVER } from './core.js';
 import { callId, phaseEnds } from './spans.js';
 
 export function asked(draft, content, told) {
@@ -25,8 +26,6 @@ export function answered(draft, id, how, told) {
   const call = question.callId != null ? draft.spans.edit(callId(question.callId)) : null;
   if (call) call.waits = call.waits.map((wait) => (wait.suspensionId === id ? { ...wait, to: told.timestamp } : wait));
 }
-
-const TASK_OVER = new Set(['completed', 'failed', 'rejected', 'canceled', 'lost']);
 
 export function taskTold(draft, content, told) {
   const id = `task ${content.taskId}`;

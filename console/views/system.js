@@ -1,6 +1,7 @@
 // What an operator acts on: models, servers, agents, deliveries, keys, tools. Nothing of the settings file is edited here.
 
 import { enc, newKey } from '../api.js';
+import { TASK_OVER } from '../fold/core.js';
 import { age, countdown, duration, fullTime } from '../format.js';
 import { Sign } from '../shapes.js';
 import { plain, show } from '../text.js';
@@ -111,12 +112,10 @@ function Changed({ ctx, server, tool, load }) {
 const Refused = ({ tools }) => tools.filter((tool) => ['denied', 'shadowed', 'refused'].includes(tool.standing)).map((tool) => html`<p class="dim">
   <span class="mono">${show(tool.tool)}</span> ${tool.standing}${tool.reason && html`: ${show(tool.reason)}`}</p>`);
 
-const OVER = new Set(['completed', 'failed', 'rejected', 'canceled', 'lost']);
-
 function Agents({ ctx }) {
   const list = useList(ctx, '/agents');
   const tasks = useList(ctx, '/tasks');
-  const openOf = (id) => (tasks.items ?? []).filter((task) => task.agentId === id && !OVER.has(task.status));
+  const openOf = (id) => (tasks.items ?? []).filter((task) => task.agentId === id && !TASK_OVER.has(task.status));
   return html`<${Section} name="Agents" from="[[a2a.agents]], POST /agents" list=${list} heads=${['', 'Agent', 'Tasks', 'Skills']}
     empty="No other agent is known. One can be given work here: see AGENTS.md.">
     ${list.items?.map((one) => {

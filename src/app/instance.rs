@@ -126,6 +126,7 @@ impl Builder {
             tenant_name: OPEN_TENANT.to_owned(),
             name: "library".to_owned(),
             scopes: Scope::ALL.to_vec(),
+            groups: Vec::new(),
         };
         Ok(Instance { app, caller })
     }

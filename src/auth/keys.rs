@@ -11,6 +11,8 @@ use tokio::time::Instant;
 
 use super::ledger::{self, ApiKey, Issued, KeyRotation, NewKey, same};
 use super::mint::hash;
+use super::oidc::{self, Issuers};
+use super::sessions::Holder;
 use super::wrong_key_throttle::WrongKeyThrottle;
 use crate::config::Auth;
 use crate::domain::Millis;
@@ -23,10 +25,10 @@ use crate::store::{self, KeyRow, Store};
 pub const OPEN_TENANT: &str = "default";
 
 /// How long an answer of the store is believed.
-const FRESH: Duration = Duration::from_millis(1500);
+pub(super) const FRESH: Duration = Duration::from_millis(1500);
 
 /// How long an open stream may be held up by a look at its caller's pass.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How often the key of an open stream is checked again: with [`FRESH`], a revoked key has nothing left after five
 /// seconds.
@@ -41,12 +43,18 @@ pub struct Pass(pub(super) Shown);
 pub(super) enum Shown {
     Nothing,
     Key(String),
+    /// What has the form of a token, as it is.
+    Token(Arc<str>),
     Session(String),
 }
 
 impl Pass {
     pub fn of(bearer: Option<&str>) -> Self {
-        Self(bearer.map_or(Shown::Nothing, |key| Shown::Key(hash(key))))
+        Self(match bearer {
+            None => Shown::Nothing,
+            Some(bearer) if oidc::is_token(bearer) => Shown::Token(bearer.into()),
+            Some(key) => Shown::Key(hash(key)),
+        })
     }
 
     /// What a browser holds of its session.
@@ -62,7 +70,7 @@ pub type Now = Arc<dyn Fn() -> Millis + Send + Sync>;
 const TOUCH_EVERY: Millis = 3_600_000;
 
 /// Answers kept at most; guessing keys must not fill the memory, so only good ones are kept.
-const KEPT: usize = 10_000;
+pub(super) const KEPT: usize = 10_000;
 
 /// All keys that count: the configured ones and those in the store.
 pub struct Keys {
@@ -70,6 +78,9 @@ pub struct Keys {
     open_tenant: TenantPk,
     pub(super) store: Arc<dyn Store>,
     pub(super) now: Now,
+    pub(super) issuers: Issuers,
+    /// Those that people of issuers belong to, by name.
+    pub(super) tenants: Mutex<HashMap<String, (Instant, TenantPk)>>,
     /// Callers by the hash of their key, or of their session behind a word, and when the store said so.
     known: Mutex<HashMap<String, (Instant, Caller)>>,
     /// Whether the store ever held a key. Once seen it stays so: revoking the last key does not open the server.
@@ -89,6 +100,7 @@ impl Keys {
                 tenant_name: key.tenant.clone(),
                 name: key.name.clone().unwrap_or_else(|| derived(&hash)),
                 scopes: key.scopes.clone(),
+                groups: Vec::new(),
             };
             configured.push((hash, caller));
         }
@@ -108,6 +120,8 @@ impl Keys {
             open_tenant,
             store,
             now,
+            issuers: Issuers::default(),
+            tenants: Mutex::default(),
             known: Mutex::new(HashMap::new()),
             looked_at: Mutex::new(None),
             wrong_keys: WrongKeyThrottle::default(),
@@ -126,7 +140,13 @@ impl Keys {
             told => return told,
         };
         match &pass.0 {
-            Shown::Key(_) => {
+            // Nobody guesses a signature either, but all that come from one address can be bounded.
+            Shown::Token(token) if self.issuers.concern(token) => {
+                count()?;
+                metrics::counter!("pes_auth_failures_total", "reason" => "refused").increment(1);
+                Err(fault)
+            }
+            Shown::Key(_) | Shown::Token(_) => {
                 count().inspect_err(|_| {
                     metrics::counter!("pes_auth_failures_total", "reason" => "slowed").increment(1);
                 })?;
@@ -141,10 +161,11 @@ impl Keys {
     }
 
     /// Who was let in with this, as it stands now.
-    async fn admit(&self, pass: &Pass) -> Result<Caller, Fault> {
+    pub(super) async fn admit(&self, pass: &Pass) -> Result<Caller, Fault> {
         match &pass.0 {
             Shown::Nothing => self.local_if_open(missing).await,
             Shown::Key(key) => self.admit_key(key).await,
+            Shown::Token(token) => self.admit_token(token).await,
             Shown::Session(session) => self.admit_session(session).await,
         }
     }
@@ -154,10 +175,12 @@ impl Keys {
         if let Some(caller) = self.remembered(&known) {
             return Ok(caller);
         }
-        match self.key_of_session(session).await? {
-            Some(key) => Ok(self.remember(&known, self.admit_key(&key).await?)),
-            None => self.local_if_open(over).await,
-        }
+        let caller = match self.holder(session).await? {
+            Some(Holder::Key(key)) => self.admit_key(&key).await?,
+            Some(Holder::Person(person)) => self.caller_of(person).await?,
+            None => return self.local_if_open(over).await,
+        };
+        Ok(self.remember(&known, caller))
     }
 
     /// Where no key is needed everybody is let in.
@@ -165,7 +188,7 @@ impl Keys {
         if self.is_open().await? { Ok(self.local()) } else { Err(refusal()) }
     }
 
-    async fn admit_key(&self, hash: &str) -> Result<Caller, Fault> {
+    pub(super) async fn admit_key(&self, hash: &str) -> Result<Caller, Fault> {
         if let Some(caller) = self.configured(hash) {
             return Ok(caller);
         }
@@ -193,13 +216,6 @@ impl Keys {
         {
             tracing::debug!(%error, keyId = key.key_id, "the use of a key was not written down");
         }
-    }
-
-    /// Whether what was shown before still lets its caller in. While the store does not say so at once, it does: whatever
-    /// is then done needs the store as well, and what streams does not wait for it.
-    pub async fn still_admits(&self, pass: &Pass) -> bool {
-        let told = tokio::time::timeout(PATIENCE, self.admit(pass)).await;
-        !matches!(told, Ok(Err(fault)) if fault.code == Code::Unauthorized)
     }
 
     /// Whether everybody who reaches this server may call: no key is configured and none was ever made.
@@ -272,7 +288,17 @@ impl Keys {
             tenant_name: OPEN_TENANT.to_owned(),
             name: "local".to_owned(),
             scopes: Scope::ALL.to_vec(),
+            groups: Vec::new(),
         }
+    }
+
+    /// From now on nobody is let in without a key or a token.
+    pub(super) fn lock(&self) {
+        self.is_locked.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_configured(&self, hash: &str) -> bool {
+        self.configured(hash).is_some()
     }
 
     /// Compares with every configured key, so that time tells nothing about which one is near.
@@ -318,7 +344,8 @@ pub(crate) fn taken(name: &str) -> Fault {
 }
 
 fn caller(row: KeyRow) -> Caller {
-    Caller { scopes: ledger::scopes(&row), tenant: row.tenant, tenant_name: row.tenant_name, name: row.name }
+    let scopes = ledger::scopes(&row);
+    Caller { tenant: row.tenant, tenant_name: row.tenant_name, name: row.name, scopes, groups: Vec::new() }
 }
 
 fn missing() -> Fault {
@@ -330,7 +357,7 @@ fn refused() -> Fault {
 }
 
 fn over() -> Fault {
-    Fault::new(Code::Unauthorized, "This session is over; sign in with a key again.")
+    Fault::new(Code::Unauthorized, "This session is over; sign in again.")
 }
 
 pub(super) fn unavailable(error: store::Error) -> Fault {

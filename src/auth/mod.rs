@@ -2,11 +2,15 @@
 //!
 //! A key is 256 random bits behind `pes_`; only its SHA-256 is stored, and compared in constant time. Keys come from the
 //! configuration and from the store (`pes keys new`); where there is none at all, a loopback server is open.
+//!
+//! People come with tokens of issuers that are configured (`oidc/`, OpenID Connect), and need no key.
 
 mod audit_key;
 mod keys;
 mod ledger;
 mod mint;
+mod oidc;
+mod people;
 mod sessions;
 mod wrong_key_throttle;
 
@@ -19,4 +23,6 @@ pub use ledger::{ApiKey, Issued, KeyRotation, NewKey, check_tenant, issue, list,
 #[cfg(feature = "internals")]
 pub use mint::hash;
 pub use mint::mint_key;
-pub use sessions::SESSION;
+pub use oidc::Issuers;
+pub use people::Ended;
+pub use sessions::{SESSION, Session};

@@ -1,15 +1,16 @@
 //! `[auth]`
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::Error;
 use super::secret::{self, REDACTED};
-use super::section::named;
+use super::section::{file_only, named};
+use super::{Environment, Error, OidcIssuer, oidc};
 use crate::domain::caller::Scope;
+use crate::domain::policy::GROUP_PREFIX;
 
 section! {
     /// Who may call.
@@ -29,6 +30,13 @@ section! {
         /// are not signed.
         #[serde(with = "super::secret")]
         audit_key: Option<SecretString> = None, named("PES_AUDIT_KEY").secret().example("\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"");
+        /// Issuers whose people may call with their tokens (OpenID Connect), by a name of yours. Each is a table
+        /// `[auth.oidc.NAME]`: `issuer` and `audience` as its tokens name them, `tenant` or `tenant_claim`, and `algorithms`
+        /// (RS256, ES256, EdDSA), `scope_claim` ("scope"), `scope_map`, `name_claim` ("sub"), `groups_claim`, `leeway_s` (30).
+        /// Its keys are fetched from where it says; where that is another host, `egress` must let it through.
+        oidc: BTreeMap<String, OidcIssuer> = BTreeMap::new(), file_only().example(
+            "{ corp = { issuer = \"https://login.example\", audience = \"pes\", tenant = \"acme\", \
+             scope_map = { \"pes.use\" = [\"read\", \"run\"] } } }");
     }
 }
 
@@ -67,7 +75,8 @@ impl FromStr for ConfiguredKey {
 
 impl Auth {
     /// Refuses keys that can be guessed, and those that are not one caller's.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self, env: Environment) -> Result<(), Error> {
+        oidc::check(&self.oidc, env)?;
         for (place, key) in self.keys.iter().enumerate() {
             let (place, secret) = (place + 1, key.key.expose_secret());
             if is_weak(secret) {
@@ -148,20 +157,30 @@ fn is_weak(key: &str) -> bool {
 
 /// Tenants and keys go by their names, in lists, rules and logs: what cannot be seen there is not in them.
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
-    if (1..=128).contains(&name.len()) && name.trim() == name && !name.chars().any(is_unseen) {
+    if (1..=128).contains(&name.len()) && is_legible(name) {
         Ok(())
     } else {
         Err("must have 1 to 128 bytes, without control characters and other invisible ones")
     }
 }
 
-/// The same, and no name that the audit gives to the server itself.
+/// How the names of people of an issuer begin, and in rules those of their groups.
+const PEOPLE: [&str; 3] = ["http://", "https://", GROUP_PREFIX];
+
+/// Whether all of a name can be seen.
+pub(crate) fn is_legible(name: &str) -> bool {
+    name.trim() == name && !name.chars().any(is_unseen)
+}
+
+/// As [`check_name`], and no name that the audit gives to the server itself, to somebody of an issuer or to a group.
 pub(crate) fn check_key_name(name: &str) -> Result<(), &'static str> {
     const OURS: [&str; 5] = ["policy", "timer", "local", "engine", "interrupt"];
     check_name(name)?;
     let name = name.to_ascii_lowercase();
     if OURS.contains(&name.as_str()) || name.starts_with("configured-") {
         Err("must not be policy, timer, local, engine, interrupt or configured-…: these are the server's own")
+    } else if PEOPLE.iter().any(|prefix| name.starts_with(prefix)) {
+        Err("must not begin with http://, https:// or group:, as people of an issuer and their groups do")
     } else {
         Ok(())
     }

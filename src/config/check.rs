@@ -34,7 +34,7 @@ impl Config {
             return Err(Error(format!("limits.json_depth: at most {MOST_DEPTH}; what is deeper could not be stored")));
         }
         self.store.check()?;
-        self.auth.check()?;
+        self.auth.check(self.env)?;
         self.models.gate.check()?;
         self.limits.spend.check()?;
         for (model, price) in &self.prices {
@@ -59,7 +59,7 @@ impl Config {
 
     /// Whether it may be served without keys; `stored` tells whether the store has one that is not revoked.
     pub fn check_keys(&self, stored: bool) -> Result<(), Error> {
-        if stored || !self.auth.keys.is_empty() {
+        if stored || !self.auth.keys.is_empty() || !self.auth.oidc.is_empty() {
             return Ok(());
         }
         const MAKE_ONE: &str = "set PES_API_KEYS or make one with `pes keys new`";

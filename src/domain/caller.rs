@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::TenantPk;
+use super::policy::Answerer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -25,14 +26,22 @@ pub struct Caller {
     pub tenant: TenantPk,
     /// The tenant's public name.
     pub tenant_name: String,
-    /// What audits and `decidedBy` show: the key's name, or `local` on an open loopback server.
+    /// What audits and `decidedBy` show: the key's name, `iss#sub` of somebody with a token, or `local` on an open loopback
+    /// server.
     pub name: String,
     pub scopes: Vec<Scope>,
+    /// Those that the issuer of a token says its holder is in.
+    pub groups: Vec<String>,
 }
 
 impl Caller {
     /// `admin` includes every other scope of its tenant: not `operator`.
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope) || scope != Scope::Operator && self.scopes.contains(&Scope::Admin)
+    }
+
+    /// The same as one who answers questions.
+    pub fn answerer(&self) -> Answerer {
+        Answerer { name: self.name.clone(), groups: self.groups.clone() }
     }
 }

@@ -97,7 +97,7 @@ pub(crate) fn permit(caller: &Caller, scope: Scope) -> Result<(), Fault> {
         return Ok(());
     }
     let needed = serde_json::json!(scope);
-    let detail = format!("The key `{}` lacks the scope {needed}; use another key.", caller.name);
+    let detail = format!("`{}` lacks the scope {needed}; use a key or a token that has it.", caller.name);
     Err(Fault::new(Code::Forbidden, detail).with("scope", needed))
 }
 

@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 use tracing::Instrument;
 
 use super::app_state::AppState;
+use super::challenge;
 use super::doors::Door;
 use super::metrics;
 use super::problem::{self, Problem, ProblemContext};
@@ -29,6 +30,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let peer = request.extensions().get::<RemoteAddr>().map(|peer| peer.0.ip());
     let docs = format!("{}/docs", app.links.base(peer, request.headers()));
     request.extensions_mut().insert(trace.clone());
+    let challenge = challenge::of(request.headers());
     let rates = RateNotice::default();
     request.extensions_mut().insert(rates.clone());
 
@@ -53,6 +55,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
         }
         None => bare,
     };
+    challenge::write(&mut response, challenge);
     protect(response.headers_mut());
     rates.write(response.headers_mut());
     if door.is_some() {

@@ -6,6 +6,7 @@
 
 mod app_state;
 mod caller;
+mod challenge;
 mod console;
 mod cors;
 mod doors;

@@ -1,7 +1,7 @@
 //! Errors as they leave: RFC 9457 `application/problem+json`, one shape for every surface.
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
@@ -75,13 +75,10 @@ pub(crate) fn complete(fault: &Fault, context: &ProblemContext<'_>, bare: Respon
     Response::from_parts(parts, Body::from(document(fault, context).to_string()))
 }
 
-/// What clients do by headers, whatever the body says: show a key, or come again later.
+/// What clients do by headers, whatever the body says: come again later.
 pub(super) fn tell_what_to_do(headers: &mut HeaderMap, status: StatusCode, retry_after_ms: Option<i64>) {
     if let Some(seconds) = retry_after(status, retry_after_ms) {
         headers.insert(RETRY_AFTER, seconds.into());
-    }
-    if status == StatusCode::UNAUTHORIZED {
-        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
 }
 

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, Method};
 
 use super::app_state::AppState;
 use super::remote_addr::RemoteAddr;
-use crate::auth::SESSION;
+use crate::auth::Session;
 
 const NAME: &str = "pes_session";
 
@@ -43,8 +43,8 @@ pub(crate) fn is_own(app: &AppState, parts: &Parts, origin: &str) -> bool {
 }
 
 /// Has the browser hold this.
-pub(crate) fn set(app: &AppState, token: &str) -> HeaderValue {
-    written(app, token, SESSION / 1000)
+pub(crate) fn set(app: &AppState, session: &Session) -> HeaderValue {
+    written(app, &session.token, session.seconds)
 }
 
 /// Has the browser forget it.

@@ -11,8 +11,10 @@ use crate::domain::Millis;
 pub struct SessionRow {
     /// SHA-256 of what the browser holds, hex.
     pub hash: String,
-    /// SHA-256 of the key that it stands for, hex.
+    /// SHA-256 of the key that it stands for, hex; empty where it stands for somebody of an issuer.
     pub key_hash: String,
+    /// Who that is, and what they may, as JSON.
+    pub person: Option<String>,
     pub expires_at: Millis,
 }
 
@@ -33,6 +35,7 @@ impl SessionRow {
         Ok(Self {
             hash: row.text("hash")?.to_owned(),
             key_hash: row.text("key_hash")?.to_owned(),
+            person: row.text_or_none("person")?.map(str::to_owned),
             expires_at: row.number("expires_at")?,
         })
     }

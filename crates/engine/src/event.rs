@@ -9,6 +9,7 @@ use crate::domain::hitl::{Answer, Question};
 use crate::domain::ids::{CallId, ItemId, MessageId, RunId, StreamId, TaskId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::{ModelFailure, ModelReply};
+use crate::domain::policy::Answerer;
 use crate::domain::run::Ask;
 use crate::domain::settings::RunSettings;
 use crate::domain::task::{PeerFailure, Seen};
@@ -99,7 +100,7 @@ pub enum PeerEvent {
 #[derive(Clone, Debug)]
 pub enum PersonEvent {
     /// A person answered a suspension; `by` is who. `said` is the message that the answer came as, if it was one.
-    Resumed { answer: Box<Answer>, by: String, said: Option<Box<ConversationMessage>> },
+    Resumed { answer: Box<Answer>, by: Answerer, said: Option<Box<ConversationMessage>> },
     /// Nothing new may start; a suspension of kind `pause` opens.
     PauseAsked { by: String },
     /// One task shall end; its item goes on without it.

@@ -48,9 +48,12 @@ pub(super) struct SocketSession {
 }
 
 impl SocketSession {
-    /// Whether its caller's key still counts.
-    async fn is_held(&self) -> bool {
-        self.app.keys.still_admits(&self.pass).await
+    /// Goes on as long as its caller's key or token counts.
+    async fn looked_at(&self) -> Next {
+        match self.app.keys.ended(&self.pass).await {
+            None => Next::On,
+            Some(ended) => Next::Close(close_code::POLICY, ended.why()),
+        }
     }
 }
 
@@ -81,8 +84,6 @@ enum Next {
     Closed,
     Over,
 }
-
-const REVOKED: Next = Next::Close(close_code::POLICY, "the key is not known any more");
 
 type Told<T> = Result<T, axum::Error>;
 
@@ -128,7 +129,7 @@ impl Conversation {
                 None => Ok(Next::Close(close_code::NORMAL, "the end")),
             },
             _ = self.pings.tick() => self.ping().await,
-            _ = self.looks.tick() => Ok(if self.session.is_held().await { Next::On } else { REVOKED }),
+            _ = self.looks.tick() => Ok(self.session.looked_at().await),
             () = self.session.app.stopping.cancelled() => {
                 self.say(text(Encoded::draining(RETRY_MS).json())).await?;
                 Ok(Next::Close(RESTART, "draining"))
@@ -161,15 +162,21 @@ impl Conversation {
             Some(Err(error)) => Err(error),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(Next::On),
             Some(Ok(Message::Binary(_))) => Ok(Next::Close(close_code::UNSUPPORTED, "send text")),
-            Some(Ok(Message::Text(_))) if !self.session.is_held().await => Ok(REVOKED),
-            Some(Ok(Message::Text(said))) => match ops::read(&self.session, &said) {
-                Op::Answered(answer) => self.say(answer.into()).await,
-                Op::Begun(work) => {
-                    self.ops.push(work);
-                    Ok(Next::On)
-                }
-                Op::Subscribe(id, ask) => self.subscribe(id, ask).await,
+            Some(Ok(Message::Text(said))) => match self.session.looked_at().await {
+                Next::On => self.obey(&said).await,
+                ended @ (Next::Close(..) | Next::Closed | Next::Over) => Ok(ended),
             },
+        }
+    }
+
+    async fn obey(&mut self, said: &str) -> Told<Next> {
+        match ops::read(&self.session, said) {
+            Op::Answered(answer) => self.say(answer.into()).await,
+            Op::Begun(work) => {
+                self.ops.push(work);
+                Ok(Next::On)
+            }
+            Op::Subscribe(id, ask) => self.subscribe(id, ask).await,
         }
     }
 

@@ -98,8 +98,9 @@ impl Writing {
             // In this order: events that end by themselves as the server stops have had their last words.
             tokio::select! {
                 biased;
-                _ = self.looks.tick() => if !self.app.keys.still_admits(&self.pass).await {
-                    return self.end(|words| words.revoked);
+                _ = self.looks.tick() => if let Some(ended) = self.app.keys.ended(&self.pass).await {
+                    let why = Bytes::from(format!(": {}\n", ended.why()));
+                    return self.end(|words| [why, words.revoked].concat().into());
                 },
                 event = self.events.next() => {
                     self.comments.reset();

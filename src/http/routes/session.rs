@@ -52,7 +52,7 @@ pub(crate) async fn begin(
 ) -> HttpResult<Response> {
     same_origin(&app, &parts)?;
     let session = app.keys.begin_session(&pass(&app, &parts)?).await?;
-    let cookie = session.map(|token| cookie(session_cookie::set(&app, &token)));
+    let cookie = session.map(|session| cookie(session_cookie::set(&app, &session)));
     let told = Json(told(&app, caller).await?);
     Ok(match cookie {
         Some(cookie) => (cookie, told).into_response(),

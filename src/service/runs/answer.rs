@@ -86,7 +86,7 @@ async fn settle(
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
     let suspension = answer.suspension_id.clone();
-    let event = Event::Person(PersonEvent::Resumed { answer: Box::new(answer), by: caller.name.clone(), said });
+    let event = Event::Person(PersonEvent::Resumed { answer: Box::new(answer), by: caller.answerer(), said });
     match act(service, caller, id, event, extras, key).await {
         Err(fault) if fault.code == Code::NotFound => {
             Err(past(service, caller, id, &suspension).await?.unwrap_or(fault))

@@ -72,7 +72,8 @@ pub(super) async fn due(service: &Service, state: ScheduleState) -> Result<bool>
 
 /// The schedule as the caller of what it asks.
 pub(super) fn acting(tenant: TenantPk, tenant_name: String, stored: &StoredSchedule) -> Caller {
-    Caller { tenant, tenant_name, name: format!("schedule:{}", stored.spec.id), scopes: stored.scopes.clone() }
+    let (name, scopes) = (format!("schedule:{}", stored.spec.id), stored.scopes.clone());
+    Caller { tenant, tenant_name, name, scopes, groups: Vec::new() }
 }
 
 /// What it asks, as far as that does not depend on the time.

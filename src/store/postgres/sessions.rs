@@ -6,9 +6,9 @@ use super::Postgres;
 use crate::domain::Millis;
 use crate::store::{Result, SessionRow, SessionStore};
 
-const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at) VALUES ($1, $2, $3)";
+const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at, person) VALUES ($1, $2, $3, $4)";
 
-const ONE: &str = "SELECT hash, key_hash, expires_at FROM sessions WHERE hash = $1";
+const ONE: &str = "SELECT hash, key_hash, expires_at, person FROM sessions WHERE hash = $1";
 
 const END: &str = "DELETE FROM sessions WHERE hash = $1";
 
@@ -19,7 +19,8 @@ DELETE FROM sessions WHERE hash IN (
 #[async_trait]
 impl SessionStore for Postgres {
     async fn add_session(&self, session: SessionRow) -> Result<()> {
-        let add = sqlx::query(ADD).bind(session.hash).bind(session.key_hash).bind(session.expires_at);
+        let SessionRow { hash, key_hash, person, expires_at } = session;
+        let add = sqlx::query(ADD).bind(hash).bind(key_hash).bind(expires_at).bind(person);
         self.pool.with_query(async |connection| add.execute(connection).await).await.map(drop)
     }
 

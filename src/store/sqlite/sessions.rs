@@ -8,9 +8,9 @@ use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::store::{Result, SessionRow, SessionStore};
 
-const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at) VALUES (?1, ?2, ?3)";
+const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at, person) VALUES (?1, ?2, ?3, ?4)";
 
-const ONE: &str = "SELECT hash, key_hash, expires_at FROM sessions WHERE hash = ?";
+const ONE: &str = "SELECT hash, key_hash, expires_at, person FROM sessions WHERE hash = ?";
 
 const END: &str = "DELETE FROM sessions WHERE hash = ?1";
 
@@ -20,8 +20,8 @@ const FORGET: &str = "DELETE FROM sessions WHERE rowid IN
 #[async_trait]
 impl SessionStore for Sqlite {
     async fn add_session(&self, session: SessionRow) -> Result<()> {
-        let SessionRow { hash, key_hash, expires_at } = session;
-        self.writer.write(move |tx| tx.execute(ADD, params![hash, key_hash, expires_at]).map(drop)).await
+        let SessionRow { hash, key_hash, person, expires_at } = session;
+        self.writer.write(move |tx| tx.execute(ADD, params![hash, key_hash, expires_at, person]).map(drop)).await
     }
 
     async fn session(&self, hash: &str) -> Result<Option<SessionRow>> {

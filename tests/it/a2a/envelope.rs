@@ -50,7 +50,7 @@ async fn a_key_is_asked_for_in_the_shape_of_the_binding() {
     assert_eq!(said.expect(401)["error"]["data"][0]["reason"], "UNAUTHENTICATED");
     for (verb, path) in [("GET", "/a2a/tasks"), ("POST", "/a2a/message:send"), ("GET", "/a2a/nowhere/at/all")] {
         let said = app.ask(verb, path).header("authorization", "Bearer wrong").send().await;
-        assert_eq!(said.header("www-authenticate"), Some("Bearer"));
+        assert_eq!(said.header("www-authenticate"), Some("Bearer error=\"invalid_token\""));
         assert_eq!(said.expect(401)["error"]["status"], "UNAUTHENTICATED", "{verb} {path}");
     }
 }

@@ -56,6 +56,8 @@ fn prune(mut table: toml::Table) -> toml::Table {
     }
     let policy = table.get_mut("policy").and_then(toml::Value::as_table_mut).unwrap();
     assert!(policy.remove("rules").is_some());
+    let auth = table.get_mut("auth").and_then(toml::Value::as_table_mut).unwrap();
+    assert!(auth.remove("oidc").is_some());
     let models = table.get_mut("models").and_then(toml::Value::as_table_mut).unwrap();
     for key in ["facts", "providers", "tenant_keys"] {
         assert!(models.remove(key).is_some());

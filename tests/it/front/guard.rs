@@ -58,7 +58,9 @@ async fn a_key_is_needed_and_must_be_right() {
     let said = app.get("/threads").await;
     said.problem("unauthorized");
     assert_eq!(said.header("www-authenticate"), Some("Bearer"));
-    app.ask("GET", "/threads").key("wrong").send().await.problem("unauthorized");
+    let said = app.ask("GET", "/threads").key("wrong").send().await;
+    said.problem("unauthorized");
+    assert_eq!(said.header("www-authenticate"), Some("Bearer error=\"invalid_token\""));
     app.ask("GET", "/threads").header("authorization", "Basic a2V5").send().await.problem("unauthorized");
     app.ask("GET", "/threads").key("key-a-0123456789abcdef0123456789").send().await.expect(200);
     for name in ["token", "access_token", "api_key", "key"] {

@@ -25,6 +25,7 @@ mod limits;
 mod metrics;
 mod offers;
 mod openapi;
+mod people;
 mod plan;
 mod plan_review;
 mod policy;

@@ -108,7 +108,8 @@ fn start(config: &Mcp, documents: &Arc<DocumentCache>) -> Arc<Catalog> {
 }
 
 pub fn caller() -> Caller {
-    Caller { tenant: TENANT, tenant_name: "one".to_owned(), name: "ann".to_owned(), scopes: vec![Scope::Admin] }
+    let scopes = vec![Scope::Admin];
+    Caller { tenant: TENANT, tenant_name: "one".to_owned(), name: "ann".to_owned(), scopes, groups: Vec::new() }
 }
 
 pub fn context() -> ToolContext {

@@ -82,11 +82,11 @@ async fn a_body_is_bounded_and_is_json() {
 #[tokio::test]
 async fn a_key_is_asked_for() {
     let app = App::with_keys().await;
-    for key in [None, Some("wrong")] {
+    for (key, challenge) in [(None, "Bearer"), (Some("wrong"), "Bearer error=\"invalid_token\"")] {
         let ask = OLD.request(&app, "tools/list", json!({}));
         let ask = key.map_or(ask.clone(), |key| ask.key(key));
         let said = ask.send().await;
-        assert_eq!(said.header("www-authenticate"), Some("Bearer"));
+        assert_eq!(said.header("www-authenticate"), Some(challenge));
         assert_eq!(said.expect(401)["error"]["data"]["code"], "unauthorized", "{key:?}");
     }
     // Where none is needed, any is as good as none: hosts always send what they were given.

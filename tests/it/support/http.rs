@@ -221,6 +221,11 @@ impl Events {
         }
     }
 
+    /// What came after the last event, at the end: comments.
+    pub fn unread(&self) -> &str {
+        &self.text
+    }
+
     /// Everything to the end.
     pub async fn all(mut self) -> Vec<Event> {
         let mut all = Vec::new();

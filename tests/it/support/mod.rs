@@ -5,6 +5,7 @@ pub mod cases;
 #[cfg(feature = "failpoints")]
 pub mod gate;
 pub mod http;
+pub mod issuer;
 pub mod postgres;
 pub mod proxy;
 pub mod store;

@@ -84,6 +84,15 @@ impl Socket {
         self.until(is_answer).await.pop().expect("the last one")
     }
 
+    /// Code and reason that the socket is closed with, whatever comes before.
+    pub async fn last_words(mut self) -> (u16, String) {
+        loop {
+            if let Message::Close(Some(frame)) = soon(self.inner.next()).await.expect("a word").expect("no error") {
+                return (frame.code.into(), frame.reason.to_string());
+            }
+        }
+    }
+
     /// The code that the socket is closed with, whatever comes before.
     pub async fn closed(mut self) -> Option<u16> {
         loop {

@@ -82,6 +82,7 @@ codes! {
     TooManyConnections = "too_many_connections", 503, "Too many connections", true;
     StoreUnavailable = "store_unavailable", 503, "The store does not answer", true;
     ProviderSaturated = "provider_saturated", 503, "The model's queue is full", true;
+    IssuerUnavailable = "issuer_unavailable", 503, "The issuer of the token does not answer", true;
     SecretUnreadable = "secret_unreadable", 503, "A sealed secret cannot be opened", true;
     Draining = "draining", 503, "The server is stopping", true;
     /// The run's own failures, seen in `AgentFinalResponse.metadata.error` and `ERROR` observations.

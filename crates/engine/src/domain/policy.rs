@@ -33,7 +33,8 @@ pub struct PolicyRule {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<Condition>,
     pub action: PolicyAction,
-    /// Names of the keys that may answer; empty = every key with the scope `approve`.
+    /// Who may answer: names of keys, people of an issuer by `iss#sub`, their groups by `group:NAME`; empty = everybody with
+    /// the scope `approve`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<String>,
     /// Whoever shaped the call (asked for the run, steered it, edited its plan or the arguments) may not approve it.
@@ -142,6 +143,32 @@ pub struct Terms {
     pub on_expiry: Option<ExpiryPolicy>,
 }
 
+/// How a rule's approver begins that is a group.
+pub const GROUP_PREFIX: &str = "group:";
+
+/// Who answers a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answerer {
+    pub name: String,
+    /// Those that their issuer says they are in.
+    pub groups: Vec<String>,
+}
+
+impl Answerer {
+    /// Whether a rule that names this approver means them.
+    fn is(&self, approver: &str) -> bool {
+        let is_in = |group: &str| self.groups.iter().any(|known| known == group);
+        approver == self.name || approver.strip_prefix(GROUP_PREFIX).is_some_and(is_in)
+    }
+}
+
+/// Somebody with a key: keys are in no groups.
+impl From<&str> for Answerer {
+    fn from(name: &str) -> Self {
+        Self { name: name.to_owned(), groups: Vec::new() }
+    }
+}
+
 /// Why somebody may not answer a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Barred {
@@ -154,11 +181,11 @@ pub enum Barred {
 }
 
 impl Terms {
-    /// Whether the holder of this name may not answer, and why. `lets_run`: the answer lets the call run; refusing one's own
+    /// Whether somebody may not answer, and why. `lets_run`: the answer lets the call run; refusing one's own
     /// call is fine. `asked_by` shaped the run, `edited_by` the arguments.
-    pub fn bar(&self, name: &str, lets_run: bool, asked_by: &[String], edited_by: &[String]) -> Option<Barred> {
-        let is_among = |names: &[String]| names.iter().any(|known| known == name);
-        if !self.approvers.is_empty() && !is_among(&self.approvers) {
+    pub fn bar(&self, by: &Answerer, lets_run: bool, asked_by: &[String], edited_by: &[String]) -> Option<Barred> {
+        let is_among = |names: &[String]| names.contains(&by.name);
+        if !self.approvers.is_empty() && !self.approvers.iter().any(|approver| by.is(approver)) {
             Some(Barred::NotNamed)
         } else if self.four_eyes && lets_run && is_among(asked_by) {
             Some(Barred::Asked)

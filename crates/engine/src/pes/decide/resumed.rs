@@ -4,6 +4,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, Reply, Suspension, SuspensionKind};
 use crate::domain::ids::CallId;
 use crate::domain::message::ConversationMessage;
+use crate::domain::policy::Answerer;
 use crate::domain::tool::ToolStatus;
 use crate::pes::peers::send;
 use crate::pes::people::resume::{self, Verdict};
@@ -34,7 +35,7 @@ impl Answered {
 }
 
 /// A person answered a question that is open and not over; nothing is changed where the answer does not fit it.
-pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &str, said: Option<ConversationMessage>) -> Handled {
+pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Option<ConversationMessage>) -> Handled {
     let Some(open) = tx.state.suspension(&answer.suspension_id) else {
         return Err(Fault::not_found("suspension"));
     };
@@ -54,7 +55,7 @@ pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &str, said: Option<Con
     if let Some(said) = said {
         message::hear(tx, said);
     }
-    suspension::close_bound(tx, &open.suspension_id, decision, by, reason, digest);
+    suspension::close_bound(tx, &open.suspension_id, decision, &by.name, reason, digest);
     match (answered, &open.call_id) {
         (Answered::Plan(reviewed), _) => {
             if let Some(why) = review::apply(tx, reviewed) {
@@ -68,10 +69,10 @@ pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &str, said: Option<Con
 }
 
 /// What the answer means. Changes nothing, but for a plan that was edited.
-fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &str) -> Result<(Decision, Answered), Fault> {
+fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> Result<(Decision, Answered), Fault> {
     let (decision, verdict) = match open.kind {
         SuspensionKind::PlanReview => {
-            let (decision, reviewed) = review::judge(tx, answer, by)?;
+            let (decision, reviewed) = review::judge(tx, answer, &by.name)?;
             return Ok((decision, Answered::Plan(reviewed)));
         }
         SuspensionKind::Approval => resume::judge_approval(tx, open, answer, by)?,

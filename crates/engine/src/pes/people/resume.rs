@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, InDoubtAction, Reply, Suspension, SuspensionKind};
-use crate::domain::policy::{Barred, Ruling, Terms};
+use crate::domain::policy::{Answerer, Barred, Ruling, Terms};
 use crate::domain::settings::{Budget, PolicyAction};
 use crate::domain::tool::{self, Judgement, Proposal, ToolError, ToolStatus};
 use crate::pes::people::suspend::{Anew, Modified};
@@ -60,7 +60,7 @@ impl Verdict {
 }
 
 /// Whether this person may answer so, and speaks of what is asked.
-pub(crate) fn check_answerer(tx: &Tx<'_>, open: &Suspension, answer: &Answer, by: &str) -> Result<(), Fault> {
+pub(crate) fn check_answerer(tx: &Tx<'_>, open: &Suspension, answer: &Answer, by: &Answerer) -> Result<(), Fault> {
     if answer.digest.is_some() && answer.digest != open.digest {
         let fault = Fault::new(Code::ApprovalMismatch, "The digest is not this question's; look at it again.");
         return Err(match &open.digest {
@@ -75,7 +75,7 @@ pub(crate) fn check_answerer(tx: &Tx<'_>, open: &Suspension, answer: &Answer, by
     check_terms(tx.state, open, terms, lets_run, by)
 }
 
-fn check_terms(state: &State, open: &Suspension, terms: &Terms, lets_run: bool, by: &str) -> Result<(), Fault> {
+fn check_terms(state: &State, open: &Suspension, terms: &Terms, lets_run: bool, by: &Answerer) -> Result<(), Fault> {
     let call = open.call_id.as_ref().and_then(|id| state.calls.get(id));
     let edited_by = call.map_or(&[][..], |call| &call.record.edited_by);
     match terms.bar(by, lets_run, &state.active_run().requested_by, edited_by) {
@@ -118,7 +118,7 @@ pub(crate) fn judge_approval(
     tx: &Tx<'_>,
     open: &Suspension,
     answer: Answer,
-    by: &str,
+    by: &Answerer,
 ) -> Result<(Decision, Verdict), Fault> {
     let Some(approved) = answer.approved else {
         return Err(invalid("/approved", "an approval needs true or false"));
@@ -140,7 +140,7 @@ pub(crate) fn judge_approval(
         check_terms(tx.state, open, &ruling.terms, true, by)?;
     }
     let digest = digest::of_call(tool, &arguments);
-    let modified = Modified { arguments, digest, judgement, by: by.to_owned() };
+    let modified = Modified { arguments, digest, judgement, by: by.name.clone() };
     let verdict = match needs_another(open, &modified.judgement) {
         Some(ruling) => Verdict::AskAnew(Box::new(anew(open, modified, ruling))),
         None => Verdict::Run { modified: Some(Box::new(modified)) },

@@ -1,0 +1,193 @@
+//! One issuer: where it says its keys are, and the keys as they were fetched last.
+//!
+//! Keys are believed for an hour. While the issuer cannot be asked they are believed for a day; with none, nobody is let in.
+//! A token that names an unknown key has them fetched anew, at most every 30 seconds however many such tokens come.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use url::Url;
+
+use super::jwks::{Key, KeySet};
+use crate::config::{Algorithm, OidcIssuer};
+use crate::domain::Millis;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::TenantPk;
+use crate::egress::{Answer, Bounds, Destination, Egress, Post};
+
+const FRESH: Millis = 3_600_000;
+const BELIEVED: Millis = 24 * 3_600_000;
+const PAUSE: Millis = 30_000;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What one of its documents may have.
+const MOST_BYTES: usize = 256 << 10;
+
+/// What is fetched for nobody in particular goes by the allow-list of everybody.
+const NOBODY: TenantPk = TenantPk(0);
+
+pub(super) struct Issuer {
+    pub(super) config: OidcIssuer,
+    url: Url,
+    egress: Arc<Egress>,
+    cached: Mutex<Cached>,
+    /// Held by the one who asks the issuer.
+    asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Cached {
+    found: Option<Found>,
+    asked_at: Option<Millis>,
+}
+
+struct Found {
+    keys: KeySet,
+    at: Millis,
+}
+
+/// What an issuer says of itself (OpenID Connect Discovery 1.0), as far as it is needed.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Metadata {
+    issuer: String,
+    jwks_uri: String,
+}
+
+/// What is known of a key.
+enum Known {
+    /// Believed without asking.
+    Fresh(Key),
+    /// Believed if the issuer cannot be asked.
+    Stale(Key),
+    /// There are keys, and not this one.
+    Unknown,
+    /// There are none that may be believed.
+    Nothing,
+}
+
+impl Issuer {
+    pub(super) fn new(config: OidcIssuer, egress: Arc<Egress>) -> Result<Self, String> {
+        let url = config.issuer.parse().map_err(|error| format!("`{}` is no URL: {error}", config.issuer))?;
+        Ok(Self { config, url, egress, cached: Mutex::default(), asking: tokio::sync::Mutex::default() })
+    }
+
+    /// The key that a token names; `None`: the issuer has none of that name. Fails while nothing is known of its keys.
+    pub(super) async fn key(&self, kid: Option<&str>, algorithm: Algorithm, now: Millis) -> Result<Option<Key>, Fault> {
+        let _asking = match self.known(kid, algorithm, now) {
+            Known::Fresh(key) => return Ok(Some(key)),
+            // One asks; whoever has a key need not wait for what comes of it.
+            Known::Stale(key) => match self.asking.try_lock() {
+                Ok(asking) => asking,
+                Err(_) => return Ok(Some(key)),
+            },
+            Known::Unknown | Known::Nothing => self.asking.lock().await,
+        };
+        // Somebody else may have asked meanwhile.
+        if self.may_ask(now)
+            && let Err(why) = self.ask(now).await
+        {
+            tracing::warn!(issuer = self.config.issuer, %why, "the keys of an issuer cannot be fetched");
+        }
+        match self.known(kid, algorithm, now) {
+            Known::Fresh(key) | Known::Stale(key) => Ok(Some(key)),
+            Known::Unknown => Ok(None),
+            Known::Nothing => Err(self.closed()),
+        }
+    }
+
+    fn known(&self, kid: Option<&str>, algorithm: Algorithm, now: Millis) -> Known {
+        let cached = self.cached.lock();
+        let Some(Found { keys, at }) = &cached.found else { return Known::Nothing };
+        let age = now - at;
+        match keys.find(kid, algorithm) {
+            _ if age >= BELIEVED => Known::Nothing,
+            Some(key) if age < FRESH => Known::Fresh(key.clone()),
+            Some(key) => Known::Stale(key.clone()),
+            None => Known::Unknown,
+        }
+    }
+
+    /// Whether the pause since it was asked last is over; a clock that was put back waits for nothing.
+    fn may_ask(&self, now: Millis) -> bool {
+        let mut cached = self.cached.lock();
+        let may = cached.asked_at.is_none_or(|at| !(0..PAUSE).contains(&(now - at)));
+        if may {
+            cached.asked_at = Some(now);
+        }
+        may
+    }
+
+    /// Fetches its keys, and says how many.
+    pub(super) async fn ask(&self, now: Millis) -> Result<usize, String> {
+        let metadata = self.metadata().await?;
+        let keys = metadata.jwks_uri.parse().map_err(|error| format!("`{}` is no URL: {error}", metadata.jwks_uri))?;
+        let keys = KeySet::read(&self.fetch(keys).await?)?;
+        let count = keys.len();
+        self.cached.lock().found = Some(Found { keys, at: now });
+        Ok(count)
+    }
+
+    /// What it says of itself. One that calls itself otherwise is not the one that was configured.
+    pub(super) async fn metadata(&self) -> Result<Metadata, String> {
+        let issuer = self.config.issuer.trim_end_matches('/');
+        let at: Url = format!("{issuer}/.well-known/openid-configuration").parse().map_err(|_| "it is no URL")?;
+        let metadata: Metadata = document(&self.fetch(at).await?)?;
+        if metadata.issuer != self.config.issuer {
+            return Err(format!("it calls itself `{}`", metadata.issuer));
+        }
+        Ok(metadata)
+    }
+
+    async fn fetch(&self, url: Url) -> Result<Bytes, String> {
+        self.call(Method::GET, url, HeaderMap::new(), Bytes::new()).await
+    }
+
+    /// One exchange without redirects: the bytes of an answer that says 200.
+    pub(super) async fn call(&self, method: Method, to: Url, headers: HeaderMap, body: Bytes) -> Result<Bytes, String> {
+        if self.url.scheme() == "https" && to.scheme() != "https" {
+            return Err(format!("{to} is not https, as the issuer is"));
+        }
+        let place = to.clone();
+        let to = if to.origin() == self.url.origin() {
+            Destination::Operator(to)
+        } else {
+            Destination::Untrusted { url: to, tenant: NOBODY }
+        };
+        let bounds = Bounds { headers: PATIENCE, stall: PATIENCE, total: PATIENCE, bytes: MOST_BYTES };
+        let post = Post { to, headers, body, bounds };
+        let answer = self.egress.send(method, post).await.map_err(|error| format!("{place}: {error}"))?;
+        let status = answer.status();
+        let body = whole(answer).await.map_err(|error| format!("{place}: {error}"))?;
+        if status != StatusCode::OK {
+            return Err(format!("{place} answered {status}"));
+        }
+        Ok(body)
+    }
+
+    fn closed(&self) -> Fault {
+        let detail = format!(
+            "The keys of the issuer {} cannot be fetched, so its tokens cannot be checked; try again.",
+            self.config.issuer
+        );
+        let mut fault = Fault::new(Code::IssuerUnavailable, detail);
+        fault.retry_after_ms = Some(PAUSE);
+        fault
+    }
+}
+
+async fn whole(mut answer: Answer) -> Result<Bytes, crate::egress::Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body.into())
+}
+
+fn document<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|error| format!("its answer cannot be read: {error}"))
+}

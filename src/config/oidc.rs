@@ -1,0 +1,164 @@
+//! `[auth.oidc.NAME]`: issuers of tokens whose people this server lets in (OpenID Connect).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use url::{Host, Url};
+
+use super::auth::check_name;
+use super::{Environment, Error};
+use crate::domain::caller::Scope;
+
+/// One issuer, as the operator describes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OidcIssuer {
+    /// Its URL, exactly as its tokens name it in `iss`.
+    pub issuer: String,
+    /// What its tokens must name in `aud`.
+    pub audience: String,
+    /// The signatures that are believed.
+    #[serde(default = "all_algorithms")]
+    pub algorithms: Vec<Algorithm>,
+    /// The tenant of everybody who comes from here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Or the claim that names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant_claim: Option<String>,
+    /// The claim that says what somebody may: words with spaces between them, or a list of words.
+    #[serde(default = "scope_claim")]
+    pub scope_claim: String,
+    /// What each of the issuer's words means here. Empty = read, run, approve and admin mean what they say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scope_map: BTreeMap<String, Vec<Scope>>,
+    /// The claim that says who somebody is, for ever.
+    #[serde(default = "name_claim")]
+    pub name_claim: String,
+    /// How far the issuer's clock and this one may be apart.
+    #[serde(default = "leeway_s")]
+    pub leeway_s: u32,
+    /// The claim with the groups that rules may name as approvers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups_claim: Option<String>,
+}
+
+/// How a token may be signed: never with a secret that both sides hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Algorithm {
+    #[serde(rename = "RS256")]
+    Rs256,
+    #[serde(rename = "ES256")]
+    Es256,
+    #[serde(rename = "EdDSA")]
+    EdDsa,
+}
+
+fn all_algorithms() -> Vec<Algorithm> {
+    vec![Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa]
+}
+
+fn scope_claim() -> String {
+    "scope".to_owned()
+}
+
+fn name_claim() -> String {
+    "sub".to_owned()
+}
+
+fn leeway_s() -> u32 {
+    30
+}
+
+/// The longest difference of clocks that is overlooked.
+const MOST_LEEWAY_S: u32 = 300;
+
+impl OidcIssuer {
+    /// An issuer with nothing else than what must be said.
+    pub fn new(issuer: &str, audience: &str, tenant: &str) -> Self {
+        Self {
+            issuer: issuer.to_owned(),
+            audience: audience.to_owned(),
+            algorithms: all_algorithms(),
+            tenant: Some(tenant.to_owned()),
+            tenant_claim: None,
+            scope_claim: scope_claim(),
+            scope_map: BTreeMap::new(),
+            name_claim: name_claim(),
+            leeway_s: leeway_s(),
+            groups_claim: None,
+        }
+    }
+
+    /// Everything that can be said without asking it.
+    pub(super) fn check(&self, env: Environment) -> Result<(), String> {
+        check_issuer(&self.issuer, env)?;
+        if self.audience.is_empty() {
+            return Err("audience: it must name this server, as the issuer's tokens do in `aud`".to_owned());
+        }
+        if self.algorithms.is_empty() {
+            return Err("algorithms: name one of RS256, ES256, EdDSA".to_owned());
+        }
+        match (&self.tenant, &self.tenant_claim) {
+            (Some(tenant), None) => check_name(tenant).map_err(|how| format!("tenant: it {how}"))?,
+            (None, Some(claim)) if !claim.is_empty() => {}
+            (Some(_), Some(_)) => return Err("tenant and tenant_claim: set one of them".to_owned()),
+            (None, Some(_) | None) => {
+                return Err("set tenant, or tenant_claim: the claim that names the tenant".to_owned());
+            }
+        }
+        if self.scope_map.values().flatten().any(|scope| *scope == Scope::Operator) {
+            return Err("scope_map: nobody from an issuer is an operator; configure a key for that".to_owned());
+        }
+        // Issuers give such names to another person one day.
+        if ["email", "preferred_username", "upn", "name", "nickname"].contains(&self.name_claim.as_str()) {
+            let claim = &self.name_claim;
+            return Err(format!(
+                "name_claim: `{claim}` may be somebody else's tomorrow; take sub, or another lasting id"
+            ));
+        }
+        if self.leeway_s > MOST_LEEWAY_S {
+            return Err(format!("leeway_s: at most {MOST_LEEWAY_S}; set the clocks right"));
+        }
+        Ok(())
+    }
+}
+
+/// An issuer is the beginning of URLs and of people's names: nothing may stand behind its path.
+fn check_issuer(issuer: &str, env: Environment) -> Result<(), String> {
+    let url = Url::parse(issuer).map_err(|error| format!("issuer: `{issuer}` is no URL: {error}"))?;
+    if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {
+        return Err(format!("issuer: `{issuer}` must have no user, no query and no fragment"));
+    }
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if env == Environment::Development || is_loopback(&url) => Ok(()),
+        "http" => Err(format!("issuer: `{issuer}` is not https, which PES_ENV=production wants beyond this machine")),
+        _ => Err(format!("issuer: `{issuer}` is not an https URL")),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
+/// Refuses issuers that cannot be told apart, and those that are not sound by themselves.
+pub(super) fn check(issuers: &BTreeMap<String, OidcIssuer>, env: Environment) -> Result<(), Error> {
+    for (name, issuer) in issuers {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if !(1..=32).contains(&name.len()) || !name.bytes().all(is_plain) {
+            return Err(Error(format!("auth.oidc: the name `{name}` must have 1 to 32 letters, digits, - or _")));
+        }
+        issuer.check(env).map_err(|why| Error(format!("auth.oidc.{name}: {why}")))?;
+        let is_same = |other: &OidcIssuer| (&other.issuer, &other.audience) == (&issuer.issuer, &issuer.audience);
+        if let Some((earlier, _)) = issuers.iter().find(|(earlier, other)| *earlier < name && is_same(other)) {
+            return Err(Error(format!("auth.oidc: {earlier} and {name} have the same issuer and audience")));
+        }
+    }
+    Ok(())
+}

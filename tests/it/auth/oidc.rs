@@ -1,0 +1,206 @@
+//! Issuers over time: their keys as they change, as they cannot be fetched, and what else is fetched from them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use pes::auth::{Ended, NewKey, Pass};
+use pes::config::{Config, OidcIssuer};
+use pes::domain::caller::Scope;
+use pes::domain::fault::Code;
+use serde_json::json;
+
+use super::bed::{Bed, NOW, keys};
+use crate::support::issuer::{Issuer, Signer};
+use crate::support::store::{Moody, fresh_store};
+
+const HOUR: i64 = 3600;
+
+#[tokio::test]
+async fn a_thousand_unknown_keys_are_asked_about_once() {
+    let bed = Bed::new().await;
+    let stranger = Signer::eddsa("other");
+    for kid in 0..1000 {
+        let header = json!({ "alg": "EdDSA", "kid": format!("k{kid}x") });
+        bed.refusal(&stranger.with_header(&header, &bed.ann())).await;
+    }
+    assert_eq!(bed.issuer.asked_for_keys(), 1);
+    bed.authenticate(&bed.signer.token(&bed.ann())).await.unwrap();
+    bed.at(30);
+    for _ in 0..10 {
+        bed.refusal(&stranger.token(&bed.ann())).await;
+    }
+    assert_eq!(bed.issuer.asked_for_keys(), 2);
+}
+
+#[tokio::test]
+async fn another_key_is_taken_over_while_the_one_before_still_counts() {
+    let bed = Bed::new().await;
+    let (old, new) = (&bed.signer, Signer::es256("k2"));
+    let claims = bed.issuer.claims("ann", NOW + 9 * HOUR);
+    bed.authenticate(&old.token(&claims)).await.unwrap();
+    bed.issuer.publish(&[old, &new]);
+    bed.at(29).refusal(&new.token(&claims)).await;
+    bed.at(30).authenticate(&new.token(&claims)).await.unwrap();
+    bed.authenticate(&old.token(&claims)).await.unwrap();
+    // What is published no more counts until the keys are an hour old.
+    bed.issuer.publish(&[&new]);
+    bed.at(30 + HOUR - 1).authenticate(&old.token(&claims)).await.unwrap();
+    bed.at(30 + HOUR).refusal(&old.token(&claims)).await;
+    bed.authenticate(&new.token(&claims)).await.unwrap();
+    assert_eq!(bed.issuer.asked_for_keys(), 3);
+}
+
+#[tokio::test]
+async fn while_the_issuer_is_down_its_keys_are_believed_for_a_day() {
+    let bed = Bed::new().await;
+    let token = bed.signer.token(&bed.issuer.claims("ann", NOW + 99 * HOUR));
+    bed.authenticate(&token).await.unwrap();
+    bed.issuer.said.lock().is_down = true;
+    for hours in [1, 2, 23] {
+        bed.at(hours * HOUR).authenticate(&token).await.unwrap();
+    }
+    let closed = bed.at(24 * HOUR).authenticate(&token).await.unwrap_err();
+    assert_eq!((closed.code, closed.retry_after_ms), (Code::IssuerUnavailable, Some(30_000)));
+    bed.issuer.said.lock().is_down = false;
+    assert_eq!(bed.at(24 * HOUR + 29).authenticate(&token).await.unwrap_err().code, Code::IssuerUnavailable);
+    bed.at(24 * HOUR + 30).authenticate(&token).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_issuer_whose_keys_were_never_fetched_lets_nobody_in() {
+    let bed = Bed::new().await;
+    let token = bed.signer.token(&bed.ann());
+    bed.issuer.said.lock().is_down = true;
+    let closed = bed.authenticate(&token).await.unwrap_err();
+    assert_eq!(closed.code, Code::IssuerUnavailable);
+    assert!(closed.detail.contains(&bed.issuer.url), "{}", closed.detail);
+    bed.issuer.said.lock().is_down = false;
+    bed.at(30).authenticate(&token).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_an_issuer_publishes_is_believed_only_in_its_bounds() {
+    let closed = async |bed: &Bed| {
+        let token = bed.signer.token(&bed.ann());
+        assert_eq!(bed.authenticate(&token).await.unwrap_err().code, Code::IssuerUnavailable);
+    };
+    let bed = Bed::new().await;
+    bed.issuer.said.lock().metadata["issuer"] = json!("https://somebody-else.example");
+    closed(&bed).await;
+    assert_eq!(bed.issuer.asked_for_keys(), 0);
+
+    let bed = Bed::new().await;
+    bed.issuer.said.lock().keys["filler"] = json!("x".repeat(300 << 10));
+    closed(&bed).await;
+
+    // Another host is none that the operator named: it goes by the guard of all that calls out.
+    let bed = Bed::new().await;
+    let elsewhere = Issuer::with(&[&bed.signer]).await;
+    bed.issuer.said.lock().metadata["jwks_uri"] = json!(format!("{}/jwks", elsewhere.url));
+    closed(&bed).await;
+    assert_eq!(elsewhere.asked_for_keys(), 0);
+
+    let bed = Bed::new().await;
+    bed.issuer.said.lock().moved_to = Some(format!("{}/elsewhere", bed.issuer.url));
+    closed(&bed).await;
+    assert_eq!(bed.issuer.asked_for_keys(), 0, "no redirect is followed");
+
+    for said in [json!([]), json!({ "keys": 7 })] {
+        let bed = Bed::new().await;
+        bed.issuer.said.lock().keys = said;
+        closed(&bed).await;
+    }
+}
+
+#[tokio::test]
+async fn keys_that_cannot_sign_tokens_are_left_out() {
+    let bed = Bed::new().await;
+    let mut encrypts = bed.signer.jwk();
+    encrypts["use"] = json!("enc");
+    let mut derives = bed.signer.jwk();
+    derives["key_ops"] = json!(["deriveKey"]);
+    let mut secret = bed.signer.jwk();
+    (secret["kty"], secret["k"]) = (json!("oct"), json!("AAAA"));
+    bed.issuer.said.lock().keys = json!({ "keys": [encrypts, derives, secret, 7, { "kty": "EC" }] });
+    bed.refusal(&bed.signer.token(&bed.ann())).await;
+    assert_eq!(bed.issuer.asked_for_keys(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_token_opened_ends_with_it() {
+    let store = Moody::fresh().await;
+    let signer = Signer::eddsa("k1");
+    let issuer = Issuer::with(&[&signer]).await;
+    let now = Arc::new(AtomicI64::new(NOW * 1000));
+    let configured = OidcIssuer::new(&issuer.url, "pes", "acme");
+    let corp = keys(&[("corp", configured.clone())], &[], store.clone(), &now).await;
+    let token = signer.token(&issuer.claims("ann", NOW + 60));
+    let pass = Pass::of(Some(&token));
+    corp.let_in(&pass, || Ok(())).await.unwrap();
+    assert_eq!(corp.ended(&pass).await, None);
+
+    // A session is that person, and no longer.
+    let session = corp.begin_session(&pass).await.unwrap().expect("a token was shown");
+    assert_eq!(session.seconds, 60);
+    let session = Pass::of_session(&session.token);
+    let name = format!("{}#ann", issuer.url);
+    assert_eq!(corp.let_in(&session, || Ok(())).await.unwrap().name, name);
+    // It is over with its issuer, too.
+    for other in [&[][..], &[("other", configured)]] {
+        let others = keys(other, &["acme:admin:k1"], store.clone(), &now).await;
+        assert_eq!(others.let_in(&session, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
+    }
+
+    now.store((NOW + 60) * 1000, Ordering::SeqCst);
+    tokio::time::advance(std::time::Duration::from_secs(2)).await;
+    assert_eq!(corp.ended(&pass).await, Some(Ended::Expired), "whatever leeway requests have");
+    assert_eq!(corp.ended(&session).await, Some(Ended::Revoked));
+    assert_eq!(corp.let_in(&session, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
+}
+
+#[tokio::test]
+async fn where_there_is_an_issuer_nobody_is_let_in_without_a_token_or_a_key() {
+    let bed = Bed::new().await;
+    assert!(!bed.keys.is_open().await.unwrap());
+    assert_eq!(bed.keys.authenticate(None).await.unwrap_err().code, Code::Unauthorized);
+    // A configured key may look like a token.
+    let now = Arc::new(AtomicI64::new(NOW * 1000));
+    let configured = OidcIssuer::new(&bed.issuer.url, "pes", "acme");
+    let mixed = keys(&[("corp", configured)], &["acme/robot:run:one.two.three"], fresh_store().await, &now).await;
+    assert_eq!(mixed.authenticate(Some("one.two.three")).await.unwrap().name, "robot");
+    let ann = mixed.authenticate(Some(&bed.signer.token(&bed.ann()))).await.unwrap();
+    assert!(ann.name.ends_with("#ann"));
+    // No key is called as people and groups are.
+    for name in [ann.name.as_str(), "HTTPS://a.example#b", "group:finance"] {
+        let new = NewKey { tenant: "acme".into(), name: name.into(), scopes: vec![Scope::Read], expires_at: None };
+        assert_eq!(mixed.issue(&ann, &new).await.unwrap_err().code, Code::Invalid, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_is_configured_soundly_or_not_at_all() {
+    let refused = async |change: fn(&mut OidcIssuer)| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.store.data_dir = folder.path().to_owned();
+        let mut issuer = OidcIssuer::new("https://login.example", "pes", "acme");
+        change(&mut issuer);
+        config.auth.oidc.insert("corp".to_owned(), issuer);
+        let said = pes::app::App::build(config).await.err().map(|error| error.to_string());
+        said.expect("it must be refused")
+    };
+    let changes: [(fn(&mut OidcIssuer), &str); 8] = [
+        (|issuer| issuer.issuer = "login.example".to_owned(), "is no URL"),
+        (|issuer| issuer.issuer = "https://login.example/?a=b".to_owned(), "no query"),
+        (|issuer| issuer.audience = String::new(), "audience"),
+        (|issuer| issuer.algorithms.clear(), "algorithms"),
+        (|issuer| issuer.tenant = None, "set tenant"),
+        (|issuer| issuer.tenant_claim = Some("org".to_owned()), "set one of them"),
+        (|issuer| issuer.name_claim = "email".to_owned(), "may be somebody else's"),
+        (|issuer| drop(issuer.scope_map.insert("x".to_owned(), vec![Scope::Operator])), "operator"),
+    ];
+    for (change, said) in changes {
+        let refusal = refused(change).await;
+        assert!(refusal.contains("auth.oidc.corp: ") && refusal.contains(said), "{refusal}");
+    }
+}
