@@ -21,7 +21,7 @@ use crate::a2a::client::Error;
 use crate::a2a::fault;
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{Mint, TenantPk};
+use crate::domain::ids::{Mint, TenantPk, ThreadPk};
 use crate::domain::retention::ThreadTerms;
 use crate::domain::spend::SpendCaps;
 use crate::domain::task::Task;
@@ -59,8 +59,8 @@ pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<
 impl Actor {
     /// Stops everything and erases the thread.
     pub(super) async fn delete(&mut self, by: &str) -> Result<(), Refusal> {
-        let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(Refusal::Gone) };
-        self.shared.check_hold(row.tenant, &rows).await?;
+        let Some(row) = self.shared.store.thread_by_pk(self.pk).await? else { return Err(Refusal::Gone) };
+        self.shared.check_hold(row.tenant, self.pk).await?;
         self.work.stop().await;
         self.drop_work_in_progress();
         self.loaded = None;
@@ -104,7 +104,7 @@ impl Actor {
     async fn erase(&self, by: &str, may_be: impl Fn(&ThreadRow) -> bool) -> Result<bool, Refusal> {
         for _ in 0..TRIES {
             let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(Refusal::Gone) };
-            self.shared.check_hold(row.tenant, &rows).await?;
+            self.shared.check_hold(row.tenant, self.pk).await?;
             if !may_be(&row) {
                 return Ok(false);
             }
@@ -147,8 +147,9 @@ impl Shared {
     }
 
     /// Refuses to delete a thread that must be kept.
-    async fn check_hold(&self, tenant: TenantPk, rows: &[Row]) -> Result<(), Refusal> {
-        let own: Option<ThreadTerms> = rows.iter().find(|row| row.kind == RowKind::Retention).map(read).transpose()?;
+    async fn check_hold(&self, tenant: TenantPk, pk: ThreadPk) -> Result<(), Refusal> {
+        let own = self.store.row(pk, RowKind::Retention, "").await?;
+        let own: Option<ThreadTerms> = own.as_ref().map(read).transpose()?;
         let refused = |why: &str| Fault::new(Code::OnHold, format!("The thread must be kept: {why}."));
         if let Some(hold) = own.and_then(|own| own.hold) {
             return Err(refused(&hold.reason).with("by", hold.by).with("at", hold.at).into());

@@ -40,6 +40,13 @@ named! {
     }
 }
 
+impl TargetKind {
+    /// Those that are claimed: what a newer release stores for others waits for it.
+    pub(crate) fn names() -> Vec<&'static str> {
+        Self::ALL.iter().map(|kind| kind.as_str()).collect()
+    }
+}
+
 named! {
     DeliveryStatus {
         Pending = "pending",

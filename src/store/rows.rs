@@ -94,8 +94,22 @@ impl StandingAsk {
 
 /// Of a query that selects `kind, id, ord, keep, body`.
 pub(crate) fn read_row(row: &impl Columns) -> Result<Row> {
+    let (kind, id, ord, keep, body) = columns(row)?;
+    text::row(kind, id, ord, keep, body)
+}
+
+/// The same of a thread that is loaded: rows of kinds that are not known here are left out.
+pub(crate) fn read_known_rows(rows: &[impl Columns]) -> Result<Vec<Row>> {
+    let read = |row| match columns(row) {
+        Ok((kind, id, ord, keep, body)) => text::known_row(kind, id, ord, keep, body),
+        Err(error) => Some(Err(error)),
+    };
+    rows.iter().filter_map(read).collect()
+}
+
+fn columns(row: &impl Columns) -> Result<(i16, String, i64, i16, String)> {
     let code = |column| i16::try_from(row.number(column)?).map_err(|why| text::damaged("row", why));
-    text::row(code("kind")?, row.name("id")?, row.number("ord")?, code("keep")?, row.text("body")?.to_owned())
+    Ok((code("kind")?, row.name("id")?, row.number("ord")?, code("keep")?, row.text("body")?.to_owned()))
 }
 
 impl FoundRow {

@@ -52,6 +52,11 @@ pub(crate) fn row(kind: i16, id: String, ord: i64, keep: i16, body: String) -> R
     Ok(Row { kind, id, ord, keep, body })
 }
 
+/// Of a thread that is loaded: a row of a kind that a newer release added is left to that release.
+pub(crate) fn known_row(kind: i16, id: String, ord: i64, keep: i16, body: String) -> Option<Result<Row>> {
+    RowKind::of_code(kind).map(|_| row(kind, id, ord, keep, body))
+}
+
 /// One that cannot be read is left out: it breaks no conversation.
 pub(crate) fn message(body: &str) -> Option<ConversationMessage> {
     legible("message", body)

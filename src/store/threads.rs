@@ -101,7 +101,7 @@ pub trait ThreadStore: Send + Sync + 'static {
     /// In no order; those that are gone are left out.
     async fn threads_by_pk(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadRow>>;
     /// The thread and the rows it is rebuilt from (`Keep::Always`, and `UntilFloor` from the floor on), read in one
-    /// snapshot, ordered by kind, then `ord`, then id.
+    /// snapshot, ordered by kind, then `ord`, then id. Rows of kinds that a newer release added are left out.
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>>;
     /// Where these stand now, in no order; those that are gone are left out.
     async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>>;

@@ -90,10 +90,10 @@ async fn shown(service: &Service, tenant: TenantPk, own: ThreadTerms) -> Result<
     Ok(Retention { own: own.terms, hold: own.hold, effective })
 }
 
-/// As it is stored: a row that is loaded with the thread.
+/// As it is stored: a row that no core is given.
 fn stored(terms: &ThreadTerms) -> Row {
     let body = serde_json::to_string(terms).expect("terms are plain data");
-    Row { kind: RowKind::Retention, id: String::new(), ord: 0, keep: Keep::Always, body }
+    Row { kind: RowKind::Retention, id: String::new(), ord: 0, keep: Keep::Never, body }
 }
 
 /// What the thread says of itself.

@@ -49,6 +49,13 @@ kinds! {
     SpendCaps = "spend_caps",
 }
 
+impl DocumentKind {
+    /// Those that are read: what a newer release stores of others is left to it.
+    pub(crate) fn names() -> Vec<&'static str> {
+        Self::ALL.iter().map(|kind| kind.as_str()).collect()
+    }
+}
+
 /// One thing that a tenant configured. Secrets stand in it only as references.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {

@@ -33,7 +33,7 @@ macro_rules! select {
 
 const ONE: &str = select!("WHERE tenant = $1 AND kind = $2 AND id = $3 AND body IS NOT NULL");
 
-const SINCE: &str = select!("WHERE version > $1 ORDER BY version");
+const SINCE: &str = select!("WHERE version > $1 AND kind = ANY($2) ORDER BY version");
 
 #[async_trait]
 impl DocumentStore for Postgres {
@@ -58,8 +58,8 @@ impl DocumentStore for Postgres {
     }
 
     async fn documents_since(&self, after: i64) -> Result<Vec<Document>> {
-        let found =
-            self.pool.with_query(async |connection| sqlx::query(SINCE).bind(after).fetch_all(connection).await).await?;
+        let query = sqlx::query(SINCE).bind(after).bind(DocumentKind::names());
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
         found.iter().map(Document::read).collect()
     }
 }

@@ -23,7 +23,7 @@ macro_rules! columns {
 const CLAIM: &str = concat!(
     "WITH due AS (
         SELECT d.ord FROM deliveries d
-        WHERE d.due_at <= $1 AND (d.lane IS NULL OR NOT EXISTS (
+        WHERE d.due_at <= $1 AND d.target_kind = ANY($4) AND (d.lane IS NULL OR NOT EXISTS (
             SELECT FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))
         ORDER BY d.due_at, d.ord LIMIT $3 FOR UPDATE OF d SKIP LOCKED
     )
@@ -33,7 +33,7 @@ const CLAIM: &str = concat!(
 
 const NEXT: &str = "
 SELECT d.due_at FROM deliveries d
-WHERE d.due_at IS NOT NULL AND (d.lane IS NULL OR NOT EXISTS (
+WHERE d.due_at IS NOT NULL AND d.target_kind = ANY($1) AND (d.lane IS NULL OR NOT EXISTS (
     SELECT FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))
 ORDER BY d.due_at LIMIT 1";
 
@@ -79,7 +79,7 @@ DELETE FROM deliveries WHERE ord IN (
 #[async_trait]
 impl OutboxStore for Postgres {
     async fn claim_deliveries(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
-        let query = sqlx::query(CLAIM).bind(now).bind(until).bind(i64::from(limit));
+        let query = sqlx::query(CLAIM).bind(now).bind(until).bind(i64::from(limit)).bind(TargetKind::names());
         self.pool
             .with_query(async |connection| query.fetch_all(connection).await)
             .await?
@@ -103,7 +103,7 @@ impl OutboxStore for Postgres {
     }
 
     async fn next_delivery(&self) -> Result<Option<Millis>> {
-        let query = sqlx::query_scalar(NEXT);
+        let query = sqlx::query_scalar(NEXT).bind(TargetKind::names());
         self.pool.with_query(async |connection| query.fetch_optional(connection).await).await
     }
 

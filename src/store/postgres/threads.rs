@@ -192,5 +192,6 @@ fn loaded(found: &PgRow) -> Result<Vec<Row>> {
     let keeps: Vec<i16> = found.try_get("keeps").map_err(error)?;
     let bodies: Vec<String> = found.try_get("bodies").map_err(error)?;
     let columns = kinds.into_iter().zip(ids).zip(ords).zip(keeps).zip(bodies);
-    columns.map(|((((kind, id), ord), keep), body)| text::row(kind, unescaped(id), ord, keep, body)).collect()
+    let known = |((((kind, id), ord), keep), body)| text::known_row(kind, unescaped(id), ord, keep, body);
+    columns.filter_map(known).collect()
 }

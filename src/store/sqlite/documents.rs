@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension as _, Transaction, params};
+use serde_json::json;
 
 use super::fault::unreadable;
 use super::{Sqlite, audit, idempotency};
@@ -26,7 +27,7 @@ macro_rules! select {
 
 const ONE: &str = select!("WHERE tenant = ? AND kind = ? AND id = ? AND body IS NOT NULL");
 
-const SINCE: &str = select!("WHERE version > ? ORDER BY version");
+const SINCE: &str = select!("WHERE version > ? AND kind IN (SELECT value FROM json_each(?)) ORDER BY version");
 
 #[async_trait]
 impl DocumentStore for Sqlite {
@@ -46,7 +47,8 @@ impl DocumentStore for Sqlite {
     }
 
     async fn documents_since(&self, after: i64) -> Result<Vec<Document>> {
-        let found = sqlx::query(SINCE).bind(after).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let kinds = json!(DocumentKind::names()).to_string();
+        let found = sqlx::query(SINCE).bind(after).bind(kinds).fetch_all(&self.readers).await.map_err(unreadable)?;
         found.iter().map(Document::read).collect()
     }
 }

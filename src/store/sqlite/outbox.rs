@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension as _, Transaction, params};
+use serde_json::json;
 
 use super::fault::unreadable;
 use super::{Sqlite, idempotency};
@@ -22,7 +23,7 @@ const CLAIM: &str = concat!(
     "UPDATE deliveries SET due_at = ?2, attempts = attempts + 1
      WHERE ord IN (
          SELECT d.ord FROM deliveries d
-         WHERE d.due_at <= ?1 AND (d.lane IS NULL OR NOT EXISTS (
+         WHERE d.due_at <= ?1 AND d.target_kind IN (SELECT value FROM json_each(?4)) AND (d.lane IS NULL OR NOT EXISTS (
              SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))
          ORDER BY d.due_at, d.ord LIMIT ?3)
      RETURNING ",
@@ -31,7 +32,7 @@ const CLAIM: &str = concat!(
 
 const NEXT: &str = "
 SELECT d.due_at FROM deliveries d
-WHERE d.due_at IS NOT NULL AND (d.lane IS NULL OR NOT EXISTS (
+WHERE d.due_at IS NOT NULL AND d.target_kind IN (SELECT value FROM json_each(?1)) AND (d.lane IS NULL OR NOT EXISTS (
     SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))
 ORDER BY d.due_at LIMIT 1";
 
@@ -91,12 +92,17 @@ pub(super) fn insert(
     Ok(())
 }
 
+fn known_targets() -> String {
+    json!(TargetKind::names()).to_string()
+}
+
 #[async_trait]
 impl OutboxStore for Sqlite {
     async fn claim_deliveries(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
         let claim = move |tx: &Transaction<'_>| {
             let mut statement = tx.prepare_cached(CLAIM)?;
-            let claimed = statement.query_map(params![now, until, limit], |row| Ok(Delivery::read(row)))?;
+            let claimed =
+                statement.query_map(params![now, until, limit, known_targets()], |row| Ok(Delivery::read(row)))?;
             claimed.collect::<rusqlite::Result<Vec<_>>>()
         };
         self.writer.write(claim).await?.into_iter().collect()
@@ -119,7 +125,7 @@ impl OutboxStore for Sqlite {
     }
 
     async fn next_delivery(&self) -> Result<Option<Millis>> {
-        sqlx::query_scalar(NEXT).fetch_optional(&self.readers).await.map_err(unreadable)
+        sqlx::query_scalar(NEXT).bind(known_targets()).fetch_optional(&self.readers).await.map_err(unreadable)
     }
 
     async fn deliveries(

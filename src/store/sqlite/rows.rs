@@ -16,8 +16,8 @@ use crate::domain::message::ConversationMessage;
 use crate::engine::step::{Row, RowKind};
 use crate::store::columns::Columns as _;
 use crate::store::rows::{
-    self, SUSPENSIONS, TASKS, page_by_id, page_by_standing, page_of_rows, read_row, rows_from, suspensions_after,
-    tasks_before,
+    self, SUSPENSIONS, TASKS, page_by_id, page_by_standing, page_of_rows, read_known_rows, read_row, rows_from,
+    suspensions_after, tasks_before,
 };
 use crate::store::{
     FoundRow, LOOKED_AT, Page, PageAsk, Result, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted,
@@ -159,8 +159,7 @@ pub(super) async fn kept(db: impl SqliteExecutor<'_>, pk: ThreadPk, floor: i64) 
          WHERE pk = ?1 AND keep = 2 AND ord >= ?2
          ORDER BY kind, ord, id",
     );
-    let found = query.bind(pk.0).bind(floor).fetch_all(db).await.map_err(unreadable)?;
-    found.iter().map(read_row).collect()
+    read_known_rows(&query.bind(pk.0).bind(floor).fetch_all(db).await.map_err(unreadable)?)
 }
 
 #[async_trait]
