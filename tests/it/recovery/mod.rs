@@ -11,6 +11,8 @@ mod kill;
 #[cfg(feature = "failpoints")]
 mod outbox;
 #[cfg(feature = "failpoints")]
+mod previous;
+#[cfg(feature = "failpoints")]
 pub mod process;
 #[cfg(feature = "failpoints")]
 mod review;

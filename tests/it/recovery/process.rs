@@ -1,7 +1,7 @@
 //! The real binary as a child process, which may be held at a failpoint and killed there.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -37,7 +37,7 @@ impl Place {
         place
     }
 
-    pub fn folder(&self) -> &std::path::Path {
+    pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
@@ -103,9 +103,14 @@ pub struct Server {
 impl Server {
     /// Returns when it answers. `failpoint` is `name@n`.
     pub async fn start(place: &Place, failpoint: Option<&str>) -> Self {
+        Self::of(Path::new(env!("CARGO_BIN_EXE_pes")), place, failpoint).await
+    }
+
+    /// The same with another build of the program.
+    pub async fn of(program: &Path, place: &Place, failpoint: Option<&str>) -> Self {
         let pipe = pipe::OpenOptions::new().read_write(true).open_receiver(place.file("pipe")).expect("the fifo");
         let log = std::fs::File::options().create(true).append(true).open(place.file("log")).expect("a log");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pes"));
+        let mut command = Command::new(program);
         command.env_clear().env("PORT", "0").env("PES_DATA_DIR", place.file("data")).env("PES_LEASE_MS", "1500");
         command.env("PES_DEMO_PACE", "0").env("PES_DEMO_SCRIPT", place.file("script.toml"));
         // Nothing goes through a proxy because the environment names one.

@@ -1,0 +1,156 @@
+//! The release before this one and this one on the same data: beside one another, and one after the other, both ways.
+
+use std::path::PathBuf;
+
+use pes::config::env::Variables;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::process::{Door, Place, Server};
+use super::story;
+
+/// The program that `scripts/previous-release` has built.
+fn previous() -> PathBuf {
+    let path = Variables::of_process().get("PES_PREVIOUS").map(PathBuf::from);
+    path.expect("PES_PREVIOUS names the program that scripts/previous-release prints")
+}
+
+#[derive(Clone, Copy)]
+enum Release {
+    Previous,
+    This,
+}
+
+impl Release {
+    async fn start(self, place: &Place, failpoint: Option<&str>) -> Server {
+        match self {
+            Release::Previous => Server::of(&previous(), place, failpoint).await,
+            Release::This => Server::start(place, failpoint).await,
+        }
+    }
+}
+
+/// The one is killed in the middle of the story, and the other goes on with it.
+async fn takes_over(place: Place, first: Release, second: Release, failpoint: &str) {
+    let mut server = first.start(&place, Some(failpoint)).await;
+    tokio::select! {
+        () = story::tell(server.door, &place) => panic!("{failpoint} must be passed"),
+        () = server.reached() => {}
+    }
+    server.kill().await;
+    let server = second.start(&place, None).await;
+    story::tell(server.door, &place).await;
+    story::check(server.door, &place).await;
+    server.kill().await;
+}
+
+#[rstest]
+#[tokio::test]
+#[ignore = "needs the release before this one: scripts/test --all"]
+async fn each_goes_on_where_the_previous_or_the_next_was_killed(
+    #[values((Release::Previous, Release::This), (Release::This, Release::Previous))] way: (Release, Release),
+    #[values("commit.after@12", "model.replied@7", "tool.sent@2", "tool.returned@4", "resume.committed@1")]
+    failpoint: &str,
+) {
+    takes_over(Place::sqlite(story::SCRIPT), way.0, way.1, failpoint).await;
+    takes_over(Place::postgres(story::SCRIPT).await, way.0, way.1, failpoint).await;
+}
+
+/// Runs on threads of their own, by turns at each of the doors.
+async fn load(doors: &[Door], name: &str) -> Vec<(String, String)> {
+    let mut begun = Vec::new();
+    for n in 0..24 {
+        let thread = format!("{name}-{n}");
+        let run = story::ask(doors[n % doors.len()], &thread, "diamond").await;
+        begun.push((thread, run));
+    }
+    begun
+}
+
+async fn all_completed(door: Door, place: &Place, begun: &[(String, String)]) {
+    for (thread, run) in begun {
+        assert_eq!(story::ended(door, place, run).await["status"], "completed", "{thread}");
+        story::check_diamond(door, place, thread).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the release before this one: scripts/test --all"]
+async fn replicas_of_the_previous_and_this_one_share_a_database_while_they_are_killed() {
+    let place = Place::postgres(story::SCRIPT).await;
+    // Up: this release brings the schema up to date while the previous one works, and takes up what that leaves.
+    let old = Release::Previous.start(&place, None).await;
+    let mut killed = Release::Previous.start(&place, Some("tool.sent@30")).await;
+    let mut begun = load(&[old.door, killed.door], "up").await;
+    let new = Release::This.start(&place, None).await;
+    begun.extend(load(&[old.door, new.door], "both").await);
+    killed.reached().await;
+    killed.kill().await;
+    all_completed(new.door, &place, &begun).await;
+
+    // Down: the previous release takes up what this one leaves.
+    let mut killed = Release::This.start(&place, Some("tool.sent@30")).await;
+    let mut begun = load(&[new.door, killed.door], "down").await;
+    killed.reached().await;
+    killed.kill().await;
+    begun.extend(load(&[new.door, old.door], "last").await);
+    new.stop();
+    all_completed(old.door, &place, &begun).await;
+    old.kill().await;
+}
+
+/// States and rows that the previous release does not know. Documents of new kinds are not among them: it cannot read them,
+/// unlike releases from this one on (`store::newer`).
+async fn make_what_is_new(door: Door) {
+    let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
+    let query = json!({ "query": "where", "options": { "answerSchema": schema } });
+    let said = door.ask("POST", "/threads/form/process").header("prefer", "wait=30").json(&query).send().await;
+    assert_eq!(said.expect(200)["metadata"]["status"], "success");
+    let kept = json!({ "logDays": 30, "hold": { "reason": "case 4711" } });
+    door.ask("PUT", "/threads/form/retention").json(&kept).send().await.expect(200);
+}
+
+async fn all_read(door: Door) -> Vec<String> {
+    let list = door.ask("GET", "/threads").send().await.expect(200);
+    let threads: Vec<String> =
+        list["items"].as_array().expect("a list").iter().map(|seen| text(&seen["threadId"])).collect();
+    for thread in &threads {
+        for path in ["", "/state", "/runs", "/events?limit=200"] {
+            let ask = door.ask("GET", &format!("/threads/{thread}{path}")).header("accept", "application/json");
+            ask.send().await.expect(200);
+        }
+    }
+    threads
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
+
+async fn goes_back_and_forth(place: Place) {
+    let new = Release::This.start(&place, None).await;
+    make_what_is_new(new.door).await;
+    new.kill().await;
+    let old = Release::Previous.start(&place, None).await;
+    for thread in all_read(old.door).await {
+        let query = json!({ "query": "hello" });
+        let ask = old.door.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
+        assert_eq!(ask.json(&query).send().await.expect(200)["metadata"]["status"], "success", "{thread}");
+    }
+    old.kill().await;
+    let new = Release::This.start(&place, None).await;
+    assert_eq!(all_read(new.door).await, ["form"]);
+    let kept = new.door.ask("GET", "/threads/form/retention").send().await.expect(200);
+    assert_eq!(kept["hold"]["reason"], "case 4711");
+    new.kill().await;
+    let verified = place.run(&["verify"]);
+    assert!(verified.status.success(), "{verified:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs the release before this one: scripts/test --all"]
+async fn the_previous_works_with_what_this_one_has_made_and_back() {
+    let script = include_str!("../support/script.toml");
+    goes_back_and_forth(Place::sqlite(script)).await;
+    goes_back_and_forth(Place::postgres(script).await).await;
+}
