@@ -108,7 +108,7 @@ impl App {
         components.sources.push(Arc::new(Delegating::new(agents.clone())));
         let issuers = Issuers::new(&config.auth.oidc, &egress).map_err(config::Error)?;
         let keys = Keys::open(&config.auth, store.clone(), Arc::new(move || clock.now())).await?;
-        let keys = Arc::new(keys.with_issuers(issuers));
+        let keys = Arc::new(keys.with_issuers(issuers).with_logins(sealer.clone()));
         let policies = Policies::of_server(&config, documents.clone())?;
         let tools =
             Registry::new(components.tools, config.env)?.with_sources(components.sources).with_policies(policies);

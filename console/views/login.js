@@ -1,13 +1,17 @@
-// A server with keys: the key is exchanged for a session, and is not kept.
+// A server with keys: the key is exchanged for a session, and is not kept. People of an issuer sign in there.
 
 import { show } from '../text.js';
-import { html, useState } from '../vendor/preact-htm.js';
+import { html, useEffect, useState } from '../vendor/preact-htm.js';
 
 /** Only places within this page. */
 const safe = (hash) => (hash?.startsWith('#/') && !hash.startsWith('#/login') ? hash : '#/');
 
 export function Login({ ctx, route }) {
   const [state, set] = useState({ key: '', busy: false, problem: null });
+  const [issuers, setIssuers] = useState([]);
+  useEffect(() => {
+    ctx.api.get('/session/oidc').then((found) => setIssuers(found.names), () => {});
+  }, []);
   const signIn = async (event) => {
     event.preventDefault();
     const key = state.key.trim();
@@ -24,18 +28,13 @@ export function Login({ ctx, route }) {
   };
   return html`<main class="stage wide"><form class="empty login" onSubmit=${signIn} data-testid="login">
     <h1>This server wants a key.</h1>
-    <p class="mid">A key is made by <code>pes keys new</code> or by an administrator. It is exchanged for a session of 12 hours; the key itself is not kept here.</p>
+    <p class="mid"><code>pes keys new</code> or an administrator makes one. It is exchanged for a session of 12 hours, and not kept here.</p>
     <label class="stack"><span>Key</span><input class="f mono" type="password" placeholder="pes_…"
         autocomplete="off" spellcheck=${false} autofocus data-testid="key"
       value=${state.key} onInput=${(event) => set({ ...state, key: event.currentTarget.value })} /></label>
-    ${state.problem && html`<p class="wrong" role="alert" data-testid="login-problem">${show(words(state.problem))}</p>`}
+    ${state.problem && html`<p class="wrong" role="alert" data-testid="login-problem">${show(state.problem.detail ?? state.problem.title)}</p>`}
     <button type="submit" class="b main" data-testid="sign-in"
         disabled=${state.busy || state.key.trim() === ''}>${state.busy ? 'Signing in …' : 'Sign in'}</button>
+    ${issuers.map((name) => html`<a class="b" href="session/oidc/${name}" data-testid="issuer">Sign in with ${name}</a>`)}
   </form></main>`;
-}
-
-function words(problem) {
-  if (problem.status === 401) return 'This key is not known, or it was revoked.';
-  if (problem.status === 404 || problem.status === 405) return 'This server has no sessions for browsers: use pes, or a newer server.';
-  return problem.detail ?? problem.title;
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::ledger::{self, ApiKey, Issued, KeyRotation, NewKey, same};
 use super::mint::hash;
-use super::oidc::{self, Issuers};
+use super::oidc::{self, Issuers, Logins};
 use super::sessions::Holder;
 use super::wrong_key_throttle::WrongKeyThrottle;
 use crate::config::Auth;
@@ -79,6 +79,8 @@ pub struct Keys {
     pub(super) store: Arc<dyn Store>,
     pub(super) now: Now,
     pub(super) issuers: Issuers,
+    /// `None`: nobody signs in at an issuer.
+    pub(super) logins: Option<Logins>,
     /// Those that people of issuers belong to, by name.
     pub(super) tenants: Mutex<HashMap<String, (Instant, TenantPk)>>,
     /// Callers by the hash of their key, or of their session behind a word, and when the store said so.
@@ -121,6 +123,7 @@ impl Keys {
             store,
             now,
             issuers: Issuers::default(),
+            logins: None,
             tenants: Mutex::default(),
             known: Mutex::new(HashMap::new()),
             looked_at: Mutex::new(None),

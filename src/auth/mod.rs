@@ -23,6 +23,6 @@ pub use ledger::{ApiKey, Issued, KeyRotation, NewKey, check_tenant, issue, list,
 #[cfg(feature = "internals")]
 pub use mint::hash;
 pub use mint::mint_key;
-pub use oidc::Issuers;
+pub use oidc::{Issuers, LOGIN, Login, Returned};
 pub use people::Ended;
 pub use sessions::{SESSION, Session};

@@ -33,6 +33,8 @@ section! {
         /// Issuers whose people may call with their tokens (OpenID Connect), by a name of yours. Each is a table
         /// `[auth.oidc.NAME]`: `issuer` and `audience` as its tokens name them, `tenant` or `tenant_claim`, and `algorithms`
         /// (RS256, ES256, EdDSA), `scope_claim` ("scope"), `scope_map`, `name_claim` ("sub"), `groups_claim`, `leeway_s` (30).
+        /// With `client_id` (and `client_secret`, which may be `env:NAME` or `file:PATH`) people sign in at the page, asked for
+        /// `login_scope` ("openid").
         /// Its keys are fetched from where it says; where that is another host, `egress` must let it through.
         oidc: BTreeMap<String, OidcIssuer> = BTreeMap::new(), file_only().example(
             "{ corp = { issuer = \"https://login.example\", audience = \"pes\", tenant = \"acme\", \

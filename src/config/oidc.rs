@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 use super::auth::check_name;
+use super::reference::Reference;
 use super::{Environment, Error};
 use crate::domain::caller::Scope;
 
@@ -41,6 +42,14 @@ pub struct OidcIssuer {
     /// The claim with the groups that rules may name as approvers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups_claim: Option<String>,
+    /// What the issuer calls this server: then people sign in at the page with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<Reference>,
+    /// What it is asked for then.
+    #[serde(default = "login_scope")]
+    pub login_scope: String,
 }
 
 /// How a token may be signed: never with a secret that both sides hold.
@@ -66,6 +75,10 @@ fn name_claim() -> String {
     "sub".to_owned()
 }
 
+fn login_scope() -> String {
+    "openid".to_owned()
+}
+
 fn leeway_s() -> u32 {
     30
 }
@@ -87,6 +100,9 @@ impl OidcIssuer {
             name_claim: name_claim(),
             leeway_s: leeway_s(),
             groups_claim: None,
+            client_id: None,
+            client_secret: None,
+            login_scope: login_scope(),
         }
     }
 
@@ -116,6 +132,12 @@ impl OidcIssuer {
             return Err(format!(
                 "name_claim: `{claim}` may be somebody else's tomorrow; take sub, or another lasting id"
             ));
+        }
+        if self.client_id.is_none() && self.client_secret.is_some() {
+            return Err("client_secret: it belongs to a client_id".to_owned());
+        }
+        if !self.login_scope.split(' ').any(|word| word == "openid") {
+            return Err("login_scope: it must contain openid, which has the issuer say who signs in".to_owned());
         }
         if self.leeway_s > MOST_LEEWAY_S {
             return Err(format!("leeway_s: at most {MOST_LEEWAY_S}; set the clocks right"));

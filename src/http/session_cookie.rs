@@ -7,16 +7,21 @@ use axum::http::{HeaderValue, Method};
 
 use super::app_state::AppState;
 use super::remote_addr::RemoteAddr;
-use crate::auth::Session;
+use crate::auth::{LOGIN, Session};
 
 const NAME: &str = "pes_session";
+/// Of what a browser carries while it signs in at an issuer.
+const LOGIN_NAME: &str = "pes_login";
 
 /// What the browser holds, if a page of this server asks.
 pub(crate) fn token<'p>(app: &AppState, parts: &'p Parts) -> Option<&'p str> {
+    cookie(parts, NAME).filter(|_| is_asked_by_own_page(app, parts))
+}
+
+fn cookie<'p>(parts: &'p Parts, wanted: &str) -> Option<&'p str> {
     let sent = parts.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut cookies = sent.flat_map(|value| value.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-    let (_, token) = cookies.find(|(name, _)| *name == NAME)?;
-    is_asked_by_own_page(app, parts).then_some(token)
+    cookies.find(|(name, _)| *name == wanted).map(|(_, value)| value)
 }
 
 /// A browser names the origin of the page with every change and with every socket; where it does not, it says whether the
@@ -54,8 +59,31 @@ pub(crate) fn forget(app: &AppState) -> HeaderValue {
 
 fn written(app: &AppState, token: &str, seconds: i64) -> HeaderValue {
     let path = if app.links.base_path.is_empty() { "/" } else { &app.links.base_path };
+    of_parts(app, &format!("{NAME}={token}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict"))
+}
+
+/// What the browser carries while it signs in at an issuer. It counts for nothing but the end of that, and comes along when
+/// the issuer's page leads back here.
+pub(crate) fn login(parts: &Parts) -> Option<&str> {
+    cookie(parts, LOGIN_NAME)
+}
+
+pub(crate) fn set_login(app: &AppState, carried: &str) -> HeaderValue {
+    written_login(app, carried, LOGIN / 1000)
+}
+
+pub(crate) fn forget_login(app: &AppState) -> HeaderValue {
+    written_login(app, "", 0)
+}
+
+fn written_login(app: &AppState, carried: &str, seconds: i64) -> HeaderValue {
+    let path = &app.links.base_path;
+    let rest = format!("Path={path}/session/oidc; Max-Age={seconds}; HttpOnly; SameSite=Lax");
+    of_parts(app, &format!("{LOGIN_NAME}={carried}; {rest}"))
+}
+
+fn of_parts(app: &AppState, cookie: &str) -> HeaderValue {
     let is_https = app.links.public_origin().is_some_and(|origin| origin.starts_with("https://"));
     let secure = if is_https { "; Secure" } else { "" };
-    let cookie = format!("{NAME}={token}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
-    HeaderValue::from_str(&cookie).expect("hex digits and a path are visible ASCII")
+    HeaderValue::from_str(&format!("{cookie}{secure}")).expect("digits, letters and a path are visible ASCII")
 }

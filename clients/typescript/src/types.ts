@@ -1813,6 +1813,12 @@ export interface SelectOption {
 /** A policy as it was asked for. */
 export type ShownPolicy = EffectivePolicy | PolicyRules;
 
+/** Where a browser may sign in. */
+export interface SignInIssuers {
+  /** Names of issuers: `/session/oidc/{name}` leads there. */
+  names: string[];
+}
+
 /** What the server says over a WebSocket: the live frames, and the answers to ops. */
 export type SocketFrame = ObservationFrame | TokenFrame | RunFrame | ToolStartedFrame | CaughtUpFrame | GapFrame | ThreadFrame | ThreadDeletedFrame | SuspensionFrame | DrainingFrame | AckFrame | NackFrame | PongFrame;
 

@@ -14,6 +14,9 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::jwks::{Key, KeySet};
+use super::jwt::Jwt;
+use super::login::Client;
+use super::{in_time, refused};
 use crate::config::{Algorithm, OidcIssuer};
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
@@ -33,6 +36,8 @@ const NOBODY: TenantPk = TenantPk(0);
 
 pub(super) struct Issuer {
     pub(super) config: OidcIssuer,
+    /// Where people sign in with browsers.
+    pub(super) client: Option<Client>,
     url: Url,
     egress: Arc<Egress>,
     cached: Mutex<Cached>,
@@ -47,6 +52,7 @@ struct Cached {
 }
 
 struct Found {
+    metadata: Arc<Metadata>,
     keys: KeySet,
     at: Millis,
 }
@@ -56,6 +62,9 @@ struct Found {
 pub(super) struct Metadata {
     issuer: String,
     jwks_uri: String,
+    pub(super) authorization_endpoint: Option<String>,
+    pub(super) token_endpoint: Option<String>,
+    pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
 }
 
 /// What is known of a key.
@@ -73,7 +82,8 @@ enum Known {
 impl Issuer {
     pub(super) fn new(config: OidcIssuer, egress: Arc<Egress>) -> Result<Self, String> {
         let url = config.issuer.parse().map_err(|error| format!("`{}` is no URL: {error}", config.issuer))?;
-        Ok(Self { config, url, egress, cached: Mutex::default(), asking: tokio::sync::Mutex::default() })
+        let client = Client::of(&config)?;
+        Ok(Self { config, client, url, egress, cached: Mutex::default(), asking: tokio::sync::Mutex::default() })
     }
 
     /// The key that a token names; `None`: the issuer has none of that name. Fails while nothing is known of its keys.
@@ -87,12 +97,7 @@ impl Issuer {
             },
             Known::Unknown | Known::Nothing => self.asking.lock().await,
         };
-        // Somebody else may have asked meanwhile.
-        if self.may_ask(now)
-            && let Err(why) = self.ask(now).await
-        {
-            tracing::warn!(issuer = self.config.issuer, %why, "the keys of an issuer cannot be fetched");
-        }
+        self.ask_again(now).await;
         match self.known(kid, algorithm, now) {
             Known::Fresh(key) | Known::Stale(key) => Ok(Some(key)),
             Known::Unknown => Ok(None),
@@ -100,15 +105,54 @@ impl Issuer {
         }
     }
 
+    /// Whether a token is the issuer's, and of now. Fails with the reason, and while nothing is known of its keys.
+    pub(super) async fn verify(&self, jwt: &Jwt<'_>, now: Millis) -> Result<Millis, Fault> {
+        if !self.config.algorithms.contains(&jwt.algorithm) {
+            return Err(refused("is signed in a way that is not configured for its issuer".to_owned()));
+        }
+        // What is over is not worth asking the issuer about.
+        let until = in_time(&jwt.claims, now, Millis::from(self.config.leeway_s) * 1000).map_err(refused)?;
+        let key = self.key(jwt.kid.as_deref(), jwt.algorithm, now).await?;
+        let key = key.ok_or_else(|| refused("is signed with a key that its issuer does not publish".to_owned()))?;
+        if !key.signed(jwt.signed, &jwt.signature) {
+            return Err(refused("has a signature that is not its issuer's".to_owned()));
+        }
+        Ok(until)
+    }
+
+    /// What it says of itself, as old as its keys may be.
+    pub(super) async fn described(&self, now: Millis) -> Result<Arc<Metadata>, Fault> {
+        if let Some(metadata) = self.metadata_since(now - FRESH) {
+            return Ok(metadata);
+        }
+        let _asking = self.asking.lock().await;
+        self.ask_again(now).await;
+        self.metadata_since(now - BELIEVED).ok_or_else(|| self.closed())
+    }
+
+    fn metadata_since(&self, then: Millis) -> Option<Arc<Metadata>> {
+        let cached = self.cached.lock();
+        cached.found.as_ref().filter(|found| found.at > then).map(|found| found.metadata.clone())
+    }
+
     fn known(&self, kid: Option<&str>, algorithm: Algorithm, now: Millis) -> Known {
         let cached = self.cached.lock();
-        let Some(Found { keys, at }) = &cached.found else { return Known::Nothing };
+        let Some(Found { keys, at, .. }) = &cached.found else { return Known::Nothing };
         let age = now - at;
         match keys.find(kid, algorithm) {
             _ if age >= BELIEVED => Known::Nothing,
             Some(key) if age < FRESH => Known::Fresh(key.clone()),
             Some(key) => Known::Stale(key.clone()),
             None => Known::Unknown,
+        }
+    }
+
+    /// Asks it, unless that was done a moment ago, perhaps by somebody else.
+    async fn ask_again(&self, now: Millis) {
+        if self.may_ask(now)
+            && let Err(why) = self.ask(now).await
+        {
+            tracing::warn!(issuer = self.config.issuer, %why, "the keys of an issuer cannot be fetched");
         }
     }
 
@@ -128,7 +172,7 @@ impl Issuer {
         let keys = metadata.jwks_uri.parse().map_err(|error| format!("`{}` is no URL: {error}", metadata.jwks_uri))?;
         let keys = KeySet::read(&self.fetch(keys).await?)?;
         let count = keys.len();
-        self.cached.lock().found = Some(Found { keys, at: now });
+        self.cached.lock().found = Some(Found { metadata: Arc::new(metadata), keys, at: now });
         Ok(count)
     }
 
@@ -144,12 +188,27 @@ impl Issuer {
     }
 
     async fn fetch(&self, url: Url) -> Result<Bytes, String> {
-        self.call(Method::GET, url, HeaderMap::new(), Bytes::new()).await
+        let place = url.clone();
+        match self.call(Method::GET, url, HeaderMap::new(), Bytes::new()).await? {
+            (StatusCode::OK, body) => Ok(body),
+            (status, _) => Err(format!("{place} answered {status}")),
+        }
     }
 
-    /// One exchange without redirects: the bytes of an answer that says 200.
-    pub(super) async fn call(&self, method: Method, to: Url, headers: HeaderMap, body: Bytes) -> Result<Bytes, String> {
-        if self.url.scheme() == "https" && to.scheme() != "https" {
+    /// Whether what is said there is as hidden as what the issuer itself is told.
+    pub(super) fn is_as_safe(&self, url: &Url) -> bool {
+        url.scheme() == "https" || url.scheme() == "http" && self.url.scheme() == "http"
+    }
+
+    /// One exchange without redirects.
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        to: Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), String> {
+        if !self.is_as_safe(&to) {
             return Err(format!("{to} is not https, as the issuer is"));
         }
         let place = to.clone();
@@ -163,10 +222,14 @@ impl Issuer {
         let answer = self.egress.send(method, post).await.map_err(|error| format!("{place}: {error}"))?;
         let status = answer.status();
         let body = whole(answer).await.map_err(|error| format!("{place}: {error}"))?;
-        if status != StatusCode::OK {
-            return Err(format!("{place} answered {status}"));
-        }
-        Ok(body)
+        Ok((status, body))
+    }
+
+    /// It answers, and nobody can sign in with what it says.
+    pub(super) fn unusable(&self, why: &str) -> Fault {
+        tracing::warn!(issuer = self.config.issuer, why, "nobody can sign in at an issuer");
+        let detail = format!("Nobody can sign in at {} now: the log of this server says why.", self.config.issuer);
+        Fault::new(Code::IssuerUnavailable, detail)
     }
 
     fn closed(&self) -> Fault {

@@ -7,6 +7,7 @@
 mod issuer;
 mod jwks;
 mod jwt;
+mod login;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use self::issuer::Issuer;
 pub(super) use self::jwt::is_token;
 use self::jwt::{Claims, Jwt, Refusal};
+pub(super) use self::login::Logins;
+pub use self::login::{LOGIN, Login, Returned};
 use crate::config::OidcIssuer;
 use crate::config::auth::{check_name, is_legible, scope};
 use crate::domain::Millis;
@@ -77,18 +80,8 @@ impl Issuers {
     pub(super) async fn person(&self, token: &str, now: Millis) -> Result<Person, Fault> {
         let jwt = Jwt::read(token).map_err(refused)?;
         let (name, issuer) = self.of(&jwt.claims).map_err(refused)?;
-        let config = &issuer.config;
-        if !config.algorithms.contains(&jwt.algorithm) {
-            return Err(refused("is signed in a way that is not configured for its issuer".to_owned()));
-        }
-        // What is over is not worth asking the issuer about.
-        let until = in_time(&jwt.claims, now, Millis::from(config.leeway_s) * 1000).map_err(refused)?;
-        let key = issuer.key(jwt.kid.as_deref(), jwt.algorithm, now).await?;
-        let key = key.ok_or_else(|| refused("is signed with a key that its issuer does not publish".to_owned()))?;
-        if !key.signed(jwt.signed, &jwt.signature) {
-            return Err(refused("has a signature that is not its issuer's".to_owned()));
-        }
-        person(name, config, &jwt.claims, until)
+        let until = issuer.verify(&jwt, now).await?;
+        person(name, &issuer.config, &jwt.claims, until)
     }
 
     /// The issuer that a token names, and for whose audience it was made.

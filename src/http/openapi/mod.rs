@@ -10,8 +10,18 @@ use super::problem::MEDIA_TYPE;
 use crate::domain::fault::Code;
 
 /// Paths that need no key.
-pub const PUBLIC: [&str; 7] =
-    ["/", "/healthz", "/readyz", "/version", "/openapi.json", "/docs", "/.well-known/agent-card.json"];
+pub const PUBLIC: [&str; 10] = [
+    "/",
+    "/healthz",
+    "/readyz",
+    "/version",
+    "/openapi.json",
+    "/docs",
+    "/.well-known/agent-card.json",
+    "/session/oidc",
+    "/session/oidc/{name}",
+    "/session/oidc/{name}/callback",
+];
 
 const ABOUT: &str = "A durable server for agents that plan, execute and synthesize. What is acknowledged survives a crash; \
                      every error is a problem document (RFC 9457) with one of the codes listed under `Code`.";

@@ -13,6 +13,7 @@ pub(crate) mod index;
 pub(crate) mod items;
 pub(crate) mod keys;
 pub(crate) mod limits;
+pub(crate) mod login;
 pub(crate) mod mcp_servers;
 pub(crate) mod messages;
 pub(crate) mod offers;

@@ -64,7 +64,7 @@ test('a server with keys asks for one, and the page goes on where it was', async
   await at(page, 'key').fill('pes_not_a_key');
   await at(page, 'sign-in').click();
   await at(page, 'login-problem').waitFor();
-  assert.match(await at(page, 'login-problem').innerText(), /not known, or it was revoked/);
+  assert.match(await at(page, 'login-problem').innerText(), /not known, was revoked or has expired/);
   assert.equal(await at(page, 'key').inputValue(), '');
   await at(page, 'key').fill(ADMIN);
   await at(page, 'sign-in').click();

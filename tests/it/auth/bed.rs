@@ -10,6 +10,7 @@ use pes::domain::caller::Caller;
 use pes::domain::fault::Fault;
 use pes::egress::Egress;
 use pes::store::Store;
+use pes::store::documents::{KeySource, Sealer};
 use serde_json::Value;
 
 use crate::support::issuer::{Issuer, Signer};
@@ -90,5 +91,6 @@ pub async fn keys(
     let issuers = Issuers::new(&auth.oidc, &Arc::new(Egress::new(Duration::from_secs(5)))).unwrap();
     let now = now.clone();
     let keys = Keys::open(&auth, store, Arc::new(move || now.load(Ordering::SeqCst))).await.unwrap();
-    Arc::new(keys.with_issuers(issuers))
+    let sealer = Sealer::new(KeySource::Given("a key that is long enough".to_owned().into()));
+    Arc::new(keys.with_issuers(issuers).with_logins(Arc::new(sealer)))
 }

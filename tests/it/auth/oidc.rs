@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use pes::auth::{Ended, NewKey, Pass};
+use pes::auth::{Ended, NewKey, Pass, Returned};
 use pes::config::{Config, OidcIssuer};
 use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
+use pes::store::SessionRow;
 use serde_json::json;
 
 use super::bed::{Bed, NOW, keys};
@@ -156,6 +157,46 @@ async fn what_a_token_opened_ends_with_it() {
     assert_eq!(corp.ended(&pass).await, Some(Ended::Expired), "whatever leeway requests have");
     assert_eq!(corp.ended(&session).await, Some(Ended::Revoked));
     assert_eq!(corp.let_in(&session, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
+}
+
+#[tokio::test]
+async fn nobody_becomes_an_operator_by_a_session_that_somebody_wrote() {
+    let bed = Bed::new().await;
+    let store = fresh_store().await;
+    let now = Arc::new(AtomicI64::new(NOW * 1000));
+    let corp = keys(&[("corp", OidcIssuer::new(&bed.issuer.url, "pes", "acme"))], &[], store.clone(), &now).await;
+    let person = json!({
+        "provider": "corp", "tenant": "acme", "name": format!("{}#eve", bed.issuer.url), "groups": [], "until": 0,
+        "scopes": ["operator", "admin"],
+    });
+    let (hash, expires_at) = (pes::auth::hash("written"), (NOW + 60) * 1000);
+    let row = SessionRow { hash, key_hash: String::new(), person: Some(person.to_string()), expires_at };
+    store.add_session(row).await.unwrap();
+    let eve = corp.let_in(&Pass::of_session("written"), || Ok(())).await.unwrap();
+    assert_eq!(eve.scopes, [Scope::Admin]);
+}
+
+#[tokio::test]
+async fn a_login_is_over_after_ten_minutes() {
+    let signer = Signer::eddsa("k1");
+    let issuer = Issuer::with(&[&signer]).await;
+    let mut configured = OidcIssuer::new(&issuer.url, "pes", "acme");
+    configured.client_id = Some("console".to_owned());
+    for (later, is_let_in) in [(599, true), (600, false)] {
+        let now = Arc::new(AtomicI64::new(NOW * 1000));
+        let corp = keys(&[("corp", configured.clone())], &[], fresh_store().await, &now).await;
+        let login = corp.begin_login("corp", "https://pes.example/back".to_owned()).await.unwrap();
+        let to: url::Url = login.to.parse().unwrap();
+        let asked = |name: &str| to.query_pairs().find(|(known, _)| known == name).unwrap().1.into_owned();
+        let mut claims = issuer.claims("ann", NOW + 900);
+        (claims["aud"], claims["nonce"]) = (json!("console"), json!(asked("nonce")));
+        issuer.said.lock().tokens = json!({ "id_token": signer.token(&claims) });
+        now.store((NOW + later) * 1000, Ordering::SeqCst);
+        let (code, state) = (Some("c0de".to_owned()), Some(asked("state")));
+        let returned = Returned { code, state, ..Returned::default() };
+        let finished = corp.finish_login("corp", Some(&login.carried), &returned).await;
+        assert_eq!(finished.is_ok(), is_let_in, "{later}");
+    }
 }
 
 #[tokio::test]

@@ -2054,6 +2054,13 @@ class SelectOption(TypedDict):
     value: Any
 
 
+class SignInIssuers(TypedDict):
+    """Where a browser may sign in."""
+
+    # Names of issuers: `/session/oidc/{name}` leads there.
+    names: list[str]
+
+
 class SpentOfCap(TypedDict):
     """How much of a cap is used."""
 

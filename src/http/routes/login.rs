@@ -1,0 +1,83 @@
+//! `/session/oidc`: how a browser signs in at an issuer (OpenID Connect), and comes back with a session.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::header::{CACHE_CONTROL, HeaderName, LOCATION, SET_COOKIE};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::AppendHeaders;
+use serde::Serialize;
+
+use crate::auth::Returned;
+use crate::domain::fault::{Code, Fault};
+use crate::http::app_state::AppState;
+use crate::http::params::{NoParams, Params};
+use crate::http::problem::HttpResult;
+use crate::http::remote_addr::RemoteAddr;
+use crate::http::session_cookie;
+
+/// Where a browser may sign in.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct SignInIssuers {
+    /// Names of issuers: `/session/oidc/{name}` leads there.
+    names: Vec<String>,
+}
+
+/// A redirect with cookies.
+type Redirect<const N: usize> = (StatusCode, AppendHeaders<[(HeaderName, HeaderValue); N]>);
+
+/// The issuers that a browser may sign in at; asks for no key.
+#[utoipa::path(get, path = "/session/oidc", operation_id = "listSignInIssuers", tag = "keys",
+    responses((status = 200, body = SignInIssuers)))]
+pub(crate) async fn list(State(app): State<AppState>, _: NoParams) -> Json<SignInIssuers> {
+    Json(SignInIssuers { names: app.keys.sign_in_issuers() })
+}
+
+/// Leads a browser to an issuer, with a cookie for ten minutes; asks for no key.
+#[utoipa::path(get, path = "/session/oidc/{name}", operation_id = "beginLogin", tag = "keys",
+    responses((status = 303, headers(("Location" = String), ("Set-Cookie" = String)))))]
+pub(crate) async fn begin(
+    State(app): State<AppState>,
+    Path(name): Path<String>,
+    _: NoParams,
+    parts: Parts,
+) -> HttpResult<Redirect<3>> {
+    let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
+    let base = app.links.base(peer, &parts.headers);
+    let login = app.keys.begin_login(&name, format!("{base}/session/oidc/{name}/callback")).await?;
+    let cookie = session_cookie::set_login(&app, &login.carried);
+    Ok((StatusCode::SEE_OTHER, AppendHeaders([(LOCATION, place(&login.to)?), (SET_COOKIE, cookie), never_kept()])))
+}
+
+/// Where the issuer sends the browser back to: exchanges the code, begins a session as a key does, and leads to the page.
+#[utoipa::path(get, path = "/session/oidc/{name}/callback", operation_id = "finishLogin", tag = "keys",
+    params(("code" = Option<String>, Query), ("state" = Option<String>, Query), ("iss" = Option<String>, Query),
+        ("error" = Option<String>, Query)),
+    responses((status = 303, headers(("Location" = String), ("Set-Cookie" = String)))))]
+pub(crate) async fn finish(
+    State(app): State<AppState>,
+    Path(name): Path<String>,
+    mut params: Params,
+    parts: Parts,
+) -> HttpResult<Redirect<4>> {
+    // Issuers add parameters of their own.
+    let returned = Returned {
+        code: params.text("code"),
+        state: params.text("state"),
+        iss: params.text("iss"),
+        error: params.text("error"),
+    };
+    let session = app.keys.finish_login(&name, session_cookie::login(&parts), &returned).await?;
+    let cookies = (session_cookie::set(&app, &session), session_cookie::forget_login(&app));
+    let to = place(&format!("{}/", app.links.base_path))?;
+    let headers = [(LOCATION, to), (SET_COOKIE, cookies.0), (SET_COOKIE, cookies.1), never_kept()];
+    Ok((StatusCode::SEE_OTHER, AppendHeaders(headers)))
+}
+
+fn place(url: &str) -> Result<HeaderValue, Fault> {
+    HeaderValue::from_str(url).map_err(|_| Fault::new(Code::Internal, "No header can hold where the browser is to go."))
+}
+
+fn never_kept() -> (HeaderName, HeaderValue) {
+    (CACHE_CONTROL, HeaderValue::from_static("no-store"))
+}

@@ -1,0 +1,226 @@
+//! Browsers that sign in at an issuer, and what they bring back.
+
+use std::collections::HashMap;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+use pes::config::{Config, OidcIssuer};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use url::Url;
+
+use super::people::now;
+use crate::support::app::App;
+use crate::support::http::{Ask, Said};
+use crate::support::issuer::{Issuer, Signer};
+use crate::support::store::fresh_store;
+
+struct Desk {
+    app: App,
+    issuer: Issuer,
+    signer: Signer,
+}
+
+/// A browser between the server and the issuer: where it was sent, and its cookie.
+struct Sent {
+    asked: HashMap<String, String>,
+    cookie: String,
+}
+
+fn configured(config: &mut Config, issuer: &Issuer) {
+    let mut corp = OidcIssuer::new(&issuer.url, "pes", "one");
+    (corp.client_id, corp.login_scope) = (Some("console".to_owned()), "openid pes".to_owned());
+    corp.client_secret = Some("s3cret & more".to_owned().into());
+    config.auth.oidc.insert("corp".to_owned(), corp.clone());
+    // Its people call with tokens only.
+    (corp.audience, corp.client_id, corp.client_secret) = ("other".to_owned(), None, None);
+    config.auth.oidc.insert("calls".to_owned(), corp);
+}
+
+impl Desk {
+    async fn open() -> Self {
+        let signer = Signer::rs256("k1");
+        let issuer = Issuer::with(&[&signer]).await;
+        let app = App::with(|config| configured(config, &issuer)).await;
+        Self { app, issuer, signer }
+    }
+
+    fn ask(&self, path: &str) -> Ask {
+        Ask::new(self.app.address, "GET", path)
+    }
+
+    async fn begin(&self) -> Sent {
+        let said = self.ask("/session/oidc/corp").send().await;
+        assert_eq!(said.status, 303, "{}", said.text());
+        let to: Url = said.header("location").unwrap().parse().unwrap();
+        assert_eq!((to.origin().ascii_serialization(), to.path()), (self.issuer.url.clone(), "/authorize"));
+        let set = said.header("set-cookie").unwrap();
+        assert!(set.ends_with("; Path=/session/oidc; Max-Age=600; HttpOnly; SameSite=Lax"), "{set}");
+        let cookie = set.split(';').next().unwrap().to_owned();
+        Sent { asked: to.query_pairs().into_owned().collect(), cookie }
+    }
+
+    /// Has the issuer give an id token for this login, with other members.
+    fn grant(&self, sent: &Sent, members: &Value) {
+        let mut claims = json!({
+            "iss": self.issuer.url, "sub": "ann", "aud": "console", "exp": now() + 60, "nonce": sent.asked["nonce"],
+        });
+        for (name, value) in members.as_object().unwrap() {
+            claims[name] = value.clone();
+        }
+        self.issuer.said.lock().tokens = json!({ "id_token": self.signer.token(&claims), "scope": "openid read run" });
+    }
+
+    async fn back(&self, cookie: &str, query: &str) -> Said {
+        self.ask(&format!("/session/oidc/corp/callback?{query}")).header("cookie", cookie).send().await
+    }
+
+    fn good(sent: &Sent) -> String {
+        format!("code=c0de&state={}&session_state=x", sent.asked["state"])
+    }
+
+    /// Nothing was begun, and this is why.
+    async fn refused(&self, cookie: &str, query: &str, why: &str) {
+        let said = self.back(cookie, query).await;
+        let detail = said.problem("unauthorized")["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(why), "{detail}");
+        assert!(said.header("set-cookie").is_none());
+    }
+}
+
+fn cookies(said: &Said) -> Vec<&str> {
+    said.headers.iter().filter(|(name, _)| name == "set-cookie").map(|(_, value)| value.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_browser_signs_in_and_has_a_session_as_with_a_key() {
+    let desk = Desk::open().await;
+    assert_eq!(desk.ask("/session/oidc").send().await.expect(200), json!({ "names": ["corp"] }));
+    let sent = desk.begin().await;
+    let redirect = format!("http://{}/session/oidc/corp/callback", desk.app.address);
+    for (name, value) in [
+        ("response_type", "code"),
+        ("client_id", "console"),
+        ("scope", "openid pes"),
+        ("redirect_uri", &redirect),
+        ("code_challenge_method", "S256"),
+    ] {
+        assert_eq!(sent.asked[name], value);
+    }
+    desk.grant(&sent, &json!({}));
+    let said = desk.back(&sent.cookie, &Desk::good(&sent)).await;
+    assert_eq!((said.status, said.header("location")), (303, Some("/")), "{}", said.text());
+    let cookies = cookies(&said);
+    assert!(cookies[0].starts_with("pes_session="), "{cookies:?}");
+    assert!(cookies[0].ends_with("; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"), "{cookies:?}");
+    assert_eq!(cookies[1], "pes_login=; Path=/session/oidc; Max-Age=0; HttpOnly; SameSite=Lax");
+
+    let exchanged = desk.issuer.said.lock().exchanged.pop().expect("the code was exchanged");
+    let form: HashMap<String, String> = url::form_urlencoded::parse(exchanged.as_bytes()).into_owned().collect();
+    for (name, value) in [("grant_type", "authorization_code"), ("code", "c0de"), ("redirect_uri", &redirect)] {
+        assert_eq!(form[name], value);
+    }
+    assert_eq!(BASE64.encode(Sha256::digest(&form["code_verifier"])), sent.asked["code_challenge"]);
+    assert!(!form.contains_key("client_secret"), "it stands in the header");
+
+    let session = cookies[0].split(';').next().unwrap();
+    let whoami = desk.ask("/whoami").header("cookie", session).send().await.expect(200);
+    let name = format!("{}#ann", desk.issuer.url);
+    assert_eq!(whoami, json!({ "keyName": name, "tenant": "one", "scopes": ["read", "run"], "open": false }));
+}
+
+#[tokio::test]
+async fn what_was_not_begun_here_is_not_finished() {
+    let desk = Desk::open().await;
+    let (sent, other) = (desk.begin().await, desk.begin().await);
+    desk.grant(&sent, &json!({}));
+    let good = Desk::good(&sent);
+    let elsewhere = "it began elsewhere";
+    desk.refused("theme=dark", &good, elsewhere).await;
+    desk.refused(&other.cookie, &good, elsewhere).await;
+    desk.refused(&sent.cookie, "code=c0de", elsewhere).await;
+    desk.refused(&sent.cookie, "code=c0de&state=", elsewhere).await;
+    desk.refused(&sent.cookie[..sent.cookie.len() - 3], &good, elsewhere).await;
+    let state = &sent.asked["state"];
+    desk.refused(&sent.cookie, &format!("{good}&iss=https%3A%2F%2Fevil.example"), "another issuer answered").await;
+    desk.refused(&sent.cookie, &format!("state={state}&error=access_denied"), "the issuer says `access_denied`").await;
+    desk.refused(&sent.cookie, &format!("state={state}"), "the issuer sent no code").await;
+    assert!(desk.issuer.said.lock().exchanged.is_empty(), "no code was shown to anybody");
+    // A server of another sealing key has not begun it either.
+    let stranger = App::with(|config| configured(config, &desk.issuer)).await;
+    let path = format!("/session/oidc/corp/callback?{good}");
+    let said = Ask::new(stranger.address, "GET", &path).header("cookie", &sent.cookie).send().await;
+    said.problem("unauthorized");
+
+    assert_eq!(desk.back(&sent.cookie, &good).await.status, 303);
+    desk.refused(&sent.cookie, &good, "it was finished before").await;
+    assert_eq!(desk.issuer.said.lock().exchanged.len(), 1);
+}
+
+#[tokio::test]
+async fn an_id_token_of_another_login_begins_no_session() {
+    let desk = Desk::open().await;
+    for (members, why) in [
+        (json!({ "nonce": "other" }), "was made for another login"),
+        (json!({ "nonce": null }), "was made for another login"),
+        (json!({ "aud": "pes" }), "was made for another client"),
+        (json!({ "aud": ["console", "pes"] }), "was made for another client"),
+        (json!({ "azp": "pes" }), "was made for another client"),
+        (json!({ "iss": "https://evil.example" }), "is of another issuer"),
+        (json!({ "exp": now() - 31 }), "has expired"),
+        (json!({ "sub": null }), "does not say who somebody is"),
+    ] {
+        let sent = desk.begin().await;
+        desk.grant(&sent, &members);
+        desk.refused(&sent.cookie, &Desk::good(&sent), why).await;
+    }
+    let sent = desk.begin().await;
+    desk.grant(&sent, &json!({}));
+    let claims = json!({ "iss": desk.issuer.url, "sub": "eve", "aud": "console", "exp": now() + 60, "nonce": sent.asked["nonce"] });
+    desk.issuer.said.lock().tokens = json!({ "id_token": Signer::rs256("k1").token(&claims) });
+    desk.refused(&sent.cookie, &Desk::good(&sent), "a signature that is not its issuer's").await;
+
+    let sent = desk.begin().await;
+    desk.issuer.said.lock().tokens = json!({ "error": "invalid_grant" });
+    let said = desk.back(&sent.cookie, &Desk::good(&sent)).await;
+    said.problem("issuer_unavailable");
+}
+
+#[tokio::test]
+async fn only_an_issuer_with_a_client_is_a_way_to_sign_in() {
+    let desk = Desk::open().await;
+    for name in ["calls", "nobody", "corp2"] {
+        desk.ask(&format!("/session/oidc/{name}")).send().await.problem("not_found");
+        desk.ask(&format!("/session/oidc/{name}/callback?code=x&state=y")).send().await.problem("not_found");
+    }
+    desk.issuer.said.lock().is_down = true;
+    desk.ask("/session/oidc/corp").send().await.problem("issuer_unavailable");
+}
+
+#[tokio::test]
+async fn whoever_began_at_one_replica_may_come_back_to_another() {
+    let signer = Signer::es256("k1");
+    let issuer = Issuer::with(&[&signer]).await;
+    let store = fresh_store().await;
+    let change = |config: &mut Config| {
+        configured(config, &issuer);
+        config.auth.sealing_key = Some("the same for all replicas".to_owned().into());
+        config.server.public_url = Some("https://pes.example/agents".to_owned());
+        config.server.base_path = "/agents".to_owned();
+    };
+    let (here, there) = (App::of(store.clone(), change).await, App::of(store, change).await);
+    let begun = Ask::new(here.address, "GET", "/agents/session/oidc/corp").send().await;
+    let to: Url = begun.header("location").unwrap().parse().unwrap();
+    let asked: HashMap<String, String> = to.query_pairs().into_owned().collect();
+    assert_eq!(asked["redirect_uri"], "https://pes.example/agents/session/oidc/corp/callback");
+    let set = begun.header("set-cookie").unwrap();
+    assert!(set.ends_with("; Path=/agents/session/oidc; Max-Age=600; HttpOnly; SameSite=Lax; Secure"), "{set}");
+    let claims =
+        json!({ "iss": issuer.url, "sub": "ann", "aud": ["console"], "exp": now() + 60, "nonce": asked["nonce"] });
+    issuer.said.lock().tokens = json!({ "id_token": signer.token(&claims), "scope": "read" });
+    let path = format!("/agents/session/oidc/corp/callback?code=c0de&state={}", asked["state"]);
+    let said = Ask::new(there.address, "GET", &path).header("cookie", set.split(';').next().unwrap()).send().await;
+    assert_eq!((said.status, said.header("location")), (303, Some("/agents/")), "{}", said.text());
+    let session = cookies(&said)[0].split(';').next().unwrap().to_owned();
+    Ask::new(here.address, "GET", "/agents/threads").header("cookie", &session).send().await.expect(200);
+}
