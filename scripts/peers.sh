@@ -180,6 +180,18 @@ install_opentelemetry() {
     fi
 }
 
+# A provider of OpenID Connect, from npm; the tests start it; see tests/peers/oidc_provider.mjs.
+install_oidc_provider() {
+    local home=$PEERS/oidc version=9.13.3
+    need_node || return 1
+    if [ ! -d "$home/node_modules/oidc-provider" ]; then
+        echo "installing oidc-provider $version into $home" >&2
+        npm install --prefix "$home" --no-audit --no-fund --silent "oidc-provider@$version" ||
+            { missing oidc-provider "oidc-provider@$version could not be installed from the package index"; return 1; }
+    fi
+    cp tests/peers/oidc_provider.mjs "$home/provider.mjs"
+}
+
 # The client of the AI SDK, versions 6 and 7, from npm; see tests/peers/ai_sdk.mjs.
 install_ai_sdk() {
     local home=$PEERS/ai-sdk

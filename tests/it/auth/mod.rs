@@ -2,6 +2,7 @@
 
 mod bed;
 mod oidc;
+mod peers;
 mod tokens;
 
 use std::sync::Arc;
