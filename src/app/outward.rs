@@ -23,20 +23,33 @@ const KEY_FILE: &str = "sealing.key";
 
 /// The client of everything that a model, a tool or a tenant may name.
 pub(super) async fn egress(config: &Config, store: &dyn Store, now: Millis) -> Result<Arc<Egress>, Error> {
-    let settings = &config.egress;
-    let allow = |key: &str, entries: &[String]| {
-        Allow::parse(entries).map_err(|why| config::Error(format!("egress.{key}: {why}")))
-    };
-    let mut walls = Walls {
-        allow: allow("allow", &settings.allow)?,
-        deny: config.denies_egress(),
-        plain_http: settings.plain_http,
-        ..Walls::default()
-    };
-    for (name, entries) in &settings.tenants {
-        walls.tenants.insert(store.tenant(name, now).await?, allow("tenants", entries)?);
+    let mut walls = walls(config)?;
+    for (name, entries) in &config.egress.tenants {
+        walls.tenants.insert(store.tenant(name, now).await?, allowed("tenants", entries)?);
     }
-    Ok(Arc::new(Egress::behind(Duration::from_millis(settings.connect_timeout_ms), walls)))
+    Ok(behind(config, walls))
+}
+
+/// The same for what no tenant names.
+pub(crate) fn common_egress(config: &Config) -> Result<Arc<Egress>, config::Error> {
+    Ok(behind(config, walls(config)?))
+}
+
+fn behind(config: &Config, walls: Walls) -> Arc<Egress> {
+    Arc::new(Egress::behind(Duration::from_millis(config.egress.connect_timeout_ms), walls))
+}
+
+fn walls(config: &Config) -> Result<Walls, config::Error> {
+    Ok(Walls {
+        allow: allowed("allow", &config.egress.allow)?,
+        deny: config.denies_egress(),
+        plain_http: config.egress.plain_http,
+        ..Walls::default()
+    })
+}
+
+fn allowed(key: &str, entries: &[String]) -> Result<Allow, config::Error> {
+    Allow::parse(entries).map_err(|why| config::Error(format!("egress.{key}: {why}")))
 }
 
 /// `[[tools.http]]`: every tenant has them, and their addresses are the operator's word.

@@ -12,6 +12,7 @@ mod login;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
 use self::issuer::Issuer;
@@ -59,6 +60,12 @@ impl Issuers {
             Ok((name.clone(), Arc::new(issuer)))
         };
         configured.iter().map(issuer).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Asks each for its keys: its name, and how many it has that can sign tokens, or what is wrong.
+    pub async fn ask(&self) -> Vec<(String, Result<usize, String>)> {
+        let asked = self.0.iter().map(async |(name, issuer)| (name.clone(), issuer.ask(0).await));
+        join_all(asked).await
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -12,7 +12,7 @@ use url::Url;
 use super::super::reseal::Walk;
 use super::Finding;
 use crate::app::outward;
-use crate::auth::AuditKey;
+use crate::auth::{AuditKey, Issuers};
 use crate::config::Config;
 use crate::config::env::Variables;
 use crate::store::documents::Fingerprints;
@@ -37,6 +37,7 @@ pub(super) async fn findings(config: &Config, variables: &Variables) -> Vec<Find
     let reached = reached.into_iter().filter_map(|(what, server)| Some((what, server.url.clone()?)));
     let others = agents.chain(webhooks).chain(reached);
     findings.extend(join_all(others.map(|(what, url)| async move { Finding::of(what, reach(&url).await) })).await);
+    findings.extend(issuers(config).await);
     let programs = started.into_iter().filter_map(|(what, server)| Some((what, server.command.clone()?)));
     findings.extend(programs.map(|(what, command)| Finding::of(what, program(&command, variables))));
     findings
@@ -153,6 +154,26 @@ async fn reach(url: &str) -> Result<String, String> {
         Ok(Err(error)) => Err(format!("{at} cannot be reached: {error}")),
         Err(_) => Err(format!("{at} took no connection within {} s", PATIENCE.as_secs())),
     }
+}
+
+/// Each is asked for its keys, as a server would when the first token comes.
+async fn issuers(config: &Config) -> Vec<Finding> {
+    let issuers = outward::common_egress(config)
+        .map_err(|error| error.to_string())
+        .and_then(|egress| Issuers::new(&config.auth.oidc, &egress));
+    match issuers {
+        Err(why) => vec![Finding::of("issuers", Err(why))],
+        Ok(issuers) => issuers.ask().await.into_iter().map(|(name, asked)| issuer(&name, asked)).collect(),
+    }
+}
+
+fn issuer(name: &str, asked: Result<usize, String>) -> Finding {
+    let said = match asked {
+        Ok(0) => Err("it publishes no key that can sign tokens with RS256, ES256 or EdDSA".to_owned()),
+        Ok(keys) => Ok(format!("publishes keys: {keys}")),
+        Err(why) => Err(why),
+    };
+    Finding::of(format!("issuer {name}"), said)
 }
 
 /// Whether there is such a program.

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value};
 
 use super::{PATIENCE, command, run};
+use crate::support::issuer::{Issuer, Signer};
 
 /// A server on a free port, stopped when dropped.
 pub(super) struct Served {
@@ -171,11 +172,16 @@ fn the_doctor_looks_at_everything_around() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let somebody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let there = somebody.local_addr().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let issuer = runtime.block_on(Issuer::with(&[&Signer::eddsa("k1"), &Signer::es256("k2")]));
     std::fs::create_dir(folder.path().join("config")).unwrap();
     let settings = format!(
         "[[webhooks]]\nid = \"ops\"\nurl = \"http://{nobody}/\"\nevents = [\"run.failed\"]\n\
          [[agents]]\nid = \"peer\"\ncard = \"http://{there}/card.json\"\n\
-         [mcp.servers.gone]\ncommand = \"no-such-program\"\n"
+         [mcp.servers.gone]\ncommand = \"no-such-program\"\n\
+         [auth.oidc.away]\nissuer = \"http://{nobody}\"\naudience = \"pes\"\ntenant = \"acme\"\n\
+         [auth.oidc.corp]\nissuer = \"{}\"\naudience = \"pes\"\ntenant = \"acme\"\n",
+        issuer.url
     );
     std::fs::write(folder.path().join("config/local.toml"), settings).unwrap();
     let output = run(folder.path(), &["doctor"], &[("PATH", "/bin")]);
@@ -186,6 +192,8 @@ fn the_doctor_looks_at_everything_around() {
         "ok   sealing key  ",
         &format!("FAIL webhook ops  {nobody} cannot be reached: "),
         &format!("ok   agent peer  {there} takes connections"),
+        &format!("FAIL issuer away  http://{nobody}/.well-known/openid-configuration: cannot reach "),
+        "ok   issuer corp  publishes keys: 2",
         "FAIL mcp server gone  there is no program `no-such-program`; ",
         "ok   model demo:demo-scripted (default)  answers in ",
     ] {
