@@ -106,6 +106,14 @@ impl OidcIssuer {
         }
     }
 
+    /// Its words that mean something here.
+    pub(crate) fn words(&self) -> Vec<String> {
+        if self.scope_map.is_empty() {
+            return ["read", "run", "approve", "admin"].map(str::to_owned).into();
+        }
+        self.scope_map.keys().cloned().collect()
+    }
+
     /// Everything that can be said without asking it.
     pub(super) fn check(&self, env: Environment) -> Result<(), String> {
         check_issuer(&self.issuer, env)?;

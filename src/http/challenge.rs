@@ -1,4 +1,5 @@
-//! What whoever was answered 401 is told to show: the `WWW-Authenticate` of RFC 6750, the same at every door.
+//! What whoever was answered 401 is told to show: the `WWW-Authenticate` of RFC 6750, the same at every door, and where
+//! tokens come from (RFC 9728).
 
 use axum::http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -20,9 +21,15 @@ pub(crate) fn of(asked: &HeaderMap) -> HeaderValue {
     }
 }
 
-/// Puts the challenge on a refusal that asks for a key or a token.
-pub(crate) fn write(response: &mut Response, challenge: HeaderValue) {
-    if response.status() == StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+/// Puts the challenge on a refusal that asks for a key or a token; `metadata` is where it stands which tokens.
+pub(crate) fn write(response: &mut Response, challenge: HeaderValue, metadata: Option<&str>) {
+    if response.status() != StatusCode::UNAUTHORIZED {
+        return;
     }
+    let told = metadata.and_then(|metadata| {
+        let comma = if challenge == NONE_SHOWN { "" } else { "," };
+        let challenge = challenge.to_str().ok()?;
+        HeaderValue::from_str(&format!("{challenge}{comma} resource_metadata=\"{metadata}\"")).ok()
+    });
+    response.headers_mut().insert(WWW_AUTHENTICATE, told.unwrap_or(challenge));
 }

@@ -18,6 +18,7 @@ use super::metrics;
 use super::problem::{self, Problem, ProblemContext};
 use super::rates::RateNotice;
 use super::remote_addr::RemoteAddr;
+use super::routes::protected_resource;
 use super::trace::TraceId;
 use crate::domain::fault::{Code, Fault};
 
@@ -31,6 +32,8 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let docs = format!("{}/docs", app.links.base(peer, request.headers()));
     request.extensions_mut().insert(trace.clone());
     let challenge = challenge::of(request.headers());
+    let path = instance.strip_prefix(&app.links.base_path).unwrap_or(&instance);
+    let metadata = protected_resource::place(&app, path, peer, request.headers());
     let rates = RateNotice::default();
     request.extensions_mut().insert(rates.clone());
 
@@ -42,7 +45,6 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let bare =
         answered.unwrap_or_else(|_| Problem(Fault::new(Code::Internal, "Something broke here.")).into_response());
 
-    let path = instance.strip_prefix(&app.links.base_path).unwrap_or(&instance);
     let door = Door::at(path);
     let mut response = match bare.extensions().get::<Problem>().cloned() {
         Some(Problem(fault)) => {
@@ -55,7 +57,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
         }
         None => bare,
     };
-    challenge::write(&mut response, challenge);
+    challenge::write(&mut response, challenge, metadata.as_deref());
     protect(response.headers_mut());
     rates.write(response.headers_mut());
     if door.is_some() {

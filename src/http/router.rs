@@ -14,8 +14,8 @@ use super::guard::guard;
 use super::problem::Problem;
 use super::routes::{
     agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, items, keys, limits,
-    login, mcp_servers, messages, offers, pause, plan, policy, process, release, resume, retention, runs, schedules,
-    session, state, suspensions, tasks, threads, tool_calls, transfer, usage, webhooks,
+    login, mcp_servers, messages, offers, pause, plan, policy, process, protected_resource, release, resume, retention,
+    runs, schedules, session, state, suspensions, tasks, threads, tool_calls, transfer, usage, webhooks,
 };
 use super::{console, cors, doors};
 use crate::domain::fault::{Code, Fault};
@@ -108,6 +108,8 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(policy::audit))
         .routes(routes!(session::whoami))
         .routes(routes!(session::begin, session::end))
+        .routes(routes!(protected_resource::get))
+        .routes(routes!(protected_resource::get_of_mcp))
         .routes(routes!(login::list))
         .routes(routes!(login::begin))
         .routes(routes!(login::finish))

@@ -1450,6 +1450,17 @@ export interface ProcessOp {
   userId?: string;
 }
 
+/** What a client must know to ask an issuer for a token. */
+export interface ProtectedResource {
+  authorization_servers: string[];
+  bearer_methods_supported: string[];
+  /** The URL that clients of MCP call, and name to the issuer as the resource. */
+  resource: string;
+  resource_name: string;
+  /** Words that mean something here, as the issuers spell them. */
+  scopes_supported: string[];
+}
+
 export interface ProviderConfig {
   adapterOptions?: Record<string, unknown>;
   /** Tried in order when the model above does not answer. Who names a model and no fallbacks gets none. */

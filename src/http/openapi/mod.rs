@@ -10,7 +10,7 @@ use super::problem::MEDIA_TYPE;
 use crate::domain::fault::Code;
 
 /// Paths that need no key.
-pub const PUBLIC: [&str; 10] = [
+pub const PUBLIC: [&str; 12] = [
     "/",
     "/healthz",
     "/readyz",
@@ -18,6 +18,8 @@ pub const PUBLIC: [&str; 10] = [
     "/openapi.json",
     "/docs",
     "/.well-known/agent-card.json",
+    "/.well-known/oauth-protected-resource",
+    "/.well-known/oauth-protected-resource/mcp",
     "/session/oidc",
     "/session/oidc/{name}",
     "/session/oidc/{name}/callback",
@@ -50,7 +52,8 @@ pub(super) fn complete(routes: OpenApi) -> Value {
     schemas.insert("Problem".to_owned(), problem());
     live::add(schemas);
     schemas.sort_keys();
-    components["securitySchemes"] = json!({ "key": { "type": "http", "scheme": "bearer" } });
+    let about = "A key, or a token of an issuer that the server knows (OpenID Connect).";
+    components["securitySchemes"] = json!({ "key": { "type": "http", "scheme": "bearer", "description": about } });
     document
 }
 

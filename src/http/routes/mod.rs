@@ -21,6 +21,7 @@ pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod process;
+pub(crate) mod protected_resource;
 pub(crate) mod release;
 mod resource;
 pub(crate) mod resume;

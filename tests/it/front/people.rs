@@ -112,6 +112,30 @@ async fn a_token_is_as_good_as_a_key_and_a_bad_one_is_told_to_be() {
 }
 
 #[tokio::test]
+async fn a_client_of_mcp_is_told_where_tokens_come_from() {
+    let office = Office::open().await;
+    let base = format!("http://{}", office.app.address);
+    let place = format!("{base}/.well-known/oauth-protected-resource");
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    for (token, challenge) in [(None, "Bearer "), (Some("a.b.c"), "Bearer error=\"invalid_token\", ")] {
+        let ask = Ask::new(office.app.address, "POST", "/mcp").header("accept", "application/json, text/event-stream");
+        let ask = token.map_or(ask.clone(), |token| ask.key(token));
+        let said = ask.json(&ping).send().await;
+        assert_eq!(said.status, 401, "{}", said.text());
+        let told = format!("{challenge}resource_metadata=\"{place}\"");
+        assert_eq!(said.header("www-authenticate"), Some(told.as_str()));
+    }
+    for path in ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"] {
+        let told = Ask::new(office.app.address, "GET", path).send().await.expect(200);
+        assert_eq!(told["resource"], format!("{base}/mcp"));
+        assert_eq!(told["authorization_servers"], json!([office.issuer.url]));
+        assert_eq!(told["scopes_supported"], json!(["admin", "approve", "read", "run"]));
+    }
+    let without = App::start().await;
+    without.get("/.well-known/oauth-protected-resource").await.problem("not_found");
+}
+
+#[tokio::test]
 async fn nothing_of_another_tenant_is_there_for_a_token() {
     let office = Office::open().await;
     let (ann, eve) = (office.token("ann", &json!({})), office.token("eve", &json!({ "org": "two" })));

@@ -1646,6 +1646,18 @@ class ProcessOp(TypedDict):
     userId: NotRequired[str]
 
 
+class ProtectedResource(TypedDict):
+    """What a client must know to ask an issuer for a token."""
+
+    authorization_servers: list[str]
+    bearer_methods_supported: list[str]
+    # The URL that clients of MCP call, and name to the issuer as the resource.
+    resource: str
+    resource_name: str
+    # Words that mean something here, as the issuers spell them.
+    scopes_supported: list[str]
+
+
 class ProviderConfig(TypedDict):
     adapterOptions: NotRequired[dict[str, Any]]
     # Tried in order when the model above does not answer. Who names a model and no fallbacks gets none.

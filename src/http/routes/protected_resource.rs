@@ -1,0 +1,69 @@
+//! `/.well-known/oauth-protected-resource`: where clients of MCP get tokens for this server (RFC 9728).
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use serde::Serialize;
+
+use crate::domain::fault::Fault;
+use crate::http::app_state::AppState;
+use crate::http::params::NoParams;
+use crate::http::problem::HttpResult;
+use crate::http::remote_addr::RemoteAddr;
+
+/// What a client must know to ask an issuer for a token.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct ProtectedResource {
+    /// The URL that clients of MCP call, and name to the issuer as the resource.
+    resource: String,
+    resource_name: &'static str,
+    authorization_servers: Vec<String>,
+    /// Words that mean something here, as the issuers spell them.
+    scopes_supported: Vec<String>,
+    bearer_methods_supported: [&'static str; 1],
+}
+
+/// Where tokens for this server come from; asks for no key. 404: from nowhere, keys are needed.
+#[utoipa::path(get, path = "/.well-known/oauth-protected-resource", operation_id = "getProtectedResource", tag = "server",
+    responses((status = 200, body = ProtectedResource)))]
+pub(crate) async fn get(State(app): State<AppState>, _: NoParams, parts: Parts) -> HttpResult<Json<ProtectedResource>> {
+    told(&app, &parts)
+}
+
+/// The same under the path that is made of the one of `/mcp`, where some clients look.
+#[utoipa::path(get, path = "/.well-known/oauth-protected-resource/mcp", operation_id = "getProtectedResourceOfMcp",
+    tag = "server", responses((status = 200, body = ProtectedResource)))]
+pub(crate) async fn get_of_mcp(
+    State(app): State<AppState>,
+    _: NoParams,
+    parts: Parts,
+) -> HttpResult<Json<ProtectedResource>> {
+    told(&app, &parts)
+}
+
+fn told(app: &AppState, parts: &Parts) -> HttpResult<Json<ProtectedResource>> {
+    let issuers = &app.config.auth.oidc;
+    if issuers.is_empty() {
+        return Err(Fault::not_found("issuer of tokens").into());
+    }
+    let mut authorization_servers: Vec<String> = issuers.values().map(|issuer| issuer.issuer.clone()).collect();
+    authorization_servers.dedup();
+    let mut scopes_supported: Vec<String> = issuers.values().flat_map(|issuer| issuer.words()).collect();
+    scopes_supported.sort();
+    scopes_supported.dedup();
+    let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
+    Ok(Json(ProtectedResource {
+        resource: format!("{}/mcp", app.links.base(peer, &parts.headers)),
+        resource_name: "PES",
+        authorization_servers,
+        scopes_supported,
+        bearer_methods_supported: ["header"],
+    }))
+}
+
+/// Where the document is, for whoever asks `path` without a token; `None`: it says nothing of that.
+pub(crate) fn place(app: &AppState, path: &str, peer: Option<std::net::IpAddr>, headers: &HeaderMap) -> Option<String> {
+    let is_of_mcp = path == "/mcp" && !app.config.auth.oidc.is_empty();
+    is_of_mcp.then(|| format!("{}/.well-known/oauth-protected-resource", app.links.base(peer, headers)))
+}
