@@ -218,9 +218,11 @@ async fn where_there_is_an_issuer_nobody_is_let_in_without_a_token_or_a_key() {
     }
 }
 
+type Change = fn(&mut OidcIssuer);
+
 #[tokio::test]
 async fn an_issuer_is_configured_soundly_or_not_at_all() {
-    let refused = async |change: fn(&mut OidcIssuer)| {
+    let refused = async |change: Change| {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config::default();
         config.store.data_dir = folder.path().to_owned();
@@ -230,7 +232,7 @@ async fn an_issuer_is_configured_soundly_or_not_at_all() {
         let said = pes::app::App::build(config).await.err().map(|error| error.to_string());
         said.expect("it must be refused")
     };
-    let changes: [(fn(&mut OidcIssuer), &str); 8] = [
+    let changes: [(Change, &str); 8] = [
         (|issuer| issuer.issuer = "login.example".to_owned(), "is no URL"),
         (|issuer| issuer.issuer = "https://login.example/?a=b".to_owned(), "no query"),
         (|issuer| issuer.audience = String::new(), "audience"),
