@@ -100,6 +100,9 @@ pub struct StoredSchedule {
     pub writers: Vec<String>,
     /// What the last one may do.
     pub scopes: Vec<Scope>,
+    /// Why the server paused it, until somebody writes it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_because: Option<String>,
 }
 
 /// How a schedule stands.
@@ -126,6 +129,9 @@ pub struct ScheduleResource {
     pub spec: ScheduleSpec,
     /// The names of the keys that wrote it: none of them may approve what it asks for.
     pub written_by: Vec<String>,
+    /// Why the server paused it; absent: it did not, or somebody wrote it since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_because: Option<String>,
     /// How it stands; of one schedule only, not in a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<ScheduleStanding>,
@@ -145,7 +151,8 @@ pub struct ScheduledTime {
 
 impl StoredSchedule {
     pub fn resource(self) -> ScheduleResource {
-        ScheduleResource { spec: self.spec, written_by: self.writers, standing: None, stored_error: None }
+        let Self { spec, writers: written_by, paused_because, .. } = self;
+        ScheduleResource { spec, written_by, paused_because, standing: None, stored_error: None }
     }
 }
 
@@ -169,7 +176,7 @@ impl ScheduleResource {
             paused: false,
             pause_on_failure: false,
         };
-        Self { spec, written_by: Vec::new(), standing: None, stored_error: Some(why) }
+        Self { spec, written_by: Vec::new(), paused_because: None, standing: None, stored_error: Some(why) }
     }
 }
 

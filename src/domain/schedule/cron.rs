@@ -122,6 +122,31 @@ impl Cron {
         }
     }
 
+    /// How many times lie after `after` up to `until`, at most so many; and where the counting came to: no time lies
+    /// between the last one counted and that. Costs as much as there are days, not times.
+    pub fn count(&self, zone: &TimeZone, after: Millis, until: Millis, most: u64) -> (u64, Millis) {
+        let (mut count, mut reached) = (0, after);
+        let Some(mut date) = date_of(zone, after) else { return (count, reached) };
+        let each_day = u64::from(self.hours.count_ones() * self.minutes.count_ones());
+        while reached < until && count < most {
+            let Some((start, end, is_plain)) = day(zone, date) else { break };
+            let whole_day = if self.is_day(date) { each_day } else { 0 };
+            if is_plain && reached < start && end - 1 <= until && count + whole_day <= most {
+                (count, reached) = (count + whole_day, end - 1);
+            }
+            let last = until.min(end - 1);
+            while let Some(time) = self.next(zone, reached).filter(|time| *time <= last && count < most) {
+                (count, reached) = (count + 1, time);
+            }
+            if count < most {
+                reached = reached.max(last);
+            }
+            let Ok(tomorrow) = date.tomorrow() else { break };
+            date = tomorrow;
+        }
+        (count, reached)
+    }
+
     /// The first time on the wall after the minute of this one.
     fn next_on_the_wall(&self, after: DateTime) -> Option<DateTime> {
         let mut date = after.date();
@@ -172,6 +197,21 @@ fn instant(zone: &TimeZone, wall: DateTime) -> Option<Timestamp> {
         }
         AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Fold { .. } => ambiguous.earlier().ok(),
     }
+}
+
+fn date_of(zone: &TimeZone, time: Millis) -> Option<Date> {
+    Some(zone.to_datetime(Timestamp::from_millisecond(time).ok()?).date())
+}
+
+/// When a day begins and when it is over; and whether its clock is neither put forward nor back, not as it begins either.
+fn day(zone: &TimeZone, date: Date) -> Option<(Millis, Millis, bool)> {
+    let start = instant(zone, date.to_datetime(Time::midnight()))?;
+    let end = instant(zone, date.tomorrow().ok()?.to_datetime(Time::midnight()))?;
+    let (start, end) = (start.as_millisecond(), end.as_millisecond());
+    let offset = |time| Some(zone.to_offset(Timestamp::from_millisecond(time).ok()?));
+    let is_plain =
+        end - start == 86_400_000 && offset(start - 1)? == offset(start)? && offset(start)? == offset(end - 1)?;
+    Some((start, end, is_plain))
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! When a schedule is due.
 
-use std::collections::VecDeque;
-
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
@@ -12,9 +10,7 @@ use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 
 /// More times than this are not made up for.
-const MOST_CAUGHT_UP: usize = 100;
-/// How many times are counted at once.
-const MOST_COUNTED: u64 = 100_000;
+const MOST_CAUGHT_UP: u64 = 100;
 const SHORTEST: Millis = 1_000;
 const SHORTEST_CATCH_UP: Millis = 10_000;
 /// Ten years.
@@ -122,30 +118,32 @@ impl Timing {
     /// Looks at the times from `due` on, which is one, up to `now`.
     pub fn passed(&self, due: Millis, now: Millis) -> Passed {
         let too_late = now - self.catch_up - self.jitter;
-        let (mut missed, mut kept) = (0, VecDeque::new());
-        let mut next = Some(due);
-        if let (Rule::Every { span, .. }, true) = (&self.rule, due < too_late) {
-            // Without looking at each of them.
-            let count = (too_late.min(self.end) - due).div_euclid(*span) + 1;
-            let count = if due + (count - 1) * span == too_late { count - 1 } else { count };
-            missed = count.unsigned_abs();
-            next = self.next(due + (count - 1) * span);
+        let before = due.max(too_late) - 1;
+        let (late, _) = self.count(due - 1, before, u64::MAX);
+        let (in_time, _) = self.count(before, now, u64::MAX);
+        let dropped = in_time.saturating_sub(MOST_CAUGHT_UP);
+        let (_, reached) = self.count(before, now, dropped);
+        Passed { missed: late + dropped, first: self.next(reached) }
+    }
+
+    /// How many times lie after `after` up to `until`, at most so many; and a moment between the last of them and the one
+    /// after it.
+    fn count(&self, after: Millis, until: Millis, most: u64) -> (u64, Millis) {
+        let until = until.min(self.end);
+        if until <= after || most == 0 {
+            return (0, after);
         }
-        while let Some(time) = next.filter(|time| *time <= now && missed < MOST_COUNTED) {
-            if time >= too_late {
-                kept.push_back(time);
-            } else {
-                missed += 1;
+        match &self.rule {
+            Rule::Cron(cron) => cron.count(&self.zone, after, until, most),
+            Rule::Every { span, from } => {
+                let number = |time: Millis| (time - from).div_euclid(*span);
+                let count = (number(until) - number(after)).unsigned_abs().min(most);
+                let last = from + (number(after) + count.cast_signed()) * span;
+                (count, last.max(after))
             }
-            if kept.len() > MOST_CAUGHT_UP {
-                kept.pop_front();
-                missed += 1;
-            }
-            next = self.next(time);
+            Rule::Once(at) if (after..until).contains(&(at - 1)) => (1, *at),
+            Rule::Once(_) => (0, after),
         }
-        // More than could be counted passed: those go unheard.
-        let first = kept.pop_front().or_else(|| if missed < MOST_COUNTED { next } else { self.next(too_late - 1) });
-        Passed { missed, first }
     }
 
     /// As a clock in its time zone shows it.

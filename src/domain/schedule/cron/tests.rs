@@ -191,4 +191,22 @@ proptest! {
         }
         prop_assert_eq!(found, by_looking(&cron, &zone, from, until), "{} in {}", pattern, name);
     }
+    #[test]
+    fn as_many_are_counted_as_come_one_after_the_other(
+        fields in (field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 7)),
+        name in proptest::sample::select(&ZONES[..]),
+        from in begins(),
+        days in 0i64..40,
+        most in 1u64..3_000,
+    ) {
+        let pattern = format!("{} {} {} {} {}", fields.0, fields.1, fields.2, fields.3, fields.4);
+        let Ok(cron) = pattern.parse::<Cron>() else { return Ok(()) };
+        let (zone, until) = (zone(name), from + days * 43_200_000);
+        let each = std::iter::successors(cron.next(&zone, from), |time| cron.next(&zone, *time));
+        let each: Vec<Millis> = each.take_while(|time| *time <= until).take(most as usize).collect();
+        let (count, reached) = cron.count(&zone, from, until, most);
+        prop_assert_eq!(count, each.len() as u64, "{} in {}", &pattern, name);
+        let following = each.last().map_or(cron.next(&zone, from), |last| cron.next(&zone, *last));
+        prop_assert_eq!(cron.next(&zone, reached), following, "{} in {}", pattern, name);
+    }
 }
