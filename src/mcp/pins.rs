@@ -79,7 +79,8 @@ impl Pins {
 
     /// Forgets everything about a tenant's server that is gone.
     pub(super) async fn forget(&self, tenant: TenantPk, server: &str, by: &str, now: Millis) -> store::Result<()> {
-        let change = Change { tenant, kind: KIND, id: server.to_owned(), body: None, by: by.to_owned(), now };
+        let change =
+            Change { tenant, kind: KIND, id: server.to_owned(), body: None, by: by.to_owned(), why: None, now };
         self.documents.write(change, Expected::Any).await.map(drop)
     }
 
@@ -108,7 +109,7 @@ impl Pins {
                 return Ok(());
             }
             let body = Some(serde_json::to_value(&pinned).expect("definitions are JSON"));
-            let change = Change { tenant, kind: KIND, id: server.to_owned(), body, by: by.to_owned(), now };
+            let change = Change { tenant, kind: KIND, id: server.to_owned(), body, by: by.to_owned(), why: None, now };
             if self.documents.write(change, expected).await?.is_some() {
                 return Ok(());
             }

@@ -51,7 +51,8 @@ pub async fn put_caps(
         }
     };
     let (kind, by) = (DocumentKind::SpendCaps, caller.name.clone());
-    let change = Change { tenant, kind, id: CAPS_ID.to_owned(), body: Some(json!(caps)), by, now: service.now() };
+    let change =
+        Change { tenant, kind, id: CAPS_ID.to_owned(), body: Some(json!(caps)), by, why: None, now: service.now() };
     service.documents.write(change, Expected::Any).await?;
     let now = service.runtime.spend_caps(tenant);
     let [tenant_day_usd, tenant_month_usd, key_day_usd] = Capped::ALL.map(|capped| now.of(capped).map(usd));

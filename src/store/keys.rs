@@ -63,6 +63,8 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn touch_key(&self, key_id: &str, now: Millis, since: Millis) -> Result<()>;
     /// The key that has or had this hash, revoked or not.
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>>;
+    /// The key of the tenant that has this name, revoked or not.
+    async fn key_by_name(&self, tenant: TenantPk, name: &str) -> Result<Option<KeyRow>>;
 }
 
 impl KeyRow {

@@ -1743,6 +1743,8 @@ export type RunStatus = "queued" | "running" | "suspended" | "waiting" | "comple
 
 /** A schedule as clients see it. */
 export type ScheduleResource = ScheduleSpec & {
+  /** Why the server paused it; absent: it did not, or somebody wrote it since. */
+  pausedBecause?: string;
   /** How it stands; of one schedule only, not in a list. */
   standing?: ScheduleStanding;
   /** Why it does nothing: what is stored of it cannot be read. Nothing else is known of it; replace or delete it. */

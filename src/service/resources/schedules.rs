@@ -69,7 +69,8 @@ impl Collection for Schedules {
         let id = spec.id.clone();
         let body = body(service, caller, spec.clone(), None)?;
         let written_by = vec![caller.name.clone()];
-        Ok(Draft { id, body, view: ScheduleResource { spec, written_by, standing: None, stored_error: None } })
+        let view = ScheduleResource { spec, written_by, paused_because: None, standing: None, stored_error: None };
+        Ok(Draft { id, body, view })
     }
 
     fn taken() -> Fault {
@@ -116,7 +117,7 @@ fn body(service: &Service, caller: &Caller, spec: ScheduleSpec, known: Option<St
     };
     writers.retain(|name| *name != caller.name);
     writers.push(caller.name.clone());
-    Ok(json!(StoredSchedule { spec, uid, writers, scopes: caller.scopes.clone() }))
+    Ok(json!(StoredSchedule { spec, uid, writers, scopes: caller.scopes.clone(), paused_because: None }))
 }
 
 fn shown(document: &Document) -> ScheduleResource {

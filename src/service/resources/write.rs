@@ -124,7 +124,7 @@ async fn stored<R: Resource>(service: &Service, caller: &Caller, id: &str) -> Re
 /// A change by this caller, now. No `body` deletes.
 fn change_by(service: &Service, caller: &Caller, kind: DocumentKind, id: &str, body: Option<Value>) -> Change {
     let (id, by) = (id.to_owned(), caller.name.clone());
-    Change { tenant: caller.tenant, kind, id, body, by, now: service.now() }
+    Change { tenant: caller.tenant, kind, id, body, by, why: None, now: service.now() }
 }
 
 /// Why a write did nothing: the same request was answered elsewhere, or else what `otherwise` says.

@@ -1,9 +1,10 @@
 //! One time of one schedule: it has its run, or is known to have none.
 
 use metrics::counter;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use super::key_of;
+use super::pause::{of_ended_key, pause};
 use super::plan::due as due_at;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
@@ -14,7 +15,7 @@ use crate::domain::schedule::{Overlap, Passed, StoredSchedule, ThreadMode, Timin
 use crate::failpoint;
 use crate::service::Service;
 use crate::service::runs::{self, ProcessAsk};
-use crate::store::documents::{Change, Document, DocumentKind, Expected};
+use crate::store::documents::{Document, DocumentKind};
 use crate::store::{Due, Fire, Result, ScheduleMove, ScheduleState};
 
 /// How long a time waits that cannot have its run now.
@@ -64,10 +65,16 @@ pub(super) async fn due(service: &Service, state: ScheduleState) -> Result<bool>
         Ok(timed) => timed,
         Err(why) => return moved(service, &state, None, 0, Some(why)).await,
     };
+    if let Some(why) = of_ended_key(service, state.tenant, &stored).await? {
+        pause(service, &document, &why).await?;
+        return Ok(false);
+    }
     let tenant_name = service.store.tenant_name(state.tenant).await?.unwrap_or_default();
     let acting = acting(state.tenant, tenant_name, &stored);
     let (document, stored, timing) = (&*document, &stored, &timing);
-    DueTime { service, document, stored, timing, state: &state, acting, due: next.due }.handle().await
+    let time = DueTime { service, document, stored, timing, state: &state, acting, due: next.due };
+    // Nothing was done also where somebody else was faster: then it stands otherwise all the same.
+    Ok(time.handle().await? || !time.is_as_read().await?)
 }
 
 /// The schedule as the caller of what it asks.
@@ -111,7 +118,7 @@ impl DueTime<'_> {
             Course::Wait => self.later(SOON, None).await,
             Course::Leave => Ok(true),
             Course::Skip => self.passed_over("skipped", "a run before it was not over").await,
-            Course::Pause => self.pause().await,
+            Course::Pause => self.pause("Its last run failed.").await,
         }
     }
 
@@ -120,7 +127,11 @@ impl DueTime<'_> {
         let (spec, service) = (&self.stored.spec, self.service);
         let key = key_of(self.acting.tenant, self.stored);
         let mut open: Vec<RunId> = Vec::new();
-        for (at, found) in service.store.lookups(self.acting.tenant, &key, LAST_RUNS).await?.into_iter().enumerate() {
+        let last = match self.last_runs() {
+            0 => Vec::new(),
+            wanted => service.store.lookups(self.acting.tenant, &key, wanted).await?,
+        };
+        for (at, found) in last.into_iter().enumerate() {
             let status = match runs::stored(service, &self.acting, &found.run_id).await {
                 Ok((_, run)) => run.status,
                 Err(fault) if fault.code == Code::NotFound => continue,
@@ -149,6 +160,16 @@ impl DueTime<'_> {
             }
             (ThreadMode::New, Overlap::Skip | Overlap::Queue | Overlap::Allow) => Course::Ask(OnBusy::Enqueue),
         })
+    }
+
+    /// How many of its last runs say what becomes of the time.
+    fn last_runs(&self) -> u32 {
+        let spec = &self.stored.spec;
+        match (spec.thread.mode, spec.overlap) {
+            (ThreadMode::New, Overlap::Skip | Overlap::Queue | Overlap::Cancel) => LAST_RUNS,
+            // Only whether the last one failed.
+            (ThreadMode::New, Overlap::Allow) | (ThreadMode::Fixed, _) => u32::from(spec.pause_on_failure),
+        }
     }
 
     async fn cancel(&self, open: &[RunId]) -> std::result::Result<(), Fault> {
@@ -200,7 +221,7 @@ impl DueTime<'_> {
         let (schedule, code, detail) = (&self.state.id, fault.code.as_str(), &fault.detail);
         tracing::warn!(schedule, code, detail, "the run of a schedule was refused");
         let is_moved = self.passed_over("failed", detail).await?;
-        if is_moved && self.stored.spec.pause_on_failure { self.pause().await } else { Ok(is_moved) }
+        if is_moved && self.stored.spec.pause_on_failure { self.pause(detail).await } else { Ok(is_moved) }
     }
 
     /// Whether nobody has moved the schedule.
@@ -223,16 +244,9 @@ impl DueTime<'_> {
         self.moved(Some(next), 0, why).await
     }
 
-    /// The schedule pauses itself, as if somebody had written so. A time that is due then has no run.
-    async fn pause(&self) -> Result<bool> {
-        let mut body = self.document.body.clone().unwrap_or_default();
-        body["spec"]["paused"] = Value::Bool(true);
-        let (tenant, id, by) = (self.acting.tenant, self.state.id.clone(), self.acting.name.clone());
-        let kind = DocumentKind::Schedule;
-        let change = Change { tenant, kind, id, body: Some(body), by, now: self.service.now() };
-        let written = self.service.documents.write(change, Expected::Version(self.document.version)).await?;
-        count("paused", u64::from(written.is_some()));
-        Ok(false)
+    /// The schedule pauses itself. A time that is due then has no run.
+    async fn pause(&self, why: &str) -> Result<bool> {
+        pause(self.service, self.document, why).await.map(|()| false)
     }
 
     fn at(&self, time: Option<Millis>) -> Option<Due> {

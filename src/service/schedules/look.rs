@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use metrics::gauge;
 use tokio::time::timeout;
 
-use super::{fire, plan};
+use super::{fire, pause, plan};
 use crate::domain::Millis;
 use crate::service::Service;
 use crate::store::documents::DocumentKind;
@@ -56,6 +56,7 @@ async fn rest(service: &Service) -> Result<Millis> {
 /// Fires what is due now: one time of each schedule after the other, until nothing more can be.
 pub async fn look(service: &Service) -> Result<()> {
     plan::all(service).await;
+    pause::all_of_ended_keys(service).await?;
     loop {
         let now = service.now();
         let due = service.store.due_schedules(now, BATCH).await?;

@@ -3,6 +3,7 @@
 
 mod fire;
 mod look;
+mod pause;
 mod plan;
 
 use serde_json::json;
@@ -31,6 +32,9 @@ pub async fn trigger(
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
     let stored = known(service, caller.tenant, id)?;
+    if let Some(why) = pause::of_ended_key(service, caller.tenant, &stored).await? {
+        return Err(Fault::new(Code::Forbidden, why));
+    }
     let mut asked = fire::ask(&stored, caller.tenant);
     // Neither who wrote it nor who asks for it now approves it.
     asked.shaped_by.push(caller.name.clone());

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use serde_json::json;
 
+use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::domain::schedule::{ScheduleStanding, StoredSchedule, Timing};
 use crate::service::{Result, Service};
@@ -13,20 +14,35 @@ use crate::store::{self, Due, PlannedSchedule};
 
 /// The versions of schedules that this process has planned.
 #[derive(Default)]
-pub struct Planned(Mutex<HashMap<(TenantPk, String), i64>>);
+pub struct Planned {
+    versions: Mutex<HashMap<(TenantPk, String), i64>>,
+    /// When it looked last whether the keys count that wrote them.
+    keys_seen_at: Mutex<Option<Millis>>,
+}
+
+impl Planned {
+    /// Whether nobody looked at keys for so long.
+    pub(super) fn is_time_for_keys(&self, now: Millis, rest: Millis) -> bool {
+        self.keys_seen_at.lock().is_none_or(|at| now - at >= rest)
+    }
+
+    pub(super) fn keys_seen(&self, now: Millis) {
+        *self.keys_seen_at.lock() = Some(now);
+    }
+}
 
 /// Plans what is new, and forgets what is gone.
 pub(super) async fn all(service: &Service) {
     let documents = service.documents.all(DocumentKind::Schedule);
     let is_planned = |document: &Document| {
         let key = (document.tenant, document.id.clone());
-        service.schedules.0.lock().get(&key).is_some_and(|version| *version >= document.version)
+        service.schedules.versions.lock().get(&key).is_some_and(|version| *version >= document.version)
     };
     for document in documents.iter().filter(|document| !is_planned(document)) {
         plan(service, document).await;
     }
     let there = |key: &(TenantPk, String)| service.documents.get(key.0, DocumentKind::Schedule, &key.1).is_some();
-    service.schedules.0.lock().retain(|key, _| there(key));
+    service.schedules.versions.lock().retain(|key, _| there(key));
 }
 
 /// Stores when this version of a schedule is due, from the moment on at which it was written.
@@ -35,7 +51,7 @@ pub(in crate::service) async fn plan(service: &Service, document: &Document) {
     match store_plan(service, document, &stored).await {
         Ok(()) => {
             let key = (document.tenant, document.id.clone());
-            service.schedules.0.lock().insert(key, document.version);
+            service.schedules.versions.lock().insert(key, document.version);
         }
         Err(error) => {
             tracing::warn!(schedule = document.id, %error, "a schedule could not be planned; it is tried again")

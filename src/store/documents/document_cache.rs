@@ -28,6 +28,8 @@ pub struct Change {
     pub body: Option<Value>,
     /// Who does it, for the audit.
     pub by: String,
+    /// Why, where the server does it by itself; for the audit.
+    pub why: Option<String>,
     pub now: Millis,
 }
 
@@ -169,7 +171,10 @@ impl Change {
             at: self.now,
             actor: self.by.clone(),
             action: action.to_owned(),
-            detail: json!({ "kind": self.kind.as_str(), "id": self.id }),
+            detail: match &self.why {
+                Some(why) => json!({ "kind": self.kind.as_str(), "id": self.id, "why": why }),
+                None => json!({ "kind": self.kind.as_str(), "id": self.id }),
+            },
         }
     }
 }

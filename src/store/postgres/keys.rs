@@ -12,11 +12,22 @@ use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::{AuditRow, KeyRow, KeyStore, Result, Rotation};
 
-const KEYS: &str = "
-SELECT k.key_id, k.tenant, t.name AS tenant_name, k.name, k.hash, k.scopes, k.created_at, k.revoked_at,
-    k.expires_at, k.used_at, k.former_hash, k.former_until
-FROM api_keys k JOIN tenants t ON t.pk = k.tenant
-WHERE $1::text IS NULL OR k.hash = $1 OR k.former_hash = $1 ORDER BY k.created_at, k.key_id";
+macro_rules! select_key {
+    ($rest:literal) => {
+        concat!(
+            "SELECT k.key_id, k.tenant, t.name AS tenant_name, k.name, k.hash, k.scopes, k.created_at, k.revoked_at,
+             k.expires_at, k.used_at, k.former_hash, k.former_until
+             FROM api_keys k JOIN tenants t ON t.pk = k.tenant ",
+            $rest
+        )
+    };
+}
+
+const ALL: &str = select_key!("ORDER BY k.created_at, k.key_id");
+
+const BY_HASH: &str = select_key!("WHERE k.hash = $1 OR k.former_hash = $1 ORDER BY k.created_at, k.key_id");
+
+const BY_NAME: &str = select_key!("WHERE k.tenant = $1 AND k.name = $2");
 
 const ADD_KEY: &str = "
 INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at, expires_at)
@@ -78,10 +89,7 @@ impl KeyStore for Postgres {
     }
 
     async fn keys(&self) -> Result<Vec<KeyRow>> {
-        let found = self
-            .pool
-            .with_query(async |connection| sqlx::query(KEYS).bind(None::<String>).fetch_all(connection).await)
-            .await?;
+        let found = self.pool.with_query(async |connection| sqlx::query(ALL).fetch_all(connection).await).await?;
         found.iter().map(KeyRow::read).collect()
     }
 
@@ -106,7 +114,13 @@ impl KeyStore for Postgres {
     }
 
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
-        let query = sqlx::query(KEYS).bind(escaped(hash));
+        let query = sqlx::query(BY_HASH).bind(escaped(hash));
+        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        found.as_ref().map(KeyRow::read).transpose()
+    }
+
+    async fn key_by_name(&self, tenant: TenantPk, name: &str) -> Result<Option<KeyRow>> {
+        let query = sqlx::query(BY_NAME).bind(tenant.0).bind(escaped(name));
         let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
         found.as_ref().map(KeyRow::read).transpose()
     }

@@ -39,6 +39,8 @@ const ALL: &str = select_key!("ORDER BY k.rowid");
 
 const BY_HASH: &str = select_key!("WHERE k.hash = ?1 OR k.former_hash = ?1");
 
+const BY_NAME: &str = select_key!("WHERE k.tenant = ?1 AND k.name = ?2");
+
 const ROTATE: &str = "
 UPDATE api_keys SET former_hash = hash, former_until = ?3, hash = ?2, expires_at = coalesce(?4, expires_at)
 WHERE key_id = ?1 AND revoked_at IS NULL AND coalesce(expires_at, ?5 + 1) > ?5";
@@ -108,6 +110,12 @@ impl KeyStore for Sqlite {
 
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
         let found = sqlx::query(BY_HASH).bind(hash).fetch_optional(&self.readers).await.map_err(unreadable)?;
+        found.as_ref().map(KeyRow::read).transpose()
+    }
+
+    async fn key_by_name(&self, tenant: TenantPk, name: &str) -> Result<Option<KeyRow>> {
+        let query = sqlx::query(BY_NAME).bind(tenant.0).bind(name);
+        let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
         found.as_ref().map(KeyRow::read).transpose()
     }
 }

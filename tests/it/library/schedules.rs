@@ -5,14 +5,16 @@ use std::sync::Arc;
 use pes::Instance;
 use pes::config::{Config, Synchronous};
 use pes::domain::caller::Caller;
+use pes::domain::fault::Code;
+use pes::domain::ids::ThreadPk;
 use pes::domain::run::{RunResource, RunStatus};
-use pes::domain::schedule::ScheduleStanding;
-use pes::runtime::clock::Manual;
+use pes::domain::schedule::{ScheduleResource, ScheduleStanding};
+use pes::runtime::clock::{Clock as _, Manual};
 use pes::service::if_match::IfMatch;
 use pes::service::resources::{self, Resource, Schedules};
 use pes::service::{changes, runs, schedules};
 use pes::store::sqlite::Sqlite;
-use pes::store::{BackupStore, Store};
+use pes::store::{AuditRow, BackupStore, KeyRow, PageAsk, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -30,6 +32,7 @@ const GATED: &str = "send";
 /// A server whose minutes pass when the test says so.
 struct Clocked {
     instance: Instance,
+    store: Arc<dyn Store>,
     clock: Arc<Manual>,
     _folder: TempDir,
 }
@@ -49,8 +52,8 @@ impl Clocked {
         let script = folder.path().join("script.toml");
         std::fs::write(&script, include_str!("../support/script.toml")).unwrap();
         config.models.demo.script = Some(script);
-        let instance = Instance::build(config).store(store).clock(clock.clone()).open().await.unwrap();
-        Self { instance, clock, _folder: folder }
+        let instance = Instance::build(config).store(store.clone()).clock(clock.clone()).open().await.unwrap();
+        Self { instance, store, clock, _folder: folder }
     }
 
     fn caller(&self) -> &Caller {
@@ -59,10 +62,49 @@ impl Clocked {
 
     /// Every minute, unless `more` says otherwise.
     async fn schedule(&self, more: Value) {
+        self.schedule_by(self.caller(), more).await;
+    }
+
+    async fn schedule_by(&self, caller: &Caller, more: Value) {
         let mut spec = json!({ "id": "s", "everyMs": MINUTE, "query": "hello" });
         json_patch::merge(&mut spec, &more);
         let spec = serde_json::from_value(spec).unwrap();
-        resources::create::<Schedules>(self.instance.service(), self.caller(), spec, None).await.unwrap();
+        resources::create::<Schedules>(self.instance.service(), caller, spec, None).await.unwrap();
+    }
+
+    /// Who calls with a key that is stored under this name.
+    async fn keyed(&self, name: &str, expires_at: Option<i64>) -> Caller {
+        let caller = Caller { name: name.to_owned(), ..self.caller().clone() };
+        let key = KeyRow {
+            key_id: name.to_owned(),
+            tenant: caller.tenant,
+            tenant_name: caller.tenant_name.clone(),
+            name: name.to_owned(),
+            hash: format!("hash of {name}"),
+            scopes: "read run".to_owned(),
+            created_at: TODAY,
+            revoked_at: None,
+            expires_at,
+            used_at: None,
+            former_hash: None,
+            former_until: None,
+        };
+        assert!(self.store.add_key(key, self.line("make key")).await.unwrap());
+        caller
+    }
+
+    async fn revoke(&self, caller: &Caller) {
+        assert!(self.store.revoke_key(&caller.name, self.clock.now(), self.line("revoke key")).await.unwrap());
+    }
+
+    fn line(&self, action: &str) -> AuditRow {
+        let (tenant, at, actor) = (self.caller().tenant, TODAY, "boss".to_owned());
+        let (thread, action) = (ThreadPk::NONE, action.to_owned());
+        AuditRow { tenant, thread, thread_id: None, at, actor, action, detail: json!({}) }
+    }
+
+    async fn shown(&self) -> ScheduleResource {
+        Schedules::get(self.instance.service(), self.caller(), "s").await.unwrap().value
     }
 
     async fn change(&self, patch: Value) {
@@ -216,7 +258,7 @@ async fn a_run_that_is_refused_is_told_and_may_pause_the_schedule() {
         clocked.schedule(json!({ "options": options, "pauseOnFailure": pauses })).await;
         clocked.passes(MINUTE).await;
         let shown = Schedules::get(clocked.instance.service(), clocked.caller(), "s").await.unwrap().value;
-        assert_eq!(shown.spec.paused, pauses);
+        assert_eq!((shown.spec.paused, shown.paused_because.is_some()), (pauses, pauses));
         let standing = shown.standing.unwrap();
         assert_eq!(standing.last_due, Some(TODAY + MINUTE));
         if !pauses {
@@ -241,12 +283,53 @@ async fn one_whose_run_failed_may_pause_itself() {
 }
 
 #[tokio::test]
+async fn one_is_paused_when_its_key_is_revoked_and_goes_on_once_it_is_written_again() {
+    let clocked = Clocked::start().await;
+    let ann = clocked.keyed("ann", None).await;
+    clocked.schedule_by(&ann, json!({ "everyMs": HOUR })).await;
+    clocked.passes(HOUR).await;
+    assert_eq!(clocked.runs().await.len(), 1);
+    clocked.revoke(&ann).await;
+    clocked.passes(3_000).await;
+    let shown = clocked.shown().await;
+    let why = shown.paused_because.expect("it says why, long before it is due");
+    assert!(shown.spec.paused && why.contains("`ann`") && why.contains("was revoked"), "{why}");
+    let page = PageAsk { limit: 10, cursor: None };
+    let line = clocked.store.audit_of_tenant(ann.tenant, &page).await.unwrap().items.remove(0);
+    assert_eq!((line.actor.as_str(), &line.detail["why"]), ("schedule:s", &json!(why)));
+    let triggered = schedules::trigger(clocked.instance.service(), clocked.caller(), "s", None).await;
+    assert_eq!(triggered.unwrap_err().code, Code::Forbidden, "nobody borrows the rights of that key");
+    clocked.change(json!({ "paused": false })).await;
+    clocked.passes(HOUR).await;
+    assert_eq!((clocked.runs().await.len(), clocked.shown().await.paused_because), (2, None));
+}
+
+#[tokio::test]
+async fn a_time_whose_key_is_gone_has_no_run() {
+    for expires_at in [None, Some(TODAY + 1_500)] {
+        let clocked = Clocked::start().await;
+        let ann = clocked.keyed("ann", expires_at).await;
+        clocked.schedule_by(&ann, json!({ "everyMs": 1_000, "overlap": "allow" })).await;
+        clocked.passes(1_000).await;
+        if expires_at.is_none() {
+            clocked.revoke(&ann).await;
+        }
+        // Sooner than anybody looks whether keys count.
+        clocked.passes(1_000).await;
+        assert_eq!(clocked.runs().await.len(), 1);
+        let why = clocked.shown().await.paused_because.expect("it says why");
+        assert!(why.contains(if expires_at.is_none() { "was revoked" } else { "has expired" }), "{why}");
+    }
+}
+
+#[tokio::test]
 async fn a_restored_one_waits_until_it_is_written_again() {
     let folder = tempfile::tempdir().unwrap();
     let open = async || Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
     let before = Clocked::on(open().await, TODAY).await;
     before.schedule(json!({ "overlap": "allow" })).await;
     before.instance.close().await;
+    drop(before.store);
     let store = open().await;
     store.mark_restored(TODAY).await.unwrap();
     let clocked = Clocked::on(store, TODAY + MINUTE).await;

@@ -122,6 +122,7 @@ async fn another_replica_sees_what_was_written(bed: Bed) {
         id: id.into(),
         body,
         by: "ann".into(),
+        why: None,
         now: 50,
     };
     let mut heard = here.changes();
@@ -170,6 +171,7 @@ async fn what_was_written_is_no_failure_if_it_cannot_be_read_again(bed: Bed) {
         id: "a".into(),
         body: Some(json!({})),
         by: "ann".into(),
+        why: None,
         now: 1,
     };
     let version = view.write(change.clone(), Expected::Absent).await.unwrap();

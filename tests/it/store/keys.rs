@@ -57,6 +57,10 @@ async fn keys_are_found_by_their_hash(bed: Bed) {
     assert!(add(&bed, key(&bed, "k2")).await);
     assert_eq!(bed.store.key_by_hash("hash of k2").await.unwrap(), Some(key(&bed, "k2")));
     assert_eq!(bed.store.key_by_hash("hash of k3").await.unwrap(), None);
+    assert_eq!(bed.store.key_by_name(bed.tenant, "name of k2").await.unwrap(), Some(key(&bed, "k2")));
+    assert_eq!(bed.store.key_by_name(bed.tenant, "name of k3").await.unwrap(), None);
+    let other = bed.store.tenant("other", 5).await.unwrap();
+    assert_eq!(bed.store.key_by_name(other, "name of k2").await.unwrap(), None);
     assert_eq!(bed.store.keys().await.unwrap(), [key(&bed, "k1"), key(&bed, "k2")]);
 }
 

@@ -1984,6 +1984,8 @@ class ScheduleResource(TypedDict):
     thread: NotRequired[ScheduleThread]
     # A name of the IANA time zone database.
     timezone: NotRequired[str]
+    # Why the server paused it; absent: it did not, or somebody wrote it since.
+    pausedBecause: NotRequired[str]
     # How it stands; of one schedule only, not in a list.
     standing: NotRequired[ScheduleStanding]
     # Why it does nothing: what is stored of it cannot be read. Nothing else is known of it; replace or delete it.

@@ -125,6 +125,7 @@ passed_on! {
     rotate_key(rotation: Rotation, audit: AuditRow) -> bool;
     touch_key(key_id: &str, now: Millis, since: Millis) -> ();
     key_by_hash(hash: &str) -> Option<KeyRow>;
+    key_by_name(tenant: TenantPk, name: &str) -> Option<KeyRow>;
 }
 
 passed_on! {

@@ -1,0 +1,72 @@
+//! What pauses a schedule without anybody's writing so: its own failures, and the end of the key that wrote it last, with
+//! whose rights it asks.
+
+use std::collections::HashMap;
+
+use metrics::counter;
+use serde_json::Value;
+
+use crate::domain::Millis;
+use crate::domain::ids::TenantPk;
+use crate::domain::schedule::StoredSchedule;
+use crate::service::Service;
+use crate::store::Result;
+use crate::store::documents::{Change, Document, DocumentKind, Expected};
+
+/// How long a schedule may look as if it went on whose key is gone. It fires nothing meanwhile.
+const LOOK_AGAIN: Millis = 3_000;
+
+/// Pauses a schedule, as if somebody had written so, and says why. Does nothing if somebody wrote it meanwhile. A time that
+/// is due then has no run.
+pub(super) async fn pause(service: &Service, document: &Document, why: &str) -> Result<()> {
+    let mut body = document.body.clone().unwrap_or_default();
+    body["spec"]["paused"] = Value::Bool(true);
+    body["pausedBecause"] = Value::from(why);
+    let (tenant, id, by) = (document.tenant, document.id.clone(), format!("schedule:{}", document.id));
+    let (kind, why) = (DocumentKind::Schedule, Some(why.to_owned()));
+    let change = Change { tenant, kind, id, body: Some(body), by, why, now: service.now() };
+    let written = service.documents.write(change, Expected::Version(document.version)).await?;
+    counter!("pes_schedule_fires_total", "outcome" => "paused").increment(u64::from(written.is_some()));
+    Ok(())
+}
+
+/// Why nothing may be done with the rights of the key that wrote the schedule last; `None`: it counts. A caller whose key is
+/// not stored (one of the settings, or of a server without keys) has nothing that ends.
+pub(super) async fn of_ended_key(
+    service: &Service,
+    tenant: TenantPk,
+    stored: &StoredSchedule,
+) -> Result<Option<String>> {
+    let Some(name) = stored.writers.last() else { return Ok(None) };
+    let Some(key) = service.store.key_by_name(tenant, name).await? else { return Ok(None) };
+    let how = if key.revoked_at.is_some() {
+        "was revoked"
+    } else if key.expires_at.is_some_and(|end| end <= service.now()) {
+        "has expired"
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(format!("The key `{name}`, which wrote this schedule last, {how}; write it again with a key that counts.")))
+}
+
+/// Pauses the schedules whose key came to its end, whenever they are due. Looks every three seconds at most.
+pub(super) async fn all_of_ended_keys(service: &Service) -> Result<()> {
+    let now = service.now();
+    if !service.schedules.is_time_for_keys(now, LOOK_AGAIN) {
+        return Ok(());
+    }
+    let mut known: HashMap<(TenantPk, String), Option<String>> = HashMap::new();
+    for document in service.documents.all(DocumentKind::Schedule) {
+        let Ok(stored) = document.legible::<StoredSchedule>() else { continue };
+        let Some(name) = stored.writers.last().filter(|_| !stored.spec.paused) else { continue };
+        let key = (document.tenant, name.clone());
+        if !known.contains_key(&key) {
+            known.insert(key.clone(), of_ended_key(service, document.tenant, &stored).await?);
+        }
+        if let Some(Some(why)) = known.get(&key) {
+            pause(service, &document, why).await?;
+        }
+    }
+    service.schedules.keys_seen(now);
+    Ok(())
+}
