@@ -125,6 +125,14 @@ impl Server {
         read(&whole(answer, &self.base).await?)
     }
 
+    /// A merge patch, whatever the version of what it changes.
+    pub(super) async fn merge<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Error> {
+        let mut headers = self.headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/merge-patch+json"));
+        let answer = self.send(Method::PATCH, path, headers, body.to_string().into_bytes(), BOUNDS).await?;
+        read(&whole(answer, &self.base).await?)
+    }
+
     /// The document and its ETag.
     pub(super) async fn get_with_etag(&self, path: &str) -> Result<(Value, String), Error> {
         let answer = self.send(Method::GET, path, self.headers.clone(), Vec::new(), BOUNDS).await?;

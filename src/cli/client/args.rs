@@ -13,7 +13,7 @@ pub(in crate::cli) enum ClientCommand {
     /// Talk with the agent, line by line
     Chat {
         /// Go on in this thread
-        #[arg(value_parser = thread_id)]
+        #[arg(value_parser = id)]
         thread: Option<String>,
     },
     /// Watch a run that is under way; exits as it ends
@@ -46,7 +46,7 @@ pub(in crate::cli) enum ClientCommand {
     /// Show a plan; edit it, see how it changed, or what it may do
     Plan {
         /// Without it the only thread that runs or asks
-        #[arg(value_parser = thread_id)]
+        #[arg(value_parser = id)]
         thread: Option<String>,
         #[command(subcommand)]
         command: Option<PlanCommand>,
@@ -57,7 +57,7 @@ pub(in crate::cli) enum ClientCommand {
     Replay(ReplayArguments),
     /// Copy a thread as it was; prints the new id
     Fork {
-        #[arg(value_parser = thread_id)]
+        #[arg(value_parser = id)]
         thread: String,
         /// As of this observation; else as it is
         #[arg(long)]
@@ -69,8 +69,15 @@ pub(in crate::cli) enum ClientCommand {
     Import(ImportArguments),
     /// Cancel what runs in a thread; `-` reads ids from stdin
     Cancel {
-        #[arg(value_parser = thread_id)]
+        #[arg(value_parser = id)]
         thread: String,
+    },
+    /// List schedules; pause one, let it go on, or ask now what it asks
+    Schedules {
+        #[command(subcommand)]
+        command: Option<ScheduleCommand>,
+        #[arg(long)]
+        json: bool,
     },
     /// What calls of models took and cost
     Usage {
@@ -84,7 +91,7 @@ pub(in crate::cli) enum ClientCommand {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExportArguments {
-    #[arg(value_parser = thread_id)]
+    #[arg(value_parser = id)]
     pub thread: String,
     /// Into this file, which is not there yet; else to stdout
     #[arg(short, long, value_name = "FILE")]
@@ -95,7 +102,7 @@ pub(in crate::cli) struct ExportArguments {
 pub(in crate::cli) struct ImportArguments {
     pub file: PathBuf,
     /// Under this id; else under the one that it had
-    #[arg(long = "as", value_name = "ID", value_parser = thread_id)]
+    #[arg(long = "as", value_name = "ID", value_parser = id)]
     pub id: Option<String>,
     /// Check everything, and make nothing
     #[arg(long)]
@@ -107,7 +114,7 @@ pub(in crate::cli) struct RunArguments {
     /// What is asked; `-` reads it from stdin
     pub query: String,
     /// In this thread; else in a new one
-    #[arg(long, value_parser = thread_id)]
+    #[arg(long, value_parser = id)]
     pub thread: Option<String>,
     /// Ask before the first item of the plan begins
     #[arg(long)]
@@ -127,7 +134,7 @@ pub(in crate::cli) struct RunArguments {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct WatchArguments {
-    #[arg(value_parser = thread_id)]
+    #[arg(value_parser = id)]
     pub thread: String,
     /// What comes after this observation
     #[arg(long, default_value_t = 0)]
@@ -192,9 +199,28 @@ pub(in crate::cli) enum PlanCommand {
     Forecast,
 }
 
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum ScheduleCommand {
+    /// No time of it has a run
+    Pause {
+        #[arg(value_parser = id)]
+        schedule: String,
+    },
+    /// It goes on, with the rights of your key; what the pause left out is not made up for
+    Resume {
+        #[arg(value_parser = id)]
+        schedule: String,
+    },
+    /// Ask it now; prints the thread
+    Trigger {
+        #[arg(value_parser = id)]
+        schedule: String,
+    },
+}
+
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReplayArguments {
-    #[arg(value_parser = thread_id)]
+    #[arg(value_parser = id)]
     pub thread: String,
     /// Only show how it was after this observation
     #[arg(long)]
@@ -219,12 +245,12 @@ pub(in crate::cli) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// What may stand in a path; the server says what else an id has to be.
-pub(super) fn thread_id(text: &str) -> Result<String, String> {
+pub(super) fn id(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte));
     if is_plain && text.bytes().any(|byte| byte != b'.') {
         Ok(text.to_owned())
     } else {
-        Err("a thread id consists of letters, digits and `._:-`".to_owned())
+        Err("an id consists of letters, digits and `._:-`".to_owned())
     }
 }
 

@@ -19,8 +19,8 @@ struct Page<T> {
     next_cursor: Option<String>,
 }
 
-/// All pages.
-async fn all<T: serde::de::DeserializeOwned>(server: &Server, path: &str) -> Result<Vec<T>, Error> {
+/// All pages; the path has a query, perhaps an empty one.
+pub(super) async fn all<T: serde::de::DeserializeOwned>(server: &Server, path: &str) -> Result<Vec<T>, Error> {
     let mut items = Vec::new();
     let mut cursor: Option<String> = None;
     loop {

@@ -15,6 +15,7 @@ mod plan_view;
 mod prompt;
 mod replay;
 mod run;
+mod schedules;
 mod screen;
 mod show;
 mod terminal;
@@ -72,6 +73,7 @@ pub(super) async fn client(
         ClientCommand::Export(export) => transfer::export(&server, export).await,
         ClientCommand::Import(import) => transfer::import(&server, import).await,
         ClientCommand::Cancel { thread } => cancel(&server, &thread).await,
+        ClientCommand::Schedules { command, json } => schedules::schedules(&server, command, json).await,
         ClientCommand::Usage { by, json } => lists::usage(&server, by.as_deref(), json).await,
     }
 }
@@ -90,7 +92,7 @@ async fn fork(server: &Server, thread: &str, at: Option<i64>) -> Result<(), Erro
 async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
     let listed = if thread == "-" { std::io::read_to_string(std::io::stdin())? } else { thread.to_owned() };
     for thread in listed.split_whitespace() {
-        args::thread_id(thread).map_err(|why| Error::Usage(format!("`{thread}`: {why}")))?;
+        args::id(thread).map_err(|why| Error::Usage(format!("`{thread}`: {why}")))?;
         let done: Value = server.post(&format!("/threads/{thread}/cancel"), &json!({})).await?;
         for run in done["runIds"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             print(&format!("{thread} {run} is being cancelled"))?;

@@ -238,14 +238,20 @@ fn settings_tell_where_they_come_from() {
 
 /// A JSON answer of the server.
 fn http(url: &str, path: &str) -> Value {
+    exchange(url, &format!("GET {path}"), "")
+}
+
+fn exchange(url: &str, line: &str, body: &str) -> Value {
     let address = url.strip_prefix("http://").unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    let length = body.len();
+    let head = format!("{line} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\n");
+    let request = format!("{head}Content-Length: {length}\r\n\r\n{body}");
     std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
     let mut reader = BufReader::new(stream);
-    let mut line = String::new();
-    while reader.read_line(&mut line).unwrap() > 2 {
-        line.clear();
+    let mut header = String::new();
+    while reader.read_line(&mut header).unwrap() > 2 {
+        header.clear();
     }
     let mut body = String::new();
     reader.read_to_string(&mut body).unwrap();
@@ -276,4 +282,23 @@ fn a_thread_goes_into_a_file_and_comes_back() {
     std::fs::write(&file, &written[..written.len() / 2]).unwrap();
     stage.refused(&["import", "dinner.ndjson", "--as", "other"], 2, "import_invalid: Line ");
     stage.refused(&["import", "gone.ndjson"], 7, "cannot be read");
+}
+
+#[test]
+fn schedules_are_listed_paused_and_asked_at_once() {
+    let stage = Stage::new();
+    let nightly =
+        r#"{ "id": "nightly", "cron": "30 2 * * *", "timezone": "Europe/Berlin", "query": "What is 1 + 1?" }"#;
+    exchange(&stage.served.url, "POST /schedules", nightly);
+    let listed = stage.said(&["schedules"]);
+    assert!(listed.contains("active  30 2 * * * Europe/Berlin") && listed.contains("What is 1 + 1?"), "{listed}");
+    let as_json: Value = serde_json::from_str(&stage.said(&["schedules", "--json"])).unwrap();
+    assert_eq!(as_json["items"][0]["id"], "nightly");
+    assert_eq!(stage.said(&["schedules", "pause", "nightly"]).trim(), "nightly is paused");
+    assert!(stage.said(&["schedules"]).contains("paused  30 2"));
+    let thread = stage.said(&["schedules", "trigger", "nightly"]);
+    stage.said(&["watch", thread.trim()]);
+    assert_eq!(stage.said(&["schedules", "resume", "nightly"]).trim(), "nightly goes on");
+    assert!(stage.said(&["schedules"]).contains("active  30 2"));
+    stage.refused(&["schedules", "pause", "nobody"], 7, "not_found");
 }
