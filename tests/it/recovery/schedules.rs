@@ -21,7 +21,7 @@ use crate::support::postgres::Database;
 const MINUTE: i64 = 60_000;
 /// 2026-11-21T00:00:00Z
 const TODAY: i64 = 1_795_219_200_000;
-const MINUTES: i64 = 200;
+const MINUTES: i64 = 1_000;
 
 /// The times that runs are for, in order.
 async fn fired(store: &dyn Store, replica: &Instance) -> Vec<i64> {
