@@ -24,6 +24,7 @@ use crate::tool::http_source::HttpTools;
 use crate::tool::policy::Policies;
 use crate::tool::{Registry, Tool, ToolSource, builtin};
 use crate::traces::Traces;
+use crate::usage::Prices;
 
 /// Why the process cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +82,7 @@ impl App {
     pub(crate) async fn assemble(mut config: Config, mut components: Components) -> Result<Self, Error> {
         install_metrics(&config);
         config.check()?;
+        check_prices(&config, &*components.models)?;
         let script = provider::demo_script(&config.models)?;
         config.a2a.reused_message_ids.extend_from_slice(script.reused_message_ids());
         let store = match components.store {
@@ -141,6 +143,25 @@ impl App {
     pub async fn close(self) {
         self.service.close().await;
     }
+}
+
+/// A cap counts what calls cost, so where there is one each model must have a price.
+fn check_prices(config: &Config, models: &dyn Catalog) -> Result<(), Error> {
+    if !config.limits.spend.is_capped() {
+        return Ok(());
+    }
+    let prices = Prices::new(config.prices.clone());
+    let unpriced = models.list().into_iter().filter(|of| prices.of(&of.provider, &of.model).is_none());
+    let unpriced: Vec<String> = unpriced.map(|of| format!("{}:{}", of.provider, of.model)).collect();
+    if unpriced.is_empty() {
+        return Ok(());
+    }
+    Err(config::Error(format!(
+        "limits.spend: there is a cap, and `prices` does not say what {} costs; add it under `prices` (as provider:model or \
+         provider:*), or remove the cap",
+        unpriced.join(", ")
+    ))
+    .into())
 }
 
 /// What can be replaced before a runtime is started.

@@ -70,6 +70,11 @@ section! {
 }
 
 impl Spend {
+    /// Whether there is any cap.
+    pub fn is_capped(&self) -> bool {
+        [self.tenant_day_usd, self.tenant_month_usd, self.key_day_usd].iter().any(Option::is_some)
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
         let caps = [self.tenant_day_usd, self.tenant_month_usd, self.key_day_usd];
         let keys = ["tenant_day_usd", "tenant_month_usd", "key_day_usd"];

@@ -73,6 +73,24 @@ pub struct SpentOfCap {
 impl Capped {
     pub const ALL: [Capped; 3] = [Capped::TenantDay, Capped::TenantMonth, Capped::KeyDay];
 
+    /// What a row counts, by the form of its period.
+    pub fn of_period(period: &str, is_key: bool) -> Self {
+        match (period.len(), is_key) {
+            (7, _) => Self::TenantMonth,
+            (_, true) => Self::KeyDay,
+            (_, false) => Self::TenantDay,
+        }
+    }
+
+    /// As metrics name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TenantDay => "tenant_day",
+            Self::TenantMonth => "tenant_month",
+            Self::KeyDay => "key_day",
+        }
+    }
+
     /// The day or the month of this time, as `2026-11-24` or `2026-11`.
     pub fn period(self, at: Millis) -> String {
         let date = date(at);

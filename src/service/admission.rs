@@ -1,5 +1,7 @@
 //! Whether a run is accepted: its budget can be kept, the caps on spending leave it something, and a model has room for it.
 
+use metrics::counter;
+
 use super::{Result, Service, spending};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
@@ -59,6 +61,7 @@ async fn check_caps(service: &Service, caller: &Caller, settings: &RunSettings, 
     for (spent, capped, cap) in spending::spent(service, caller, &caps, now).await? {
         if spent.used + least > cap {
             service.runtime.tell_reached(&spent, capped, cap).await;
+            counter!("pes_spend_refused_total", "cap" => capped.as_str()).increment(1);
             let words = capped.words(cap, now);
             let mut fault = Fault::new(Code::SpendCapReached, format!("No run is accepted: {words}."));
             fault.retry_after_ms = Some(capped.ends_at(now) - now);

@@ -6,7 +6,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::Service;
-use crate::store::{Figures, Pooled};
+use crate::domain::spend::Capped;
+use crate::store::{Figures, MostSpent, Pooled};
 
 /// How old an answer may be.
 const FRESH: Duration = Duration::from_secs(15);
@@ -34,6 +35,18 @@ pub async fn read(service: &Service) -> Option<Figures> {
             None
         }
     }
+}
+
+/// How much of each cap is used by the tenant, or the key, that used the most of its own; 1 is all of it.
+pub fn used_of_caps(service: &Service, figures: &Figures) -> [(Capped, f64); 3] {
+    Capped::ALL.map(|capped| {
+        let share = |spent: &MostSpent| {
+            let cap = service.runtime.spend_caps(spent.tenant).of(capped).filter(|cap| *cap > 0)?;
+            Some(spent.used as f64 / cap as f64)
+        };
+        let shares = figures.spent.iter().filter(|spent| spent.capped == capped).filter_map(share);
+        (capped, shares.fold(0.0, f64::max))
+    })
 }
 
 /// The store's connections, as they stand now.

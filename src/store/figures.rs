@@ -6,7 +6,10 @@ use super::columns::Columns;
 use super::{Result, text};
 use crate::domain::Millis;
 use crate::domain::hitl::SuspensionKind;
+use crate::domain::ids::TenantPk;
 use crate::domain::run::RunStatus;
+use crate::domain::spend::Capped;
+use crate::domain::usage::Nanos;
 
 /// Counts over all tenants.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,7 +23,17 @@ pub struct Figures {
     pub threads: LateThreads,
     /// When the key ends that ends next.
     pub next_key_end: Option<Millis>,
+    /// Of the day and the month of now.
+    pub spent: Vec<MostSpent>,
     pub size: Size,
+}
+
+/// The most that a tenant spent of what one cap is about: of its keys, that of the one which spent the most.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MostSpent {
+    pub tenant: TenantPk,
+    pub capped: Capped,
+    pub used: Nanos,
 }
 
 /// Threads that somebody should look at if they stay so.
@@ -78,12 +91,13 @@ pub trait FigureStore: Send + Sync + 'static {
 
 impl Figures {
     /// Of four queries: `word, count` of runs, `word, count, since` of suspensions, `count, since` of deliveries,
-    /// `count, since, running` of threads with `key_end`.
+    /// `count, since, running` of threads with `key_end`, `tenant, period, of_key, used` of what was spent.
     pub(crate) fn read<R: Columns>(
         runs: &[R],
         questions: &[R],
         deliveries: &R,
         threads: &R,
+        spent: &[R],
         size: Size,
     ) -> Result<Self> {
         let run = |row: &R| Ok((text::word(row.text("word")?)?, row.count("count")?));
@@ -91,7 +105,12 @@ impl Figures {
             let kind = text::word(row.text("word")?)?;
             Ok(OpenQuestions { kind, count: row.count("count")?, since: row.number("since")? })
         };
+        let most = |row: &R| {
+            let capped = Capped::of_period(row.text("period")?, row.number("of_key")? == 1);
+            Ok(MostSpent { tenant: TenantPk(row.number("tenant")?), capped, used: row.number("used")? })
+        };
         Ok(Self {
+            spent: spent.iter().map(most).collect::<Result<_>>()?,
             runs: runs.iter().map(run).collect::<Result<_>>()?,
             questions: questions.iter().map(question).collect::<Result<_>>()?,
             deliveries: deliveries.count("count")?,

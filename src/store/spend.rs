@@ -45,6 +45,13 @@ pub struct Spent {
     pub told: i64,
 }
 
+/// The first day and the first month that are not past yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastPeriods {
+    pub day: String,
+    pub month: String,
+}
+
 /// That so much of a cap is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TellSpent {
@@ -61,6 +68,15 @@ pub trait SpendStore: Send + Sync + 'static {
     async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>>;
     /// Leaves what is to be told of a row in the outbox, unless that, or more, was told before. `false`: it was.
     async fn tell_spent(&self, told: TellSpent) -> Result<bool>;
+    /// Forgets at most so many rows of periods that were over before this day and this month; returns how many.
+    async fn forget_spend(&self, tenant: TenantPk, before: &PastPeriods, limit: u32) -> Result<u64>;
+}
+
+impl PastPeriods {
+    /// Those that were over at this time.
+    pub fn at(time: Millis) -> Self {
+        Self { day: Capped::TenantDay.period(time), month: Capped::TenantMonth.period(time) }
+    }
 }
 
 impl SpendKey {

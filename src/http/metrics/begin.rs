@@ -5,6 +5,7 @@ use metrics::{Label, counter, gauge, histogram};
 use super::families::{COUNTED, Kind};
 use crate::config::Config;
 use crate::domain::hitl::{Decision, SuspensionKind};
+use crate::domain::spend::Capped;
 use crate::store::documents::DocumentKind;
 use crate::store::outbox::TargetKind;
 
@@ -74,9 +75,10 @@ fn known(family: &str, config: &Config) -> Known {
         }
         "pes_store_commits_total" => one("outcome", &["done", "refused", "lost", "unavailable", "panicked"]),
         "pes_chore_deleted_total" => {
-            one("kind", &["thread", "entry", "row", "answer", "lookup", "delivery", "session"])
+            one("kind", &["thread", "entry", "row", "answer", "lookup", "delivery", "session", "usage", "spend"])
         }
         "pes_chore_lag_seconds" => one("kind", &["threads", "logs", "erasure", "audit"]),
+        "pes_spend_refused_total" => one("cap", &Capped::ALL.map(Capped::as_str)),
         "pes_schedule_fires_total" => one("outcome", &["fired", "skipped", "missed", "failed", "paused"]),
         "pes_auth_failures_total" => one("reason", &["missing", "refused", "slowed"]),
         _ => Known::new(),

@@ -61,6 +61,7 @@ pub const COUNTED: &[Family] = &[
     ("pes_model_tokens_total", Counter, "Tokens, by direction: input, output, thinking, cached_input."),
     ("pes_model_cost_usd_total", Counter, "What model calls cost whose price is known, in US dollars."),
     ("pes_model_unpriced_calls_total", Counter, "Answered model calls whose price is not known."),
+    ("pes_spend_refused_total", Counter, "Runs that were not accepted because a cap is reached, by cap."),
     ("pes_tool_calls_total", Counter, "Tool calls, by tool (`tenant`: not the operator's) and outcome."),
     ("pes_tool_call_duration_seconds", Histogram, "How long tool calls took."),
     ("pes_tool_schemas_compiled_total", Counter, "JSON Schemas of tools that were compiled."),
@@ -88,7 +89,7 @@ pub const COUNTED: &[Family] = &[
     (
         "pes_chore_deleted_total",
         Counter,
-        "What was deleted because of its age, or with its thread: thread, entry (of a log), row, answer, lookup, delivery, session.",
+        "What was deleted because of its age, or with its thread: thread, entry (of a log), row, answer, lookup, delivery, session, usage, spend.",
     ),
     (
         "pes_schedule_fires_total",
@@ -120,6 +121,11 @@ pub const LOOKED_UP: &[Family] = &[
     ("pes_provider_running_calls", Gauge, "Calls under way, by provider."),
     ("pes_provider_waiting_calls", Gauge, "Calls that wait for a place, by provider."),
     ("pes_provider_breaker_open", Gauge, "1 while a provider is left alone because it failed too often."),
+    (
+        "pes_spend_cap_used_ratio",
+        Gauge,
+        "How much of a cap is used where the most is, of all tenants and keys, by cap: 1 is all.",
+    ),
     ("pes_store_pool_connections", Gauge, "Database connections, by pool and state: busy, idle."),
     ("pes_store_pool_limit", Gauge, "How many connections a pool may have."),
     ("pes_store_bytes", Gauge, "What the store takes: by table on PostgreSQL, `all` on SQLite."),

@@ -37,6 +37,8 @@ pub(crate) async fn values(app: &AppState) -> Vec<Figure> {
     if let Some(figures) = figures::read(service).await {
         values.extend(open(&figures, service.now()));
         values.extend(stored(&figures.size));
+        let used = figures::used_of_caps(service, &figures).into_iter();
+        values.extend(used.map(|(cap, of)| ("pes_spend_cap_used_ratio", vec![("cap", cap.as_str().to_owned())], of)));
     }
     values.extend(process::values());
     values

@@ -3,6 +3,7 @@
 mod chores;
 mod compact;
 mod expire;
+mod usage;
 
 use serde::Serialize;
 use serde_json::json;

@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 use super::Postgres;
 use crate::domain::Millis;
 use crate::store::columns::Columns as _;
-use crate::store::{FigureStore, Figures, Pooled, Result, Size};
+use crate::store::{FigureStore, Figures, PastPeriods, Pooled, Result, Size};
 
 const RUNS: &str = "
 SELECT pes_json(body) ->> 'status' AS word, count(*) AS count FROM thread_rows
@@ -28,6 +28,10 @@ const TABLES: &str = "
 SELECT relname AS word, pg_total_relation_size(oid) AS count FROM pg_class
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace";
 
+const SPENT: &str = "
+SELECT tenant, period, (CASE key WHEN '' THEN 0 ELSE 1 END)::bigint AS of_key, max(used) AS used FROM spend
+WHERE period IN ($1, $2) GROUP BY 1, 2, 3";
+
 #[async_trait]
 impl FigureStore for Postgres {
     async fn figures(&self, now: Millis) -> Result<Figures> {
@@ -38,10 +42,13 @@ impl FigureStore for Postgres {
             self.pool.with_query(async |connection| sqlx::query(DELIVERIES).fetch_one(connection).await).await?;
         let threads = sqlx::query(THREADS).bind(now);
         let threads = self.pool.with_query(async |connection| threads.fetch_one(connection).await).await?;
+        let PastPeriods { day, month } = PastPeriods::at(now);
+        let spent = sqlx::query(SPENT).bind(day).bind(month);
+        let spent = self.pool.with_query(async |connection| spent.fetch_all(connection).await).await?;
         let tables = self.pool.with_query(async |connection| sqlx::query(TABLES).fetch_all(connection).await).await?;
         let table = |row: &PgRow| Ok((row.text("word")?.to_owned(), row.count("count")?));
         let tables = tables.iter().map(table).collect::<Result<_>>()?;
-        Figures::read(&runs, &questions, &deliveries, &threads, Size { tables, ..Size::default() })
+        Figures::read(&runs, &questions, &deliveries, &threads, &spent, Size { tables, ..Size::default() })
     }
 
     fn pools(&self) -> Vec<Pooled> {

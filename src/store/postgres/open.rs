@@ -15,7 +15,7 @@ use super::writer::CONNECT_TIMEOUT;
 use crate::store::{Error, Result};
 
 /// One file until the first release; from then on files are appended and never edited.
-const MIGRATIONS: [(i64, &str, &str); 8] = [
+const MIGRATIONS: [(i64, &str, &str); 9] = [
     (1, "schema", include_str!("../../../migrations/postgres/0001_schema.sql")),
     (2, "erasure", include_str!("../../../migrations/postgres/0002_erasure.sql")),
     (3, "retention", include_str!("../../../migrations/postgres/0003_retention.sql")),
@@ -24,6 +24,7 @@ const MIGRATIONS: [(i64, &str, &str); 8] = [
     (6, "audit chain", include_str!("../../../migrations/postgres/0006_audit_chain.sql")),
     (7, "spend", include_str!("../../../migrations/postgres/0007_spend.sql")),
     (8, "people", include_str!("../../../migrations/postgres/0008_people.sql")),
+    (9, "periods of spend", include_str!("../../../migrations/postgres/0009_spend_periods.sql")),
 ];
 
 /// An answered commit is on the disk, whatever the database's defaults are. The timeouts default to for ever. A

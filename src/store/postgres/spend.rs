@@ -8,8 +8,8 @@ use sqlx::query::Query;
 use super::fault::error;
 use super::nul::escaped;
 use super::{Postgres, outbox};
-use crate::domain::ids::ThreadPk;
-use crate::store::{Result, SpendChange, SpendKey, SpendStore, Spent, TellSpent};
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::store::{PastPeriods, Result, SpendChange, SpendKey, SpendStore, Spent, TellSpent};
 
 /// In the order of their keys, as everybody locks them.
 const OPEN: &str = "
@@ -22,6 +22,13 @@ const CHANGE: &str = "
 UPDATE spend SET used = used + $4, held = held + $5 WHERE tenant = $1 AND key = $2 AND period = $3";
 
 const TELL: &str = "UPDATE spend SET told = $4 WHERE tenant = $1 AND key = $2 AND period = $3 AND told < $4";
+
+/// What a call still holds of an old period is given back to it.
+const FORGET: &str = "
+DELETE FROM spend WHERE (tenant, key, period) IN (
+    SELECT tenant, key, period FROM spend
+    WHERE tenant = $1 AND held = 0 AND (length(period) = 10 AND period < $2 OR length(period) = 7 AND period < $3)
+    LIMIT $4 FOR UPDATE SKIP LOCKED)";
 
 /// Makes the rows that are not there yet, so that a batch can lock them all.
 pub(super) fn open<'a>(
@@ -71,5 +78,10 @@ impl SpendStore for Postgres {
 
     async fn tell_spent(&self, told: TellSpent) -> Result<bool> {
         self.pool.with_connection(async |connection| tell(connection, &told).await).await
+    }
+
+    async fn forget_spend(&self, tenant: TenantPk, before: &PastPeriods, limit: u32) -> Result<u64> {
+        let query = sqlx::query(FORGET).bind(tenant.0).bind(&before.day).bind(&before.month).bind(i64::from(limit));
+        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
     }
 }

@@ -3,6 +3,8 @@
 use async_trait::async_trait;
 
 use super::Postgres;
+use crate::domain::Millis;
+use crate::domain::ids::TenantPk;
 use crate::domain::usage::UsageSum;
 use crate::store::usage::page_of_sums;
 use crate::store::{Page, Result, UsageAsk, UsageStore};
@@ -33,6 +35,10 @@ SELECT * FROM (
     GROUP BY 1, 2
 ) s WHERE (s.key, s.sub) > ($5 COLLATE "C", $6 COLLATE "C") ORDER BY 1, 2 LIMIT $7"#;
 
+const FORGET: &str = "
+DELETE FROM usage_kept WHERE ctid IN (
+    SELECT ctid FROM usage_kept WHERE tenant = $1 AND ord < $2 ORDER BY ord LIMIT $3 FOR UPDATE SKIP LOCKED)";
+
 #[async_trait]
 impl UsageStore for Postgres {
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
@@ -40,5 +46,10 @@ impl UsageStore for Postgres {
         let query = sqlx::query(SUMS).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
         let query = query.bind(key).bind(sub).bind(ask.page.rows()).bind(ask.thread.map(|pk| pk.0));
         page_of_sums(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, &ask.page)
+    }
+
+    async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64> {
+        let query = sqlx::query(FORGET).bind(tenant.0).bind(before).bind(i64::from(limit));
+        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
     }
 }

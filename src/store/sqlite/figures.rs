@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::Sqlite;
 use super::fault::unreadable;
 use crate::domain::Millis;
-use crate::store::{FigureStore, Figures, Pooled, Result, Size};
+use crate::store::{FigureStore, Figures, PastPeriods, Pooled, Result, Size};
 
 const RUNS: &str = "
 SELECT body ->> 'status' AS word, count(*) AS count FROM thread_rows
@@ -25,6 +25,10 @@ SELECT count(*) AS count, min(wake_at) AS since,
     (SELECT min(expires_at) FROM api_keys WHERE revoked_at IS NULL AND expires_at > ?1) AS key_end
 FROM threads WHERE wake_at <= ?1";
 
+const SPENT: &str = "
+SELECT tenant, period, CASE key WHEN '' THEN 0 ELSE 1 END AS of_key, max(used) AS used FROM spend
+WHERE period IN (?1, ?2) GROUP BY 1, 2, 3";
+
 #[async_trait]
 impl FigureStore for Sqlite {
     async fn figures(&self, now: Millis) -> Result<Figures> {
@@ -32,7 +36,9 @@ impl FigureStore for Sqlite {
         let questions = sqlx::query(QUESTIONS).fetch_all(&self.readers).await.map_err(unreadable)?;
         let deliveries = sqlx::query(DELIVERIES).fetch_one(&self.readers).await.map_err(unreadable)?;
         let threads = sqlx::query(THREADS).bind(now).fetch_one(&self.readers).await.map_err(unreadable)?;
-        Figures::read(&runs, &questions, &deliveries, &threads, size(&self.path))
+        let PastPeriods { day, month } = PastPeriods::at(now);
+        let spent = sqlx::query(SPENT).bind(day).bind(month).fetch_all(&self.readers).await.map_err(unreadable)?;
+        Figures::read(&runs, &questions, &deliveries, &threads, &spent, size(&self.path))
     }
 
     fn pools(&self) -> Vec<Pooled> {

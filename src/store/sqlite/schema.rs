@@ -12,7 +12,7 @@ use super::open::unusable;
 use crate::store::{Error, Result};
 
 /// One file until the first release; from then on files are appended and never edited.
-const MIGRATIONS: [(i64, &str, &str); 8] = [
+const MIGRATIONS: [(i64, &str, &str); 9] = [
     (1, "schema", include_str!("../../../migrations/sqlite/0001_schema.sql")),
     (2, "erasure", include_str!("../../../migrations/sqlite/0002_erasure.sql")),
     (3, "retention", include_str!("../../../migrations/sqlite/0003_retention.sql")),
@@ -21,6 +21,7 @@ const MIGRATIONS: [(i64, &str, &str); 8] = [
     (6, "audit chain", include_str!("../../../migrations/sqlite/0006_audit_chain.sql")),
     (7, "spend", include_str!("../../../migrations/sqlite/0007_spend.sql")),
     (8, "people", include_str!("../../../migrations/sqlite/0008_people.sql")),
+    (9, "periods of spend", include_str!("../../../migrations/sqlite/0009_spend_periods.sql")),
 ];
 
 /// Refuses a file that a newer version has changed so that this one cannot work with it, without changing a byte of it,

@@ -5,8 +5,8 @@ use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use super::fault::unreadable;
 use super::{Sqlite, outbox};
-use crate::domain::ids::ThreadPk;
-use crate::store::{Result, SpendChange, SpendKey, SpendStore, Spent, TellSpent};
+use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::store::{PastPeriods, Result, SpendChange, SpendKey, SpendStore, Spent, TellSpent};
 
 const TAKEN: &str = "SELECT used + held FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
 
@@ -15,6 +15,13 @@ INSERT INTO spend (tenant, key, period, used, held, told) VALUES (?1, ?2, ?3, ?4
 ON CONFLICT (tenant, key, period) DO UPDATE SET used = used + excluded.used, held = held + excluded.held";
 
 const TELL: &str = "UPDATE spend SET told = ?4 WHERE tenant = ?1 AND key = ?2 AND period = ?3 AND told < ?4";
+
+/// What a call still holds of an old period is given back to it.
+const FORGET: &str = "
+DELETE FROM spend WHERE rowid IN (
+    SELECT rowid FROM spend
+    WHERE tenant = ?1 AND held = 0 AND (length(period) = 10 AND period < ?2 OR length(period) = 7 AND period < ?3)
+    LIMIT ?4)";
 
 /// Whether the caps leave room for all of them.
 pub(super) fn fits(tx: &Transaction<'_>, changes: &[SpendChange]) -> rusqlite::Result<bool> {
@@ -61,5 +68,12 @@ impl SpendStore for Sqlite {
             Ok(is_new)
         };
         self.writer.write(tell).await
+    }
+
+    async fn forget_spend(&self, tenant: TenantPk, before: &PastPeriods, limit: u32) -> Result<u64> {
+        let PastPeriods { day, month } = before.clone();
+        let forget =
+            move |tx: &Transaction<'_>| tx.prepare_cached(FORGET)?.execute(params![tenant.0, day, month, limit]);
+        Ok(self.writer.write(forget).await? as u64)
     }
 }

@@ -1,9 +1,12 @@
 //! Sums of the usage of model calls.
 
 use async_trait::async_trait;
+use rusqlite::{Transaction, params};
 
 use super::Sqlite;
 use super::fault::unreadable;
+use crate::domain::Millis;
+use crate::domain::ids::TenantPk;
 use crate::domain::usage::UsageSum;
 use crate::store::usage::page_of_sums;
 use crate::store::{Page, Result, UsageAsk, UsageStore};
@@ -23,6 +26,9 @@ FROM (
 ) r JOIN tenants t ON t.pk = r.tenant
 GROUP BY 1, 2 HAVING (key, sub) > (?5, ?6) ORDER BY 1, 2 LIMIT ?7";
 
+const FORGET: &str = "
+DELETE FROM usage_kept WHERE rowid IN (SELECT rowid FROM usage_kept WHERE tenant = ?1 AND ord < ?2 ORDER BY ord LIMIT ?3)";
+
 #[async_trait]
 impl UsageStore for Sqlite {
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
@@ -30,5 +36,10 @@ impl UsageStore for Sqlite {
         let query = sqlx::query(SUMS).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
         let query = query.bind(key).bind(sub).bind(ask.page.rows()).bind(ask.thread.map(|pk| pk.0));
         page_of_sums(&query.fetch_all(&self.readers).await.map_err(unreadable)?, &ask.page)
+    }
+
+    async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64> {
+        let forget = move |tx: &Transaction<'_>| tx.prepare_cached(FORGET)?.execute(params![tenant.0, before, limit]);
+        Ok(self.writer.write(forget).await? as u64)
     }
 }

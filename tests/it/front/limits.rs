@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::pin::Pin;
 
 use pes::config::{Config, Limits, Spend};
+use pes::domain::usage::Price;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -91,8 +92,9 @@ fn cases() -> Vec<Case> {
         case!(requests_per_tenant = Some("2/60s".parse().expect("a rate")), |app| rate(app, "tenant").await),
         case!(wrong_keys_per_address = Some("1/60s".parse().expect("a rate")), |app| wrong_keys(app).await),
         case!(spend = Spend { tenant_day_usd: Some(1.0), ..Spend::default() }, |app| {
-            // The demo model has no price. At the cap: `front::spend`.
-            app.post("/threads/t1/process", json!({ "query": "hello" })).await.problem("invalid");
+            // At the cap, and without prices: `front::spend`.
+            let told = app.get("/limits").await.expect(200);
+            assert_eq!((&told["spend"][0]["cap"], &told["spend"][0]["capUsd"]), (&json!("tenantDay"), &json!(1.0)));
         }),
         case!(page = 2, |app| {
             app.get("/threads?limit=2").await.expect(200);
@@ -136,7 +138,12 @@ async fn wrong_keys(app: &App) {
 async fn each_has_its_error() {
     for case in cases() {
         eprintln!("{}", case.name);
-        let app = App::with(|config: &mut Config| (case.lower)(&mut config.limits)).await;
+        let app = App::with(|config: &mut Config| {
+            (case.lower)(&mut config.limits);
+            // What a cap needs.
+            config.prices.insert("demo:*".to_owned(), Price { input_per_million: 1.0, ..Price::default() });
+        })
+        .await;
         (case.meet)(&app).await;
     }
 }

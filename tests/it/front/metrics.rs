@@ -10,7 +10,8 @@ use crate::support::app::App;
 use crate::support::http::Ask;
 
 /// The labels that any family may have.
-const LABELS: [&str; 22] = [
+const LABELS: [&str; 23] = [
+    "cap",
     "limit",
     "method",
     "route",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pes::Instance;
 use pes::config::{Config, ConfiguredKey, Synchronous};
 use pes::domain::ids::TenantPk;
 use pes::domain::spend::Capped;
@@ -175,7 +176,8 @@ async fn each_key_has_its_own_cap() {
 
 #[tokio::test]
 async fn a_model_without_a_price_is_refused_where_there_is_a_cap() {
-    let app = App::with(|config| config.limits.spend.tenant_day_usd = Some(1.0)).await;
+    let app = App::start().await;
+    app.ask("PUT", "/limits").json(&json!({ "tenantDayUsd": 1.0 })).send().await.expect(200);
     let problem = app.post("/threads/t1/process", json!({ "query": "count" })).await.problem("invalid");
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains("`prices`") && detail.contains("demo:"), "{detail}");
@@ -261,4 +263,42 @@ async fn webhooks_are_told_once_of_each_part_of_a_cap() {
     assert_eq!(percents, [80, 100]);
     let sent = app.get(&format!("/webhooks/{}/deliveries", hook.as_str().unwrap())).await.expect(200);
     assert_eq!(sent["items"].as_array().unwrap().len(), 2, "{sent:#}");
+}
+
+#[tokio::test]
+async fn a_server_with_a_cap_and_a_model_without_a_price_does_not_start() {
+    let mut config = Config::default();
+    config.models.choice = ["openai:gpt-5", "openai:gpt-5-mini"].map(|of| of.parse().unwrap()).to_vec();
+    config.models.openai.base_url = Some("http://127.0.0.1:9/v1".to_owned());
+    config.prices.insert("openai:gpt-5".to_owned(), Price { input_per_million: 1.0, ..Price::default() });
+    let start = async |config: &Config| Instance::build(config.clone()).store(fresh_store().await).open().await;
+    start(&config).await.expect("nothing is capped").close().await;
+    config.limits.spend.key_day_usd = Some(5.0);
+    let why = start(&config).await.err().expect("what it would spend is not known").to_string();
+    assert!(why.contains("limits.spend") && why.contains("openai:gpt-5-mini costs"), "{why}");
+    assert!(!why.contains("openai:gpt-5,"), "only those without a price are named: {why}");
+    config.prices.insert("openai:*".to_owned(), Price { input_per_million: 2.0, ..Price::default() });
+    start(&config).await.expect("each has one").close().await;
+}
+
+/// The value of a line of `/metrics`.
+async fn metric(app: &App, line: &str) -> f64 {
+    let text = app.get("/metrics").await.text();
+    let found = text.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_else(|| panic!("{line}: {text}"));
+    found.trim().parse().unwrap()
+}
+
+#[tokio::test]
+async fn metrics_tell_how_much_of_the_caps_is_used_and_what_was_refused() {
+    let app = App::with(|config| capped(config, 0.02)).await;
+    assert_eq!(metric(&app, r#"pes_spend_cap_used_ratio{cap="tenant_day"}"#).await, 0.0, "no such cap is set");
+    let refused = r#"pes_spend_refused_total{cap="tenant_month"}"#;
+    let before = metric(&app, refused).await;
+    let app = App::with(|config| capped(config, 0.02)).await;
+    spend_it_all(&app).await;
+    app.post("/threads/t9/process", json!({ "query": "count" })).await.problem("spend_cap_reached");
+    // Other tests count as well.
+    assert!(metric(&app, refused).await > before);
+    let used = metric(&app, r#"pes_spend_cap_used_ratio{cap="tenant_month"}"#).await;
+    assert!(used > 0.0 && used <= 1.0, "{used}");
 }

@@ -8,6 +8,8 @@ use pes::config::{Config, Synchronous, TenantRetention};
 use pes::domain::fault::Code;
 use pes::domain::ids::ThreadId;
 use pes::domain::retention::{Kept, Terms};
+use pes::domain::spend::Capped;
+use pes::domain::usage::{Price, UsageGroup};
 use pes::live::EncodedKind;
 use pes::runtime::clock::{Clock, Manual};
 use pes::service::feed::{self, After, EventsPage, FeedAsk};
@@ -15,7 +17,7 @@ use pes::service::retention::{self, RetentionAsk};
 use pes::service::{audit, fork, offers, runs, threads};
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
-use pes::store::{PageAsk, Store};
+use pes::store::{PageAsk, SpendKey, Store, UsageAsk};
 use pes::{AgentProps, Instance};
 use serde_json::{Value, json};
 
@@ -31,6 +33,7 @@ const TODAY: i64 = 1_795_219_200_000;
 /// An instance whose days pass when the test says so.
 struct Aging {
     instance: Instance,
+    store: Arc<dyn Store>,
     clock: Arc<Manual>,
 }
 
@@ -40,8 +43,8 @@ impl Aging {
         let mut config = Config::default();
         config.models.demo.pace_ms = 0;
         change(&mut config);
-        let instance = Instance::build(config).store(store).clock(clock.clone()).open().await.unwrap();
-        Self { instance, clock }
+        let instance = Instance::build(config).store(store.clone()).clock(clock.clone()).open().await.unwrap();
+        Self { instance, store, clock }
     }
 
     async fn finish(&self, thread: &str) {
@@ -126,6 +129,32 @@ async fn threads_that_nobody_used_for_longer_than_they_are_kept_are_deleted() {
     aging.days_pass(1).await;
     assert!(!aging.is_there("held").await, "its time was over before the hold was");
     aging.instance.close().await;
+}
+
+#[tokio::test]
+async fn what_was_used_and_spent_is_forgotten_after_the_thread() {
+    let aging = Aging::on(fresh_store().await, |config| {
+        config.prices.insert("demo:*".to_owned(), Price { output_per_million: 10.0, ..Price::default() });
+        config.limits.spend.tenant_day_usd = Some(100.0);
+        config.retention.usage_days = Kept::Days(500);
+    })
+    .await;
+    aging.finish("t").await;
+    let (store, tenant) = (aging.store.clone(), aging.instance.caller().tenant);
+    let day = SpendKey { tenant, key: String::new(), period: Capped::TenantDay.period(TODAY) };
+    let calls = async || {
+        let (from, to, page) = (i64::MIN, i64::MAX, PageAsk { limit: 10, ..PageAsk::default() });
+        let ask = UsageAsk { tenant, group: UsageGroup::Tenant, thread: None, from, to, page };
+        let sums = store.usage(&ask).await.unwrap().items;
+        (sums.iter().map(|sum| sum.calls).sum::<u64>(), store.spent(std::slice::from_ref(&day)).await.unwrap()[0].used)
+    };
+    let (before, used) = calls().await;
+    assert!(before > 0 && used > 0);
+    aging.days_pass(450).await;
+    assert!(!aging.is_there("t").await);
+    assert_eq!(calls().await, (before, used), "both outlive the thread");
+    aging.days_pass(52).await;
+    assert_eq!(calls().await, (0, 0));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use pes::domain::observation::ObservationType;
 use pes::store::outbox::{NewDelivery, TargetKind};
-use pes::store::{Commit, Committed, Erasure, SpendChange, SpendKey, TellSpent};
+use pes::store::{Commit, Committed, Erasure, PastPeriods, SpendChange, SpendKey, TellSpent};
 
 use super::bed::{Bed, record, together};
 
@@ -15,6 +15,7 @@ super::on_every_store!(
     what_begins_and_ends_side_by_side_adds_up,
     a_thread_that_is_deleted_gives_back_what_it_held,
     of_many_that_tell_of_a_cap_one_does,
+    periods_that_are_over_long_ago_are_forgotten,
 );
 
 fn of(bed: &Bed, key: &str, period: &str) -> SpendKey {
@@ -194,4 +195,26 @@ async fn of_many_that_tell_of_a_cap_one_does(bed: Bed) {
     let left = bed.store.claim_deliveries(5, 10, 100).await.unwrap();
     assert_eq!(left.len(), 2);
     assert!(left.iter().all(|delivery| delivery.tenant == bed.tenant && delivery.event == "spend.threshold"));
+}
+
+async fn periods_that_are_over_long_ago_are_forgotten(bed: Bed) {
+    let pk = bed.thread("t").await;
+    let other = bed.other_tenant().await;
+    let past = [of(&bed, "", "2025-10-19"), of(&bed, "ann", "2025-10-19"), of(&bed, "", "2025-09")];
+    let kept = [of(&bed, "", "2025-10"), of(&bed, "", "2025-10-20"), day(&bed), of(&other, "", "2025-10-19")];
+    let held = of(&bed, "bob", "2025-10-19");
+    let mut spend: Vec<SpendChange> = past.iter().chain(&kept).map(|of| settles(of.clone(), 7, 0)).collect();
+    spend.push(holds(held.clone(), 5, 10));
+    spend.sort_by(|a, b| a.of.cmp(&b.of));
+    bed.done(Commit { spend, ..bed.next(pk).await }).await;
+    let before = PastPeriods { day: "2025-10-20".to_owned(), month: "2025-10".to_owned() };
+    assert_eq!(bed.store.forget_spend(bed.tenant, &before, 2).await.unwrap(), 2, "no more at once");
+    assert_eq!(bed.store.forget_spend(bed.tenant, &before, 100).await.unwrap(), 1);
+    for of in past {
+        assert_eq!(spent(&bed, of.clone()).await, (0, 0), "{of:?}");
+    }
+    for of in kept {
+        assert_eq!(spent(&bed, of.clone()).await, (7, 0), "{of:?}");
+    }
+    assert_eq!(spent(&bed, held).await, (0, 5), "a call still has to settle it");
 }

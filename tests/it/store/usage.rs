@@ -11,7 +11,8 @@ super::on_every_store!(
     usage_is_summed_by_every_group,
     usage_has_pages,
     usage_of_others_and_of_other_times_is_left_out,
-    usage_of_deleted_threads_still_counts
+    usage_of_deleted_threads_still_counts,
+    usage_of_deleted_threads_is_forgotten_when_it_is_old,
 );
 
 /// 2026-11-21T00:00:00Z
@@ -123,4 +124,16 @@ async fn usage_of_deleted_threads_still_counts(bed: Bed) {
     assert_eq!(sums(&other, &ask(&other, UsageGroup::Model)).await, []);
     let within = UsageAsk { from: DAY, to: DAY + 1, ..ask(&bed, UsageGroup::Run) };
     assert_eq!(shown(&sums(&bed, &within).await), [("deleted", "", 1, 100, 0)]);
+}
+
+async fn usage_of_deleted_threads_is_forgotten_when_it_is_old(bed: Bed) {
+    four_calls(&bed).await;
+    let thread = bed.store.thread(bed.tenant, &"t1".into()).await.unwrap().unwrap();
+    assert!(bed.erase(thread.pk).await);
+    let other = bed.other_tenant().await;
+    assert_eq!(bed.store.forget_usage(other.tenant, DAY * 2, 100).await.unwrap(), 0);
+    assert_eq!(bed.store.forget_usage(bed.tenant, DAY + 86_400_000, 1).await.unwrap(), 1, "no more at once");
+    assert_eq!(bed.store.forget_usage(bed.tenant, DAY + 86_400_000, 100).await.unwrap(), 1);
+    let left = sums(&bed, &ask(&bed, UsageGroup::Item)).await;
+    assert_eq!(shown(&left), [("deleted", "", 1, 0, 1), ("run_2", "a", 1, 7, 0)], "what a thread has stays");
 }

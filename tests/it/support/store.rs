@@ -24,10 +24,10 @@ use pes::store::{
     AnswerToStore, AuditRow, AuditStore, BackupStore, ChainEnd, ChainStore, ChainedLine, Checkpoint, Claimable, Commit,
     Committed, Compaction, Erasure, ErasureStore, Error, FigureStore, Figures, FoundRow, IdempotencyRow,
     IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, LookupStore, Mark, NewImport, NewLinks, ObservationAsk,
-    Outline, Page, PageAsk, PlannedSchedule, Pooled, Registration, Result, RetentionStore, Rotation, RowStore, RunEnd,
-    ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore, SpendKey, SpendStore, Spent, StandingAsk,
-    Store, SuspensionAsk, TellSpent, ThreadFilter, ThreadRow, ThreadStore, TransferStore, UnchainedLine, UsageAsk,
-    UsageStore,
+    Outline, Page, PageAsk, PastPeriods, PlannedSchedule, Pooled, Registration, Result, RetentionStore, Rotation,
+    RowStore, RunEnd, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore, SpendKey, SpendStore,
+    Spent, StandingAsk, Store, SuspensionAsk, TellSpent, ThreadFilter, ThreadRow, ThreadStore, TransferStore,
+    UnchainedLine, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

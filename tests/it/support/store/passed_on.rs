@@ -191,6 +191,7 @@ passed_on! {
 passed_on! {
     UsageStore {}
     usage(ask: &UsageAsk) -> Page<UsageSum>;
+    forget_usage(tenant: TenantPk, before: Millis, limit: u32) -> u64;
 }
 
 passed_on! {
@@ -257,6 +258,7 @@ passed_on! {
     SpendStore {}
     spent(of: &[SpendKey]) -> Vec<Spent>;
     tell_spent(told: TellSpent) -> bool;
+    forget_spend(tenant: TenantPk, before: &PastPeriods, limit: u32) -> u64;
 }
 
 passed_on! {
