@@ -6,6 +6,8 @@ use std::time::Duration;
 use pes::Instance;
 use pes::config::Config;
 use pes::domain::run::Run;
+use pes::engine::pes::Pes;
+use pes::engine::simple::{Next, SimpleCore, Transcript};
 use pes::engine::step::RowKind;
 use pes::runtime::clock::Manual;
 use pes::service::resources::{self, Schedules};
@@ -22,6 +24,19 @@ const MINUTE: i64 = 60_000;
 /// 2026-11-21T00:00:00Z
 const TODAY: i64 = 1_795_219_200_000;
 const MINUTES: i64 = 1_000;
+
+/// Answers at once: when runs begin is looked at, not what they do.
+struct Prompt;
+
+impl SimpleCore for Prompt {
+    fn name(&self) -> &str {
+        "prompt"
+    }
+
+    fn next(&self, _: &Transcript<'_>) -> Next {
+        Next::Answer("done".to_owned())
+    }
+}
 
 /// The times that runs are for, in order.
 async fn fired(store: &dyn Store, replica: &Instance) -> Vec<i64> {
@@ -46,10 +61,11 @@ async fn three_replicas_that_are_killed_again_and_again_fire_each_time_once() {
     for n in 0..3 {
         let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
         let mut config = Config::default();
-        config.models.demo.pace_ms = 0;
+        config.agent.core = "prompt".to_owned();
         // Longer than what passes between two looks: nobody renews it while the clock jumps.
         config.runtime.lease_ms = 86_400_000;
-        let replica = Instance::build(config).store(store.clone()).clock(clock.clone()).open().await.unwrap();
+        let replica = Instance::build(config).core(Arc::new(Pes::simple(Prompt)));
+        let replica = replica.store(store.clone()).clock(clock.clone()).open().await.unwrap();
         // The others find it where they begin.
         if n == 0 {
             let spec = json!({ "id": "s", "everyMs": MINUTE, "query": "hello", "overlap": "allow", "jitterMs": 7_000,
