@@ -94,7 +94,7 @@ pub const COUNTED: &[Family] = &[
     (
         "pes_schedule_fires_total",
         Counter,
-        "Times of schedules: fired, skipped (a run before was not over), missed (too late), failed (refused), paused (a run before failed).",
+        "Times of schedules: fired, skipped (a run before was not over), missed (too late), failed (refused), paused (a run before failed, or the key that wrote it came to its end).",
     ),
     ("pes_schedule_lag_seconds", Gauge, "How late the schedule is that is due the longest."),
     (

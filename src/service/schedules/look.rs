@@ -55,6 +55,7 @@ async fn rest(service: &Service) -> Result<Millis> {
 
 /// Fires what is due now: one time of each schedule after the other, until nothing more can be.
 pub async fn look(service: &Service) -> Result<()> {
+    let _looking = service.schedules.looking.lock().await;
     plan::all(service).await;
     pause::all_of_ended_keys(service).await?;
     loop {

@@ -16,6 +16,8 @@ use crate::store::{self, Due, PlannedSchedule};
 #[derive(Default)]
 pub struct Planned {
     versions: Mutex<HashMap<(TenantPk, String), i64>>,
+    /// Held by who looks: two looks of one process would only be in each other's way.
+    pub(super) looking: tokio::sync::Mutex<()>,
     /// When it looked last whether the keys count that wrote them.
     keys_seen_at: Mutex<Option<Millis>>,
 }
