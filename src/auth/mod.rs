@@ -23,6 +23,9 @@ pub use ledger::{ApiKey, Issued, KeyRotation, NewKey, check_tenant, issue, list,
 #[cfg(feature = "internals")]
 pub use mint::hash;
 pub use mint::mint_key;
-pub use oidc::{Issuers, LOGIN, Login, Returned};
+pub use oidc::{Issuers, LOGIN, Returned};
+#[cfg(feature = "internals")]
 pub use people::Ended;
-pub use sessions::{SESSION, Session};
+#[cfg(feature = "internals")]
+pub use sessions::SESSION;
+pub use sessions::Session;

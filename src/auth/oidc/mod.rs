@@ -19,7 +19,7 @@ use self::issuer::Issuer;
 pub(super) use self::jwt::is_token;
 use self::jwt::{Claims, Jwt, Refusal};
 pub(super) use self::login::Logins;
-pub use self::login::{LOGIN, Login, Returned};
+pub use self::login::{LOGIN, Returned};
 use crate::config::OidcIssuer;
 use crate::config::auth::{check_name, is_legible, scope};
 use crate::domain::Millis;
