@@ -47,10 +47,10 @@ impl Keys {
         self.caller_of(self.issuers.person(token, (self.now)()).await?).await
     }
 
+    /// Nobody is the operator by a token, nor by a session that somebody wrote into the database.
     pub(super) async fn caller_of(&self, person: Person) -> Result<Caller, Fault> {
         let tenant = self.tenant(&person.tenant).await?;
         let Person { tenant: tenant_name, name, mut scopes, groups, .. } = person;
-        // Whoever can write a session to the database does not become the operator by that.
         scopes.retain(|scope| *scope != Scope::Operator);
         Ok(Caller { tenant, tenant_name, name, scopes, groups })
     }

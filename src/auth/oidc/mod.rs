@@ -148,7 +148,8 @@ fn person(provider: &str, config: &OidcIssuer, claims: &Claims, until: Millis) -
     })
 }
 
-/// What the issuer's words come to here; those that mean nothing here are no harm.
+/// What the issuer's words come to here; those that mean nothing here are no harm. `operator` counts for nobody: see
+/// `Keys::caller_of`.
 fn scopes(config: &OidcIssuer, words: &[&str]) -> Vec<Scope> {
     let mut scopes = Vec::new();
     for word in words {
@@ -158,7 +159,7 @@ fn scopes(config: &OidcIssuer, words: &[&str]) -> Vec<Scope> {
             None => Vec::new(),
         };
         for scope in meant {
-            if scope != Scope::Operator && !scopes.contains(&scope) {
+            if !scopes.contains(&scope) {
                 scopes.push(scope);
             }
         }
