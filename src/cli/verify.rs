@@ -5,6 +5,8 @@ use std::path::Path;
 use super::Error;
 use crate::auth::AuditKey;
 use crate::config::Config;
+use crate::domain::Millis;
+use crate::runtime::clock::{Clock as _, System};
 use crate::service::audit::verify::{self, Since, Verified, VerifyAsk};
 use crate::store;
 
@@ -18,16 +20,22 @@ pub(super) async fn verify(config: &Config, since: Since, file: Option<&Path>) -
         }
     };
     let key = config.auth.audit_key.as_ref().and_then(AuditKey::of);
+    let oldest = config.retention.audit_days.cut_off(System::default().now()).unwrap_or(Millis::MIN);
     let store = store::open_beside(&config.store).await?;
-    let found = verify::verify(&*store, &VerifyAsk { key: key.as_ref(), since, kept: &kept }).await;
+    let found =
+        verify::verify(&*store, &VerifyAsk { key: key.as_ref(), since, kept: &kept, oldest: Some(oldest) }).await;
     store.close().await;
     let found = found?;
-    for Verified { tenant, lines, checkpoints, signed, unchained, broken } in &found {
+    for Verified { tenant, lines, checkpoints, signed, unchained, forgotten, broken } in &found {
         match broken {
             Some(broken) => println!("FAIL {tenant}  {broken}"),
-            None => println!(
-                "ok   {tenant}  {lines} lines, {checkpoints} checkpoints, {signed} signed; {unchained} lines not chained yet"
-            ),
+            None => {
+                let old = if *forgotten > 0 { format!("; {forgotten} were too old and forgotten") } else { String::new() };
+                println!(
+                    "ok   {tenant}  {lines} lines, {checkpoints} checkpoints, {signed} signed; {unchained} lines not chained \
+                     yet{old}"
+                );
+            }
         }
     }
     if key.is_none() {

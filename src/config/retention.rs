@@ -17,6 +17,8 @@ section! {
         thread_days: Kept = Kept::Days(400), by_path();
         /// What model calls of deleted threads took, and what was spent in days and months that are over.
         usage_days: Kept = Kept::Days(400), by_path();
+        /// Lines of the audit, in the order of their chain; a line that says so takes their place.
+        audit_days: Kept = Kept::Days(730), by_path();
         /// The terms of threads for one tenant, by its name, and whether its threads may be deleted at all. Write them as
         /// [retention.tenants.NAME] tables.
         tenants: BTreeMap<String, TenantRetention> = BTreeMap::new(), file_only().example(
@@ -53,7 +55,7 @@ impl Retention {
 
     pub(super) fn check(&self) -> Result<(), Error> {
         let own = self.tenants.values().flat_map(|own| [own.log_days, own.thread_days]).flatten();
-        if own.chain([self.log_days, self.thread_days, self.usage_days]).all(Kept::is_valid) {
+        if own.chain([self.log_days, self.thread_days, self.usage_days, self.audit_days]).all(Kept::is_valid) {
             return Ok(());
         }
         Err(Error("retention: 0 days would keep nothing; write 1 or more, or \"forever\"".to_owned()))

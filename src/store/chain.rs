@@ -78,7 +78,17 @@ pub trait ChainStore: Send + Sync + 'static {
     async fn chained_lines_of_thread(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<ChainedLine>>;
     /// At most so many checkpoints behind number `after`.
     async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>>;
+    /// The last checkpoint that was made before then.
+    async fn checkpoint_before(&self, tenant: TenantPk, at: Millis) -> Result<Option<Checkpoint>>;
+    /// Stores a line of a tenant that belongs to no other change.
+    async fn add_line(&self, line: AuditRow) -> Result<()>;
+    /// Deletes the lines up to a checkpoint, and the checkpoints before it. That one stays: the rest is verified from there.
+    /// Returns how many lines.
+    async fn forget_lines(&self, tenant: TenantPk, upto: i64) -> Result<u64>;
 }
+
+/// What a line says that tells up to which number lines were forgotten.
+pub const FORGOTTEN: &str = "forget audit";
 
 /// The hash before the first line.
 pub const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";

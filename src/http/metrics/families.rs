@@ -89,7 +89,7 @@ pub const COUNTED: &[Family] = &[
     (
         "pes_chore_deleted_total",
         Counter,
-        "What was deleted because of its age, or with its thread: thread, entry (of a log), row, answer, lookup, delivery, session, usage, spend.",
+        "What was deleted because of its age, or with its thread: thread, entry (of a log), row, answer, lookup, delivery, session, usage, spend, audit.",
     ),
     (
         "pes_schedule_fires_total",

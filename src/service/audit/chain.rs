@@ -66,6 +66,11 @@ fn signed(checkpoint: Checkpoint, tenant: &str, key: Option<&AuditKey>) -> Check
     Checkpoint { jws, ..checkpoint }
 }
 
+/// Chains the lines of one tenant.
+pub(in crate::service) async fn chain_tenant(service: &Service, tenant: TenantPk) -> Result<()> {
+    of_tenant(&*service.store, tenant, service.audit_key.as_deref(), service.now()).await
+}
+
 /// The same of one tenant.
 pub(super) async fn of_tenant(store: &dyn Store, tenant: TenantPk, key: Option<&AuditKey>, now: Millis) -> Result<()> {
     let name = store.tenant_name(tenant).await?.unwrap_or_default();

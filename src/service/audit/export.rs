@@ -36,6 +36,10 @@ impl AuditExport {
         let mut checkpoints = checkpoints.into_iter().peekable();
         let mut text = String::new();
         for line in lines {
+            // What stands for lines that were forgotten comes before the first that is there.
+            while let Some(base) = checkpoints.next_if(|checkpoint| checkpoint.n < line.n) {
+                write(&mut text, &json!({ "checkpoint": told(&base, &self.tenant_name) }));
+            }
             write(&mut text, &line_as_told(&line));
             while let Some(checkpoint) = checkpoints.next_if(|checkpoint| checkpoint.n <= line.n) {
                 write(&mut text, &json!({ "checkpoint": told(&checkpoint, &self.tenant_name) }));

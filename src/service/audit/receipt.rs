@@ -140,7 +140,15 @@ impl Proofs<'_> {
         let store = &self.service.store;
         let before = store.chained_lines(tenant, chained.n - 2, 1).await?;
         let before = before.into_iter().find(|line| line.n == chained.n - 1);
-        let before = before.map_or_else(|| store::chain::NO_HASH.to_owned(), |line| line.hash);
+        let before = match before {
+            Some(line) => line.hash,
+            // Forgotten: its checkpoint stands for it.
+            None => {
+                let base = store.checkpoints(tenant, chained.n - 2, 1).await?.pop();
+                let base = base.filter(|base| base.n == chained.n - 1);
+                base.map_or_else(|| store::chain::NO_HASH.to_owned(), |base| base.hash)
+            }
+        };
         let checkpoint = store.checkpoints(tenant, chained.n - 1, 1).await?.pop();
         let upto = checkpoint.as_ref().map_or(chained.n, |checkpoint| checkpoint.n);
         let after = store.chained_lines(tenant, chained.n, BETWEEN).await?;

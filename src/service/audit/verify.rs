@@ -1,6 +1,8 @@
 //! Whether the chain of each tenant's audit is what it was: every hash is made again from what is stored, and compared with
 //! the checkpoints. What does not fit is named, the first of each tenant.
 
+mod arguments;
+mod base;
 mod kept;
 
 use std::collections::VecDeque;
@@ -28,6 +30,8 @@ pub struct VerifyAsk<'a> {
     pub since: Since,
     /// Checkpoints that were kept elsewhere.
     pub kept: &'a [Kept],
+    /// What is as old as this, or younger, is kept; `None`: nobody says so.
+    pub oldest: Option<Millis>,
 }
 
 /// Where it begins: what is stored there is believed.
@@ -53,6 +57,8 @@ pub struct Verified {
     pub signed: usize,
     /// Lines that are not chained yet.
     pub unchained: usize,
+    /// Up to which line they were forgotten because of their age; 0: none was.
+    pub forgotten: i64,
     /// The first that is not what it was; `None`: all is.
     pub broken: Option<String>,
 }
@@ -66,7 +72,8 @@ pub async fn verify(store: &dyn Store, ask: &VerifyAsk<'_>) -> Result<Vec<Verifi
         unchained.iter().for_each(|found| walk.names.extend(former_name(&found.line)));
         let broken = walk.run().await?.err();
         let (lines, checkpoints, signed) = (walk.n - walk.begun, walk.compared, walk.signed);
-        found.push(Verified { tenant: name.clone(), lines, checkpoints, signed, unchained: unchained.len(), broken });
+        let (unchained, forgotten) = (unchained.len(), walk.base);
+        found.push(Verified { tenant: name.clone(), lines, checkpoints, signed, unchained, forgotten, broken });
     }
     let nobodys = ask.kept.iter().filter(|kept| !tenants.iter().any(|(_, name)| *name == kept.tenant));
     found.extend(nobodys.map(|kept| Verified {
@@ -86,12 +93,16 @@ struct Walk<'a> {
     tenant: TenantPk,
     key: Option<&'a AuditKey>,
     since: Since,
+    oldest: Option<Millis>,
     /// Checkpoints of it that were kept elsewhere, by their lines.
     kept: VecDeque<&'a Kept>,
     /// Names that the tenant has or had, as far as its lines tell.
     names: Vec<String>,
     /// Names under which checkpoints were signed.
     signed_names: Vec<(i64, String)>,
+    /// Behind which line the chain begins, if lines were forgotten; and up to which one a line says that they were.
+    base: i64,
+    told: i64,
     /// Behind which line it began.
     begun: i64,
     /// The last line that fits, its hash, and the one before.
@@ -116,9 +127,12 @@ impl<'a> Walk<'a> {
             tenant,
             key: ask.key,
             since: ask.since,
+            oldest: ask.oldest,
             kept: kept.into(),
             names: vec![name.to_owned()],
             signed_names: Vec::new(),
+            base: 0,
+            told: 0,
             begun: 0,
             n: 0,
             hash: NO_HASH.to_owned(),
@@ -161,6 +175,10 @@ impl<'a> Walk<'a> {
             self.before = std::mem::replace(&mut self.hash, hash);
             self.n = line.n;
             self.names.extend(former_name(&line.line));
+            self.told = self.told.max(base::told(&line.line));
+            if let Err(changed) = arguments::check(self.store, &line).await? {
+                return Ok(Err(changed));
+            }
         }
         Ok(self.end())
     }
@@ -172,7 +190,21 @@ impl<'a> Walk<'a> {
             Since::Line(n) => n,
             Since::Time(at) => self.line_at(at).await?,
         };
-        begun = self.kept.front().map_or(begun, |kept| begun.min(kept.n)).max(0);
+        let base = base::find(self.store, self.tenant).await?;
+        if let Some(base) = &base {
+            self.base = base.n;
+            if let Err(young) = base::check_age(base, &self.kept, self.oldest) {
+                return Ok(Err(young));
+            }
+            self.kept.retain(|kept| kept.n >= base.n);
+        }
+        begun = self.kept.front().map_or(begun, |kept| begun.min(kept.n)).max(self.base);
+        if let Some(base) = base.filter(|base| base.n == begun) {
+            self.hash = base.hash;
+            (self.begun, self.n, self.known) = (begun, begun, begun);
+            self.checkpoints = self.store.checkpoints(self.tenant, begun - 1, PAGE).await?.into();
+            return Ok(Ok(()));
+        }
         if begun > 0 {
             let line = self.store.chained_lines(self.tenant, begun - 1, 1).await?.pop().filter(|line| line.n == begun);
             let Some(line) = line else {
@@ -204,6 +236,9 @@ impl<'a> Walk<'a> {
 
     /// What is known of lines that are not there, and whether the last signature is this key's.
     fn end(&self) -> Checked {
+        if self.told < self.base {
+            return Err(missing(1, self.base));
+        }
         let beyond = self.checkpoints.front().map(|checkpoint| checkpoint.n);
         let beyond = beyond.into_iter().chain(self.kept.front().map(|kept| kept.n)).max();
         if let Some(n) = beyond {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{compact, expire, usage};
+use super::{audit, compact, expire, usage};
 use crate::domain::ids::ThreadPk;
 use crate::service::Service;
 use crate::service::chore_metrics::lags;
@@ -23,7 +23,7 @@ pub(in crate::service) async fn run(service: Service) {
     }
 }
 
-/// Deletes all that is too old now: threads, what is too old in the logs of others, then old usage. Rests in between, so that nobody
+/// Deletes all that is too old now: threads, what is too old in the logs of others, then old usage and old lines of the audit. Rests in between, so that nobody
 /// waits for it.
 pub async fn sweep(service: &Service) -> Result<()> {
     let retention = &service.config.retention;
@@ -33,6 +33,7 @@ pub async fn sweep(service: &Service) -> Result<()> {
             expire::of_tenant(service, tenant, terms).await?;
             compact::of_tenant(service, tenant, terms).await?;
             usage::of_tenant(service, tenant).await?;
+            audit::of_tenant(service, tenant).await?;
         }
     }
     of_their_own(service).await?;

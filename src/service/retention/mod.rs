@@ -1,5 +1,6 @@
 //! How long things are kept: what holds for a thread, and the deletion of what is older.
 
+mod audit;
 mod chores;
 mod compact;
 mod expire;

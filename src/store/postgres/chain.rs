@@ -3,11 +3,12 @@
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection};
 
-use super::Postgres;
+use super::{Postgres, audit};
 use super::fault::error;
 use super::nul::escaped;
+use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId};
-use crate::store::{ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};
+use crate::store::{AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};
 
 const TENANTS: &str = "SELECT DISTINCT tenant FROM audit WHERE n IS NULL ORDER BY tenant";
 
@@ -44,6 +45,13 @@ WHERE tenant = $1 AND thread_id = $2 AND n IS NOT NULL ORDER BY n";
 
 const CHECKPOINTS: &str =
     "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = $1 AND n > $2 ORDER BY n LIMIT $3";
+
+const CHECKPOINT_BEFORE: &str =
+    "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = $1 AND at < $2 ORDER BY n DESC LIMIT 1";
+
+const FORGET: &str = "
+WITH checkpoints AS (DELETE FROM audit_checkpoints WHERE tenant = $1 AND n < $2)
+DELETE FROM audit WHERE tenant = $1 AND n <= $2";
 
 #[async_trait]
 impl ChainStore for Postgres {
@@ -85,6 +93,21 @@ impl ChainStore for Postgres {
         let query = sqlx::query(CHECKPOINTS).bind(tenant.0).bind(after).bind(i64::from(limit));
         let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
         found.iter().map(Checkpoint::read).collect()
+    }
+
+    async fn checkpoint_before(&self, tenant: TenantPk, at: Millis) -> Result<Option<Checkpoint>> {
+        let query = sqlx::query(CHECKPOINT_BEFORE).bind(tenant.0).bind(at);
+        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        found.as_ref().map(Checkpoint::read).transpose()
+    }
+
+    async fn add_line(&self, line: AuditRow) -> Result<()> {
+        self.pool.with_connection(async |connection| audit::insert(connection, &line).await).await
+    }
+
+    async fn forget_lines(&self, tenant: TenantPk, upto: i64) -> Result<u64> {
+        let query = sqlx::query(FORGET).bind(tenant.0).bind(upto);
+        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
     }
 }
 

@@ -3,10 +3,11 @@
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::Sqlite;
+use super::{Sqlite, audit};
 use super::fault::unreadable;
+use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId};
-use crate::store::{ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};
+use crate::store::{AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};
 
 const TENANTS: &str = "SELECT DISTINCT tenant FROM audit INDEXED BY audit_unchained WHERE n IS NULL";
 
@@ -43,6 +44,9 @@ WHERE tenant = ? AND thread_id = ? AND n IS NOT NULL ORDER BY n";
 const CHECKPOINTS: &str =
     "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = ? AND n > ? ORDER BY n LIMIT ?";
 
+const CHECKPOINT_BEFORE: &str =
+    "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = ? AND at < ? ORDER BY n DESC LIMIT 1";
+
 #[async_trait]
 impl ChainStore for Sqlite {
     async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>> {
@@ -77,6 +81,23 @@ impl ChainStore for Sqlite {
     async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>> {
         let query = sqlx::query(CHECKPOINTS).bind(tenant.0).bind(after).bind(limit);
         query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(Checkpoint::read).collect()
+    }
+
+    async fn checkpoint_before(&self, tenant: TenantPk, at: Millis) -> Result<Option<Checkpoint>> {
+        let query = sqlx::query(CHECKPOINT_BEFORE).bind(tenant.0).bind(at);
+        query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(Checkpoint::read).transpose()
+    }
+
+    async fn add_line(&self, line: AuditRow) -> Result<()> {
+        self.writer.write(move |tx| audit::insert(tx, &line, &line.detail.to_string())).await
+    }
+
+    async fn forget_lines(&self, tenant: TenantPk, upto: i64) -> Result<u64> {
+        let forget = move |tx: &Transaction<'_>| {
+            tx.execute("DELETE FROM audit_checkpoints WHERE tenant = ?1 AND n < ?2", [tenant.0, upto])?;
+            tx.execute("DELETE FROM audit WHERE tenant = ?1 AND n <= ?2", [tenant.0, upto])
+        };
+        Ok(self.writer.write(forget).await? as u64)
     }
 }
 

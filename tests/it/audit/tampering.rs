@@ -51,6 +51,11 @@ SELECT pk, tenant, thread_id, at, 'mallory', action, detail, 3, 'none' FROM audi
 #[case::no_hash("UPDATE audit SET hash = NULL WHERE n = 4", "line 4 was changed")]
 #[case::deleted("DELETE FROM audit WHERE n = 3", "line 3 is missing")]
 #[case::first("DELETE FROM audit WHERE n <= 2", "lines 1 to 2 are missing")]
+#[case::first_of_a_checkpoint("DELETE FROM audit WHERE n <= 3", "lines 1 to 3 are missing")]
+#[case::first_and_their_checkpoints(
+    "DELETE FROM audit WHERE n <= 3; DELETE FROM audit_checkpoints WHERE n < 3",
+    "lines 1 to 3 are missing"
+)]
 #[case::last("DELETE FROM audit WHERE n >= 5", "lines 5 to 6 are missing")]
 #[case::all("DELETE FROM audit", "lines 1 to 3 are missing")]
 #[case::unchained("UPDATE audit SET n = NULL, hash = NULL WHERE n = 3", "line 3 is missing")]

@@ -12,6 +12,7 @@ use pes::domain::spend::Capped;
 use pes::domain::usage::{Price, UsageGroup};
 use pes::live::EncodedKind;
 use pes::runtime::clock::{Clock, Manual};
+use pes::service::audit::verify::{VerifyAsk, verify};
 use pes::service::feed::{self, After, EventsPage, FeedAsk};
 use pes::service::retention::{self, RetentionAsk};
 use pes::service::{audit, fork, offers, runs, threads};
@@ -326,5 +327,64 @@ async fn the_file_does_not_grow_beyond_what_is_kept() {
     assert!(sizes[sizes.len() - 1] <= full + full / 10, "{sizes:?}");
     assert!(!aging.is_there("day-0-0").await && aging.is_there(&format!("day-{}-0", days - 1)).await);
     assert_eq!(aging.clock.now(), TODAY + i64::from(days) * DAY);
+    aging.instance.close().await;
+}
+
+#[tokio::test]
+async fn old_lines_of_the_audit_are_forgotten_and_the_rest_is_verified() {
+    an_old_audit_begins_later(fresh_store().await).await;
+}
+
+#[tokio::test]
+async fn old_lines_of_the_audit_are_forgotten_and_the_rest_is_verified_on_postgresql() {
+    let database = Database::fresh().await;
+    an_old_audit_begins_later(Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())).await;
+}
+
+async fn an_old_audit_begins_later(store: Arc<dyn Store>) {
+    let aging = Aging::on(store, |config| {
+        (config.retention.log_days, config.retention.thread_days) = (Kept::FOREVER, Kept::FOREVER);
+        config.retention.audit_days = Kept::Days(100);
+    })
+    .await;
+    let told = async |thread: &str, hold: Option<&str>| {
+        aging.keep(thread, of_threads(5_000), hold).await;
+        audit::chain(&*aging.store, None, aging.clock.now()).await.unwrap();
+    };
+    // What is forgotten of it, and how many lines are left.
+    let verified = async || {
+        let found = verify(&*aging.store, &VerifyAsk::default()).await.unwrap().remove(0);
+        assert_eq!(found.broken, None);
+        (found.forgotten, found.lines)
+    };
+    aging.finish("a").await;
+    aging.finish("b").await;
+    told("a", None).await;
+    told("a", None).await;
+    aging.days_pass(60).await;
+    told("b", None).await;
+    aging.days_pass(40).await;
+    assert_eq!(verified().await, (0, 3));
+    aging.days_pass(2).await;
+    assert_eq!(verified().await, (2, 2), "what is left, and a line that says so");
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    assert_eq!(audit::of_thread(service, caller, &"a".into()).await.unwrap(), []);
+    let mut export = audit::export(service, caller, 0);
+    let text = String::from_utf8(export.next().await.unwrap().unwrap().to_vec()).unwrap();
+    assert!(text.starts_with("{\"checkpoint\":"), "what the rest is verified from comes first: {text}");
+    let young = VerifyAsk { oldest: Some(TODAY - 1), ..VerifyAsk::default() };
+    let why = verify(&*aging.store, &young).await.unwrap().remove(0).broken.unwrap();
+    assert!(why.starts_with("lines 1 to 2 were taken away before they were as old"), "{why}");
+    told("b", Some("case 4711")).await;
+    aging.days_pass(101).await;
+    assert_eq!(verified().await, (2, 3), "nothing of a thread on hold, and nothing behind");
+    told("b", None).await;
+    aging.days_pass(1).await;
+    assert_eq!(verified().await, (5, 2));
+    // Nothing else begins later.
+    audit::chain(&*aging.store, None, aging.clock.now()).await.unwrap();
+    aging.store.forget_lines(caller.tenant, 6).await.unwrap();
+    let found = verify(&*aging.store, &VerifyAsk::default()).await.unwrap().remove(0);
+    assert_eq!(found.broken.as_deref(), Some("lines 1 to 6 are missing"));
     aging.instance.close().await;
 }

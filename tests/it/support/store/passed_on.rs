@@ -73,6 +73,9 @@ passed_on! {
     chained_lines(tenant: TenantPk, after: i64, limit: u32) -> Vec<ChainedLine>;
     chained_lines_of_thread(tenant: TenantPk, thread: &ThreadId) -> Vec<ChainedLine>;
     checkpoints(tenant: TenantPk, after: i64, limit: u32) -> Vec<Checkpoint>;
+    checkpoint_before(tenant: TenantPk, at: Millis) -> Option<Checkpoint>;
+    add_line(line: AuditRow) -> ();
+    forget_lines(tenant: TenantPk, upto: i64) -> u64;
 }
 
 passed_on! {
