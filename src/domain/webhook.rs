@@ -22,6 +22,9 @@ pub enum WebhookEvent {
     /// Of a cap on spending 80 % are used, or all of it: once for each, in each day or month.
     #[serde(rename = "spend.threshold")]
     SpendThreshold,
+    /// Lines of the audit were chained: where the chain ends now.
+    #[serde(rename = "audit.checkpoint")]
+    AuditCheckpoint,
 }
 
 impl WebhookEvent {
@@ -32,6 +35,7 @@ impl WebhookEvent {
             WebhookEvent::SuspensionRequested => "suspension.requested",
             WebhookEvent::SuspensionResolved => "suspension.resolved",
             WebhookEvent::SpendThreshold => "spend.threshold",
+            WebhookEvent::AuditCheckpoint => "audit.checkpoint",
         }
     }
 }

@@ -98,6 +98,19 @@ impl Directory {
         let body = json!({ "type": event.as_str(), "timestamp": written(now), "data": threshold });
         addressed(&self.of(tenant), event, &body, mint).collect()
     }
+
+    /// The same of a checkpoint of the audit, as `GET /audit/export` has it.
+    pub fn announce_checkpoint(
+        &self,
+        tenant: TenantPk,
+        checkpoint: &Value,
+        now: Millis,
+        mint: &mut Mint,
+    ) -> Vec<NewDelivery> {
+        let event = WebhookEvent::AuditCheckpoint;
+        let body = json!({ "type": event.as_str(), "timestamp": written(now), "data": checkpoint });
+        addressed(&self.of(tenant), event, &body, mint).collect()
+    }
 }
 
 /// What is told of a cap on spending.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::columns::Columns;
+use super::outbox::NewDelivery;
 use super::{AuditRow, Result};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::{Millis, digest};
@@ -59,6 +60,8 @@ pub struct NewLinks {
     pub links: Vec<(i64, String)>,
     /// Of the last of them; without any, of where the chain ends.
     pub checkpoint: Checkpoint,
+    /// That tell of the checkpoint.
+    pub deliveries: Vec<NewDelivery>,
 }
 
 /// A part of every [`Store`](super::Store).

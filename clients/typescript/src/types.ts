@@ -1602,6 +1602,8 @@ export type Ruling = Terms & {
   /** The rule's id, or words that name it. */
   rule: string;
   scope: RuleScope;
+  /** Of the policy that the tenant had written, if the rule stands there. */
+  version?: number;
   /** The conditions of the rule, which the arguments met. */
   when?: Condition[];
 };
@@ -2462,7 +2464,7 @@ export interface Version {
 }
 
 /** The events that a webhook can be sent. */
-export type WebhookEvent = "run.finished" | "run.failed" | "suspension.requested" | "suspension.resolved" | "spend.threshold";
+export type WebhookEvent = "run.finished" | "run.failed" | "suspension.requested" | "suspension.resolved" | "spend.threshold" | "audit.checkpoint";
 
 /** A webhook as clients see it. */
 export interface WebhookResource {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::export::told;
 use crate::auth::{AuditKey, Signed, signer};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
@@ -32,64 +33,100 @@ pub(in crate::service) async fn run(service: Service) {
 }
 
 async fn once(service: &Service, are_signed: bool) -> Result<()> {
-    let (store, key) = (&*service.store, service.audit_key.as_deref());
-    chain(store, key, service.now()).await?;
-    match key {
-        Some(key) if !are_signed => sign_ends(store, key, service.now()).await,
-        Some(_) | None => Ok(()),
-    }
+    let sealing = Sealing::of(service);
+    sealing.all().await?;
+    if sealing.key.is_some() && !are_signed { sealing.sign_ends().await } else { Ok(()) }
 }
 
 /// Chains all lines that are not chained now, but those of tenants whose lines another process chains at this moment.
 pub async fn chain(store: &dyn Store, key: Option<&AuditKey>, now: Millis) -> Result<()> {
-    for tenant in store.tenants_to_chain().await? {
-        of_tenant(store, tenant, key, now).await?;
-    }
-    Ok(())
+    Sealing { store, key, now, service: None }.all().await
 }
 
 /// Signs where the chains end that another key signed there, or none: what this key signs counts for all lines before.
 pub async fn sign_ends(store: &dyn Store, key: &AuditKey, now: Millis) -> Result<()> {
-    for (tenant, name) in store.tenants().await? {
-        let ChainEnd { n, hash, jws } = store.chain_end(tenant).await?;
-        if n > 0 && jws.as_deref().and_then(signer).as_deref() != Some(key.id()) {
-            let checkpoint = signed(Checkpoint { n, hash, at: now, jws: None }, &name, Some(key));
-            // Where it ends elsewhere meanwhile, that was signed.
-            store.add_links(NewLinks { tenant, behind: n, links: Vec::new(), checkpoint }).await?;
-        }
-    }
-    Ok(())
-}
-
-fn signed(checkpoint: Checkpoint, tenant: &str, key: Option<&AuditKey>) -> Checkpoint {
-    let jws = key.map(|key| key.sign(Signed::Checkpoint, &checkpoint.payload(tenant)));
-    Checkpoint { jws, ..checkpoint }
+    Sealing { store, key: Some(key), now, service: None }.sign_ends().await
 }
 
 /// Chains the lines of one tenant.
 pub(in crate::service) async fn chain_tenant(service: &Service, tenant: TenantPk) -> Result<()> {
-    of_tenant(&*service.store, tenant, service.audit_key.as_deref(), service.now()).await
+    Sealing::of(service).of_tenant(tenant).await
 }
 
-/// The same of one tenant.
-pub(super) async fn of_tenant(store: &dyn Store, tenant: TenantPk, key: Option<&AuditKey>, now: Millis) -> Result<()> {
-    let name = store.tenant_name(tenant).await?.unwrap_or_default();
-    loop {
-        let pace = Pace::begin(store);
-        let end = store.chain_end(tenant).await?;
-        let lines = store.unchained_lines(tenant, BATCH).await?;
-        let (behind, mut hash) = (end.n, end.hash);
-        let mut links = Vec::with_capacity(lines.len());
-        for found in &lines {
-            hash = link(&hash, &found.line.digest());
-            links.push((found.id, hash.clone()));
+/// How lines are chained, and who is told.
+struct Sealing<'a> {
+    store: &'a dyn Store,
+    key: Option<&'a AuditKey>,
+    now: Millis,
+    /// Whose webhooks are told of checkpoints; `None`: nobody is.
+    service: Option<&'a Service>,
+}
+
+impl<'a> Sealing<'a> {
+    fn of(service: &'a Service) -> Self {
+        let (store, key) = (&*service.store, service.audit_key.as_deref());
+        Self { store, key, now: service.now(), service: Some(service) }
+    }
+
+    async fn all(&self) -> Result<()> {
+        for tenant in self.store.tenants_to_chain().await? {
+            self.of_tenant(tenant).await?;
         }
-        let n = behind + links.len() as i64;
-        let checkpoint = signed(Checkpoint { n, hash, at: now, jws: None }, &name, key);
-        let is_done = lines.is_empty() || !store.add_links(NewLinks { tenant, behind, links, checkpoint }).await?;
-        if is_done || lines.len() < BATCH as usize {
-            return Ok(());
+        Ok(())
+    }
+
+    async fn sign_ends(&self) -> Result<()> {
+        for (tenant, name) in self.store.tenants().await? {
+            let ChainEnd { n, hash, jws } = self.store.chain_end(tenant).await?;
+            if n > 0 && jws.as_deref().and_then(signer).as_deref() != self.key.map(AuditKey::id) {
+                // Where it ends elsewhere meanwhile, that was signed.
+                self.add(tenant, &name, n, Vec::new(), Checkpoint { n, hash, at: self.now, jws: None }).await?;
+            }
         }
-        pace.rest(store).await;
+        Ok(())
+    }
+
+    async fn of_tenant(&self, tenant: TenantPk) -> Result<()> {
+        let name = self.store.tenant_name(tenant).await?.unwrap_or_default();
+        loop {
+            let pace = Pace::begin(self.store);
+            let end = self.store.chain_end(tenant).await?;
+            let lines = self.store.unchained_lines(tenant, BATCH).await?;
+            let (behind, mut hash) = (end.n, end.hash);
+            let mut links = Vec::with_capacity(lines.len());
+            for found in &lines {
+                hash = link(&hash, &found.line.digest());
+                links.push((found.id, hash.clone()));
+            }
+            let checkpoint = Checkpoint { n: behind + links.len() as i64, hash, at: self.now, jws: None };
+            let is_done = lines.is_empty() || !self.add(tenant, &name, behind, links, checkpoint).await?;
+            if is_done || lines.len() < BATCH as usize {
+                return Ok(());
+            }
+            pace.rest(self.store).await;
+        }
+    }
+
+    /// Signs the checkpoint, and stores both with what tells of it.
+    async fn add(
+        &self,
+        tenant: TenantPk,
+        name: &str,
+        behind: i64,
+        links: Vec<(i64, String)>,
+        checkpoint: Checkpoint,
+    ) -> Result<bool> {
+        let jws = self.key.map(|key| key.sign(Signed::Checkpoint, &checkpoint.payload(name)));
+        let checkpoint = Checkpoint { jws, ..checkpoint };
+        let deliveries = self.service.map_or_else(Vec::new, |service| {
+            let mut mint = service.mint();
+            service.outbox.directory.announce_checkpoint(tenant, &told(&checkpoint, name), self.now, &mut mint)
+        });
+        let are_told = !deliveries.is_empty();
+        let is_added = self.store.add_links(NewLinks { tenant, behind, links, checkpoint, deliveries }).await?;
+        if let Some(service) = self.service.filter(|_| is_added && are_told) {
+            service.outbox.bell.ring();
+        }
+        Ok(is_added)
     }
 }

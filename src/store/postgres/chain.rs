@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection};
 
-use super::{Postgres, audit};
+use super::{Postgres, audit, outbox};
 use super::fault::error;
 use super::nul::escaped;
 use crate::domain::Millis;
-use crate::domain::ids::{TenantPk, ThreadId};
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::store::{AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};
 
 const TENANTS: &str = "SELECT DISTINCT tenant FROM audit WHERE n IS NULL ORDER BY tenant";
@@ -138,5 +138,6 @@ async fn add_in(transaction: &mut PgConnection, new: &NewLinks) -> Result<bool> 
     let Checkpoint { n, hash, at, jws } = &new.checkpoint;
     let checkpoint = sqlx::query(CHECKPOINT).bind(new.tenant.0).bind(n).bind(at).bind(hash).bind(jws);
     checkpoint.execute(&mut *transaction).await.map_err(error)?;
+    outbox::leave(transaction, (ThreadPk::NONE, new.tenant), *at, &new.deliveries).await?;
     Ok(true)
 }

@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{Sqlite, audit};
+use super::{Sqlite, audit, outbox};
 use super::fault::unreadable;
 use crate::domain::Millis;
-use crate::domain::ids::{TenantPk, ThreadId};
+use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::store::{AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};
 
 const TENANTS: &str = "SELECT DISTINCT tenant FROM audit INDEXED BY audit_unchained WHERE n IS NULL";
@@ -117,5 +117,8 @@ fn add(tx: &Transaction<'_>, new: &NewLinks) -> rusqlite::Result<bool> {
     }
     let Checkpoint { n, hash, at, jws } = &new.checkpoint;
     tx.prepare_cached(CHECKPOINT)?.execute(params![new.tenant.0, n, at, hash, jws])?;
+    for delivery in &new.deliveries {
+        outbox::insert(tx, ThreadPk::NONE, new.tenant.0, delivery, *at)?;
+    }
     Ok(true)
 }

@@ -79,6 +79,14 @@ impl Compiled {
         compiled
     }
 
+    /// Says in each decision that the rules stand in this version of a document.
+    pub(super) fn of_version(mut self, version: i64) -> Self {
+        for rule in &mut self.rules {
+            rule.ruling.version = Some(version);
+        }
+        self
+    }
+
     /// The most specific rule that is about this call.
     pub(super) fn first(&self, call: &Proposal<'_>, steps: &Steps) -> Option<&Rule> {
         if self.rules.is_empty() {
@@ -190,6 +198,7 @@ fn compile<'r>(
             action: rule.action,
             rule: rule.id.clone().unwrap_or_else(|| super::words(&rule.tool, rule.action)),
             scope,
+            version: None,
             reason: rule.reason.clone(),
             when: rule.when.clone(),
             terms: Terms {

@@ -60,18 +60,20 @@ impl Policies {
         if kept.len() >= KEPT {
             kept.clear();
         }
-        let policy = Arc::new(self.trying(&rules(&document)));
+        let compiled = Compiled::new(&rules(&document), RuleScope::Tenant).of_version(document.version);
+        let policy = Arc::new(self.with_rules(compiled));
         kept.insert(tenant, (document.version, policy.clone()));
         policy
     }
 
     /// The server's rules with these instead of a tenant's own.
     pub fn trying(&self, rules: &[PolicyRule]) -> Policy {
-        Policy {
-            environment: self.bare.environment,
-            server: self.bare.server.clone(),
-            tenant: Some(Arc::new(Compiled::new(rules, RuleScope::Tenant))),
-        }
+        self.with_rules(Compiled::new(rules, RuleScope::Tenant))
+    }
+
+    fn with_rules(&self, rules: Compiled) -> Policy {
+        let Policy { environment, server, tenant: _ } = &*self.bare;
+        Policy { environment: *environment, server: server.clone(), tenant: Some(Arc::new(rules)) }
     }
 }
 

@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 
 use crate::audit::signed;
 use crate::support::app::App;
-use crate::support::http::Said;
+use crate::support::http::{Said, soon};
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
+use crate::support::wire::{Wire, answer};
 
 const BOSS: &str = "boss-0123456789abcdef";
 const ANN: &str = "ann-0123456789abcdef";
@@ -176,4 +177,29 @@ async fn the_chain_is_exported_and_can_be_followed() {
     assert!(rest.starts_with("{\"n\":4,"), "{rest}");
     let keys = app.ask("GET", "/audit/keys").key(ANN).send().await.expect(200);
     assert_eq!(keys["keys"][0]["kid"], key.id());
+}
+
+#[tokio::test]
+async fn a_webhook_is_told_of_checkpoints_so_that_they_are_kept_elsewhere() {
+    let mut wire = Wire::serve((0..8).map(|_| answer("204 No Content", "", "")).collect()).await;
+    let (store, address) = (fresh_store().await, wire.address.to_string());
+    let app = App::of(store.clone(), |config| {
+        config.egress.allow.push(address);
+        config.auth.audit_key = Some(signed::KEY.repeat(4).into());
+        config.auth.sealing_key = Some("what nobody guesses".to_owned().into());
+    })
+    .await;
+    let url = format!("http://{}/hook", wire.address);
+    // That is a line itself.
+    app.post("/webhooks", json!({ "url": url, "events": ["audit.checkpoint"] })).await.expect(201);
+    let told = soon(wire.request()).await.body;
+    assert_eq!((&told["type"], &told["data"]["tenant"]), (&json!("audit.checkpoint"), &json!("default")), "{told}");
+    let (key, kept) = (signed::key(), kept("told.json", &told.to_string()).unwrap());
+    let ask = VerifyAsk { key: Some(&key), kept: &kept, ..VerifyAsk::default() };
+    let found = verify(&*store, &ask).await.unwrap().remove(0);
+    assert_eq!(found.broken, None);
+    let mut other = kept.clone();
+    other[0].hash = NO_HASH.to_owned();
+    let found = verify(&*store, &VerifyAsk { kept: &other, ..ask }).await.unwrap().remove(0);
+    assert!(found.broken.unwrap().contains("told.json"), "what was rewritten since is named");
 }

@@ -88,8 +88,10 @@ async fn every_decision_names_its_rule() {
     put(&app, None, &rules("deny")).await.expect(200);
     app.finish("t2", "count").await;
     let denied = told("t2").await;
-    let ruling = json!({ "action": "deny", "rule": "sums", "scope": "tenant", "reason": "Sums are sacred.",
-        "when": [{ "pointer": "/expression", "op": "contains", "value": "+" }] });
+    let tag = app.get("/policy").await.header("etag").unwrap().trim_matches('"').to_owned();
+    let version: i64 = tag.parse().unwrap();
+    let ruling = json!({ "action": "deny", "rule": "sums", "scope": "tenant", "version": version,
+        "reason": "Sums are sacred.", "when": [{ "pointer": "/expression", "op": "contains", "value": "+" }] });
     assert_eq!(denied["metadata"]["policy"], ruling);
     assert_eq!(denied["content"]["error"]["message"], "Policy denies `calculator` (sums). Sums are sacred.");
     let call = denied["content"]["callId"].as_str().unwrap();
@@ -101,6 +103,7 @@ async fn every_decision_names_its_rule() {
     put(&app, Some("*"), &rules("ask")).await.expect(200);
     let suspension = app.suspend("t3", "count").await;
     assert_eq!((&suspension["policy"]["rule"], &suspension["policy"]["scope"]), (&json!("sums"), &json!("tenant")));
+    assert!(suspension["policy"]["version"].as_i64().unwrap() > version, "the rules were written again");
 }
 
 #[tokio::test]

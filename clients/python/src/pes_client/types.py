@@ -144,7 +144,7 @@ ToolValidationMode: TypeAlias = Literal["strict", "advisory"]
 ValidationStatus: TypeAlias = Literal["passed", "failed", "skipped"]
 
 # The events that a webhook can be sent.
-WebhookEvent: TypeAlias = Literal["run.finished", "run.failed", "suspension.requested", "suspension.resolved", "spend.threshold"]
+WebhookEvent: TypeAlias = Literal["run.finished", "run.failed", "suspension.requested", "suspension.resolved", "spend.threshold", "audit.checkpoint"]
 
 
 class A2aTaskBody(TypedDict):
@@ -1818,6 +1818,8 @@ class Ruling(TypedDict):
     # The rule's id, or words that name it.
     rule: str
     scope: RuleScope
+    # Of the policy that the tenant had written, if the rule stands there.
+    version: NotRequired[int]
     # The conditions of the rule, which the arguments met.
     when: NotRequired[list[Condition]]
 

@@ -108,6 +108,9 @@ pub struct Ruling {
     /// The rule's id, or words that name it.
     pub rule: String,
     pub scope: RuleScope,
+    /// Of the policy that the tenant had written, if the rule stands there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The conditions of the rule, which the arguments met.
@@ -200,7 +203,7 @@ impl Terms {
 impl Ruling {
     /// A decision without terms.
     pub fn new(action: PolicyAction, rule: impl Into<String>, scope: RuleScope) -> Self {
-        Self { action, rule: rule.into(), scope, reason: None, when: Vec::new(), terms: Terms::default() }
+        Self { action, rule: rule.into(), scope, version: None, reason: None, when: Vec::new(), terms: Terms::default() }
     }
 }
 
