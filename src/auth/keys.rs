@@ -209,13 +209,14 @@ impl Keys {
         }
     }
 
-    /// Writes down that the key is used, if that was not done within the hour. It lets its holder in all the same where
+    /// Writes down that the key is used, if that was not done within the hour; the first time also in the audit. It lets its holder in all the same where
     /// that cannot be written.
     async fn touch(&self, key: &KeyRow) {
         let now = (self.now)();
         let since = now - TOUCH_EVERY;
+        let first = key.used_at.is_none().then(|| ledger::line(key, "use key", &key.name, now));
         if key.used_at.is_none_or(|at| at <= since)
-            && let Err(error) = self.store.touch_key(&key.key_id, now, since).await
+            && let Err(error) = self.store.touch_key(&key.key_id, now, since, first).await
         {
             tracing::debug!(%error, keyId = key.key_id, "the use of a key was not written down");
         }

@@ -138,7 +138,7 @@ pub async fn issue(store: &dyn Store, new: &NewKey, by: &str, now: Millis) -> Re
 }
 
 /// What the audit says of a key.
-fn line(key: &KeyRow, action: &str, by: &str, at: Millis) -> AuditRow {
+pub(super) fn line(key: &KeyRow, action: &str, by: &str, at: Millis) -> AuditRow {
     AuditRow {
         tenant: key.tenant,
         thread: ThreadPk::NONE,

@@ -30,7 +30,8 @@ pub(super) async fn verify(config: &Config, since: Since, file: Option<&Path>) -
         match broken {
             Some(broken) => println!("FAIL {tenant}  {broken}"),
             None => {
-                let old = if *forgotten > 0 { format!("; {forgotten} were too old and forgotten") } else { String::new() };
+                let old =
+                    if *forgotten > 0 { format!("; {forgotten} were too old and forgotten") } else { String::new() };
                 println!(
                     "ok   {tenant}  {lines} lines, {checkpoints} checkpoints, {signed} signed; {unchained} lines not chained \
                      yet{old}"

@@ -5,12 +5,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use serde_json::json;
+
 use super::command::{Command, CommitExtras, Refusal};
 use super::shared::Shared;
 use crate::domain::Millis;
-use crate::domain::ids::ThreadPk;
+use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::engine::event::{Event, SystemEvent};
-use crate::store;
+use crate::store::{self, AuditRow};
 
 /// Threads that are looked at together.
 const PAGE: u32 = 200;
@@ -25,6 +27,12 @@ fn message(as_of: Millis) -> String {
     format!("restored: this is as of {then}; what was done since is not known here, and may be done again. Go on?")
 }
 
+/// What the audit of each tenant says. A start that was killed in the middle says it again.
+fn line(tenant: TenantPk, as_of: Millis, now: Millis) -> AuditRow {
+    let (actor, action, detail) = ("server".to_owned(), "restore".to_owned(), json!({ "asOf": as_of }));
+    AuditRow { tenant, thread: ThreadPk::NONE, thread_id: None, at: now, actor, action, detail }
+}
+
 impl Shared {
     /// Has a person asked before anything of a restored database goes on. Called before anything is started.
     pub(super) async fn hold_back_restored(self: &Arc<Self>) -> store::Result<()> {
@@ -36,6 +44,9 @@ impl Shared {
         let runs = held?;
         let deliveries = self.store.hold_deliveries(HELD, self.now()).await?;
         let schedules = self.store.hold_schedules(HELD_SCHEDULE).await?;
+        for (tenant, _) in self.store.tenants().await? {
+            self.store.add_line(line(tenant, as_of, self.now())).await?;
+        }
         self.store.forget_restored().await?;
         tracing::warn!(
             as_of,

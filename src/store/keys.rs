@@ -59,8 +59,8 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool>;
     /// With its audit line. `false`: there is no such key that counts, and nothing is stored.
     async fn rotate_key(&self, rotation: Rotation, audit: AuditRow) -> Result<bool>;
-    /// It was used now; written if that was not said since then.
-    async fn touch_key(&self, key_id: &str, now: Millis, since: Millis) -> Result<()>;
+    /// It was used now; written if that was not said since then, with this line if there is one.
+    async fn touch_key(&self, key_id: &str, now: Millis, since: Millis, audit: Option<AuditRow>) -> Result<()>;
     /// The key that has or had this hash, revoked or not.
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>>;
     /// The key of the tenant that has this name, revoked or not.

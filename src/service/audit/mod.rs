@@ -16,8 +16,8 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
 use crate::store::{AuditRow, Page, PageAsk};
 
-pub(super) use chain::{chain_tenant, run};
 pub use chain::{chain, sign_ends};
+pub(super) use chain::{chain_tenant, run};
 pub use export::{AuditExport, export};
 pub use receipt::{CallReceipt, receipt};
 

@@ -7,7 +7,7 @@ use super::lines::Writer;
 use super::{FORMAT, Header};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::ThreadId;
+use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::ObservationType;
 use crate::domain::thread::AgentState;
@@ -16,7 +16,7 @@ use crate::runtime::rows::read;
 use crate::service::audit::AuditLine;
 use crate::service::feed::Log;
 use crate::service::{Result, Service, threads};
-use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
+use crate::store::{self, AuditRow, ObservationAsk, PageAsk, ThreadRow};
 
 /// Observations, or rows, that are read at once.
 const PAGE: u32 = 200;
@@ -44,9 +44,23 @@ enum Part {
     Over,
 }
 
-/// The thread as it is now. What happens to it while it is written may be among its messages, and not in its log.
+/// A line of the tenant: what is written out stays as it was.
+fn line(service: &Service, caller: &Caller, thread: &ThreadRow) -> AuditRow {
+    AuditRow {
+        tenant: thread.tenant,
+        thread: ThreadPk::NONE,
+        thread_id: None,
+        at: service.now(),
+        actor: caller.name.clone(),
+        action: "export thread".to_owned(),
+        detail: json!({ "threadId": thread.thread_id, "lastSeq": thread.last_seq }),
+    }
+}
+
+/// The thread as it is now, once the audit says who takes it away. What happens to it while it is written may be among its messages, and not in its log.
 pub async fn export(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Export> {
     let thread = threads::row(service, caller, id).await?;
+    service.store.add_line(line(service, caller, &thread)).await?;
     let log = Log::new(service, thread.pk);
     Ok(Export { service: service.clone(), thread, log, lines: Writer::default(), part: Part::Header })
 }

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection};
 
-use super::{Postgres, audit, outbox};
 use super::fault::error;
 use super::nul::escaped;
+use super::{Postgres, audit, outbox};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::store::{AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};

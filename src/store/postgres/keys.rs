@@ -108,8 +108,12 @@ impl KeyStore for Postgres {
         self.pool.with_connection(async |connection| change_with_audit(connection, rotate, &audit).await).await
     }
 
-    async fn touch_key(&self, key_id: &str, now: Millis, since: Millis) -> Result<()> {
+    async fn touch_key(&self, key_id: &str, now: Millis, since: Millis, audit: Option<AuditRow>) -> Result<()> {
         let touch = sqlx::query(TOUCH).bind(key_id).bind(now).bind(since);
+        if let Some(audit) = audit {
+            let touched = async |connection: &mut PgConnection| change_with_audit(connection, touch, &audit).await;
+            return self.pool.with_connection(touched).await.map(drop);
+        }
         self.pool.with_query(async |connection| touch.execute(connection).await).await.map(drop)
     }
 

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::{Sqlite, audit, outbox};
 use super::fault::unreadable;
+use super::{Sqlite, audit, outbox};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::store::{AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};

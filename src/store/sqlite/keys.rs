@@ -103,9 +103,13 @@ impl KeyStore for Sqlite {
         self.writer.write(rotate).await
     }
 
-    async fn touch_key(&self, key_id: &str, now: Millis, since: Millis) -> Result<()> {
+    async fn touch_key(&self, key_id: &str, now: Millis, since: Millis, audit: Option<AuditRow>) -> Result<()> {
         let key_id = key_id.to_owned();
-        self.writer.write(move |tx| tx.execute(TOUCH, params![key_id, now, since]).map(drop)).await
+        let touch = move |tx: &Transaction<'_>| {
+            let touched = tx.execute(TOUCH, params![key_id, now, since])?;
+            audit.as_ref().map_or(Ok(false), |audit| audit_if_changed(tx, touched, audit)).map(drop)
+        };
+        self.writer.write(touch).await
     }
 
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {

@@ -1,5 +1,6 @@
 //! The audit that proves: what is done to its lines in the database is named.
 
+mod acts;
 mod arguments;
 mod command;
 mod receipts;

@@ -67,7 +67,9 @@ async fn of_many_that_chain_at_once_one_wins(bed: Bed) {
         let links: Vec<_> = ids[n % 3..=n % 3].iter().map(|id| (*id, format!("{n:064}"))).collect();
         let checkpoint = Checkpoint { n: 1, hash: format!("{n:064}"), at: 1, jws: None };
         let (store, tenant) = (bed.store.clone(), bed.tenant);
-        async move { store.add_links(NewLinks { tenant, behind: 0, links, checkpoint, deliveries: Vec::new() }).await.unwrap() }
+        async move {
+            store.add_links(NewLinks { tenant, behind: 0, links, checkpoint, deliveries: Vec::new() }).await.unwrap()
+        }
     });
     let done = together(tries).await;
     assert_eq!(done.iter().filter(|done| **done).count(), 1, "{done:?}");
@@ -106,7 +108,12 @@ async fn a_chain_goes_on_where_its_last_line_is_known(bed: Bed) {
     let hash = "ab".repeat(32);
     let links = vec![(bed.store.unchained_lines(bed.tenant, 1).await.unwrap()[0].id, NO_HASH.to_owned())];
     let checkpoint = Checkpoint { n: 9, hash: hash.clone(), at: 1, jws: None };
-    assert!(bed.store.add_links(NewLinks { tenant: bed.tenant, behind: 0, links, checkpoint, deliveries: Vec::new() }).await.unwrap());
+    assert!(
+        bed.store
+            .add_links(NewLinks { tenant: bed.tenant, behind: 0, links, checkpoint, deliveries: Vec::new() })
+            .await
+            .unwrap()
+    );
     let end = bed.store.chain_end(bed.tenant).await.unwrap();
     assert_eq!((end.n, &end.hash), (9, &hash));
     chain(&*bed.store, None, 2).await.unwrap();

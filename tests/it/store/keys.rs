@@ -148,7 +148,7 @@ async fn a_key_is_rotated_while_it_counts_and_its_use_is_written_once_an_hour(be
 
     let used = async || bed.store.keys().await.unwrap().into_iter().find(|key| key.key_id == "k1").unwrap().used_at;
     for (now, expected) in [(5_000, 5_000), (5_999, 5_000), (6_000, 6_000)] {
-        bed.store.touch_key("k1", now, now - 1_000).await.unwrap();
+        bed.store.touch_key("k1", now, now - 1_000, None).await.unwrap();
         assert_eq!(used().await, Some(expected));
     }
 }

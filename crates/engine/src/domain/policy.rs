@@ -203,7 +203,15 @@ impl Terms {
 impl Ruling {
     /// A decision without terms.
     pub fn new(action: PolicyAction, rule: impl Into<String>, scope: RuleScope) -> Self {
-        Self { action, rule: rule.into(), scope, version: None, reason: None, when: Vec::new(), terms: Terms::default() }
+        Self {
+            action,
+            rule: rule.into(),
+            scope,
+            version: None,
+            reason: None,
+            when: Vec::new(),
+            terms: Terms::default(),
+        }
     }
 }
 

@@ -22,7 +22,9 @@ pub(super) async fn check(store: &dyn Store, chained: &ChainedLine) -> Result<Ch
         None => Value::Null,
     };
     let Ok(record) = serde_json::from_value::<CallRecord>(whole) else {
-        return Ok(Err(format!("the call {call} of thread {thread}, of which line {n} tells, cannot be read any more")));
+        return Ok(Err(format!(
+            "the call {call} of thread {thread}, of which line {n} tells, cannot be read any more"
+        )));
     };
     let of = |arguments: &Value| digest::of_call(&record.tool_name, arguments) == told;
     if of(&record.arguments) || record.modified_arguments.as_ref().is_some_and(of) {

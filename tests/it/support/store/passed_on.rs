@@ -126,7 +126,7 @@ passed_on! {
     keys() -> Vec<KeyRow>;
     revoke_key(key_id: &str, now: Millis, audit: AuditRow) -> bool;
     rotate_key(rotation: Rotation, audit: AuditRow) -> bool;
-    touch_key(key_id: &str, now: Millis, since: Millis) -> ();
+    touch_key(key_id: &str, now: Millis, since: Millis, audit: Option<AuditRow>) -> ();
     key_by_hash(hash: &str) -> Option<KeyRow>;
     key_by_name(tenant: TenantPk, name: &str) -> Option<KeyRow>;
 }
