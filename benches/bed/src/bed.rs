@@ -113,8 +113,13 @@ impl Bed {
         Ok(Self { model, proxy, is_quick, kinds, binaries, cluster, folder, places: Default::default() })
     }
 
-    /// Each binary on each database, with these settings beside those of the bed.
+    /// Each binary on each database, with these settings and no call that waits for a place.
     pub async fn servers(&self, settings: &str) -> Outcome<Vec<Subject>> {
+        self.servers_with_gate(&format!("{settings}\n{NO_GATE}")).await
+    }
+
+    /// The same with all that is set, the gate of model calls too.
+    pub async fn servers_with_gate(&self, settings: &str) -> Outcome<Vec<Subject>> {
         let mut subjects = Vec::new();
         for kind in &self.kinds {
             for (suffix, binary) in &self.binaries {
@@ -124,8 +129,7 @@ impl Bed {
                     Kind::Postgres => self.database().await,
                 };
                 let folder = self.folder.join(nth.to_string());
-                let settings = format!("{settings}\n{NO_GATE}");
-                let place = Place::new(binary, folder, database, self.model.address, &settings)?;
+                let place = Place::new(binary, folder, database, self.model.address, settings)?;
                 let server = Server::start(&place).await?;
                 subjects.push(Subject { name: format!("{}{suffix}", kind.name()), place, server });
             }

@@ -73,6 +73,13 @@ pub fn post(path: &str, body: &str, waits: bool) -> Vec<u8> {
     format!("POST {path} HTTP/1.1\r\n{head}{prefer}content-length: {length}\r\n\r\n{body}").into_bytes()
 }
 
+/// The same by somebody who has this key.
+pub fn with_key(request: &[u8], key: &str) -> Vec<u8> {
+    let end_of_line = request.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let (line, rest) = request.split_at(end_of_line);
+    [line, format!("authorization: Bearer {key}\r\n").as_bytes(), rest].concat()
+}
+
 pub fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").into_bytes()
 }

@@ -2,6 +2,7 @@
 
 mod age;
 mod doors;
+mod fair;
 mod restart;
 mod runs;
 mod sockets;
@@ -13,7 +14,7 @@ use crate::bed::Bed;
 use crate::report::Book;
 
 /// By name, in the order in which they are done.
-pub const ALL: [&str; 9] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9"];
+pub const ALL: [&str; 10] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10"];
 
 pub async fn measure(name: &str, bed: &Bed, book: &mut Book) -> Outcome<()> {
     match name {
@@ -26,6 +27,7 @@ pub async fn measure(name: &str, bed: &Bed, book: &mut Book) -> Outcome<()> {
         "W7" => sockets::back(bed, book).await,
         "W8" => restart::steps(bed, book).await,
         "W9" => doors::measure(bed, book).await,
+        "W10" => fair::measure(bed, book).await,
         _ => Err(format!("no workload {name}; there are {}", ALL.join(", ")).into()),
     }
 }
