@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::host::{Host, MIDDLE, NEW, OLD};
 use crate::support::app::App;
 use crate::support::http::soon;
+use crate::support::store::fresh_store;
 
 /// Asks, and hangs up once the run is there: the run.
 async fn hung_up(app: &App, host: Host, arguments: Value) -> String {
@@ -51,7 +52,8 @@ async fn to_look_is_not_to_own() {
 
 #[tokio::test]
 async fn a_server_that_stops_says_how_it_stands() {
-    let app = App::start().await;
+    let store = fresh_store().await;
+    let app = App::of(store.clone(), |_| {}).await;
     let stream = NEW.events(&app, "ask", json!({ "query": "hang", "wait": 300 })).await;
     app.stop();
     let events = stream.all().await;
@@ -60,4 +62,7 @@ async fn a_server_that_stops_says_how_it_stands() {
     let refused = OLD.request(&app, "tools/list", json!({})).send().await;
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_eq!(refused.expect(503)["error"]["data"]["code"], "draining");
+    app.stopped().await;
+    let app = App::of(store, |_| {}).await;
+    assert_eq!(status(&app, data["runId"].as_str().unwrap(), 0).await, "running", "no client took it back");
 }

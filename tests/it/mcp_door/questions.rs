@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::host::{ALL, NEW, OLD, text};
 use crate::support::app::App;
+use crate::support::http::soon;
 use crate::support::store::fresh_store;
 
 /// The result of `ask`, by a host that can put forms to people; `more` are the members of a retry.
@@ -109,6 +110,38 @@ async fn every_question_of_a_run_gets_its_own_answer() {
         result = asking(&app, &query, retry(&result, &accept(json!({ "approved": true })))).await;
     }
     assert_eq!((answered, text(&result)), (2, "The mails are dealt with."));
+}
+
+/// A question that nobody answers here keeps the call waiting for the rest of the run, which the call does not own.
+#[tokio::test]
+async fn who_leaves_a_question_open_waits_for_the_rest() {
+    let app = App::start().await;
+    let query = json!({ "query": "early", "wait": 300 });
+    let first = soon(asking(&app, &query, json!({}))).await;
+    let mut params = retry(&first, &json!({ "action": "cancel" }));
+    params["name"] = json!("ask");
+    params["arguments"] = query;
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({ "elicitation": { "form": {} } });
+    drop(NEW.request(&app, "tools/call", params.clone()).events().await);
+    let waits = NEW.request(&app, "tools/call", params).events().await;
+    let run = app.get("/runs").await.expect(200)["items"][0].clone();
+    assert_eq!(run["status"], "running", "{run:#}");
+    app.post(&format!("/runs/{}/cancel", run["runId"].as_str().unwrap()), json!({})).await.expect(202);
+    let ended = waits.all().await;
+    assert_eq!(ended.last().unwrap().data["result"]["structuredContent"]["status"], "cancelled", "{ended:#?}");
+}
+
+/// Whom a rule does not name leaves the question to those whom it names.
+#[tokio::test]
+async fn who_is_no_approver_of_it_leaves_a_question_open() {
+    let app = App::start().await;
+    let rule = json!({ "tool": "demo_*", "action": "ask", "approvers": ["somebody else"] });
+    app.ask("PUT", "/policy").json(&json!({ "rules": [rule] })).send().await.expect(200);
+    let query = json!({ "query": "send" });
+    let first = asking(&app, &query, json!({})).await;
+    let left = asking(&app, &query, retry(&first, &accept(json!({ "approved": true })))).await;
+    assert_eq!(left["structuredContent"]["status"], "suspended", "{left:#}");
+    assert_eq!(resolution(&app).await, Value::Null);
 }
 
 /// The person may be a model: who cannot approve is shown the question, and where it is answered.

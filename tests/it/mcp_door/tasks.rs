@@ -80,7 +80,9 @@ async fn a_task_asks_and_is_answered() {
     };
     let yes = json!({ "action": "accept", "content": { "approved": true } });
     // Who answers another question than was shown answers nothing.
-    let bare = name.split('.').next().unwrap();
+    let question = app.get("/suspensions").await.expect(200)["items"][0].clone();
+    let bare = question["suspensionId"].as_str().unwrap();
+    assert_eq!(*name, format!("{bare}.{}", question["digest"].as_str().unwrap()));
     for (name, response) in [(bare, yes.clone()), (name.as_str(), json!({ "action": "cancel" }))] {
         assert_eq!(update(name, response).await["result"], json!({ "resultType": "complete" }));
         assert_eq!(got(&app, &task).await["status"], "input_required");
@@ -144,6 +146,23 @@ async fn a_key_that_may_not_approve_is_shown_where_to_answer() {
     let answer = json!({ "taskId": task, "inputResponses": {} });
     let refused = NEW.request(&app, "tasks/update", known(answer)).send().await.expect(403);
     assert_eq!(refused["error"]["data"]["code"], "forbidden");
+}
+
+#[tokio::test]
+async fn a_task_is_told_and_cancelled_by_keys_that_may() {
+    let key = |name: &str, scopes: &str| format!("default/{name}:{scopes}:{name}-0123456789abcdef0123456789");
+    let keys = [key("runner", "run"), key("reader", "read")];
+    let app = App::with(|config| config.auth.keys = keys.iter().map(|key| key.parse().unwrap()).collect()).await;
+    let app = app.key("runner-0123456789abcdef0123456789");
+    let task = asked(&app, "hang").await;
+    let refused = async |app: &App, method: &str| {
+        let said = NEW.request(app, method, known(json!({ "taskId": task }))).send().await.expect(403);
+        assert_eq!(said["error"]["data"]["code"], "forbidden", "{method}");
+    };
+    refused(&app, "tasks/get").await;
+    let app = app.key("reader-0123456789abcdef0123456789");
+    refused(&app, "tasks/cancel").await;
+    assert_eq!(got(&app, &task).await["status"], "working");
 }
 
 #[tokio::test]

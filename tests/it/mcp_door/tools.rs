@@ -36,6 +36,25 @@ async fn a_key_is_shown_what_it_may_use() {
     assert_eq!(app.get("/runs").await.expect(200)["items"], json!([]), "nothing was begun");
 }
 
+/// Two keys of one tenant.
+async fn with_two(scopes: &str) -> App {
+    let key = |name: &str, scopes: &str| format!("default/{name}:{scopes}:{name}-0123456789abcdef0123456789");
+    App::with(|config| {
+        config.auth.keys = vec![key("one", "read+run").parse().unwrap(), key("two", scopes).parse().unwrap()]
+    })
+    .await
+}
+
+const ONE: &str = "one-0123456789abcdef0123456789";
+const TWO: &str = "two-0123456789abcdef0123456789";
+
+#[tokio::test]
+async fn who_may_use_no_tool_is_refused_the_list() {
+    let app = with_two("approve").await.key(TWO);
+    let refused = OLD.request(&app, "tools/list", json!({})).send().await.expect(403);
+    assert_eq!(refused["error"]["data"]["code"], "forbidden");
+}
+
 #[tokio::test]
 async fn every_result_fits_what_was_promised() {
     let app = App::start().await;
@@ -200,6 +219,15 @@ async fn the_same_call_with_a_key_is_the_same_run() {
     assert_eq!(app.get("/runs").await.expect(200)["items"].as_array().unwrap().len(), 1);
     let other = json!({ "query": "hello", "idempotencyKey": "once" });
     assert!(refused(&app, "ask", other).await.contains("another body"));
+}
+
+#[tokio::test]
+async fn a_key_of_a_call_is_that_of_who_made_it() {
+    let app = with_two("read+run").await.key(ONE);
+    let ask = json!({ "query": "hello", "idempotencyKey": "once" });
+    let first = OLD.data(&app, "ask", ask.clone()).await;
+    let app = app.key(TWO);
+    assert_ne!(OLD.data(&app, "ask", ask).await["runId"], first["runId"]);
 }
 
 /// The limit of a thread's queue is not for the model to mend.

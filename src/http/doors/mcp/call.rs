@@ -114,7 +114,6 @@ async fn ask(asker: &Asker, arguments: Value) -> Result<Called, Fault> {
 
 /// The same call again, with what people answered: it goes on waiting for its run.
 async fn go_on(asker: &Asker, arguments: Value, mut round: Round, responses: Option<&Value>) -> Result<Called, Fault> {
-    permit(&asker.caller, Scope::Approve)?;
     let wait = Duration::from_secs(Query::ask(arguments)?.wait()?);
     let found = runs::get(&asker.app.service, &asker.caller, &round.run).await?;
     if let Some(responses) = responses {
