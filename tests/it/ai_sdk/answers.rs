@@ -266,3 +266,22 @@ async fn a_question_in_the_middle_of_work_is_shown_and_the_stream_goes_on() {
     }
     app.post("/threads/t/cancel", json!({})).await.expect(202);
 }
+
+/// An answer that another rule reserves for others does not take back those before it.
+#[tokio::test]
+async fn an_answer_that_is_refused_leaves_the_others_given() {
+    let app = App::start().await;
+    let to_b = json!([{ "pointer": "/to", "op": "eq", "value": "b@example.com" }]);
+    let rules = json!([
+        { "tool": "demo_*", "action": "ask" },
+        { "tool": "demo_*", "when": to_b, "action": "ask", "approvers": ["somebody else"] },
+    ]);
+    app.ask("PUT", "/policy").json(&json!({ "rules": rules })).send().await.expect(200);
+    let asked = told(&app, &body("t", &[user("two mails")])).await;
+    let still = told(&app, &body("t", &[changed(&app, "t", decides(true)).await])).await;
+    still.is_of(&asked.run);
+    assert_eq!(still.one("finish")["finishReason"], "tool-calls", "{:#?}", still.chunks);
+    let open = app.get("/suspensions").await.expect(200);
+    let left: Vec<_> = open["items"].as_array().unwrap().iter().map(|open| &open["toolInput"]["to"]).collect();
+    assert_eq!(left, ["b@example.com"]);
+}

@@ -196,4 +196,11 @@ mod tests {
         assert_eq!(should_retry(Code::Draining), (503, true));
         assert_eq!(should_retry(Code::ModelRefused), (500, false));
     }
+
+    #[test]
+    fn a_run_that_failed_has_the_status_of_its_code() {
+        let status = |code| Refusal::failed(code, "…").into_response().status().as_u16();
+        assert_eq!((status("budget_exceeded"), status("store_unavailable")), (Code::BudgetExceeded.status(), 503));
+        assert_eq!(status("the_word_of_a_core"), 500);
+    }
 }
