@@ -150,6 +150,7 @@ impl Telling {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::doors::recorded;
 
     fn items(statuses: &[(&str, ItemStatus)]) -> Vec<TodoItem> {
         let item = |(id, status): &(&str, ItemStatus)| {
@@ -197,5 +198,15 @@ mod tests {
         assert_eq!(told(&mut progress).0, 1.0);
         progress.item(&"a".into(), ItemStatus::InProgress);
         assert_eq!(told(&mut progress).0, 1.001);
+    }
+
+    #[test]
+    fn what_becomes_of_another_run_is_not_told() {
+        let log = recorded::log("demo");
+        let of = log.iter().find(|seen| seen.kind == ObservationType::ItemStatusChange).expect("an item begins");
+        let mut own = Progress::new(json!("t"), of.run_id.clone());
+        assert!(own.hear(of).unwrap());
+        let mut other = Progress::new(json!("t"), "run_of_somebody_else".into());
+        assert!(!other.hear(of).unwrap());
     }
 }
