@@ -64,14 +64,14 @@ impl Spending {
         }
         for row in rows.iter().filter(|row| row.kind == RowKind::Usage) {
             let reserved = before.iter().find(|reserved| reserved.stream.as_str() == row.id);
-            let Ok(took) = serde_json::from_str::<ModelUse>(&row.body) else { continue };
-            let cost = took.cost_nanos.unwrap_or(0);
             // Of a call that began when there was no cap, its key is not known here.
             let whose = match reserved {
                 Some(reserved) => (tenant, reserved.key.as_deref(), reserved.at),
                 None if caps.is_none() => continue,
                 None => (tenant, None, now),
             };
+            let Ok(took) = serde_json::from_str::<ModelUse>(&row.body) else { continue };
+            let cost = took.cost_nanos.unwrap_or(0);
             spending.change(whose, |_, change| change.used += cost);
         }
         for reserved in after.iter().filter(|reserved| !has(before, reserved)) {
