@@ -19,6 +19,8 @@ use crate::domain::plan::ItemStatus;
 use crate::domain::policy::Ruling;
 use crate::domain::run::{ResultStatus, Run, RunStatus};
 use crate::domain::settings::PolicyAction;
+use crate::domain::tool::CallRecord;
+use crate::engine::effect::Effect;
 use crate::engine::step::{Row, RowKind, Step};
 
 /// The tenant of no one: what it may call is what the operator named.
@@ -73,6 +75,21 @@ impl Tally {
             }
         }
         tally
+    }
+
+    /// Calls of tools that a recovery makes again: they ran `before` it, as an earlier attempt.
+    pub(super) fn made_again(&mut self, before: &[Effect], rows: &[Row]) {
+        let calls = rows.iter().filter(|row| row.kind == RowKind::Call).filter_map(legible::<CallRecord>);
+        let is_again = |record: &CallRecord| {
+            before.iter().any(|effect| match effect {
+                Effect::CallTool { call, attempt } => *call == record.call_id && *attempt < record.attempt,
+                Effect::CallModel { .. }
+                | Effect::Delegate { .. }
+                | Effect::AskPeer { .. }
+                | Effect::CancelPeer { .. } => false,
+            })
+        };
+        self.0.extend(calls.filter(is_again).map(|_| Count::Recovered { what: "tool" }));
     }
 
     fn record(&mut self, record: &Record, run: Option<&Run>, before: &[Record]) {

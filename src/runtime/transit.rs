@@ -87,7 +87,10 @@ impl Actor {
         let news = loaded.news(&step, &shared.waiters);
         let whose = (loaded.row.tenant, &caps);
         let spending = Spending::of(whose, &reserved, &loaded.machine.reservations(), &step.rows, now);
-        let tally = Tally::of(&step, loaded.machine.run());
+        let mut tally = Tally::of(&step, loaded.machine.run());
+        if events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Recovered))) {
+            tally.made_again(&before, &step.rows);
+        }
         let (tenant, thread) = (loaded.row.tenant, &loaded.row.thread_id);
         let id = thread.clone();
         let urls = shared.console_urls();

@@ -49,7 +49,7 @@ fn known(family: &str, config: &Config) -> Known {
         "pes_runs_finished_total" | "pes_run_duration_seconds" => {
             one("result", &["success", "partial", "error", "cancelled"])
         }
-        "pes_recovered_total" => one("what", &["model", "in_doubt"]),
+        "pes_recovered_total" => one("what", &["model", "tool", "in_doubt"]),
         "pes_items_finished_total" => one("status", &["completed", "failed", "cancelled"]),
         "pes_suspensions_total" => one("kind", &kinds),
         "pes_suspensions_answered_total" => one("decision", &decisions),

@@ -213,6 +213,30 @@ async fn a_call_that_may_have_been_sent_is_never_repeated_unless_its_tool_or_a_p
     assert!(survives(Place::sqlite(SCRIPT), boundary, tool, decision).await, "{boundary} must be passed");
 }
 
+/// Each call whose end was not heard is counted once, as what became of it.
+#[rstest]
+#[case("tool.sent@1", "idempotent", "tool")]
+#[case("tool.sent@1", "undeclared", "in_doubt")]
+#[case("model.replied@1", "idempotent", "model")]
+#[tokio::test]
+async fn what_is_recovered_is_counted(#[case] boundary: &str, #[case] tool: &str, #[case] what: &str) {
+    let (place, counter) = (Place::sqlite(SCRIPT), Counter::start(false).await);
+    place.configure(&counter.config());
+    let mut server = Server::start(&place, Some(boundary)).await;
+    tokio::select! {
+        _ = tell(server.door, &counter, tool, "retry") => panic!("{boundary} is never passed"),
+        () = server.reached() => {}
+    }
+    server.kill().await;
+    let server = Server::start(&place, None).await;
+    tell(server.door, &counter, tool, "retry").await;
+    let told = server.door.ask("GET", "/metrics").send().await.text();
+    let expected = ["model", "tool", "in_doubt"]
+        .map(|known| format!("pes_recovered_total{{what=\"{known}\"}} {}\n", u8::from(known == what)));
+    assert!(expected.iter().all(|line| told.contains(line)), "{expected:?} in {told}");
+    server.kill().await;
+}
+
 #[tokio::test]
 async fn nor_on_postgresql() {
     assert!(survives(Place::postgres(SCRIPT).await, "tool.sent@1", "undeclared", "done").await);
