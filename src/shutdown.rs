@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -24,6 +25,10 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
     let limits = state.config.limits.clone();
     let health = ["healthz", "readyz"].map(|name| format!("{}/{name}", state.links.base_path)).to_vec();
     let serving = tokio::spawn(http::serve::serve(listener, router, limits, closing.clone(), health));
+    let telling = state.service.traces().cloned().map(|traces| {
+        let closing = closing.clone();
+        tokio::spawn(async move { traces.send_requests(closing).await })
+    });
     stop.cancelled().await;
     let delay = state.config.drain_delay();
     if !delay.is_zero() {
@@ -35,7 +40,8 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
         sleep(delay).await;
     }
     tracing::info!("stopping");
-    let drained = timeout(Duration::from_millis(state.config.runtime.drain_ms), drain(&state, &closing, serving)).await;
+    let drained =
+        timeout(Duration::from_millis(state.config.runtime.drain_ms), drain(&state, &closing, serving, telling)).await;
     match drained {
         Ok(()) => tracing::info!("stopped"),
         Err(_) => tracing::warn!("stopped before everything was done; the next start goes on with it"),
@@ -48,12 +54,20 @@ pub fn serve_metrics(listener: TcpListener, state: AppState, closing: Cancellati
     tokio::spawn(http::serve::serve(listener, http::metrics_router(state), limits, closing, Vec::new()))
 }
 
-async fn drain(state: &AppState, closing: &CancellationToken, serving: JoinHandle<()>) {
+async fn drain(
+    state: &AppState,
+    closing: &CancellationToken,
+    serving: JoinHandle<()>,
+    telling: Option<JoinHandle<()>>,
+) {
     state.stop();
     let (_, ()) = tokio::join!(timeout(GOODBYES, state.streams.wait()), state.service.drain());
     closing.cancel();
     if let Err(error) = serving.await {
         tracing::error!(%error, "the accept loop broke");
+    }
+    if let Some(Err(error)) = OptionFuture::from(telling).await {
+        tracing::error!(%error, "what told of requests broke");
     }
 }
 

@@ -18,21 +18,23 @@ use super::metrics;
 use super::problem::{self, Problem, ProblemContext};
 use super::rates::RateNotice;
 use super::remote_addr::RemoteAddr;
+use super::request_span::RequestSpan;
 use super::routes::protected_resource;
 use super::trace::TraceId;
 use crate::domain::fault::{Code, Fault};
 
 pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let trace = TraceId::of(request.headers());
+    let mut trace = TraceId::of(request.headers());
     let method = request.method().clone();
     let instance = request.uri().path().to_owned();
     let route = request.extensions().get::<MatchedPath>().map_or("unknown", |path| path.as_str()).to_owned();
     let peer = request.extensions().get::<RemoteAddr>().map(|peer| peer.0.ip());
     let docs = format!("{}/docs", app.links.base(peer, request.headers()));
+    let path = instance.strip_prefix(&app.links.base_path).unwrap_or(&instance);
+    let told = RequestSpan::begin(&app, &mut trace, &request, path, &docs);
     request.extensions_mut().insert(trace.clone());
     let challenge = challenge::of(request.headers());
-    let path = instance.strip_prefix(&app.links.base_path).unwrap_or(&instance);
     let metadata = protected_resource::place(&app, path, peer, request.headers());
     let rates = RateNotice::default();
     request.extensions_mut().insert(rates.clone());
@@ -65,6 +67,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     }
     let took = (!is_patient && !metrics::is_of_a_run(&response)).then(|| started.elapsed());
     metrics::request(&method, &route, response.status(), took);
+    told.end(&response);
     drop(in_flight);
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), elapsed = ?started.elapsed(), "answered"));
     response

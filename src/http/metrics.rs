@@ -136,7 +136,7 @@ pub(crate) fn gap() {
 }
 
 /// Clients may invent methods; labels may not grow with them.
-fn known(method: &Method) -> &'static str {
+pub(super) fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
         "HEAD" => "HEAD",

@@ -29,6 +29,7 @@ mod problem;
 mod rates;
 mod remote_addr;
 mod reply_preferences;
+mod request_span;
 mod router;
 mod routes;
 pub(crate) mod serve;

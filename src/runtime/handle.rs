@@ -19,6 +19,7 @@ use crate::engine::Core;
 use crate::engine::event::Event;
 use crate::engine::step::{Row, Step};
 use crate::store::NewThread;
+use crate::traces::Traces;
 
 impl Runtime {
     /// Has the thread's task decide, and commit what comes of it together with `extras`.
@@ -109,6 +110,10 @@ impl Runtime {
             Some(traces) => traces.marked(trace_id, origin),
             None => origin,
         }
+    }
+
+    pub(crate) fn traces(&self) -> Option<&Arc<Traces>> {
+        self.0.traces.as_ref()
     }
 
     /// Where this server is listened for, once that is known; `is_public`: as it is configured.

@@ -8,6 +8,7 @@ use super::command::{CommitExtras, Refusal};
 use super::loaded::LoadedThread;
 use super::probation::CRASHES_OF_SUSPECT;
 use super::pushes::Receivers;
+use super::spans::Traced;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::Loaded;
@@ -118,7 +119,7 @@ impl Actor {
             stored => stored,
         };
         if let Some((row, rows)) = stored {
-            let receivers = Receivers::of(&rows);
+            let (receivers, traced) = (Receivers::of(&rows), Traced::of(&rows));
             let loaded =
                 Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
             // Set aside, its runs were to be ended, and it crashed the process once more.
@@ -128,13 +129,13 @@ impl Actor {
             let machine =
                 if crashes_when_rebuilt { runs_only(loaded) } else { self.shared.core(&row.core)?.load(loaded)? };
             self.shared.hub.read_up_to(self.pk, row.last_seq);
-            return Ok(LoadedThread { row, machine, new: None, fold: None, receivers });
+            return Ok(LoadedThread { row, machine, new: None, fold: None, receivers, traced });
         }
         let (new, profile) = extras.create.clone().ok_or(Refusal::Gone)?;
         let loaded = Loaded { thread_id: Some(new.thread_id.clone()), ..Loaded::default() };
         let machine = self.shared.core(&new.core)?.load(loaded)?;
-        let (row, receivers) = (self.new_row(&new, profile), Receivers::default());
-        Ok(LoadedThread { row, machine, new: Some(new), fold: None, receivers })
+        let (row, receivers, traced) = (self.new_row(&new, profile), Receivers::default(), Traced::default());
+        Ok(LoadedThread { row, machine, new: Some(new), fold: None, receivers, traced })
     }
 
     /// Quarantines the thread before its machine is rebuilt from the rows: rebuilding may be what crashes. It stays due while

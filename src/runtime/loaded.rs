@@ -1,7 +1,9 @@
 //! A thread in memory, as its actor holds it. `load.rs` reads it from the store. Its methods stand beside what they are for:
-//! commits of it in `transit.rs`, what listeners are sent of it in `publish.rs`, its push receivers in `pushes.rs`.
+//! commits of it in `transit.rs`, what listeners are sent of it in `publish.rs`, its push receivers in `pushes.rs`,
+//! what a collector is told of it in `spans.rs`.
 
 use super::pushes::Receivers;
+use super::spans::Traced;
 use crate::engine::Machine;
 use crate::engine::history::fold::Fold;
 use crate::store::{NewThread, ThreadRow};
@@ -14,4 +16,5 @@ pub(super) struct LoadedThread {
     /// The full shapes as of what listeners were sent; only while somebody listens.
     pub(super) fold: Option<Fold>,
     pub(super) receivers: Receivers,
+    pub(super) traced: Traced,
 }

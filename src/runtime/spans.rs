@@ -1,18 +1,27 @@
 //! What the collector of traces is told: a commit leaves parts of the log in the outbox, and whoever sends one reads it.
+//!
+//! What a run did is told when it ends or stands still, and every 30 seconds while it goes on. How much was told of a run that goes
+//! on is a row of its thread, written by the commit that leaves the part: so whoever decides for the thread next goes on from
+//! there, and a thread whose runs are short has no such row.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use serde::{Deserialize, Serialize};
+
 use super::loaded::LoadedThread;
+use super::rows;
 use super::shared::Shared;
+use crate::domain::Millis;
 use crate::domain::facts::Fact;
-use crate::domain::ids::ThreadPk;
+use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::Observation;
 use crate::domain::payload::{self, Payloads};
 use crate::domain::run::{Run, RunStatus};
-use crate::engine::step::Step;
+use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::Outcome;
 use crate::store;
 use crate::store::ObservationAsk;
@@ -21,22 +30,79 @@ use crate::traces::{Part, Sent, Traces};
 
 /// Observations that are read at once.
 const PAGE: u32 = 256;
+/// How long a run may go on before more of it is told.
+const TOLD_EVERY: Millis = 30_000;
+
+/// How much was told of the runs of a thread that go on.
+#[derive(Default)]
+pub(super) struct Traced(HashMap<RunId, ToldSoFar>);
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct ToldSoFar {
+    /// Up to this observation.
+    seq: i64,
+    at: Millis,
+}
+
+impl Traced {
+    /// As the rows of a thread say. Of one that cannot be read, what was told is told again.
+    pub(super) fn of(rows: &[Row]) -> Self {
+        let mut traced = Self::default();
+        traced.extras(rows.iter().filter(|row| row.kind == RowKind::Traced));
+        traced
+    }
+
+    /// What was written is known from here on.
+    pub(super) fn extras<'r>(&mut self, written: impl IntoIterator<Item = &'r Row>) {
+        for row in written {
+            let told = rows::legible(row).filter(|_| row.keep == Keep::Always);
+            match told {
+                Some(told) => drop(self.0.insert(row.id.as_str().into(), told)),
+                None => drop(self.0.remove(row.id.as_str())),
+            }
+        }
+    }
+}
+
+impl ToldSoFar {
+    fn row(self, run: &RunId, keep: Keep) -> Row {
+        let body = serde_json::to_string(&self).expect("it is plain data");
+        Row { kind: RowKind::Traced, id: run.to_string(), ord: self.at, keep, body }
+    }
+}
 
 impl Shared {
-    /// What a step leaves in the outbox: a part of the log for each run that it ends, or that may stand still from now on.
-    pub(super) fn parts_to_trace(&self, loaded: &LoadedThread, step: &Step) -> Vec<NewDelivery> {
-        let Some(traces) = &self.traces else { return Vec::new() };
+    /// What a step leaves in the outbox, and the rows that say how much was told: a part of the log for each run that it ends, or
+    /// that may stand still from now on, and for one that goes on for long.
+    pub(super) fn parts_to_trace(
+        &self,
+        loaded: &LoadedThread,
+        step: &Step,
+        now: Millis,
+    ) -> (Vec<NewDelivery>, Vec<Row>) {
         let after = loaded.row.last_seq;
         let until = after + i64::try_from(step.records.len()).unwrap_or(0);
-        let asks = |run: &Run| {
-            let mut records = step.records.iter().filter(|record| record.run_id == run.run_id);
-            records.any(|record| matches!(record.fact, Fact::AgentSuspended(_)))
-        };
         let active = loaded.machine.run().filter(|run| step.runs.iter().all(|known| known.run_id != run.run_id));
-        let runs = step.runs.iter().chain(active);
-        let at_rest = runs.filter(|run| run.status.is_terminal() || run.status == RunStatus::Suspended || asks(run));
-        let parts = at_rest.filter(|run| run.started_at.is_some()).filter_map(|run| traces.part(run, after, until));
-        parts.map(|part| self.delivery(&part)).collect()
+        let runs = step.runs.iter().chain(active).filter(|run| run.started_at.is_some());
+        let (mut parts, mut rows) = (Vec::new(), Vec::new());
+        for run in runs {
+            let told = loaded.traced.0.get(&run.run_id);
+            if let Some(told) = told.filter(|_| run.status.is_terminal()) {
+                rows.push(told.row(&run.run_id, Keep::Never));
+            }
+            let (is_at_rest, is_due) = (is_at_rest(run, step), is_due(run, told, step, now));
+            let Some(traces) = self.traces.as_ref().filter(|_| is_at_rest || is_due) else { continue };
+            let Some(part) = traces.part(run, after, until) else { continue };
+            let part = Part { told: told.map_or(0, |told| told.seq), ..part };
+            if is_at_rest {
+                parts.push(self.delivery(&part));
+            }
+            if is_due {
+                parts.push(self.delivery(&Part { goes_on: true, ..part }));
+                rows.push(ToldSoFar { seq: until, at: now }.row(&run.run_id, Keep::Always));
+            }
+        }
+        (parts, rows)
     }
 
     fn delivery(&self, part: &Part) -> NewDelivery {
@@ -100,6 +166,20 @@ impl Shared {
             log.extend(page);
         }
     }
+}
+
+/// Whether the step ends it, or it may stand still from now on.
+fn is_at_rest(run: &Run, step: &Step) -> bool {
+    let mut records = step.records.iter().filter(|record| record.run_id == run.run_id);
+    let asks = records.any(|record| matches!(record.fact, Fact::AgentSuspended(_)));
+    run.status.is_terminal() || run.status == RunStatus::Suspended || asks
+}
+
+/// Whether it goes on, and nothing was told of it for long.
+fn is_due(run: &Run, told: Option<&ToldSoFar>, step: &Step, now: Millis) -> bool {
+    let is_over = run.status.is_terminal() || run.status == RunStatus::Suspended;
+    let last = told.map(|told| told.at).max(run.started_at).unwrap_or(run.since).max(run.since);
+    !is_over && now - last >= TOLD_EVERY && step.records.iter().any(|record| record.run_id == run.run_id)
 }
 
 fn count(outcome: &'static str, spans: usize) {

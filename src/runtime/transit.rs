@@ -95,7 +95,8 @@ impl Actor {
         let id = thread.clone();
         let urls = shared.console_urls();
         let mut deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint(), urls);
-        deliveries.extend(shared.parts_to_trace(loaded, &step));
+        let (parts, traced) = shared.parts_to_trace(loaded, &step, now);
+        deliveries.extend(parts);
         let mut receivers: Vec<Row> = extras.pushes.iter().map(|target| target.row(false)).collect();
         if let Some(recipients) = recipients {
             let (pushes, over) = match shared.push_deliveries(recipients, tenant, loaded.row.pk, &step).await {
@@ -111,7 +112,7 @@ impl Actor {
         }
         let has_deliveries = !deliveries.is_empty();
         let mut commit = Commit { deliveries, ..loaded.commit_of(&mut step, &lease, extras, &decided, now) };
-        commit.rows.extend(receivers);
+        commit.rows.extend(receivers.into_iter().chain(traced));
         commit.spend = spending.changes();
         if !self.write_spending(commit, &spending).await? {
             return Ok(None);
@@ -338,10 +339,12 @@ struct RowAfterCommit {
     now: Millis,
     profile: Option<ThreadProfile>,
     receivers: Vec<Row>,
+    traced: Vec<Row>,
 }
 
 impl RowAfterCommit {
     fn of(commit: &Commit) -> Self {
+        let of_kind = |kind| commit.rows.iter().filter(|row| row.kind == kind).cloned().collect();
         Self {
             lease: commit.lease.clone(),
             status: commit.status,
@@ -350,13 +353,15 @@ impl RowAfterCommit {
             last_seq: commit.last_seq + commit.records.len() as i64,
             now: commit.now,
             profile: commit.profile.clone(),
-            receivers: commit.rows.iter().filter(|row| row.kind == RowKind::Push).cloned().collect(),
+            receivers: of_kind(RowKind::Push),
+            traced: of_kind(RowKind::Traced),
         }
     }
 
     fn apply_to(self, loaded: &mut LoadedThread) {
         loaded.new = None;
         loaded.receivers.extras(self.receivers);
+        loaded.traced.extras(&self.traced);
         let row = &mut loaded.row;
         row.fence.version += 1;
         match self.lease {

@@ -28,6 +28,7 @@ use crate::runtime::{self, Runtime, StartError, inline};
 use crate::store::documents::{DocumentCache, Sealer};
 use crate::store::{self, Store};
 use crate::tool::Registry;
+use crate::traces::Traces;
 
 /// What the use cases work with; clones share it.
 #[derive(Clone)]
@@ -144,6 +145,11 @@ impl Service {
 
     pub fn now(&self) -> Millis {
         self.runtime.now()
+    }
+
+    /// Where a collector of traces is told of requests, if there is one.
+    pub(crate) fn traces(&self) -> Option<&Arc<Traces>> {
+        self.runtime.traces()
     }
 
     pub(super) fn mint(&self) -> Mint {

@@ -1,13 +1,14 @@
 //! Traces of runs for an OpenTelemetry collector.
 //!
-//! A commit in which a run comes to stand still, or ends, leaves a delivery in the outbox that names the part of the log
-//! ([`Part`]); whoever claims it reads that part, and [`Traces::send`] projects it to spans and sends them as OTLP. So a run that lasts
+//! A commit in which a run comes to stand still, or ends, or has gone on for long, leaves a delivery in the outbox that names the
+//! part of the log ([`Part`]); whoever claims it reads that part, and [`Traces::send`] projects it to spans and sends them as OTLP. So a run that lasts
 //! days, restarts and moves between processes is one trace. A delivery that is repeated sends the same spans under the same
-//! ids. Without an endpoint nothing of this happens.
+//! ids. Requests are told as they are answered, beside all of that ([`requests`]). Without an endpoint nothing of this happens.
 
 mod names;
 mod otlp;
 mod project;
+mod requests;
 mod settings;
 mod span;
 
@@ -25,7 +26,9 @@ use crate::domain::observation::Observation;
 use crate::domain::run::Run;
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::egress::{Bounds, Destination, Egress, Post};
-use span::{Attributes, SpanId};
+use requests::Ring;
+pub use requests::{Asked, RequestSpan};
+use span::{Attributes, Span, SpanId};
 
 /// How much of an answer is read: nobody needs it.
 const ANSWER: usize = 16 * 1024;
@@ -42,6 +45,12 @@ pub struct Part {
     /// Before the commit, and after it.
     pub after: i64,
     pub until: i64,
+    /// Up to here it was told while it went on.
+    #[serde(default)]
+    pub told: i64,
+    /// It is told while it goes on: what is over of the activation that is not.
+    #[serde(default)]
+    pub goes_on: bool,
 }
 
 /// What became of an attempt to send a part.
@@ -74,6 +83,7 @@ pub struct Traces {
     with_content: bool,
     attempt: Duration,
     egress: Arc<Egress>,
+    ring: Ring,
 }
 
 impl Traces {
@@ -92,6 +102,7 @@ impl Traces {
             with_content: config.content == Content::Spans,
             attempt: Duration::from_millis(config.timeout_ms),
             egress,
+            ring: Ring::default(),
         }))
     }
 
@@ -115,10 +126,12 @@ impl Traces {
             parent: run.trace.parent.clone(),
             after,
             until,
+            told: 0,
+            goes_on: false,
         })
     }
 
-    /// Sends what the log says of the activations that ended in this part. `log` is the thread's, from the run's start to the
+    /// Sends what this part of the log says. `log` is the thread's, from the run's start to the
     /// part's end.
     pub async fn send(&self, part: &Part, log: &[Observation]) -> Sent {
         let Some(trace) = trace_bytes(&part.trace_id) else {
@@ -130,9 +143,14 @@ impl Traces {
             parent: part.parent.as_deref().and_then(SpanId::read),
             with_content: self.with_content,
         };
-        let spans = project::spans(&subject, log, part.after);
-        for request in otlp::requests(&self.resource, &trace, &spans) {
-            match self.post(request).await {
+        let spans: Vec<_> = project::spans(&subject, log, part).into_iter().map(|span| (trace, span)).collect();
+        self.send_spans(&spans, self.attempt).await
+    }
+
+    /// Tries once; each request may take so long.
+    async fn send_spans(&self, spans: &[(otlp::TraceId, Span)], at_most: Duration) -> Sent {
+        for request in otlp::requests(&self.resource, spans) {
+            match self.post(request, at_most).await {
                 Answered::Taken => {}
                 Answered::Failed(why) => return Sent::Failed(why),
                 Answered::Refused(why) => return Sent::Refused { spans: spans.len(), why },
@@ -141,10 +159,9 @@ impl Traces {
         Sent::Taken { spans: spans.len() }
     }
 
-    async fn post(&self, body: Vec<u8>) -> Answered {
+    async fn post(&self, body: Vec<u8>, time: Duration) -> Answered {
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
-        let time = self.attempt;
         let bounds = Bounds { headers: time, stall: time, total: time, bytes: ANSWER };
         let post = Post { to: self.to.clone(), headers, body: Bytes::from(body), bounds };
         match self.egress.post(post).await {

@@ -1,5 +1,5 @@
-//! The names of spans' attributes: those of OpenTelemetry's conventions for generative AI and for the Model Context
-//! Protocol, which are in development and change; and our own, which begin with `pes.`, where they have none.
+//! The names of spans' attributes: those of OpenTelemetry's conventions for HTTP, and for generative AI, which are in development
+//! and change; and our own, which begin with `pes.`, where they have none.
 
 pub(super) const OPERATION: &str = "gen_ai.operation.name";
 pub(super) const CONVERSATION: &str = "gen_ai.conversation.id";
@@ -22,6 +22,10 @@ pub(super) const INPUT_MESSAGES: &str = "gen_ai.input.messages";
 pub(super) const OUTPUT_MESSAGES: &str = "gen_ai.output.messages";
 pub(super) const ERROR: &str = "error.type";
 pub(super) const HTTP_STATUS: &str = "http.response.status_code";
+pub(super) const HTTP_METHOD: &str = "http.request.method";
+pub(super) const HTTP_ROUTE: &str = "http.route";
+pub(super) const URL_PATH: &str = "url.path";
+pub(super) const URL_SCHEME: &str = "url.scheme";
 
 pub(super) const RUN: &str = "pes.run.id";
 pub(super) const RUN_STATUS: &str = "pes.run.status";

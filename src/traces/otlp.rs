@@ -9,6 +9,7 @@ pub(super) type TraceId = [u8; 16];
 
 /// What OTLP calls the kinds and the status of an error.
 const INTERNAL: u64 = 1;
+const SERVER: u64 = 2;
 const CLIENT: u64 = 3;
 const STATUS_ERROR: u64 = 2;
 
@@ -16,11 +17,11 @@ const STATUS_ERROR: u64 = 2;
 /// texts of 32 KiB.
 const REQUEST_BYTES: usize = 1 << 20;
 
-/// The requests that tell all of these spans.
-pub(super) fn requests(resource: &Attributes, trace: &TraceId, spans: &[Span]) -> Vec<Vec<u8>> {
+/// The requests that tell all of these spans of these traces.
+pub(super) fn requests(resource: &Attributes, spans: &[(TraceId, Span)]) -> Vec<Vec<u8>> {
     let mut requests = Vec::new();
     let mut scope_spans = Message::default();
-    for (at, one) in spans.iter().enumerate() {
+    for (at, (trace, one)) in spans.iter().enumerate() {
         if scope_spans.0.is_empty() {
             scope_spans.message(1, &scope());
         }
@@ -62,6 +63,7 @@ fn span(trace: &TraceId, span: &Span) -> Message {
         6,
         match span.kind {
             Kind::Internal => INTERNAL,
+            Kind::Server => SERVER,
             Kind::Client => CLIENT,
         },
     );
@@ -177,15 +179,15 @@ mod tests {
         let told = |id: u8| {
             let mut span = Span::begun(SpanId([id; 8]), "chat".to_owned(), Kind::Client, 1);
             span.set("gen_ai.output.messages", "x".repeat(32 * 1024));
-            span
+            ([1; 16], span)
         };
-        let spans: Vec<Span> = (1..=100).map(told).collect();
-        let requests = requests(&Vec::new(), &[1; 16], &spans);
+        let spans: Vec<(TraceId, Span)> = (1..=100).map(told).collect();
+        let requests = requests(&Vec::new(), &spans);
         assert_eq!(requests.len(), 4);
         assert!(requests.iter().all(|request| request.len() < REQUEST_BYTES + 64 * 1024));
         let holds =
             |id: u8| requests.iter().filter(|request| request.windows(8).any(|window| window == [id; 8])).count();
         assert!((2..=100).all(|id| holds(id) == 1));
-        assert!(super::requests(&Vec::new(), &[1; 16], &[]).is_empty());
+        assert!(super::requests(&Vec::new(), &[]).is_empty());
     }
 }

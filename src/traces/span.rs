@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::Millis;
 
-/// Its id within its trace: derived, so that a span that is sent again is the same one.
+/// Its id within its trace: of what a run does it is derived, so that a span that is sent again is the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct SpanId(pub(super) [u8; 8]);
 
@@ -15,15 +15,29 @@ impl SpanId {
         Self(std::array::from_fn(|at| digest[at]))
     }
 
+    /// Another one than any before.
+    pub(super) fn new() -> Self {
+        let random = uuid::Uuid::new_v4().into_bytes();
+        Self(std::array::from_fn(|at| random[at]))
+    }
+
     /// Sixteen hex digits.
     pub(super) fn read(text: &str) -> Option<Self> {
         u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16).map(|id| Self(id.to_be_bytes()))
     }
 }
 
+impl std::fmt::Display for SpanId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", u64::from_be_bytes(self.0))
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Internal,
+    /// It answers somebody outside.
+    Server,
     /// It waits for somebody outside.
     Client,
 }

@@ -30,8 +30,8 @@ const HOMES: &[(&str, &[&str])] = &[
     (
         "tokio",
         &[
-            "live", "egress", "store", "auth", "tool", "provider", "mcp", "a2a", "outbox", "usage", "runtime",
-            "service", "http", "app", "cli", "main", "shutdown",
+            "live", "egress", "store", "auth", "tool", "provider", "mcp", "a2a", "outbox", "usage", "traces",
+            "runtime", "service", "http", "app", "cli", "main", "shutdown",
         ],
     ),
 ];

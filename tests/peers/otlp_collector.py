@@ -1,18 +1,19 @@
 """A collector made of OpenTelemetry's own parts: reads the requests of the server with opentelemetry-proto, and compares the
 names of attributes with opentelemetry-semantic-conventions. Prints its port, then one line of JSON for each request."""
 
+import gzip
 import json
 import re
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
-from opentelemetry.semconv._incubating.attributes import error_attributes, gen_ai_attributes, http_attributes
+from opentelemetry.semconv._incubating.attributes import error_attributes, gen_ai_attributes, http_attributes, url_attributes
 from opentelemetry.semconv.resource import ResourceAttributes
 
 KNOWN = {
     value
-    for module in (error_attributes, gen_ai_attributes, http_attributes, ResourceAttributes)
+    for module in (error_attributes, gen_ai_attributes, http_attributes, url_attributes, ResourceAttributes)
     for value in vars(module).values()
     if isinstance(value, str) and re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", value)
 }
@@ -21,6 +22,8 @@ KNOWN = {
 class Collector(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
+        if self.headers.get("content-encoding") == "gzip":
+            body = gzip.decompress(body)
         request = ExportTraceServiceRequest.FromString(body)
         spans, strange = [], []
         for resource in request.resource_spans:

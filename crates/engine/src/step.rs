@@ -91,10 +91,13 @@ pub enum RowKind {
     /// `domain::usage::ModelUse` of a thread that was imported: what its model calls took elsewhere, which is told when it is
     /// exported and summed nowhere. No core writes it.
     ImportedUsage = 15,
+    /// How much a collector of traces was told of the run with this id, which goes on; `Keep::Always` as long. No core writes
+    /// it.
+    Traced = 16,
 }
 
 impl RowKind {
-    pub const ALL: [RowKind; 15] = [
+    pub const ALL: [RowKind; 16] = [
         RowKind::Run,
         RowKind::Message,
         RowKind::Item,
@@ -110,6 +113,7 @@ impl RowKind {
         RowKind::Push,
         RowKind::Retention,
         RowKind::ImportedUsage,
+        RowKind::Traced,
     ];
 
     pub fn code(self) -> i16 {

@@ -68,7 +68,11 @@ pub const COUNTED: &[Family] = &[
     ("pes_mcp_restarts_total", Counter, "MCP servers that went down and were started again."),
     ("pes_mcp_progress_total", Counter, "Reports of progress by MCP servers."),
     ("pes_outbox_deliveries_total", Counter, "Attempts to tell somebody outside: delivered, failed, dead."),
-    ("pes_telemetry_spans_total", Counter, "Spans of traces that the collector took or refused: sent, refused."),
+    (
+        "pes_telemetry_spans_total",
+        Counter,
+        "Spans of traces that the collector took or refused, or that were not kept for it (of requests only): sent, refused, dropped.",
+    ),
     ("pes_secrets_unreadable_total", Counter, "What was not sent because its sealed secret cannot be opened, by kind."),
     (
         "pes_documents_illegible_total",

@@ -59,7 +59,8 @@ fn select_page(kind: RowKind, descending: bool) -> &'static str {
         | RowKind::CallerStatus
         | RowKind::Push
         | RowKind::Retention
-        | RowKind::ImportedUsage => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
+        | RowKind::ImportedUsage
+        | RowKind::Traced => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
     };
     if descending { down } else { ascending }
 }

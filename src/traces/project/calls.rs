@@ -55,8 +55,7 @@ impl Projection<'_> {
     pub(super) fn chat_ended(&mut self, stream: &StreamId, at: Millis, last: impl FnOnce(&mut Span)) {
         let Some(mut span) = self.chats.remove(stream) else { return };
         last(&mut span);
-        span.end = at;
-        self.over.push(span);
+        self.ended_at(span, at);
     }
 
     /// The span in which the model makes the plan that comes next.
@@ -75,8 +74,7 @@ impl Projection<'_> {
     pub(super) fn plan_ended(&mut self, version: i64, at: Millis) {
         let Some(mut span) = self.plan.take() else { return };
         span.set(names::PLAN_VERSION, version);
-        span.end = at;
-        self.over.push(span);
+        self.ended_at(span, at);
     }
 
     pub(super) fn called(&mut self, item: Option<&ItemId>, call: &ToolCall) {
@@ -93,7 +91,6 @@ impl Projection<'_> {
         let mut span = Span::begun(self.id(&key), format!("execute_tool {}", result.tool_name), Kind::Internal, start);
         let item = observation.parent_id.as_ref().or(call.item.as_ref());
         span.parent = item.map(|item| self.step(item, start)).or_else(|| self.top());
-        span.end = end;
         span.set(names::OPERATION, "execute_tool");
         span.set(names::TOOL, result.tool_name.as_str());
         span.set(names::TOOL_CALL, result.call_id.as_str());
@@ -112,7 +109,7 @@ impl Projection<'_> {
             let why = self.explained(&error.code, &error.message);
             span.fail(&error.code, &why);
         }
-        self.over.push(span);
+        self.ended_at(span, end);
     }
 
     pub(super) fn asked(&mut self, asked: &AskedQuestion, at: Millis) {
@@ -158,8 +155,7 @@ impl Projection<'_> {
             let why = self.explained(task.status.as_str(), task.reason.as_deref().unwrap_or_default());
             span.fail(task.status.as_str(), &why);
         }
-        span.end = at;
-        self.over.push(span);
+        self.ended_at(span, at);
     }
 }
 

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
+use super::Part;
 use super::names;
 use super::span::{Attribute, Kind, Span, SpanEvent, SpanId};
 use crate::domain::Millis;
@@ -34,9 +35,9 @@ pub(super) struct Subject {
     pub(super) with_content: bool,
 }
 
-/// The spans of those activations of a run that ended after `after`. `log` is everything of its thread from the run's start
-/// on, until now.
-pub(super) fn spans(subject: &Subject, log: &[Observation], after: i64) -> Vec<Span> {
+/// The spans that a part stands for: of the activations that ended in it, or what is over of the one that goes on; without
+/// what was told before. `log` is everything of its thread from the run's start on, until the part's end.
+pub(super) fn spans(subject: &Subject, log: &[Observation], part: &Part) -> Vec<Span> {
     let mut projection = Projection::new(subject);
     for observation in log.iter().filter(|observation| observation.run_id == subject.run) {
         // What cannot be read is logged where it is told; here it is left out.
@@ -45,7 +46,9 @@ pub(super) fn spans(subject: &Subject, log: &[Observation], after: i64) -> Vec<S
         }
     }
     projection.end_activation();
-    projection.ended.into_iter().filter(|(seq, _)| *seq > after).map(|(_, span)| span).collect()
+    let ended = projection.ended.into_iter().filter(|(end, _)| !part.goes_on && *end > part.after);
+    let over = ended.map(|(_, over)| over).chain(projection.over.into_iter().filter(|_| part.goes_on));
+    over.filter(|over| over.seq > part.told).map(|over| over.span).collect()
 }
 
 /// What is known of a call before it ends.
@@ -56,6 +59,12 @@ struct Call {
     asked_at: Option<Millis>,
     decision: Option<(&'static str, Millis)>,
     rule: Option<(&'static str, String)>,
+}
+
+/// A span that is over, and the observation that ended it.
+struct Over {
+    seq: i64,
+    span: Span,
 }
 
 struct Activation {
@@ -78,10 +87,12 @@ struct Projection<'s> {
     chats: HashMap<StreamId, Span>,
     calls: HashMap<CallId, Call>,
     peers: HashMap<TaskId, Span>,
+    /// The observation that is projected.
+    seq: i64,
     /// Spans of the activation that goes on.
-    over: Vec<Span>,
+    over: Vec<Over>,
     /// Those of activations that ended, with the seq of that end.
-    ended: Vec<(i64, Span)>,
+    ended: Vec<(i64, Over)>,
 }
 
 impl<'s> Projection<'s> {
@@ -98,6 +109,7 @@ impl<'s> Projection<'s> {
             chats: HashMap::new(),
             calls: HashMap::new(),
             peers: HashMap::new(),
+            seq: 0,
             over: Vec::new(),
             ended: Vec::new(),
         }
@@ -105,6 +117,7 @@ impl<'s> Projection<'s> {
 
     fn take(&mut self, observation: &Observation, fact: &Fact) {
         let (seq, at) = (observation.seq, observation.timestamp);
+        self.seq = seq;
         if self.standing.is_moved_by(at, Some(fact)) {
             self.end_activation();
         }
@@ -147,10 +160,10 @@ impl<'s> Projection<'s> {
         span.attributes.splice(1..1, self.about.iter().cloned());
         let rest = self.plan.take().into_iter().chain(self.steps.drain().map(|(_, span)| span));
         let rest: Vec<Span> = rest.chain(self.chats.drain().map(|(_, span)| span)).collect();
-        self.over.extend(rest.into_iter().map(|open| Span { end: at, ..open }));
-        self.over.push(span);
-        self.over.sort_by_key(|span| (span.start, span.id));
-        self.ended.extend(self.over.drain(..).map(|span| (seq, span)));
+        let rest = rest.into_iter().map(|open| Span { end: at, ..open }).chain([span]);
+        self.over.extend(rest.map(|span| Over { seq, span }));
+        self.over.sort_by_key(|over| (over.span.start, over.span.id));
+        self.ended.extend(self.over.drain(..).map(|over| (seq, over)));
         self.activation = None;
     }
 
@@ -214,8 +227,12 @@ impl<'s> Projection<'s> {
         if body.status == ItemStatus::Failed {
             span.failure = Some(self.explained("failed", body.reason.as_deref().unwrap_or_default()));
         }
+        self.ended_at(span, at);
+    }
+
+    fn ended_at(&mut self, mut span: Span, at: Millis) {
         span.end = at;
-        self.over.push(span);
+        self.over.push(Over { seq: self.seq, span });
     }
 
     /// The span of what is done for an item in this activation.

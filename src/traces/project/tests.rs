@@ -35,6 +35,16 @@ fn subjects(log: &[Observation]) -> Vec<Subject> {
     runs.values().map(subject).collect()
 }
 
+/// What an observation up to `until` leaves to be told, after a commit before it.
+fn part(subject: &Subject, after: i64, until: i64) -> Part {
+    let (run_id, trace_id) = (subject.run.clone(), subject.trace_id.clone());
+    Part { run_id, trace_id, parent: None, after, until, told: 0, goes_on: false }
+}
+
+fn whole(subject: &Subject, log: &[Observation]) -> Vec<Span> {
+    spans(subject, log, &part(subject, 0, i64::MAX))
+}
+
 /// The spans as a tree: name, status, and how long they took.
 fn tree(spans: &[Span], parent: Option<SpanId>, depth: usize, text: &mut String) {
     for span in spans.iter().filter(|span| span.parent == parent) {
@@ -73,7 +83,7 @@ fn every_log_is_told_whole_and_each_span_once(
     for subject in subjects(&log) {
         let of_run: Vec<&Observation> = log.iter().filter(|seen| seen.run_id == subject.run).collect();
         let is_over = of_run.iter().any(|seen| seen.kind == ObservationType::RunFinished);
-        let whole = spans(&subject, &log, 0);
+        let whole = whole(&subject, &log);
         let ids: BTreeSet<SpanId> = whole.iter().map(|span| span.id).collect();
         assert_eq!(ids.len(), whole.len(), "{name}: no id stands twice");
         for span in &whole {
@@ -93,13 +103,68 @@ fn every_log_is_told_whole_and_each_span_once(
         // As it is delivered: after each commit that may be the last for a while.
         let mut delivered = Vec::new();
         let mut before = 0;
-        for commit in log.chunk_by(|one, next| one.timestamp == next.timestamp && one.run_id == next.run_id) {
-            let until = commit.last().expect("a chunk is not empty").seq;
-            let part: Vec<Observation> = log.iter().filter(|seen| seen.seq <= until).cloned().collect();
-            delivered.extend(spans(&subject, &part, before));
+        for until in commits(&log) {
+            let seen = up_to(&log, until);
+            delivered.extend(spans(&subject, &seen, &part(&subject, before, until)));
             before = until;
         }
         assert_eq!(delivered, whole, "{name}: what is told piece by piece is the whole, and nothing twice");
+    }
+}
+
+/// The last observation of each commit.
+fn commits(log: &[Observation]) -> Vec<i64> {
+    let commits = log.chunk_by(|one, next| one.timestamp == next.timestamp && one.run_id == next.run_id);
+    commits.map(|commit| commit.last().expect("a chunk is not empty").seq).collect()
+}
+
+fn up_to(log: &[Observation], until: i64) -> Vec<Observation> {
+    log.iter().filter(|seen| seen.seq <= until).cloned().collect()
+}
+
+/// Wherever else it is told while it goes on: whenever, and by whomever.
+#[rstest]
+fn a_run_that_is_told_while_it_goes_on_is_told_whole_and_each_span_once(
+    #[values(
+        "again",
+        "asked",
+        "back",
+        "delegated",
+        "demo",
+        "doubt",
+        "edited",
+        "hostile",
+        "retried",
+        "slow",
+        "stepped"
+    )]
+    name: &str,
+    #[values(1, 2, 3, 7)] every: usize,
+) {
+    let log = log(name);
+    for subject in subjects(&log) {
+        let (mut delivered, mut early) = (Vec::new(), 0);
+        let (mut before, mut told) = (0, 0);
+        for (nth, until) in commits(&log).into_iter().enumerate() {
+            let seen = up_to(&log, until);
+            let part = Part { told, ..part(&subject, before, until) };
+            delivered.extend(spans(&subject, &seen, &part));
+            if nth % every == 0 {
+                let meanwhile = spans(&subject, &seen, &Part { goes_on: true, ..part });
+                early += meanwhile.len();
+                delivered.extend(meanwhile);
+                told = until;
+            }
+            before = until;
+        }
+        let sorted = |mut spans: Vec<Span>| {
+            spans.sort_by_key(|span| span.id);
+            spans
+        };
+        let whole = whole(&subject, &log);
+        let has_steps = whole.len() > 3;
+        assert_eq!(sorted(delivered), sorted(whole), "{name}");
+        assert!(early > 0 || every > 1 || !has_steps, "{name}: something is told before the end");
     }
 }
 
@@ -107,7 +172,7 @@ fn every_log_is_told_whole_and_each_span_once(
 fn an_approved_run_is_two_linked_activations() {
     let log = log("asked");
     let subject = subjects(&log).remove(0);
-    let told = spans(&subject, &log, 0);
+    let told = whole(&subject, &log);
     let mut text = String::new();
     tree(&told, subject.parent, 0, &mut text);
     assert_eq!(text, EXPECTED, "{text}");
@@ -135,7 +200,7 @@ fn without_content_no_span_holds_a_sentence_of_it(#[values("hostile", "failed", 
     for subject in subjects(&log) {
         let told = |with_content| {
             let subject = Subject { with_content, ..subject.clone() };
-            format!("{:?}", spans(&subject, &log, 0))
+            format!("{:?}", whole(&subject, &log))
         };
         let holds = |told: &str| said.iter().filter(|text| told.contains(text.as_str())).cloned().collect::<Vec<_>>();
         assert_eq!(holds(&told(false)), [""; 0], "{name}");
@@ -159,7 +224,7 @@ fn a_text_in_a_span_is_cut_at_its_bound_and_only_what_ends_a_run_fails_it() {
             _ => {}
         }
     }
-    let told = spans(&subject, &log, 0);
+    let told = whole(&subject, &log);
     let activation = told.iter().find(|span| span.name.starts_with("invoke_agent")).expect("the run");
     assert_eq!(activation.failure, None);
     let Some(Attribute::Text(query)) = value_of(&activation.attributes, names::INPUT_MESSAGES) else {

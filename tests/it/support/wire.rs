@@ -32,7 +32,6 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// `null`: it is no JSON.
     pub body: Value,
-    pub bytes: Vec<u8>,
 }
 
 impl Request {
@@ -178,5 +177,5 @@ async fn read(socket: &mut BufReader<TcpStream>) -> Option<Request> {
     let mut body = vec![0; length.unwrap_or(0)];
     socket.read_exact(&mut body).await.ok()?;
     let json = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    Some(Request { line: lines.swap_remove(0), headers, body: json, bytes: body })
+    Some(Request { line: lines.swap_remove(0), headers, body: json })
 }

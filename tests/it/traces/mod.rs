@@ -1,41 +1,36 @@
 //! Traces as a collector of OpenTelemetry gets them.
 
+mod collector;
+mod long;
 mod otlp;
 mod peer;
+mod requests;
 
 use std::collections::BTreeSet;
 
 use rstest::rstest;
 use serde_json::json;
 
+use self::collector::Collector;
 use self::otlp::{Span, read};
 use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 use crate::support::http::soon;
-use crate::support::wire::{Step, Wire, answer};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
 
-fn takes(requests: usize) -> Vec<Vec<Step>> {
-    (0..requests).map(|_| answer("200 OK", "", "")).collect()
-}
-
-async fn collected(app: impl Fn(&mut pes::config::Telemetry), exchanges: Vec<Vec<Step>>) -> (App, Wire) {
-    let wire = Wire::serve(exchanges).await;
-    let endpoint = format!("http://{}", wire.address);
+/// A server that tells a collector, which answers so.
+async fn collected(change: impl Fn(&mut pes::config::Telemetry), answers: &[u16]) -> (App, Collector) {
+    let collector = Collector::start(answers).await;
+    let endpoint = collector.endpoint();
     let app = App::with(|config| {
         config.telemetry.endpoint = Some(endpoint);
         config.outbox.backoff_ms = vec![1, 1];
-        app(&mut config.telemetry);
+        change(&mut config.telemetry);
     })
     .await;
-    (app, wire)
-}
-
-/// The spans of the next request.
-async fn told(wire: &mut Wire) -> Vec<Span> {
-    read(&soon(wire.request()).await.bytes).1
+    (app, collector)
 }
 
 fn named<'s>(spans: &'s [Span], name: &str) -> &'s Span {
@@ -56,29 +51,34 @@ async fn a_run_that_waits_for_a_person_is_one_trace_in_two_activations() {
         telemetry.headers = Some("authorization=Bearer%20secret".into());
         telemetry.resource_attributes = Some("deployment.environment.name=test".into());
     };
-    let (app, mut wire) = collected(set, takes(2)).await;
+    let (app, mut collector) = collected(set, &[]).await;
     process(&app, "t", "send", "01").await;
-    let first = soon(wire.request()).await;
-    assert_eq!(first.line, "POST /v1/traces HTTP/1.1");
-    assert_eq!(first.header("content-type"), Some("application/x-protobuf"));
-    assert_eq!(first.header("authorization"), Some("Bearer secret"));
+    let first = collector.told().await;
+    assert_eq!(first.path, "/v1/traces");
+    assert_eq!(
+        (&first.headers["content-type"], &first.headers["authorization"]),
+        (&"application/x-protobuf".parse().unwrap(), &"Bearer secret".parse().unwrap())
+    );
     let (resource, before) = read(&first.bytes);
     assert_eq!((resource["service.name"].as_str(), resource["deployment.environment.name"].as_str()), ("pes", "test"));
 
     let asked = app.asked("t").await;
     let answer = json!({ "suspensionId": asked["suspensionId"], "approved": true });
     app.ask("POST", "/threads/t/resume").header("prefer", "wait=30").json(&answer).send().await.expect(200);
-    let after = told(&mut wire).await;
+    let after = collector.spans().await;
+    let asked = collector.requests_until("POST /threads/{thread}/resume").await;
+    let asked = named(&asked, "POST /threads/{thread}/process");
+    assert_eq!((asked.trace.as_str(), asked.parent.as_str()), (TRACE, CALLER));
 
     let all: Vec<&Span> = before.iter().chain(&after).collect();
     assert!(all.iter().all(|span| span.trace == TRACE && span.start <= span.end && span.start > 0), "{all:#?}");
     let ids: BTreeSet<&str> = all.iter().map(|span| span.id.as_str()).collect();
     assert_eq!(ids.len(), all.len(), "no span is told twice");
     for span in &all {
-        assert!(span.parent == CALLER || ids.contains(span.parent.as_str()), "{span:?} hangs on nothing");
+        assert!(span.parent == asked.id || ids.contains(span.parent.as_str()), "{span:?} hangs on nothing");
     }
     let (one, two) = (named(&before, "invoke_agent pes"), named(&after, "invoke_agent pes"));
-    assert_eq!((one.parent.as_str(), two.parent.as_str()), (CALLER, CALLER));
+    assert_eq!((one.parent.as_str(), two.parent.as_str()), (asked.id.as_str(), asked.id.as_str()));
     assert_eq!((one.links.len(), two.links.as_slice()), (0, [one.id.clone()].as_slice()));
     assert_eq!(one.events, ["pes.suspended"]);
     assert_eq!(two.events, ["pes.resumed"]);
@@ -109,41 +109,40 @@ async fn a_run_that_waits_for_a_person_is_one_trace_in_two_activations() {
 async fn what_was_said_leaves_only_where_it_is_asked_for() {
     const WORDS: &str = "sum these zebra words";
     let holds = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
-    let (app, mut wire) = collected(|_| {}, takes(1)).await;
+    let (app, mut collector) = collected(|_| {}, &[]).await;
     process(&app, "t", WORDS, "01").await;
-    assert!(!holds(&soon(wire.request()).await.bytes, "zebra"));
+    assert!(!holds(&collector.told().await.bytes, "zebra"));
 
-    let (app, mut wire) =
-        collected(|telemetry| telemetry.content = pes::config::telemetry::Content::Spans, takes(1)).await;
+    let (app, mut collector) =
+        collected(|telemetry| telemetry.content = pes::config::telemetry::Content::Spans, &[]).await;
     process(&app, "t", WORDS, "01").await;
-    assert!(holds(&soon(wire.request()).await.bytes, WORDS));
+    assert!(holds(&collector.told().await.bytes, WORDS));
 }
 
 #[tokio::test]
 async fn a_caller_that_does_not_trace_is_not_traced() {
-    let (app, mut wire) = collected(|_| {}, takes(2)).await;
+    let (app, mut collector) = collected(|_| {}, &[]).await;
     process(&app, "quiet", "hello", "00").await;
     process(&app, "loud", "hello", "01").await;
-    let spans = told(&mut wire).await;
+    let spans = collector.spans().await;
     assert_eq!(named(&spans, "invoke_agent pes").attributes["gen_ai.conversation.id"], "loud");
     app.stop();
     app.stopped().await;
-    assert_eq!(wire.waiting(), 0);
+    assert_eq!(collector.waiting(), 0);
 }
 
 #[tokio::test]
 async fn a_collector_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
-    let busy = answer("503 Service Unavailable", "", "");
-    let (app, mut wire) = collected(|_| {}, vec![busy.clone(), busy, answer("200 OK", "", "")]).await;
+    let (app, mut collector) = collected(|_| {}, &[503, 503]).await;
     process(&app, "t", "hello", "01").await;
-    let (one, two, three) = (told(&mut wire).await, told(&mut wire).await, told(&mut wire).await);
+    let (one, two, three) = (collector.spans().await, collector.spans().await, collector.spans().await);
     assert!(one == two && two == three && !one.is_empty(), "the same spans under the same ids");
 
-    let (app, mut wire) = collected(|_| {}, vec![answer("400 Bad Request", "", ""), answer("200 OK", "", "")]).await;
+    let (app, mut collector) = collected(|_| {}, &[400]).await;
     process(&app, "one", "hello", "01").await;
-    let refused = told(&mut wire).await;
+    let refused = collector.spans().await;
     process(&app, "two", "hello", "01").await;
-    let next = told(&mut wire).await;
+    let next = collector.spans().await;
     assert!(named(&refused, "invoke_agent pes").attributes["gen_ai.conversation.id"] == "one");
     assert!(named(&next, "invoke_agent pes").attributes["gen_ai.conversation.id"] == "two");
 }
@@ -160,22 +159,22 @@ json = { title = "T", intent = "I", plan = "P", answer = "Done.", todoList = [] 
 async fn a_killed_process_loses_no_span(
     #[values("final.committed", "delivery.claimed", "delivery.sent")] failpoint: &str,
 ) {
-    let mut wire = Wire::serve(takes(4)).await;
+    let mut collector = Collector::start(&[]).await;
     let place = Place::sqlite(SCRIPT);
-    let endpoint = format!("http://{}", wire.address);
+    let endpoint = collector.endpoint();
     place.configure(&format!("outbox = {{ attempt_timeout_ms = 2000 }}\n[telemetry]\nendpoint = \"{endpoint}\"\n"));
     let mut server = Server::start(&place, Some(failpoint)).await;
     let ask = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "hello", "traceId": TRACE }));
     ask.send().await.expect(202);
     soon(server.reached()).await;
     server.kill().await;
-    let sent_before = if failpoint == "delivery.sent" { Some(told(&mut wire).await) } else { None };
+    let sent_before = if failpoint == "delivery.sent" { Some(collector.spans().await) } else { None };
     let server = Server::start(&place, None).await;
-    let spans = told(&mut wire).await;
+    let spans = collector.spans().await;
     assert!(sent_before.is_none_or(|before| before == spans), "what is sent again is the same");
     let names: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
     assert_eq!(names.iter().filter(|name| **name == "invoke_agent pes").count(), 1, "{names:?}");
     assert!(names.contains(&"plan") && names.iter().any(|name| name.starts_with("chat ")), "{names:?}");
     server.kill().await;
-    assert_eq!(wire.waiting(), 0, "once is enough");
+    assert_eq!(collector.waiting(), 0, "once is enough");
 }

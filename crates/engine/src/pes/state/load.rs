@@ -90,7 +90,8 @@ impl Gathered {
             | RowKind::CallerStatus
             | RowKind::Push
             | RowKind::Retention
-            | RowKind::ImportedUsage => {}
+            | RowKind::ImportedUsage
+            | RowKind::Traced => {}
         }
         Ok(())
     }
@@ -223,7 +224,8 @@ pub(crate) fn load_runs(loaded: Loaded) -> State {
             | RowKind::CallerStatus
             | RowKind::Push
             | RowKind::Retention
-            | RowKind::ImportedUsage => {}
+            | RowKind::ImportedUsage
+            | RowKind::Traced => {}
         }
     }
     let head = gathered.head("whoever rebuilds the thread crashes", loaded.last_seq);

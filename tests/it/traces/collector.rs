@@ -1,0 +1,99 @@
+//! A collector that takes what comes, and tells runs and requests apart: requests are told beside runs, whenever it suits.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::otlp::{Span, read};
+use crate::support::http::soon;
+
+/// The number of the kind in opentelemetry-proto.
+const SERVER: u64 = 2;
+
+pub struct Received {
+    pub path: String,
+    pub headers: HeaderMap,
+    pub bytes: Bytes,
+}
+
+impl Received {
+    pub fn spans(&self) -> Vec<Span> {
+        read(&self.bytes).1
+    }
+}
+
+pub struct Collector {
+    pub address: SocketAddr,
+    runs: UnboundedReceiver<Received>,
+    requests: UnboundedReceiver<Received>,
+}
+
+#[derive(Clone)]
+struct Behind {
+    /// What runs are answered first; then all is well.
+    answers: Arc<Mutex<VecDeque<StatusCode>>>,
+    runs: UnboundedSender<Received>,
+    requests: UnboundedSender<Received>,
+}
+
+impl Collector {
+    pub async fn start(answers: &[u16]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let answers = answers.iter().map(|status| StatusCode::from_u16(*status).expect("a status")).collect();
+        let (runs, told_runs) = unbounded_channel();
+        let (requests, told_requests) = unbounded_channel();
+        let behind = Behind { answers: Arc::new(Mutex::new(answers)), runs, requests };
+        let routes = Router::new().fallback(take).with_state(behind);
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        Self { address, runs: told_runs, requests: told_requests }
+    }
+
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// What is told of runs next.
+    pub async fn told(&mut self) -> Received {
+        soon(self.runs.recv()).await.expect("the collector lives as long as the test")
+    }
+
+    pub async fn spans(&mut self) -> Vec<Span> {
+        self.told().await.spans()
+    }
+
+    /// What was told of runs, and was not looked at.
+    pub fn waiting(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Spans of requests until this one is among them.
+    pub async fn requests_until(&mut self, name: &str) -> Vec<Span> {
+        let mut spans = Vec::new();
+        while !spans.iter().any(|span: &Span| span.name == name) {
+            spans.extend(soon(self.requests.recv()).await.expect("the collector lives as long as the test").spans());
+        }
+        spans
+    }
+}
+
+async fn take(State(behind): State<Behind>, uri: Uri, headers: HeaderMap, bytes: Bytes) -> StatusCode {
+    let received = Received { path: uri.path().to_owned(), headers, bytes };
+    let spans = received.spans();
+    let is_of_requests = spans.iter().all(|span| span.kind == SERVER);
+    let (to, answer) = match is_of_requests {
+        true => (&behind.requests, None),
+        false => (&behind.runs, behind.answers.lock().pop_front()),
+    };
+    // Whoever does not look any more is a test that is over.
+    let _ = to.send(received);
+    answer.unwrap_or(StatusCode::OK)
+}

@@ -1,0 +1,148 @@
+//! Runs that go on for long, by a clock that is moved: what is over of them is told while they go on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pes::config::Config;
+use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::runtime::clock::Manual;
+use pes::tool::{Tool, ToolContext, ToolOutput};
+use pes::{AgentProps, Instance};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::collector::Collector;
+use super::named;
+use super::otlp::Span;
+use crate::support::postgres::Database;
+
+/// Three items, one after the other; each takes longer than a run may go on untold.
+const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "T", intent = "I", plan = "P", todoList = [
+    { id = "one", description = "First", stepType = "tool" },
+    { id = "two", description = "Second", stepType = "tool", dependencies = ["one"] },
+    { id = "three", description = "Third", stepType = "tool", dependencies = ["two"] },
+] }
+
+[[reply]]
+when = { phase = "execution", iteration = 1 }
+calls = [{ tool = "take_long", arguments = {} }]
+
+[[reply]]
+when = { phase = "execution" }
+text = "It took long."
+
+[[reply]]
+when = { phase = "synthesis" }
+text = "That was it."
+"#;
+
+/// Takes 31 seconds of the clock, as often as the test permits.
+struct TakesLong {
+    clock: Arc<Manual>,
+    permits: Arc<Semaphore>,
+}
+
+#[async_trait]
+impl Tool for TakesLong {
+    fn spec(&self) -> Arc<ToolSpec> {
+        Arc::new(ToolSpec {
+            name: "take_long".to_owned(),
+            description: "Takes long.".to_owned(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            class: ToolClass::Read,
+            idempotent: true,
+            timeout_ms: 600_000,
+            risk_level: None,
+        })
+    }
+
+    async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.permits.acquire().await.expect("nobody closes it").forget();
+        self.clock.advance(31_000);
+        Ok(ToolOutput { output: "done".into(), ..ToolOutput::default() })
+    }
+}
+
+struct Long {
+    database: Option<Database>,
+    clock: Arc<Manual>,
+    permits: Arc<Semaphore>,
+    collector: Collector,
+    folder: tempfile::TempDir,
+}
+
+impl Long {
+    async fn on(database: Option<Database>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("script.toml"), SCRIPT).unwrap();
+        let clock = Arc::new(Manual::at(1_795_219_200_000));
+        let permits = Arc::new(Semaphore::new(0));
+        Self { database, clock, permits, collector: Collector::start(&[]).await, folder }
+    }
+
+    async fn open(&self) -> Instance {
+        let mut config = Config::default();
+        config.store.data_dir = self.folder.path().join("data");
+        config.store.url = self.database.as_ref().map(|database| database.url().into());
+        config.models.demo.pace_ms = 0;
+        config.models.demo.script = Some(self.folder.path().join("script.toml"));
+        config.telemetry.endpoint = Some(self.collector.endpoint());
+        config.runtime.drain_ms = 1;
+        // Longer than all that passes in the test.
+        config.runtime.lease_ms = 3_600_000;
+        let tool = TakesLong { clock: self.clock.clone(), permits: self.permits.clone() };
+        Instance::build(config).clock(self.clock.clone()).tool(Arc::new(tool)).open().await.unwrap()
+    }
+}
+
+fn steps(spans: &[Span]) -> Vec<&str> {
+    let steps = spans.iter().filter(|span| span.name == "pes.step");
+    steps.map(|span| span.attributes["pes.item.id"].as_str()).collect()
+}
+
+/// And a process that goes on with it tells the rest, and nothing of it again.
+#[rstest]
+#[tokio::test]
+async fn a_long_run_is_told_while_it_goes_on_and_each_span_once(#[values(false, true)] is_postgres: bool) {
+    let mut long = Long::on(if is_postgres { Some(Database::fresh().await) } else { None }).await;
+    let first = Arc::new(long.open().await);
+    let asker = first.clone();
+    let asked = tokio::spawn(async move { asker.process(AgentProps::new("t", "hello")).await.map(drop) });
+    long.permits.add_permits(1);
+    // The commit of the first result is the first one after 31 seconds.
+    let early = long.collector.spans().await;
+    assert!(
+        named(&early, "plan").end > 0 && early.iter().any(|span| span.name == "execute_tool take_long"),
+        "{early:#?}"
+    );
+    assert!(!early.iter().any(|span| span.name == "invoke_agent pes"), "it goes on: {early:#?}");
+    long.permits.add_permits(1);
+    let later = long.collector.spans().await;
+    assert_eq!(steps(&later), ["one"], "what was over since then: {later:#?}");
+
+    asked.abort();
+    let _ = asked.await;
+    Arc::into_inner(first).expect("nobody else has it").close().await;
+    let second = long.open().await;
+    long.permits.add_permits(1);
+    let mut all: Vec<Span> = early.iter().chain(&later).cloned().collect();
+    while !all.iter().any(|span| span.name == "invoke_agent pes") {
+        all.extend(long.collector.spans().await);
+    }
+    second.close().await;
+    assert_eq!(long.collector.waiting(), 0);
+    let ids: BTreeSet<&str> = all.iter().map(|span| span.id.as_str()).collect();
+    assert_eq!(ids.len(), all.len(), "no span is told twice: {all:#?}");
+    assert!(all.iter().all(|span| span.parent.is_empty() || ids.contains(span.parent.as_str())), "{all:#?}");
+    assert_eq!(steps(&all), ["one", "two", "three"]);
+    let count = |name: &str| all.iter().filter(|span| span.name.starts_with(name)).count();
+    assert_eq!((count("execute_tool"), count("plan"), count("invoke_agent")), (3, 1, 1));
+    // Two for each item, the plan, and the synthesis.
+    assert_eq!(count("chat"), 8, "{all:#?}");
+}
