@@ -180,6 +180,38 @@ install_opentelemetry() {
     fi
 }
 
+# rotel, a collector that hands on what it was told, from PyPI; the tests start it.
+install_rotel() {
+    local home=$PEERS/rotel version=0.0.1a15
+    if [ ! -x "$home/bin/rotel-agent" ]; then
+        echo "installing rotel $version into $home" >&2
+        { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "rotel==$version" &&
+            ln -sf "$("$home/bin/python" -c 'import importlib.util as u; print(u.find_spec("rotel").submodule_search_locations[0])')/rotel-agent" \
+                "$PWD/$home/bin/rotel-agent"; } >&2 ||
+            { missing rotel "rotel==$version could not be installed from the package index"; return 1; }
+    fi
+}
+
+# Phoenix, which takes traces of agents and shows them, from PyPI: 850 MB, and some minutes the first time.
+start_phoenix() {
+    local home=$PEERS/phoenix log=$PEERS/phoenix.log version=20.26.1
+    command -v curl >/dev/null || { missing Phoenix 'there is no curl'; return 1; }
+    if ! "$home/bin/pip" show -q arize-phoenix >/dev/null 2>&1; then
+        echo "installing Phoenix $version into $home" >&2
+        { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "arize-phoenix==$version"; } >&2 ||
+            { missing Phoenix "arize-phoenix==$version could not be installed from the package index"; return 1; }
+    fi
+    local port grpc
+    port=$(free_port)
+    grpc=$(free_port)
+    mkdir -p "$home/data"
+    env PHOENIX_WORKING_DIR="$PWD/$home/data" PHOENIX_HOST=127.0.0.1 PHOENIX_PORT="$port" PHOENIX_GRPC_PORT="$grpc" \
+        PHOENIX_TELEMETRY_ENABLED=false "$home/bin/phoenix" serve >"$log" 2>&1 &
+    peer_pids+=("$!")
+    answers "http://127.0.0.1:$port/healthz" "$!" "$log" || { missing Phoenix "it did not start; see $log"; return 1; }
+    export PHOENIX_URL="http://127.0.0.1:$port"
+}
+
 # A provider of OpenID Connect, from npm; the tests start it; see tests/peers/oidc_provider.mjs.
 install_oidc_provider() {
     local home=$PEERS/oidc version=9.13.3
