@@ -1,5 +1,9 @@
 //! The alerts and the unit file of `deploy/`, judged by the programs that read them.
 
+mod faults;
+mod panels;
+mod series;
+
 use std::process::Command;
 
 fn deploy(program: &str, arguments: &[&str]) -> String {
