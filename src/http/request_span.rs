@@ -1,5 +1,5 @@
-//! The span of a request, where a collector of traces is told: from when it came until its answer begins. Of one whose client hangs
-//! up before, it ends there.
+//! The span of a request, where a collector of traces is told: from when it came until its answer begins. It ends where
+//! the request is dropped before that.
 
 use axum::extract::{MatchedPath, Request};
 use axum::response::Response;

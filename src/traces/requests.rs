@@ -93,7 +93,7 @@ impl Traces {
         Some(RequestSpan { trace, span })
     }
 
-    /// It was answered with this status, and this code if it broke; `None`: whoever asked hung up.
+    /// It was answered with this status, and this code if it broke; `None`: it was dropped before its answer.
     pub fn end_request(&self, request: RequestSpan, status: Option<u16>, code: Option<&str>, at: Millis) {
         let RequestSpan { trace, mut span } = request;
         span.end = at.max(span.start);

@@ -93,7 +93,8 @@ impl Long {
         config.models.demo.pace_ms = 0;
         config.models.demo.script = Some(self.folder.path().join("script.toml"));
         config.telemetry.endpoint = Some(self.collector.endpoint());
-        config.runtime.drain_ms = 1;
+        // Long enough to write down what the collector took; the call that is under way does not end.
+        config.runtime.drain_ms = 5_000;
         // Longer than all that passes in the test.
         config.runtime.lease_ms = 3_600_000;
         let tool = TakesLong { clock: self.clock.clone(), permits: self.permits.clone() };
