@@ -11,11 +11,12 @@ use crate::domain::retention::{Kept, Terms};
 section! {
     /// How long things are kept: a number of days, or "forever". What is older is deleted, a little at a time.
     Retention {
-        /// Observations of runs that are over. State and messages stay; what was before cannot be read event by event.
+        /// Observations of runs that are over, and what these left beside them. State, runs and messages stay; what was before
+        /// cannot be read event by event.
         log_days: Kept = Kept::Days(90), by_path();
         /// Threads at rest, from their last activity on: the whole thread is deleted. Its audit stays.
         thread_days: Kept = Kept::Days(400), by_path();
-        /// What model calls of deleted threads took, and what was spent in days and months that are over.
+        /// What model calls took, also of deleted threads, and what was spent in days and months that are over.
         usage_days: Kept = Kept::Days(400), by_path();
         /// Lines of the audit, in the order of their chain; a line that says so takes their place.
         audit_days: Kept = Kept::Days(730), by_path();

@@ -6,6 +6,7 @@ use super::Result;
 use super::columns::Columns;
 use crate::domain::Millis;
 use crate::domain::ids::{RunId, TenantPk, ThreadPk};
+use crate::engine::step::RowKind;
 
 /// The end of a run: where a list of them goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Compaction {
     pub upto: i64,
     /// What all of them had told, as text.
     pub base: String,
+    /// Rows that the base before it named and nothing names any more: those that are never loaded go with it.
+    pub rows: Vec<(RowKind, String)>,
 }
 
 /// A part of every [`Store`](super::Store).
@@ -52,8 +55,16 @@ pub trait RetentionStore: Send + Sync + 'static {
     /// Lets a log begin later: what is before cannot be read any more. `false`: it does not begin any more where it was
     /// said to, and nothing was done.
     async fn compact(&self, compaction: Compaction) -> Result<bool>;
-    /// Deletes what is before the beginning of a log, at most so many commits' observations; returns how many.
-    async fn drop_entries(&self, thread: ThreadPk, limit: u32) -> Result<u64>;
+    /// What is still stored of a log up to this number, which is before its beginning: some commits' observations as they
+    /// are stored, each with the last number, in their order.
+    async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>>;
+    /// Deletes what is before the beginning of a log, up to this number; returns of how many commits.
+    async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<u64>;
+    /// Deletes those of these rows that are never loaded with their thread (`Keep::Never`); returns how many.
+    async fn drop_rows(&self, thread: ThreadPk, rows: Vec<(RowKind, String)>) -> Result<u64>;
+    /// Deletes rows that are not loaded any more, as their `ord` is below the floor of their thread (`Keep::UntilFloor`), at
+    /// most so many; returns how many.
+    async fn drop_below_floor(&self, thread: ThreadPk, limit: u32) -> Result<u64>;
     /// What stands for the beginning that was deleted, and its last number; `None`: nothing was.
     async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>>;
 }

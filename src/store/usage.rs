@@ -30,7 +30,8 @@ pub struct UsageAsk {
 pub trait UsageStore: Send + Sync + 'static {
     /// What the tenant's model calls took, of threads that were not erased; an empty group is left out.
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>>;
-    /// Forgets at most so many calls of deleted threads that were answered before then; returns how many.
+    /// Forgets at most so many calls that were answered before then, but those of threads that are on hold, or say themselves
+    /// that they are kept for ever; returns how many.
     async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64>;
 }
 

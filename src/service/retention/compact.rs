@@ -1,19 +1,17 @@
 //! The beginning of a log whose runs ended longer ago than logs are kept is deleted. What it had told is put together first
 //! and stands in its place, so that whatever comes later is read as before.
 
-use super::{effective, kept};
+use super::{effective, kept, left};
 use crate::domain::Millis;
 use crate::domain::ids::{RunId, TenantPk, ThreadPk};
 use crate::domain::observation::ObservationType;
 use crate::domain::retention::Terms;
-use crate::service::chore_metrics::{deleted, lags};
+use crate::service::chore_metrics::lags;
 use crate::service::{Service, feed};
-use crate::store::{Compaction, ObservationAsk, Pace, Result};
+use crate::store::{Compaction, ObservationAsk, Result};
 
 /// Runs that are looked at together.
 const PAGE: u32 = 200;
-/// Entries of the log that one transaction deletes.
-const ENTRIES: u32 = 200;
 /// Observations that are read at once.
 const CHUNK: u32 = 200;
 
@@ -45,17 +43,10 @@ pub(super) async fn one(service: &Service, pk: ThreadPk, of_tenant: Terms) -> Re
         && let Some(upto) = service.store.last_entry(pk, end).await?.filter(|upto| *upto >= row.min_seq)
     {
         let base = feed::fold_to(service, pk, upto).await?.text();
-        service.store.compact(Compaction { thread: pk, min_seq: row.min_seq, upto, base }).await?;
+        let rows = left::named_before(service, pk, &base).await?;
+        service.store.compact(Compaction { thread: pk, min_seq: row.min_seq, upto, base, rows }).await?;
     }
-    loop {
-        let pace = Pace::begin(&*service.store);
-        let dropped = service.store.drop_entries(pk, ENTRIES).await?;
-        if dropped == 0 {
-            return Ok(());
-        }
-        deleted("entry", dropped);
-        pace.rest(&*service.store).await;
-    }
+    left::drop_old(service, pk).await
 }
 
 /// The last observation before which every run ended before `before`.

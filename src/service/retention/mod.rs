@@ -4,6 +4,7 @@ mod audit;
 mod chores;
 mod compact;
 mod expire;
+mod left;
 mod usage;
 
 use serde::Serialize;

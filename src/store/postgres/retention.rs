@@ -6,6 +6,7 @@ use super::Postgres;
 use super::nul::{escaped, unescaped};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::engine::step::RowKind;
 use crate::store::{Compaction, Result, RetentionStore, RunEnd};
 
 const AT_REST: &str = "
@@ -29,13 +30,28 @@ ON CONFLICT (tenant) DO UPDATE SET ended_at = excluded.ended_at, run_id = exclud
 const COMPACT: &str = "
 WITH moved AS (UPDATE threads SET min_seq = $3 + 1 WHERE pk = $1 AND min_seq = $2 RETURNING pk),
     based AS (INSERT INTO bases (pk, seq, body) SELECT pk, $3, $4 FROM moved
-        ON CONFLICT (pk) DO UPDATE SET seq = excluded.seq, body = excluded.body)
+        ON CONFLICT (pk) DO UPDATE SET seq = excluded.seq, body = excluded.body),
+    dropped AS (DELETE FROM thread_rows r USING moved m, (SELECT unnest($5::smallint[]) AS kind, unnest($6::text[]) AS id) w
+        WHERE r.pk = m.pk AND r.kind = w.kind AND r.id = w.id AND r.keep = 0)
 SELECT count(*) FROM moved";
+
+const OLD_ENTRIES: &str = "SELECT seq, body FROM observations WHERE pk = $1 AND seq <= $2 ORDER BY seq LIMIT $3";
 
 const DROP: &str = "
 DELETE FROM observations WHERE (pk, seq) IN (
     SELECT o.pk, o.seq FROM observations o JOIN threads t ON t.pk = o.pk
-    WHERE o.pk = $1 AND o.seq < t.min_seq ORDER BY o.seq LIMIT $2 FOR UPDATE OF o SKIP LOCKED)";
+    WHERE o.pk = $1 AND o.seq <= $2 AND o.seq < t.min_seq FOR UPDATE OF o SKIP LOCKED)";
+
+const DROP_ROWS: &str = "
+DELETE FROM thread_rows WHERE ctid IN (
+    SELECT r.ctid FROM (SELECT unnest($2::smallint[]) AS kind, unnest($3::text[]) AS id) w
+    JOIN thread_rows r ON r.pk = $1 AND r.kind = w.kind AND r.id = w.id
+    WHERE r.keep = 0 FOR UPDATE OF r SKIP LOCKED)";
+
+const DROP_BELOW_FLOOR: &str = "
+DELETE FROM thread_rows WHERE ctid IN (
+    SELECT ctid FROM thread_rows
+    WHERE pk = $1 AND keep = 2 AND ord < (SELECT floor FROM threads WHERE pk = $1) LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
 #[async_trait]
 impl RetentionStore for Postgres {
@@ -90,14 +106,32 @@ impl RetentionStore for Postgres {
     }
 
     async fn compact(&self, compaction: Compaction) -> Result<bool> {
-        let Compaction { thread, min_seq, upto, base } = compaction;
+        let Compaction { thread, min_seq, upto, base, rows } = compaction;
+        let (kinds, ids) = columns(rows);
         let query = sqlx::query_scalar(COMPACT).bind(thread.0).bind(min_seq).bind(upto).bind(base);
+        let query = query.bind(kinds).bind(ids);
         let moved: i64 = self.pool.with_query(async |connection| query.fetch_one(connection).await).await?;
         Ok(moved > 0)
     }
 
-    async fn drop_entries(&self, thread: ThreadPk, limit: u32) -> Result<u64> {
-        let query = sqlx::query(DROP).bind(thread.0).bind(i64::from(limit));
+    async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>> {
+        let query = sqlx::query_as(OLD_ENTRIES).bind(thread.0).bind(upto).bind(i64::from(limit));
+        self.pool.with_query(async |connection| query.fetch_all(connection).await).await
+    }
+
+    async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<u64> {
+        let query = sqlx::query(DROP).bind(thread.0).bind(upto);
+        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+    }
+
+    async fn drop_rows(&self, thread: ThreadPk, rows: Vec<(RowKind, String)>) -> Result<u64> {
+        let (kinds, ids) = columns(rows);
+        let query = sqlx::query(DROP_ROWS).bind(thread.0).bind(kinds).bind(ids);
+        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+    }
+
+    async fn drop_below_floor(&self, thread: ThreadPk, limit: u32) -> Result<u64> {
+        let query = sqlx::query(DROP_BELOW_FLOOR).bind(thread.0).bind(i64::from(limit));
         Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
     }
 
@@ -105,4 +139,9 @@ impl RetentionStore for Postgres {
         let query = sqlx::query_as("SELECT seq, body FROM bases WHERE pk = $1").bind(thread.0);
         self.pool.with_query(async |connection| query.fetch_optional(connection).await).await
     }
+}
+
+/// As they are sent.
+fn columns(rows: Vec<(RowKind, String)>) -> (Vec<i16>, Vec<String>) {
+    rows.into_iter().map(|(kind, id)| (kind.code(), escaped(&id).into_owned())).unzip()
 }

@@ -35,6 +35,14 @@ SELECT * FROM (
     GROUP BY 1, 2
 ) s WHERE (s.key, s.sub) > ($5 COLLATE "C", $6 COLLATE "C") ORDER BY 1, 2 LIMIT $7"#;
 
+/// Of threads that are there; not of those on hold, nor of those that are to be kept for ever themselves.
+const FORGET_IN_USE: &str = "
+DELETE FROM thread_rows WHERE ctid IN (
+    SELECT u.ctid FROM thread_rows u WHERE u.kind = 11 AND u.tenant = $1 AND u.ord < $2 AND NOT EXISTS (
+        SELECT 1 FROM thread_rows h WHERE h.pk = u.pk AND h.kind = 14
+            AND (h.body::jsonb -> 'hold' IS NOT NULL OR h.body::jsonb #>> '{terms,threadDays}' = 'forever'))
+    ORDER BY u.ord LIMIT $3 FOR UPDATE OF u SKIP LOCKED)";
+
 const FORGET: &str = "
 DELETE FROM usage_kept WHERE ctid IN (
     SELECT ctid FROM usage_kept WHERE tenant = $1 AND ord < $2 ORDER BY ord LIMIT $3 FOR UPDATE SKIP LOCKED)";
@@ -49,7 +57,13 @@ impl UsageStore for Postgres {
     }
 
     async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64> {
-        let query = sqlx::query(FORGET).bind(tenant.0).bind(before).bind(i64::from(limit));
-        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+        let mut forgotten = 0;
+        for sql in [FORGET, FORGET_IN_USE] {
+            let left = i64::from(limit) - forgotten as i64;
+            let query = sqlx::query(sql).bind(tenant.0).bind(before).bind(left);
+            forgotten +=
+                self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected();
+        }
+        Ok(forgotten)
     }
 }

@@ -2,11 +2,13 @@
 
 use async_trait::async_trait;
 use rusqlite::{Transaction, params};
+use serde_json::{Value, json};
 
 use super::Sqlite;
 use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::engine::step::RowKind;
 use crate::store::{Compaction, Result, RetentionStore, RunEnd};
 
 const AT_REST: &str = "
@@ -31,10 +33,20 @@ const SET_BASE: &str = "
 INSERT INTO bases (pk, seq, body) VALUES (?1, ?2, ?3)
 ON CONFLICT (pk) DO UPDATE SET seq = excluded.seq, body = excluded.body";
 
+const OLD_ENTRIES: &str = "SELECT seq, body FROM observations WHERE pk = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
+
 const DROP: &str = "
-DELETE FROM observations WHERE rowid IN (
-    SELECT o.rowid FROM observations o JOIN threads t ON t.pk = o.pk
-    WHERE o.pk = ?1 AND o.seq < t.min_seq ORDER BY o.seq LIMIT ?2)";
+DELETE FROM observations WHERE pk = ?1 AND seq <= ?2 AND seq < (SELECT min_seq FROM threads WHERE pk = ?1)";
+
+const DROP_ROWS: &str = "
+DELETE FROM thread_rows WHERE rowid IN (
+    SELECT r.rowid FROM json_each(?2) w CROSS JOIN thread_rows r
+    ON r.pk = ?1 AND r.kind = w.value ->> 0 AND r.id = w.value ->> 1 WHERE r.keep = 0)";
+
+const DROP_BELOW_FLOOR: &str = "
+DELETE FROM thread_rows WHERE rowid IN (
+    SELECT rowid FROM thread_rows INDEXED BY rows_kept
+    WHERE pk = ?1 AND keep = 2 AND ord < (SELECT floor FROM threads WHERE pk = ?1) LIMIT ?2)";
 
 #[async_trait]
 impl RetentionStore for Sqlite {
@@ -89,8 +101,22 @@ impl RetentionStore for Sqlite {
         self.writer.write(move |tx| compact(tx, &compaction)).await
     }
 
-    async fn drop_entries(&self, thread: ThreadPk, limit: u32) -> Result<u64> {
-        let drop = move |tx: &Transaction<'_>| tx.prepare_cached(DROP)?.execute(params![thread.0, limit]);
+    async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>> {
+        let query = sqlx::query_as(OLD_ENTRIES).bind(thread.0).bind(upto).bind(limit);
+        query.fetch_all(&self.readers).await.map_err(unreadable)
+    }
+
+    async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<u64> {
+        let drop = move |tx: &Transaction<'_>| tx.prepare_cached(DROP)?.execute(params![thread.0, upto]);
+        Ok(self.writer.write(drop).await? as u64)
+    }
+
+    async fn drop_rows(&self, thread: ThreadPk, rows: Vec<(RowKind, String)>) -> Result<u64> {
+        Ok(self.writer.write(move |tx| drop_rows(tx, thread, &rows)).await? as u64)
+    }
+
+    async fn drop_below_floor(&self, thread: ThreadPk, limit: u32) -> Result<u64> {
+        let drop = move |tx: &Transaction<'_>| tx.prepare_cached(DROP_BELOW_FLOOR)?.execute(params![thread.0, limit]);
         Ok(self.writer.write(drop).await? as u64)
     }
 
@@ -101,7 +127,7 @@ impl RetentionStore for Sqlite {
 }
 
 fn compact(tx: &Transaction<'_>, compaction: &Compaction) -> rusqlite::Result<bool> {
-    let Compaction { thread, min_seq, upto, base } = compaction;
+    let Compaction { thread, min_seq, upto, base, rows } = compaction;
     let moved = tx
         .prepare_cached("UPDATE threads SET min_seq = ?3 + 1 WHERE pk = ?1 AND min_seq = ?2")?
         .execute(params![thread.0, min_seq, upto])?;
@@ -109,5 +135,11 @@ fn compact(tx: &Transaction<'_>, compaction: &Compaction) -> rusqlite::Result<bo
         return Ok(false);
     }
     tx.prepare_cached(SET_BASE)?.execute(params![thread.0, upto, base])?;
+    drop_rows(tx, *thread, rows)?;
     Ok(true)
+}
+
+fn drop_rows(tx: &Transaction<'_>, thread: ThreadPk, rows: &[(RowKind, String)]) -> rusqlite::Result<usize> {
+    let rows = rows.iter().map(|(kind, id)| json!([kind.code(), id])).collect::<Value>().to_string();
+    tx.prepare_cached(DROP_ROWS)?.execute(params![thread.0, rows])
 }

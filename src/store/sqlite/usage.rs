@@ -26,6 +26,14 @@ FROM (
 ) r JOIN tenants t ON t.pk = r.tenant
 GROUP BY 1, 2 HAVING (key, sub) > (?5, ?6) ORDER BY 1, 2 LIMIT ?7";
 
+/// Of threads that are there; not of those on hold, nor of those that are to be kept for ever themselves.
+const FORGET_IN_USE: &str = "
+DELETE FROM thread_rows WHERE rowid IN (
+    SELECT u.rowid FROM thread_rows u WHERE u.kind = 11 AND u.tenant = ?1 AND u.ord < ?2 AND NOT EXISTS (
+        SELECT 1 FROM thread_rows h WHERE h.pk = u.pk AND h.kind = 14
+            AND (h.body ->> '$.hold' IS NOT NULL OR h.body ->> '$.terms.threadDays' = 'forever'))
+    ORDER BY u.ord LIMIT ?3)";
+
 const FORGET: &str = "
 DELETE FROM usage_kept WHERE rowid IN (SELECT rowid FROM usage_kept WHERE tenant = ?1 AND ord < ?2 ORDER BY ord LIMIT ?3)";
 
@@ -39,7 +47,11 @@ impl UsageStore for Sqlite {
     }
 
     async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64> {
-        let forget = move |tx: &Transaction<'_>| tx.prepare_cached(FORGET)?.execute(params![tenant.0, before, limit]);
+        let forget = move |tx: &Transaction<'_>| {
+            let kept = tx.prepare_cached(FORGET)?.execute(params![tenant.0, before, limit])?;
+            let left = i64::from(limit) - kept as i64;
+            Ok(kept + tx.prepare_cached(FORGET_IN_USE)?.execute(params![tenant.0, before, left])?)
+        };
         Ok(self.writer.write(forget).await? as u64)
     }
 }

@@ -32,14 +32,14 @@ const DAY: i64 = 86_400_000;
 const TODAY: i64 = 1_795_219_200_000;
 
 /// An instance whose days pass when the test says so.
-struct Aging {
-    instance: Instance,
-    store: Arc<dyn Store>,
+pub(super) struct Aging {
+    pub instance: Instance,
+    pub store: Arc<dyn Store>,
     clock: Arc<Manual>,
 }
 
 impl Aging {
-    async fn on(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
+    pub async fn on(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
         let clock = Arc::new(Manual::at(TODAY));
         let mut config = Config::default();
         config.models.demo.pace_ms = 0;
@@ -53,13 +53,13 @@ impl Aging {
     }
 
     /// Asks for something that a person must approve.
-    async fn suspend(&self, thread: &str) {
+    pub async fn suspend(&self, thread: &str) {
         let gated = offers::models(self.instance.service())[0].prompts[1].clone();
         let fault = self.instance.process(AgentProps::new(thread, gated)).await.unwrap_err();
         assert_eq!(fault.code, Code::Suspended, "{fault:?}");
     }
 
-    async fn days_pass(&self, days: i64) {
+    pub async fn days_pass(&self, days: i64) {
         self.clock.advance(days * DAY);
         retention::sweep(self.instance.service()).await.unwrap();
     }
@@ -68,23 +68,23 @@ impl Aging {
         threads::get(self.instance.service(), self.instance.caller(), &thread.into()).await.is_ok()
     }
 
-    async fn keep(&self, thread: &str, terms: Terms, hold: Option<&str>) {
+    pub async fn keep(&self, thread: &str, terms: Terms, hold: Option<&str>) {
         let ask = RetentionAsk { terms, hold: hold.map(str::to_owned) };
         let (service, caller) = (self.instance.service(), self.instance.caller());
         retention::put(service, caller, &thread.into(), ask).await.unwrap();
     }
 
-    async fn page(&self, thread: &str, after: i64) -> Result<EventsPage, Code> {
+    pub async fn page(&self, thread: &str, after: i64) -> Result<EventsPage, Code> {
         let (service, caller) = (self.instance.service(), self.instance.caller());
         feed::page(service, caller, &thread.into(), from(after), 1_000).await.map_err(|fault| fault.code)
     }
 
-    async fn state(&self, thread: &str, at: Option<i64>) -> Result<Value, Code> {
+    pub async fn state(&self, thread: &str, at: Option<i64>) -> Result<Value, Code> {
         let (service, caller) = (self.instance.service(), self.instance.caller());
         threads::state(service, caller, &thread.into(), at).await.map_err(|fault| fault.code)
     }
 
-    async fn messages(&self, thread: &str) -> Value {
+    pub async fn messages(&self, thread: &str) -> Value {
         let (service, caller) = (self.instance.service(), self.instance.caller());
         let page = PageAsk { limit: 100, ..PageAsk::default() };
         json!(threads::messages(service, caller, &thread.into(), page).await.unwrap().items)

@@ -1,6 +1,7 @@
 //! The same facts both ways: what clients see of a state, and the past put together again from the log.
 
 pub mod fold;
+pub mod left;
 mod shown;
 pub(crate) mod view;
 

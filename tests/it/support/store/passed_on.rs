@@ -227,7 +227,10 @@ passed_on! {
     compacted(tenant: TenantPk) -> RunEnd;
     set_compacted(tenant: TenantPk, upto: &RunEnd) -> ();
     last_entry(thread: ThreadPk, upto: i64) -> Option<i64>;
-    drop_entries(thread: ThreadPk, limit: u32) -> u64;
+    old_entries(thread: ThreadPk, upto: i64, limit: u32) -> Vec<(i64, String)>;
+    drop_entries(thread: ThreadPk, upto: i64) -> u64;
+    drop_rows(thread: ThreadPk, rows: Vec<(RowKind, String)>) -> u64;
+    drop_below_floor(thread: ThreadPk, limit: u32) -> u64;
     compact(compaction: Compaction) -> bool;
     base(thread: ThreadPk) -> Option<(i64, String)>;
 }

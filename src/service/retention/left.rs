@@ -1,0 +1,106 @@
+//! What is before the beginning of a log is deleted, and with it what its runs left beside the log: items and calls that left
+//! the plan, questions and tasks that are over, who was told of them, their payloads, and the turns of loops. What the
+//! base, the thread or its plan still name stays, and so do messages and runs.
+
+use std::collections::BTreeSet;
+
+use crate::domain::ids::ThreadPk;
+use crate::engine::history::left::{names, rows_named};
+use crate::engine::step::RowKind;
+use crate::service::Service;
+use crate::service::chore_metrics::deleted;
+use crate::service::pages::Entries;
+use crate::store::{Pace, PageAsk, Result};
+
+/// Entries of the log that one transaction deletes.
+const ENTRIES: u32 = 200;
+/// Rows that one transaction looks for, or deletes.
+const ROWS: u32 = 500;
+
+/// A little at a time. The rows of an entry go before it does: where it was interrupted it is gone on with.
+pub(super) async fn drop_old(service: &Service, pk: ThreadPk) -> Result<()> {
+    let Some(row) = service.store.thread_by_pk(pk).await? else { return Ok(()) };
+    let end = row.min_seq - 1;
+    let mut kept = None;
+    loop {
+        let pace = Pace::begin(&*service.store);
+        let entries = service.store.old_entries(pk, end, ENTRIES).await?;
+        let Some(upto) = entries.last().map(|(seq, _)| *seq) else { break };
+        let kept = match &mut kept {
+            Some(kept) => kept,
+            none @ None => {
+                let base = service.store.base(pk).await?.map(|(_, base)| base).unwrap_or_default();
+                none.insert(names_kept(service, pk, &base).await?)
+            }
+        };
+        let mut told = BTreeSet::new();
+        entries.iter().for_each(|(_, body)| names(body, &mut told));
+        drop_rows(service, pk, &told, kept).await?;
+        deleted("entry", service.store.drop_entries(pk, upto).await?);
+        pace.rest(&*service.store).await;
+    }
+    drop_turns(service, pk).await
+}
+
+/// The rows that the base names that there is, and this next one does not.
+pub(super) async fn named_before(service: &Service, pk: ThreadPk, next: &str) -> Result<Vec<(RowKind, String)>> {
+    let Some((_, base)) = service.store.base(pk).await? else { return Ok(Vec::new()) };
+    let mut named = BTreeSet::new();
+    names(&base, &mut named);
+    Ok(gone(&named, &names_kept(service, pk, next).await?))
+}
+
+/// What is named by what stays: the base, which may be of a later end than the one that is gone up to, and the thread as it
+/// is loaded.
+async fn names_kept(service: &Service, pk: ThreadPk, base: &str) -> Result<BTreeSet<String>> {
+    let mut kept = BTreeSet::new();
+    names(base, &mut kept);
+    if let Some((thread, rows)) = service.store.load(pk).await? {
+        names(&thread.head, &mut kept);
+        rows.iter().for_each(|row| names(&row.body, &mut kept));
+    }
+    Ok(kept)
+}
+
+fn gone(told: &BTreeSet<String>, kept: &BTreeSet<String>) -> Vec<(RowKind, String)> {
+    let named = told.iter().filter(|name| !kept.contains(*name)).flat_map(|name| rows_named(name));
+    named.filter(|(_, id)| !kept.contains(id)).collect()
+}
+
+async fn drop_rows(service: &Service, pk: ThreadPk, told: &BTreeSet<String>, kept: &BTreeSet<String>) -> Result<()> {
+    let mut gone = gone(told, kept);
+    gone.extend(receivers(service, pk, told).await?.into_iter().map(|name| (RowKind::Push, name)));
+    for some in gone.chunks(ROWS as usize) {
+        let pace = Pace::begin(&*service.store);
+        deleted("row", service.store.drop_rows(pk, some.to_vec()).await?);
+        pace.rest(&*service.store).await;
+    }
+    Ok(())
+}
+
+/// The receivers of changes of these runs.
+async fn receivers(service: &Service, pk: ThreadPk, told: &BTreeSet<String>) -> Result<Vec<String>> {
+    let mut rows = Entries::from(PageAsk { cursor: None, limit: ROWS }, |page| async move {
+        service.store.rows(pk, RowKind::Push, false, &page).await
+    });
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().await? {
+        if row.id.split_once('/').is_some_and(|(run, _)| told.contains(run)) {
+            found.push(row.id);
+        }
+    }
+    Ok(found)
+}
+
+/// Turns are shown to models while their run lasts, and to nobody afterwards.
+async fn drop_turns(service: &Service, pk: ThreadPk) -> Result<()> {
+    loop {
+        let pace = Pace::begin(&*service.store);
+        let dropped = service.store.drop_below_floor(pk, ROWS).await?;
+        deleted("row", dropped);
+        if dropped < u64::from(ROWS) {
+            return Ok(());
+        }
+        pace.rest(&*service.store).await;
+    }
+}

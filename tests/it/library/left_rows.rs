@@ -1,0 +1,132 @@
+//! What runs leave beside the log is bounded, too, also in a thread that goes on for ever.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pes::AgentProps;
+use pes::domain::fault::Code;
+use pes::domain::ids::ThreadPk;
+use pes::domain::retention::{Kept, Terms};
+use pes::engine::step::RowKind;
+use pes::store::postgres::Postgres;
+use pes::store::{PageAsk, Store};
+use serde_json::{Value, json};
+
+use super::retention::Aging;
+use crate::support::postgres::Database;
+use crate::support::store::fresh_store;
+
+/// Each run writes a long letter that somebody must approve, and then says something long.
+const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "execution", iteration = 1 }
+thinking = "LONG"
+text = "LONG"
+calls = [{ tool = "demo_send_email", arguments = { to = "team@example.com", subject = "s", body = "LONG" } }]
+
+[[reply]]
+when = { phase = "execution" }
+text = "LONG"
+"#;
+
+type Rows = BTreeMap<RowKind, Vec<String>>;
+
+/// The thread's rows but those of its conversation: runs, messages and what these consist of.
+async fn rows_beside(store: &dyn Store, pk: ThreadPk) -> Rows {
+    let base = store.base(pk).await.unwrap().map(|(_, base)| serde_json::from_str::<Value>(&base).unwrap());
+    let messages = base.map(|base| base["messages"].to_string()).unwrap_or_default();
+    let mut found = Rows::new();
+    for kind in RowKind::ALL {
+        let page = PageAsk { limit: 10_000, ..PageAsk::default() };
+        let rows = store.rows(pk, kind, false, &page).await.unwrap();
+        assert_eq!(rows.next_cursor, None);
+        if !matches!(kind, RowKind::Run | RowKind::Message | RowKind::CallerStatus | RowKind::Retention) {
+            let ids = rows.items.into_iter().map(|row| row.id);
+            found.insert(kind, ids.filter(|id| !messages.contains(&format!("\"{id}\""))).collect());
+        }
+    }
+    found
+}
+
+fn counts(rows: &Rows) -> Vec<(RowKind, usize)> {
+    rows.iter().map(|(kind, ids)| (*kind, ids.len())).collect()
+}
+
+#[tokio::test]
+async fn what_runs_leave_beside_the_log_goes_with_it() {
+    old_runs_leave_nothing(fresh_store().await).await;
+}
+
+#[tokio::test]
+async fn what_runs_leave_beside_the_log_goes_with_it_on_postgresql() {
+    let database = Database::fresh().await;
+    old_runs_leave_nothing(Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())).await;
+}
+
+async fn old_runs_leave_nothing(store: Arc<dyn Store>) {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.toml");
+    std::fs::write(&script, SCRIPT.replace("LONG", &"long ".repeat(200))).unwrap();
+    let aging = Aging::on(store.clone(), |config| {
+        config.models.demo.script = Some(script);
+        config.agent.core = "react".to_owned();
+        config.retention.usage_days = Kept::Days(100);
+    })
+    .await;
+    let (t, held) = (run(&aging, "t").await, run(&aging, "held").await);
+    aging.keep("held", Terms::default(), Some("case 4711")).await;
+    let ever = run(&aging, "ever").await;
+    let forever = Some(Kept::FOREVER);
+    aging.keep("ever", Terms { log_days: forever, thread_days: forever }, None).await;
+    let ever_all = rows_beside(&*store, ever).await;
+    let (first, all) = (rows_beside(&*store, t).await, rows_beside(&*store, held).await);
+    for kind in [RowKind::Item, RowKind::Call, RowKind::Turn, RowKind::Suspension, RowKind::Payload, RowKind::Usage] {
+        assert!(!first[&kind].is_empty(), "{kind:?}: {first:?}");
+    }
+    let months = async |count: u32| {
+        for _ in 0..count {
+            aging.days_pass(30).await;
+            run(&aging, "t").await;
+        }
+    };
+    months(6).await;
+    let after_six = rows_beside(&*store, t).await;
+    for kind in [RowKind::Call, RowKind::Suspension, RowKind::Turn, RowKind::Usage] {
+        let stays = first[&kind].iter().find(|id| after_six[&kind].contains(id));
+        assert_eq!(stays, None, "{kind:?}");
+    }
+    // As it is read a moment before more of it is deleted.
+    let whole = aging.page("t", 0).await.unwrap();
+    let (state, messages) = (aging.state("t", None).await.unwrap(), aging.messages("t").await);
+    aging.days_pass(30).await;
+    let left = aging.page("t", 0).await.unwrap();
+    assert!(left.min_seq > whole.min_seq);
+    let tail: Vec<Value> = whole.items.iter().filter(|seen| seen.seq >= left.min_seq).map(|seen| json!(seen)).collect();
+    let seen: Vec<Value> = left.items.iter().map(|seen| json!(seen)).collect();
+    assert_eq!(seen, tail, "what is left is as it was, with all that is in it");
+    assert_eq!(
+        (aging.messages("t").await, &aging.state("t", None).await.unwrap()["todoList"]),
+        (messages, &state["todoList"])
+    );
+    let at = aging.state("t", Some(left.min_seq - 1)).await.unwrap();
+    assert!(!at.to_string().contains("$payload") && !json!(seen).to_string().contains("$payload"));
+
+    run(&aging, "t").await;
+    months(5).await;
+    let after_year = rows_beside(&*store, t).await;
+    assert_eq!(counts(&after_year), counts(&after_six), "as much goes as comes: {after_year:#?}");
+    assert_eq!(rows_beside(&*store, held).await, all, "of a thread on hold nothing is deleted");
+    assert_eq!(rows_beside(&*store, ever).await, ever_all, "nor of one that is to be kept for ever");
+    aging.instance.close().await;
+}
+
+/// One run of the thread, whose question somebody answers.
+async fn run(aging: &Aging, thread: &str) -> ThreadPk {
+    let fault = aging.instance.process(AgentProps::new(thread, "write to the team")).await.unwrap_err();
+    assert_eq!(fault.code, Code::Suspended, "{fault:?}");
+    let state = aging.state(thread, None).await.unwrap();
+    let answer = json!({ "suspensionId": state["suspensions"][0]["suspensionId"], "approved": true });
+    aging.instance.resume(thread, serde_json::from_value(answer).unwrap()).await.unwrap();
+    let tenant = aging.instance.caller().tenant;
+    aging.store.thread(tenant, &thread.into()).await.unwrap().unwrap().pk
+}
