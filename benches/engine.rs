@@ -132,6 +132,7 @@ fn says(text: &str) -> ModelReply {
         queued_ms: None,
         total_ms: 1,
         fit: None,
+        prompt_digest: None,
     }
 }
 

@@ -106,7 +106,7 @@ function Part({ part, number, twin }) {
 /** Without the prompt: what the log says was cut from it. */
 function Told({ thread, span }) {
   const told = thread.observation(span.seq)?.metadata?.context;
-  return html`<p class="mid" data-testid="context-told">This server cannot show the prompt of this call.
+  return html`<p class="mid" data-testid="context-told">The prompt of this call cannot be shown.
     ${told ? ` It kept ${told.kept ?? 0} messages, summed up ${told.summarised ?? 0}, left out ${told.leftOut ?? 0} and shortened ${told.shortened ?? 0}.`
       : ' Nothing of it was cut.'}</p>`;
 }

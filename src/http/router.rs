@@ -15,7 +15,7 @@ use super::problem::Problem;
 use super::routes::{
     agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, items, keys, limits,
     login, mcp_servers, messages, offers, pause, plan, policy, process, protected_resource, release, resume, retention,
-    runs, schedules, session, state, suspensions, tasks, threads, tool_calls, transfer, usage, webhooks,
+    runs, schedules, session, state, streams, suspensions, tasks, threads, tool_calls, transfer, usage, webhooks,
 };
 use super::{console, cors, doors};
 use crate::domain::fault::{Code, Fault};
@@ -84,6 +84,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(transfer::export))
         .routes(routes!(transfer::import))
         .routes(routes!(suspensions::list))
+        .routes(routes!(streams::get))
         .routes(routes!(tool_calls::get))
         .routes(routes!(tool_calls::receipt))
         .routes(routes!(tasks::list))

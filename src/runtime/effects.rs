@@ -14,11 +14,12 @@ use crate::domain::hitl::Reply;
 use crate::domain::ids::{StreamId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::{FailureKind, ModelRequest};
+use crate::domain::run::Run;
 use crate::engine::effect::Effect;
 use crate::engine::event::{Event, ModelEvent, ToolEvent};
-use crate::engine::{Material, Needs, Prompt, Recent};
+use crate::engine::{Machine, Material, Needs, Prompt, Recent};
 use crate::live::StreamHead;
-use crate::store;
+use crate::store::{self, Store};
 
 impl Actor {
     /// Starts effects whose intent is committed. If the lease has ended meanwhile, nothing starts: the process that
@@ -90,10 +91,11 @@ impl Actor {
 
     async fn start_model(&mut self, effect: Effect, stream: StreamId, attempt: u32, hold: Lease) {
         let Some(loaded) = &self.loaded else { return };
-        let request = match self.shared.material(loaded, &effect).await {
+        let shared = &self.shared;
+        let request = match shared.material(&*shared.store, loaded.row.pk, &*loaded.machine, &effect).await {
             Ok(material) => {
-                let tools = self.shared.tools.toolset(loaded.row.tenant);
-                loaded.machine.request(&self.shared.world(&tools), &effect, &material)
+                let tools = shared.tools.toolset(loaded.row.tenant);
+                loaded.machine.request(&shared.world(&tools), &effect, &material)
             }
             Err(error) => {
                 let event = model_failed(&stream, attempt, FailureKind::Retry, &error.to_string());
@@ -147,40 +149,44 @@ const MOST_MESSAGES: u32 = 1_000;
 
 impl Shared {
     /// What the prompt of an effect needs, as it is stored now.
-    async fn material(&self, loaded: &LoadedThread, effect: &Effect) -> store::Result<Material> {
-        let Needs { payloads, history } = loaded.machine.needs(effect);
-        let pk = loaded.row.pk;
+    pub(super) async fn material(
+        &self,
+        store: &dyn Store,
+        pk: ThreadPk,
+        machine: &dyn Machine,
+        effect: &Effect,
+    ) -> store::Result<Material> {
+        let Needs { payloads, history } = machine.needs(effect);
         let payloads = if payloads.is_empty() {
             Default::default()
         } else {
-            self.store.payloads(pk, &payloads).await?.into_iter().collect()
+            store.payloads(pk, &payloads).await?.into_iter().collect()
         };
-        let history = match history {
-            Some(recent) => self.history(pk, loaded, recent).await?,
-            None => Vec::new(),
+        let history = match (history, machine.run()) {
+            (Some(recent), Some(run)) => history_before(store, pk, run, recent).await?,
+            (Some(_), None) | (None, _) => Vec::new(),
         };
         Ok(Material { payloads, history })
     }
+}
 
-    /// Messages before the active run's own.
-    async fn history(
-        &self,
-        pk: ThreadPk,
-        loaded: &LoadedThread,
-        recent: Recent,
-    ) -> store::Result<Vec<ConversationMessage>> {
-        let Some(run) = loaded.machine.run() else { return Ok(Vec::new()) };
-        let mut most = recent.newest.saturating_add(recent.except.len() as u32);
-        loop {
-            let found = self.store.history(pk, &run.message_id, most).await?;
-            let is_all = found.len() < most as usize;
-            let found = recent.kept(found, if recent.since.is_some() { most } else { recent.newest });
-            let is_enough = found.len() >= recent.newest as usize;
-            let reaches = |since| found.iter().any(|message| message.message_id == since);
-            if is_all || most >= MOST_MESSAGES || (is_enough && recent.since.clone().is_none_or(reaches)) {
-                return Ok(found);
-            }
-            most = most.saturating_mul(2);
+/// Messages before the run's own.
+async fn history_before(
+    store: &dyn Store,
+    pk: ThreadPk,
+    run: &Run,
+    recent: Recent,
+) -> store::Result<Vec<ConversationMessage>> {
+    let mut most = recent.newest.saturating_add(recent.except.len() as u32);
+    loop {
+        let found = store.history(pk, &run.message_id, most).await?;
+        let is_all = found.len() < most as usize;
+        let found = recent.kept(found, if recent.since.is_some() { most } else { recent.newest });
+        let is_enough = found.len() >= recent.newest as usize;
+        let reaches = |since| found.iter().any(|message| message.message_id == since);
+        if is_all || most >= MOST_MESSAGES || (is_enough && recent.since.clone().is_none_or(reaches)) {
+            return Ok(found);
         }
+        most = most.saturating_mul(2);
     }
 }

@@ -57,6 +57,11 @@ impl Cursor {
 }
 
 impl PageAsk {
+    /// The same behind everything with this number.
+    pub(crate) fn behind(self, at: i64) -> Self {
+        Self { cursor: Some(Cursor::new(at, "\u{10FFFF}").write()), ..self }
+    }
+
     /// How many rows to read: one more than the page holds tells whether there is another page.
     pub(crate) fn rows(&self) -> i64 {
         i64::from(self.limit) + 1

@@ -20,7 +20,7 @@ const ORDER: &[&[&str]] = &[
     &["plan", "peers"],
     &["work"],
     &["run"],
-    &["decide"],
+    &["decide", "past"],
 ];
 
 /// Rooms whose `mod.rs` has the types that its files work with, and names those files too.

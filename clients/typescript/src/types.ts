@@ -251,6 +251,35 @@ export interface CallOptions {
   systemPrompt?: SystemPrompt;
 }
 
+/** What a model call saw. */
+export interface CallPrompt {
+  attempt: number;
+  /** Among them, those that it had read before. */
+  cached?: number;
+  /**
+   * Whether this is what was sent, to the byte, by the digest in its `LLM_STREAM_METADATA`; absent as long as there is
+   * none.
+   */
+  exact?: boolean;
+  /** As the provider counted. */
+  inputTokens?: number;
+  itemId?: ItemId;
+  iteration?: number;
+  model: string;
+  /** In the order of the prompt. */
+  parts: PromptPart[];
+  phase: Phase;
+  provider: string;
+  runId: RunId;
+  /** Of its `LLM_STREAM_START`. */
+  seq: number;
+  streamId: StreamId;
+  /** The names of the tools that it could call; a planner is only told of them. */
+  tools: string[];
+  /** How many tokens the model reads and writes in one call; absent where nobody said. */
+  window?: number;
+}
+
 /** The receipt of one tool call. */
 export interface CallReceipt {
   /** The same, signed; absent: the server has no key for that. */
@@ -957,6 +986,8 @@ export interface LlmStreamMetadataBody {
   inputTokens: number;
   model: string;
   outputTokens: number;
+  /** Of the messages that were sent: whoever renders them again knows by it whether they are the same. */
+  promptDigest?: string;
   /** Who answered. */
   provider: string;
   /**
@@ -1276,6 +1307,9 @@ export interface PESAgentStateData {
   todoList: TodoItem[];
 }
 
+/** What a part is. */
+export type PartKind = "system" | "persona" | "thread" | "tools" | "summary" | "conversation" | "query" | "plan" | "results" | "item" | "loop" | "repair";
+
 export interface PauseOp {
   op: "pause";
   /** As the client named the op; null where it did not. */
@@ -1448,6 +1482,16 @@ export interface ProcessOp {
   sessionId?: string;
   traceId?: string;
   userId?: string;
+}
+
+/** A part of a prompt, in its order. */
+export interface PromptPart {
+  kind: PartKind;
+  /** Whose it is: who spoke, or the tool whose result it is. */
+  of?: string;
+  text: string;
+  /** An estimate. */
+  tokens: number;
 }
 
 /** What a client must know to ask an issuer for a token. */

@@ -26,5 +26,7 @@ pub mod simple;
 pub mod step;
 pub mod world;
 
-pub use machine::{Core, Extent, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Recent};
+pub use machine::{
+    Core, Extent, Invocation, Loaded, Machine, Material, Needs, PastCall, PeerCallInput, Prompt, Recent,
+};
 pub use world::{Allowance, Illegal, ModelBook, Reservation, Room, Stamp, Toolbox, World};

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::domain::facts::{LlmStreamStartBody, RecordedMessage, Summary};
 use crate::domain::fault::Fault;
 use crate::domain::forecast::PlanForecast;
 use crate::domain::hitl::AskedQuestion;
@@ -34,6 +35,12 @@ pub trait Core: Send + Sync + 'static {
     /// Whether it asks a person before a plan runs where `planReview` wants that.
     fn reviews_plans(&self) -> bool {
         false
+    }
+    /// A machine in which that model call is under way again, so that its prompt can be rendered once more; nothing is
+    /// decided on it. `None`: this core does not look back.
+    fn past(&self, call: PastCall) -> Option<Box<dyn Machine>> {
+        let _ = call;
+        None
     }
 }
 
@@ -102,6 +109,30 @@ pub struct Loaded {
     pub head: String,
     pub rows: Vec<Row>,
     pub last_seq: i64,
+}
+
+/// A model call that was made, as the log and the rows tell of it; with payload references.
+#[derive(Clone, Debug)]
+pub struct PastCall {
+    pub thread_id: ThreadId,
+    pub run: Run,
+    /// Whose step it was.
+    pub item: Option<ItemId>,
+    pub begun: LlmStreamStartBody,
+    /// The plan right before it.
+    pub plan: ShownPlan,
+    /// What stood for the oldest messages.
+    pub summary: Option<Summary>,
+    /// The last message that it was to sum up, if it was made for that.
+    pub sums_upto: Option<MessageId>,
+    /// Messages that had changed the course of its run before.
+    pub steers: Vec<RecordedMessage>,
+    /// What had been replied for its item in this run.
+    pub replies: Vec<Value>,
+    /// The calls of the plan, and the turns of its item since the run was asked for.
+    pub rows: Vec<Row>,
+    /// What of the conversation does not fit is left out: it was not summed up.
+    pub is_cut: bool,
 }
 
 /// What a prompt needs besides the state; read from the store when an effect is performed.

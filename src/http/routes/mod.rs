@@ -30,6 +30,7 @@ pub(crate) mod runs;
 pub(crate) mod schedules;
 pub(crate) mod session;
 pub(crate) mod state;
+pub(crate) mod streams;
 pub(crate) mod suspensions;
 pub(crate) mod tasks;
 pub(crate) mod threads;

@@ -11,6 +11,7 @@ use super::reply::ReplyBuilder;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::ids::{StreamId, TenantPk, ThreadPk};
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
+use crate::domain::prompt;
 use crate::engine::event::{Event, ModelEvent};
 use crate::engine::parse::tags::TagFilter;
 use crate::failpoint;
@@ -60,7 +61,7 @@ impl ModelCall {
         let Self { shared, pk, tenant, stream, attempt, request, head, hold } = self;
         let began = Instant::now();
         let (provider, model) = (request.provider.clone(), request.model.clone());
-        let fit = request.context.fit;
+        let (fit, prompt_digest) = (request.context.fit, Some(prompt::digest(&request.messages)));
         let client = match shared.model(tenant, &provider) {
             Ok(client) => client,
             Err(fault) => return Some(model_failed(&stream, attempt, FailureKind::Refused, &fault.detail)),
@@ -91,7 +92,7 @@ impl ModelCall {
             Ok(reply) => {
                 // What a vendor wants back as it was cannot be kept if it could not be read again.
                 let replay = reply.replay.filter(|blocks| !exceeds(blocks, MOST_DEPTH));
-                let reply = Box::new(ModelReply { fit, replay, queued_ms, ..reply });
+                let reply = Box::new(ModelReply { fit, replay, queued_ms, prompt_digest, ..reply });
                 Event::Model(ModelEvent::Replied { stream, attempt, reply })
             }
             Err(failure) => Event::Model(ModelEvent::Failed { stream, attempt, failure }),

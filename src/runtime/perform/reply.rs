@@ -84,6 +84,7 @@ impl ReplyBuilder {
             provider,
             model,
             fit: None,
+            prompt_digest: None,
         })
     }
 

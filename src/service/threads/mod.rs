@@ -2,6 +2,7 @@
 
 mod manage;
 mod profile;
+mod prompt;
 mod tool_policy;
 mod view;
 
@@ -11,6 +12,7 @@ use crate::domain::ids::ThreadId;
 use crate::domain::settings::ThreadConfig;
 
 pub use manage::{create, delete, get, list, new_id, patch, release};
+pub use prompt::{CallPrompt, prompt};
 pub use view::{agent_state, messages, put_agent_state, state, tool_call};
 
 pub(crate) use manage::{all_shown, answer, check_id, fresh, row};

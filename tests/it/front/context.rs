@@ -6,6 +6,7 @@ use pes::config::Facts;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use super::call_prompt::{self, are_exact, kinds};
 use crate::support::app::App;
 use crate::support::wire::{Step, Wire, end, event, event_stream};
 
@@ -66,6 +67,12 @@ async fn the_oldest_messages_are_summed_up_once() {
     }
     assert!(!prompts[2].contains("the third") && prompts[3].contains("the third"));
 
+    let mut shown = call_prompt::prompts(&app, "t1").await;
+    assert_eq!(shown.remove(2).get("exact"), None, "nothing was sent before the summary was there");
+    are_exact(&shown);
+    assert_eq!(kinds(&shown[2]), ["system", "query"], "a summary: {:#}", shown[2]);
+    assert_eq!(kinds(&shown[3]), ["system", "summary", "query"], "{:#}", shown[3]);
+
     let page = app.get("/threads/t1/events?types=LLM_STREAM_START,LLM_STREAM_METADATA").await.expect(200);
     let items = page["items"].as_array().unwrap();
     let purposes: Vec<&Value> = items.iter().filter(|it| it["content"]["purpose"] == "summary").collect();
@@ -101,6 +108,11 @@ async fn a_copy_knows_the_summary_and_nothing_falls_between_it_and_a_small_limit
     let [summing, told] = &prompts(&mut wire, 2).await[..] else { unreachable!() };
     assert!(summing.contains("They spoke of apples.") && summing.contains("the third"), "{summing}");
     assert!(told.contains("Apples, and then pears.") && !told.contains("the third"), "{told}");
+
+    let mut shown = call_prompt::prompts(&app, "t1").await;
+    shown.retain(|prompt| prompt.get("exact").is_some());
+    assert_eq!(shown.len(), 6, "{shown:#?}");
+    are_exact(&shown);
 }
 
 #[tokio::test]

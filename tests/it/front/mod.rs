@@ -4,6 +4,7 @@ mod agent_state;
 mod approvals;
 mod audit;
 mod budget;
+mod call_prompt;
 mod cancel;
 mod client_tools;
 mod clients;

@@ -61,8 +61,22 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
 async fn every_route_but_the_public_ones_asks_for_a_key() {
     let app = App::with_keys().await;
     let nobody = BTreeMap::from(
-        ["thread", "run", "call", "task", "key", "suspension", "name", "tool", "agent", "item", "response", "schedule"]
-            .map(|name| (name, "x1".to_owned())),
+        [
+            "thread",
+            "run",
+            "call",
+            "task",
+            "key",
+            "suspension",
+            "name",
+            "tool",
+            "agent",
+            "item",
+            "response",
+            "schedule",
+            "stream",
+        ]
+        .map(|name| (name, "x1".to_owned())),
     );
     for (method, path) in operations() {
         let mut ask = app.ask(&method, &filled(&path, &nobody));
@@ -94,6 +108,8 @@ async fn what_belongs_to_another_tenant_is_not_there() {
     let suspension = app.suspend("t1", "send").await;
     let id = |value: &Value| value.as_str().unwrap().to_owned();
     let run = &app.get("/threads/t1/runs").await.expect(200)["items"][0]["runId"];
+    let begun = app.get("/threads/t1/events?types=LLM_STREAM_START").await.expect(200);
+    let stream = &begun["items"][0]["content"]["streamId"];
     let mut ids = BTreeMap::from([
         ("delivery", "dlv_1".to_owned()),
         ("thread", "t1".to_owned()),
@@ -106,6 +122,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
         ("key", "key_1".to_owned()),
         ("name", "shop".to_owned()),
         ("tool", "price".to_owned()),
+        ("stream", id(stream)),
     ]);
     let hook = app.post("/webhooks", json!({ "url": "https://example.com/", "events": ["run.failed"] })).await;
     ids.insert("webhook", id(&hook.expect(201)["webhookId"]));

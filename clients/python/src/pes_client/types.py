@@ -69,6 +69,9 @@ Origin: TypeAlias = Literal["config", "tenant"]
 # What becomes of a time while a run of the schedule is not over; on a fixed thread: while any run is.
 Overlap: TypeAlias = Literal["skip", "queue", "cancel", "allow"]
 
+# What a part is.
+PartKind: TypeAlias = Literal["system", "persona", "thread", "tools", "summary", "conversation", "query", "plan", "results", "item", "loop", "repair"]
+
 # Which part of the flow a call serves.
 Phase: TypeAlias = Literal["planning", "execution", "synthesis"]
 
@@ -411,6 +414,34 @@ class CallOptions(TypedDict):
     # may be any call.
     synthesisParams: NotRequired[dict[str, Any]]
     systemPrompt: NotRequired[SystemPrompt]
+
+
+class CallPrompt(TypedDict):
+    """What a model call saw."""
+
+    attempt: int
+    # Among them, those that it had read before.
+    cached: NotRequired[int]
+    # Whether this is what was sent, to the byte, by the digest in its `LLM_STREAM_METADATA`; absent as long as
+    # there is none.
+    exact: NotRequired[bool]
+    # As the provider counted.
+    inputTokens: NotRequired[int]
+    itemId: NotRequired[ItemId]
+    iteration: NotRequired[int]
+    model: str
+    # In the order of the prompt.
+    parts: list[PromptPart]
+    phase: Phase
+    provider: str
+    runId: RunId
+    # Of its `LLM_STREAM_START`.
+    seq: int
+    streamId: StreamId
+    # The names of the tools that it could call; a planner is only told of them.
+    tools: list[str]
+    # How many tokens the model reads and writes in one call; absent where nobody said.
+    window: NotRequired[int]
 
 
 class CallReceipt(TypedDict):
@@ -1153,6 +1184,8 @@ class LlmStreamMetadataBody(TypedDict):
     inputTokens: int
     model: str
     outputTokens: int
+    # Of the messages that were sent: whoever renders them again knows by it whether they are the same.
+    promptDigest: NotRequired[str]
     # Who answered.
     provider: str
     # How long the call waited for a place at the provider, which counts in the times beside it; absent where there
@@ -1644,6 +1677,17 @@ class ProcessOp(TypedDict):
     sessionId: NotRequired[str]
     traceId: NotRequired[str]
     userId: NotRequired[str]
+
+
+class PromptPart(TypedDict):
+    """A part of a prompt, in its order."""
+
+    kind: PartKind
+    # Whose it is: who spoke, or the tool whose result it is.
+    of: NotRequired[str]
+    text: str
+    # An estimate.
+    tokens: int
 
 
 class ProtectedResource(TypedDict):

@@ -173,6 +173,9 @@ pub struct ModelReply {
     /// What the prompt did not show whole, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fit: Option<ContextFit>,
+    /// Of the prompt that it answers: [`prompt::digest`](super::prompt::digest).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_digest: Option<String>,
 }
 
 impl ModelReply {

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::digest::canonical;
 
 /// One message of a model call. Assistant tool calls always stand before their results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +40,35 @@ pub struct PromptCall {
     pub id: String,
     pub name: String,
     pub arguments: Value,
+}
+
+/// The first half of the SHA-256 of a prompt, hex: the same for the same messages.
+pub fn digest(messages: &[PromptMessage]) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |texts: &[&str]| {
+        for text in texts {
+            // With its length, so that no two lists of texts are hashed as the same bytes.
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        }
+    };
+    for message in messages {
+        match message {
+            PromptMessage::System { content } => add(&["system", content]),
+            PromptMessage::User { content } => add(&["user", content]),
+            PromptMessage::Assistant { content, tool_calls, replay } => {
+                add(&["assistant", content, &tool_calls.len().to_string()]);
+                for call in tool_calls {
+                    add(&[&call.id, &call.name, &canonical(&call.arguments)]);
+                }
+                add(&[&replay.as_ref().map(canonical).unwrap_or_default()]);
+            }
+            PromptMessage::Tool { tool_call_id, name, content } => {
+                add(&["tool", tool_call_id, name, content]);
+            }
+        }
+    }
+    hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

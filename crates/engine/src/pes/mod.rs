@@ -6,6 +6,7 @@
 //! calls stand in the same commit as the answer that made them possible.
 
 mod decide;
+mod past;
 mod peers;
 mod people;
 mod plan;
@@ -33,7 +34,8 @@ use crate::prompt::render;
 use crate::simple::SimpleCore;
 use crate::step::Step;
 use crate::{
-    Core, Illegal, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Reservation, Stamp, World,
+    Core, Illegal, Invocation, Loaded, Machine, Material, Needs, PastCall, PeerCallInput, Prompt, Reservation, Stamp,
+    World,
 };
 
 pub use state::funds::least_cost;
@@ -82,6 +84,9 @@ impl Core for Pes {
     }
     fn reviews_plans(&self) -> bool {
         self.shape == Shape::Planned
+    }
+    fn past(&self, call: PastCall) -> Option<Box<dyn Machine>> {
+        Some(Box::new(past::state(self.shape, self.simple.clone(), call)))
     }
 }
 

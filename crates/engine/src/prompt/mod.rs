@@ -10,6 +10,7 @@ mod fit;
 mod item_loop;
 mod layers;
 pub(crate) mod offer;
+mod parts;
 mod planning;
 pub(crate) mod render;
 mod repair;
@@ -33,6 +34,7 @@ use crate::domain::tool::{ToolResult, ToolSpec};
 
 pub(crate) use data::shortened;
 pub use execution::{converse, enforcement, opening, step};
+pub use parts::{PartKind, PromptPart, parts};
 pub use planning::{plan, refine};
 pub use repair::repair;
 pub(crate) use results::{level, most_of_tools};

@@ -200,6 +200,7 @@ pub fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
         queued_ms: None,
         total_ms: 2,
         fit: None,
+        prompt_digest: None,
     })
 }
 

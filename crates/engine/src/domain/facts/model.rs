@@ -61,6 +61,9 @@ pub struct LlmStreamMetadataBody {
     pub model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// Of the messages that were sent: whoever renders them again knows by it whether they are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_digest: Option<String>,
 }
 
 /// `LLM_STREAM_END`: the whole reply.

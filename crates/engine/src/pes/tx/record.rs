@@ -222,6 +222,7 @@ fn figures(stream: &StreamId, reply: &ModelReply, cost: Option<Nanos>) -> LlmStr
         provider: reply.provider.clone(),
         model: reply.model.clone(),
         cost_usd: cost.map(usd),
+        prompt_digest: reply.prompt_digest.clone(),
     }
 }
 

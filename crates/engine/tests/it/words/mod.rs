@@ -26,6 +26,7 @@ fn reply(text: &str) -> ModelReply {
         queued_ms: None,
         total_ms: 0,
         fit: None,
+        prompt_digest: None,
     }
 }
 

@@ -1,0 +1,201 @@
+//! A model call of the past, as a state in which it is under way again: what rendered its prompt then renders it once more.
+//! Nothing is decided on such a state.
+//!
+//! What neither the log nor the rows tell is missing from it: a planner's or an answer's reply that was to be repaired,
+//! notes to a planner, and a prompt that had to be made shorter. Whoever compares digests sees that.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::domain::ids::{CallId, ItemId};
+use crate::domain::model;
+use crate::domain::plan::{ItemStatus, TodoItem};
+use crate::domain::run::{Counters, Run};
+use crate::domain::thread::AgentState;
+use crate::domain::tool::CallRecord;
+use crate::pes::plan::redo;
+use crate::pes::run::fork;
+use crate::pes::state::{
+    Active, Call, Head, Item, ItemLoop, ModelCall, ModelSlot, Phase, Shape, State, Steer, Sums, TodoList, Turn,
+    TurnContent, Unreadable,
+};
+use crate::simple::SimpleCore;
+use crate::step::{Row, RowKind};
+use crate::{Extent, PastCall};
+
+pub(crate) fn state(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, past: PastCall) -> State {
+    let call = model_call(&past);
+    let phase = phase(&past);
+    let PastCall { thread_id, run, item, plan, summary, steers, replies, rows, .. } = past;
+    let mut known = Known::of(&rows);
+    let mut calls = BTreeMap::new();
+    let version = plan.plan_version;
+    let mut items: Vec<Item> = Vec::with_capacity(plan.todo_list.len());
+    for (at, todo) in plan.todo_list.into_iter().enumerate() {
+        let ids = known.take_calls(&todo, &mut calls);
+        items.push(fork::item_of(at as i64, todo, ids, version));
+    }
+    if let Some(id) = &item {
+        let turns = known.turns_before(id, &run, &calls, replies);
+        if let Some(own) = items.iter_mut().find(|other| other.def.id == *id) {
+            begin(own, call.clone(), turns);
+            if shape == Shape::Single {
+                // The log tells nothing of such an item but how it goes.
+                own.def.description.clone_from(&run.query);
+            }
+        }
+    }
+    let active = Active {
+        model: item.is_none().then_some(call),
+        steers: steers
+            .into_iter()
+            .map(|told| Steer { message: told.message_id, text: told.content, shown: true })
+            .collect(),
+        ..Active::begin(run.run_id.clone(), 0, Counters::default())
+    };
+    let head = Head {
+        phase,
+        intent: plan.intent,
+        title: plan.title,
+        plan: plan.plan,
+        plan_version: version,
+        // Whether anything was said before is for the store to say.
+        said: u64::MAX,
+        summary,
+        active: Some(active),
+        ..Head::default()
+    };
+    let mut state = State {
+        shape,
+        simple,
+        thread_id,
+        head,
+        run: Some(run),
+        queued: BTreeMap::new(),
+        list: TodoList::new(items),
+        calls,
+        tasks: BTreeMap::new(),
+        suspensions: BTreeMap::new(),
+        agent_state: AgentState::default(),
+        removed: BTreeMap::new(),
+        last_seq: plan.last_seq,
+        unreadable: Unreadable::default(),
+    };
+    item.iter().for_each(|id| add_notes(&mut state, id));
+    state
+}
+
+fn model_call(past: &PastCall) -> ModelCall {
+    let begun = &past.begun;
+    let asked = (begun.provider.as_str(), begun.model.as_str());
+    let choices = (0..).map_while(|choice| Some((choice, past.run.settings.choice(choice)?)));
+    let choice = choices.into_iter().find(|(_, choice)| *choice == asked).map_or(0, |(choice, _)| choice);
+    let ready = ModelCall::ready(begun.iteration.unwrap_or(1), past.plan.plan_version);
+    let extent = |upto| Extent { upto, messages: 0, bytes: 0 };
+    let sums = begun.purpose.map(|_| past.sums_upto.clone().unwrap_or_else(|| "".into()));
+    ModelCall {
+        slot: ModelSlot::Running { epoch: 0, stream: begun.stream_id.clone() },
+        attempt: begun.attempt,
+        choice,
+        sums: sums.map(|upto| Sums { extent: extent(upto), before: Box::new(ready.clone()) }),
+        fitted: past.is_cut,
+        ..ready
+    }
+}
+
+fn phase(past: &PastCall) -> Phase {
+    match past.begun.phase {
+        model::Phase::Execution => Phase::Executing,
+        model::Phase::Synthesis => Phase::Synthesizing,
+        model::Phase::Planning if past.plan.todo_list.is_empty() => Phase::Planning,
+        model::Phase::Planning => Phase::Refining,
+    }
+}
+
+/// The calls and turns that are stored.
+struct Known {
+    calls: HashMap<CallId, (i64, CallRecord)>,
+    turns: BTreeMap<i64, Turn>,
+}
+
+impl Known {
+    fn of(rows: &[Row]) -> Self {
+        let calls = rows.iter().filter(|row| row.kind == RowKind::Call);
+        let turns = rows.iter().filter(|row| row.kind == RowKind::Turn);
+        Self {
+            calls: calls
+                .filter_map(|row| serde_json::from_str::<CallRecord>(&row.body).ok().map(|record| (row.ord, record)))
+                .map(|(ord, record)| (record.call_id.clone(), (ord, record)))
+                .collect(),
+            turns: turns.filter_map(|row| Some((row.ord, serde_json::from_str(&row.body).ok()?))).collect(),
+        }
+    }
+
+    /// The calls of the item as they were then: a result that came later is not there yet.
+    fn take_calls(&mut self, todo: &TodoItem, calls: &mut BTreeMap<CallId, Call>) -> Vec<CallId> {
+        let mut ids = Vec::with_capacity(todo.tool_calls.len());
+        for id in todo.tool_calls.iter().map(|called| &called.call_id) {
+            let Some((ord, record)) = self.calls.remove(id) else { continue };
+            let result = todo.tool_results.iter().find(|result| result.call_id == *id).cloned();
+            calls.insert(id.clone(), Call { ord, record: CallRecord { result, ..record } });
+            ids.push(id.clone());
+        }
+        ids
+    }
+
+    /// The item's turns of this run until then. A turn with calls was before if they were; one without, if its text is
+    /// among the replies.
+    fn turns_before(
+        &mut self,
+        id: &ItemId,
+        run: &Run,
+        calls: &BTreeMap<CallId, Call>,
+        mut replies: Vec<Value>,
+    ) -> Vec<Turn> {
+        let of_run: BTreeSet<&CallId> =
+            calls.iter().filter(|(_, call)| call.record.run_id == run.run_id).map(|(id, _)| id).collect();
+        let mut was_replied = |text: &Value| {
+            let place = replies.iter().position(|reply| reply == text);
+            place.map(|at| replies.remove(at)).is_some()
+        };
+        let is_of_another = |turn: &Turn| match &turn.content {
+            TurnContent::Model { calls: made, .. } => {
+                made.iter().any(|id| calls.contains_key(id) && !of_run.contains(id))
+            }
+            TurnContent::Engine { .. } | TurnContent::Patch { .. } => false,
+        };
+        let own = std::mem::take(&mut self.turns).into_values().filter(|turn| turn.item == *id);
+        let of_run_alone = own.skip_while(is_of_another);
+        of_run_alone
+            .take_while(|turn| match &turn.content {
+                TurnContent::Model { text, calls, .. } if calls.is_empty() => was_replied(text),
+                TurnContent::Model { text, calls, .. } => {
+                    was_replied(text);
+                    calls.iter().all(|id| of_run.contains(id))
+                }
+                TurnContent::Engine { .. } | TurnContent::Patch { .. } => true,
+            })
+            .collect()
+    }
+}
+
+/// The item is at work, with this call under way.
+fn begin(item: &mut Item, call: ModelCall, turns: Vec<Turn>) {
+    item.turns = turns;
+    item.progress.status = ItemStatus::InProgress;
+    // Calls that no turn shows are of an earlier begin.
+    let first = i64::MAX;
+    item.progress.work =
+        Some(ItemLoop { iteration: call.iteration, model: Some(call), placed: true, first, ..ItemLoop::default() });
+}
+
+/// What the first prompts of an item that is done again say of that.
+fn add_notes(state: &mut State, id: &ItemId) {
+    let notes = redo::notes(state, id);
+    let item = state.list.get_mut(id);
+    if let Some(work) = item.filter(|item| item.turns.is_empty()).and_then(|item| item.progress.work.as_mut()) {
+        work.notes = notes;
+    }
+}

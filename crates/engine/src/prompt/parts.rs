@@ -1,0 +1,178 @@
+//! A prompt in its parts, for people who want to see what a model saw: what instructed it, what it was offered, what was
+//! said before, what it was asked.
+
+use serde::Serialize;
+
+use crate::domain::model::{ModelRequest, Phase};
+use crate::domain::prompt::PromptMessage;
+use crate::domain::settings::RunSettings;
+use crate::domain::size::tokens;
+
+/// What a part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum PartKind {
+    /// The server's instructions for the phase.
+    System,
+    /// What the persona says of the phase.
+    Persona,
+    /// The composed system prompt of server, thread and call.
+    Thread,
+    /// The tools that it was told of.
+    Tools,
+    /// What stands for the oldest messages.
+    Summary,
+    /// Messages of the conversation before.
+    Conversation,
+    Query,
+    Plan,
+    /// What other items came to.
+    Results,
+    /// The task of the item.
+    Item,
+    /// What the item's loop said and brought so far.
+    Loop,
+    /// The reply that could not be used, and why.
+    Repair,
+}
+
+/// A part of a prompt, in its order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct PromptPart {
+    pub kind: PartKind,
+    /// Whose it is: who spoke, or the tool whose result it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+    /// An estimate.
+    pub tokens: u64,
+    pub text: String,
+}
+
+/// The parts of a prompt that was rendered with these settings.
+pub fn parts(request: &ModelRequest, settings: &RunSettings) -> Vec<PromptPart> {
+    let messages = request.messages.as_slice();
+    let (system, rest) = match messages.split_first() {
+        Some((PromptMessage::System { content }, rest)) => (content.as_str(), rest),
+        _ => ("", messages),
+    };
+    let (rest, repair) = rest.split_at(rest.len() - repair_length(system, rest));
+    let question = question_at(request, rest);
+    let mut parts = of_system(system, request.phase, settings);
+    for (at, message) in rest.iter().enumerate() {
+        if at == question {
+            parts.extend(of_question(request.phase, text(message)));
+        } else if at > question {
+            parts.push(spoken(PartKind::Loop, message));
+        } else if text(message).starts_with("What was said before, summed up:") && at == 0 {
+            parts.push(spoken(PartKind::Summary, message));
+        } else {
+            parts.push(spoken(PartKind::Conversation, message));
+        }
+    }
+    parts.extend(repair.iter().map(|message| spoken(PartKind::Repair, message)));
+    parts
+}
+
+/// How many messages at the end ask for a reply to be repaired.
+fn repair_length(system: &str, rest: &[PromptMessage]) -> usize {
+    if !system.starts_with("Phase: repair") {
+        return 0;
+    }
+    match rest {
+        [.., PromptMessage::Assistant { .. }, PromptMessage::User { .. }] => 2,
+        _ => 1.min(rest.len()),
+    }
+}
+
+/// Where the task or the query stands: before an item's loop, behind the conversation.
+fn question_at(request: &ModelRequest, rest: &[PromptMessage]) -> usize {
+    let last_said =
+        || rest.iter().rposition(|message| matches!(message, PromptMessage::User { .. })).unwrap_or_default();
+    match request.phase {
+        Phase::Planning | Phase::Synthesis => last_said(),
+        Phase::Execution => {
+            let own = request.context.item_description.as_deref().unwrap_or_default();
+            let is_task = |message: &PromptMessage| {
+                matches!(message, PromptMessage::User { content }
+                    if content == own || content.strip_prefix("Task: ").is_some_and(|task| task.starts_with(own)))
+            };
+            rest.iter().rposition(is_task).unwrap_or_else(last_said)
+        }
+    }
+}
+
+/// The system prompt, cut where its layers begin.
+fn of_system(content: &str, phase: Phase, settings: &RunSettings) -> Vec<PromptPart> {
+    let personas = &settings.persona.prompts;
+    let persona = match phase {
+        Phase::Planning => &personas.planning,
+        Phase::Execution => &personas.execution,
+        Phase::Synthesis => &personas.synthesis,
+    };
+    let layers = [
+        (PartKind::Tools, tools(content)),
+        (PartKind::Persona, persona.as_deref().unwrap_or_default().trim()),
+        (PartKind::Thread, settings.system_prompt.trim()),
+    ];
+    let mut parts = Vec::new();
+    let mut rest = content;
+    for (kind, layer) in layers.into_iter().filter(|(_, layer)| !layer.is_empty()) {
+        if let Some((before, after)) = rest.split_once(layer) {
+            parts.extend(part(PartKind::System, before));
+            parts.extend(part(kind, layer));
+            rest = after;
+        }
+    }
+    parts.extend(part(PartKind::System, rest));
+    parts
+}
+
+/// The paragraph about tools, which has no empty line; else nothing.
+fn tools(content: &str) -> &str {
+    let Some(at) = content.find("\n\nTools:\n- ") else { return "" };
+    content[at..].trim_start().split("\n\n").next().unwrap_or_default()
+}
+
+/// A query or a task, cut where the plan and the results begin.
+fn of_question(phase: Phase, content: &str) -> Vec<PromptPart> {
+    let (kind, results) = match phase {
+        Phase::Planning | Phase::Synthesis => (PartKind::Query, "\n\nResults:\n\n"),
+        Phase::Execution => (PartKind::Item, "\n\nResults of earlier items:\n\n"),
+    };
+    let cut = |text: &'_ str, at: Option<usize>| at.unwrap_or(text.len());
+    let (asked, results) = content.split_at(cut(content, content.find(results)));
+    let (asked, plan) = asked.split_at(cut(asked, asked.find("\n\n--- BEGIN plan")));
+    let parts = [(kind, asked), (PartKind::Plan, plan), (PartKind::Results, results)];
+    parts.into_iter().filter_map(|(kind, text)| part(kind, text)).collect()
+}
+
+/// A whole message.
+fn spoken(kind: PartKind, message: &PromptMessage) -> PromptPart {
+    let (of, text) = match message {
+        PromptMessage::System { content } => ("system", content.clone()),
+        PromptMessage::User { content } => ("user", content.clone()),
+        PromptMessage::Assistant { content, tool_calls, .. } => {
+            let calls = tool_calls.iter().map(|call| format!("{}({})", call.name, call.arguments));
+            let said = Some(content.clone()).filter(|said| !said.is_empty());
+            ("assistant", said.into_iter().chain(calls).collect::<Vec<_>>().join("\n"))
+        }
+        PromptMessage::Tool { name, content, .. } => (name.as_str(), content.clone()),
+    };
+    PromptPart { kind, of: Some(of.to_owned()), tokens: tokens(&text), text }
+}
+
+fn part(kind: PartKind, text: &str) -> Option<PromptPart> {
+    let text = text.trim().to_owned();
+    (!text.is_empty()).then(|| PromptPart { kind, of: None, tokens: tokens(&text), text })
+}
+
+fn text(message: &PromptMessage) -> &str {
+    match message {
+        PromptMessage::System { content }
+        | PromptMessage::User { content }
+        | PromptMessage::Assistant { content, .. }
+        | PromptMessage::Tool { content, .. } => content,
+    }
+}

@@ -1,0 +1,43 @@
+//! The prompts of model calls that were made, rendered once more; nothing is written and nothing is called.
+
+use super::Runtime;
+use crate::domain::fault::{Code, Fault};
+use crate::domain::model::ModelRequest;
+use crate::engine::effect::Effect;
+use crate::engine::{ModelBook, PastCall, Prompt};
+use crate::store::ThreadRow;
+
+/// A prompt as it is rendered now.
+pub(crate) struct PastPrompt {
+    pub(crate) request: ModelRequest,
+    /// How many tokens its model reads and writes in one call; `None`: nobody said.
+    pub(crate) window: Option<u64>,
+}
+
+impl Runtime {
+    /// The prompt of this call. `None`: the thread's core does not look back, or what the call was about is gone.
+    pub(crate) async fn past_prompt(&self, row: &ThreadRow, call: PastCall) -> Result<Option<PastPrompt>, Fault> {
+        let first = self.rendered(row, call.clone()).await?;
+        let prompt = match first {
+            // It was sent, so nothing was summed up for it.
+            Some(Prompt::Overflows(_)) => self.rendered(row, PastCall { is_cut: true, ..call }).await?,
+            other @ (Some(Prompt::Call(_)) | None) => other,
+        };
+        Ok(match prompt {
+            Some(Prompt::Call(request)) => {
+                let window = self.0.model_facts.window(&request.provider, &request.model);
+                Some(PastPrompt { request: *request, window })
+            }
+            Some(Prompt::Overflows(_)) | None => None,
+        })
+    }
+
+    async fn rendered(&self, row: &ThreadRow, call: PastCall) -> Result<Option<Prompt>, Fault> {
+        let effect = Effect::CallModel { stream: call.begun.stream_id.clone(), attempt: call.begun.attempt };
+        let Some(machine) = self.0.core(&row.core)?.past(call) else { return Ok(None) };
+        let material = self.0.material(&*self.0.reads, row.pk, &*machine, &effect).await;
+        let material = material.map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
+        let tools = self.0.tools.toolset(row.tenant);
+        Ok(machine.request(&self.0.world(&tools), &effect, &material))
+    }
+}

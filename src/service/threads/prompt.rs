@@ -1,0 +1,242 @@
+//! What a model call of the past saw: its prompt, rendered again from the log and the rows.
+
+use serde::Serialize;
+
+use super::row;
+use crate::domain::caller::Caller;
+use crate::domain::facts::{Fact, LlmStreamMetadataBody, LlmStreamStartBody, RecordedMessage};
+use crate::domain::fault::Fault;
+use crate::domain::ids::{ItemId, MessageId, RunId, StreamId, ThreadId};
+use crate::domain::model::Phase;
+use crate::domain::observation::{Observation, ObservationType};
+use crate::domain::prompt::digest;
+use crate::domain::run::Run;
+use crate::engine::PastCall;
+use crate::engine::history::ShownPlan;
+use crate::engine::prompt::{PromptPart, parts};
+use crate::engine::step::{Row, RowKind};
+use crate::runtime::rows::read;
+use crate::service::{Result, Service, feed, fork};
+use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
+
+/// What a model call saw.
+#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CallPrompt {
+    pub stream_id: StreamId,
+    /// Of its `LLM_STREAM_START`.
+    pub seq: i64,
+    pub run_id: RunId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<ItemId>,
+    pub phase: Phase,
+    pub provider: String,
+    pub model: String,
+    pub attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<u32>,
+    /// Whether this is what was sent, to the byte, by the digest in its `LLM_STREAM_METADATA`; absent as long as there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exact: Option<bool>,
+    /// How many tokens the model reads and writes in one call; absent where nobody said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+    /// As the provider counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// Among them, those that it had read before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached: Option<u64>,
+    /// The names of the tools that it could call; a planner is only told of them.
+    pub tools: Vec<String>,
+    /// In the order of the prompt.
+    pub parts: Vec<PromptPart>,
+}
+
+/// Observations and rows that are read at once.
+const CHUNK: u32 = 500;
+
+/// The prompt of one attempt at a model call.
+pub async fn prompt(service: &Service, caller: &Caller, id: &ThreadId, stream: &StreamId) -> Result<CallPrompt> {
+    let row = row(service, caller, id).await?;
+    let begun = begun(service, &row, stream).await?.ok_or_else(|| Fault::not_found("stream"))?;
+    let run = service.reads.row(row.pk, RowKind::Run, begun.run.as_str()).await?.ok_or_else(gone)?;
+    let told = told(service, &row, &begun, &read(&run)?).await?;
+    let figures = told.figures.clone();
+    let call = past_call(service, &row, &begun, run, told).await?;
+    let settings = call.run.settings.clone();
+    let found = service.runtime.past_prompt(&row, call).await?.ok_or_else(gone)?;
+    let LlmStreamStartBody { stream_id, phase, provider, model, attempt, iteration, .. } = begun.body;
+    let sent = figures.as_ref().and_then(|figures| figures.prompt_digest.as_ref());
+    Ok(CallPrompt {
+        stream_id,
+        seq: begun.seq,
+        run_id: begun.run,
+        item_id: begun.item,
+        phase,
+        provider,
+        model,
+        attempt,
+        iteration,
+        exact: sent.map(|sent| *sent == digest(&found.request.messages)),
+        window: found.window,
+        input_tokens: figures.as_ref().map(|figures| figures.input_tokens),
+        cached: figures.map(|figures| figures.cached_input_tokens),
+        tools: found.request.tools.iter().map(|tool| tool.name.clone()).collect(),
+        parts: parts(&found.request, &settings),
+    })
+}
+
+fn gone() -> Fault {
+    let mut fault = Fault::not_found("prompt");
+    fault.detail = "What this prompt was made of is no longer stored, or its agent core shows no prompts.".to_owned();
+    fault
+}
+
+/// Where the call began.
+struct Begun {
+    seq: i64,
+    run: RunId,
+    item: Option<ItemId>,
+    body: LlmStreamStartBody,
+}
+
+async fn begun(service: &Service, row: &ThreadRow, stream: &StreamId) -> Result<Option<Begun>> {
+    let mut after = row.min_seq - 1;
+    loop {
+        let page = observations(service, row, after, &[ObservationType::LlmStreamStart]).await?;
+        let Some(last) = page.last() else { return Ok(None) };
+        after = last.seq;
+        for told in page {
+            if told.content["streamId"] == stream.as_str()
+                && let Ok(Fact::LlmStreamStart(body)) = told.fact()
+            {
+                return Ok(Some(Begun { seq: told.seq, run: told.run_id, item: told.parent_id, body }));
+            }
+        }
+    }
+}
+
+/// What the log tells of the run around the call.
+#[derive(Default)]
+struct Told {
+    steers: Vec<RecordedMessage>,
+    replies: Vec<serde_json::Value>,
+    sums_upto: Option<MessageId>,
+    figures: Option<LlmStreamMetadataBody>,
+}
+
+/// Reads the run's log from its beginning until the call's figures.
+async fn told(service: &Service, row: &ThreadRow, begun: &Begun, run: &Run) -> Result<Told> {
+    let types = [
+        ObservationType::LlmStreamEnd,
+        ObservationType::LlmStreamError,
+        ObservationType::LlmStreamMetadata,
+        ObservationType::StateUpdate,
+    ];
+    let mut told = Told::default();
+    let mut after = service.reads.run_began(row.pk, &begun.run).await?.unwrap_or(row.min_seq) - 1;
+    loop {
+        let page = observations(service, row, after, &types).await?;
+        let Some(last) = page.last() else { return Ok(told) };
+        after = last.seq;
+        for observation in page.iter().filter(|observation| observation.run_id == begun.run) {
+            if told.take(observation, begun, run) {
+                return Ok(told);
+            }
+        }
+    }
+}
+
+impl Told {
+    /// Whether nothing more is to be told of the call.
+    fn take(&mut self, observation: &Observation, begun: &Begun, run: &Run) -> bool {
+        let stream = &begun.body.stream_id;
+        let is_before = observation.seq < begun.seq;
+        let Ok(fact) = observation.fact() else { return false };
+        if let Fact::LlmStreamEnd(end) = &fact {
+            if is_before && observation.parent_id == begun.item {
+                self.replies.push(end.text.clone());
+            }
+            // What a summary came to is told behind its reply.
+            return end.stream_id == *stream && begun.body.purpose.is_none();
+        }
+        if let Fact::LlmStreamError(error) = &fact {
+            return error.stream_id == *stream;
+        }
+        if let Fact::LlmStreamMetadata(figures) = fact {
+            if figures.stream_id == *stream {
+                self.figures = Some(figures);
+            }
+        } else if let Fact::StateUpdate(update) = fact
+            && !update.is_queued()
+        {
+            if is_before {
+                let is_steer = |message: &RecordedMessage| message.message_id != run.message_id;
+                self.steers.extend(update.message.filter(is_steer));
+            } else if begun.body.purpose.is_some() {
+                self.sums_upto = update.summary.map(|summary| summary.upto);
+                return self.sums_upto.is_some();
+            }
+        }
+        false
+    }
+}
+
+async fn past_call(service: &Service, row: &ThreadRow, begun: &Begun, run: Row, told: Told) -> Result<PastCall> {
+    let fold = feed::fold_to(service, row.pk, fork::within(row, begun.seq - 1)?).await?;
+    let unreadable = |error| store::Error::Damaged(format!("the plan in the log: {error}"));
+    let plan = ShownPlan::of(&fold.view()).map_err(unreadable)?;
+    let mut rows = calls(service, row, &plan).await?;
+    if begun.item.is_some() {
+        rows.extend(turns(service, row, run.ord).await?);
+    }
+    Ok(PastCall {
+        thread_id: row.thread_id.clone(),
+        run: read(&run)?,
+        item: begun.item.clone(),
+        begun: begun.body.clone(),
+        plan,
+        summary: fold.summary().cloned(),
+        sums_upto: told.sums_upto,
+        steers: told.steers,
+        replies: told.replies,
+        rows,
+        is_cut: false,
+    })
+}
+
+/// The calls that the plan names.
+async fn calls(service: &Service, row: &ThreadRow, plan: &ShownPlan) -> Result<Vec<Row>> {
+    let named = plan.todo_list.iter().flat_map(|item| &item.tool_calls);
+    let wanted: Vec<_> = named.map(|call| (row.pk, RowKind::Call, call.call_id.to_string())).collect();
+    let mut rows = Vec::with_capacity(wanted.len());
+    for wanted in wanted.chunks(CHUNK as usize) {
+        rows.extend(service.reads.rows_by_id(wanted).await?.into_iter().map(|(_, row)| row));
+    }
+    Ok(rows)
+}
+
+/// The turns of all items since this number.
+async fn turns(service: &Service, row: &ThreadRow, since: i64) -> Result<Vec<Row>> {
+    let mut page = PageAsk { limit: CHUNK, ..PageAsk::default() }.behind(since);
+    let mut rows = Vec::new();
+    loop {
+        let found = service.reads.rows(row.pk, RowKind::Turn, false, &page).await?;
+        rows.extend(found.items);
+        match found.next_cursor {
+            Some(cursor) => page.cursor = Some(cursor),
+            None => return Ok(rows),
+        }
+    }
+}
+
+async fn observations(
+    service: &Service,
+    row: &ThreadRow,
+    after: i64,
+    types: &[ObservationType],
+) -> Result<Vec<Observation>> {
+    let ask = ObservationAsk { after, limit: CHUNK, types: types.to_vec(), ..ObservationAsk::default() };
+    Ok(service.reads.observations(row.pk, &ask).await?)
+}
