@@ -89,10 +89,8 @@ async fn take(State(behind): State<Behind>, uri: Uri, headers: HeaderMap, bytes:
     let received = Received { path: uri.path().to_owned(), headers, bytes };
     let spans = received.spans();
     let is_of_requests = spans.iter().all(|span| span.kind == SERVER);
-    let (to, answer) = match is_of_requests {
-        true => (&behind.requests, None),
-        false => (&behind.runs, behind.answers.lock().pop_front()),
-    };
+    let (to, answer) =
+        if is_of_requests { (&behind.requests, None) } else { (&behind.runs, behind.answers.lock().pop_front()) };
     // Whoever does not look any more is a test that is over.
     let _ = to.send(received);
     answer.unwrap_or(StatusCode::OK)
