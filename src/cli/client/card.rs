@@ -7,6 +7,7 @@ use super::show::{block, line, pad, span, width};
 use super::terminal::Style;
 use crate::domain::Millis;
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, InputType, RiskLevel, SuspensionKind};
+use crate::domain::tool::ToolClass;
 
 pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
     let mark = if style.unicode { "◆" } else { "!" };
@@ -19,6 +20,11 @@ pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
         Some(RiskLevel::High) => "  high risk",
         Some(RiskLevel::Medium) => "  medium risk",
         Some(RiskLevel::Low) | None => "",
+    });
+    head.push_str(match asked.class {
+        Some(ToolClass::Irreversible) => "  cannot be undone",
+        Some(ToolClass::External) => "  leaves this server",
+        Some(ToolClass::Read | ToolClass::Write) | None => "",
     });
     if let Some(rule) = rule(asked) {
         head.push_str(&format!("  rule {rule}"));

@@ -10,6 +10,7 @@ use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::run::{ResultStatus, RunResource, RunStatus};
+use crate::domain::thread::LastRun;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,11 +23,7 @@ pub(super) struct Receipt {
 struct Thread {
     thread_id: String,
     last_seq: i64,
-}
-
-#[derive(Deserialize)]
-struct Runs {
-    items: Vec<RunResource>,
+    last_run: Option<LastRun>,
 }
 
 pub(super) async fn run(server: &Server, arguments: RunArguments) -> Result<(), Error> {
@@ -53,7 +50,7 @@ pub(super) async fn place(server: &Server, thread: Option<String>) -> Result<(St
         None => server.post::<Thread>("/threads", &json!({})).await?,
         Some(thread) => match server.get::<Thread>(&format!("/threads/{thread}")).await {
             Ok(found) => found,
-            Err(Error::NotFound(_)) => Thread { thread_id: thread, last_seq: 0 },
+            Err(Error::NotFound(_)) => Thread { thread_id: thread, last_seq: 0, last_run: None },
             Err(error) => return Err(error),
         },
     };
@@ -62,9 +59,8 @@ pub(super) async fn place(server: &Server, thread: Option<String>) -> Result<(St
 
 pub(super) async fn watch(server: &Server, arguments: WatchArguments) -> Result<(), Error> {
     let WatchArguments { thread, after, output } = arguments;
-    let runs: Result<Runs, Error> = server.get(&format!("/threads/{thread}/runs?limit=1")).await;
-    let newest = match runs {
-        Ok(runs) => runs.items.into_iter().next(),
+    let newest = match server.get::<Thread>(&format!("/threads/{thread}")).await {
+        Ok(found) => found.last_run,
         Err(Error::NotFound(_)) => return Err(no_such(server, &thread).await),
         Err(error) => return Err(error),
     };

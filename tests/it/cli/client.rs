@@ -98,6 +98,16 @@ fn a_run_that_asks_exits_with_4_and_goes_on_when_it_is_answered() {
 }
 
 #[test]
+fn of_several_runs_the_newest_is_watched() {
+    let stage = Stage::new();
+    stage.said(&["run", DINNER, "--thread", "t"]);
+    stage.refused(&["run", MAIL, "--thread", "t", "--no-input"], 4, "waits for a person");
+    stage.refused(&["watch", "t"], 4, "waits for a person: demo_send_email (sus_");
+    stage.said(&["approve"]);
+    assert!(stage.said(&["watch", "t"]).starts_with("The invitation to the team dinner was written, approved"));
+}
+
+#[test]
 fn the_plan_is_reviewed_and_refused_from_here() {
     let stage = Stage::new();
     stage.refused(&["run", DINNER, "--thread", "t", "--review", "--no-input"], 4, "waits for a person: the plan");
@@ -105,8 +115,7 @@ fn the_plan_is_reviewed_and_refused_from_here() {
     assert!(forecast.contains("bill") && forecast.ends_with("\n"), "{forecast}");
     let id = stage.said(&["questions"]).split_whitespace().next().unwrap().to_owned();
     assert_eq!(stage.said(&["reject", &id, "--reason", ""]), "rejected the plan in t\n");
-    let watched = stage.pes(&["watch", "t"]);
-    assert_ne!(watched.status.code(), Some(0), "{}", text(&watched.stderr));
+    stage.refused(&["watch", "t"], 3, "Try: pes plan t");
 }
 
 #[test]
@@ -144,6 +153,13 @@ fn each_failure_has_its_exit_code_and_says_what_to_do() {
     let away = run(nobody.path(), &["run", "x", "--port", "1"], &[]);
     assert_eq!(away.status.code(), Some(9), "{}", text(&away.stderr));
     assert!(!nobody.path().join("data").exists(), "nobody was asked, so nothing was started");
+
+    let failing = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/scripts/cases.toml");
+    let served = serve(failing.path(), &[("PES_DEMO_SCRIPT", script)]);
+    let failed = run(failing.path(), &["run", "Fail at once."], &[("PES_URL", &served.url)]);
+    assert_eq!(failed.status.code(), Some(1), "{}", text(&failed.stderr));
+    assert!(text(&failed.stderr).contains("The run failed. "), "{}", text(&failed.stderr));
 
     let keyed = tempfile::tempdir().unwrap();
     let served = serve(keyed.path(), &[("PES_API_KEYS", "acme:read:pes_0123456789abcdef0123")]);

@@ -76,7 +76,7 @@ fn a_plan_is_drawn_in_place_and_its_question_answered_there() {
     let served = serve(folder.path(), &[]);
     let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")]);
     terminal.line(&format!("{} run {MAIL} --thread m; echo code $?", pes()));
-    let shown = terminal.shows(&["◆ demo_send_email  high risk", "[a]pprove", "✓  write"]);
+    let shown = terminal.shows(&["◆ demo_send_email  high risk  cannot be undone", "[a]pprove", "✓  write"]);
     assert_eq!(shown.matches("Dinner invitation").count(), 1, "drawn in place:\n{shown}");
     terminal.line("what");
     terminal.shows(&["Type the letter of an answer."]);
