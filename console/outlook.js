@@ -1,4 +1,4 @@
-// What a plan will do, counted from its forecast, and what its items may cost, from what items cost before. Pure.
+// What a plan will do and may cost, in words, from its forecast. Pure.
 
 import { count, dollars } from './format.js';
 import { conditionText } from './words.js';
@@ -61,22 +61,19 @@ export function strictest(tool) {
   return ['deny', 'ask', 'auto'].find((action) => actions.includes(action));
 }
 
-/**
- * What `items` items may cost, from rows of `GET /usage?groupBy=item`: `{low, high, n}`; `unpriced` where no price is known;
- * null where there is nothing to go by.
- */
-export function costRange(rows, items) {
-  const known = rows.filter((row) => row.itemId !== undefined);
-  const priced = known.filter((row) => row.unpricedCalls === 0).map((row) => row.costUsd).sort((a, b) => a - b);
-  if (priced.length === 0) return known.length > 0 ? { unpriced: true, n: known.length } : null;
-  const at = (part) => priced[Math.min(priced.length - 1, Math.floor(part * priced.length))];
-  return { low: at(0.1) * items, high: at(0.9) * items, n: priced.length };
+/** What it may cost, from `cost` of a forecast: `$0.12 – $0.21`, `at most $0.40`, `no price known`; null where there is nothing to go by. */
+export function costText({ lowUsd, highUsd, atMostUsd, basis }) {
+  if (highUsd == null) return atMostUsd != null ? `at most ${dollars(atMostUsd)}` : basis.unpricedItems ? 'no price known' : null;
+  const [low, high] = [lowUsd, highUsd].map((usd) => dollars(Math.min(usd, atMostUsd ?? usd)));
+  return low === high ? `about ${low}` : `${low} – ${high}`;
 }
 
-/** `$0.12 – $0.21`, `no price`. */
-export function costText(range) {
-  if (!range) return null;
-  if (range.unpriced) return 'no price';
-  const [low, high] = [dollars(range.low), dollars(range.high)];
-  return low === high ? `about ${low}` : `${low} – ${high}`;
+/** By what that is said. */
+export function basisText({ provider, model, items, highUsd, atMostUsd, basis }) {
+  const name = `${provider}:${model}`;
+  const within = `in the last ${basis.days} days`;
+  const by = highUsd != null
+    ? `by ${count(basis.items, 'item')} (${count(basis.calls, 'call')}) of ${name} ${within}, without the cheapest and the dearest tenth, times ${items}`
+    : basis.unpricedItems ? `items of ${name} had no price: add one under prices` : `no item of ${name} ran ${within}`;
+  return `Cost: ${by}.${atMostUsd == null ? '' : ` At most ${dollars(atMostUsd)}: what is left of the budget.`}`;
 }

@@ -3,6 +3,7 @@
 pub mod answer_text;
 pub mod caller;
 pub mod console_urls;
+pub mod expected_cost;
 pub mod frame;
 pub mod http_tool;
 pub mod lookup;

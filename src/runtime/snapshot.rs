@@ -9,6 +9,7 @@ use super::shared::Shared;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::forecast::PlanForecast;
 use crate::domain::ids::ThreadPk;
+use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
 use crate::engine::event::Event;
 use crate::engine::history::ShownPlan;
@@ -48,6 +49,11 @@ impl ThreadSnapshot {
     pub(crate) fn forecast(&self, next: &RunSettings) -> Option<PlanForecast> {
         let tools = self.shared.tools.toolset(self.row.tenant);
         self.machine.forecast(&self.shared.world(&tools), next)
+    }
+
+    /// The active run.
+    pub(crate) fn run(&self) -> Option<&Run> {
+        self.machine.run()
     }
 
     /// The snapshot after a decision on this event, which starts nothing and is not stored; or why it is refused.

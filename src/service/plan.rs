@@ -1,13 +1,14 @@
 //! The todo list as people read and edit it.
 
+mod cost;
 mod patch;
 
 use serde_json::{Value, json};
 
 use super::{Result, Service, settings, threads};
 use crate::domain::caller::Caller;
+use crate::domain::expected_cost::Forecast;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::forecast::PlanForecast;
 use crate::domain::ids::ThreadId;
 use crate::domain::plan::TodoItem;
 use crate::domain::settings::{CallOptions, RunSettings};
@@ -41,20 +42,16 @@ async fn list(service: &Service, thread: &ThreadSnapshot) -> Result<(Value, i64)
     Ok((service.shown(thread.row.pk, json!(plan.todo_list)).await?, plan.plan_version))
 }
 
-/// What the plan may do: under the settings of the active run, or those that the next one would have.
-pub async fn forecast(service: &Service, caller: &Caller, id: &ThreadId) -> Result<PlanForecast> {
+/// What the plan may do and cost: under the settings of the active run, or those that the next one would have.
+pub async fn forecast(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Forecast> {
     let row = threads::row(service, caller, id).await?;
     let thread = service.runtime.snapshot(row.pk).await?;
-    forecast_of(&thread, &next_settings(service, caller, &thread.row)?)
+    let next = next_settings(service, caller, &thread.row)?;
+    forecast_of(service, caller, &thread, &next).await
 }
 
 /// The same of the plan with this edit, which changes nothing and must be one that could be made.
-pub async fn forecast_edit(
-    service: &Service,
-    caller: &Caller,
-    id: &ThreadId,
-    patch: PlanPatch,
-) -> Result<PlanForecast> {
+pub async fn forecast_edit(service: &Service, caller: &Caller, id: &ThreadId, patch: PlanPatch) -> Result<Forecast> {
     let row = threads::row(service, caller, id).await?;
     let thread = service.runtime.snapshot(row.pk).await?;
     let (list, expected) = list(service, &thread).await?;
@@ -62,15 +59,22 @@ pub async fn forecast_edit(
     let next = next_settings(service, caller, &thread.row)?;
     let settings = Box::new(next.clone());
     let event = Event::Person(PersonEvent::PlanEdited { expected, list, by: caller.name.clone(), settings });
-    forecast_of(&thread.after(event)?, &next)
+    forecast_of(service, caller, &thread.after(event)?, &next).await
 }
 
-fn forecast_of(thread: &ThreadSnapshot, next: &RunSettings) -> Result<PlanForecast> {
-    thread.forecast(next).ok_or_else(|| {
+async fn forecast_of(
+    service: &Service,
+    caller: &Caller,
+    thread: &ThreadSnapshot,
+    next: &RunSettings,
+) -> Result<Forecast> {
+    let plan = thread.forecast(next).ok_or_else(|| {
         let core = &thread.row.core;
         let detail = format!("The agent core `{core}` works without a plan; there is nothing to foresee.");
         Fault::new(Code::PlanNotEditable, detail)
-    })
+    })?;
+    let cost = cost::expected(service, caller, &plan, thread.run(), next).await?;
+    Ok(Forecast { plan, cost })
 }
 
 fn next_settings(service: &Service, caller: &Caller, row: &ThreadRow) -> Result<RunSettings> {

@@ -405,6 +405,18 @@ export interface ConversationMessageList {
   nextCursor?: string;
 }
 
+/** The past items by which it is said: of this tenant's runs that asked this model and no other. */
+export interface CostBasis {
+  /** Their model calls. */
+  calls: number;
+  /** How many days are looked back. */
+  days: number;
+  /** Past items whose calls all have a price. */
+  items: number;
+  /** Past items with a call without a price: they are not counted. */
+  unpricedItems: number;
+}
+
 export type Decision = "approved" | "modified" | "rejected" | "answered" | "retry" | "done" | "skip" | "abort" | "resumed" | "expired" | "cancelled";
 
 /** To whom a call goes instead of running here. */
@@ -572,6 +584,22 @@ export interface ExecutionOverrides {
   toolResultMaxLength?: number;
 }
 
+/** What the items that are left may cost, in US dollars. It is said by past items, never guessed. */
+export interface ExpectedCost {
+  /** More is not spent: what is left of the budget of the run. */
+  atMostUsd?: number;
+  basis: CostBasis;
+  /** All of them at the price of a dear one: nine of ten cost as much or less. */
+  highUsd?: number;
+  /** Items that are left. */
+  items: number;
+  /** All of them at the price of a cheap past item: nine of ten cost as much or more. Absent: no past item has a price. */
+  lowUsd?: number;
+  model: string;
+  /** The model that the run asks first. */
+  provider: string;
+}
+
 /** What happens when nobody answers in time. */
 export type ExpiryPolicy = "deny" | "fail" | "remind";
 
@@ -610,6 +638,11 @@ export interface FinalResponseObservation {
 
 /** What came of a run: `AgentFinalResponse`, or the run itself where there is none, as of a cancelled one. */
 export type Finished = AgentFinalResponse | RunResource;
+
+/** The answer of `/threads/{id}/plan/forecast`. */
+export type Forecast = PlanForecast & {
+  cost: ExpectedCost;
+};
 
 export type Forever = "forever";
 

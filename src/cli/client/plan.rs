@@ -15,8 +15,8 @@ use super::terminal::{Size, Style, print, size, tell};
 use super::{lists, run, tree};
 use crate::cli::Error;
 use crate::cli::server::Server;
+use crate::domain::expected_cost::{CostBasis, ExpectedCost, Forecast};
 use crate::domain::facts::WholePlanUpdate;
-use crate::domain::forecast::PlanForecast;
 
 pub(super) async fn plan(
     server: &Server,
@@ -112,7 +112,7 @@ async fn diff(server: &Server, thread: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn forecast(forecast: &PlanForecast) -> Result<(), Error> {
+fn forecast(Forecast { plan: forecast, cost }: &Forecast) -> Result<(), Error> {
     let mut asked: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for tool in &forecast.tools {
         let action = json!(tool.policy.action).as_str().unwrap_or_default().to_owned();
@@ -132,5 +132,24 @@ fn forecast(forecast: &PlanForecast) -> Result<(), Error> {
         let calls = if calls.is_empty() { "no tool".to_owned() } else { calls.join("; ") };
         print(&format!("{}  {}\n    {calls}", line(item.id.as_str()), line(&item.description)))?;
     }
-    print(if forecast.risky { "A person may be asked, or something cannot be undone." } else { "Nobody is asked." })
+    print(if forecast.risky { "A person may be asked, or something cannot be undone." } else { "Nobody is asked." })?;
+    print(&cost_words(cost))
+}
+
+/// What it may cost, and by what that is said.
+fn cost_words(cost: &ExpectedCost) -> String {
+    let CostBasis { days, items, calls, unpriced_items } = cost.basis;
+    let model = line(&format!("{}:{}", cost.provider, cost.model));
+    let expected = match (cost.low_usd, cost.high_usd) {
+        (Some(low), Some(high)) => format!(
+            "It may cost ${low:.3} to ${high:.3}: {} items, by {items} items ({calls} calls) of {model} in the last {days} days.",
+            cost.items
+        ),
+        _ if unpriced_items > 0 => {
+            format!("It is not known what it may cost: items of {model} had no price. Add one under prices.")
+        }
+        _ => format!("There is nothing to say by what it may cost: no item of {model} ran in the last {days} days."),
+    };
+    let bound = cost.at_most_usd.map(|most| format!(" At most ${most:.3}: what is left of its budget."));
+    expected + &bound.unwrap_or_default()
 }

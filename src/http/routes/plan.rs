@@ -6,8 +6,8 @@ use axum::http::HeaderName;
 use axum::http::header::{ETAG, HeaderValue};
 use serde_json::Value;
 
+use crate::domain::expected_cost::Forecast;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::forecast::PlanForecast;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::etag;
@@ -22,7 +22,7 @@ const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
 type Planned = ([(HeaderName, HeaderValue); 1], Json<Value>);
-type Foreseen = ([(HeaderName, HeaderValue); 1], Json<PlanForecast>);
+type Foreseen = ([(HeaderName, HeaderValue); 1], Json<Forecast>);
 
 /// The todo list; its version is the ETag.
 #[utoipa::path(get, path = "/threads/{thread}/plan", operation_id = "getPlan", tag = "threads",
@@ -58,9 +58,9 @@ pub(crate) async fn patch(
     Ok(planned(plan::edit(&app.service, &caller, &id, patch, based_on).await?))
 }
 
-/// What the plan may do: the tools of each item, and what policy will say of them.
+/// What the plan may do: the tools of each item, what policy will say of them, and what its items may cost.
 #[utoipa::path(get, path = "/threads/{thread}/plan/forecast", operation_id = "getPlanForecast", tag = "threads",
-    responses((status = 200, body = PlanForecast, headers(("ETag" = String)))))]
+    responses((status = 200, body = Forecast, headers(("ETag" = String)))))]
 pub(crate) async fn forecast(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
@@ -73,14 +73,14 @@ pub(crate) async fn forecast(
 /// The same of an edited plan, which stays as it is: the body is that of an edit.
 #[utoipa::path(post, path = "/threads/{thread}/plan/forecast", operation_id = "forecastPlanEdit", tag = "threads",
     request_body(content((Vec<Object> = "application/json-patch+json"), (Object = "application/merge-patch+json"))),
-    responses((status = 200, body = PlanForecast)))]
+    responses((status = 200, body = Forecast)))]
 pub(crate) async fn forecast_edit(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
     request: Request,
-) -> HttpResult<Json<PlanForecast>> {
+) -> HttpResult<Json<Forecast>> {
     let id = ids.thread()?;
     let patch = patch_of(request, &app).await?;
     Ok(Json(plan::forecast_edit(&app.service, &caller, &id, patch).await?))
@@ -94,8 +94,8 @@ async fn patch_of(request: Request, app: &AppState) -> Result<PlanPatch, Fault> 
     })
 }
 
-fn foreseen(forecast: PlanForecast) -> Foreseen {
-    ([(ETAG, etag::of(forecast.plan_version))], Json(forecast))
+fn foreseen(forecast: Forecast) -> Foreseen {
+    ([(ETAG, etag::of(forecast.plan.plan_version))], Json(forecast))
 }
 
 fn planned((list, version): (Value, i64)) -> Planned {

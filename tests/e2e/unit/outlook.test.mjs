@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { happenings, matched, partedAt } from '../../../console/branches.js';
-import { costRange, costText, decides, sentence, strictest } from '../../../console/outlook.js';
+import { basisText, costText, decides, sentence, strictest } from '../../../console/outlook.js';
 
 const rule = (action, more = {}) => ({ action, rule: 'r', scope: 'tenant', ...more });
 const forecast = {
@@ -28,12 +28,20 @@ test('a forecast in one sentence; conditions are never guessed', () => {
   assert.equal(strictest(forecast.tools[0]), 'ask');
 });
 
-test('costs come from what items cost, and an unknown price is none', () => {
-  const rows = Array.from({ length: 10 }, (_, i) => ({ itemId: `i${i}`, calls: 1, unpricedCalls: 0, costUsd: (i + 1) / 100 }));
-  assert.equal(costText(costRange(rows, 2)), '$0.040 – $0.200');
-  assert.equal(costText(costRange(rows.map((row) => ({ ...row, unpricedCalls: 1 })), 2)), 'no price');
-  assert.equal(costRange([], 2), null);
-  assert.equal(costRange([{ costUsd: 1, calls: 1, unpricedCalls: 0 }], 2), null, 'planning is no item');
+test('what it may cost names its basis, and an unknown price is none', () => {
+  const cost = { provider: 'a', model: 'm', items: 2, lowUsd: 0.04, highUsd: 0.2, basis: { days: 30, items: 10, calls: 31, unpricedItems: 0 } };
+  const none = { ...cost, lowUsd: undefined, highUsd: undefined, basis: { days: 30, items: 0, calls: 0, unpricedItems: 0 } };
+  const unpriced = { ...none, basis: { ...none.basis, unpricedItems: 3 } };
+  assert.equal(costText(cost), '$0.040 – $0.200');
+  assert.equal(basisText(cost), 'Cost: by 10 items (31 calls) of a:m in the last 30 days, without the cheapest and the dearest tenth, times 2.');
+  assert.equal(costText({ ...cost, lowUsd: 0.2 }), 'about $0.200');
+  assert.equal(costText({ ...cost, atMostUsd: 0.1 }), '$0.040 – $0.100');
+  assert.equal(costText(none), null);
+  assert.equal(basisText(none), 'Cost: no item of a:m ran in the last 30 days.');
+  assert.equal(costText({ ...none, atMostUsd: 0.4 }), 'at most $0.400');
+  assert.equal(basisText({ ...none, atMostUsd: 0.4 }), 'Cost: no item of a:m ran in the last 30 days. At most $0.400: what is left of the budget.');
+  assert.equal(costText(unpriced), 'no price known');
+  assert.equal(basisText(unpriced), 'Cost: items of a:m had no price: add one under prices.');
 });
 
 function thread(id, items, more = {}) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pes::domain::usage::Price;
 use pes::store::Store;
 use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
@@ -40,7 +41,9 @@ async fn a_plan_waits_for_a_person(store: Arc<dyn Store>) {
     assert!(plan["items"].as_array().unwrap().iter().all(|item| item["status"] == "pending"), "{plan:#}");
     let email = plan["tools"].as_array().unwrap().iter().find(|tool| tool["toolName"] == "demo_send_email").unwrap();
     assert_eq!((&email["class"], &email["policy"]["action"]), (&json!("irreversible"), &json!("ask")));
-    assert_eq!(&app.get("/threads/t1/plan/forecast").await.expect(200), plan);
+    let mut forecast = app.get("/threads/t1/plan/forecast").await.expect(200);
+    forecast.as_object_mut().unwrap().remove("cost").expect("what it may cost");
+    assert_eq!(&forecast, plan);
     app.stopped().await;
     let app = App::of(store, |_| {}).await;
     assert_eq!(questions(&app).await[0]["plan"], question["plan"]);
@@ -97,4 +100,52 @@ async fn an_edit_is_foreseen_without_being_made() {
         (&json!("current_time"), &json!("auto"))
     );
     assert_eq!(app.get("/threads/t1/plan").await.expect(200), plan);
+}
+
+/// What a plan may cost is said by items of the same model, and never more than what is left of the run's budget.
+async fn the_cost_names_its_basis(store: Arc<dyn Store>) {
+    let price = Price { input_per_million: 1_000.0, output_per_million: 1_000.0, ..Price::default() };
+    let app = App::of(store, |config| config.prices.extend([("demo:*".to_owned(), price)])).await;
+    let options = json!({ "budget": { "maxCostUsd": 50.0 }, "executionConfig": { "planReview": "always" } });
+    let ask = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30");
+    let asked = ask.json(&json!({ "query": "send", "options": options })).send().await.expect(202);
+    let forecast = async || app.get("/threads/t1/plan/forecast").await.expect(200);
+
+    let unknown = forecast().await;
+    assert_eq!(unknown["planVersion"], asked["suspensions"][0]["plan"]["planVersion"]);
+    let cost = &unknown["cost"];
+    assert_eq!((cost.get("lowUsd"), cost.get("highUsd")), (None, None), "nothing is guessed: {cost:#}");
+    assert_eq!(cost["basis"], json!({ "days": 30, "items": 0, "calls": 0, "unpricedItems": 0 }));
+    let planning = app.get("/usage?groupBy=run").await.expect(200)["items"][0]["costUsd"].as_f64().unwrap();
+    assert!((cost["atMostUsd"].as_f64().unwrap() - (50.0 - planning)).abs() < 1e-6, "{cost:#}");
+
+    app.finish("t2", "count").await;
+    let items = app.get("/usage?groupBy=item&threadId=t2").await.expect(200)["items"].clone();
+    let of_items: Vec<&Value> = items.as_array().unwrap().iter().filter(|row| row.get("itemId").is_some()).collect();
+    let [past] = of_items.as_slice() else { panic!("{items:#}") };
+    let known = forecast().await;
+    let cost = &known["cost"];
+    assert_eq!((&cost["provider"], &cost["model"]), (&json!("demo"), &json!("demo-scripted")));
+    assert_eq!(cost["basis"], json!({ "days": 30, "items": 1, "calls": past["calls"], "unpricedItems": 0 }));
+    let left = known["items"].as_array().unwrap().len();
+    assert_eq!(cost["items"], json!(left));
+    let expected = past["costUsd"].as_f64().unwrap() * left as f64;
+    for bound in ["lowUsd", "highUsd"] {
+        assert!(
+            (cost[bound].as_f64().unwrap() - expected).abs() < 1e-6,
+            "{bound} of {cost:#}, {expected} from {past:#}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_a_plan_may_cost_names_its_basis() {
+    the_cost_names_its_basis(fresh_store().await).await;
+}
+
+#[tokio::test]
+async fn what_a_plan_may_cost_names_its_basis_on_postgresql() {
+    let database = Database::fresh().await;
+    let store = Postgres::open(&database.url().into(), 4).await.unwrap();
+    the_cost_names_its_basis(Arc::new(store)).await;
 }

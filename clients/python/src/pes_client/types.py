@@ -562,6 +562,19 @@ class ConversationMessageList(TypedDict):
     nextCursor: NotRequired[str]
 
 
+class CostBasis(TypedDict):
+    """The past items by which it is said: of this tenant's runs that asked this model and no other."""
+
+    # Their model calls.
+    calls: int
+    # How many days are looked back.
+    days: int
+    # Past items whose calls all have a price.
+    items: int
+    # Past items with a call without a price: they are not counted.
+    unpricedItems: int
+
+
 class Delegation(TypedDict):
     """To whom a call goes instead of running here."""
 
@@ -741,6 +754,24 @@ class ExecutionOverrides(TypedDict):
     toolResultMaxLength: NotRequired[int]
 
 
+class ExpectedCost(TypedDict):
+    """What the items that are left may cost, in US dollars. It is said by past items, never guessed."""
+
+    # More is not spent: what is left of the budget of the run.
+    atMostUsd: NotRequired[float]
+    basis: CostBasis
+    # All of them at the price of a dear one: nine of ten cost as much or less.
+    highUsd: NotRequired[float]
+    # Items that are left.
+    items: int
+    # All of them at the price of a cheap past item: nine of ten cost as much or more. Absent: no past item has a
+    # price.
+    lowUsd: NotRequired[float]
+    model: str
+    # The model that the run asks first.
+    provider: str
+
+
 class FeedbackSchema(TypedDict):
     """How an answer must look; a client can draw a form from it."""
 
@@ -775,6 +806,19 @@ class FinalResponseObservation(TypedDict):
     title: str
     traceId: str
     type: Literal["FINAL_RESPONSE"]
+
+
+class Forecast(TypedDict):
+    """The answer of `/threads/{id}/plan/forecast`."""
+
+    # All items, in their order.
+    items: list[ItemForecast]
+    planVersion: int
+    # An open item may call a tool about which policy asks, or one that is external or irreversible.
+    risky: bool
+    # The tools that open items may call, by name.
+    tools: list[ToolForecast]
+    cost: ExpectedCost
 
 
 class ForkRequest(TypedDict):
