@@ -32,6 +32,7 @@ pub mod postgres;
 mod retention;
 mod rows;
 mod schedules;
+mod schema_line;
 pub mod sealed;
 mod sessions;
 mod spend;

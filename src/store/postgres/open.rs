@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::fault;
 use super::writer::CONNECT_TIMEOUT;
-use crate::store::{Error, Result};
+use crate::store::{Error, Result, schema_line};
 
 /// One file until the first release; from then on files are appended and never edited.
 const MIGRATIONS: [(i64, &str, &str); 9] = [
@@ -26,6 +26,9 @@ const MIGRATIONS: [(i64, &str, &str); 9] = [
     (8, "people", include_str!("../../../migrations/postgres/0008_people.sql")),
     (9, "periods of spend", include_str!("../../../migrations/postgres/0009_spend_periods.sql")),
 ];
+
+/// The time, as the audit has it.
+const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /// An answered commit is on the disk, whatever the database's defaults are. The timeouts default to for ever. A
 /// plan is made once for each connection, for batches of all sizes; and as every
@@ -151,7 +154,8 @@ fn is_locked(error: &MigrateError) -> bool {
 
 fn migrator() -> Migrator {
     let migration = |(version, words, sql): (i64, &'static str, &'static str)| {
-        Migration::new(version, Cow::Borrowed(words), MigrationType::Simple, SqlStr::from_static(sql), false)
+        let (words, sql) = (Cow::Borrowed(words), SqlStr::from_static(sql));
+        schema_line::told(Migration::new(version, words, MigrationType::Simple, sql, false), NOW)
     };
     let mut migrator = Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect());
     migrator.set_ignore_missing(true);

@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Connection, SqlStr};
 
 use super::fault::{is_read_only, why_not_opened};
 use super::open::unusable;
-use crate::store::{Error, Result};
+use crate::store::{Error, Result, schema_line};
 
 /// One file until the first release; from then on files are appended and never edited.
 const MIGRATIONS: [(i64, &str, &str); 9] = [
@@ -23,6 +23,9 @@ const MIGRATIONS: [(i64, &str, &str); 9] = [
     (8, "people", include_str!("../../../migrations/sqlite/0008_people.sql")),
     (9, "periods of spend", include_str!("../../../migrations/sqlite/0009_spend_periods.sql")),
 ];
+
+/// The time, as the audit has it.
+const NOW: &str = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 
 /// Refuses a file that a newer version has changed so that this one cannot work with it, without changing a byte of it,
 /// and one that never was ours.
@@ -85,7 +88,8 @@ async fn read_floor(connection: &mut SqliteConnection) -> std::result::Result<Op
 
 pub(super) async fn migrate(options: &SqliteConnectOptions) -> std::result::Result<(), sqlx::Error> {
     let migration = |(version, words, sql): (i64, &'static str, &'static str)| {
-        Migration::new(version, Cow::Borrowed(words), MigrationType::Simple, SqlStr::from_static(sql), false)
+        let (words, sql) = (Cow::Borrowed(words), SqlStr::from_static(sql));
+        schema_line::told(Migration::new(version, words, MigrationType::Simple, sql, false), NOW)
     };
     let mut connection = options.connect().await?;
     let mut migrator = Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect());

@@ -17,6 +17,7 @@ mod inbox;
 mod keys;
 mod log;
 mod lookups;
+mod migrations;
 mod newer;
 mod postgres;
 mod rows;
