@@ -6,14 +6,16 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::Error;
+use super::keys::OPERATOR;
 use crate::app::outward;
 use crate::config::Config;
 use crate::domain::Millis;
 use crate::runtime::clock::{Clock, System};
-use crate::store::sqlite;
+use crate::store::sqlite::{self, Act, PutBack};
 
 const FORMAT: &str = "pes-backup/1";
 
@@ -47,7 +49,8 @@ pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     let part = with_suffix(to, ".part");
     // Of one that was interrupted.
     let _ = fs::remove_file(&part);
-    sqlite::back_up(&config.store.data_dir, &part)?;
+    let act = Act { by: OPERATOR, at: taken_at, detail: json!({ "program": env!("CARGO_PKG_VERSION") }) };
+    sqlite::back_up(&config.store.data_dir, &part, &act)?;
     let (bytes, sha256) = sum(&part)?;
     let said = Manifest {
         format: FORMAT.to_owned(),
@@ -106,7 +109,11 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
             said.sha256
         )));
     }
-    sqlite::put_back(from, &config.store.data_dir, (!resumes).then_some(said.taken_at))?;
+    let as_of = said.taken_at;
+    let resumed =
+        || Act { by: OPERATOR, at: System::default().now(), detail: json!({ "asOf": as_of, "resumed": true }) };
+    let how = if resumes { PutBack::Resumed(resumed()) } else { PutBack::Held { as_of } };
+    sqlite::put_back(from, &config.store.data_dir, how)?;
     let next = if resumes {
         "runs that were not over go on at the next start, and may do again what was done after the backup"
     } else {

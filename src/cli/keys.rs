@@ -30,7 +30,7 @@ pub(super) async fn keys(
 }
 
 /// The actor in the audit of a command that works on the database itself.
-const OPERATOR: &str = "local";
+pub(super) const OPERATOR: &str = "local";
 
 /// Where the keys are.
 enum KeysLocation {

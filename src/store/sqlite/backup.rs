@@ -5,6 +5,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags, Transaction, params};
+use serde_json::Value;
 
 use super::fault::{unreadable, unwritten};
 use super::lock::FolderLock;
@@ -22,14 +23,35 @@ const HOLD: &str =
 
 const MARK: &str = "INSERT INTO restored (as_of) VALUES (?1)";
 
-/// Copies the database of this folder, as it is now, into a file that is not there yet. Servers go on reading and writing
-/// meanwhile. The copy is on the disk when this returns.
-pub fn back_up(folder: &Path, to: &Path) -> Result<()> {
+/// A line of every tenant.
+const TELL: &str = "
+INSERT INTO audit (pk, tenant, at, thread_id, actor, action, detail)
+SELECT 0, pk, ?1, NULL, ?2, ?3, ?4 FROM tenants ORDER BY pk";
+
+/// What is done to all of the database, for the audit of each tenant.
+pub struct Act<'a> {
+    pub by: &'a str,
+    pub at: Millis,
+    pub detail: Value,
+}
+
+impl Act<'_> {
+    fn tell(&self, connection: &Connection, action: &str) -> rusqlite::Result<()> {
+        connection.execute(TELL, params![self.at, self.by, action, self.detail.to_string()]).map(drop)
+    }
+}
+
+/// Copies the database of this folder, as it is once its audit says so, into a file that is not there yet. Servers go on
+/// reading and writing meanwhile. The copy is on the disk when this returns.
+pub fn back_up(folder: &Path, to: &Path, act: &Act<'_>) -> Result<()> {
     let path = folder.join("pes.db");
     if !path.exists() {
         return Err(Error::Unusable(format!("{} has no database; name it with PES_DATA_DIR", folder.display())));
     }
     let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    // What a server that holds the folder writes back into the file, it writes back itself.
+    let quiet = connection.pragma_update(None, "wal_autocheckpoint", 0);
+    quiet.and_then(|()| act.tell(&connection, "backup")).map_err(|error| unusable(&path, error))?;
     // What it makes is nobody else's from the start.
     private::file(to).map_err(|error| unusable(to, error))?;
     let name = to.to_str().ok_or_else(|| unusable(to, "its name is not UTF-8"))?;
@@ -37,10 +59,18 @@ pub fn back_up(folder: &Path, to: &Path) -> Result<()> {
     File::open(to).and_then(|file| file.sync_all()).map_err(|error| unusable(to, error))
 }
 
-/// Puts a copy of this file into the folder as its database, marked as restored as of `as_of`, if that is given.
-/// `Unusable` if the file is no whole database, if there is one in the folder, or a server holds it; then nothing is
+/// What becomes of the runs of a database that is put back.
+pub enum PutBack<'a> {
+    /// The next start holds them back, and says as of when the database is.
+    Held { as_of: Millis },
+    /// They go on by themselves.
+    Resumed(Act<'a>),
+}
+
+/// Puts a copy of this file into the folder as its database: marked as restored as of `as_of`, or, if its runs may go on by
+/// themselves, with a line of the audit; a start that holds them back writes that line itself. `Unusable` if the file is no whole database, if there is one in the folder, or a server holds it; then nothing is
 /// changed.
-pub fn put_back(file: &Path, folder: &Path, as_of: Option<Millis>) -> Result<()> {
+pub fn put_back(file: &Path, folder: &Path, how: PutBack<'_>) -> Result<()> {
     check(file)?;
     private::folder(folder).map_err(|error| unusable(folder, error))?;
     let _lock = FolderLock::take(folder)?;
@@ -52,11 +82,13 @@ pub fn put_back(file: &Path, folder: &Path, as_of: Option<Millis>) -> Result<()>
     damage::check_absent(&path)?;
     let new = path.with_extension("db.new");
     copy(file, &new).map_err(|error| unusable(&new, error))?;
-    if let Some(as_of) = as_of {
-        let connection = connect(&new, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        connection.execute(MARK, [as_of]).map_err(|error| unusable(&new, error))?;
-        connection.close().map_err(|(_, error)| unusable(&new, error))?;
-    }
+    let connection = connect(&new, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let told = match how {
+        PutBack::Held { as_of } => connection.execute(MARK, [as_of]).map(drop),
+        PutBack::Resumed(act) => act.tell(&connection, "restore"),
+    };
+    told.map_err(|error| unusable(&new, error))?;
+    connection.close().map_err(|(_, error)| unusable(&new, error))?;
     let named = fs::rename(&new, &path).and_then(|()| File::open(folder)?.sync_all());
     named.map_err(|error| unusable(&path, error))
 }

@@ -51,7 +51,7 @@ use super::{Result, Store};
 use crate::config::Synchronous;
 use writer::Writer;
 
-pub use backup::{back_up, put_back};
+pub use backup::{Act, PutBack, back_up, put_back};
 pub use lock::{announce, served};
 
 #[derive(Clone)]

@@ -1,11 +1,13 @@
 //! Who did what beside deciding is told, too: one line for each act.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use pes::Instance;
 use pes::config::{Config, Synchronous};
-use pes::store::Store;
-use pes::store::sqlite::Sqlite;
+use pes::domain::ids::TenantPk;
+use pes::store::sqlite::{self, Act, PutBack, Sqlite};
+use pes::store::{PageAsk, Store};
 use serde_json::{Value, json};
 
 use crate::support::app::App;
@@ -47,14 +49,51 @@ async fn who_exported_a_thread_is_told() {
 #[tokio::test]
 async fn a_restored_database_says_so_to_each_tenant() {
     let folder = tempfile::tempdir().unwrap();
-    let store: Arc<dyn Store> = Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
-    let tenants = [store.tenant("default", 1).await.unwrap(), store.tenant("other", 1).await.unwrap()];
+    let (store, tenants) = two_tenants(folder.path()).await;
     store.mark_restored(4_711).await.unwrap();
     let instance = Instance::build(Config::default()).store(store.clone()).open().await.unwrap();
     for tenant in tenants {
-        let page = pes::store::PageAsk { limit: 10, cursor: None };
-        let lines = store.audit_of_tenant(tenant, &page).await.unwrap().items;
-        assert_eq!((lines.len(), lines[0].action.as_str(), &lines[0].detail["asOf"]), (1, "restore", &json!(4_711)));
+        let lines = told(&*store, tenant).await;
+        let [(actor, action, _, detail)] = lines.as_slice() else { panic!("{lines:?}") };
+        assert_eq!((actor.as_str(), action.as_str(), &detail["asOf"]), ("server", "restore", &json!(4_711)));
     }
     instance.close().await;
+}
+
+async fn two_tenants(folder: &Path) -> (Arc<dyn Store>, [TenantPk; 2]) {
+    let store: Arc<dyn Store> = Arc::new(Sqlite::open(folder, Synchronous::Normal).await.unwrap());
+    let tenants = [store.tenant("default", 1).await.unwrap(), store.tenant("other", 1).await.unwrap()];
+    (store, tenants)
+}
+
+/// What the tenant's own lines say, the newest first.
+async fn told(store: &dyn Store, tenant: TenantPk) -> Vec<(String, String, i64, Value)> {
+    let page = PageAsk { limit: 10, cursor: None };
+    let lines = store.audit_of_tenant(tenant, &page).await.unwrap().items;
+    lines.into_iter().map(|line| (line.actor, line.action, line.at, line.detail)).collect()
+}
+
+#[tokio::test]
+async fn a_backup_is_told_to_each_tenant_before_anything_is_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, tenants) = two_tenants(&folder.path().join("data")).await;
+    let detail = json!({ "program": "1.2.3" });
+    let act = || Act { by: "ann", at: 7, detail: detail.clone() };
+    let copy = folder.path().join("copy.db");
+    sqlite::back_up(&folder.path().join("data"), &copy, &act()).unwrap();
+    let line = ("ann".to_owned(), "backup".to_owned(), 7, detail.clone());
+    for tenant in tenants {
+        assert_eq!(told(&*store, tenant).await, [line.clone()]);
+    }
+    // It cannot be made where there is one: whoever tried is told of all the same.
+    sqlite::back_up(&folder.path().join("data"), &copy, &act()).unwrap_err();
+    assert_eq!(told(&*store, tenants[0]).await.len(), 2);
+    // The copy says of itself that it is one.
+    let resumed = Act { by: "bob", at: 9, detail: json!({ "asOf": 7, "resumed": true }) };
+    sqlite::put_back(&copy, &folder.path().join("restored"), PutBack::Resumed(resumed)).unwrap();
+    let (restored, tenants) = two_tenants(&folder.path().join("restored")).await;
+    for tenant in tenants {
+        let restore = ("bob".to_owned(), "restore".to_owned(), 9, json!({ "asOf": 7, "resumed": true }));
+        assert_eq!(told(&*restored, tenant).await, [restore, line.clone()]);
+    }
 }

@@ -9,7 +9,7 @@ use pes::config::{Config, Synchronous};
 use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::domain::observation::Observation;
 use pes::engine::step::RowKind;
-use pes::store::sqlite::{self, Sqlite};
+use pes::store::sqlite::{self, Act, PutBack, Sqlite};
 use pes::store::{ObservationAsk, PageAsk, Store};
 use pes::{AgentProps, Instance};
 use serde_json::json;
@@ -22,6 +22,10 @@ async fn opened(folder: &Path) -> Arc<dyn Store> {
     Arc::new(Sqlite::open(folder, Synchronous::Normal).await.unwrap())
 }
 
+fn act() -> Act<'static> {
+    Act { by: "ann", at: 7, detail: json!({}) }
+}
+
 /// A backup that was taken while a call runs, of a tool that declares that it may be repeated.
 async fn backed_up(folder: &Path) -> (std::path::PathBuf, Probe) {
     let probe = Probe::new();
@@ -29,7 +33,7 @@ async fn backed_up(folder: &Path) -> (std::path::PathBuf, Probe) {
     ask(&instance, "t", "hang").await;
     probe.reaches(|tally| tally.begun == 1).await;
     let file = folder.join("backup.db");
-    sqlite::back_up(&folder.join("data"), &file).unwrap();
+    sqlite::back_up(&folder.join("data"), &file, &act()).unwrap();
     instance.close().await;
     (file, probe)
 }
@@ -38,7 +42,7 @@ async fn backed_up(folder: &Path) -> (std::path::PathBuf, Probe) {
 async fn what_was_not_over_waits_for_a_person_and_is_not_repeated_before() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    sqlite::put_back(&file, &folder.path().join("restored"), Some(1_795_219_200_000)).unwrap();
+    sqlite::put_back(&file, &folder.path().join("restored"), PutBack::Held { as_of: 1_795_219_200_000 }).unwrap();
     let store = opened(&folder.path().join("restored")).await;
     assert_eq!(store.unfinished_threads(ThreadPk::NONE, 10).await.unwrap().len(), 1);
     let probe = Probe::new();
@@ -65,7 +69,7 @@ async fn what_was_not_over_waits_for_a_person_and_is_not_repeated_before() {
 async fn whoever_says_so_lets_it_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    sqlite::put_back(&file, &folder.path().join("restored"), None).unwrap();
+    sqlite::put_back(&file, &folder.path().join("restored"), PutBack::Resumed(act())).unwrap();
     let probe = Probe::new();
     let instance = instance(opened(&folder.path().join("restored")).await, &probe, |_| {}).await;
     soon(probe.reaches(|tally| tally.begun == 1)).await;
@@ -76,11 +80,11 @@ async fn whoever_says_so_lets_it_go_on() {
 async fn a_backup_is_put_back_only_whole_and_where_nothing_is() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    let there = sqlite::put_back(&file, &folder.path().join("data"), None).unwrap_err().to_string();
+    let there = sqlite::put_back(&file, &folder.path().join("data"), PutBack::Resumed(act())).unwrap_err().to_string();
     assert!(there.contains("it is there already"), "{there}");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
-    sqlite::put_back(&file, &folder.path().join("restored"), None).unwrap_err();
+    sqlite::put_back(&file, &folder.path().join("restored"), PutBack::Resumed(act())).unwrap_err();
     assert!(!folder.path().join("restored/pes.db").exists());
 }
 
@@ -139,7 +143,7 @@ async fn a_backup_taken_under_load_has_what_was_acknowledged_before_and_nothing_
             let (before, acknowledged) = (store.commits(), load.acknowledged.lock().unwrap().clone());
             let (data, file) = (folder.path().join("data"), folder.path().join(format!("{}.db", taken.len())));
             let copy = file.clone();
-            spawn_blocking(move || sqlite::back_up(&data, &copy).unwrap()).await.unwrap();
+            spawn_blocking(move || sqlite::back_up(&data, &copy, &act()).unwrap()).await.unwrap();
             beside += usize::from(acknowledged.len() == 6 && store.commits() > before);
             taken.push((file, acknowledged));
         }
@@ -152,7 +156,7 @@ async fn a_backup_taken_under_load_has_what_was_acknowledged_before_and_nothing_
 
     for (n, (file, acknowledged)) in taken.into_iter().enumerate() {
         let into = folder.path().join(format!("restored-{n}"));
-        sqlite::put_back(&file, &into, Some(1)).unwrap();
+        sqlite::put_back(&file, &into, PutBack::Held { as_of: 1 }).unwrap();
         let restored = opened(&into).await;
         for (thread, seq) in acknowledged {
             begins_like(&*restored, &*store, load.instance.caller().tenant, &thread, seq).await;

@@ -91,6 +91,25 @@ async fn a_call_made_after_the_backup_is_not_made_again_unless_somebody_says_so(
     server.kill().await;
 }
 
+#[tokio::test]
+async fn a_backup_beside_a_server_is_in_its_audit() {
+    let place = Place::sqlite(story::SCRIPT);
+    let server = Server::start(&place, None).await;
+    done(&place, &["backup", "copy.db"]);
+    let told = server.door.ask("GET", "/audit").send().await.expect(200);
+    let line = &told["items"][0];
+    assert_eq!((&line["actor"], &line["action"]), (&json!("local"), &json!("backup")), "{told:#}");
+    assert_eq!(line["detail"]["program"], env!("CARGO_PKG_VERSION"));
+    server.kill().await;
+    restore(&place, &["--resume"], "before");
+    let server = Server::start(&place, None).await;
+    let told = server.door.ask("GET", "/audit").send().await.expect(200);
+    let line = &told["items"][0];
+    assert_eq!((&line["action"], &line["detail"]["resumed"]), (&json!("restore"), &json!(true)), "{told:#}");
+    assert_eq!(line["detail"]["asOf"], told["items"][1]["at"], "as of when it was taken");
+    server.kill().await;
+}
+
 /// The manifest says what the copy is.
 fn is_described(folder: &Path) {
     let manifest: Value = serde_json::from_slice(&std::fs::read(folder.join("copy.db.json")).unwrap()).unwrap();
