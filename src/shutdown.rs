@@ -29,6 +29,8 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
         let closing = closing.clone();
         tokio::spawn(async move { traces.send_requests(closing).await })
     });
+    let served = CancellationToken::new();
+    let auditing = tokio::spawn(state.keys.clone().tell_refused(served.clone()));
     stop.cancelled().await;
     let delay = state.config.drain_delay();
     if !delay.is_zero() {
@@ -40,9 +42,15 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
         sleep(delay).await;
     }
     tracing::info!("stopping");
-    let drained =
-        timeout(Duration::from_millis(state.config.runtime.drain_ms), drain(&state, &closing, serving, telling)).await;
-    match drained {
+    let draining = async {
+        drain(&state, &closing, serving, telling).await;
+        // Nobody asks any more: what was refused is all there.
+        served.cancel();
+        if let Err(error) = auditing.await {
+            tracing::error!(%error, "what tells of refused logins broke");
+        }
+    };
+    match timeout(Duration::from_millis(state.config.runtime.drain_ms), draining).await {
         Ok(()) => tracing::info!("stopped"),
         Err(_) => tracing::warn!("stopped before everything was done; the next start goes on with it"),
     }

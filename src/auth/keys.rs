@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::ledger::{self, ApiKey, Issued, KeyRotation, NewKey, same};
 use super::mint::hash;
 use super::oidc::{self, Issuers, Logins};
+use super::refused_logins::{Cause, Refusal, RefusedLogins, told_of_strangers};
 use super::sessions::Holder;
 use super::wrong_key_throttle::WrongKeyThrottle;
 use crate::config::Auth;
@@ -89,6 +90,9 @@ pub struct Keys {
     is_locked: AtomicBool,
     looked_at: Mutex<Option<Instant>>,
     wrong_keys: WrongKeyThrottle,
+    pub(super) refused: RefusedLogins,
+    /// Whose audit tells of logins with what is nobody's.
+    pub(super) strangers: Vec<TenantPk>,
 }
 
 impl Keys {
@@ -118,6 +122,7 @@ impl Keys {
         let open_tenant = store.tenant(OPEN_TENANT, now()).await?;
         Ok(Self {
             is_locked: AtomicBool::new(!configured.is_empty()),
+            strangers: told_of_strangers(&configured, open_tenant),
             configured,
             open_tenant,
             store,
@@ -128,6 +133,7 @@ impl Keys {
             known: Mutex::new(HashMap::new()),
             looked_at: Mutex::new(None),
             wrong_keys: WrongKeyThrottle::default(),
+            refused: RefusedLogins::default(),
         })
     }
 
@@ -138,10 +144,18 @@ impl Keys {
 
     /// The same for a request: many wrong keys are answered slowly, each after `count` has counted it where it came from.
     pub async fn let_in(&self, pass: &Pass, count: impl FnOnce() -> Result<(), Fault>) -> Result<Caller, Fault> {
-        let fault = match self.admit(pass).await {
-            Err(fault) if fault.code == Code::Unauthorized => fault,
-            told => return told,
+        let refusal = match self.admit(pass).await {
+            Ok(caller) => return Ok(caller),
+            Err(refusal) => refusal,
         };
+        if refusal.fault.code != Code::Unauthorized {
+            return Err(refusal.fault);
+        }
+        let Refusal { fault, cause } = refusal;
+        // Nobody signs in with a session: those that are over go on asking for a while.
+        if let (Shown::Key(_) | Shown::Token(_), Some((cause, tenant))) = (&pass.0, cause) {
+            self.count_refused(cause, tenant);
+        }
         match &pass.0 {
             // Nobody guesses a signature either, but all that come from one address can be bounded.
             Shown::Token(token) if self.issuers.concern(token) => {
@@ -164,16 +178,16 @@ impl Keys {
     }
 
     /// Who was let in with this, as it stands now.
-    pub(super) async fn admit(&self, pass: &Pass) -> Result<Caller, Fault> {
+    pub(super) async fn admit(&self, pass: &Pass) -> Result<Caller, Refusal> {
         match &pass.0 {
-            Shown::Nothing => self.local_if_open(missing).await,
+            Shown::Nothing => self.local_if_open(|| missing().into()).await,
             Shown::Key(key) => self.admit_key(key).await,
             Shown::Token(token) => self.admit_token(token).await,
             Shown::Session(session) => self.admit_session(session).await,
         }
     }
 
-    async fn admit_session(&self, session: &str) -> Result<Caller, Fault> {
+    async fn admit_session(&self, session: &str) -> Result<Caller, Refusal> {
         let known = format!("session {session}");
         if let Some(caller) = self.remembered(&known) {
             return Ok(caller);
@@ -181,32 +195,32 @@ impl Keys {
         let caller = match self.holder(session).await? {
             Some(Holder::Key(key)) => self.admit_key(&key).await?,
             Some(Holder::Person(person)) => self.caller_of(person).await?,
-            None => return self.local_if_open(over).await,
+            None => return self.local_if_open(|| over().into()).await,
         };
         Ok(self.remember(&known, caller))
     }
 
     /// Where no key is needed everybody is let in.
-    async fn local_if_open(&self, refusal: fn() -> Fault) -> Result<Caller, Fault> {
+    async fn local_if_open(&self, refusal: fn() -> Refusal) -> Result<Caller, Refusal> {
         if self.is_open().await? { Ok(self.local()) } else { Err(refusal()) }
     }
 
-    pub(super) async fn admit_key(&self, hash: &str) -> Result<Caller, Fault> {
+    pub(super) async fn admit_key(&self, hash: &str) -> Result<Caller, Refusal> {
         if let Some(caller) = self.configured(hash) {
             return Ok(caller);
         }
         if let Some(caller) = self.remembered(hash) {
             return Ok(caller);
         }
-        match self.store.key_by_hash(hash).await.map_err(unavailable)? {
-            Some(row) if ledger::admits(&row, hash, (self.now)()) => {
-                self.touch(&row).await;
-                Ok(self.remember(hash, caller(row)))
-            }
+        let Some(row) = self.store.key_by_hash(hash).await.map_err(unavailable)? else {
             // Whoever may call without a key may call with one: programs made for keys always send some.
-            None => self.local_if_open(refused).await,
-            Some(_) => Err(refused()),
+            return self.local_if_open(|| Refusal { fault: refused(), cause: Some((Cause::UnknownKey, None)) }).await;
+        };
+        if let Some(cause) = ledger::refused_as(&row, hash, (self.now)()) {
+            return Err(Refusal { fault: refused(), cause: Some((cause, Some(row.tenant))) });
         }
+        self.touch(&row).await;
+        Ok(self.remember(hash, caller(row)))
     }
 
     /// Writes down that the key is used, if that was not done within the hour; the first time also in the audit. It lets its holder in all the same where

@@ -5,6 +5,7 @@ use serde_json::json;
 use subtle::ConstantTimeEq;
 
 use super::mint::{hash, mint_id, mint_key};
+use super::refused_logins::Cause;
 use crate::config::auth::{check_key_name, check_name, scope, scope_name};
 use crate::domain::Millis;
 use crate::domain::caller::Scope;
@@ -185,11 +186,17 @@ pub async fn rotate(
     Ok(store.rotate_key(rotation, line(&row, "rotate key", by, now)).await?.then_some(issued))
 }
 
-/// Whether somebody is let in with what has this hash.
-pub(super) fn admits(key: &KeyRow, hash: &str, now: Millis) -> bool {
+/// Why nobody is let in with what has this hash; `None`: its holder is.
+pub(super) fn refused_as(key: &KeyRow, hash: &str, now: Millis) -> Option<Cause> {
     let is_former = key.former_hash.as_ref().is_some_and(|former| same(former, hash));
     let counts = same(&key.hash, hash) || is_former && key.former_until.is_some_and(|until| until > now);
-    counts && key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
+    if key.revoked_at.is_some() {
+        Some(Cause::RevokedKey)
+    } else if !counts {
+        Some(Cause::RotatedKey)
+    } else {
+        key.expires_at.is_some_and(|end| end <= now).then_some(Cause::ExpiredKey)
+    }
 }
 
 /// Takes as long whatever they are.

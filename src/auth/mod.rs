@@ -11,6 +11,7 @@ mod ledger;
 mod mint;
 mod oidc;
 mod people;
+mod refused_logins;
 mod sessions;
 mod wrong_key_throttle;
 
@@ -26,6 +27,8 @@ pub use mint::mint_key;
 pub use oidc::{Issuers, LOGIN, Returned};
 #[cfg(feature = "internals")]
 pub use people::Ended;
+#[cfg(feature = "internals")]
+pub use refused_logins::SUMMED_UP;
 #[cfg(feature = "internals")]
 pub use sessions::SESSION;
 pub use sessions::Session;

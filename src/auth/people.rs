@@ -5,6 +5,7 @@ use tokio::time::Instant;
 use super::keys::{FRESH, KEPT, Keys, Pass, Shown, unavailable};
 use super::mint::hash;
 use super::oidc::{self, Issuers, Person};
+use super::refused_logins::{Cause, Refusal};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
@@ -39,12 +40,15 @@ impl Keys {
     }
 
     /// A configured key may look like a token, too.
-    pub(super) async fn admit_token(&self, token: &str) -> Result<Caller, Fault> {
+    pub(super) async fn admit_token(&self, token: &str) -> Result<Caller, Refusal> {
         let hash = hash(token);
         if !self.issuers.concern(token) || self.is_configured(&hash) {
             return self.admit_key(&hash).await;
         }
-        self.caller_of(self.issuers.person(token, (self.now)()).await?).await
+        match self.issuers.person(token, (self.now)()).await {
+            Ok(person) => Ok(self.caller_of(person).await?),
+            Err(fault) => Err(Refusal { fault, cause: Some((Cause::Token, None)) }),
+        }
     }
 
     /// Nobody is the operator by a token, nor by a session that somebody wrote into the database.
@@ -80,6 +84,6 @@ impl Keys {
             return Some(Ended::Expired);
         }
         let told = tokio::time::timeout(super::keys::PATIENCE, self.admit(pass)).await;
-        matches!(told, Ok(Err(fault)) if fault.code == Code::Unauthorized).then_some(Ended::Revoked)
+        matches!(told, Ok(Err(refusal)) if refusal.fault.code == Code::Unauthorized).then_some(Ended::Revoked)
     }
 }

@@ -22,6 +22,7 @@ use super::{Issuers, Person, person, refused};
 use crate::auth::keys::Keys;
 use crate::auth::ledger::same;
 use crate::auth::mint::mint_session;
+use crate::auth::refused_logins::Cause;
 use crate::auth::sessions::{Holder, Session};
 use crate::config::env::Variables;
 use crate::domain::Millis;
@@ -163,6 +164,14 @@ impl Keys {
 
     /// Signs in whoever came back from the issuer with what they carried.
     pub async fn finish_login(&self, name: &str, carried: Option<&str>, returned: &Returned) -> Result<Session, Fault> {
+        let signed_in = self.signed_in(name, carried, returned).await;
+        if signed_in.as_ref().is_err_and(|fault| fault.code == Code::Unauthorized) {
+            self.count_refused(Cause::SignIn, None);
+        }
+        signed_in
+    }
+
+    async fn signed_in(&self, name: &str, carried: Option<&str>, returned: &Returned) -> Result<Session, Fault> {
         let ((issuer, client), logins) = (self.issuers.client(name)?, self.logins()?);
         let now = (self.now)();
         let begun = carried.and_then(|carried| logins.opened(carried, name)).filter(|begun| begun.until > now);

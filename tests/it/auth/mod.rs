@@ -3,6 +3,7 @@
 mod bed;
 mod oidc;
 mod peers;
+mod refused;
 mod tokens;
 
 use std::sync::Arc;
