@@ -1,11 +1,11 @@
 //! The key that signs what the audit says: checkpoints of its chains, and receipts. Ed25519; what is signed is a compact JWS,
 //! so that others verify it with what they have.
 
-use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use aws_lc_rs::signature::{ED25519, ED25519_PUBLIC_KEY_LEN, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -16,6 +16,8 @@ use crate::domain::digest;
 pub enum Signed {
     Checkpoint,
     Receipt,
+    /// Up to which line of a chain the server forgot what was too old.
+    Forgotten,
 }
 
 impl Signed {
@@ -23,6 +25,7 @@ impl Signed {
         match self {
             Signed::Checkpoint => "pes-audit-checkpoint+jwt",
             Signed::Receipt => "pes-receipt+jwt",
+            Signed::Forgotten => "pes-audit-forgotten+jwt",
         }
     }
 }
@@ -30,6 +33,13 @@ impl Signed {
 /// A key and its name.
 pub struct AuditKey {
     pair: Ed25519KeyPair,
+    verifying: VerifyingKey,
+}
+
+/// What verifies the signatures of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifyingKey {
+    public: Vec<u8>,
     id: String,
 }
 
@@ -57,27 +67,56 @@ impl AuditKey {
         let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).ok();
         let seed = (0..64).step_by(2).map(byte).collect::<Option<Vec<u8>>>()?;
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed).ok()?;
-        let id = thumbprint(pair.public_key().as_ref());
-        Some(Self { pair, id })
+        let verifying = VerifyingKey::of(pair.public_key().as_ref().to_vec());
+        Some(Self { pair, verifying })
     }
 
     /// The thumbprint of its public half.
     pub fn id(&self) -> &str {
-        &self.id
+        &self.verifying.id
+    }
+
+    pub fn verifying(&self) -> &VerifyingKey {
+        &self.verifying
     }
 
     pub fn public(&self) -> PublicKey {
         let x = URL_SAFE_NO_PAD.encode(self.pair.public_key());
-        PublicKey { kty: "OKP", crv: "Ed25519", x, kid: self.id.clone(), alg: "EdDSA", usage: "sig" }
+        PublicKey { kty: "OKP", crv: "Ed25519", x, kid: self.id().to_owned(), alg: "EdDSA", usage: "sig" }
     }
 
     /// The canonical text of this value, signed.
     pub fn sign(&self, what: Signed, payload: &Value) -> String {
-        let header = json!({ "alg": "EdDSA", "kid": self.id, "typ": what.media_type() });
+        let header = json!({ "alg": "EdDSA", "kid": self.id(), "typ": what.media_type() });
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(digest::canonical(value));
         let text = format!("{}.{}", part(&header), part(payload));
         let signature = self.pair.sign(text.as_bytes());
         format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+}
+
+impl VerifyingKey {
+    fn of(public: Vec<u8>) -> Self {
+        let id = thumbprint(&public);
+        Self { public, id }
+    }
+
+    /// Those of a JSON Web Key Set, as `GET /audit/keys` answers. An error says what it is instead.
+    pub fn of_set(text: &str) -> Result<Vec<Self>, String> {
+        let set: PublishedKeys = serde_json::from_str(text).map_err(|error| format!("no JSON Web Key Set: {error}"))?;
+        let key = |key: &PublishedKey| {
+            let public = URL_SAFE_NO_PAD.decode(&key.x).ok().filter(|public| public.len() == ED25519_PUBLIC_KEY_LEN);
+            let public = public.filter(|_| (key.kty.as_str(), key.crv.as_str()) == ("OKP", "Ed25519"));
+            public
+                .map(Self::of)
+                .ok_or_else(|| format!("a JSON Web Key Set with a key that is none of Ed25519: {}", key.x))
+        };
+        set.keys.iter().map(key).collect()
+    }
+
+    /// The thumbprint.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// What was signed, if it was signed as this with this key.
@@ -85,10 +124,22 @@ impl AuditKey {
         let (text, signature) = jws.rsplit_once('.')?;
         let (header, payload) = text.split_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        UnparsedPublicKey::new(&ED25519, self.pair.public_key()).verify(text.as_bytes(), &signature).ok()?;
+        UnparsedPublicKey::new(&ED25519, &self.public).verify(text.as_bytes(), &signature).ok()?;
         let is_this = part(header)?["typ"] == what.media_type();
         part(payload).filter(|_| is_this)
     }
+}
+
+#[derive(Deserialize)]
+struct PublishedKeys {
+    keys: Vec<PublishedKey>,
+}
+
+#[derive(Deserialize)]
+struct PublishedKey {
+    kty: String,
+    crv: String,
+    x: String,
 }
 
 /// The name of the key that a text says it was signed with.
@@ -127,16 +178,27 @@ mod tests {
     fn what_was_signed_is_opened_and_nothing_else() {
         let (key, payload) = (key("ab"), json!({ "n": 1 }));
         let signed = key.sign(Signed::Checkpoint, &payload);
-        assert_eq!(key.open(Signed::Checkpoint, &signed), Some(payload.clone()));
+        assert_eq!(key.verifying().open(Signed::Checkpoint, &signed), Some(payload.clone()));
         assert_eq!(signer(&signed).as_deref(), Some(key.id()));
-        assert_eq!(key.open(Signed::Receipt, &signed), None, "one kind is not the other");
-        assert_eq!(super::tests::key("cd").open(Signed::Checkpoint, &signed), None, "another key");
+        assert_eq!(key.verifying().open(Signed::Receipt, &signed), None, "one kind is not the other");
+        assert_eq!(super::tests::key("cd").verifying().open(Signed::Checkpoint, &signed), None, "another key");
         let (head, rest) = signed.split_once('.').unwrap();
         let (_, signature) = rest.split_once('.').unwrap();
         let other = format!("{head}.{}.{signature}", URL_SAFE_NO_PAD.encode(r#"{"n":2}"#));
-        assert_eq!(key.open(Signed::Checkpoint, &other), None);
+        assert_eq!(key.verifying().open(Signed::Checkpoint, &other), None);
         for text in ["", ".", "..", "a.b", "a.b.c", &signed[1..]] {
-            assert_eq!((key.open(Signed::Checkpoint, text), signer(text)), (None, None), "{text}");
+            assert_eq!((key.verifying().open(Signed::Checkpoint, text), signer(text)), (None, None), "{text}");
+        }
+    }
+
+    #[test]
+    fn public_halves_are_read_as_they_are_published() {
+        let key = key("ab");
+        let set = json!({ "keys": [key.public()] }).to_string();
+        assert_eq!(VerifyingKey::of_set(&set).unwrap(), [key.verifying().clone()]);
+        let none = set.replace("Ed25519", "P-256");
+        for (text, why) in [("{}", "no JSON Web Key Set"), (none.as_str(), "a key that is none of Ed25519")] {
+            assert!(VerifyingKey::of_set(text).unwrap_err().contains(why), "{text}");
         }
     }
 

@@ -15,7 +15,7 @@ mod refused_logins;
 mod sessions;
 mod wrong_key_throttle;
 
-pub use audit_key::{AuditKey, PublicKey, Signed, signer};
+pub use audit_key::{AuditKey, PublicKey, Signed, VerifyingKey, signer};
 #[cfg(feature = "internals")]
 pub use keys::Now;
 pub(crate) use keys::taken;

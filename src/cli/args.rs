@@ -62,6 +62,9 @@ pub(super) enum Command {
         /// Compare with checkpoints that were kept elsewhere: bodies of webhooks, or what GET /audit/export answered
         #[arg(long, value_name = "FILE")]
         checkpoint: Option<PathBuf>,
+        /// Public halves of keys that signed before PES_AUDIT_KEY was changed: what GET /audit/keys answered
+        #[arg(long, value_name = "FILE")]
+        keys: Option<PathBuf>,
     },
     /// Seal all secrets of the database with PES_SEALING_KEY, so that PES_SEALING_KEYS_OLD can go
     Reseal,

@@ -48,8 +48,8 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
         Command::Health => health::health(arguments.url, &variables, load).await,
         Command::Backup { file } => backup::backup(&load()?, &file),
         Command::Restore { file, adopt, resume } => backup::restore(&load()?, file.as_deref(), adopt, resume).await,
-        Command::Verify { since, checkpoint } => {
-            verify::verify(&load()?, since.unwrap_or_default(), checkpoint.as_deref()).await
+        Command::Verify { since, checkpoint, keys } => {
+            verify::verify(&load()?, since.unwrap_or_default(), checkpoint.as_deref(), keys.as_deref()).await
         }
         Command::Reseal => reseal::reseal(&load()?).await,
         Command::Doctor => doctor::doctor(&load()?, &variables).await,

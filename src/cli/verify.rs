@@ -3,27 +3,28 @@
 use std::path::Path;
 
 use super::Error;
-use crate::auth::AuditKey;
+use crate::auth::{AuditKey, VerifyingKey};
 use crate::config::Config;
 use crate::domain::Millis;
 use crate::runtime::clock::{Clock as _, System};
 use crate::service::audit::verify::{self, Since, Verified, VerifyAsk};
 use crate::store;
 
-pub(super) async fn verify(config: &Config, since: Since, file: Option<&Path>) -> Result<(), Error> {
-    let kept = match file {
-        None => Vec::new(),
-        Some(file) => {
-            let name = file.display().to_string();
-            let text = std::fs::read_to_string(file).map_err(|error| Error::NotFound(format!("{name}: {error}")))?;
-            verify::kept(&name, &text).map_err(Error::Usage)?
-        }
-    };
+pub(super) async fn verify(
+    config: &Config,
+    since: Since,
+    checkpoints: Option<&Path>,
+    keys: Option<&Path>,
+) -> Result<(), Error> {
+    let kept = checkpoints.map(|file| verify::kept(&name(file), &text(file)?).map_err(Error::Usage)).transpose()?;
+    let kept = kept.unwrap_or_default();
+    let set = |file| VerifyingKey::of_set(&text(file)?).map_err(|why| Error::Usage(format!("{} is {why}", name(file))));
+    let former = keys.map(set).transpose()?.unwrap_or_default();
     let key = config.auth.audit_key.as_ref().and_then(AuditKey::of);
     let oldest = config.retention.audit_days.cut_off(System::default().now()).unwrap_or(Millis::MIN);
     let store = store::open_beside(&config.store).await?;
-    let found =
-        verify::verify(&*store, &VerifyAsk { key: key.as_ref(), since, kept: &kept, oldest: Some(oldest) }).await;
+    let ask = VerifyAsk { key: key.as_ref(), former: &former, since, kept: &kept, oldest: Some(oldest) };
+    let found = verify::verify(&*store, &ask).await;
     store.close().await;
     let found = found?;
     for Verified { tenant, lines, checkpoints, signed, unchained, forgotten, broken } in &found {
@@ -39,13 +40,21 @@ pub(super) async fn verify(config: &Config, since: Since, file: Option<&Path>) -
             }
         }
     }
-    if key.is_none() {
+    if key.is_none() && former.is_empty() {
         println!("signatures were not looked at: PES_AUDIT_KEY is not set");
     }
     match found.iter().filter(|tenant| tenant.broken.is_some()).count() {
         0 => Ok(()),
         count => Err(Error::Failed(format!("the audit of {count} of {} tenants is not what it was", found.len()))),
     }
+}
+
+fn name(file: &Path) -> String {
+    file.display().to_string()
+}
+
+fn text(file: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(file).map_err(|error| Error::NotFound(format!("{}: {error}", name(file))))
 }
 
 /// A line, a day or a moment.

@@ -93,6 +93,11 @@ pub trait ChainStore: Send + Sync + 'static {
 /// What a line says that tells up to which number lines were forgotten.
 pub const FORGOTTEN: &str = "forget audit";
 
+/// What is signed of such a line: of which tenant's chain, up to which number, and the hash there.
+pub fn forgotten(tenant: &str, upto: i64, hash: &str) -> Value {
+    json!({ "tenant": tenant, "upto": upto, "hash": hash })
+}
+
 /// The hash before the first line.
 pub const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 

@@ -4,12 +4,15 @@
 mod arguments;
 mod base;
 mod kept;
+mod signatures;
 
 use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use crate::auth::{AuditKey, Signed, signer};
+use self::base::Forgotten;
+use self::signatures::{Signatures, SignedBy};
+use crate::auth::{AuditKey, Signed, VerifyingKey};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::store::chain::{NO_HASH, link};
@@ -25,8 +28,10 @@ pub use kept::{Kept, kept};
 /// What is verified, and with what.
 #[derive(Default)]
 pub struct VerifyAsk<'a> {
-    /// What signed the checkpoints; `None`: signatures are not looked at.
+    /// What signs; without it, and without one that did, signatures are not looked at.
     pub key: Option<&'a AuditKey>,
+    /// What verifies the signatures of keys that signed before.
+    pub former: &'a [VerifyingKey],
     pub since: Since,
     /// Checkpoints that were kept elsewhere.
     pub kept: &'a [Kept],
@@ -91,18 +96,17 @@ type Checked = std::result::Result<(), String>;
 struct Walk<'a> {
     store: &'a dyn Store,
     tenant: TenantPk,
-    key: Option<&'a AuditKey>,
+    signatures: Signatures<'a>,
     since: Since,
     oldest: Option<Millis>,
     /// Checkpoints of it that were kept elsewhere, by their lines.
     kept: VecDeque<&'a Kept>,
     /// Names that the tenant has or had, as far as its lines tell.
     names: Vec<String>,
-    /// Names under which checkpoints were signed.
-    signed_names: Vec<(i64, String)>,
-    /// Behind which line the chain begins, if lines were forgotten; and up to which one a line says that they were.
+    /// Behind which line the chain begins, if lines were forgotten; whether that is believed; and what lines say of it.
     base: i64,
-    told: i64,
+    is_base_believed: bool,
+    forgotten: Forgotten,
     /// Behind which line it began.
     begun: i64,
     /// The last line that fits, its hash, and the one before.
@@ -125,14 +129,14 @@ impl<'a> Walk<'a> {
         Self {
             store,
             tenant,
-            key: ask.key,
+            signatures: Signatures::new(ask.key.map(AuditKey::verifying), ask.former),
             since: ask.since,
             oldest: ask.oldest,
             kept: kept.into(),
             names: vec![name.to_owned()],
-            signed_names: Vec::new(),
             base: 0,
-            told: 0,
+            is_base_believed: false,
+            forgotten: Forgotten::default(),
             begun: 0,
             n: 0,
             hash: NO_HASH.to_owned(),
@@ -175,7 +179,9 @@ impl<'a> Walk<'a> {
             self.before = std::mem::replace(&mut self.hash, hash);
             self.n = line.n;
             self.names.extend(former_name(&line.line));
-            self.told = self.told.max(base::told(&line.line));
+            if let Err(broken) = self.forgotten.read(&line, &mut self.signatures) {
+                return Ok(Err(broken));
+            }
             if let Err(changed) = arguments::check(self.store, &line).await? {
                 return Ok(Err(changed));
             }
@@ -192,7 +198,7 @@ impl<'a> Walk<'a> {
         };
         let base = base::find(self.store, self.tenant).await?;
         if let Some(base) = &base {
-            self.base = base.n;
+            (self.base, self.is_base_believed) = (base.n, begun >= base.n);
             if let Err(young) = base::check_age(base, &self.kept, self.oldest) {
                 return Ok(Err(young));
             }
@@ -236,8 +242,8 @@ impl<'a> Walk<'a> {
 
     /// What is known of lines that are not there, and whether the last signature is this key's.
     fn end(&self) -> Checked {
-        if self.told < self.base {
-            return Err(missing(1, self.base));
+        if !self.is_base_believed {
+            self.forgotten.check(self.base, &self.signatures)?;
         }
         let beyond = self.checkpoints.front().map(|checkpoint| checkpoint.n);
         let beyond = beyond.into_iter().chain(self.kept.front().map(|kept| kept.n)).max();
@@ -248,10 +254,10 @@ impl<'a> Walk<'a> {
             let lines = some_lines(self.known + 1, self.n, "has", "have");
             return Err(format!("{lines} no checkpoint: it was taken away"));
         }
-        if let Some((n, name)) = self.signed_names.iter().find(|(_, name)| !self.names.contains(name)) {
-            return Err(format!("checkpoint {n} was signed for the tenant {name}"));
+        if let Some(other) = self.signatures.of_others(&self.names) {
+            return Err(other);
         }
-        match self.key {
+        match self.signatures.current() {
             Some(key) if self.known > self.begun && !self.is_known_signed => Err(format!(
                 "checkpoint {}, the last, is not signed with the key {} of PES_AUDIT_KEY; a server that has the key signs it \
                  when it starts",
@@ -282,7 +288,7 @@ impl<'a> Walk<'a> {
                 let (n, file) = (kept.n, &kept.file);
                 return Ok(Err(format!("line {n} is not the one that {file} knows: lines up to it were written anew")));
             }
-            if let Err(broken) = self.open(kept.n, kept.jws.as_deref(), &kept.payload) {
+            if let Err(broken) = self.opened(kept.n, kept.jws.as_deref(), &kept.payload) {
                 return Ok(Err(format!("{broken}, in {}", kept.file)));
             }
         }
@@ -293,11 +299,12 @@ impl<'a> Walk<'a> {
                 return Ok(Err(inserted.unwrap_or_else(|| self.rewritten())));
             }
             let payload = checkpoint.payload("");
-            match self.open(checkpoint.n, checkpoint.jws.as_deref(), &payload) {
-                Ok(is_signed) => (self.known, self.is_known_signed) = (self.n, is_signed),
+            let signed_by = match self.opened(checkpoint.n, checkpoint.jws.as_deref(), &payload) {
+                Ok(signed_by) => signed_by,
                 Err(broken) => return Ok(Err(broken)),
-            }
-            self.signed += usize::from(self.is_known_signed);
+            };
+            (self.known, self.is_known_signed) = (self.n, signed_by == SignedBy::Current);
+            self.signed += usize::from(matches!(signed_by, SignedBy::Current | SignedBy::Former));
             self.compared += 1;
             if self.checkpoints.is_empty() {
                 self.checkpoints = self.store.checkpoints(self.tenant, checkpoint.n, PAGE).await?.into();
@@ -306,19 +313,8 @@ impl<'a> Walk<'a> {
         Ok(Ok(()))
     }
 
-    /// Whether this was signed with the key, and says what its checkpoint says. What another key signed is not known.
-    fn open(&mut self, n: i64, jws: Option<&str>, payload: &Value) -> std::result::Result<bool, String> {
-        let (Some(key), Some(jws)) = (self.key, jws) else { return Ok(false) };
-        if signer(jws).is_some_and(|signer| signer != key.id()) {
-            return Ok(false);
-        }
-        let said = key.open(Signed::Checkpoint, jws);
-        let is_same = |said: &Value| ["n", "hash", "at"].iter().all(|member| said[member] == payload[member]);
-        let Some(said) = said.filter(is_same) else {
-            return Err(format!("the signature of checkpoint {n} is wrong"));
-        };
-        self.signed_names.push((n, said["tenant"].as_str().unwrap_or_default().to_owned()));
-        Ok(true)
+    fn opened(&mut self, n: i64, jws: Option<&str>, payload: &Value) -> std::result::Result<SignedBy, String> {
+        self.signatures.check(format!("checkpoint {n}"), Signed::Checkpoint, jws, payload, &["n", "hash", "at"])
     }
 
     /// What no line tells by itself.

@@ -1,13 +1,15 @@
 //! Lines of the audit that are too old are forgotten, oldest first and up to a checkpoint, so that the rest of the chain is
 //! verified from there. A line says so before, and is chained before: lines that are missing without one were taken away.
+//! Where there is a key it is signed: whoever can only write to the database can write no such line.
 
 use serde_json::json;
 
+use crate::auth::Signed;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::service::chore_metrics::deleted;
 use crate::service::{Service, audit};
-use crate::store::chain::FORGOTTEN;
+use crate::store::chain::{FORGOTTEN, forgotten};
 use crate::store::{AuditRow, Checkpoint, Pace, Result};
 
 /// Lines are forgotten so seldom at most: each time leaves a line.
@@ -22,6 +24,11 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
     if oldest.line.at >= before - EVERY || last.n < oldest.n {
         return Ok(());
     }
+    let mut detail = json!({ "upto": last.n, "hash": last.hash });
+    if let Some(key) = &service.audit_key {
+        let name = service.store.tenant_name(tenant).await?.unwrap_or_default();
+        detail["jws"] = key.sign(Signed::Forgotten, &forgotten(&name, last.n, &last.hash)).into();
+    }
     let line = AuditRow {
         tenant,
         thread: ThreadPk::NONE,
@@ -29,7 +36,7 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
         at: service.now(),
         actor: "retention".to_owned(),
         action: FORGOTTEN.to_owned(),
-        detail: json!({ "upto": last.n, "hash": last.hash }),
+        detail,
     };
     service.store.add_line(line).await?;
     audit::chain_tenant(service, tenant).await?;

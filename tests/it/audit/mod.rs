@@ -3,6 +3,7 @@
 mod acts;
 mod arguments;
 mod command;
+mod forgotten;
 mod receipts;
 pub mod signed;
 mod tampered;

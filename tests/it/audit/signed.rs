@@ -17,7 +17,7 @@ pub fn key() -> AuditKey {
     AuditKey::of(&KEY.repeat(4).into()).unwrap()
 }
 
-fn other_key() -> AuditKey {
+pub fn other_key() -> AuditKey {
     AuditKey::of(&"0123456789abcdef".repeat(4).into()).unwrap()
 }
 

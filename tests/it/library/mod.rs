@@ -7,6 +7,7 @@ mod custom_model;
 #[path = "../../../examples/embed.rs"]
 #[allow(dead_code, reason = "an example has its own main")]
 mod embed;
+mod forgotten;
 mod left_rows;
 mod lookups;
 mod reading;

@@ -35,7 +35,7 @@ const TODAY: i64 = 1_795_219_200_000;
 pub(super) struct Aging {
     pub instance: Instance,
     pub store: Arc<dyn Store>,
-    clock: Arc<Manual>,
+    pub clock: Arc<Manual>,
 }
 
 impl Aging {
@@ -48,7 +48,7 @@ impl Aging {
         Self { instance, store, clock }
     }
 
-    async fn finish(&self, thread: &str) {
+    pub async fn finish(&self, thread: &str) {
         self.instance.process(AgentProps::new(thread, "hello")).await.unwrap();
     }
 
@@ -95,7 +95,7 @@ fn from(seq: i64) -> FeedAsk {
     FeedAsk { after: After::Seq(seq), ..FeedAsk::default() }
 }
 
-fn of_threads(days: u32) -> Terms {
+pub(super) fn of_threads(days: u32) -> Terms {
     Terms { thread_days: Some(Kept::Days(days)), ..Terms::default() }
 }
 

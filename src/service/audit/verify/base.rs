@@ -1,13 +1,17 @@
 //! Where a chain begins whose first lines were forgotten because of their age: the checkpoint up to which they were stands
-//! for them, and a line says so.
+//! for them, and a line says so, which the server signs that forgets.
 
 use std::collections::VecDeque;
 
-use super::{Checked, Kept};
+use serde_json::json;
+
+use super::signatures::{Signatures, SignedBy};
+use super::{Checked, Kept, missing};
+use crate::auth::Signed;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::chain::FORGOTTEN;
-use crate::store::{AuditRow, Checkpoint, Result, Store};
+use crate::store::{ChainedLine, Checkpoint, Result, Store};
 
 /// The checkpoint before the first line that is there; `None`: nothing was forgotten, or taken away up to no checkpoint.
 pub(super) async fn find(store: &dyn Store, tenant: TenantPk) -> Result<Option<Checkpoint>> {
@@ -29,8 +33,53 @@ pub(super) fn check_age(base: &Checkpoint, kept: &VecDeque<&Kept>, oldest: Optio
     ))
 }
 
-/// Up to which line others were forgotten, if it says that they were; else 0.
-pub(super) fn told(line: &AuditRow) -> i64 {
-    let is_told = line.action == FORGOTTEN && line.thread == ThreadPk::NONE;
-    line.detail["upto"].as_i64().filter(|_| is_told).unwrap_or(0)
+/// What lines say of others that were forgotten.
+#[derive(Default)]
+pub(super) struct Forgotten {
+    /// Up to which line.
+    told: i64,
+    /// The same of those that are signed with a key that is known.
+    signed: i64,
+    /// The last that is not, and who signed it instead.
+    unsigned: Option<(i64, SignedBy)>,
+}
+
+impl Forgotten {
+    /// Looks at a line. An error if its signature is wrong.
+    pub fn read(&mut self, chained: &ChainedLine, signatures: &mut Signatures<'_>) -> Checked {
+        let ChainedLine { n, line, .. } = chained;
+        let is_told = line.action == FORGOTTEN && line.thread == ThreadPk::NONE;
+        let Some(upto) = line.detail["upto"].as_i64().filter(|_| is_told) else { return Ok(()) };
+        self.told = self.told.max(upto);
+        let payload = json!({ "upto": upto, "hash": line.detail["hash"] });
+        let (of, jws) = (format!("line {n}"), line.detail["jws"].as_str());
+        match signatures.check(of, Signed::Forgotten, jws, &payload, &["upto", "hash"])? {
+            SignedBy::Current | SignedBy::Former => self.signed = self.signed.max(upto),
+            other @ (SignedBy::Unknown(_) | SignedBy::Nobody) => self.unsigned = Some((*n, other)),
+        }
+        Ok(())
+    }
+
+    /// Whether lines tell of all that is missing before the chain begins; with a key, whether it is the server that says
+    /// so.
+    pub fn check(&self, base: i64, signatures: &Signatures<'_>) -> Checked {
+        if self.told < base {
+            return Err(missing(1, base));
+        }
+        if !signatures.are_verified() || self.signed >= base {
+            return Ok(());
+        }
+        let how = match &self.unsigned {
+            Some((n, SignedBy::Unknown(key))) => format!(
+                "line {n} says that they were too old, and is signed with the key {key}: if that was yours, give its public \
+                 half with --keys"
+            ),
+            Some((n, _)) => format!(
+                "line {n} says that they were too old, and no server with a key signed it: if they were forgotten before \
+                 there was one, --since {base} believes it"
+            ),
+            None => "no line says that all of them were too old".to_owned(),
+        };
+        Err(format!("lines 1 to {base} are missing: {how}"))
+    }
 }
