@@ -11,7 +11,14 @@ use crate::egress::{Answer, Error};
 const ERROR_BYTES: usize = 16 * 1024;
 
 pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFailure {
-    ModelFailure { kind, message: message.into(), http_status: None, retry_after_ms: None, partial_text: String::new() }
+    ModelFailure {
+        kind,
+        message: message.into(),
+        http_status: None,
+        retry_after_ms: None,
+        partial_text: String::new(),
+        usage: None,
+    }
 }
 
 /// What a broken call means: nothing came, or it came to an early end, or it is not what was asked for.

@@ -220,7 +220,11 @@ impl wire::Wire for Wire {
                 let index = frame.index.unwrap_or(self.blocks.len() as u64);
                 self.begin(index, frame.content_block.unwrap_or_default(), deltas)?;
             }
-            "message_start" => self.count(frame.message.and_then(|message| message.usage)),
+            // What the prompt took, also of a reply that breaks off.
+            "message_start" => {
+                self.count(frame.message.and_then(|message| message.usage));
+                deltas.extend(self.usage.read().map(Delta::Usage));
+            }
             "message_delta" => {
                 self.count(frame.usage);
                 let reason = frame.delta.and_then(|delta| delta.stop_reason);

@@ -157,6 +157,7 @@ impl Fail {
             http_status: self.status,
             retry_after_ms: self.retry_after_ms,
             partial_text: String::new(),
+            usage: None,
         }
     }
 }

@@ -30,6 +30,7 @@ pub(in crate::runtime) fn model_failed(stream: &StreamId, attempt: u32, kind: Fa
         http_status: None,
         retry_after_ms: None,
         partial_text: String::new(),
+        usage: None,
     };
     Event::Model(ModelEvent::Failed { stream: stream.clone(), attempt, failure })
 }

@@ -12,6 +12,8 @@ use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::ids::{StreamId, TenantPk, ThreadPk};
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
 use crate::domain::prompt;
+use crate::domain::size::size;
+use crate::domain::tool::ToolSpec;
 use crate::engine::event::{Event, ModelEvent};
 use crate::engine::parse::tags::TagFilter;
 use crate::failpoint;
@@ -80,13 +82,14 @@ impl ModelCall {
         if !hold.holds() {
             return None;
         }
+        let asked = Asked::of(&request);
         let deltas = match pass.call(&*client, request).await {
             Ok(deltas) => deltas,
             Err(failure) => return Some(Event::Model(ModelEvent::Failed { stream, attempt, failure })),
         };
         let mut tokens = Tokens::open(shared.hub.clone(), pk, head);
         let reply = ReplyBuilder::new(began, shared.config.models.reply_bytes);
-        let answered = listen(deltas, reply, &mut tokens, provider, model).await;
+        let answered = listen(deltas, reply, &mut tokens, &asked, (provider, model)).await;
         failpoint::reached("model.replied");
         Some(match answered {
             Ok(reply) => {
@@ -105,32 +108,57 @@ fn word(of: &impl serde::Serialize) -> String {
     serde_json::to_value(of).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
+/// How large a prompt is.
+struct Asked {
+    said: u64,
+    tools: Vec<Arc<ToolSpec>>,
+}
+
+impl Asked {
+    fn of(request: &ModelRequest) -> Self {
+        Self { said: size(&request.messages, &[]), tools: request.tools.clone() }
+    }
+
+    /// In tokens, estimated.
+    fn tokens(&self) -> u64 {
+        self.said + size(&[], &self.tools)
+    }
+}
+
 async fn listen(
     mut deltas: DeltaStream,
     mut reply: ReplyBuilder,
     tokens: &mut Tokens,
-    provider: String,
-    model: String,
+    asked: &Asked,
+    (provider, model): (String, String),
 ) -> Result<ModelReply, ModelFailure> {
     while let Some(next) = deltas.next().await {
         let delta = match next {
             Ok(delta) => delta,
-            Err(failure) => return Err(ModelFailure { partial_text: tokens.said(), ..failure }),
+            Err(failure) => return Err(broken_off(failure, &reply, tokens, asked)),
         };
         tokens.show(&delta);
         if reply.take(delta).is_err() {
             let message = format!("the reply is larger than {} bytes", reply.most_bytes());
-            return Err(failure(FailureKind::TooLarge, &message, tokens));
+            return Err(broken_off(failure(FailureKind::TooLarge, message), &reply, tokens, asked));
         }
     }
     tokens.end();
-    let incomplete = || failure(FailureKind::Incomplete, "The reply ended without saying why.", tokens);
-    reply.finish(provider, model).ok_or_else(incomplete)
+    reply.finish(provider, model).map_err(|reply| {
+        let incomplete = failure(FailureKind::Incomplete, "The reply ended without saying why.".to_owned());
+        broken_off(incomplete, &reply, tokens, asked)
+    })
 }
 
-fn failure(kind: FailureKind, message: &str, tokens: &Tokens) -> ModelFailure {
-    let message = message.to_owned();
-    ModelFailure { kind, message, http_status: None, retry_after_ms: None, partial_text: tokens.said() }
+fn failure(kind: FailureKind, message: String) -> ModelFailure {
+    ModelFailure { kind, message, http_status: None, retry_after_ms: None, partial_text: String::new(), usage: None }
+}
+
+/// An error that comes instead of a reply took nothing.
+fn broken_off(failure: ModelFailure, reply: &ReplyBuilder, tokens: &Tokens, asked: &Asked) -> ModelFailure {
+    let has_begun = reply.has_begun() || failure.kind == FailureKind::Incomplete;
+    let usage = has_begun.then(|| reply.taken(asked.tokens()));
+    ModelFailure { partial_text: tokens.said(), usage, ..failure }
 }
 
 /// An open stream of the hub; closed when dropped, also by an abort.

@@ -6,10 +6,12 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::domain::model::{Delta, ModelReply, RawToolCall, StopReason, Usage};
+use crate::domain::size::tokens;
 
 /// Calls that one reply may hold; the engine refuses those beyond its own limit one by one.
 const MOST_CALLS: usize = 256;
 
+#[derive(Debug)]
 pub(super) struct ReplyBuilder {
     began: Instant,
     first: Option<Instant>,
@@ -68,11 +70,12 @@ impl ReplyBuilder {
         Ok(())
     }
 
-    /// The whole reply; `None` if the provider never said why it stopped.
-    pub(super) fn finish(self, provider: String, model: String) -> Option<ModelReply> {
+    /// The whole reply; it is given back if the provider never said why it stopped.
+    pub(super) fn finish(self, provider: String, model: String) -> Result<ModelReply, Box<Self>> {
         let since = |at: Instant| i64::try_from(at.duration_since(self.began).as_millis()).unwrap_or(i64::MAX);
-        Some(ModelReply {
-            stop: self.stop?,
+        let Some(stop) = self.stop.clone() else { return Err(Box::new(self)) };
+        Ok(ModelReply {
+            stop,
             time_to_first_token_ms: self.first.map(since),
             queued_ms: None,
             total_ms: since(Instant::now()),
@@ -86,6 +89,26 @@ impl ReplyBuilder {
             fit: None,
             prompt_digest: None,
         })
+    }
+
+    /// Whether anything of it arrived.
+    pub(super) fn has_begun(&self) -> bool {
+        self.first.is_some() || self.usage != Usage::default()
+    }
+
+    /// What a reply took that broke off: what the provider said of it, and not less than what arrived. `prompt`: what was
+    /// asked took about so much.
+    pub(super) fn taken(&self, prompt: u64) -> Usage {
+        let thinking = if self.thinking.is_empty() { 0 } else { tokens(&self.thinking) };
+        let calls = self.calls.iter().map(|(_, call)| tokens(&call.name) + tokens(&call.arguments)).sum::<u64>();
+        let text = if self.text.is_empty() { 0 } else { tokens(&self.text) };
+        let said = &self.usage;
+        Usage {
+            input_tokens: if said.input_tokens > 0 { said.input_tokens } else { prompt },
+            output_tokens: said.output_tokens.max(text + thinking + calls),
+            thinking_tokens: said.thinking_tokens.max(thinking),
+            cached_input_tokens: said.cached_input_tokens,
+        }
     }
 
     /// What is sent back repeats what was said: it is held to the limit by itself.
@@ -166,10 +189,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_reply_that_breaks_off_took_what_the_provider_said_and_not_less_than_what_arrived() {
+        let mut reply = ReplyBuilder::new(Instant::now(), 1_000);
+        assert_eq!(reply.taken(40), Usage { input_tokens: 40, ..Usage::default() }, "it began, and nothing arrived");
+        let arrived = [Delta::Thinking("a".repeat(30)), Delta::Text("b".repeat(60)), piece(0, None, Some("f"), "{}")];
+        for delta in arrived {
+            reply.take(delta).unwrap();
+        }
+        let estimated = Usage { input_tokens: 40, output_tokens: 34, thinking_tokens: 11, cached_input_tokens: 0 };
+        assert_eq!(reply.taken(40), estimated);
+        let said = Usage { input_tokens: 7, output_tokens: 3, thinking_tokens: 0, cached_input_tokens: 5 };
+        reply.take(Delta::Usage(said)).unwrap();
+        assert_eq!(reply.taken(40), Usage { input_tokens: 7, cached_input_tokens: 5, ..estimated });
+        reply.take(Delta::Usage(Usage { output_tokens: 90, ..Usage::default() })).unwrap();
+        assert_eq!(reply.taken(40).output_tokens, 90);
+    }
+
+    #[tokio::test]
     async fn a_reply_without_a_reason_to_stop_is_none_and_a_large_one_is_refused() {
         let mut reply = ReplyBuilder::new(Instant::now(), 4);
         assert_eq!(reply.take(Delta::Text("1234".into())), Ok(()));
         assert_eq!(reply.take(Delta::Text("5".into())), Err(TooLarge));
-        assert!(reply.finish("p".into(), "m".into()).is_none());
+        assert!(reply.finish("p".into(), "m".into()).is_err());
     }
 }

@@ -89,7 +89,14 @@ impl ChatModel for Counted {
     async fn call(&self, _: ModelRequest) -> Result<DeltaStream, ModelFailure> {
         self.0.fetch_add(1, Ordering::SeqCst);
         let (message, partial_text) = (String::new(), String::new());
-        Err(ModelFailure { kind: FailureKind::Refused, message, http_status: None, retry_after_ms: None, partial_text })
+        Err(ModelFailure {
+            kind: FailureKind::Refused,
+            message,
+            http_status: None,
+            retry_after_ms: None,
+            partial_text,
+            usage: None,
+        })
     }
     fn admit(&self, _: &str, _: &serde_json::Map<String, Value>) -> Result<(), Fault> {
         Ok(())

@@ -215,6 +215,10 @@ pub struct ModelFailure {
     /// What had been shown before it failed; its tokens carry the attempt's stream id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub partial_text: String,
+    /// What it took, as far as that is known: what the provider said of it, else an estimate of the prompt and of what
+    /// arrived. `None`: the provider had not begun to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

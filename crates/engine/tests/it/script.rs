@@ -225,6 +225,7 @@ pub fn fails(kind: FailureKind) -> Result<ModelReply, ModelFailure> {
         http_status: Some(503),
         retry_after_ms: None,
         partial_text: String::new(),
+        usage: None,
     })
 }
 

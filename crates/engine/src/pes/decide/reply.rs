@@ -2,7 +2,7 @@
 
 use crate::domain::fault::Code;
 use crate::domain::ids::{ItemId, StreamId};
-use crate::domain::model::{self, FailureKind, ModelFailure, ModelReply};
+use crate::domain::model::{self, FailureKind, ModelFailure, ModelReply, Usage};
 use crate::domain::usage::{ModelUse, Nanos};
 use crate::pes::plan::make::{self, Planned};
 use crate::pes::plan::refine;
@@ -17,7 +17,11 @@ use crate::pes::work::step::{self, StepOutcome};
 pub(crate) fn model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, reply: ModelReply) -> Handled {
     let Some((item, call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
     let phase = call.phase(tx.state.model_phase(item.as_ref()));
-    let cost = account_for(tx, stream, item.as_ref(), &reply);
+    let model = (reply.provider.as_str(), reply.model.as_str());
+    let cost = account_for(tx, stream, item.as_ref(), model, &reply.usage);
+    let active = tx.active();
+    active.counters.total_generation_ms += reply.total_ms;
+    active.largest = active.largest.max(reply.usage.input_tokens + reply.usage.output_tokens);
     if reply.is_refusal() {
         return on_model_failed(tx, stream, attempt, refused(&reply));
     }
@@ -60,25 +64,26 @@ fn plan_replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
 }
 
 /// Adds the call to the run's sums and writes what it took; returns its cost, if its price is known.
-fn account_for(tx: &mut Tx<'_>, stream: &StreamId, item: Option<&ItemId>, reply: &ModelReply) -> Option<Nanos> {
-    let price = tx.world.models.price(&reply.provider, &reply.model);
-    let cost = price.map(|price| price.of(&reply.usage));
+fn account_for(
+    tx: &mut Tx<'_>,
+    stream: &StreamId,
+    item: Option<&ItemId>,
+    (provider, model): (&str, &str),
+    usage: &Usage,
+) -> Option<Nanos> {
+    let cost = tx.world.models.price(provider, model).map(|price| price.of(usage));
     let counters = &mut tx.active().counters;
-    counters.usage.add(&reply.usage);
-    counters.total_generation_ms += reply.total_ms;
-    let took = reply.usage.input_tokens + reply.usage.output_tokens;
+    counters.usage.add(usage);
     if let Some(cost) = cost {
         *counters.cost_nanos.get_or_insert(0) += cost;
     }
-    let active = tx.active();
-    active.largest = active.largest.max(took);
     let plain = |text: &str| text.replace(char::is_control, " ");
     let used = ModelUse {
         run: tx.state.active_run().run_id.clone(),
         item: item.map(|id| plain(id.as_str()).as_str().into()),
-        provider: plain(&reply.provider),
-        model: plain(&reply.model),
-        usage: reply.usage.clone(),
+        provider: plain(provider),
+        model: plain(model),
+        usage: usage.clone(),
         cost_nanos: cost,
     };
     tx.rows.push(rows::used(stream, tx.stamp.now, &used));
@@ -90,6 +95,11 @@ pub(crate) fn on_model_failed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, 
     let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
     if failure.kind.was_sent() {
         tx.active().counters.llm_calls += 1;
+    }
+    if let Some(usage) = &failure.usage {
+        let (provider, model) = tx.state.run_settings().choice(call.choice).unwrap_or_default();
+        let (provider, model) = (provider.to_owned(), model.to_owned());
+        account_for(tx, stream, item.as_ref(), (&provider, &model), usage);
     }
     let is_over = tx.active().cancel.is_some();
     let delay = if is_over { None } else { retry::prepare_next(tx, &mut call, &failure) };

@@ -25,5 +25,6 @@ pub(crate) fn interrupted(message: &str) -> ModelFailure {
         http_status: None,
         retry_after_ms: None,
         partial_text: String::new(),
+        usage: None,
     }
 }
