@@ -85,10 +85,3 @@ export function fieldErrors(errors = []) {
   const found = errors.filter(({ pointer }) => pointer.startsWith('/modifiedArgs'));
   return Object.fromEntries(found.map(({ pointer, detail }) => [pointer.slice('/modifiedArgs'.length), detail]));
 }
-
-/** Questions in the order in which they should be answered: by expiry, then risk, then age. */
-export function byUrgency(a, b) {
-  const risk = { critical: 0, high: 1, medium: 2, low: 3 };
-  return (a.expiresAt ?? Infinity) - (b.expiresAt ?? Infinity) || (risk[a.riskLevel] ?? 4) - (risk[b.riskLevel] ?? 4)
-    || a.createdAt - b.createdAt;
-}

@@ -5,8 +5,9 @@ import { createAnnouncer, startKeyboard } from './browser.js';
 import { createClock, startTicking } from './format.js';
 import { createLists } from './lists.js';
 import { createTokens } from './live.js';
-import { changed as changedHash, parse } from './router.js';
+import { changed as changedHash, parse, threadHash } from './router.js';
 import { openThread } from './store.js';
+import { plain } from './text.js';
 import { html, render } from './vendor/preact-htm.js';
 import { isReading } from './views/later.js';
 import { Shell } from './views/shell.js';
@@ -70,8 +71,8 @@ function paintNow() {
 function titleOf(route, thread) {
   const questions = app.lists.lists.questions?.length;
   const count = questions ? `(${questions}) ` : '';
-  const name = route.page === 'thread' ? thread?.core.title || thread?.row?.title || route.id : null;
-  return `${count}${name ? `${name} – ` : ''}PES`;
+  const name = route.page === 'thread' ? thread?.title ?? route.id : null;
+  return `${count}${name ? `${plain(name)} – ` : ''}PES`;
 }
 
 function conn() {
@@ -87,7 +88,7 @@ function goHome() {
   if (!threads && !app.lists.lists.problem) return true;
   const busy = (threads ?? []).filter((row) => ['running', 'suspended', 'waiting', 'queued'].includes(row.status));
   const newest = busy.sort((a, b) => b.updatedAt - a.updatedAt)[0];
-  go(newest ? `#/t/${encodeURIComponent(newest.threadId)}` : '#/new', { replace: true });
+  go(newest ? threadHash({ id: newest.threadId }) : '#/new', { replace: true });
   return false;
 }
 
@@ -156,7 +157,6 @@ async function start() {
   try {
     app.me = await api.get('/whoami');
   } catch (problem) {
-    // A server without this route asks nobody who they are: the key's refusals say what it may not.
     if (problem.status === 401) return;
   }
   app.lists.start();

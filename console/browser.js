@@ -4,6 +4,7 @@
 // and dialogs, and can be switched off.
 
 import { WORD } from './shapes.js';
+import { plain } from './text.js';
 import { useLayoutEffect, useRef, useState } from './vendor/preact-htm.js';
 
 const SWITCH = 'pes.keys';
@@ -121,7 +122,7 @@ export function createAnnouncer(place, schedule = setTimeout) {
     const line = waiting.shift();
     isTelling = line !== undefined;
     if (!isTelling) return;
-    place.textContent = line;
+    place.textContent = plain(line);
     schedule(tell, 1000);
   }
 

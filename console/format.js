@@ -13,9 +13,9 @@ export function duration(ms) {
   return countdown(ms);
 }
 
-/** 23:41, 1:02:05, 3 d 4 h. */
+/** What is left, or what went by: 23:41, 1:02:05, 3 d 4 h. */
 export function countdown(ms) {
-  const s = Math.floor(ms / 1000);
+  const s = Math.max(0, Math.floor(ms / 1000));
   const two = (n) => String(n).padStart(2, '0');
   if (s < 3600) return `${Math.floor(s / 60)}:${two(s % 60)}`;
   if (s < 86400) return `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
@@ -68,6 +68,9 @@ export function bytes(n) {
 export function count(n, one, many = `${one}s`) {
   return `${grouped.format(n)} ${n === 1 ? one : many}`;
 }
+
+/** A rule by its name: that of a default says what it decides, which stands beside it anyway. */
+export const ruleName = ({ rule, scope }) => (scope === 'default' ? rule.replace(/ = \w+$/, '') : rule);
 
 /** Where something stands and how large it is: set through the CSSOM, as `...${placed({left: '3px'})}`. */
 export function placed(style) {
@@ -124,7 +127,7 @@ export function tickText(spec, now) {
     case 'since':
       return duration(Math.max(0, now - time));
     case 'left':
-      return countdown(Math.max(0, time - now));
+      return countdown(time - now);
     case 'age':
       return age(time, now);
     default:

@@ -1,95 +1,68 @@
-// The threads and the open questions, as they stand: one stream of the server says what changed; without it they are read
-// again every five seconds while the page is looked at.
+// The threads and the open questions, as they stand now: one stream of the server says what changed.
 
 import { basePath, Problem } from './api.js';
 
-const EVERY = 5000;
+/** When a server that is away is asked again. */
+const AGAIN = 5000;
 
-export function createLists({ api, changed, document = globalThis.document, target = globalThis.window }) {
-  const lists = { threads: null, questions: null, problem: null, reading: null };
+export function createLists({ api, changed, target = globalThis.window }) {
+  const lists = { threads: null, questions: null, problem: null, more: null };
+  let reading = null;
   let timer = null;
   let stream = null;
   let isStarted = false;
-  /** Found out once: the server has a stream of all threads. */
-  let hasStream = true;
 
-  async function read() {
-    if (lists.reading) return lists.reading;
-    lists.reading = Promise.all([api.get('/threads?limit=200'), api.all('/suspensions?limit=200')])
-      .then(([threads, questions]) => {
-        lists.threads = threads.items;
-        lists.more = threads.nextCursor ?? null;
-        lists.questions = questions.items;
-        lists.problem = null;
-      })
+  function read() {
+    reading ??= Promise.all([api.get('/threads?limit=200'), api.all('/suspensions?limit=200')])
+      .then(([threads, questions]) => Object.assign(lists, { threads: threads.items, more: threads.nextCursor ?? null, questions: questions.items, problem: null }))
       .catch((problem) => {
         lists.problem = problem;
       })
       .finally(() => {
-        lists.reading = null;
+        reading = null;
         changed();
       });
-    return lists.reading;
+    return reading;
   }
 
-  function put(list, row, key) {
-    if (!list) return list;
-    const rest = list.filter((one) => one[key] !== row[key]);
-    return [row, ...rest];
-  }
+  const without = (list, name, id) => list?.filter((one) => one[name] !== id) ?? null;
 
-  function threadTold(row) {
-    lists.threads = put(lists.threads, row, 'threadId');
-    changed();
-  }
-
-  function threadGone({ threadId }) {
-    lists.threads = lists.threads?.filter((one) => one.threadId !== threadId) ?? null;
-    lists.questions = lists.questions?.filter((one) => one.threadId !== threadId) ?? null;
-    changed();
-  }
-
-  function questionTold(row) {
-    const rest = lists.questions?.filter((one) => one.suspensionId !== row.suspensionId);
-    lists.questions = row.status === 'pending' && rest ? [...rest, row] : rest ?? null;
-    changed();
-  }
+  const told = {
+    thread(row) {
+      if (lists.threads) lists.threads = [row, ...without(lists.threads, 'threadId', row.threadId)];
+    },
+    thread_deleted({ threadId }) {
+      lists.threads = without(lists.threads, 'threadId', threadId);
+      lists.questions = without(lists.questions, 'threadId', threadId);
+    },
+    suspension(row) {
+      const rest = without(lists.questions, 'suspensionId', row.suspensionId);
+      lists.questions = row.status === 'pending' && rest ? [...rest, row] : rest;
+    },
+    // Nothing is repeated: what stands is read, then and after a gap.
+    caught_up: read,
+    gap: read,
+  };
 
   function listen() {
-    if (!hasStream || !globalThis.EventSource) return poll();
     const mine = new EventSource(`${basePath()}/events`);
     stream = mine;
-    let isOpen = false;
-    mine.onopen = () => {
-      isOpen = true;
-    };
-    const on = (name, fn) => mine.addEventListener(name, (event) => fn(JSON.parse(event.data)));
-    on('thread', threadTold);
-    on('thread_deleted', threadGone);
-    on('suspension', questionTold);
-    // Nothing is repeated: what stands is read, then and after a gap.
-    on('caught_up', read);
-    on('gap', read);
+    for (const [name, take] of Object.entries(told)) {
+      mine.addEventListener(name, (event) => {
+        take(JSON.parse(event.data));
+        changed();
+      });
+    }
     mine.onerror = () => {
-      if (isOpen && mine.readyState !== EventSource.CLOSED) {
+      if (mine.readyState !== EventSource.CLOSED) {
         // It comes back by itself, and then tells `caught_up`.
-        lists.problem = new Problem(0, { title: 'The server does not answer.' });
+        lists.problem ??= new Problem(0, { title: 'The server does not answer.' });
         return changed();
       }
-      // A server without this stream refuses it; one that is away is asked again.
-      mine.close();
-      stream = null;
-      if (!isOpen) hasStream = false;
-      poll();
+      clearTimeout(timer);
+      timer = setTimeout(() => isStarted && stream === mine && listen(), AGAIN);
+      read();
     };
-  }
-
-  function poll() {
-    clearInterval(timer);
-    read();
-    timer = setInterval(() => {
-      if (!document.hidden) read();
-    }, EVERY);
   }
 
   return {
@@ -99,13 +72,21 @@ export function createLists({ api, changed, document = globalThis.document, targ
       if (isStarted) return;
       isStarted = true;
       target?.addEventListener('focus', read);
+      read();
       listen();
     },
     stop() {
       isStarted = false;
       stream?.close();
-      clearInterval(timer);
+      clearTimeout(timer);
       target?.removeEventListener('focus', read);
     },
   };
+}
+
+/** Questions in the order in which they should be answered: by expiry, then risk, then age. */
+export function byUrgency(a, b) {
+  const risk = { critical: 0, high: 1, medium: 2, low: 3 };
+  return (a.expiresAt ?? Infinity) - (b.expiresAt ?? Infinity) || (risk[a.riskLevel] ?? 4) - (risk[b.riskLevel] ?? 4)
+    || a.createdAt - b.createdAt;
 }

@@ -1,6 +1,6 @@
 // What the server tells while it happens: the WebSocket of a thread, which comes back by itself, and what models say.
 
-import { basePath } from './api.js';
+import { basePath, enc } from './api.js';
 
 const FIRST_RETRY = 1000;
 const LAST_RETRY = 30_000;
@@ -87,7 +87,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
 /** The address of a thread's events. */
 export function eventsUrl(threadId, after, place = globalThis.location) {
   const scheme = place.protocol === 'https:' ? 'wss' : 'ws';
-  return `${scheme}://${place.host}${basePath(place)}/threads/${encodeURIComponent(threadId)}/events?after=${after}`;
+  return `${scheme}://${place.host}${basePath(place)}/threads/${enc(threadId)}/events?after=${after}`;
 }
 
 /* What models are saying right now. It is not in the log: the whole text comes with `LLM_STREAM_END`. */

@@ -33,7 +33,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     try {
       [state.row, state.runs] = await Promise.all([
         api.get(`/threads/${enc(id)}`),
-        api.get(`/threads/${enc(id)}/runs?limit=100`).then((page) => page.items),
+        api.get(`/runs?threadId=${enc(id)}&limit=100`).then((page) => page.items),
       ]);
       state.problem = null;
     } catch (problem) {
@@ -180,6 +180,14 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   };
 }
 
+/** How an item's status is drawn: what it waits for counts more than that it runs. */
+export function shownStatus(core, item) {
+  if (item.status !== 'in_progress' && item.status !== 'waiting') return item.status;
+  const open = core.suspensions.filter((one) => one.itemId === item.id);
+  if (open.some((one) => one.kind === 'in_doubt')) return 'doubt';
+  return open.length ? 'ask' : item.status;
+}
+
 const WAITS = { suspended: true, waiting: true };
 
 /** What a view is given of a thread: see docs/PAGE.md. */
@@ -214,6 +222,11 @@ class Thread {
     return this.replay || this.conn === 'held' ? this.view.at ?? 0 : Math.max(this.#clock.now(), this.view.at ?? 0);
   }
 
+  /** One name in all places. The thread has that of its first plan, or what a person called it; the past has that of then. */
+  get title() {
+    return (this.replay ? null : this.row?.title) || this.core.title || this.newestRun?.query || this.id;
+  }
+
   get core() {
     this.#core ??= told(this.point.core, { threadId: this.id, minSeq: this.minSeq });
     return this.#core;
@@ -232,12 +245,8 @@ class Thread {
     return this.#items.get(id);
   }
 
-  /** How an item's status is drawn: what it waits for counts more than that it runs. */
   shown(item) {
-    if (item.status !== 'in_progress' && item.status !== 'waiting') return item.status;
-    const open = this.core.suspensions.filter((one) => one.itemId === item.id);
-    if (open.some((one) => one.kind === 'in_doubt')) return 'doubt';
-    return open.length ? 'ask' : item.status;
+    return shownStatus(this.core, item);
   }
 
   upTo() {

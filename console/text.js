@@ -89,7 +89,13 @@ class Long extends Component {
 }
 
 /** The beginning of a text, for places of one line. */
-export const showStart = (text, most = 200) => show(text.length > most ? `${text.slice(0, most)}…` : text);
+export const showStart = (text, most = 200) => show(brief(text, most));
+
+/** A value in a few words. */
+export function brief(value, most = 300) {
+  const text = typeof value === 'string' ? value : value == null ? '' : JSON.stringify(value);
+  return text.length > most ? `${text.slice(0, most)}…` : text;
+}
 
 /** For attributes (`title`, `aria-label`), where no mark can stand: `[U+202E]`. */
 export const plain = (text) => pieces(text ?? '').map(bracketed).join('');

@@ -21,7 +21,7 @@ export function conditionText({ pointer, op, value: given }) {
 }
 
 /** Whose rule it is. */
-export const SCOPE = { default: 'of this server’s defaults', server: 'of this server', tenant: 'of this tenant', thread: 'of this thread' };
+export const SCOPE = { default: '', server: 'of this server', tenant: 'of this tenant', thread: 'of this thread' };
 
 /** What the time of a question ends with. */
 export const ON_EXPIRY = { deny: 'then it is refused', fail: 'then the run fails', remind: 'then you are reminded' };

@@ -30,6 +30,9 @@ export function emptyView() {
   };
 }
 
+/** The spans of an item, one for each run that worked at it. */
+export const spansOf = (view, itemId) => (view.itemSpans.get(itemId) ?? []).map((id) => view.spans.get(id)).filter(Boolean);
+
 /** Takes in observations, in order. */
 export function foldView(view, batch) {
   if (batch.length === 0) return view;

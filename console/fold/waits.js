@@ -1,11 +1,12 @@
 // What an item waited for, in the order of its life: dependencies, a free place, the model, pauses, tools, people, agents.
 // The parts sum to the time from the run's beginning (or the item's, where nothing held it) to its end.
 
+import { spansOf } from './view.js';
+
 /** `[{what, ms, detail}]` of the item's last run, or of the run named. */
 export function waited(thread, id, run = null) {
   const view = thread.view;
-  const spanIds = view.itemSpans.get(id) ?? [];
-  const item = spanIds.map((one) => view.spans.get(one)).filter(Boolean).findLast((one) => run == null || one.runId === run);
+  const item = spansOf(view, id).findLast((one) => run == null || one.runId === run);
   if (!item) return [];
   const to = item.end ?? thread.now;
   const parts = new Map();
@@ -33,10 +34,7 @@ function beforeStart(thread, view, item, put) {
   put('place', item.start - ready, null);
 }
 
-function lastEnd(view, id) {
-  const spans = (view.itemSpans.get(id) ?? []).map((one) => view.spans.get(one)).filter(Boolean);
-  return spans.at(-1)?.end ?? null;
-}
+const lastEnd = (view, id) => spansOf(view, id).at(-1)?.end ?? null;
 
 const FIRST = ['person', 'agent', 'tools', 'queue', 'model', 'pause'];
 

@@ -1,7 +1,7 @@
 // The changes of the plan: what changed, who did it, and why.
 
 import { clockTime, count, fullTime } from '../format.js';
-import { show } from '../text.js';
+import { brief, show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
 import { SeqLink } from './parts.js';
 
@@ -48,12 +48,12 @@ function author({ source, by, itemId }) {
 function reason({ source, because, changes }) {
   if (source === 'planner') return html`${count(changes.added.length, 'item')}${because ? html` from ${quoted(because)}` : null}`;
   if (source === 'refinement') return quoted(because);
-  return source === 'agent' ? 'updatedPlan in its reply' : null;
+  return source === 'agent' ? 'in its reply' : null;
 }
 
 function quoted(text) {
   if (!text) return null;
-  return html`“${show(text.length > 120 ? `${text.slice(0, 120)}…` : text)}”`;
+  return html`“${show(brief(text, 120))}”`;
 }
 
 function Change({ change }) {

@@ -5,9 +5,10 @@ import { happenings, matched, partedAt } from '../branches.js';
 import { useKeys } from '../browser.js';
 import { told } from '../fold/core.js';
 import { count, dollars, duration } from '../format.js';
+import { threadHash } from '../router.js';
 import { Shape, WORD } from '../shapes.js';
-import { createHistory } from '../store.js';
-import { show } from '../text.js';
+import { createHistory, shownStatus } from '../store.js';
+import { brief, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { Loading } from './parts.js';
@@ -50,7 +51,7 @@ export function Compare({ ctx, route }) {
   const { a, b } = route;
   const { threads, problem } = useThreads(ctx, a, b);
   const [isBrief, setBrief] = useState(false);
-  const leave = `#/t/${enc(a ?? '')}`;
+  const leave = threadHash({ id: a ?? '' });
   useKeys({ Escape: () => ctx.go(a ? leave : '#/') });
   if (!a || !b) return html`<${Pick} ctx=${ctx} a=${a} />`;
   if (problem) return html`<main class="stage"><div class="page"><${FailurePanel} ctx=${ctx} problem=${problem} /></div></main>`;
@@ -75,30 +76,26 @@ function Column({ thread, rows, side, isBrief, since = 0 }) {
   const fork = view.forkedFrom;
   const took = view.from === null ? null : view.at - view.from;
   return html`<div data-testid=${`side-${side}`}><div class="bar"><h2 class="clip"><a
-      href=${`#/t/${enc(id)}`}>${show(row.title || core.title || id)}</a></h2>
-      <span class="dim mono">${fork ? html`fork of ${show(fork.threadId)} at ${fork.seq}` : ''} ${since ? `${since + 1} – ${lastSeq}` : `1 – ${lastSeq}`}</span>
+      href=${threadHash({ id })}>${show(row.title || core.title || id)}</a></h2>
+      <span class="dim mono">${fork ? html`fork of ${show(fork.threadId)} at ${fork.seq}` : ''} ${lastSeq > since ? `${since + 1} – ${lastSeq}` : ''}</span>
       <span class="right num mid t1">${duration(took)}${view.totals.priced ? ` · ${dollars(view.totals.costUsd)}` : ''}</span></div>
     <table class="plan"><tbody>${rows.filter((one) => one.differs || !isBrief).map((one) => html`<${Item}
-        key=${one.id} one=${one} mine=${one[side]} />`)}</tbody></table>
-    <h3 class="since-h">${since ? 'Since then' : 'What happened'}</h3>
+        key=${one.id} one=${one} mine=${one[side]} core=${core} />`)}</tbody></table>
+    <h3 class="since-h">${lastSeq === since ? 'Nothing since then' : since ? 'Since then' : 'What happened'}</h3>
     <ol class="since">${happenings(thread, since).map((one, i) => html`<li key=${i}><a class="seqlink mono"
-        href=${`#/t/${enc(id)}?at=${one.seq}`}>${one.seq}</a>
-      <span class="mono dim">${show(one.where)}</span><span>${show(brief(one.text))}</span></li>`)}</ol></div>`;
+        href=${threadHash({ id, at: one.seq })}>${one.seq}</a>
+      <span class="mono dim">${show(one.where)}</span><span>${show(brief(one.text, 160))}</span></li>`)}</ol></div>`;
 }
 
-function Item({ one, mine }) {
+function Item({ one, mine, core }) {
   if (!mine) return html`<tr class="differs"><td></td><td class="dim">not in this plan: <span class="mono">${show(one.id)}</span></td><td>
       </td></tr>`;
   const { item, costUsd } = mine;
-  return html`<tr class=${one.differs ? 'differs' : ''} data-id=${one.id}><td><${Shape} status=${item.status} /></td>
+  const status = shownStatus(core, item);
+  return html`<tr class=${one.differs ? 'differs' : ''} data-id=${one.id}><td><${Shape} status=${status} /></td>
     <td>${show(item.description)}${one.differs && html`<div
-        class="mid t1">${mine.result === null ? WORD[item.status] : show(brief(mine.result))}</div>`}</td>
+        class="mid t1">${mine.result === null ? WORD[status] : show(brief(mine.result, 160))}</div>`}</td>
     <td class="n mid">${costUsd === null ? '–' : dollars(costUsd)}</td></tr>`;
-}
-
-function brief(value) {
-  const text = (typeof value === 'string' ? value : JSON.stringify(value)).replace(/\s+/g, ' ');
-  return text.length > 160 ? `${text.slice(0, 160)}…` : text;
 }
 
 /** The second thread is chosen here. */

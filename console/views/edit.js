@@ -9,7 +9,7 @@ import { Shape, Sign } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
-import { Button, Loading } from './parts.js';
+import { Button, Loading, Refusal } from './parts.js';
 
 const versionOf = (etag) => etag.replace(/\D/g, '');
 
@@ -58,10 +58,11 @@ export function EditPlan({ ctx, thread }) {
   if (!draft) return html`<div class="scroll page"><${Loading} rows=${8} /></div>`;
   return html`<div class="scroll" data-testid="edit-plan" data-version=${versionOf(draft.version)}>
     ${edit.rebased && html`<${Rebased} rebased=${edit.rebased} version=${versionOf(draft.version)} />`}
+    <div class="edit-row dim hide" aria-hidden="true"><span></span><span></span><span>What to do</span><span>Tools</span><span>After</span></div>
     ${draft.rows.map((row) => html`<${Row} key=${row.key} row=${row} draft=${draft} change=${edit.change}
       wrong=${wrong.filter((one) => one.id === row.id)} refused=${edit.errors?.[row.id]} foreseen=${edit.foreseen} />`)}
     <div class="row edit-bar"><${Button} cls="small" id="add-item" label="Add item" k="n" onClick=${() => edit.change(plan.addRow(draft))} />
-      <span class="dim">Finished and running items stay as they are. Alt ↑ ↓ moves an item.</span></div>
+      <span class="dim">Finished and running items stay as they are.<span class="hide"> Alt ↑ ↓ moves an item.</span></span></div>
     <${Foot} ctx=${ctx} thread=${thread} edit=${edit} wrong=${wrong} why=${why} save=${save} />
     <datalist id="tool-names">${[...tools].map((name) => html`<option value=${name}></option>`)}</datalist>
   </div>`;
@@ -197,6 +198,6 @@ function Foot({ ctx, thread, edit, wrong, why, save }) {
       <${Button} cls="main" id="save-plan" label=${`Save as v${Number(versionOf(draft.version)) + 1}`} k="⌘S" why=${off} onClick=${save} /></div>
     ${off && isEdited && html`<p class="off-reason">${off}</p>`}
     ${foreseen && html`<p data-testid="foreseen">${sentence(foreseen)}</p>`}
-    ${refused && html`<p class="wrong" role="alert" data-testid="edit-refused">${show(refused.detail ?? refused.title)}</p>`}
+    <${Refusal} problem=${refused} id="edit-refused" />
   </div>`;
 }

@@ -1,12 +1,13 @@
 // What failed, in words, what to do about it, and what is kept.
 
-import { basePath, enc, newKey } from '../api.js';
+import { basePath, enc } from '../api.js';
 import { count, fullTime } from '../format.js';
 import { REMEDIES, TITLES } from '../remedies.js';
 import { Shape } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { Button, SeqLink, Todo } from './parts.js';
+import { Button, Refusal, SeqLink, Todo, usePress } from './parts.js';
+import { Table } from './section.js';
 
 /** Of a refused request, or of the thread's last run. */
 export function FailurePanel({ ctx, thread, problem }) {
@@ -23,7 +24,6 @@ export function FailurePanel({ ctx, thread, problem }) {
   </section>
   ${!problem && html`<${Failures} ctx=${ctx} thread=${thread} />`}</div>`;
 }
-
 
 function ofProblem(problem) {
   return {
@@ -98,24 +98,14 @@ function Copy({ text, label, id }) {
 }
 
 function Acts({ ctx, failure, thread, problem }) {
-  const [refused, setRefused] = useState(null);
-  const [key, setKey] = useState(newKey);
-  const again = async () => {
-    try {
-      await ctx.api.post(`/threads/${enc(thread.id)}/process`, { query: failure.query }, { key });
-      setKey(newKey());
-      setRefused(null);
-      ctx.refresh();
-    } catch (one) {
-      setRefused(one);
-    }
-  };
+  const { press, problem: refused } = usePress(ctx);
+  const again = async () => (await press('again', `/threads/${enc(thread.id)}/process`, { query: failure.query })) && ctx.refresh();
   const canRun = !problem && failure.query;
   return html`<div class="acts">
     ${canRun && html`<${Button} label="Run again" cls="main" id="run-again" why=${ctx.whyNot('run')} onClick=${again} />`}
     ${failure.code.startsWith('model_') && html`<a class="b" href="#/system">Check the models</a>`}
     <${Copy} text=${() => report(ctx, failure, thread)} label="Copy report" id="copy-report" />
-    ${refused && html`<p class="wrong" role="alert">${show(refused.detail ?? refused.title)}</p>`}
+    <${Refusal} problem=${refused} />
     ${canRun && ctx.whyNot('run') && html`<p class="off-reason">${ctx.whyNot('run')}</p>`}
   </div>`;
 }
@@ -141,13 +131,11 @@ function Failures({ ctx, thread }) {
     && other.runId === one.runId));
   if (failures.length === 0) return null;
   return html`<section class="failures" data-testid="failures"><h2>Failures in this thread</h2>
-    <div class="scrollx"><table class="data"><thead><tr><th>#</th><th>What</th><th>Code</th><th>Words</th><th>What became of it</th></tr></thead>
-    <tbody>${[...failures].reverse().map((one) => html`<tr key=${`${one.seq} ${one.kind}`} title=${plain(fullTime(one.at))}>
+    <${Table} label="Failures" heads=${['#', 'What', 'Code', 'Words', 'What became of it']}>${[...failures].reverse().map((one) => html`<tr key=${`${one.seq} ${one.kind}`} title=${plain(fullTime(one.at))}>
       <td><${SeqLink} ctx=${ctx} seq=${one.seq} /></td>
       <td>${WHAT[one.kind] ?? one.kind}${one.itemId && html` <span class="mono dim">${show(one.itemId)}</span>`}</td>
       <td class="mono">${show(one.code)}</td><td>${show([one.toolName, one.message].filter(Boolean).join(': '))}</td>
-      <td>${one.became ? show(one.became) : BECAME[one.kind]}</td></tr>`)}</tbody></table></div>
-  </section>`;
+      <td>${one.became ? show(one.became) : BECAME[one.kind]}</td></tr>`)}</${Table}></section>`;
 }
 
 /** Where nothing else is told. */

@@ -1,6 +1,7 @@
 // The table of a forecast: per item the tools that it may call, who decides about them, and what they do.
 
 import { decides, openItems, outlookOf, sentence, strictest } from '../outlook.js';
+import { ruleName } from '../format.js';
 import { Sign } from '../shapes.js';
 import { show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
@@ -52,7 +53,7 @@ function Decides({ tool }) {
   const action = strictest(tool);
   const sign = action === 'auto' ? '' : action === 'ask' ? '◆ ' : '× ';
   return html`<td class=${`fore-${action}`}><span aria-hidden="true">${sign}</span>${show(decides(tool))}</td>
-    <td class="rule-ref">${show(tool.policy.rule)} <span class="dim">${SCOPE[tool.policy.scope]}</span></td>`;
+    <td class="rule-ref">${show(ruleName(tool.policy))} <span class="dim">${SCOPE[tool.policy.scope]}</span></td>`;
 }
 
 function Effect({ tool }) {

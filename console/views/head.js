@@ -1,23 +1,23 @@
 // What a thread comes to so far, and what can be done with all of it.
 
-import { enc, newKey } from '../api.js';
+import { enc } from '../api.js';
 import { useKeys } from '../browser.js';
 import { count, dollars, duration, tokens } from '../format.js';
 import { Shape, Sign, WORD } from '../shapes.js';
-import { show } from '../text.js';
-import { html, useRef, useState } from '../vendor/preact-htm.js';
+import { plain, show } from '../text.js';
+import { html, useState } from '../vendor/preact-htm.js';
 import { CancelDialog } from './later.js';
-import { Button, useFork } from './parts.js';
+import { Button, Refusal, useFork, usePress } from './parts.js';
 
 export function Head({ ctx, route, thread }) {
   const run = chosenRun(route, thread);
   const acts = useActs(ctx, route, thread, run);
   const status = statusOf(thread, run);
-  const title = thread.core.title || thread.row?.title || thread.newestRun?.query || thread.id;
+  const { title } = thread;
   return html`<header class="head" data-testid="head">
     <${Shape} status=${status} />
     <div class="grow">
-      <div class="row"><h1 class="clip" title=${title}>${show(title)}</h1><span class="dim mono hide t0">${show(thread.id)}</span></div>
+      <div class="row"><h1 class="clip" title=${plain(title)}>${show(title)}</h1><span class="dim mono hide t0">${show(thread.id)}</span></div>
       <div class="facts num">
         <span class="c-${status}" data-testid="status" data-status=${status}><b>${WORD[status] ?? status}</b></span>
         <${Besides} thread=${thread} status=${status} />
@@ -27,7 +27,7 @@ export function Head({ ctx, route, thread }) {
     </div>
     <${Acts} acts=${acts} />
     ${acts.dialog}
-    ${acts.problem ? html`<p class="c-failed t1" role="alert">${acts.problem.message}</p>` : null}
+    <${Refusal} problem=${acts.problem} />
   </header>`;
 }
 
@@ -87,41 +87,26 @@ function RunPicker({ ctx, thread, run }) {
 
 function useActs(ctx, route, thread, run) {
   const [asked, setAsked] = useState(false);
-  const [problem, setProblem] = useState(null);
   const [stopping, setStopping] = useState(null);
-  const keys = useRef({});
+  const { press, problem } = usePress(ctx);
   const isOpen = !thread.replay && thread.core.runId != null;
   const whyNot = thread.replay ? null : ctx.whyNot('run');
-  const act = async (name, path, body) => {
-    setProblem(null);
-    // The same press, made again, has the same key: it is done once.
-    keys.current[name] ??= newKey();
-    try {
-      const answer = await ctx.api.post(path, body, { key: keys.current[name] });
-      delete keys.current[name];
-      return answer;
-    } catch (error) {
-      if (!error.retryable) delete keys.current[name];
-      setProblem(error);
-      return null;
-    }
-  };
+  const act = (name) => press(name, `/threads/${enc(thread.id)}/${name}`);
   const forking = useFork(ctx, thread);
   const fork = () => forking.at(thread.replay ? thread.seq : null);
-  const pause = () => act('pause', `/threads/${enc(thread.id)}/pause`, {});
   const cancel = async () => {
     setAsked(false);
     setStopping(thread.core.runId);
-    if (!(await act('cancel', `/threads/${enc(thread.id)}/cancel`, {}))) setStopping(null);
+    if (!(await act('cancel'))) setStopping(null);
   };
   const isStopping = stopping != null && stopping === thread.core.runId;
   useKeys({
     f: () => (forking.why ? false : forking.at(route.row ?? (thread.replay ? thread.seq : null))),
-    p: () => (isOpen && !whyNot ? pause() : false),
+    p: () => (isOpen && !whyNot ? act('pause') : false),
     c: () => (isOpen && !whyNot && !isStopping ? setAsked(true) : false),
   });
   const dialog = asked ? html`<${CancelDialog} ctx=${ctx} thread=${thread} close=${() => setAsked(false)} cancel=${cancel} />` : null;
-  return { fork, pause, ask: () => setAsked(true), isOpen, isStopping, whyNot, dialog, problem: problem ?? forking.problem, replay: thread.replay, whyForkNot: forking.why };
+  return { fork, pause: () => act('pause'), ask: () => setAsked(true), isOpen, isStopping, whyNot, dialog, problem: problem ?? forking.problem, replay: thread.replay, whyForkNot: forking.why };
 }
 
 function Acts({ acts }) {

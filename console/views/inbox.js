@@ -1,16 +1,16 @@
 // All questions: the most urgent first, each with its card.
 
-import { byUrgency } from '../answer.js';
 import { enc } from '../api.js';
 import { useKeys } from '../browser.js';
-import { age, countdown, resolutionText } from '../format.js';
+import { age, resolutionText, ruleName } from '../format.js';
+import { byUrgency } from '../lists.js';
 import { threadHash } from '../router.js';
 import { KIND_SHAPE, Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { KIND } from '../words.js';
 import { FailurePanel } from './failure.js';
-import { Loading } from './parts.js';
+import { Left, Loading } from './parts.js';
 import { QuestionCard } from './question/card.js';
 
 const FILTERS = [['open', 'Open'], ['mine', 'I may answer'], ['answered', 'Answered']];
@@ -76,8 +76,7 @@ function Title({ ctx, filter, rows }) {
   const now = ctx.clock.now();
   const soonest = filter === 'answered' ? null : rows?.find((one) => one.expiresAt != null);
   return html`<div class="title"><h1>Questions</h1>
-    ${rows && filter !== 'answered' && html`<span class="mid">${rows.length} open.${soonest && html` The soonest expires in${' '}
-      <span class="num" data-tick=${`left:${soonest.expiresAt}`}>${countdown(Math.max(0, soonest.expiresAt - now))}</span>.`}</span>`}
+    ${rows && filter !== 'answered' && html`<span class="mid">${rows.length} open.${soonest && html` The soonest expires in <${Left} at=${soonest.expiresAt} now=${now} />.`}</span>`}
     <nav class="seg right" aria-label="Show">${FILTERS.map(([name, label]) => html`<a key=${name} href=${hashOf(null, name)}
       data-testid=${`show-${name}`} aria-current=${filter === name ? 'true' : null}>${label}</a>`)}</nav></div>`;
 }
@@ -92,24 +91,19 @@ function Rows({ ctx, rows, shown, filter }) {
 
 function Row({ ctx, row, isShown, filter }) {
   const now = ctx.clock.now();
-  const title = row.threadTitle || ctx.threads?.find((one) => one.threadId === row.threadId)?.title || row.threadId;
+  const title = row.threadTitle || row.threadId;
   const isHigh = row.riskLevel === 'high' || row.riskLevel === 'critical';
   const isOpen = row.status === 'pending';
   return html`<a class="in" href=${hashOf(row.suspensionId, filter)} aria-current=${isShown ? 'true' : null} data-testid="question-row"
       data-id=${row.suspensionId}>
     <${Shape} status=${KIND_SHAPE[row.kind] ?? 'ask'} /><span class="q">${show(row.message)}</span>
-    <span class=${`num nowrap end ${soon(row, now) ? 'c-ask' : 'dim'}`}>${isOpen ? html`<${Left} row=${row} now=${now} />` : row.status}</span>
+    <span class=${`num nowrap end ${soon(row, now) ? 'c-ask' : 'dim'}`}>${!isOpen ? row.status : row.expiresAt == null ? 'no deadline' : html`<${Left} at=${row.expiresAt} now=${now} /> left`}</span>
     <span class="m"><b>${KIND[row.kind] ?? row.kind}</b> · ${show(title)}${row.itemId && html` · <span class="mono">${show(row.itemId)}</span>`}
       ${row.toolName && html` · <span class="mono">${show(row.toolName)}</span>`}</span>
     <span class="row end">${row.riskLevel && html`<span class=${`tag ${isHigh ? 'fail' : ''}`}>${show(row.riskLevel)}</span>`}
       <span class="dim nowrap num" data-tick=${`age:${row.createdAt}`}>${age(row.createdAt, now)}</span></span>
-    <span class="m rule-ref">${row.resolution ? show(resolutionText(row.resolution, now)) : row.policy ? show(row.policy.rule) : ''}</span>
+    <span class="m rule-ref">${row.resolution ? show(resolutionText(row.resolution, now)) : row.policy ? show(ruleName(row.policy)) : ''}</span>
   </a>`;
 }
 
 const soon = (row, now) => row.expiresAt != null && row.expiresAt - now < 3_600_000;
-
-function Left({ row, now }) {
-  if (row.expiresAt == null) return 'no end';
-  return html`<span data-tick=${`left:${row.expiresAt}`}>${countdown(Math.max(0, row.expiresAt - now))}</span> left`;
-}

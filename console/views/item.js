@@ -1,12 +1,13 @@
 // One item: what was promised and delivered, its calls, and what it waited for.
 
-import { asCurl, enc, newKey } from '../api.js';
+import { asCurl, enc } from '../api.js';
+import { spansOf } from '../fold/view.js';
 import { waited } from '../fold/waits.js';
-import { dollars, duration } from '../format.js';
+import { dollars, duration, ruleName } from '../format.js';
 import { Shape, WORD } from '../shapes.js';
-import { countHidden, hiddenNote, show } from '../text.js';
+import { brief, countHidden, hiddenNote, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { Button, Json, SeqLink } from './parts.js';
+import { Button, Json, Refusal, SeqLink, usePress } from './parts.js';
 
 const VALIDATED = { passed: 'tools checked: passed', failed: 'tools checked: failed', skipped: 'tools not checked' };
 
@@ -62,15 +63,9 @@ function Pair({ thread, item }) {
       ${item.validationStatus && html`<p class="dim t0">${VALIDATED[item.validationStatus]}</p>`}</div></div>`;
 }
 
-function brief(value) {
-  const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return text.length > 300 ? `${text.slice(0, 300)}…` : text;
-}
-
 /** All calls of the item up to what is shown, the last run's last. */
 function callsOf(thread, id) {
-  const spans = (thread.view.itemSpans.get(id) ?? []).map((one) => thread.view.spans.get(one)).filter(Boolean);
-  return spans.flatMap((span) => span.children.map((child) => thread.view.spans.get(child)))
+  return spansOf(thread.view, id).flatMap((span) => span.children.map((child) => thread.view.spans.get(child)))
     .filter((span) => span && (span.kind === 'call' || span.kind === 'task'));
 }
 
@@ -106,7 +101,7 @@ function CallFoot({ ctx, thread, span }) {
   const copy = () => navigator.clipboard?.writeText(asCurl('GET', path)).then(() => setCopied(true), () => {});
   const { policy, digest } = span;
   return html`<footer>
-    ${policy && html`<span>${policy.action} · <a class="mono" href="#/policy">${show(policy.rule)}</a></span>`}
+    ${policy && html`<span>${policy.action} · <a class="mono" href="#/policy">${show(ruleName(policy))}</a></span>`}
     ${digest && html`<span class="mono" title="Digest of tool and arguments">${digest.slice(0, 4)}…${digest.slice(-4)}</span>`}
     ${span.waits?.length > 0 && html`<span class="mono">${decided(thread, span)}</span>`}
     <button type="button" class="b small quiet" aria-expanded=${String(raw)} onClick=${() => setRaw(!raw)}>Raw</button>
@@ -153,25 +148,15 @@ function Waits({ thread, item }) {
 
 /** One item of the run that is active, made again or skipped by hand. */
 function ByHand({ ctx, thread, item }) {
-  const [state, set] = useState({});
+  const { press, busy, problem } = usePress(ctx);
   const canRetry = ['completed', 'failed', 'cancelled'].includes(item.status);
   const canSkip = item.status === 'pending';
   if (thread.replay || thread.core.runId === null || !(canRetry || canSkip)) return null;
-  const act = async (verb) => {
-    const key = state.verb === verb && state.key ? state.key : newKey();
-    set({ verb, key, busy: true });
-    try {
-      await ctx.api.post(`/threads/${enc(thread.id)}/items/${enc(item.id)}/${verb}`, {}, { key });
-      set({});
-      ctx.refresh();
-    } catch (problem) {
-      set({ verb, key, problem: problem.detail ?? problem.title });
-    }
-  };
-  const why = state.busy ? 'It is being sent.' : ctx.whyNot('run');
+  const act = async (verb) => (await press(verb, `/threads/${enc(thread.id)}/items/${enc(item.id)}/${verb}`)) && ctx.refresh();
+  const why = busy ? 'It is being sent.' : ctx.whyNot('run');
   return html`<div class="row wrap">
     ${canRetry && html`<${Button} cls="small" id="item-retry" label="Do this item again" why=${why} onClick=${() => act('retry')} />`}
     ${canSkip && html`<${Button} cls="small" id="item-skip" label="Skip this item" why=${why} onClick=${() => act('skip')} />`}
-    ${state.problem && html`<p class="wrong" role="alert">${show(state.problem)}</p>`}
+    <${Refusal} problem=${problem} />
     ${ctx.whyNot('run') && html`<span class="off-reason">${ctx.whyNot('run')}</span>`}</div>`;
 }

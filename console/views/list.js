@@ -4,7 +4,7 @@ import { dollars, duration, placed } from '../format.js';
 import { lanes } from '../plan/lanes.js';
 import { weightOf } from '../plan/layout.js';
 import { Shape, Sign, WORD } from '../shapes.js';
-import { show } from '../text.js';
+import { brief, show } from '../text.js';
 import { html, useMemo, useState } from '../vendor/preact-htm.js';
 import { pure } from './parts.js';
 import { ruleOf, waitText } from './waiting.js';
@@ -68,11 +68,11 @@ const Row = pure(({ item, shown, row, width, met, ms, since, now, cost, unpriced
   };
   return html`<tr aria-selected=${selected ? 'true' : null} onClick=${click} data-item=${item.id} data-status=${shown}>
     <td class="lanetd"><${LaneCell} row=${row} width=${width} met=${met} status=${shown} /></td>
-    <td><a class="item-link" href=${href}>${show(item.description)}</a>
+    <td class="what"><a class="item-link" href=${href}>${show(item.description)}</a>
       <div class="dim mono">${show(item.id)}${by ? html` · added by ${show(by)}` : null}</div></td>
-    <td class="mono mid c2">${(item.dependencies ?? []).join(', ') || '–'}</td>
+    <td class="mono mid c2">${show((item.dependencies ?? []).join(', ') || '–')}</td>
     <td class="c3">${(item.requiredTools ?? []).map((name) => html`<div key=${name} class="mono">${isOnce(name) ? html`<span class="c-ask"><${Sign} name="once" label="cannot be undone" /> </span>` : null}${show(name)}</div>`)}
-      <div class="rule-ref">${rule ?? (item.requiredTools?.length ? null : 'no tool')}</div></td>
+      <div class="rule-ref">${rule ? show(rule) : item.requiredTools?.length ? null : 'no tool'}</div></td>
     <td class="c4"><${Delivered} item=${item} shown=${shown} waits=${waits} since=${since2} output=${output} /></td>
     <td class="num nowrap" data-tick=${since != null ? `since:${since}` : null}>${time}</td>
     <td class="num nowrap c6" title=${unpriced ? 'Some calls have no price.' : null}>${cost ?? (unpriced ? 'no price' : '–')}</td>
@@ -86,13 +86,8 @@ function Delivered({ item, shown, waits, output }) {
   const isOver = SIGN[shown] != null;
   return html`
     ${item.expectedOutcome ? html`<div class="mid">${show(item.expectedOutcome)}</div>` : null}
-    ${isOver ? html`<div class="clamp"><span class="c-${shown}" aria-hidden="true">${SIGN[shown]} </span>${show(brief(got) || item.reason || WORD[shown])}</div>` : html`<div class="dim">${waits}</div>`}
+    ${isOver ? html`<div class="clamp"><span class="c-${shown}" aria-hidden="true">${SIGN[shown]} </span>${show(brief(got) || item.reason || WORD[shown])}</div>` : html`<div class="dim">${show(waits)}</div>`}
     ${item.validationStatus && item.validationStatus !== 'passed' ? html`<div class="c-failed t0">tools checked: ${item.validationStatus}</div>` : null}`;
-}
-
-function brief(value) {
-  const text = typeof value === 'string' ? value : value == null ? '' : JSON.stringify(value);
-  return text.length > 300 ? `${text.slice(0, 300)}…` : text;
 }
 
 function LaneCell({ row, width, met, status }) {

@@ -1,7 +1,7 @@
 // A server with keys: the key is exchanged for a session, and is not kept. People of an issuer sign in there.
 
-import { show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { Refusal } from './parts.js';
 
 /** Only places within this page. */
 const safe = (hash) => (hash?.startsWith('#/') && !hash.startsWith('#/login') ? hash : '#/');
@@ -32,7 +32,7 @@ export function Login({ ctx, route }) {
     <label class="stack"><span>Key</span><input class="f mono" type="password" placeholder="pes_…"
         autocomplete="off" spellcheck=${false} autofocus data-testid="key"
       value=${state.key} onInput=${(event) => set({ ...state, key: event.currentTarget.value })} /></label>
-    ${state.problem && html`<p class="wrong" role="alert" data-testid="login-problem">${show(state.problem.detail ?? state.problem.title)}</p>`}
+    <${Refusal} problem=${state.problem} id="login-problem" />
     <button type="submit" class="b main" data-testid="sign-in"
         disabled=${state.busy || state.key.trim() === ''}>${state.busy ? 'Signing in …' : 'Sign in'}</button>
     ${issuers.map((name) => html`<a class="b" href="session/oidc/${name}" data-testid="issuer">Sign in with ${name}</a>`)}

@@ -5,12 +5,12 @@ import { dollars, duration, placed } from '../format.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
-import { Json, Loading, SeqLink } from './parts.js';
+import { Json, Loading, SeqLink, wordsOf } from './parts.js';
 
 const KIND = {
-  system: 'System prompt', persona: 'Persona and thread prompt', thread: 'Thread prompt', tools: 'Tools offered', conversation: 'Conversation',
-  history: 'Conversation', summary: 'Summary of what came before', results: 'Results of other items', item: 'This item so far',
-  loop: 'This item so far', task: 'The task', query: 'What was asked', state: 'State of the application', plan: 'The plan', notes: 'Notes',
+  system: 'System prompt', persona: 'Persona', thread: 'Prompt of server, thread and call', tools: 'Tools offered', summary: 'Summary of what came before',
+  conversation: 'Conversation', query: 'What was asked', plan: 'The plan', results: 'Results of other items', item: 'The task', loop: 'This item so far',
+  repair: 'The reply that could not be used',
 };
 
 /** Model calls up to what is shown, of the chosen item if one is chosen. */
@@ -56,7 +56,7 @@ function Figures({ span }) {
   </p>${error && html`<p class="wrong">${show(error.code)}: ${show(error.message)}</p>`}`;
 }
 
-/** The prompt is rendered again by the server; one that cannot says so. */
+/** The prompt, rendered again by the server. */
 function usePrompt(ctx, thread, span) {
   const [state, set] = useState({});
   const id = span?.streamId;
@@ -74,39 +74,31 @@ function usePrompt(ctx, thread, span) {
 function Prompt({ ctx, thread, span, second }) {
   const { prompt, problem } = usePrompt(ctx, thread, span);
   const compared = usePrompt(ctx, thread, second);
-  if (problem) return problem.status === 404 || problem.status === 405 ? html`<${Told} thread=${thread} span=${span} />`
+  if (problem) return problem.status === 404 ? html`<p class="mid" data-testid="context-gone">${show(wordsOf(problem))}</p>`
     : html`<${FailurePanel} ctx=${ctx} thread=${thread} problem=${problem} />`;
   if (!prompt) return html`<${Loading} rows=${6} />`;
   const sum = prompt.parts.reduce((all, part) => all + part.tokens, 0);
-  const window = prompt.window ?? prompt.contextWindow;
+  const { window } = prompt;
   return html`<div class="win" role="img" aria-label=${`${sum} tokens in ${prompt.parts.length} parts`}>
       ${prompt.parts.map((part, i) => html`<i key=${i} class=${`p${(i % 6) + 1}`} title=${`${titleOf(part)}: ${part.tokens}`}
         ...${placed({ width: `${(part.tokens / Math.max(1, sum)) * 100}%` })}></i>`)}</div>
     ${window && html`<div class="left"><span class="meter"><i
         class="used" ...${placed({ width: `${Math.min(100, (sum / window) * 100)}%` })}></i></span></div>`}
     <p class="num mid t1"><b>${sum.toLocaleString('en')}</b>${window ? ` of ${window.toLocaleString('en')}` : ''} tokens${prompt.exact === false ? ', rendered again: not exactly as it was sent' : ''}</p>
-    <div>${prompt.parts.map((part, i) => html`<${Part} key=${i} part=${part} number=${i} twin=${twinOf(compared.prompt, part, i)} />`)}</div>`;
+    <div>${prompt.parts.map((part, i) => html`<${Part} key=${i} part=${part} number=${i} again=${prompt.parts.findIndex((one) => one.kind === part.kind) < i} twin=${twinOf(compared.prompt, part, i)} />`)}</div>`;
 }
 
 const titleOf = (part) => plain([KIND[part.kind] ?? part.kind, part.of && `(${part.of})`].filter(Boolean).join(' '));
 
 const twinOf = (prompt, part, i) => prompt && (prompt.parts[i]?.kind === part.kind ? prompt.parts[i] : prompt.parts.find((one) => one.kind === part.kind) ?? null);
 
-function Part({ part, number, twin }) {
+function Part({ part, number, again, twin }) {
   const differs = twin !== undefined && twin?.text !== part.text;
-  return html`<details class="part"><summary><i class=${`sw p${(number % 6) + 1}`}></i><span>${titleOf(part)}</span>
+  return html`<details class="part"><summary><i class=${`sw p${(number % 6) + 1}`}></i><span>${titleOf(part)}${again && !part.of && html` <span class="dim">continued</span>`}</span>
       ${twin !== undefined && html`<span class=${`tag ${differs ? 'ask' : ''}`}>${differs ? 'differs' : 'same'}</span>`}
       <span class="n">${part.tokens.toLocaleString('en')}</span></summary>
     <${Json} value=${part.text} label=${titleOf(part)} />
     ${differs && html`<h3>In the other call</h3>${twin ? html`<${Json} value=${twin.text}
         label="The same part of the other call" />` : html`<p class="dim">not there</p>`}`}
   </details>`;
-}
-
-/** Without the prompt: what the log says was cut from it. */
-function Told({ thread, span }) {
-  const told = thread.observation(span.seq)?.metadata?.context;
-  return html`<p class="mid" data-testid="context-told">The prompt of this call cannot be shown.
-    ${told ? ` It kept ${told.kept ?? 0} messages, summed up ${told.summarised ?? 0}, left out ${told.leftOut ?? 0} and shortened ${told.shortened ?? 0}.`
-      : ' Nothing of it was cut.'}</p>`;
 }

@@ -1,9 +1,10 @@
 // Nothing yet: what can be asked for, and what happens then.
 
 import { enc, newKey } from '../api.js';
+import { threadHash } from '../router.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef } from '../vendor/preact-htm.js';
-import { useKept } from './parts.js';
+import { Refusal, useKept } from './parts.js';
 
 /** What the prompts of the demo model show. */
 const SHOWS = [
@@ -30,7 +31,7 @@ export function NewThread({ ctx }) {
       await ctx.api.post(`/threads/${enc(thread)}/process`, { query, ...options }, { key: sent.key });
       set({ text: '', busy: false, sent: null });
       ctx.refresh();
-      ctx.go(`#/t/${enc(thread)}`);
+      ctx.go(threadHash({ id: thread }));
     } catch (problem) {
       set({ busy: false, problem });
     }
@@ -52,7 +53,7 @@ export function NewThread({ ctx }) {
         ${why && html`<span class="off-reason" data-testid="why-not">${why}</span>`}
         <button type="submit" class="b main right" data-testid="start" disabled=${draft.busy || why !== null || draft.text.trim() === ''}>
           ${draft.busy ? 'Starting …' : 'Start'}<kbd aria-hidden="true">⌘↵</kbd></button></div>
-      ${draft.problem && html`<p class="wrong" role="alert" data-testid="new-problem">${show(draft.problem.detail ?? draft.problem.title)}</p>`}
+      <${Refusal} problem=${draft.problem} id="new-problem" />
     </form>
     <${Prompts} ctx=${ctx} start=${start} off=${why !== null || draft.busy} />
   </div></div></main>`;

@@ -1,5 +1,7 @@
 // Find or do: threads, items of the plan, and everything that has a key.
 
+import { enc } from '../api.js';
+import { threadHash } from '../router.js';
 import { Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
@@ -53,9 +55,9 @@ function entries(ctx, route, thread) {
   add('do', 'Keys', ctx.openKeys);
   if (ctx.me && !ctx.me.open) add('do', 'Sign out', () => ctx.api.signOut().then(() => ctx.go('#/login'), () => ctx.go('#/login')));
   for (const row of ctx.threads ?? []) {
-    add('thread', row.title || row.threadId, go(`#/t/${encodeURIComponent(row.threadId)}`), row.status);
+    add('thread', row.title || row.threadId, go(threadHash({ id: row.threadId })), row.status);
     if (route.page === 'thread' && row.threadId !== route.id) {
-      add('compare', `Compare with ${row.title || row.threadId}`, go(`#/compare/${encodeURIComponent(route.id)}/${encodeURIComponent(row.threadId)}`));
+      add('compare', `Compare with ${row.title || row.threadId}`, go(`#/compare/${enc(route.id)}/${enc(row.threadId)}`));
     }
   }
   return out;

@@ -1,6 +1,8 @@
 // Small parts that many views are made of.
 
 import { enc, newKey } from '../api.js';
+import { bytes, countdown } from '../format.js';
+import { threadHash } from '../router.js';
 import { show } from '../text.js';
 import { Component, h, html, useRef, useState } from '../vendor/preact-htm.js';
 
@@ -36,11 +38,7 @@ export function Json({ value, onAll, label = 'JSON' }) {
     onAll?.();
   };
   return html`<pre class="json" tabindex="0" role="region" aria-label=${label}>${show(cut)}</pre>
-    ${isLong && !isAll ? html`<${Button} cls="small" label=${`Show all (${size(text.length)})`} onClick=${all} />` : null}`;
-}
-
-function size(n) {
-  return n < 1_000_000 ? `${Math.round(n / 1000)} kB` : `${(n / 1_000_000).toFixed(1)} MB`;
+    ${isLong && !isAll ? html`<${Button} cls="small" label=${`Show all (${bytes(text.length)})`} onClick=${all} />` : null}`;
 }
 
 /** Grey bars of about the right height, while something is read. */
@@ -87,7 +85,36 @@ export function useKept(key, initial) {
 /** The state as it is now; undefined if there is none. */
 export const keptAt = (key) => kept.get(key);
 
-/* What to do about a refusal. */
+/** The time that is left until `at`; the clock writes it anew. */
+export const Left = ({ at, now }) => html`<span class="num" data-tick=${`left:${at}`}>${countdown(at - now)}</span>`;
+
+/* Refusals. */
+
+export const wordsOf = (problem) => problem.detail ?? problem.title;
+
+/** What was refused, in the server's words. */
+export const Refusal = ({ problem, id }) => (problem ? html`<p class="wrong" role="alert" data-testid=${id}>${show(wordsOf(problem))}</p>` : null);
+
+/** `{press, busy, problem}`. `press(name, path, body)` gives the answer, or null where it was refused; the same press, made again, is done once. */
+export function usePress(ctx) {
+  const [state, set] = useState({ busy: null, problem: null });
+  const keys = useRef(new Map());
+  const press = async (name, path, body = {}) => {
+    set({ busy: name, problem: null });
+    if (!keys.current.has(name)) keys.current.set(name, newKey());
+    try {
+      const answer = await ctx.api.post(path, body, { key: keys.current.get(name) });
+      keys.current.delete(name);
+      set({ busy: null, problem: null });
+      return answer ?? true;
+    } catch (problem) {
+      if (!problem.retryable) keys.current.delete(name);
+      set({ busy: null, problem });
+      return null;
+    }
+  };
+  return { ...state, press };
+}
 
 /** What to do, the names in it as code. */
 export const Todo = ({ text }) => html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${show(part)}</code>` : show(part)))}.`;
@@ -101,21 +128,12 @@ export function whyForkNot(ctx) {
   return !scopes || scopes.includes('run') || scopes.includes('admin') ? null : 'This key may read only: to fork, use one with the scope run.';
 }
 
-/** `{at(seq), why, problem}`; the same press, made again, is done once. */
+/** `{at(seq), why, problem}` */
 export function useFork(ctx, thread) {
-  const [problem, setProblem] = useState(null);
-  const keys = useRef(new Map());
+  const { press, problem } = usePress(ctx);
   const at = async (seq = null) => {
-    setProblem(null);
-    if (!keys.current.has(seq)) keys.current.set(seq, newKey());
-    try {
-      const made = await ctx.api.post(`/threads/${enc(thread.id)}/fork`, seq == null ? {} : { at: seq }, { key: keys.current.get(seq) });
-      keys.current.delete(seq);
-      ctx.go(`#/t/${enc(made.threadId)}`);
-    } catch (error) {
-      if (!error.retryable) keys.current.delete(seq);
-      setProblem(error);
-    }
+    const made = await press(`${seq}`, `/threads/${enc(thread.id)}/fork`, seq == null ? {} : { at: seq });
+    if (made) ctx.go(threadHash({ id: made.threadId }));
   };
   return { at, why: whyForkNot(ctx), problem };
 }

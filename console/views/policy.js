@@ -2,22 +2,18 @@
 
 import { useKeys } from '../browser.js';
 import { count } from '../format.js';
+import { threadHash } from '../router.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { CLASS, conditionText } from '../words.js';
 import { FailurePanel } from './failure.js';
-import { Button, Loading } from './parts.js';
+import { Button, Loading, wordsOf } from './parts.js';
+import { Table } from './section.js';
 
-/** The tenant's rules and, where the server tells them, its own and the defaults. */
+/** The tenant's rules, and those of the server and the defaults. */
 async function readPolicy(api) {
-  try {
-    const { body, etag } = await api.read('/policy?effective=true');
-    return { ...body, etag };
-  } catch (problem) {
-    if (problem.status !== 422 && problem.status !== 400) throw problem;
-    const { body, etag } = await api.read('/policy');
-    return { ...body, etag };
-  }
+  const { body, etag } = await api.read('/policy?effective=true');
+  return { ...body, etag };
 }
 
 const written = (rules) => JSON.stringify(rules, null, 2);
@@ -81,7 +77,7 @@ function read(text) {
 function Content({ state, put, edit, load }) {
   const { policy, text, report, refused } = state;
   return html`
-    <${Table} rules=${edit.rules ?? policy.rules} />
+    <${Rules} rules=${edit.rules ?? policy.rules} />
     <details class="part" open=${state.isOpen ?? policy.rules.length === 0}
       onToggle=${(event) => put({ isOpen: event.currentTarget.open })}><summary>As JSON</summary>
       <textarea class="f mono rules" rows="12" spellcheck=${false} aria-label="Rules as JSON" data-testid="rules-json" value=${text}
@@ -92,19 +88,17 @@ function Content({ state, put, edit, load }) {
     ${report && html`<${Report} report=${report} />`}
     ${policy.server?.length > 0 && html`<h2 class="sub-h">Of this server</h2><p
         class="mid">Written in its settings; they cannot be changed here.</p>
-      <${Table} rules=${policy.server} />`}
+      <${Rules} rules=${policy.server} />`}
     ${policy.defaults && html`<${Defaults} defaults=${policy.defaults} />`}`;
 }
 
-function Table({ rules }) {
+function Rules({ rules }) {
   if (rules.length === 0) return html`<p class="dim" data-testid="no-rules">No rules of your own. Reading runs, what cannot be undone asks.</p>`;
-  return html`<div class="scrollx" tabindex="0" role="region" aria-label="Rules"><table class="data" data-testid="rules">
-    <thead><tr><th>Rule</th><th>Tool</th><th>Then</th><th>When</th><th>With</th></tr></thead>
-    <tbody>${rules.map((rule, i) => html`<tr key=${i}><td class="mono">${show(rule?.id ?? '–')}</td>
+  return html`<${Table} label="Rules" id="rules" heads=${['Rule', 'Tool', 'Then', 'When', 'With']}>${rules.map((rule, i) => html`<tr key=${i}><td class="mono">${show(rule?.id ?? '–')}</td>
       <td class="mono">${show(rule?.tool ?? '*')}${rule?.thread && html`<div class="dim">in ${show(rule.thread)}</div>`}</td>
       <td><${Action} action=${rule?.action} /></td>
       <td class="mono">${Array.isArray(rule?.when) && show(rule.when.map(conditionText).join(' and '))}</td>
-          <td>${show(terms(rule ?? {}))}</td></tr>`)}</tbody></table></div>`;
+          <td>${show(terms(rule ?? {}))}</td></tr>`)}</${Table}>`;
 }
 
 const Action = ({ action }) => html`<span
@@ -131,7 +125,7 @@ function Defaults({ defaults }) {
 }
 
 function Refused({ problem, load }) {
-  return html`<div class="wrong" role="alert" data-testid="rules-refused"><p>${show(problem.detail ?? problem.title)}</p>
+  return html`<div class="wrong" role="alert" data-testid="rules-refused"><p>${show(wordsOf(problem))}</p>
     ${problem.errors.map((one) => html`<p><code>${show(one.pointer)}</code> ${show(one.detail)}</p>`)}
     ${problem.status === 412 && html`<p>Somebody else saved rules meanwhile. <button type="button" class="b small"
         onClick=${load}>Read them again</button>
@@ -151,9 +145,8 @@ function Report({ report }) {
   return html`<section data-testid="dry-run"><h2 class="sub-h">What these rules would have decided</h2>
     <p class="mid">${count(total, 'past call')}: ${(total - changed).toLocaleString('en')} as before${parts.map(([n, words, cls]) => html`, <b class=${cls}>${n} ${words}</b>`)}.
       ${complete ? '' : ' Not all past calls were looked at.'}</p>
-    ${calls.length > 0 && html`<div class="scrollx"><table class="data"><tbody>${calls.map((one) => html`<tr key=${one.callId}><td
+    ${calls.length > 0 && html`<${Table} label="Calls that differ" heads=${['Tool', 'Thread', 'Then', 'Rule']}>${calls.map((one) => html`<tr key=${one.callId}><td
         class="mono">${show(one.toolName)}</td>
-      <td><a href=${`#/t/${encodeURIComponent(one.threadId)}`}>${show(one.threadId)}</a></td>
-      <td class="nowrap">${one.old.action} → <b>${one.new.action}</b></td><td class="rule-ref">${show(one.new.rule)}</td></tr>`)}</tbody>
-          </table></div>`}</section>`;
+      <td><a href=${threadHash({ id: one.threadId })}>${show(one.threadId)}</a></td>
+      <td class="nowrap">${one.old.action} → <b>${one.new.action}</b></td><td class="rule-ref">${show(one.new.rule)}</td></tr>`)}</${Table}>`}</section>`;
 }

@@ -1,9 +1,11 @@
 // The threads, beside the one that is shown.
 
+import { enc } from '../api.js';
 import { useKeys } from '../browser.js';
 import { age, count, dollars } from '../format.js';
+import { threadHash } from '../router.js';
 import { Shape, WORD } from '../shapes.js';
-import { show } from '../text.js';
+import { plain, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { Loading } from './parts.js';
 
@@ -27,7 +29,7 @@ export function Rail({ ctx, route, only = false }) {
     if (!text.trim()) return setFound(null);
     const asked = new AbortController();
     const timer = setTimeout(() => {
-      ctx.api.get(`/threads?limit=50&q=${encodeURIComponent(text.trim())}`, { signal: asked.signal })
+      ctx.api.get(`/threads?limit=50&q=${enc(text.trim())}`, { signal: asked.signal })
         .then((page) => setFound(page.items)).catch(() => setFound(null));
     }, 150);
     return () => {
@@ -36,7 +38,7 @@ export function Rail({ ctx, route, only = false }) {
     };
   }, [text]);
   const all = text.trim() ? found ?? matching(ctx.threads, text) : ctx.threads;
-  const rows = (all ?? []).map((row) => facts(row, ctx.questions)).filter(FILTERS[filter]).sort(byAge);
+  const rows = (all ?? []).map(facts).filter(FILTERS[filter]).sort((a, b) => b.updatedAt - a.updatedAt);
   return html`<aside class="rail ${only ? 'only' : ''}" aria-label="Threads">
     <header>
       <div class="row">
@@ -61,20 +63,12 @@ function matching(threads, text) {
   return threads?.filter((row) => row.title.toLowerCase().includes(low) || row.threadId.toLowerCase().includes(low)) ?? null;
 }
 
-function byAge(a, b) {
-  return b.updatedAt - a.updatedAt;
-}
-
-/** What a row shows. Members that the server does not tell are left out, not guessed. */
-function facts(row, questions) {
-  const asks = row.openQuestions ?? questions?.filter((one) => one.threadId === row.threadId).length ?? 0;
+/** What a row shows. */
+function facts(row) {
+  const asks = row.openQuestions;
   const result = row.lastRun?.resultStatus ?? row.lastRun?.status;
   const isOver = !BUSY.includes(row.status) && row.status !== 'quarantined';
-  return { ...row, asks, result, shape: isOver && result ? shapeOf(result) : row.status };
-}
-
-function shapeOf(result) {
-  return result === 'error' ? 'failed' : result;
+  return { ...row, asks, result, shape: isOver && result ? (result === 'error' ? 'failed' : result) : row.status };
 }
 
 function list(ctx, route, rows, all, filter) {
@@ -93,12 +87,12 @@ function Row({ ctx, row, isShown }) {
   const { asks, shape } = row;
   const title = row.title || row.lastRun?.query || row.threadId;
   const cost = dollars(row.costUsd || null);
-  return html`<a class="th" href=${`#/t/${encodeURIComponent(row.threadId)}`} aria-current=${isShown ? 'true' : null}
-      title=${title} data-testid="thread-row" data-thread=${row.threadId}>
+  return html`<a class="th" href=${threadHash({ id: row.threadId })} aria-current=${isShown ? 'true' : null}
+      title=${plain(title)} data-testid="thread-row" data-thread=${row.threadId}>
     <${Shape} status=${asks && shape !== 'failed' ? 'ask' : shape} />
     <span class="t">${show(title)}</span>
     <span class="age num" data-tick=${`age:${row.updatedAt}`}>${age(row.updatedAt, ctx.clock.now())}</span>
-    <span class="m">${row.items ? html`<${Beads} items=${row.items} asks=${asks} />` : null}
+    <span class="m"><${Beads} items=${row.items} asks=${asks} />
       ${cost ? html`<span class="num">${cost}</span>` : null}
       ${asks ? html`<span class="tag ask">${count(asks, 'question')}</span>` : null}
       ${shape === 'failed' || shape === 'quarantined' ? html`<span class="tag fail">${shape === 'failed' ? 'failed' : 'set aside'}</span>` : null}

@@ -1,10 +1,15 @@
-// A table of the page System: its name, which part of the settings it comes from, and what it says when there is nothing.
+// Tables of data; and those of the page System, each with its name, which part of the settings it comes from, and what it says when there is nothing.
 
 import { REMEDIES } from '../remedies.js';
 import { Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
-import { Loading, Todo } from './parts.js';
+import { Loading, Refusal, Todo, wordsOf } from './parts.js';
+
+/** A table that scrolls by itself where it is wider than its place. */
+export const Table = ({ label, heads, cls = '', id, children }) => html`<div class="scrollx" tabindex="0" role="region" aria-label=${label}>
+  <table class="data ${cls}" data-testid=${id}><thead><tr>${heads.map((head) => (typeof head === 'string'
+    ? html`<th>${head || html`<span class="sr">Status</span>`}</th>` : head))}</tr></thead><tbody>${children}</tbody></table></div>`;
 
 /** `{items, problem, load}` of a list, read when the page opens. */
 export function useList(ctx, path) {
@@ -14,22 +19,20 @@ export function useList(ctx, path) {
   return { ...state, load, set: (items) => set({ items }) };
 }
 
-export function Section({ name, from, list, heads, empty, more, children }) {
+export function Section({ name, from, list, heads, empty, more, cls = '', children }) {
   const { items, problem } = list;
-  return html`<section data-testid=${`section-${name.toLowerCase().replace(/\W+/g, '-')}`}>
+  return html`<section class=${cls} data-testid=${`section-${name.toLowerCase().replace(/\W+/g, '-')}`}>
     <h2>${name}${items && html`<span class="dim num">${items.length}</span>`}<span class="dim right from">${from}</span></h2>
     ${problem ? html`<${Refused} problem=${problem} />` : !items ? html`<${Loading} rows=${3} />`
       : items.length === 0 ? html`<p class="dim">${empty}</p>`
-        : html`<div class="scrollx" tabindex="0" role="region" aria-label=${name}><table class="data"><thead><tr>
-            ${heads.map((head) => html`<th>${head || html`<span class="sr">Status</span>`}</th>`)}</tr></thead><tbody>${children}</tbody>
-                </table></div>`}
+        : html`<${Table} label=${name} heads=${heads}>${children}</${Table}>`}
     ${more}
   </section>`;
 }
 
 function Refused({ problem }) {
   const todo = REMEDIES[problem.code];
-  return html`<p class="wrong">${show(problem.detail ?? problem.title)}${todo && html` <span class="mid"><${Todo} text=${todo} /></span>`}</p>`;
+  return html`<p class="wrong">${show(wordsOf(problem))}${todo && html` <span class="mid"><${Todo} text=${todo} /></span>`}</p>`;
 }
 
 /** The shape and the word of a row. */
@@ -53,5 +56,5 @@ export function RowAction({ label, sure, why, act, id }) {
   };
   return html`<button type="button" class="b small" data-testid=${id} disabled=${Boolean(why) || state.busy} title=${why ?? null} onClick=${press}>
       ${state.busy ? 'Sending …' : state.armed ? sure : label}</button>
-    ${state.problem && html`<span class="wrong" role="alert">${show(state.problem.detail ?? state.problem.title)}</span>`}`;
+    <${Refusal} problem=${state.problem} />`;
 }

@@ -1,12 +1,14 @@
 // The frame: bar, strips, rail, the page of the route, dock and dialogs.
 
+import { enc } from '../api.js';
 import { useKeys } from '../browser.js';
-import { clockTime, countdown } from '../format.js';
+import { clockTime } from '../format.js';
+import { byUrgency } from '../lists.js';
 import { partOf } from '../router.js';
 import { Shape, Sign } from '../shapes.js';
 import { html } from '../vendor/preact-htm.js';
 import { Compare, FailurePanel, Inbox, KeysDialog, Login, NewThread, Palette, Policy, System, Usage } from './later.js';
-import { Kbd, Loading } from './parts.js';
+import { Kbd, Left, Loading } from './parts.js';
 import { Rail, ThreadsPage } from './rail.js';
 import { ThreadPage } from './thread.js';
 
@@ -51,12 +53,12 @@ function beside(ctx, route, thread) {
   }
 }
 
-/** From anywhere: the question that ends first, but not the one that is shown. */
+/** From anywhere: the most urgent question, but not the one that is shown. */
 function nextQuestion(ctx, route) {
-  const open = [...(ctx.questions ?? [])].sort((a, b) => (a.expiresAt ?? Infinity) - (b.expiresAt ?? Infinity) || a.createdAt - b.createdAt);
+  const open = [...(ctx.questions ?? [])].sort(byUrgency);
   const now = open.findIndex((one) => one.suspensionId === route.id);
   const next = open[(now + 1) % open.length];
-  return next ? ctx.go(`#/questions/${encodeURIComponent(next.suspensionId)}`) : ctx.go('#/questions');
+  return next ? ctx.go(`#/questions/${enc(next.suspensionId)}`) : ctx.go('#/questions');
 }
 
 /* The bar at the top: pages, connection, who we are. */
@@ -140,7 +142,7 @@ function Held({ ctx, thread }) {
   const asOf = thread?.view.at ? ` What you see is as of observation ${thread.lastSeq}, ${clockTime(thread.view.at)}.` : '';
   return html`<div class="strip bad" role="status" data-testid="held"><${Shape} status="failed" small label=${false} />
     <b>The server does not answer.</b><span>${asOf}
-    ${ctx.retryAt && ctx.retryAt > now ? html` Trying again in <span class="num" data-tick=${`left:${ctx.retryAt}`}>${countdown(ctx.retryAt - now)}</span>.` : null}</span>
+    ${ctx.retryAt && ctx.retryAt > now ? html` Trying again in <${Left} at=${ctx.retryAt} now=${now} />.` : null}</span>
     <button type="button" class="b small right" onClick=${ctx.retryNow}>Try now</button></div>`;
 }
 

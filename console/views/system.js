@@ -2,12 +2,13 @@
 
 import { enc, newKey } from '../api.js';
 import { TASK_OVER } from '../fold/core.js';
-import { age, countdown, duration, fullTime } from '../format.js';
+import { age, count, duration, fullTime } from '../format.js';
+import { threadHash } from '../router.js';
 import { Sign } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { CLASS } from '../words.js';
-import { Button } from './parts.js';
+import { Button, Left, Refusal } from './parts.js';
 import { RowAction, Section, Status, useList } from './section.js';
 
 export function System({ ctx }) {
@@ -33,12 +34,13 @@ const CHECKED = {
   unreachable: ['failed', 'cannot be reached'], busy: ['ask', 'busy'], failed: ['failed', 'failed'],
 };
 
-/** What is known of a model: its check, else its breaker and its queue. */
-function statusOf({ check, health }) {
+/** What is known of a model: its check, else its breaker and its queue. Nobody counts the calls of one that is scripted. */
+function statusOf({ provider, check, health }) {
   if (check) return CHECKED[check.status] ?? ['idle', check.status];
   if (health?.breaker === 'open') return ['failed', 'left alone'];
   if (health?.breaker === 'half_open') return ['ask', 'tried again'];
   if (health?.waiting > 0) return ['ask', 'busy'];
+  if (provider === 'demo') return ['completed', 'scripted'];
   return health ? ['completed', 'in use'] : ['idle', 'not called yet'];
 }
 
@@ -58,7 +60,7 @@ function Models({ ctx }) {
   };
   const more = html`<p class="row wrap"><${Button} cls="small" id="check-models" label=${asking ? 'Asking …' : 'Ask every model for a word'}
       why=${asking ? 'They are being asked.' : ctx.whyNot('run')} onClick=${check} /><span class="dim t1">costs a few tokens each</span>
-    ${refused && html`<span class="wrong" role="alert">${show(refused.detail ?? refused.title)}</span>`}</p>`;
+    <${Refusal} problem=${refused} /></p>`;
   return html`<${Section} name="Models" from="[models] and keys of providers" list=${list}
       heads=${['', 'Model', 'In use', 'Waiting', 'Last answer']}
     empty="No model is named: set PES_MODEL, or a provider’s key." more=${more}>
@@ -70,8 +72,7 @@ function Models({ ctx }) {
 
 function Last({ ctx, one: { check, health } }) {
   const now = ctx.clock.now();
-  const again = health?.retryAt > now && html` again in <span class="num"
-      data-tick=${`left:${health.retryAt}`}>${countdown(health.retryAt - now)}</span>`;
+  const again = health?.retryAt > now && html` again in <${Left} at=${health.retryAt} now=${now} />`;
   const words = check?.warning ?? check?.detail ?? health?.lastError;
   return html`${check && duration(check.tookMs)} ${words && show(typeof words === 'string' ? words : words.message ?? JSON.stringify(words))}${again}`;
 }
@@ -87,7 +88,7 @@ function McpServers({ ctx }) {
       const [shape, word] = changed.length > 0 && one.health === 'ready' ? ['ask', 'ready'] : HEALTH[one.health] ?? ['idle', one.health];
       return html`<tr key=${one.name}><${Status} shape=${shape} word=${word} /><td>${show(one.name)}</td><td
           class="num">${one.tools.length}${one.hasMoreTools ? '+' : ''}</td>
-        <td>${one.reason && html`<p>${show(one.reason)}</p>`}${one.restarts > 0 && html`<p>${one.restarts} ${one.restarts === 1 ? 'restart' : 'restarts'}</p>`}
+        <td>${one.reason && html`<p>${show(one.reason)}</p>`}${one.restarts > 0 && html`<p>${count(one.restarts, 'restart')}</p>`}
           ${changed.map((tool) => html`<${Changed} key=${tool.tool} ctx=${ctx} server=${one} tool=${tool} load=${list.load} />`)}
           <${Refused} tools=${one.tools} /></td></tr>`;
     })}</${Section}>`;
@@ -121,7 +122,7 @@ function Agents({ ctx }) {
     ${list.items?.map((one) => {
       const open = openOf(one.id);
       const error = one.secretError ?? one.storedError;
-      const [shape, word] = error ? ['failed', 'unusable'] : open.length > 0 ? ['waiting', open.length === 1 ? '1 task' : `${open.length} tasks`] : ['completed', 'known'];
+      const [shape, word] = error ? ['failed', 'unusable'] : open.length > 0 ? ['waiting', count(open.length, 'task')] : ['completed', 'known'];
       return html`<tr key=${one.id}><${Status} shape=${shape} word=${word} /><td
           title=${plain(one.description ?? '')}>${show(one.id)}${one.name && one.name !== one.id && html` <span
           class="dim">${show(one.name)}</span>`}</td>
@@ -132,33 +133,19 @@ function Agents({ ctx }) {
 }
 
 function Task({ ctx, task }) {
-  return html`<p><a href=${`#/t/${enc(task.threadId)}?tab=item&sel=${enc(task.itemId ?? '')}`}>${show(task.status)}</a>,
+  return html`<p><a href=${threadHash({ id: task.threadId, tab: 'item', sel: task.itemId })}>${show(task.status)}</a>,
     asked <span title=${fullTime(task.updatedAt)} data-tick=${`age:${task.updatedAt}`}>${age(task.updatedAt, ctx.clock.now())}</span> ago</p>`;
 }
 
 const MOST = 50;
 
-/** The latest deliveries of all webhooks: in one list, or where there is none, webhook by webhook. */
-async function deliveriesOf(api, hooks) {
-  try {
-    return (await api.get(`/deliveries?limit=${MOST}`)).items;
-  } catch (problem) {
-    if (problem.status !== 404 && problem.status !== 405) throw problem;
-  }
-  const pages = await Promise.all(hooks.map(async (hook) => {
-    const { items } = await api.get(`/webhooks/${enc(hook.webhookId)}/deliveries?limit=${MOST}`);
-    return items.map((one) => ({ ...one, webhookId: hook.webhookId, url: hook.url }));
-  }));
-  return pages.flat().sort((a, b) => b.createdAt - a.createdAt).slice(0, MOST);
-}
-
+/** The webhooks, and the latest deliveries of all of them. */
 function useDeliveries(ctx) {
   const [state, set] = useState({});
   const load = async () => {
     try {
-      const { items: hooks } = await ctx.api.all('/webhooks');
-      const sent = await deliveriesOf(ctx.api, hooks);
-      set({ hooks, items: sent.map((one) => ({ ...one, url: one.url ?? hooks.find((hook) => hook.webhookId === one.webhookId)?.url })) });
+      const [{ items: hooks }, { items }] = await Promise.all([ctx.api.all('/webhooks'), ctx.api.get(`/deliveries?limit=${MOST}`)]);
+      set({ hooks, items });
     } catch (problem) {
       set({ problem });
     }
@@ -173,7 +160,7 @@ function Webhooks({ ctx }) {
   const list = useDeliveries(ctx);
   const hooks = list.hooks ?? [];
   const empty = hooks.length === 0 ? 'No webhook is set. One is told of runs and questions: POST /webhooks.'
-    : `${hooks.length === 1 ? '1 webhook' : `${hooks.length} webhooks`}; nothing was sent yet.`;
+    : `${count(hooks.length, 'webhook')}; nothing was sent yet.`;
   const broken = hooks.filter((hook) => hook.secretError ?? hook.storedError);
   const more = broken.map((hook) => html`<p class="wrong">${show(hostOf(hook.url))}: ${show(hook.secretError ?? hook.storedError)}</p>`);
   return html`<${Section} name="Webhooks" from="[[webhooks]], POST /webhooks" list=${list} heads=${['', 'Message', 'Where', 'Tries']}
@@ -190,7 +177,7 @@ function Webhooks({ ctx }) {
 function Standing({ ctx, one }) {
   const now = ctx.clock.now();
   if (one.dueAt > now && !one.finishedAt) {
-    return html`<td class="nowrap">due in <span class="num" data-tick=${`left:${one.dueAt}`}>${countdown(one.dueAt - now)}</span></td>`;
+    return html`<td class="nowrap">due in <${Left} at=${one.dueAt} now=${now} /></td>`;
   }
   const [shape, word] = STANDING[one.status] ?? ['idle', one.status];
   return html`<${Status} shape=${shape} word=${word} />`;
@@ -243,7 +230,7 @@ function Make({ ctx, load }) {
       <fieldset class="options row wrap"><legend class="sr">What it may do</legend>${SCOPES.map(([scope, words]) => html`<label
           class="row" key=${scope} title=${words}>
         <input type="checkbox" checked=${state.scopes.includes(scope)} onChange=${() => toggle(scope)} /> ${scope}</label>`)}</fieldset>
-      ${state.problem && html`<p class="wrong" role="alert">${show(state.problem.detail ?? state.problem.title)}</p>`}
+      <${Refusal} problem=${state.problem} />
       <div class="row"><button type="submit" class="b small main"
           disabled=${why !== null || state.scopes.length === 0 || state.name.trim() === ''}>Make it</button>
         <button type="button" class="b small" onClick=${() => put({ isOpen: false })}>Leave it</button></div></form>`
@@ -255,8 +242,7 @@ function Make({ ctx, load }) {
 function Tools({ ctx }) {
   const list = useList(ctx, '/tools');
   return html`<${Section} name="Tools" from="[tools], [[mcp.servers]], POST /http-tools" list=${list}
-      heads=${['', 'Tool', 'Class', 'Idempotent', 'Risk']}
-    empty="No tool is offered.">
+      heads=${['', 'Tool', 'Class', 'Idempotent', 'Risk']} cls="whole-line" empty="No tool is offered.">
     ${list.items?.map((one) => html`<tr key=${one.name}><${Status} shape="completed" word="offered" /><td class="mono"
         title=${plain(one.description)}>${show(one.name)}</td>
       <td class=${one.class === 'irreversible' ? 'c-ask nowrap' : ''}

@@ -7,16 +7,16 @@ import { KIND_SHAPE, Shape, WORD } from '../shapes.js';
 import { plain, show, webAddress } from '../text.js';
 import { html, useEffect, useRef } from '../vendor/preact-htm.js';
 import { Markdown } from './later.js';
-import { SeqLink, useKept } from './parts.js';
+import { Refusal, SeqLink, useKept } from './parts.js';
 
 export function Talk({ ctx, thread }) {
   const composer = useComposer(thread);
   const entries = entriesOf(thread);
   const box = useStickToEnd(entries.length);
   return html`<div class="scroll" ref=${box} data-testid="talk"><div class="talk">
-      ${thread.view.forkedFrom && html`<p class="mid note">Forked from <a href=${`#/t/${encodeURIComponent(thread.view.forkedFrom.threadId)}`}
+      ${thread.view.forkedFrom && html`<p class="mid note">Forked from <a href=${threadHash({ id: thread.view.forkedFrom.threadId })}
         class="mono">${show(thread.view.forkedFrom.threadId)}</a> at observation ${thread.view.forkedFrom.seq}.${' '}
-        <a href=${`#/compare/${encodeURIComponent(thread.view.forkedFrom.threadId)}/${encodeURIComponent(thread.id)}`}>Compare</a></p>`}
+        <a href=${`#/compare/${enc(thread.view.forkedFrom.threadId)}/${enc(thread.id)}`}>Compare</a></p>`}
       ${entries.map(({ key, View, entry }) => html`<${View} key=${key} ctx=${ctx} thread=${thread} entry=${entry} composer=${composer} />`)}
       <${Now} ctx=${ctx} thread=${thread} />
     </div></div>
@@ -190,7 +190,7 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
     <textarea class="f" rows="2" aria-label="Message" data-testid="message-field" value=${draft.text}
       placeholder=${thread.replay ? 'You look at the past. Fork here to go on from this point.' : 'Say something to the agent…'}
       onInput=${(event) => set({ text: event.currentTarget.value })} onKeyDown=${(event) => isSend(event) && send(event)}></textarea>
-    ${draft.problem && html`<p class="wrong" role="alert" data-testid="compose-problem">${show(draft.problem.detail ?? draft.problem.title)}</p>`}
+    <${Refusal} problem=${draft.problem} id="compose-problem" />
     <div class="row wrap">
       ${isBusy && !thread.replay && html`<div class="seg" role="group" aria-label="While it runs">
         ${WAYS.map(([way, label, title]) => html`<button type="button" key=${way} title=${title} aria-pressed=${String(draft.way === way)}

@@ -2,6 +2,7 @@
 
 import { useKeys, useSize } from '../browser.js';
 import { Sign, WORD } from '../shapes.js';
+import { plain } from '../text.js';
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/preact-htm.js';
 import { Button, useFork } from './parts.js';
 
@@ -181,6 +182,6 @@ function Marks({ marks, x }) {
 
 function spoken(thread) {
   const current = thread.core.todoList.find((item) => item.id === thread.core.currentStepId);
-  const what = current ? `, ${current.id} ${WORD[thread.shown(current)]}` : '';
+  const what = current ? `, ${plain(current.id)} ${WORD[thread.shown(current)]}` : '';
   return `observation ${thread.seq} of ${thread.lastSeq}${what}`;
 }

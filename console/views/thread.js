@@ -33,7 +33,7 @@ export function ThreadPage({ ctx, route, thread }) {
   if (thread.status === 'failed') {
     return html`<main class="stage"><div class="page">
       <${FailurePanel} ctx=${ctx} thread=${thread} problem=${thread.problem} />
-      <p class="home"><a href="#/">Go to the threads</a></p></div></main>`;
+      <p><a href="#/">Go to the threads</a></p></div></main>`;
   }
   const view = shownView(route, thread);
   const isTall = view !== 'graph';

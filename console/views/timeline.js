@@ -148,10 +148,10 @@ function useFollow(box, isOpen, end, count, height) {
 }
 
 function useTreeKeys({ ctx, thread, rows, selected, box, tops, toggle, openRaw }) {
-  const row = rows[selected];
   // Where the next key starts: keys may come quicker than paintings.
   const cursor = useRef(selected);
   cursor.current = selected;
+  const here = () => rows[cursor.current];
   const move = (step) => {
     const at = cursor.current;
     let next = at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step;
@@ -166,8 +166,8 @@ function useTreeKeys({ ctx, thread, rows, selected, box, tops, toggle, openRaw }
     else if (below > view.scrollTop + view.clientHeight) view.scrollTop = below - view.clientHeight;
   };
   const open = (shut) => {
-    if (!row?.isOpenable || row.isShut !== shut) return false;
-    return toggle(row);
+    const row = here();
+    return row?.isOpenable && row.isShut === shut ? toggle(row) : false;
   };
   useKeys({
     j: () => move(1),
@@ -176,10 +176,10 @@ function useTreeKeys({ ctx, thread, rows, selected, box, tops, toggle, openRaw }
     ArrowUp: () => (document.activeElement?.closest('.tl') ? move(-1) : false),
     ArrowRight: () => open(true),
     ArrowLeft: () => open(false),
-    Enter: () => (row ? details(ctx, row) : false),
-    v: () => (row?.kind === 'stream' ? ctx.go(ctx.to({ tab: 'context', sel: row.span.itemId })) : false),
-    r: () => (row?.span ? openRaw(row.span.endSeq ?? row.span.seq) : false),
-    y: () => (row?.span ? copyCurl(ctx, thread, row.span.seq) : false),
+    Enter: () => (here() ? details(ctx, here()) : false),
+    v: () => (here()?.kind === 'stream' ? ctx.go(ctx.to({ tab: 'context', sel: here().span.itemId })) : false),
+    r: () => (here()?.span ? openRaw(here().span.endSeq ?? here().span.seq) : false),
+    y: () => (here()?.span ? copyCurl(ctx, thread, here().span.seq) : false),
   });
 }
 

@@ -2,10 +2,12 @@
 
 import { enc } from '../api.js';
 import { count, dollars, placed, tokens } from '../format.js';
+import { threadHash } from '../router.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { Loading } from './parts.js';
+import { Table } from './section.js';
 
 const GROUPS = [['day', 'Day'], ['model', 'Model'], ['run', 'Run'], ['item', 'Item']];
 const DAY = 86_400_000;
@@ -75,7 +77,7 @@ function Totals({ models }) {
     [unpriced === calls ? 'no price' : dollars(sum(models, 'costUsd')), unpriced === calls ? 'is known' : 'spent'],
     [tokens(input), cached ? `tokens in, ${cached} % cached` : 'tokens in'], [tokens(sum(models, 'outputTokens')), 'tokens out'],
     [calls.toLocaleString('en'), calls === 1 ? 'model call' : 'model calls'],
-    ...(unpriced > 0 ? [[unpriced.toLocaleString('en'), unpriced === 1 ? 'call without a price' : 'calls without a price']] : []),
+    ...(unpriced > 0 && unpriced < calls ? [[unpriced.toLocaleString('en'), unpriced === 1 ? 'call without a price' : 'calls without a price']] : []),
   ];
   return html`<dl class="totals" data-testid="totals">${facts.map(([value, name]) => html`<div key=${name}><dd class="num">${value}</dd>
       <dt>${name}</dt></div>`)}</dl>`;
@@ -105,12 +107,11 @@ function Bars({ rows, nameOf }) {
   const sorted = [...rows].sort((a, b) => size(b) - size(a) || weight(b) - weight(a)).slice(0, 50);
   const measure = sorted.some((row) => size(row) > 0) ? size : weight;
   const top = Math.max(...sorted.map(measure), 1e-9);
-  return html`<table class="data"><thead><tr><th>What</th><th class="hide"></th><th class="n">Tokens</th><th class="n">Calls</th><th
-      class="n">Cost</th></tr></thead>
-    <tbody>${sorted.map((row, i) => html`<tr key=${i}><td>${nameOf(row)}</td>
+  const figures = ['Tokens', 'Calls', 'Cost'].map((head) => html`<th class="n">${head}</th>`);
+  return html`<${Table} label="Usage" heads=${['What', html`<th class="hide"></th>`, ...figures]}>${sorted.map((row, i) => html`<tr key=${i}><td>${nameOf(row)}</td>
       <td class="bar-cell hide"><div class="hbar" ...${placed({ width: `${(measure(row) / top) * 100}%` })}></div></td>
       <td class="n">${tokens(weight(row))}</td><td class="n">${row.calls}</td>
-      <td class="n" title=${row.unpricedCalls ? `${count(row.unpricedCalls, 'call')} without a price` : null}>${priceOf(row)}${row.unpricedCalls && row.unpricedCalls < row.calls ? ' +' : ''}</td></tr>`)}</tbody></table>`;
+      <td class="n" title=${row.unpricedCalls ? `${count(row.unpricedCalls, 'call')} without a price` : null}>${priceOf(row)}${row.unpricedCalls && row.unpricedCalls < row.calls ? ' +' : ''}</td></tr>`)}</${Table}>`;
 }
 
 /** A run by its thread's title, as far as it is known here. */
@@ -119,5 +120,5 @@ function runName(ctx, runs, row) {
   const threadId = row.threadId ?? run?.threadId;
   if (!threadId) return html`<span class="mono">${show(row.runId ?? '–')}</span>`;
   const title = ctx.threads?.find((one) => one.threadId === threadId)?.title || threadId;
-  return html`<a href=${`#/t/${enc(threadId)}?run=${enc(row.runId)}`} title=${plain(run?.query ?? '')}>${show(title)}</a>`;
+  return html`<a href=${threadHash({ id: threadId, run: row.runId })} title=${plain(run?.query ?? '')}>${show(title)}</a>`;
 }

@@ -1,6 +1,7 @@
 // In words, what an item waits for, and which rule stands behind its calls.
 
-import { age } from '../format.js';
+import { spansOf } from '../fold/view.js';
+import { age, ruleName } from '../format.js';
 import { WORD } from '../shapes.js';
 
 const OVER = ['completed', 'failed', 'cancelled'];
@@ -26,8 +27,7 @@ export function waitText(ctx, thread, item) {
 
 /** An attempt failed, and the next begins after a pause. */
 function pauseOf(thread, item) {
-  const spans = thread.view.itemSpans.get(item.id) ?? [];
-  const span = thread.view.spans.get(spans.at(-1));
+  const span = spansOf(thread.view, item.id).at(-1);
   const last = span && thread.view.spans.get(span.children.at(-1));
   if (last?.kind !== 'stream' || !last.error?.retryInMs || last.end == null) return null;
   const left = last.end + last.error.retryInMs - thread.now;
@@ -37,14 +37,10 @@ function pauseOf(thread, item) {
 
 /** `ask · large-refunds`: of the item's last call that was ruled on. */
 export function ruleOf(thread, item) {
-  const spans = thread.view.itemSpans.get(item.id) ?? [];
-  const span = thread.view.spans.get(spans.at(-1));
+  const span = spansOf(thread.view, item.id).at(-1);
   const calls = (span?.children ?? []).map((id) => thread.view.spans.get(id)).filter((one) => one?.kind === 'call' && one.policy);
   const policy = calls.at(-1)?.policy;
   return policy ? ruleText(policy) : null;
 }
 
-export function ruleText(policy) {
-  const isDefault = policy.scope === 'default';
-  return isDefault ? policy.rule.replace(/ = \w+$/, '').replace(/^/, `${policy.action} · `) : `${policy.action} · ${policy.rule}`;
-}
+export const ruleText = (policy) => `${policy.action} · ${ruleName(policy)}`;

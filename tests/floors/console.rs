@@ -10,12 +10,12 @@ use super::{keep, root};
 
 /// What is sent when a thread is opened: `index.html`, the styles and the icon that it names, and each module that is
 /// imported from `app.js` on, compressed one by one as they are sent. What `views/later.js` asks for comes when it is shown.
-const OPENED: usize = 90_000;
+const OPENED: usize = 89_800;
 /// All files of the folder as they are, with a little room. The aim is 350,000, and is not reached: no view is left out, and
 /// the sources stay readable.
-const RAW: usize = 490_000;
+const RAW: usize = 484_500;
 /// The same, each compressed.
-const COMPRESSED: usize = 182_000;
+const COMPRESSED: usize = 178_500;
 const LONGEST: usize = 400;
 /// What others wrote is taken over as it is.
 const VENDOR: &str = "vendor/";

@@ -11,7 +11,7 @@ import { EditFields, ReadFields } from './fields.js';
 import { Decide, pressed, Reason, ReasonField, Why } from './parts.js';
 
 export function Approval({ ctx, question, draft, set, press, whyNot, over }) {
-  const schema = question.inputSchema ?? ctx.tools.get(question.toolName)?.inputSchema;
+  const schema = question.inputSchema;
   const mayEdit = !over && question.feedbackSchema?.allowModifyArgs === true && whyNot.approve === null;
   return html`
     <${Arguments} question=${question} schema=${schema} draft=${draft} set=${set} mayEdit=${mayEdit} />

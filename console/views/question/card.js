@@ -73,7 +73,7 @@ function whyNot(ctx, { mayAnswer: mine, policy }) {
 
 function Header({ ctx, question, link }) {
   const { kind, toolName, toolInput, riskLevel, seq } = question;
-  const toolClass = question.class ?? ctx.tools.get(toolName)?.class;
+  const toolClass = question.class;
   const isHigh = riskLevel === 'high' || riskLevel === 'critical';
   const agent = kind.startsWith('peer_') ? toolInput?.agentId ?? toolInput?.agent : null;
   return html`<header>

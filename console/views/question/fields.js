@@ -1,7 +1,7 @@
 // The fields of a form, read as plain text or edited in controls of their type; the control of a question's `inputType`.
 
 import * as form from '../../form.js';
-import { plain, show } from '../../text.js';
+import { brief, plain, show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
 
 /** A value for reading: text as it is, the rest in words. */
@@ -80,14 +80,12 @@ function EditField({ field, state, set, refused }) {
     <div class="arg-value">
       <${Control} id=${id} field=${field} state=${state} set=${set} isChanged=${change !== null} wrong=${wrong} />
       ${wrong && html`<p class="wrong" id=${`${id}-e`} role="alert">${show(wrong)}</p>`}
-      ${change && html`<p class="was">${was === undefined ? 'was not given' : html`was <del>${show(brief(was))}</del>`}</p>`}
+      ${change && html`<p class="was">${was === undefined ? 'was not given' : html`was <del>${show(brief(was, Infinity))}</del>`}</p>`}
       ${change && was === undefined && html`<button type="button" class="b small quiet"
         onClick=${() => set(form.leaveOut(state, field))}>Leave out</button>`}
     </div>
   </div>`;
 }
-
-const brief = (value) => (typeof value === 'string' ? value : JSON.stringify(value));
 
 function Control({ id, field, state, set, isChanged, wrong }) {
   const { control, value } = field;

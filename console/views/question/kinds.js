@@ -8,10 +8,10 @@ import { show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
 import { Arguments } from './approval.js';
 import { AnswerControl, answerValue, EditFields } from './fields.js';
-import { Decide, pressed, Reason, ReasonField, Why } from './parts.js';
+import { Decide, pressed, Reason, ReasonField, ResultField, Why, withReason, YesNo } from './parts.js';
 
-const argumentsOf = ({ ctx, question, draft, set }) => question.toolInput !== undefined && html`<${Arguments} question=${question}
-  schema=${question.inputSchema ?? ctx.tools.get(question.toolName)?.inputSchema} draft=${draft} set=${set} mayEdit=${false} />`;
+const argumentsOf = ({ question, draft, set }) => question.toolInput !== undefined && html`<${Arguments} question=${question}
+  schema=${question.inputSchema} draft=${draft} set=${set} mayEdit=${false} />`;
 
 /** The tool by which a model asks; its arguments are the question. */
 const ASK_USER = 'ask_user';
@@ -21,7 +21,7 @@ export function Input(props) {
   const { ctx, question, draft, set, press, whyNot, over } = props;
   const { prompt, inputType } = question.feedbackSchema;
   const isYesNo = inputType === 'boolean' || inputType === 'confirm';
-  const decline = () => (draft.reason.trim() === '' ? set({ needsReason: true }) : press('decline', rejection(question, draft.reason)));
+  const decline = withReason(props, 'decline');
   const answer = (value) => press('answer', reply(question, { value }));
   const { value, error } = isYesNo ? {} : answerValue(question.feedbackSchema, draft);
   return html`
@@ -31,15 +31,13 @@ export function Input(props) {
         <summary>As the model asked it</summary>${argumentsOf(props)}</details>` : argumentsOf(props)}
     <${Why} ctx=${ctx} question=${question} />
     ${!over && html`<${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="Reason (needed to decline; the model reads it)" />
-      <div class="acts">
-        ${isYesNo
-          ? html`<${Decide} name="yes" cls="main" label="Yes" draft=${draft} off=${whyNot.approve} onPress=${() => answer(true)} />
-              <${Decide} name="no" label="No" draft=${draft} off=${whyNot.approve} onPress=${() => answer(false)} />`
-          : html`<${Decide} name="answer" cls="main" label="Answer" draft=${draft} off=${whyNot.approve ?? error}
-              onPress=${() => answer(value)} />`}
-        <${Decide} name="decline" cls="bad" label="Decline" draft=${draft} off=${whyNot.reject} onPress=${decline} />
-        <${Reason} text=${whyNot.approve ?? error} />
-      </div>`}`;
+      ${isYesNo ? html`<div class="acts">
+          <${Decide} name="yes" cls="main" label="Yes" draft=${draft} off=${whyNot.approve} onPress=${() => answer(true)} />
+          <${Decide} name="no" label="No" draft=${draft} off=${whyNot.approve} onPress=${() => answer(false)} />
+          <${Decide} name="decline" cls="bad" label="Decline" draft=${draft} off=${whyNot.reject} onPress=${decline} />
+          <${Reason} text=${whyNot.approve} /></div>`
+        : html`<${YesNo} draft=${draft} whyNot=${whyNot} wrong=${error} yes=${['answer', 'Answer', () => answer(value)]}
+            no=${['decline', 'Decline', decline]} />`}`}`;
 }
 
 /** A call that may or may not have had its effect. */
@@ -61,9 +59,7 @@ export function InDoubt(props) {
     <${Why} ctx=${ctx} question=${question} />
     ${!over && html`
       <${ReasonField} draft=${draft} set=${set} hint="Reason, if you skip it (the model reads it)" />
-      ${draft.giving && html`<label class="stack"><span>Its result: text or JSON. Without one the model is told that it was done.</span>
-        <textarea class="f mono" rows="3" data-testid="result" value=${draft.result ?? ''}
-          onInput=${(event) => set({ result: event.currentTarget.value })}></textarea></label>
+      ${draft.giving && html`<${ResultField} label="Its result: text or JSON. Without one the model is told that it was done." draft=${draft} set=${set} />
         ${error && html`<p class="wrong" role="alert">${show(error)}</p>`}`}
       <div class="choices">
         <${Decide} name="done" keys="d" draft=${draft} off=${off ?? (draft.giving ? error : null)} onPress=${done}
@@ -87,22 +83,16 @@ export function ClientTool(props) {
   const { ctx, question, draft, set, press, whyNot, over } = props;
   const { value, error } = resultOf(draft);
   const missing = error ?? (value === undefined ? 'Type the result first.' : null);
-  const fail = () => (draft.reason.trim() === '' ? set({ needsReason: true }) : press('fail', rejection(question, draft.reason)));
   return html`
     <p class="mid">The program that asked for this run carries out this call, and answers by itself. Answer here only if it does not.</p>
     ${argumentsOf(props)}
     <${Why} ctx=${ctx} question=${question} />
     ${!over && html`
-      <label class="stack"><span>Its result: text or JSON</span>
-        <textarea class="f mono" rows="3" data-testid="result" value=${draft.result ?? ''}
-          onInput=${(event) => set({ result: event.currentTarget.value })}></textarea></label>
+      <${ResultField} label="Its result: text or JSON" draft=${draft} set=${set} />
       <${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="Reason (needed to refuse; the model reads it)" />
-      <div class="acts">
-        <${Decide} name="answer" cls="main" label="Give this result" draft=${draft} off=${whyNot.approve ?? missing}
-          onPress=${() => press('answer', reply(question, { value }))} />
-        <${Decide} name="fail" cls="bad" label="It cannot be done" draft=${draft} off=${whyNot.reject} onPress=${fail} />
-        <${Reason} text=${whyNot.approve ?? (draft.result ? error : null)} />
-      </div>`}`;
+      <${YesNo} draft=${draft} whyNot=${whyNot} wrong=${missing} told=${draft.result ? error : null}
+        yes=${['answer', 'Give this result', () => press('answer', reply(question, { value }))]}
+        no=${['fail', 'It cannot be done', withReason(props, 'fail')]} />`}`;
 }
 
 const BUDGET = { maxTokens: 'tokens', maxCostUsd: 'US dollars', maxLlmCalls: 'model calls', deadlineMs: 'milliseconds from now' };
@@ -127,39 +117,27 @@ export function Budget({ ctx, question, thread, draft, set, press, whyNot, over 
     ${!over && html`
       <div class="args"><p class="mid">How much more? Without a figure as much is added as there was.</p>
         <${EditFields} state=${more} set=${(next) => set({ form: next })} refused=${draft.refused} blank /></div>
-      <div class="acts">
-        <${Decide} name="extend" cls="main" draft=${draft} off=${whyNot.approve ?? wrong} onPress=${extend}
-          label=${isMore ? 'Go on with this much more' : 'Go on with as much again'} />
-        <${Decide} name="stop" cls="bad" label="End the run" draft=${draft} off=${whyNot.reject}
-          onPress=${() => press('stop', reply(question, { approved: false }))} />
-        <${Reason} text=${whyNot.approve ?? wrong} />
-      </div>`}`;
+      <${YesNo} draft=${draft} whyNot=${whyNot} wrong=${wrong}
+        yes=${['extend', isMore ? 'Go on with this much more' : 'Go on with as much again', extend]}
+        no=${['stop', 'End the run', () => press('stop', reply(question, { approved: false }))]} />`}`;
 }
 
 /** An agent wants a person to sign in somewhere else. */
 export function PeerAuth(props) {
   const { ctx, question, draft, set, press, whyNot, over } = props;
-  const refuse = () => press('refuse', rejection(question, draft.reason));
   return html`
     <p class="mid">Do there what the agent asks for, then say so: it is looked at again.</p>
     ${argumentsOf(props)}
     <${Why} ctx=${ctx} question=${question} />
     ${!over && html`
       <${ReasonField} draft=${draft} set=${set} hint="Reason, if you will not (the model reads it)" />
-      <div class="acts">
-        <${Decide} name="answer" cls="main" label="Done: look again" draft=${draft} off=${whyNot.approve}
-          onPress=${() => press('answer', reply(question, { value: true }))} />
-        <${Decide} name="refuse" cls="bad" label="I will not" draft=${draft} off=${whyNot.reject} onPress=${refuse} />
-        <${Reason} text=${whyNot.approve} />
-      </div>`}`;
+      <${YesNo} draft=${draft} whyNot=${whyNot} yes=${['answer', 'Done: look again', () => press('answer', reply(question, { value: true }))]}
+        no=${['refuse', 'I will not', () => press('refuse', rejection(question, draft.reason))]} />`}`;
 }
 
 /** Somebody holds the run back. */
 export function Pause({ question, draft, press, whyNot, over }) {
   return html`<p class="mid">What was under way came to its end; nothing new starts.</p>
-    ${!over && html`<div class="acts">
-      <${Decide} name="continue" cls="main" label="Continue" draft=${draft} off=${whyNot.approve}
-        onPress=${() => press('continue', reply(question, { approved: true }))} />
-      <${Reason} text=${whyNot.approve} />
-    </div>`}`;
+    ${!over && html`<${YesNo} draft=${draft} whyNot=${whyNot}
+      yes=${['continue', 'Continue', () => press('continue', reply(question, { approved: true }))]} />`}`;
 }

@@ -1,7 +1,7 @@
 // What the cards of questions share: buttons that decide, who may press them, and why this is asked.
 
-import { mayAnswer } from '../../answer.js';
-import { fullTime, placed } from '../../format.js';
+import { mayAnswer, rejection } from '../../answer.js';
+import { fullTime, placed, ruleName } from '../../format.js';
 import { plain, show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
 import { barredText, breakText, conditionText, grouped, ON_EXPIRY, SCOPE } from '../../words.js';
@@ -33,6 +33,26 @@ export function pressed(draft, off, act) {
 /** Why nothing can be pressed. */
 export const Reason = ({ text }) => text && html`<p class="off-reason" data-testid="why-not">${text}</p>`;
 
+/**
+ * The usual two buttons: `yes` and `no` are `[name, label, act]`. `wrong`: what must be corrected before a yes; `told`: which of
+ * that is said at once.
+ */
+export function YesNo({ draft, whyNot, yes, no, wrong = null, told = wrong }) {
+  return html`<div class="acts">
+    <${Decide} name=${yes[0]} cls="main" label=${yes[1]} draft=${draft} off=${whyNot.approve ?? wrong} onPress=${yes[2]} />
+    ${no && html`<${Decide} name=${no[0]} cls="bad" label=${no[1]} draft=${draft} off=${whyNot.reject} onPress=${no[2]} />`}
+    <${Reason} text=${whyNot.approve ?? told} /></div>`;
+}
+
+/** A refusal that needs a reason: without one it is asked for. */
+export const withReason = ({ question, draft, set, press }, name) => () => (
+  draft.reason.trim() === '' ? set({ needsReason: true }) : press(name, rejection(question, draft.reason)));
+
+/** A result that is typed. */
+export const ResultField = ({ label, draft, set }) => html`<label class="stack"><span>${label}</span>
+  <textarea class="f mono" rows="3" data-testid="result" value=${draft.result ?? ''}
+    onInput=${(event) => set({ result: event.currentTarget.value })}></textarea></label>`;
+
 /** The reason that goes with an answer. */
 export function ReasonField({ draft, set, needed, hint = 'Reason (needed to reject; the model reads it)' }) {
   return html`<label><span class="sr">Reason</span>
@@ -45,13 +65,12 @@ export function ReasonField({ draft, set, needed, hint = 'Reason (needed to reje
 
 export function Why({ ctx, question }) {
   const { policy, digest, toolName, kind } = question;
-  const tool = ctx.tools.get(toolName);
   return html`<dl class="why" data-testid="why">
     ${asker(question) && html`<dt>Asked by</dt><dd>${asker(question)}</dd>`}
     ${policy && html`<dt>${kind === 'approval' ? 'Asked by' : 'Ruled by'}</dt><dd><${Rule} policy=${policy} /></dd>`}
     <dt>May answer</dt><dd data-testid="may-answer"><${Who} question=${question} /></dd>
     ${toolName && (kind === 'approval' || kind === 'in_doubt') && html`<dt>If it breaks</dt>
-      <dd>${breakText(question.class ?? tool?.class, question.idempotent ?? tool?.idempotent)}</dd>`}
+      <dd>${breakText(question.class, question.idempotent)}</dd>`}
     ${digest && html`<dt>Digest</dt><dd class="mono digest" data-testid="digest">${grouped(digest)}</dd>`}
   </dl>`;
 }
@@ -65,7 +84,7 @@ function asker({ kind, toolName, toolInput }) {
 
 function Rule({ policy }) {
   const conditions = (policy.when ?? []).map((when) => conditionText(when));
-  return html`rule <a href="#/policy" class="mono">${show(policy.rule)}</a> ${SCOPE[policy.scope] ?? ''}
+  return html`rule <a href="#/policy" class="mono">${show(ruleName(policy))}</a> ${SCOPE[policy.scope] ?? ''}
     ${conditions.map((text, i) => html`${i === 0 ? ': ' : ' and '}<code>${show(text)}</code>`)}
     ${policy.reason && html`. ${show(policy.reason)}`}`;
 }

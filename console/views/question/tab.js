@@ -1,8 +1,8 @@
 // The questions of a thread: the tab, and how they are put together from its log and the list of all questions.
 
 import { resolutionText } from '../../format.js';
-import { byUrgency } from '../../answer.js';
 import { useKeys } from '../../browser.js';
+import { byUrgency } from '../../lists.js';
 import { KIND_SHAPE, Shape } from '../../shapes.js';
 import { plain, show } from '../../text.js';
 import { html, useState } from '../../vendor/preact-htm.js';

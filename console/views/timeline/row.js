@@ -2,7 +2,7 @@
 
 import { count, dollars, duration, placed, tokens } from '../../format.js';
 import { Shape, Sign, WORD } from '../../shapes.js';
-import { plain, show, showStart } from '../../text.js';
+import { brief, plain, show, showStart } from '../../text.js';
 import { html, useLayoutEffect, useRef } from '../../vendor/preact-htm.js';
 import { ruleText } from '../waiting.js';
 
@@ -46,8 +46,7 @@ export function labelOf(thread, { kind, span, item }) {
 
 function firstValue(input) {
   const first = input && typeof input === 'object' ? Object.values(input).find((value) => typeof value !== 'object') : input;
-  const text = first == null ? '' : String(first);
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+  return brief(first == null ? '' : String(first), 60);
 }
 
 export function statusOf(thread, { kind, span, item }) {
@@ -103,7 +102,7 @@ function Lane({ row, status, scale, thread, waits }) {
     ${scale.ticks.map((tick) => html`<i key=${tick.ms} class="v" ...${placed({ left: percent(scale.at(tick.time)) })}></i>`)}
     ${scale.breaks.map((one, i) => html`<i key=${`b${i}`} class="v break" ...${placed({ left: percent(one.at), width: percent(one.share) })} title=${`${duration(one.ms)} of waiting`}>//</i>`)}
     ${scale.restarts.map((at) => html`<i key=${`r${at}`} class="v restart" ...${placed({ left: percent(scale.at(at)) })} title="The server was restarted here; the run went on."></i>`)}
-    ${span ? bars(row, status, scale, thread.now) : html`<span class="dim clip waits">${waits}</span>`}
+    ${span ? bars(row, status, scale, thread.now) : html`<span class="dim clip waits">${show(waits)}</span>`}
     ${scale.isOver || thread.replay ? null : html`<i class="v now" ...${placed({ left: percent(scale.at(thread.now)) })}></i>`}
   </span>`;
 }

@@ -49,7 +49,7 @@ export function largeLog(items, calls = 3) {
 /** Lets a page see this log as the thread `large`: before it is opened. `window.tell(event, data)` tells more, `window.cut(code)` ends the socket. */
 export async function tellLarge(page, log) {
   await page.route(/\/threads\/large$/, (route) => route.fulfill({ json: { threadId: 'large', status: 'running', title: 'Large', lastSeq: log.length, config: {}, metadata: {} } }));
-  await page.route(/\/threads\/large\/runs/, (route) => route.fulfill({ json: { items: [] } }));
+  await page.route(/\/runs\?threadId=large/, (route) => route.fulfill({ json: { items: [] } }));
   await page.evaluate((all) => {
     const Socket = window.WebSocket;
     window.WebSocket = class {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Problem } from '../../../console/api.js';
 import * as answer from '../../../console/answer.js';
+import { byUrgency } from '../../../console/lists.js';
 import * as form from '../../../console/form.js';
 import { resolutionText } from '../../../console/format.js';
 import { conditionText, grouped } from '../../../console/words.js';
@@ -54,7 +55,7 @@ test('refused members of edited arguments lead to their fields', () => {
 
 test('questions are sorted by expiry, then risk, then age', () => {
   const list = [{ id: 'old', createdAt: 1 }, { id: 'new', createdAt: 2 }, { id: 'risky', createdAt: 3, riskLevel: 'critical' }, { id: 'soon', createdAt: 4, expiresAt: 9 }];
-  assert.deepEqual(list.sort(answer.byUrgency).map((one) => one.id), ['soon', 'risky', 'old', 'new']);
+  assert.deepEqual(list.sort(byUrgency).map((one) => one.id), ['soon', 'risky', 'old', 'new']);
 });
 
 test('conditions, resolutions and digests in words', () => {
