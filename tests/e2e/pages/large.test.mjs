@@ -84,6 +84,20 @@ test('tokens are written into one text node: no element is made, changed or take
       }
     }).observe(document.querySelector('[data-testid=tokens]'), { subtree: true, childList: true, characterData: true, attributes: true });
   });
+  await page.evaluate(() => {
+    window.reads = 0;
+    // Whatever makes a browser lay the page out at once.
+    for (const [of, names] of [[Element.prototype, ['clientHeight', 'clientWidth', 'scrollHeight', 'scrollWidth', 'scrollTop']], [HTMLElement.prototype, ['offsetHeight', 'offsetWidth', 'offsetTop']]]) {
+      for (const name of names) {
+        const property = Object.getOwnPropertyDescriptor(of, name);
+        Object.defineProperty(of, name, { ...property, get() { window.reads += 1; return property.get.call(this); } });
+      }
+    }
+    for (const name of ['getBoundingClientRect', 'getClientRects']) {
+      const read = Element.prototype[name];
+      Element.prototype[name] = function () { window.reads += 1; return read.call(this); };
+    }
+  });
   await page.evaluate(async (streamId) => {
     let offset = 0;
     for (let i = 0; i < 200; i++) {
@@ -98,5 +112,6 @@ test('tokens are written into one text node: no element is made, changed or take
   assert.deepEqual(seen.elements, []);
   // Once a frame at most: two hundred tokens are far fewer writes.
   assert.ok(seen.texts > 0 && seen.texts <= 40, `${seen.texts} writes`);
+  assert.equal(await page.evaluate(() => window.reads), 0, 'layout is read for none of them');
   assert.deepEqual(page.wrong, []);
 });

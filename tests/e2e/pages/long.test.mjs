@@ -21,10 +21,14 @@ after(async () => {
 
 test('two hours, two hundred reconnections and twenty thousand observations leave nothing behind', async () => {
   const log = largeLog(1000);
+  assert.ok(log.length >= 20_000);
   const page = await open(server, '#/new');
+  await page.clock.install();
+  await page.reload();
   await tellLarge(page, log);
   await page.evaluate(() => { location.hash = '#/t/large/list'; });
   await showing(page, log.length);
+  const began = await page.evaluate(() => Date.now());
   const heap = await heapOf(page);
   const before = await heap();
   assert.ok(before <= 60e6, `${before} bytes`);
@@ -32,13 +36,25 @@ test('two hours, two hundred reconnections and twenty thousand observations leav
     const sockets = await page.evaluate(() => window.sockets);
     await page.evaluate((code) => window.cut(code), TOO_SLOW);
     await page.waitForFunction((had) => window.sockets > had, sockets);
+    // What a model says meanwhile comes and goes, and thirty-six seconds pass: two hours in all.
+    await page.evaluate(tellTokens, i);
+    await page.clock.fastForward(36_000);
   }
   await connected(page, 'live');
+  assert.ok(await page.evaluate((from) => Date.now() - from, began) >= 2 * 3600 * 1000);
   assert.equal(await page.evaluate(() => Number(document.documentElement.dataset.seq)), log.length);
   const later = await heap();
   assert.ok(later <= before * 1.1, `${before} bytes, then ${later}`);
   assert.deepEqual(page.wrong, []);
 });
+
+/** A stream of the thread that is told of by its tokens, and ends. */
+function tellTokens(number) {
+  const streamId = `s${number}`;
+  for (let at = 0; at < 20; at++) {
+    window.tell('token', { type: 'TOKEN', data: 'word ', tokenType: 'EXECUTION_LLM_RESPONSE', phase: 'execution', streamId, offset: at * 5, threadId: 'large', runId: 'run_large' });
+  }
+}
 
 /** The heap after a forced collection, in bytes. */
 async function heapOf(page) {

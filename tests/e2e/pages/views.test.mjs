@@ -46,13 +46,17 @@ for (const [name, hash] of Object.entries(VIEWS)) {
   }
 }
 
-test('a dialog is no obstacle: keys, palette, raw observation, cancel', async () => {
-  const page = await open(server, '#/t/dinner');
+for (const dark of [false, true]) {
+  test(`a dialog is no obstacle, ${dark ? 'dark' : 'light'}: keys, palette, raw observation, cancel`, () => dialogs(dark));
+}
+
+async function dialogs(dark) {
+  const page = await open(server, '#/t/dinner', { dark });
   await painted(page, 5);
   for (const [key, name] of [['?', 'Keys'], ['Control+k', 'Find or do'], ['c', 'Cancel this run?']]) {
     await page.keyboard.press(key);
     await page.locator(`dialog[aria-label="${name}"]`).waitFor();
-    await shot(page, `dialog-${name.replace(/\W+/g, '-')}`);
+    await shot(page, `dialog-${name.replace(/\W+/g, '-')}${dark ? '-dark' : ''}`);
     assert.deepEqual(await serious(page), [], name);
     await page.keyboard.press('Escape');
     await page.locator('dialog').waitFor({ state: 'detached' });
@@ -62,7 +66,7 @@ test('a dialog is no obstacle: keys, palette, raw observation, cancel', async ()
   await page.locator('dialog[aria-label^="Observation"]').waitFor();
   assert.deepEqual(await serious(page), []);
   assert.deepEqual(page.wrong, []);
-});
+}
 
 test('by keyboard alone: views, rows, items, the tape', async () => {
   const page = await open(server, '#/t/dinner');
@@ -89,6 +93,33 @@ test('by keyboard alone: views, rows, items, the tape', async () => {
   await showing(page, 81);
   await page.keyboard.press('0');
   await showing(page, 82);
+  assert.deepEqual(page.wrong, []);
+});
+
+test('from the first question to the answer without a pointer', async () => {
+  const page = await open(server, '#/new');
+  await page.locator('[data-testid=query]:focus').waitFor();
+  await page.keyboard.type(INVITE);
+  await page.keyboard.press('Control+Enter');
+  await page.waitForFunction(() => location.hash.startsWith('#/t/'));
+  await page.locator('[data-testid=question][data-state=open]').waitFor();
+  await page.keyboard.press('Escape');
+  // To the buttons by Tab alone, as far as it takes; each place where the focus stands can be seen.
+  let name = null;
+  for (let i = 0; i < 120 && name !== 'approve'; i++) {
+    await page.keyboard.press('Tab');
+    const here = await page.evaluate(() => {
+      const { outlineStyle, outlineWidth } = getComputedStyle(document.activeElement);
+      return { name: document.activeElement.dataset.testid ?? null, isSeen: outlineStyle !== 'none' && outlineWidth !== '0px' };
+    });
+    assert.ok(here.isSeen, `the focus is not seen on ${here.name}`);
+    name = here.name;
+  }
+  assert.equal(name, 'approve');
+  await page.keyboard.press('Enter');
+  assert.match(await page.locator('[data-testid=approve]').innerText(), /Press again/);
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('[data-testid=status][data-status=success]');
   assert.deepEqual(page.wrong, []);
 });
 

@@ -9,6 +9,7 @@ import { chromium } from 'playwright-core';
 const PLACES = [process.env.PES_CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 const SHOTS = fileURLToPath(new URL('../shots', import.meta.url));
+const CONSOLE = fileURLToPath(new URL('../../../console', import.meta.url));
 
 let browser = null;
 
@@ -27,6 +28,7 @@ export async function quit() {
 /** A page of the server with what went wrong on it: errors of scripts, refusals of the policy, files that are not there. */
 export async function open(server, hash = '#/', { width = 1440, height = 900, dark = false, ...more } = {}) {
   const context = await (await launch()).newContext({ viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', ...more });
+  if (process.env.PES_CONSOLE === 'folder') await fromFolder(context);
   const page = await context.newPage();
   page.wrong = [];
   page.on('pageerror', (error) => page.wrong.push(`error: ${error.message}`));
@@ -39,6 +41,12 @@ export async function open(server, hash = '#/', { width = 1440, height = 900, da
   await page.goto(`${server.url}/${hash}`);
   return page;
 }
+
+/** The page's files as they are now, in place of those in the program: it need not be built for each change of the page. */
+const fromFolder = (context) => context.route(/\/console\/[^?]+$/, (route) => {
+  const [, file] = new URL(route.request().url()).pathname.split('/console/');
+  return existsSync(path.join(CONSOLE, file)) ? route.fulfill({ path: path.join(CONSOLE, file) }) : route.continue();
+});
 
 /** Waits until the page has painted an observation, or a later one. */
 export const painted = (page, seq) => page.waitForFunction((least) => Number(document.documentElement.dataset.seq) >= least, seq);

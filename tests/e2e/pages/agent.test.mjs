@@ -1,0 +1,68 @@
+// A remote agent has a question: it is shown here, and the answer goes to the agent's own task. The agent is a server of its own.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { open, painted, quit, serious, shot } from '../support/browser.mjs';
+import { at, done, questionOf } from '../support/people.mjs';
+import { Server } from '../support/server.mjs';
+
+let server;
+let agent;
+before(async () => {
+  agent = await Server.start({ script: 'cases.toml' });
+  server = await Server.start({ script: 'cases.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
+  await server.post('/agents', { id: 'consulate', card: `${agent.url}/.well-known/agent-card.json` });
+  await server.ask('PUT', '/policy', { rules: [{ id: 'visa', tool: 'delegate_to_agent', action: 'auto' }] });
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+  await agent?.stop();
+});
+
+test('what a remote agent asks is answered in the page, and its task goes on', async () => {
+  await server.begins('visa', 'Apply for the visa.');
+  const asked = await server.until('visa', ({ type }) => type === 'AGENT_SUSPENDED');
+  assert.equal(asked.content.kind, 'peer_input');
+  const page = await open(server, '#/t/visa');
+  await painted(page, asked.seq);
+  const card = at(page, 'question');
+  await card.waitFor();
+  assert.equal(await card.getAttribute('data-kind'), 'peer_input');
+  const words = await card.innerText();
+  assert.match(words, /^consulate\b/, 'the name of the agent stands first');
+  assert.match(words, /Which passport shall the visa go into\?/);
+  assert.match(words, /the agent consulate/);
+  await page.locator('[data-node=visa][data-status=ask]').waitFor();
+  await page.locator('[role=treeitem][data-kind=task]').waitFor();
+  await shot(page, 'state-peer-input-light');
+  assert.deepEqual(await serious(page), []);
+
+  await at(page, 'answer-field').getByLabel('the new one').check();
+  await at(page, 'question').locator('[data-testid=answer]').click();
+  const { seq } = await server.ended('visa');
+  await painted(page, seq);
+  await page.waitForSelector('[data-testid=status][data-status=success]');
+  // What the agent was told, from its own log: it was asked for by its task, and answered from here.
+  const [theirs] = (await agent.get('/threads')).items;
+  const answered = (await agent.log(theirs.threadId)).find(({ type }) => type === 'TOOL_EXECUTION');
+  assert.equal(answered.content.output.answer ?? answered.content.output, 'the new one');
+  assert.equal(await questionOf(agent, theirs.threadId), undefined);
+  await done(page);
+});
+
+test('a question of an agent that is declined is told to it', async () => {
+  const before_ = (await agent.get('/threads')).items.map(({ threadId }) => threadId);
+  await server.begins('declined', 'Apply for the visa.');
+  const asked = await server.until('declined', ({ type }) => type === 'AGENT_SUSPENDED');
+  const page = await open(server, `#/questions/${asked.content.suspensionId}`);
+  await at(page, 'question').waitFor();
+  await at(page, 'reason').fill('Neither of them.');
+  await at(page, 'decline').click();
+  const { content } = await server.until('declined', ({ type }) => type === 'AGENT_RESUMED');
+  assert.equal(content.decision, 'rejected');
+  await server.ended('declined');
+  const theirs = (await agent.get('/threads')).items.find(({ threadId }) => !before_.includes(threadId));
+  assert.notEqual((await agent.get(`/threads/${theirs.threadId}`)).status, 'suspended');
+  await done(page);
+});

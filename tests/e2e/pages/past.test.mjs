@@ -1,0 +1,75 @@
+// In the past nothing on the page shows what came later: in no view, in no tab, not in the log, at no observation that was tried.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { open, quit, showing } from '../support/browser.mjs';
+import { at, done } from '../support/people.mjs';
+import { Server } from '../support/server.mjs';
+
+let server;
+let log;
+before(async () => {
+  server = await Server.start();
+  await server.run('past', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
+  await server.run('past', 'Send the team an invitation to the dinner.');
+  const { items } = await server.get('/suspensions');
+  await server.resume('past', { suspensionId: items[0].suspensionId, approved: true, digest: items[0].digest });
+  log = await server.log('past');
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+});
+
+/** Every number of the log that the page shows or leads to, but for the tape, whose scale is the whole log. */
+const seqsOf = (page) => page.evaluate(() => {
+  const outside = (one) => !one.closest('.tape') && one !== document.documentElement;
+  const numbers = [...document.querySelectorAll('[data-seq]')].filter(outside).map((one) => Number(one.dataset.seq));
+  for (const link of [...document.querySelectorAll('a[href^="#/t/past"]')].filter(outside)) {
+    const query = new URLSearchParams(link.getAttribute('href').split('?')[1]);
+    for (const name of ['at', 'row']) if (query.has(name)) numbers.push(Number(query.get(name)));
+  }
+  for (const one of document.querySelectorAll('.seqlink, .tl-row .seq')) if (/^#?\d+$/.test(one.textContent.trim())) numbers.push(Number(one.textContent.replace('#', '')));
+  return numbers;
+});
+
+const VIEWS = ['graph', 'list', 'changes', 'forecast'];
+const TABS = ['ask', 'talk', 'item', 'context'];
+
+test('no view and no tab shows a number beyond the one that is replayed', async () => {
+  const page = await open(server, '#/t/past?at=3');
+  const changed = log.find(({ type, content }) => type === 'PLAN_UPDATE' && content.planVersion === 2).seq;
+  const asked = log.find(({ type }) => type === 'AGENT_SUSPENDED').seq;
+  const last = log.at(-1).seq;
+  let most = 0;
+  for (const seq of [3, changed - 1, changed, asked - 1, asked, last - 1]) {
+    for (const [i, view] of VIEWS.entries()) {
+      await page.evaluate((to) => { location.hash = to; }, `#/t/past/${view}?at=${seq}&tab=${TABS[i]}`);
+      await showing(page, seq);
+      await page.waitForFunction(() => !document.querySelector('[aria-busy=true]'));
+      const numbers = await seqsOf(page);
+      most = Math.max(most, ...numbers);
+      assert.deepEqual(numbers.filter((one) => one > seq), [], `${view}, ${TABS[i]} at ${seq}`);
+    }
+  }
+  assert.equal(most, last - 1, 'numbers were found');
+  await done(page);
+});
+
+test('the log and the words of the past end where it does', async () => {
+  const asked = log.find(({ type }) => type === 'AGENT_SUSPENDED').seq;
+  const page = await open(server, `#/t/past/graph?at=${asked - 1}&tab=talk`);
+  await showing(page, asked - 1);
+  await at(page, 'timeline-log').click();
+  await page.locator('.log-row').first().waitFor();
+  await page.evaluate(() => document.querySelector('.log-row').closest('.scroll').scrollBy(0, 1e6));
+  await page.locator(`.log-row[data-seq="${asked - 1}"]`).waitFor();
+  const rows = await page.locator('.log-row').evaluateAll((all) => all.map((one) => Number(one.dataset.seq)));
+  assert.equal(Math.max(...rows), asked - 1);
+  const text = await page.locator('main').innerText();
+  // It was asked, answered and said later; what was said before is there.
+  assert.match(text, /Each guest pays 47\.60/);
+  assert.doesNotMatch(text, /Send the e-mail|was written, approved and handed over|approved by/);
+  assert.equal(await page.locator('[data-status=ask]').count(), 0);
+  await done(page);
+});
