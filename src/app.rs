@@ -147,7 +147,7 @@ impl App {
 
 /// A cap counts what calls cost, so where there is one each model must have a price.
 fn check_prices(config: &Config, models: &dyn Catalog) -> Result<(), Error> {
-    if !config.limits.spend.is_capped() {
+    if !config.limits.spend.has_money() {
         return Ok(());
     }
     let prices = Prices::new(config.prices.clone());

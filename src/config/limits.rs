@@ -2,7 +2,7 @@
 
 use super::section::{by_path, table};
 use super::{Config, Error, Rate};
-use crate::domain::spend::MOST_USD;
+use crate::domain::spend::{Amount, Capped, SpendCaps, TenantCaps};
 use crate::domain::thread;
 
 section! {
@@ -56,9 +56,9 @@ section! {
 }
 
 section! {
-    /// What model calls may cost in US dollars, by `prices`, over all runs. The server reserves what a call may cost before
-    /// it is made. Days and months are those of UTC. At a cap no run is accepted: spend_cap_reached; one that is under way
-    /// ends, or asks, as its `onBudget` says.
+    /// What model calls may take over all runs: in US dollars, by `prices`, and in tokens of prompts and replies. The server
+    /// reserves what a call may take before it is made. Days and months are those of UTC. At a cap no run is accepted:
+    /// spend_cap_reached; one that is under way ends, or asks, as its `onBudget` says.
     Spend {
         /// Of each tenant in a day.
         tenant_day_usd: Option<f64> = None, by_path().example("20.0");
@@ -66,23 +66,45 @@ section! {
         tenant_month_usd: Option<f64> = None, by_path().example("200.0");
         /// Of each key in a day, for the runs that it asked for.
         key_day_usd: Option<f64> = None, by_path().example("5.0");
+        /// Of each key in a month.
+        key_month_usd: Option<f64> = None, by_path().example("50.0");
+        /// The same in tokens.
+        tenant_day_tokens: Option<i64> = None, by_path().example("2_000_000");
+        tenant_month_tokens: Option<i64> = None, by_path().example("20_000_000");
+        key_day_tokens: Option<i64> = None, by_path().example("500_000");
+        key_month_tokens: Option<i64> = None, by_path().example("5_000_000");
     }
 }
 
 impl Spend {
-    /// Whether there is any cap.
-    pub fn is_capped(&self) -> bool {
-        [self.tenant_day_usd, self.tenant_month_usd, self.key_day_usd].iter().any(Option::is_some)
+    /// What is said of this cap.
+    pub fn of(&self, capped: Capped) -> Option<Amount> {
+        self.caps().of(capped)
+    }
+
+    /// Whether money is capped.
+    pub fn has_money(&self) -> bool {
+        SpendCaps::new(|capped| self.of(capped)).has_money()
+    }
+
+    fn caps(&self) -> TenantCaps {
+        TenantCaps {
+            tenant_day_usd: self.tenant_day_usd,
+            tenant_month_usd: self.tenant_month_usd,
+            key_day_usd: self.key_day_usd,
+            key_month_usd: self.key_month_usd,
+            tenant_day_tokens: self.tenant_day_tokens,
+            tenant_month_tokens: self.tenant_month_tokens,
+            key_day_tokens: self.key_day_tokens,
+            key_month_tokens: self.key_month_tokens,
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
-        let caps = [self.tenant_day_usd, self.tenant_month_usd, self.key_day_usd];
-        let keys = ["tenant_day_usd", "tenant_month_usd", "key_day_usd"];
-        let is_sound = |cap: f64| cap > 0.0 && cap <= MOST_USD;
-        match keys.into_iter().zip(caps).find(|(_, cap)| cap.is_some_and(|cap| !is_sound(cap))) {
-            Some((key, _)) => Err(Error(format!("limits.spend.{key}: it must be more than 0, and {MOST_USD} at most"))),
-            None => Ok(()),
-        }
+        let Some((member, why)) = self.caps().unsound() else { return Ok(()) };
+        let key: String =
+            member.chars().flat_map(|c| c.is_uppercase().then_some('_').into_iter().chain(c.to_lowercase())).collect();
+        Err(Error(format!("limits.spend.{key}: it {why}")))
     }
 }
 

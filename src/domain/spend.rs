@@ -1,4 +1,5 @@
-//! Caps on what model calls may cost: of a tenant in a day and in a month, and of each key in a day, all in UTC.
+//! Caps on what model calls may take, in US dollars and in tokens: of a tenant and of each key, in a day and in a month, all in
+//! UTC.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -6,24 +7,24 @@ use jiff::{Timestamp, ToSpan as _};
 use serde::{Deserialize, Serialize};
 
 use super::Millis;
-use super::usage::{Nanos, usd};
+use super::usage::{CapSet, nanos, usd};
 
 /// How much of a cap is told to webhooks, in percent.
 pub const THRESHOLDS: [i64; 2] = [80, 100];
 
-/// What may be spent at most; `None`: as much as anybody likes.
+/// What a cap counts: billionths of a US dollar, or tokens.
+pub type Amount = i64;
+
+/// What may be spent at most, in the order of [`Capped::ALL`]; `None`: as much as anybody likes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SpendCaps {
-    pub tenant_day: Option<Nanos>,
-    pub tenant_month: Option<Nanos>,
-    pub key_day: Option<Nanos>,
-}
+pub struct SpendCaps([Option<Amount>; Capped::ALL.len()]);
 
 /// The id of the one document in which a tenant's caps stand.
 pub const CAPS_ID: &str = "caps";
 
 /// No cap is higher: more would not fit into the store's numbers.
 pub const MOST_USD: f64 = 1_000_000_000.0;
+pub const MOST_TOKENS: i64 = 1_000_000_000_000_000;
 
 /// What a tenant may spend; what is absent is as in the server's settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -38,6 +39,18 @@ pub struct TenantCaps {
     /// With each of its keys in a day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_day_usd: Option<f64>,
+    /// With each of its keys in a month.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_month_usd: Option<f64>,
+    /// The same in tokens, of prompts and replies together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant_day_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant_month_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_day_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_month_tokens: Option<i64>,
 }
 
 /// What each cap is about.
@@ -49,9 +62,22 @@ pub enum Capped {
     TenantMonth,
     /// Of the caller's key.
     KeyDay,
+    KeyMonth,
+    TenantDayTokens,
+    TenantMonthTokens,
+    KeyDayTokens,
+    KeyMonthTokens,
 }
 
-/// How much of a cap is used.
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Unit {
+    /// Billionths of a US dollar.
+    Usd,
+    Tokens,
+}
+
+/// How much of a cap is used: in US dollars or in tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpentOfCap {
@@ -61,24 +87,58 @@ pub struct SpentOfCap {
     pub key: Option<String>,
     /// A day as `2026-11-24` or a month as `2026-11`, in UTC.
     pub period: String,
-    pub cap_usd: f64,
-    /// Of calls that were answered.
-    pub used_usd: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap_usd: Option<f64>,
+    /// Of calls that were answered, or began to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used_usd: Option<f64>,
     /// What calls under way may cost at most.
-    pub held_usd: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_usd: Option<f64>,
+    /// The same of a cap in tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_tokens: Option<i64>,
     /// When the period ends: from then on nothing of it is used.
     pub ends_at: Millis,
 }
 
+impl Unit {
+    /// A number of it as it is shown.
+    pub fn shown(self, amount: Amount) -> String {
+        match self {
+            Unit::Usd => usd(amount).to_string(),
+            Unit::Tokens => amount.to_string(),
+        }
+    }
+}
+
 impl Capped {
-    pub const ALL: [Capped; 3] = [Capped::TenantDay, Capped::TenantMonth, Capped::KeyDay];
+    pub const ALL: [Capped; 8] = [
+        Capped::TenantDay,
+        Capped::TenantMonth,
+        Capped::KeyDay,
+        Capped::KeyMonth,
+        Capped::TenantDayTokens,
+        Capped::TenantMonthTokens,
+        Capped::KeyDayTokens,
+        Capped::KeyMonthTokens,
+    ];
 
     /// What a row counts, by the form of its period.
-    pub fn of_period(period: &str, is_key: bool) -> Self {
-        match (period.len(), is_key) {
-            (7, _) => Self::TenantMonth,
-            (_, true) => Self::KeyDay,
-            (_, false) => Self::TenantDay,
+    pub fn of_period(period: &str, unit: Unit, is_key: bool) -> Self {
+        match (unit, period.len(), is_key) {
+            (Unit::Usd, 7, false) => Self::TenantMonth,
+            (Unit::Usd, 7, true) => Self::KeyMonth,
+            (Unit::Usd, _, false) => Self::TenantDay,
+            (Unit::Usd, _, true) => Self::KeyDay,
+            (Unit::Tokens, 7, false) => Self::TenantMonthTokens,
+            (Unit::Tokens, 7, true) => Self::KeyMonthTokens,
+            (Unit::Tokens, _, false) => Self::TenantDayTokens,
+            (Unit::Tokens, _, true) => Self::KeyDayTokens,
         }
     }
 
@@ -88,52 +148,156 @@ impl Capped {
             Self::TenantDay => "tenant_day",
             Self::TenantMonth => "tenant_month",
             Self::KeyDay => "key_day",
+            Self::KeyMonth => "key_month",
+            Self::TenantDayTokens => "tenant_day_tokens",
+            Self::TenantMonthTokens => "tenant_month_tokens",
+            Self::KeyDayTokens => "key_day_tokens",
+            Self::KeyMonthTokens => "key_month_tokens",
         }
+    }
+
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::TenantDay | Self::TenantMonth | Self::KeyDay | Self::KeyMonth => Unit::Usd,
+            Self::TenantDayTokens | Self::TenantMonthTokens | Self::KeyDayTokens | Self::KeyMonthTokens => Unit::Tokens,
+        }
+    }
+
+    /// Whether it is of each key.
+    pub fn is_of_key(self) -> bool {
+        match self {
+            Self::KeyDay | Self::KeyMonth | Self::KeyDayTokens | Self::KeyMonthTokens => true,
+            Self::TenantDay | Self::TenantMonth | Self::TenantDayTokens | Self::TenantMonthTokens => false,
+        }
+    }
+
+    fn is_monthly(self) -> bool {
+        match self {
+            Self::TenantMonth | Self::KeyMonth | Self::TenantMonthTokens | Self::KeyMonthTokens => true,
+            Self::TenantDay | Self::KeyDay | Self::TenantDayTokens | Self::KeyDayTokens => false,
+        }
+    }
+
+    /// Its place in a [`CapSet`].
+    fn bit(self) -> u16 {
+        1 << self as u16
+    }
+
+    /// Whether it is among these.
+    pub fn is_in(self, set: CapSet) -> bool {
+        set.0 & self.bit() != 0
     }
 
     /// The day or the month of this time, as `2026-11-24` or `2026-11`.
     pub fn period(self, at: Millis) -> String {
         let date = date(at);
-        match self {
-            Capped::TenantDay | Capped::KeyDay => date.to_string(),
-            Capped::TenantMonth => format!("{:04}-{:02}", date.year(), date.month()),
-        }
+        if self.is_monthly() { format!("{:04}-{:02}", date.year(), date.month()) } else { date.to_string() }
     }
 
     /// When the period of this time ends.
     pub fn ends_at(self, at: Millis) -> Millis {
         let date = date(at);
-        let next = match self {
-            Capped::TenantDay | Capped::KeyDay => date.checked_add(1.day()),
-            Capped::TenantMonth => date.first_of_month().checked_add(1.month()),
-        };
+        let next =
+            if self.is_monthly() { date.first_of_month().checked_add(1.month()) } else { date.checked_add(1.day()) };
         let midnight = next.and_then(|next| next.to_zoned(TimeZone::UTC));
         midnight.map_or(Millis::MAX, |midnight| midnight.timestamp().as_millisecond())
     }
 
     /// The cap and until when it holds, in words.
-    pub fn words(self, cap: Nanos, at: Millis) -> String {
-        let whose = match self {
-            Capped::TenantDay => "a day of the tenant",
-            Capped::TenantMonth => "a month of the tenant",
-            Capped::KeyDay => "a day of the key",
+    pub fn words(self, cap: Amount, at: Millis) -> String {
+        let unit = match self.unit() {
+            Unit::Usd => "US dollars",
+            Unit::Tokens => "tokens",
         };
-        let ends = Timestamp::from_millisecond(self.ends_at(at)).unwrap_or(Timestamp::MAX);
-        format!("the cap of {} US dollars {whose} is reached until {ends}", usd(cap))
+        let period = if self.is_monthly() { "month" } else { "day" };
+        let whose = if self.is_of_key() { "key" } else { "tenant" };
+        let (ends, cap) =
+            (Timestamp::from_millisecond(self.ends_at(at)).unwrap_or(Timestamp::MAX), self.unit().shown(cap));
+        format!("the cap of {cap} {unit} a {period} of the {whose} is reached until {ends}")
     }
 }
 
+/// The amount from which on so many percent of a cap are used.
+pub fn part_of(cap: Amount, percent: i64) -> Amount {
+    let part = (i128::from(cap) * i128::from(percent) + 99) / 100;
+    Amount::try_from(part).unwrap_or(Amount::MAX)
+}
+
 impl SpendCaps {
-    pub fn of(&self, capped: Capped) -> Option<Nanos> {
-        match capped {
-            Capped::TenantDay => self.tenant_day,
-            Capped::TenantMonth => self.tenant_month,
-            Capped::KeyDay => self.key_day,
-        }
+    pub fn new(cap: impl FnMut(Capped) -> Option<Amount>) -> Self {
+        Self(Capped::ALL.map(cap))
+    }
+
+    pub fn of(&self, capped: Capped) -> Option<Amount> {
+        self.0[capped as usize]
     }
 
     pub fn is_none(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether money is capped.
+    pub fn has_money(&self) -> bool {
+        Capped::ALL.into_iter().any(|capped| capped.unit() == Unit::Usd && self.of(capped).is_some())
+    }
+
+    /// Those that there are.
+    pub fn set(&self) -> CapSet {
+        let those = Capped::ALL.into_iter().filter(|capped| self.of(*capped).is_some());
+        CapSet(those.map(Capped::bit).sum())
+    }
+}
+
+impl TenantCaps {
+    /// What is said of this cap.
+    pub fn of(&self, capped: Capped) -> Option<Amount> {
+        match capped {
+            Capped::TenantDay => self.tenant_day_usd.map(nanos),
+            Capped::TenantMonth => self.tenant_month_usd.map(nanos),
+            Capped::KeyDay => self.key_day_usd.map(nanos),
+            Capped::KeyMonth => self.key_month_usd.map(nanos),
+            Capped::TenantDayTokens => self.tenant_day_tokens,
+            Capped::TenantMonthTokens => self.tenant_month_tokens,
+            Capped::KeyDayTokens => self.key_day_tokens,
+            Capped::KeyMonthTokens => self.key_month_tokens,
+        }
+    }
+
+    /// The first that is no cap, by its name, and what it must be.
+    pub fn unsound(&self) -> Option<(&'static str, String)> {
+        let usd = [
+            ("tenantDayUsd", self.tenant_day_usd),
+            ("tenantMonthUsd", self.tenant_month_usd),
+            ("keyDayUsd", self.key_day_usd),
+            ("keyMonthUsd", self.key_month_usd),
+        ];
+        let tokens = [
+            ("tenantDayTokens", self.tenant_day_tokens),
+            ("tenantMonthTokens", self.tenant_month_tokens),
+            ("keyDayTokens", self.key_day_tokens),
+            ("keyMonthTokens", self.key_month_tokens),
+        ];
+        let is_sound = |cap: f64| cap > 0.0 && cap <= MOST_USD;
+        let usd = usd.into_iter().find(|(_, cap)| cap.is_some_and(|cap| !is_sound(cap)));
+        let tokens = tokens.into_iter().find(|(_, cap)| cap.is_some_and(|cap| !(1..=MOST_TOKENS).contains(&cap)));
+        usd.map(|(name, _)| (name, format!("must be more than 0, and {MOST_USD} at most")))
+            .or_else(|| tokens.map(|(name, _)| (name, format!("must be from 1 to {MOST_TOKENS}"))))
+    }
+}
+
+impl From<SpendCaps> for TenantCaps {
+    fn from(caps: SpendCaps) -> Self {
+        let dollars = |capped| caps.of(capped).map(usd);
+        Self {
+            tenant_day_usd: dollars(Capped::TenantDay),
+            tenant_month_usd: dollars(Capped::TenantMonth),
+            key_day_usd: dollars(Capped::KeyDay),
+            key_month_usd: dollars(Capped::KeyMonth),
+            tenant_day_tokens: caps.of(Capped::TenantDayTokens),
+            tenant_month_tokens: caps.of(Capped::TenantMonthTokens),
+            key_day_tokens: caps.of(Capped::KeyDayTokens),
+            key_month_tokens: caps.of(Capped::KeyMonthTokens),
+        }
     }
 }
 
@@ -162,7 +326,29 @@ mod tests {
         }
         assert_eq!(Capped::TenantDay.ends_at(first), first + 86_400_000);
         assert_eq!(Capped::TenantMonth.ends_at(first), first + 31 * 86_400_000);
+        let words = Capped::KeyMonthTokens.words(500, last);
+        assert_eq!(words, "the cap of 500 tokens a month of the key is reached until 2027-01-01T00:00:00Z");
         let words = Capped::TenantDay.words(5_500_000_000, last);
         assert_eq!(words, "the cap of 5.5 US dollars a day of the tenant is reached until 2027-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn a_part_of_a_cap_is_reached_when_no_less_is_used() {
+        assert_eq!((part_of(100, 80), part_of(1, 80), part_of(11, 80), part_of(11, 100)), (80, 1, 9, 11));
+        let most = nanos(MOST_USD);
+        assert_eq!((part_of(most, 80), part_of(most, 100)), (most / 5 * 4, most));
+    }
+
+    #[test]
+    fn each_cap_has_a_place_of_its_own() {
+        let each = Capped::ALL.map(|capped| {
+            let caps = SpendCaps::new(|other| (other == capped).then_some(7));
+            assert!(Capped::ALL.into_iter().all(|other| other.is_in(caps.set()) == (other == capped)), "{capped:?}");
+            assert_eq!(TenantCaps::from(caps).of(capped), Some(7), "{capped:?}");
+            let period = capped.period(0);
+            assert_eq!(Capped::of_period(&period, capped.unit(), capped.is_of_key()), capped);
+            caps.set().0
+        });
+        assert_eq!(each.iter().sum::<u16>(), 255);
     }
 }

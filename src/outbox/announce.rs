@@ -13,7 +13,6 @@ use crate::domain::hitl::{AskedQuestion, Decision, ExpiryPolicy, RiskLevel, Susp
 use crate::domain::ids::{CallId, Mint, RunId, SuspensionId, TenantPk, ThreadId};
 use crate::domain::observation::Record;
 use crate::domain::run::{ResultStatus, RunStatus};
-use crate::domain::spend::SpentOfCap;
 use crate::domain::webhook::WebhookEvent;
 use crate::store::outbox::{NewDelivery, TargetKind};
 
@@ -118,8 +117,9 @@ impl Directory {
 #[serde(rename_all = "camelCase")]
 pub struct SpendThreshold<'a> {
     pub percent: i64,
+    /// A [`SpentOfCap`](crate::domain::spend::SpentOfCap), as it is shown.
     #[serde(flatten)]
-    pub spent: &'a SpentOfCap,
+    pub spent: &'a Value,
 }
 
 /// One for each webhook that wants to know.

@@ -4,8 +4,8 @@ use super::Runtime;
 use super::shared::Shared;
 use crate::domain::ids::TenantPk;
 use crate::domain::settings::RunSettings;
-use crate::domain::spend::{Capped, SpendCaps};
-use crate::domain::usage::{Nanos, Price};
+use crate::domain::spend::{Amount, Capped, SpendCaps};
+use crate::domain::usage::Price;
 use crate::engine::ModelBook;
 use crate::provider::gate::{Admitted, Asker, Health};
 use crate::store::Spent;
@@ -36,8 +36,8 @@ impl Runtime {
     }
 
     /// Tells webhooks that this cap leaves nothing for another run, unless they were told.
-    pub(crate) async fn tell_reached(&self, spent: &Spent, capped: Capped, cap: Nanos) {
-        self.0.tell_cap(spent, capped, cap, true).await;
+    pub(crate) async fn tell_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
+        self.0.tell_reached(spent, capped, cap).await;
     }
 
     pub(crate) fn price(&self, provider: &str, model: &str) -> Option<Price> {

@@ -5,17 +5,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::shared::Shared;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::domain::spend::{CAPS_ID, Capped, SpendCaps, THRESHOLDS, TenantCaps};
-use crate::domain::usage::{ModelUse, Nanos, nanos};
+use crate::domain::spend::{Amount, CAPS_ID, Capped, SpendCaps, THRESHOLDS, TenantCaps, Unit, part_of};
+use crate::domain::usage::{CapSet, ModelUse};
 use crate::domain::webhook::WebhookEvent;
 use crate::engine::step::{Row, RowKind};
-use crate::engine::{Allowance, Reservation, Room};
+use crate::engine::{Allowance, Left, Reservation, Room};
 use crate::outbox::{SpendThreshold, Webhook};
 use crate::store::documents::DocumentKind;
-use crate::store::{self, SpendChange, SpendKey, Spent, TellSpent};
+use crate::store::spend::{HELD, USED};
+use crate::store::{self, SpendChange, SpendKey, SpendTell, Spent, TellSpent};
 
 /// How soon a call looks again whether others left room for it.
 const LOOK_AGAIN: Millis = 1_000;
@@ -25,22 +28,57 @@ const LOOK_AGAIN: Millis = 1_000;
 pub(super) struct Spending {
     rows: BTreeMap<SpendKey, Change>,
     /// Held before the step and after it.
-    kept: Nanos,
+    kept: Amounts,
     now: Millis,
 }
 
-#[derive(Default)]
-struct Change {
-    capped: Option<Capped>,
-    used: Nanos,
-    /// Held by calls that begin.
-    begun: Nanos,
-    /// Held by calls that end.
-    ended: Nanos,
-    /// Held by this thread's calls before the step.
-    own: Nanos,
-    cap: Option<Nanos>,
+/// So much of each unit.
+#[derive(Clone, Copy, Default)]
+struct Amounts {
+    cost: Amount,
+    tokens: Amount,
 }
+
+impl Amounts {
+    fn held(reserved: &Reservation) -> Self {
+        Self { cost: reserved.cost, tokens: reserved.tokens }
+    }
+
+    fn used(took: &ModelUse) -> Self {
+        let tokens = took.usage.input_tokens.saturating_add(took.usage.output_tokens);
+        Self { cost: took.cost_nanos.unwrap_or(0), tokens: Amount::try_from(tokens).unwrap_or(Amount::MAX) }
+    }
+
+    fn of(self, unit: Unit) -> Amount {
+        match unit {
+            Unit::Usd => self.cost,
+            Unit::Tokens => self.tokens,
+        }
+    }
+}
+
+struct Change {
+    capped: Capped,
+    used: Amount,
+    /// Held by calls that begin.
+    begun: Amount,
+    /// Held by calls that end.
+    ended: Amount,
+    /// Held by this thread's calls before the step.
+    own: Amount,
+    /// What calls that begin must fit under.
+    cap: Option<Amount>,
+    tells: Vec<SpendTell>,
+}
+
+impl Change {
+    fn of(capped: Capped) -> Self {
+        Self { capped, used: 0, begun: 0, ended: 0, own: 0, cap: None, tells: Vec::new() }
+    }
+}
+
+/// Whose rows count something: of a tenant, of a key if that is known, at that time, under these caps.
+type Whose<'a> = (TenantPk, Option<&'a str>, Millis, CapSet);
 
 impl Spending {
     pub(super) fn of(
@@ -53,47 +91,48 @@ impl Spending {
         let mut spending = Spending { now, ..Self::default() };
         let has = |some: &[Reservation], one: &Reservation| some.iter().any(|other| other.stream == one.stream);
         for reserved in before {
-            let goes_on = has(after, reserved);
+            let (goes_on, held) = (has(after, reserved), Amounts::held(reserved));
             if goes_on {
-                spending.kept += reserved.cost;
+                spending.kept.cost += held.cost;
+                spending.kept.tokens += held.tokens;
             }
-            spending.change((tenant, reserved.key.as_deref(), reserved.at), |_, change| {
-                change.own += reserved.cost;
-                change.ended += if goes_on { 0 } else { reserved.cost };
+            spending.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
+                let held = held.of(change.capped.unit());
+                change.own += held;
+                change.ended += if goes_on { 0 } else { held };
             });
         }
         for row in rows.iter().filter(|row| row.kind == RowKind::Usage) {
             let reserved = before.iter().find(|reserved| reserved.stream.as_str() == row.id);
             // Of a call that began when there was no cap, its key is not known here.
             let whose = match reserved {
-                Some(reserved) => (tenant, reserved.key.as_deref(), reserved.at),
+                Some(reserved) => (tenant, reserved.key.as_deref(), reserved.at, reserved.caps),
                 None if caps.is_none() => continue,
-                None => (tenant, None, now),
+                None => (tenant, None, now, caps.set()),
             };
             let Ok(took) = serde_json::from_str::<ModelUse>(&row.body) else { continue };
-            let cost = took.cost_nanos.unwrap_or(0);
-            spending.change(whose, |_, change| change.used += cost);
+            let took = Amounts::used(&took);
+            spending.change(whose, |change| change.used += took.of(change.capped.unit()));
         }
         for reserved in after.iter().filter(|reserved| !has(before, reserved)) {
-            spending.change((tenant, reserved.key.as_deref(), reserved.at), |capped, change| {
-                change.begun += reserved.cost;
-                change.cap = caps.of(capped);
+            let held = Amounts::held(reserved);
+            spending.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
+                change.begun += held.of(change.capped.unit());
+                change.cap = caps.of(change.capped);
             });
         }
         spending
     }
 
-    fn change(&mut self, (tenant, key, at): (TenantPk, Option<&str>, Millis), change: impl Fn(Capped, &mut Change)) {
-        for capped in Capped::ALL {
-            let key = match (capped, key) {
-                (Capped::TenantDay | Capped::TenantMonth, _) => "",
-                (Capped::KeyDay, Some(key)) if !key.is_empty() => key,
-                (Capped::KeyDay, _) => continue,
+    fn change(&mut self, (tenant, key, at, under): Whose<'_>, change: impl Fn(&mut Change)) {
+        for capped in Capped::ALL.into_iter().filter(|capped| capped.is_in(under)) {
+            let key = match (capped.is_of_key(), key) {
+                (false, _) => "",
+                (true, Some(key)) if !key.is_empty() => key,
+                (true, _) => continue,
             };
-            let of = SpendKey { tenant, key: key.to_owned(), period: capped.period(at) };
-            let row = self.rows.entry(of).or_default();
-            row.capped = Some(capped);
-            change(capped, row);
+            let of = SpendKey { tenant, key: key.to_owned(), period: capped.period(at), unit: capped.unit() };
+            change(self.rows.entry(of).or_insert_with(|| Change::of(capped)));
         }
     }
 
@@ -101,9 +140,15 @@ impl Spending {
     pub(super) fn changes(&self) -> Vec<SpendChange> {
         let change = |(of, change): (&SpendKey, &Change)| {
             let &Change { used, begun, ended, cap, .. } = change;
-            (used != 0 || begun != ended).then(|| SpendChange { of: of.clone(), used, held: begun - ended, cap })
+            let (of, held, tells) = (of.clone(), begun - ended, change.tells.clone());
+            (used != 0 || held != 0).then_some(SpendChange { of, used, held, cap, tells })
         };
         self.rows.iter().filter_map(change).collect()
+    }
+
+    /// Whether its commit may tell somebody of a cap.
+    pub(super) fn tells(&self) -> bool {
+        self.rows.values().any(|change| !change.tells.is_empty())
     }
 }
 
@@ -113,41 +158,42 @@ impl Shared {
         let spend = &self.config.limits.spend;
         let own = self.documents.get(tenant, DocumentKind::SpendCaps, CAPS_ID);
         let own: TenantCaps = own.and_then(|document| document.legible().ok()).unwrap_or_default();
-        SpendCaps {
-            tenant_day: own.tenant_day_usd.or(spend.tenant_day_usd).map(nanos),
-            tenant_month: own.tenant_month_usd.or(spend.tenant_month_usd).map(nanos),
-            key_day: own.key_day_usd.or(spend.key_day_usd).map(nanos),
-        }
+        SpendCaps::new(|capped| own.of(capped).or(spend.of(capped)))
     }
 
     /// What a thread's calls may reserve. `room` is known after the caps had none for what was to be reserved.
     pub(super) fn allowance(&self, caps: &SpendCaps, room: Option<Room>) -> Allowance {
         match room {
             _ if caps.is_none() => Allowance::Uncapped,
-            Some(room) => Allowance::Room(room),
-            None => Allowance::Reserve,
+            Some(room) => Allowance::Room(caps.set(), room),
+            None => Allowance::Reserve(caps.set()),
         }
     }
 
-    /// Tells webhooks how much of each cap is used, if this step used some of it. A process that dies before it leaves that
-    /// to the next step.
-    pub(super) async fn tell_used(&self, tenant: TenantPk, caps: &SpendCaps, spending: &Spending) {
-        let of_caps = |(of, change): (&SpendKey, &Change)| {
-            let capped = change.capped.filter(|capped| change.used > 0 && of.period == capped.period(spending.now))?;
-            Some((of.clone(), capped, caps.of(capped)?))
-        };
-        if !self.tells_of_caps(tenant) {
+    /// Has the step's commit tell webhooks how much of each cap is used that it uses some of.
+    pub(super) fn announce_used(&self, caps: &SpendCaps, spending: &mut Spending) {
+        let now = spending.now;
+        if spending.rows.keys().next().is_none_or(|of| !self.tells_of_caps(of.tenant)) {
             return;
         }
-        let of_caps: Vec<_> = spending.rows.iter().filter_map(of_caps).collect();
-        let keys: Vec<SpendKey> = of_caps.iter().map(|(of, ..)| of.clone()).collect();
-        match self.store.spent(&keys).await {
-            Ok(all) => {
-                for (spent, (_, capped, cap)) in all.iter().zip(of_caps) {
-                    self.tell_cap(spent, capped, cap, false).await;
-                }
-            }
-            Err(error) => tracing::warn!(%error, "how much of the caps is used was not told; the next call tells it"),
+        for (of, change) in &mut spending.rows {
+            let is_current = of.period == change.capped.period(now);
+            let Some(cap) = caps.of(change.capped).filter(|_| change.used > 0 && is_current) else { continue };
+            let mut shown = json!(of.unspent().shown(change.capped, cap, now));
+            let (used, held) = match of.unit {
+                Unit::Usd => ("usedUsd", "heldUsd"),
+                Unit::Tokens => ("usedTokens", "heldTokens"),
+            };
+            // What the row says when it is committed.
+            (shown[used], shown[held]) = (USED.into(), HELD.into());
+            change.tells = THRESHOLDS
+                .map(|percent| {
+                    let threshold = SpendThreshold { percent, spent: &shown };
+                    let deliveries =
+                        self.outbox.directory.announce_spending(of.tenant, &threshold, now, &mut self.mint());
+                    SpendTell { percent, from: part_of(cap, percent), deliveries }
+                })
+                .into();
         }
     }
 
@@ -156,14 +202,14 @@ impl Shared {
         self.outbox.directory.of(tenant).iter().any(wants)
     }
 
-    /// Tells webhooks of this cap what they were not told yet. `is_reached`: it leaves nothing for another run.
-    pub(super) async fn tell_cap(&self, spent: &Spent, capped: Capped, cap: Nanos, is_reached: bool) {
-        let is_new = |percent: i64| spent.told < percent && (is_reached || spent.used >= cap / 100 * percent);
+    /// Tells webhooks of a cap that leaves nothing for another run what they were not told yet.
+    pub(super) async fn tell_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
+        let is_new = |percent: i64| spent.told < percent;
         if !THRESHOLDS.into_iter().any(is_new) || !self.tells_of_caps(spent.of.tenant) {
             return;
         }
         let now = self.now();
-        let shown = spent.shown(capped, cap, now);
+        let shown = json!(spent.shown(capped, cap, now));
         for percent in THRESHOLDS.into_iter().filter(|percent| is_new(*percent)) {
             let threshold = SpendThreshold { percent, spent: &shown };
             let tenant = spent.of.tenant;
@@ -172,7 +218,7 @@ impl Shared {
                 Ok(is_told) if is_told => self.outbox.bell.ring(),
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(%error, percent, "that a cap is used was not told; the next call tells it")
+                    tracing::warn!(%error, percent, "that a cap is used was not told; the next run that is refused tells it")
                 }
             }
         }
@@ -182,16 +228,17 @@ impl Shared {
     pub(super) async fn room_for(&self, spending: &Spending) -> store::Result<Room> {
         let capped = spending.rows.iter().filter(|(_, change)| change.cap.is_some());
         let keys: Vec<SpendKey> = capped.map(|(of, _)| of.clone()).collect();
-        let mut room = Room { most: Nanos::MAX, again_at: None, why: String::new() };
+        let mut room = Room { cost: Left::unbounded(), tokens: Left::unbounded() };
         for spent in self.store.spent(&keys).await? {
-            let Change { capped: Some(capped), used, ended, own, cap: Some(cap), .. } = &spending.rows[&spent.of]
-            else {
-                continue;
+            let Change { capped, used, ended, own, cap: Some(cap), .. } = &spending.rows[&spent.of] else { continue };
+            let left = match capped.unit() {
+                Unit::Usd => &mut room.cost,
+                Unit::Tokens => &mut room.tokens,
             };
-            let most = spending.kept + cap - (spent.used + spent.held) - used + ended;
-            if most < room.most {
+            let most = spending.kept.of(capped.unit()) + cap - (spent.used + spent.held) - used + ended;
+            if most < left.most {
                 let is_held_by_others = spent.held > *own;
-                room = Room {
+                *left = Left {
                     most,
                     again_at: is_held_by_others.then_some(spending.now + LOOK_AGAIN),
                     why: capped.words(*cap, spending.now),

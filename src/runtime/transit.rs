@@ -86,7 +86,7 @@ impl Actor {
         }
         let news = loaded.news(&step, &shared.waiters);
         let whose = (loaded.row.tenant, &caps);
-        let spending = Spending::of(whose, &reserved, &loaded.machine.reservations(), &step.rows, now);
+        let mut spending = Spending::of(whose, &reserved, &loaded.machine.reservations(), &step.rows, now);
         let mut tally = Tally::of(&step, loaded.machine.run());
         if events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Recovered))) {
             tally.made_again(&before, &step.rows);
@@ -110,7 +110,8 @@ impl Actor {
             receivers.retain(|row| over.iter().all(|ended| ended.id != row.id));
             receivers.extend(over);
         }
-        let has_deliveries = !deliveries.is_empty();
+        shared.announce_used(&caps, &mut spending);
+        let has_deliveries = !deliveries.is_empty() || spending.tells();
         let mut commit = Commit { deliveries, ..loaded.commit_of(&mut step, &lease, extras, &decided, now) };
         commit.rows.extend(receivers.into_iter().chain(traced));
         commit.spend = spending.changes();
@@ -118,7 +119,6 @@ impl Actor {
             return Ok(None);
         }
         tally.emit(&shared, id.as_str());
-        shared.tell_used(tenant, &caps, &spending).await;
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
         }

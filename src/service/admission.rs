@@ -6,8 +6,9 @@ use super::{Result, Service, spending};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::settings::{Budget, RunSettings};
+use crate::domain::spend::Unit;
 use crate::domain::usage::Price;
-use crate::engine::pes::least_cost;
+use crate::engine::pes::{least_cost, least_tokens};
 use crate::provider::gate::Admitted;
 
 const COME_BACK_MS: i64 = 1_000;
@@ -50,15 +51,20 @@ async fn check_caps(service: &Service, caller: &Caller, settings: &RunSettings, 
     if caps.is_none() {
         return Ok(());
     }
-    if let Some(why) = unpriced(service, settings) {
+    if let Some(why) = unpriced(service, settings).filter(|_| caps.has_money()) {
         return Err(Fault::new(Code::Invalid, format!("There is a cap on spending (`limits.spend`), and {why}")));
     }
     let (provider, model) = settings.choice(0).unwrap_or_default();
     let tools = service.tools.toolset(caller.tenant);
-    let least = |price: Price| least_cost(&price, settings, query, &*tools);
-    let least = service.runtime.price(provider, model).map_or(0, least);
+    let cost = |price: Price| least_cost(&price, settings, query, &*tools);
+    let cost = service.runtime.price(provider, model).map_or(0, cost);
+    let tokens = least_tokens(settings, query, &*tools);
     let now = service.now();
     for (spent, capped, cap) in spending::spent(service, caller, &caps, now).await? {
+        let least = match capped.unit() {
+            Unit::Usd => cost,
+            Unit::Tokens => tokens,
+        };
         if spent.used + least > cap {
             service.runtime.tell_reached(&spent, capped, cap).await;
             counter!("pes_spend_refused_total", "cap" => capped.as_str()).increment(1);

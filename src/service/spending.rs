@@ -7,8 +7,7 @@ use super::{Result, Service};
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::spend::{CAPS_ID, Capped, MOST_USD, SpendCaps, SpentOfCap, TenantCaps};
-use crate::domain::usage::{Nanos, usd};
+use crate::domain::spend::{Amount, CAPS_ID, Capped, SpendCaps, SpentOfCap, TenantCaps};
 use crate::store::documents::{Change, DocumentKind, Expected};
 use crate::store::{SpendKey, Spent};
 
@@ -33,15 +32,8 @@ pub async fn put_caps(
     caps: TenantCaps,
 ) -> Result<TenantCaps> {
     service.runtime.accepting()?;
-    for (member, cap) in [
-        ("tenantDayUsd", caps.tenant_day_usd),
-        ("tenantMonthUsd", caps.tenant_month_usd),
-        ("keyDayUsd", caps.key_day_usd),
-    ] {
-        if cap.is_some_and(|cap| cap <= 0.0 || cap > MOST_USD) {
-            let why = format!("must be more than 0, and {MOST_USD} at most");
-            return Err(Fault::new(Code::Invalid, format!("`{member}` {why}.")).at(format!("/{member}"), why));
-        }
+    if let Some((member, why)) = caps.unsound() {
+        return Err(Fault::new(Code::Invalid, format!("`{member}` {why}.")).at(format!("/{member}"), why));
     }
     let tenant = match tenant {
         None => caller.tenant,
@@ -54,9 +46,7 @@ pub async fn put_caps(
     let change =
         Change { tenant, kind, id: CAPS_ID.to_owned(), body: Some(json!(caps)), by, why: None, now: service.now() };
     service.documents.write(change, Expected::Any).await?;
-    let now = service.runtime.spend_caps(tenant);
-    let [tenant_day_usd, tenant_month_usd, key_day_usd] = Capped::ALL.map(|capped| now.of(capped).map(usd));
-    Ok(TenantCaps { tenant_day_usd, tenant_month_usd, key_day_usd })
+    Ok(service.runtime.spend_caps(tenant).into())
 }
 
 /// What was spent of each cap that the caller has, in the periods of this time.
@@ -65,13 +55,12 @@ pub(super) async fn spent(
     caller: &Caller,
     caps: &SpendCaps,
     now: Millis,
-) -> Result<Vec<(Spent, Capped, Nanos)>> {
+) -> Result<Vec<(Spent, Capped, Amount)>> {
     let caps: Vec<_> = Capped::ALL.into_iter().filter_map(|capped| Some((capped, caps.of(capped)?))).collect();
-    let key = |capped: Capped| match capped {
-        Capped::TenantDay | Capped::TenantMonth => String::new(),
-        Capped::KeyDay => caller.name.clone(),
+    let row = |capped: Capped| {
+        let key = if capped.is_of_key() { caller.name.clone() } else { String::new() };
+        SpendKey { tenant: caller.tenant, key, period: capped.period(now), unit: capped.unit() }
     };
-    let row = |capped: Capped| SpendKey { tenant: caller.tenant, key: key(capped), period: capped.period(now) };
     let rows: Vec<SpendKey> = caps.iter().map(|(capped, _)| row(*capped)).collect();
     let spent = service.store.spent(&rows).await?;
     Ok(spent.into_iter().zip(caps).map(|(spent, (capped, cap))| (spent, capped, cap)).collect())

@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 
 use super::columns::Columns;
+use super::spend::read_period;
 use super::{Result, text};
 use crate::domain::Millis;
 use crate::domain::hitl::SuspensionKind;
 use crate::domain::ids::TenantPk;
 use crate::domain::run::RunStatus;
-use crate::domain::spend::Capped;
-use crate::domain::usage::Nanos;
+use crate::domain::spend::{Amount, Capped};
 
 /// Counts over all tenants.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,7 +33,7 @@ pub struct Figures {
 pub struct MostSpent {
     pub tenant: TenantPk,
     pub capped: Capped,
-    pub used: Nanos,
+    pub used: Amount,
 }
 
 /// Threads that somebody should look at if they stay so.
@@ -106,7 +106,8 @@ impl Figures {
             Ok(OpenQuestions { kind, count: row.count("count")?, since: row.number("since")? })
         };
         let most = |row: &R| {
-            let capped = Capped::of_period(row.text("period")?, row.number("of_key")? == 1);
+            let (period, unit) = read_period(row.text("period")?);
+            let capped = Capped::of_period(period, unit, row.number("of_key")? == 1);
             Ok(MostSpent { tenant: TenantPk(row.number("tenant")?), capped, used: row.number("used")? })
         };
         Ok(Self {

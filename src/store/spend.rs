@@ -8,8 +8,8 @@ use super::columns::Columns;
 use super::outbox::NewDelivery;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::domain::spend::{Capped, SpentOfCap};
-use crate::domain::usage::{Nanos, usd};
+use crate::domain::spend::{Amount, Capped, SpentOfCap, Unit};
+use crate::domain::usage::usd;
 
 /// What one row counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,30 +19,64 @@ pub struct SpendKey {
     pub key: String,
     /// A day as `2026-11-24` or a month as `2026-11`, in UTC.
     pub period: String,
+    pub unit: Unit,
 }
 
 /// What a commit adds to one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpendChange {
     pub of: SpendKey,
-    /// Of calls that were answered.
-    pub used: Nanos,
+    /// Of calls that were answered, or began to be.
+    pub used: Amount,
     /// Of calls that begin, less what those that end had held.
-    pub held: Nanos,
+    pub held: Amount,
     /// The commit is stored only if the row has no more than this afterwards, used and held together. `None`: it is
     /// stored in any case, as it only settles what has begun.
-    pub cap: Option<Nanos>,
+    pub cap: Option<Amount>,
+    /// What is left in the outbox with it, by rising `percent`.
+    pub tells: Vec<SpendTell>,
 }
+
+/// That so much of a cap is used: left in the outbox by the commit that makes it so, if nobody was told of as much before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpendTell {
+    pub percent: i64,
+    /// It is so from this on.
+    pub from: Amount,
+    /// Where [`USED`] and [`HELD`] stand in their bodies, what the row says then is written.
+    pub deliveries: Vec<NewDelivery>,
+}
+
+/// What stands in a body, as a JSON text, for what is used and held. No name has such a character.
+pub const USED: &str = "\u{2}";
+pub const HELD: &str = "\u{3}";
+
+/// How they are written in JSON.
+pub(crate) const USED_JSON: &str = r#""\u0002""#;
+pub(crate) const HELD_JSON: &str = r#""\u0003""#;
 
 /// How one row stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spent {
     pub of: SpendKey,
-    pub used: Nanos,
+    pub used: Amount,
     /// What calls under way may take at most.
-    pub held: Nanos,
+    pub held: Amount,
     /// How many percent of the cap were told.
     pub told: i64,
+}
+
+/// What follows the period of a row that counts tokens.
+const OF_TOKENS: &str = " tokens";
+
+/// The periods of these as they are stored, and with tokens counted.
+pub(crate) fn stored_period(period: &str) -> [String; 2] {
+    [period.to_owned(), format!("{period}{OF_TOKENS}")]
+}
+
+/// The period that is stored so, and what is counted in it.
+pub(crate) fn read_period(stored: &str) -> (&str, Unit) {
+    stored.strip_suffix(OF_TOKENS).map_or((stored, Unit::Usd), |period| (period, Unit::Tokens))
 }
 
 /// The first day and the first month that are not past yet.
@@ -80,6 +114,14 @@ impl PastPeriods {
 }
 
 impl SpendKey {
+    /// The period as it is stored: it says, too, what is counted.
+    pub(crate) fn row(&self) -> String {
+        match self.unit {
+            Unit::Usd => self.period.clone(),
+            Unit::Tokens => format!("{}{OF_TOKENS}", self.period),
+        }
+    }
+
     /// One that nothing was written to.
     pub(crate) fn unspent(&self) -> Spent {
         Spent { of: self.clone(), used: 0, held: 0, told: 0 }
@@ -88,14 +130,20 @@ impl SpendKey {
 
 impl Spent {
     /// As it is shown, where this is the cap at this time.
-    pub fn shown(&self, capped: Capped, cap: Nanos, now: Millis) -> SpentOfCap {
+    pub fn shown(&self, capped: Capped, cap: Amount, now: Millis) -> SpentOfCap {
+        let in_unit = |amount: Amount, unit: Unit| (capped.unit() == unit).then_some(amount);
+        let dollars = |amount: Amount| in_unit(amount, Unit::Usd).map(usd);
+        let tokens = |amount: Amount| in_unit(amount, Unit::Tokens);
         SpentOfCap {
             cap: capped,
             key: Some(self.of.key.clone()).filter(|key| !key.is_empty()),
             period: self.of.period.clone(),
-            cap_usd: usd(cap),
-            used_usd: usd(self.used),
-            held_usd: usd(self.held),
+            cap_usd: dollars(cap),
+            used_usd: dollars(self.used),
+            held_usd: dollars(self.held),
+            cap_tokens: tokens(cap),
+            used_tokens: tokens(self.used),
+            held_tokens: tokens(self.held),
             ends_at: capped.ends_at(now),
         }
     }

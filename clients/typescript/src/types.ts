@@ -1918,22 +1918,26 @@ export type SocketFrame = ObservationFrame | TokenFrame | RunFrame | ToolStarted
 export type SocketOp = ProcessOp | ResumeOp | CancelOp | PauseOp | PingOp | SubscribeOp;
 
 /** What each cap is about. */
-export type SpendCap = "tenantDay" | "tenantMonth" | "keyDay";
+export type SpendCap = "tenantDay" | "tenantMonth" | "keyDay" | "keyMonth" | "tenantDayTokens" | "tenantMonthTokens" | "keyDayTokens" | "keyMonthTokens";
 
-/** How much of a cap is used. */
+/** How much of a cap is used: in US dollars or in tokens. */
 export interface SpentOfCap {
   cap: SpendCap;
-  capUsd: number;
+  /** The same of a cap in tokens. */
+  capTokens?: number;
+  capUsd?: number;
   /** When the period ends: from then on nothing of it is used. */
   endsAt: number;
+  heldTokens?: number;
   /** What calls under way may cost at most. */
-  heldUsd: number;
+  heldUsd?: number;
   /** The name of the key, if the cap is a key's. */
   key?: string;
   /** A day as `2026-11-24` or a month as `2026-11`, in UTC. */
   period: string;
-  /** Of calls that were answered. */
-  usedUsd: number;
+  usedTokens?: number;
+  /** Of calls that were answered, or began to be. */
+  usedUsd?: number;
 }
 
 export type StateSavingStrategy = "implicit" | "explicit";
@@ -2161,10 +2165,17 @@ export type TaskStatus = "sending" | "working" | "input_required" | "auth_requir
 
 /** What a tenant may spend; what is absent is as in the server's settings. */
 export interface TenantCaps {
+  keyDayTokens?: number;
   /** With each of its keys in a day. */
   keyDayUsd?: number;
+  keyMonthTokens?: number;
+  /** With each of its keys in a month. */
+  keyMonthUsd?: number;
+  /** The same in tokens, of prompts and replies together. */
+  tenantDayTokens?: number;
   /** In a day, in US dollars. */
   tenantDayUsd?: number;
+  tenantMonthTokens?: number;
   /** In a month. */
   tenantMonthUsd?: number;
 }

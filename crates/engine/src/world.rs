@@ -13,7 +13,7 @@ use crate::domain::ids::{StreamId, ThreadId};
 use crate::domain::settings::RunSettings;
 use crate::domain::thread::Limits;
 use crate::domain::tool::{Judgement, Proposal, ToolOutcome, ToolSpec};
-use crate::domain::usage::{Nanos, Price};
+use crate::domain::usage::{CapSet, Nanos, Price};
 
 /// When and by whom a transition is made. The same state, stamp and event give the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,31 +48,58 @@ pub enum Allowance {
     /// There is no cap, and nothing is reserved under one.
     #[default]
     Uncapped,
-    /// What a call may cost is reserved. Whether the caps have room for it shows when that is committed.
-    Reserve,
+    /// What a call may take is reserved under these. Whether they have room for it shows when that is committed.
+    Reserve(CapSet),
     /// They had none for what was to be reserved: this is what there is.
-    Room(Room),
+    Room(CapSet, Room),
 }
 
-/// What the model calls of one thread may cost under the caps.
+/// What the model calls of one thread may take under the caps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Room {
-    /// Those under way and those to come, together.
-    pub most: Nanos,
+    /// In billionths of a US dollar.
+    pub cost: Left,
+    pub tokens: Left,
+}
+
+/// How much there is of something.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Left {
+    /// For calls under way and those to come, together.
+    pub most: i64,
     /// When to look again: others have reserved more than they may need. `None`: nobody has.
     pub again_at: Option<Millis>,
     /// Which cap leaves no more, and until when, in words.
     pub why: String,
 }
 
-/// What a model call under way may cost, reserved under the caps.
+/// What a model call under way may take, reserved under the caps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reservation {
     pub stream: StreamId,
     pub cost: Nanos,
+    pub tokens: i64,
     pub at: Millis,
+    pub caps: CapSet,
     /// The name of the key that asked for its run.
     pub key: Option<String>,
+}
+
+impl Allowance {
+    /// Under which caps a call is reserved.
+    pub fn caps(&self) -> Option<CapSet> {
+        match self {
+            Allowance::Uncapped => None,
+            Allowance::Reserve(caps) | Allowance::Room(caps, _) => Some(*caps),
+        }
+    }
+}
+
+impl Left {
+    /// As much as anybody likes.
+    pub fn unbounded() -> Self {
+        Self { most: i64::MAX, again_at: None, why: String::new() }
+    }
 }
 
 /// The tools as the engine knows them: what is offered, and what may be done with a call.

@@ -4,13 +4,15 @@ use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 
-use super::batch_sql::{BATCH_SQL, LANDED, SHARING_BATCH_SQL, SINGLE_COMMIT_SQL};
+use super::batch_sql::{BATCH_SQL, LANDED, SHARING_BATCH_SQL, SINGLE_COMMIT_SQL, TELLING_BATCH_SQL};
 use super::nul::escaped;
+use crate::domain::spend::Unit;
 use crate::engine::step::Row;
 use crate::store::committer::{PreparedCommit, Sending};
 use crate::store::log::NewEntry;
 use crate::store::outbox::NewDelivery;
-use crate::store::{AuditRow, Committed, Fire, IdempotencyRow, LeaseChange, NewLookup, SpendChange};
+use crate::store::spend::{HELD_JSON, USED_JSON};
+use crate::store::{AuditRow, Committed, Fire, IdempotencyRow, LeaseChange, NewLookup, SpendChange, SpendTell};
 
 /// Verdicts, the strongest last; a thread without one is stale.
 const DONE: i32 = 1;
@@ -42,7 +44,12 @@ pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> St
         return single_commit(prepared, sending);
     }
     let shares = prepared_commits.iter().any(|p| p.commit.fire.is_some() || !p.commit.spend.is_empty());
-    let sql = if shares { &SHARING_BATCH_SQL } else { &BATCH_SQL };
+    let tells = prepared_commits.iter().any(|p| p.commit.spend.iter().any(|change| !change.tells.is_empty()));
+    let sql = match (shares, tells) {
+        (_, true) => &TELLING_BATCH_SQL,
+        (true, false) => &SHARING_BATCH_SQL,
+        (false, false) => &BATCH_SQL,
+    };
     let query = with_threads(sqlx::query(sql.of_sending(sending)), prepared_commits);
     let query = with_rows(query, prepared_commits);
     let query = with_entries(query, prepared_commits);
@@ -52,7 +59,8 @@ pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> St
     let query = with_deliveries(query, prepared_commits);
     let query = with_names(query, prepared_commits);
     let query = with_lookups(query, prepared_commits);
-    if shares { with_spend(with_fires(query, prepared_commits), prepared_commits) } else { query }
+    let query = if shares { with_spend(with_fires(query, prepared_commits), prepared_commits) } else { query };
+    if tells { with_tells(query, prepared_commits) } else { query }
 }
 
 fn single_commit(prepared: &PreparedCommit, sending: Sending) -> Statement {
@@ -229,8 +237,39 @@ fn with_spend(query: Statement, prepared_commits: &[PreparedCommit]) -> Statemen
         .bind(column(&changes, |(pk, _)| *pk))
         .bind(column(&changes, |(_, change)| change.of.tenant.0))
         .bind(column(&changes, |(_, change)| escaped(&change.of.key)))
-        .bind(column(&changes, |(_, change)| change.of.period.as_str()))
+        .bind(column(&changes, |(_, change)| change.of.row()))
         .bind(column(&changes, |(_, change)| change.used))
         .bind(column(&changes, |(_, change)| change.held))
         .bind(column(&changes, |(_, change)| change.cap))
+}
+
+fn with_tells(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
+    let mut tells: Vec<(&PreparedCommit, &SpendChange, &SpendTell, &NewDelivery)> = Vec::new();
+    for prepared in prepared_commits {
+        for change in &prepared.commit.spend {
+            for tell in &change.tells {
+                tells.extend(tell.deliveries.iter().map(|new| (prepared, change, tell, new)));
+            }
+        }
+    }
+    query
+        .bind(column(&tells, |(p, ..)| p.commit.pk.0))
+        .bind(column(&tells, |(p, ..)| p.commit.now))
+        .bind(column(&tells, |(_, change, ..)| change.of.tenant.0))
+        .bind(column(&tells, |(_, change, ..)| escaped(&change.of.key)))
+        .bind(column(&tells, |(_, change, ..)| change.of.row()))
+        .bind(column(&tells, |(_, change, ..)| match change.of.unit {
+            Unit::Usd => 1_000_000_000_i64,
+            Unit::Tokens => 1,
+        }))
+        .bind(column(&tells, |(_, _, tell, _)| tell.percent))
+        .bind(column(&tells, |(_, _, tell, _)| tell.from))
+        .bind(column(&tells, |(.., new)| new.id.as_str()))
+        .bind(column(&tells, |(.., new)| new.kind.as_str()))
+        .bind(column(&tells, |(.., new)| escaped(&new.target)))
+        .bind(column(&tells, |(.., new)| new.ordering_key.as_deref().map(escaped)))
+        .bind(column(&tells, |(.., new)| new.event.as_str()))
+        .bind(column(&tells, |(.., new)| new.body.as_str()))
+        .bind(USED_JSON)
+        .bind(HELD_JSON)
 }

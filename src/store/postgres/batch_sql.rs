@@ -148,7 +148,7 @@ fn shared(when_locked: &str) -> Shared {
             unnest($77::bigint[]) AS cap
     ) s WHERE s.pk IN (SELECT pk FROM acceptable)
 ), before AS (
-    SELECT r.tenant, r.key, r.period, r.used + r.held AS taken FROM spend r
+    SELECT r.tenant, r.key, r.period, r.used + r.held AS taken, r.used, r.held, r.told FROM spend r
     WHERE (r.tenant, r.key, r.period) IN (SELECT s.tenant, s.key, s.period FROM s)
     ORDER BY r.tenant, r.key, r.period
     FOR UPDATE OF r
@@ -176,7 +176,14 @@ fn shared(when_locked: &str) -> Shared {
         parts,
         only_allowed: " AND (u.pk NOT IN (SELECT pk FROM f) OR u.pk IN (SELECT pk FROM fired))
         AND u.pk NOT IN (SELECT pk FROM capped)",
-        changes: ", p AS (
+        changes: SPENT,
+        verdicts: " UNION ALL SELECT pk, 3 FROM f WHERE pk NOT IN (SELECT pk FROM due)
+    UNION ALL SELECT pk, 2 FROM capped",
+    }
+}
+
+/// What the commits that are accepted make of the rows of what is spent.
+const SPENT: &str = ", p AS (
     UPDATE spend r SET used = r.used + c.used, held = r.held + c.held
     FROM (
         SELECT s.tenant, s.key, s.period, sum(s.used)::bigint AS used, sum(s.held)::bigint AS held
@@ -184,11 +191,44 @@ fn shared(when_locked: &str) -> Shared {
         GROUP BY s.tenant, s.key, s.period
     ) c
     WHERE r.tenant = c.tenant AND r.key = c.key AND r.period = c.period
-)",
-        verdicts: " UNION ALL SELECT pk, 3 FROM f WHERE pk NOT IN (SELECT pk FROM due)
-    UNION ALL SELECT pk, 2 FROM capped",
-    }
-}
+)";
+
+/// The same, and what is told of it: of each part of a cap by one of the commits that reach it together, if nobody was told
+/// of as much before. The row is locked, so nobody else tells it. Bodies have what the row says then.
+const SPENT_AND_TOLD: &str = ", c AS (
+    SELECT s.tenant, s.key, s.period, sum(s.used)::bigint AS used, sum(s.held)::bigint AS held
+    FROM s JOIN ok ON ok.pk = s.pk
+    GROUP BY s.tenant, s.key, s.period
+), t AS (
+    SELECT * FROM (
+        SELECT t.*, c.used + b.used AS used, c.held + b.held AS held,
+            min(t.pk) OVER (PARTITION BY t.tenant, t.key, t.period, t.percent) AS teller
+        FROM (
+            SELECT unnest($78::bigint[]) AS pk, unnest($79::bigint[]) AS at, unnest($80::bigint[]) AS tenant,
+                unnest($81::text[]) AS key, unnest($82::text[]) AS period, unnest($83::bigint[]) AS unit,
+                unnest($84::bigint[]) AS percent, unnest($85::bigint[]) AS reached, unnest($86::text[]) AS id,
+                unnest($87::text[]) AS kind, unnest($88::text[]) AS target, unnest($89::text[]) AS lane,
+                unnest($90::text[]) AS event, unnest($91::text[]) AS body,
+                generate_subscripts($91::text[], 1) AS place
+        ) t
+        JOIN ok ON ok.pk = t.pk
+        JOIN c ON c.tenant = t.tenant AND c.key = t.key AND c.period = t.period
+        JOIN before b ON b.tenant = t.tenant AND b.key = t.key AND b.period = t.period
+        WHERE b.told < t.percent AND c.used + b.used >= t.reached
+    ) told WHERE pk = teller
+), p AS (
+    UPDATE spend r SET used = r.used + c.used, held = r.held + c.held, told = greatest(r.told, coalesce(x.percent, 0))
+    FROM c LEFT JOIN (
+        SELECT t.tenant, t.key, t.period, max(t.percent) AS percent FROM t GROUP BY t.tenant, t.key, t.period
+    ) x ON x.tenant = c.tenant AND x.key = c.key AND x.period = c.period
+    WHERE r.tenant = c.tenant AND r.key = c.key AND r.period = c.period
+), e AS (
+    INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
+    SELECT 0, t.tenant, t.at, t.at, 0, t.id, t.kind, t.target, t.lane, t.event, 'pending',
+        replace(replace(t.body, $92::text, trim_scale(t.used::numeric / t.unit)::text),
+            $93::text, trim_scale(t.held::numeric / t.unit)::text)
+    FROM t ORDER BY t.percent, t.place
+)";
 
 /// The rows and observations of the threads in `ok`. Rows that are there are updated, the others inserted: an upsert logs a
 /// lock for each of the ones and a confirmation for each of the others. Nobody else writes rows of a thread whose lock is
@@ -249,6 +289,11 @@ fn batch(when_locked: &str) -> String {
 /// The same with rows that threads share: more parts, which cost also where there is nothing for them to do.
 fn sharing_batch(when_locked: &str) -> String {
     batch_with(when_locked, &shared(when_locked))
+}
+
+/// The same where commits may tell of a cap.
+fn telling_batch(when_locked: &str) -> String {
+    batch_with(when_locked, &Shared { changes: SPENT_AND_TOLD, ..shared(when_locked) })
 }
 
 fn batch_with(when_locked: &str, shared: &Shared) -> String {
@@ -346,3 +391,5 @@ pub(super) static SINGLE_COMMIT_SQL: LazyLock<SqlBySending> = LazyLock::new(|| S
 pub(super) static BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(batch));
 /// A batch with a commit that fires a schedule, or spends under a cap.
 pub(super) static SHARING_BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(sharing_batch));
+/// A batch with a commit that tells of a cap.
+pub(super) static TELLING_BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(telling_batch));

@@ -6,6 +6,7 @@ use sqlx::postgres::PgRow;
 use super::Postgres;
 use crate::domain::Millis;
 use crate::store::columns::Columns as _;
+use crate::store::spend::stored_period;
 use crate::store::{FigureStore, Figures, PastPeriods, Pooled, Result, Size};
 
 const RUNS: &str = "
@@ -30,7 +31,7 @@ WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace";
 
 const SPENT: &str = "
 SELECT tenant, period, (CASE key WHEN '' THEN 0 ELSE 1 END)::bigint AS of_key, max(used) AS used FROM spend
-WHERE period IN ($1, $2) GROUP BY 1, 2, 3";
+WHERE period IN ($1, $2, $3, $4) GROUP BY 1, 2, 3";
 
 #[async_trait]
 impl FigureStore for Postgres {
@@ -43,7 +44,8 @@ impl FigureStore for Postgres {
         let threads = sqlx::query(THREADS).bind(now);
         let threads = self.pool.with_query(async |connection| threads.fetch_one(connection).await).await?;
         let PastPeriods { day, month } = PastPeriods::at(now);
-        let spent = sqlx::query(SPENT).bind(day).bind(month);
+        let periods = [&day, &month].into_iter().flat_map(|period| stored_period(period));
+        let spent = periods.fold(sqlx::query(SPENT), |query, period| query.bind(period));
         let spent = self.pool.with_query(async |connection| spent.fetch_all(connection).await).await?;
         let tables = self.pool.with_query(async |connection| sqlx::query(TABLES).fetch_all(connection).await).await?;
         let table = |row: &PgRow| Ok((row.text("word")?.to_owned(), row.count("count")?));

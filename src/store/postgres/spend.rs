@@ -27,7 +27,8 @@ const TELL: &str = "UPDATE spend SET told = $4 WHERE tenant = $1 AND key = $2 AN
 const FORGET: &str = "
 DELETE FROM spend WHERE (tenant, key, period) IN (
     SELECT tenant, key, period FROM spend
-    WHERE tenant = $1 AND held = 0 AND (length(period) = 10 AND period < $2 OR length(period) = 7 AND period < $3)
+    WHERE tenant = $1 AND held = 0
+        AND (length(period) IN (10, 17) AND period < $2 OR length(period) IN (7, 14) AND period < $3)
     LIMIT $4 FOR UPDATE SKIP LOCKED)";
 
 /// Makes the rows that are not there yet, so that a batch can lock them all.
@@ -37,13 +38,13 @@ pub(super) fn open<'a>(
     sqlx::query(OPEN)
         .bind(changes.clone().map(|change| change.of.tenant.0).collect::<Vec<i64>>())
         .bind(changes.clone().map(|change| escaped(&change.of.key).into_owned()).collect::<Vec<String>>())
-        .bind(changes.map(|change| change.of.period.clone()).collect::<Vec<String>>())
+        .bind(changes.map(|change| change.of.row()).collect::<Vec<String>>())
 }
 
 /// Of a thread that is deleted: only gives back.
 pub(super) async fn settle(connection: &mut PgConnection, changes: &[SpendChange]) -> Result<()> {
-    for SpendChange { of, used, held, cap: _ } in changes {
-        let change = sqlx::query(CHANGE).bind(of.tenant.0).bind(escaped(&of.key)).bind(&of.period);
+    for SpendChange { of, used, held, cap: _, tells: _ } in changes {
+        let change = sqlx::query(CHANGE).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.row());
         change.bind(used).bind(held).execute(&mut *connection).await.map_err(error)?;
     }
     Ok(())
@@ -53,7 +54,7 @@ async fn tell(connection: &mut PgConnection, told: &TellSpent) -> Result<bool> {
     let TellSpent { of, percent, now, deliveries } = told;
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
-    let tell = sqlx::query(TELL).bind(of.tenant.0).bind(escaped(&of.key)).bind(&of.period).bind(percent);
+    let tell = sqlx::query(TELL).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.row()).bind(percent);
     let is_new = tell.execute(&mut *transaction).await.map_err(error)?.rows_affected() == 1;
     if is_new {
         outbox::leave(&mut transaction, (ThreadPk::NONE, of.tenant), *now, deliveries).await?;
@@ -69,7 +70,7 @@ impl SpendStore for Postgres {
         for key in of {
             let query =
                 sqlx::query("SELECT used, held, told FROM spend WHERE tenant = $1 AND key = $2 AND period = $3");
-            let query = query.bind(key.tenant.0).bind(escaped(&key.key)).bind(&key.period);
+            let query = query.bind(key.tenant.0).bind(escaped(&key.key)).bind(key.row());
             let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
         }

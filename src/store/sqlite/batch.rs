@@ -185,5 +185,5 @@ fn write_beside(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) ->
     if let Some(fire) = &commit.fire {
         schedules::fire(tx, fire)?;
     }
-    spend::change(tx, &commit.spend)
+    spend::change(tx, &commit.spend, commit.now)
 }

@@ -115,7 +115,7 @@ pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result
         outbox::insert(tx, *thread, tenant, new, *now)?;
     }
     audit::insert(tx, audit_row, &audit_row.detail.to_string())?;
-    spend::change(tx, changes)?;
+    spend::change(tx, changes, *now)?;
     Ok(true)
 }
 

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use super::Sqlite;
 use super::fault::unreadable;
 use crate::domain::Millis;
+use crate::store::spend::stored_period;
 use crate::store::{FigureStore, Figures, PastPeriods, Pooled, Result, Size};
 
 const RUNS: &str = "
@@ -27,7 +28,7 @@ FROM threads WHERE wake_at <= ?1";
 
 const SPENT: &str = "
 SELECT tenant, period, CASE key WHEN '' THEN 0 ELSE 1 END AS of_key, max(used) AS used FROM spend
-WHERE period IN (?1, ?2) GROUP BY 1, 2, 3";
+WHERE period IN (?1, ?2, ?3, ?4) GROUP BY 1, 2, 3";
 
 #[async_trait]
 impl FigureStore for Sqlite {
@@ -37,7 +38,9 @@ impl FigureStore for Sqlite {
         let deliveries = sqlx::query(DELIVERIES).fetch_one(&self.readers).await.map_err(unreadable)?;
         let threads = sqlx::query(THREADS).bind(now).fetch_one(&self.readers).await.map_err(unreadable)?;
         let PastPeriods { day, month } = PastPeriods::at(now);
-        let spent = sqlx::query(SPENT).bind(day).bind(month).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let periods = [&day, &month].into_iter().flat_map(|period| stored_period(period));
+        let spent = periods.fold(sqlx::query(SPENT), |query, period| query.bind(period));
+        let spent = spent.fetch_all(&self.readers).await.map_err(unreadable)?;
         Figures::read(&runs, &questions, &deliveries, &threads, &spent, size(&self.path))
     }
 

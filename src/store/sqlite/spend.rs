@@ -5,10 +5,15 @@ use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use super::fault::unreadable;
 use super::{Sqlite, outbox};
+use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::store::outbox::NewDelivery;
+use crate::store::spend::{HELD_JSON, USED_JSON};
 use crate::store::{PastPeriods, Result, SpendChange, SpendKey, SpendStore, Spent, TellSpent};
 
 const TAKEN: &str = "SELECT used + held FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
+
+const ROW: &str = "SELECT used, held, told FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
 
 const CHANGE: &str = "
 INSERT INTO spend (tenant, key, period, used, held, told) VALUES (?1, ?2, ?3, ?4, ?5, 0)
@@ -20,16 +25,17 @@ const TELL: &str = "UPDATE spend SET told = ?4 WHERE tenant = ?1 AND key = ?2 AN
 const FORGET: &str = "
 DELETE FROM spend WHERE rowid IN (
     SELECT rowid FROM spend
-    WHERE tenant = ?1 AND held = 0 AND (length(period) = 10 AND period < ?2 OR length(period) = 7 AND period < ?3)
+    WHERE tenant = ?1 AND held = 0
+        AND (length(period) IN (10, 17) AND period < ?2 OR length(period) IN (7, 14) AND period < ?3)
     LIMIT ?4)";
 
 /// Whether the caps leave room for all of them.
 pub(super) fn fits(tx: &Transaction<'_>, changes: &[SpendChange]) -> rusqlite::Result<bool> {
     let mut taken = tx.prepare_cached(TAKEN)?;
-    for SpendChange { of, used, held, cap } in changes {
+    for SpendChange { of, used, held, cap, tells: _ } in changes {
         let Some(cap) = cap else { continue };
         let before: Option<i64> =
-            taken.query_row(params![of.tenant.0, of.key, of.period], |row| row.get(0)).optional()?;
+            taken.query_row(params![of.tenant.0, of.key, of.row()], |row| row.get(0)).optional()?;
         if before.unwrap_or(0) + used + held > *cap {
             return Ok(false);
         }
@@ -37,9 +43,23 @@ pub(super) fn fits(tx: &Transaction<'_>, changes: &[SpendChange]) -> rusqlite::R
     Ok(true)
 }
 
-pub(super) fn change(tx: &Transaction<'_>, changes: &[SpendChange]) -> rusqlite::Result<()> {
-    for SpendChange { of, used, held, cap: _ } in changes {
-        tx.prepare_cached(CHANGE)?.execute(params![of.tenant.0, of.key, of.period, used, held])?;
+/// Changes the rows, and leaves in the outbox what is told of that for the first time.
+pub(super) fn change(tx: &Transaction<'_>, changes: &[SpendChange], now: Millis) -> rusqlite::Result<()> {
+    for SpendChange { of, used, held, cap: _, tells } in changes {
+        tx.prepare_cached(CHANGE)?.execute(params![of.tenant.0, of.key, of.row(), used, held])?;
+        if tells.is_empty() {
+            continue;
+        }
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let (used, held, told): (i64, i64, i64) =
+            tx.prepare_cached(ROW)?.query_row(params![of.tenant.0, of.key, of.row()], row)?;
+        for tell in tells.iter().filter(|tell| told < tell.percent && used >= tell.from) {
+            tx.prepare_cached(TELL)?.execute(params![of.tenant.0, of.key, of.row(), tell.percent])?;
+            for new in &tell.deliveries {
+                let body = new.body.replace(USED_JSON, &of.unit.shown(used)).replace(HELD_JSON, &of.unit.shown(held));
+                outbox::insert(tx, ThreadPk::NONE, of.tenant.0, &NewDelivery { body, ..new.clone() }, now)?;
+            }
+        }
     }
     Ok(())
 }
@@ -50,7 +70,7 @@ impl SpendStore for Sqlite {
         let mut all = Vec::new();
         for key in of {
             let query = sqlx::query("SELECT used, held, told FROM spend WHERE tenant = ? AND key = ? AND period = ?");
-            let query = query.bind(key.tenant.0).bind(&key.key).bind(&key.period);
+            let query = query.bind(key.tenant.0).bind(&key.key).bind(key.row());
             let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
         }
@@ -60,7 +80,7 @@ impl SpendStore for Sqlite {
     async fn tell_spent(&self, told: TellSpent) -> Result<bool> {
         let tell = move |tx: &Transaction<'_>| {
             let TellSpent { of, percent, now, deliveries } = &told;
-            let arguments = params![of.tenant.0, of.key, of.period, percent];
+            let arguments = params![of.tenant.0, of.key, of.row(), percent];
             let is_new = tx.prepare_cached(TELL)?.execute(arguments)? == 1;
             for new in deliveries.iter().filter(|_| is_new) {
                 outbox::insert(tx, ThreadPk::NONE, of.tenant.0, new, *now)?;

@@ -43,6 +43,7 @@ mod schedules;
 mod schemas;
 mod session;
 pub mod spend;
+mod spend_caps;
 mod tenants;
 mod threads;
 mod transfer;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pes::Instance;
 use pes::config::{Config, ConfiguredKey, Synchronous};
 use pes::domain::ids::TenantPk;
-use pes::domain::spend::Capped;
+use pes::domain::spend::{Capped, Unit};
 use pes::domain::usage::{Price, UsageGroup, nanos};
 use pes::runtime::clock::{Clock, System};
 use pes::store::postgres::Postgres;
@@ -23,23 +23,24 @@ use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire, answer};
 
 /// A model whose calls may cost 5 cents each and mostly take 1, under a cap of so many dollars a month.
-fn capped(config: &mut Config, cap: f64) {
+pub(super) fn capped(config: &mut Config, cap: f64) {
     let price = Price { input_per_million: 10.0, output_per_million: 10.0, ..Price::default() };
     config.prices.extend(["demo:*", "openai:*"].map(|of| (of.to_owned(), price)));
     config.limits.spend.tenant_month_usd = Some(cap);
 }
 
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     System::default().now()
 }
 
-async fn tenant(store: &dyn Store) -> TenantPk {
+pub(super) async fn tenant(store: &dyn Store) -> TenantPk {
     store.tenant("default", 1).await.unwrap()
 }
 
 /// What the tenant's row of this month says.
 pub async fn this_month(store: &dyn Store) -> Spent {
-    let of = SpendKey { tenant: tenant(store).await, key: String::new(), period: Capped::TenantMonth.period(now()) };
+    let (key, period) = (String::new(), Capped::TenantMonth.period(now()));
+    let of = SpendKey { tenant: tenant(store).await, key, period, unit: Unit::Usd };
     store.spent(&[of]).await.unwrap().remove(0)
 }
 
@@ -127,7 +128,7 @@ async fn a_thread_that_is_deleted_gives_back_what_its_call_held() {
 }
 
 /// The demo model's first call takes more than is left then.
-async fn spend_it_all(app: &App) -> Value {
+pub(super) async fn spend_it_all(app: &App) -> Value {
     let said = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30");
     said.json(&json!({ "query": "count" })).send().await.expect(200)
 }

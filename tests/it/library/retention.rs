@@ -8,7 +8,7 @@ use pes::config::{Config, Synchronous, TenantRetention};
 use pes::domain::fault::Code;
 use pes::domain::ids::ThreadId;
 use pes::domain::retention::{Kept, Terms};
-use pes::domain::spend::Capped;
+use pes::domain::spend::{Capped, Unit};
 use pes::domain::usage::{Price, UsageGroup};
 use pes::live::EncodedKind;
 use pes::runtime::clock::{Clock, Manual};
@@ -142,7 +142,8 @@ async fn what_was_used_and_spent_is_forgotten_after_the_thread() {
     .await;
     aging.finish("t").await;
     let (store, tenant) = (aging.store.clone(), aging.instance.caller().tenant);
-    let day = SpendKey { tenant, key: String::new(), period: Capped::TenantDay.period(TODAY) };
+    let (key, period, unit) = (String::new(), Capped::TenantDay.period(TODAY), Unit::Usd);
+    let day = SpendKey { tenant, key, period, unit };
     let calls = async || {
         let (from, to, page) = (i64::MIN, i64::MAX, PageAsk { limit: 10, ..PageAsk::default() });
         let ask = UsageAsk { tenant, group: UsageGroup::Tenant, thread: None, from, to, page };

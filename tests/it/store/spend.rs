@@ -1,8 +1,10 @@
 //! What is spent under a cap: counted with the commit that spends it, and never more than the cap leaves.
 
 use pes::domain::observation::ObservationType;
+use pes::domain::spend::Unit;
 use pes::store::outbox::{NewDelivery, TargetKind};
-use pes::store::{Commit, Committed, Erasure, PastPeriods, SpendChange, SpendKey, TellSpent};
+use pes::store::spend::{HELD, USED};
+use pes::store::{Commit, Committed, Erasure, PastPeriods, SpendChange, SpendKey, SpendTell, TellSpent};
 
 use super::bed::{Bed, record, together};
 
@@ -15,11 +17,15 @@ super::on_every_store!(
     what_begins_and_ends_side_by_side_adds_up,
     a_thread_that_is_deleted_gives_back_what_it_held,
     of_many_that_tell_of_a_cap_one_does,
+    a_commit_tells_of_a_cap_that_it_reaches_and_no_other_does,
+    of_commits_that_reach_a_cap_together_one_tells,
+    a_commit_that_is_not_stored_tells_nobody,
+    tokens_are_told_as_tokens,
     periods_that_are_over_long_ago_are_forgotten,
 );
 
 fn of(bed: &Bed, key: &str, period: &str) -> SpendKey {
-    SpendKey { tenant: bed.tenant, key: key.to_owned(), period: period.to_owned() }
+    SpendKey { tenant: bed.tenant, key: key.to_owned(), period: period.to_owned(), unit: Unit::Usd }
 }
 
 fn day(bed: &Bed) -> SpendKey {
@@ -27,11 +33,11 @@ fn day(bed: &Bed) -> SpendKey {
 }
 
 fn holds(of: SpendKey, held: i64, cap: i64) -> SpendChange {
-    SpendChange { of, used: 0, held, cap: Some(cap) }
+    SpendChange { of, used: 0, held, cap: Some(cap), tells: Vec::new() }
 }
 
 fn settles(of: SpendKey, used: i64, held: i64) -> SpendChange {
-    SpendChange { of, used, held: -held, cap: None }
+    SpendChange { of, used, held: -held, cap: None, tells: Vec::new() }
 }
 
 async fn spent(bed: &Bed, of: SpendKey) -> (i64, i64) {
@@ -91,6 +97,7 @@ async fn every_row_has_its_own_cap(bed: Bed) {
         of(&bed, "ann", "2026-11-24"),
         of(&bed, "a\0n\u{1}", "2026-11-24"),
         of(&bed, "", "2026-11-25"),
+        SpendKey { unit: Unit::Tokens, ..day(&bed) },
     ];
     let pk = bed.thread("t1").await;
     for row in &rows {
@@ -197,11 +204,104 @@ async fn of_many_that_tell_of_a_cap_one_does(bed: Bed) {
     assert!(left.iter().all(|delivery| delivery.tenant == bed.tenant && delivery.event == "spend.threshold"));
 }
 
+/// A commit that uses so much of a row, of whose cap of 1,000 it tells with deliveries of this name.
+fn telling(of: SpendKey, used: i64, name: &str) -> SpendChange {
+    let tell = |percent: i64| SpendTell {
+        percent,
+        from: percent * 10,
+        deliveries: vec![NewDelivery {
+            id: format!("dlv_{name}_{percent}").into(),
+            kind: TargetKind::Webhook,
+            target: "whk".into(),
+            ordering_key: None,
+            event: "spend.threshold".into(),
+            body: serde_json::json!({ "percent": percent, "used": USED, "held": HELD }).to_string(),
+        }],
+    };
+    SpendChange { tells: vec![tell(80), tell(100)], ..settles(of, used, 0) }
+}
+
+/// Which deliveries are there, with what they say.
+async fn left(bed: &Bed) -> Vec<(String, serde_json::Value)> {
+    let left = bed.store.claim_deliveries(i64::MAX - 1, i64::MAX, 100).await.unwrap();
+    assert!(left.iter().all(|delivery| delivery.tenant == bed.tenant && delivery.event == "spend.threshold"));
+    left.into_iter().map(|one| (one.id.to_string(), serde_json::from_str(&one.body).expect("it is JSON"))).collect()
+}
+
+async fn told(bed: &Bed, of: SpendKey) -> i64 {
+    bed.store.spent(&[of]).await.unwrap()[0].told
+}
+
+async fn a_commit_tells_of_a_cap_that_it_reaches_and_no_other_does(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    bed.done(Commit { spend: vec![holds(day(&bed), 7, 1_000)], ..bed.next(pk).await }).await;
+    for (used, name, percent) in [(799, "a", 0), (1, "b", 80), (1, "c", 80), (300, "d", 100), (1, "e", 100)] {
+        bed.done(Commit { spend: vec![telling(day(&bed), used, name)], ..bed.next(pk).await }).await;
+        assert_eq!(told(&bed, day(&bed)).await, percent, "{name}");
+    }
+    // In one go.
+    bed.done(Commit { spend: vec![telling(of(&bed, "ann", "2026-11"), 2_000, "f")], ..bed.next(pk).await }).await;
+    let mut left = left(&bed).await;
+    left.sort_by(|a, b| a.0.cmp(&b.0));
+    let ids: Vec<&str> = left.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(ids, ["dlv_b_80", "dlv_d_100", "dlv_f_100", "dlv_f_80"]);
+    let says = |at: usize| {
+        let number = |member: &str| (left[at].1[member].as_f64().expect("a number") * 1e9).round();
+        (number("used"), number("held"))
+    };
+    assert_eq!((says(0), says(1), says(2)), ((800.0, 7.0), (1_101.0, 7.0), (2_000.0, 0.0)), "{left:?}");
+}
+
+async fn of_commits_that_reach_a_cap_together_one_tells(bed: Bed) {
+    together((0..20).map(|n| {
+        let bed = bed.clone();
+        async move {
+            let pk = bed.thread(&format!("t{n}")).await;
+            let spend = vec![telling(day(&bed), 100, &format!("{n}"))];
+            assert_eq!(sent(&bed, Commit { spend, ..bed.next(pk).await }).await, Committed::Done);
+        }
+    }))
+    .await;
+    let mut percents: Vec<i64> = left(&bed).await.iter().map(|(_, said)| said["percent"].as_i64().unwrap()).collect();
+    percents.sort_unstable();
+    assert_eq!((percents, spent(&bed, day(&bed)).await), (vec![80, 100], (2_000, 0)));
+}
+
+async fn a_commit_that_is_not_stored_tells_nobody(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    let mut stale = Commit { spend: vec![telling(day(&bed), 1_000, "a")], ..bed.next(pk).await };
+    stale.fence.version -= 1;
+    assert_eq!(bed.store.commit(stale).await.unwrap(), Committed::Stale);
+    assert_eq!((left(&bed).await, told(&bed, day(&bed)).await), (vec![], 0));
+}
+
+async fn tokens_are_told_as_tokens(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    let row = SpendKey { unit: Unit::Tokens, ..day(&bed) };
+    bed.done(Commit { spend: vec![telling(row, 850, "a")], ..bed.next(pk).await }).await;
+    let left = left(&bed).await;
+    assert_eq!(left[0].1, serde_json::json!({ "percent": 80, "used": 850, "held": 0 }));
+}
+
 async fn periods_that_are_over_long_ago_are_forgotten(bed: Bed) {
     let pk = bed.thread("t").await;
     let other = bed.other_tenant().await;
-    let past = [of(&bed, "", "2025-10-19"), of(&bed, "ann", "2025-10-19"), of(&bed, "", "2025-09")];
-    let kept = [of(&bed, "", "2025-10"), of(&bed, "", "2025-10-20"), day(&bed), of(&other, "", "2025-10-19")];
+    let tokens = |period: &str| SpendKey { unit: Unit::Tokens, ..of(&bed, "", period) };
+    let past = [
+        of(&bed, "", "2025-10-19"),
+        of(&bed, "ann", "2025-10-19"),
+        of(&bed, "", "2025-09"),
+        tokens("2025-10-19"),
+        tokens("2025-09"),
+    ];
+    let kept = [
+        of(&bed, "", "2025-10"),
+        of(&bed, "", "2025-10-20"),
+        day(&bed),
+        of(&other, "", "2025-10-19"),
+        tokens("2025-10"),
+        tokens("2025-10-20"),
+    ];
     let held = of(&bed, "bob", "2025-10-19");
     let mut spend: Vec<SpendChange> = past.iter().chain(&kept).map(|of| settles(of.clone(), 7, 0)).collect();
     spend.push(holds(held.clone(), 5, 10));
@@ -209,7 +309,7 @@ async fn periods_that_are_over_long_ago_are_forgotten(bed: Bed) {
     bed.done(Commit { spend, ..bed.next(pk).await }).await;
     let before = PastPeriods { day: "2025-10-20".to_owned(), month: "2025-10".to_owned() };
     assert_eq!(bed.store.forget_spend(bed.tenant, &before, 2).await.unwrap(), 2, "no more at once");
-    assert_eq!(bed.store.forget_spend(bed.tenant, &before, 100).await.unwrap(), 1);
+    assert_eq!(bed.store.forget_spend(bed.tenant, &before, 100).await.unwrap(), 3);
     for of in past {
         assert_eq!(spent(&bed, of.clone()).await, (0, 0), "{of:?}");
     }

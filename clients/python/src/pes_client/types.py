@@ -101,7 +101,7 @@ RunStatus: TypeAlias = Literal["queued", "running", "suspended", "waiting", "com
 Scope: TypeAlias = Literal["read", "run", "approve", "admin", "operator"]
 
 # What each cap is about.
-SpendCap: TypeAlias = Literal["tenantDay", "tenantMonth", "keyDay"]
+SpendCap: TypeAlias = Literal["tenantDay", "tenantMonth", "keyDay", "keyMonth", "tenantDayTokens", "tenantMonthTokens", "keyDayTokens", "keyMonthTokens"]
 
 StateSavingStrategy: TypeAlias = Literal["implicit", "explicit"]
 
@@ -2166,20 +2166,24 @@ class SignInIssuers(TypedDict):
 
 
 class SpentOfCap(TypedDict):
-    """How much of a cap is used."""
+    """How much of a cap is used: in US dollars or in tokens."""
 
     cap: SpendCap
-    capUsd: float
+    # The same of a cap in tokens.
+    capTokens: NotRequired[int]
+    capUsd: NotRequired[float]
     # When the period ends: from then on nothing of it is used.
     endsAt: int
+    heldTokens: NotRequired[int]
     # What calls under way may cost at most.
-    heldUsd: float
+    heldUsd: NotRequired[float]
     # The name of the key, if the cap is a key's.
     key: NotRequired[str]
     # A day as `2026-11-24` or a month as `2026-11`, in UTC.
     period: str
-    # Of calls that were answered.
-    usedUsd: float
+    usedTokens: NotRequired[int]
+    # Of calls that were answered, or began to be.
+    usedUsd: NotRequired[float]
 
 
 class StateUpdateBody(TypedDict):
@@ -2390,10 +2394,17 @@ class TaskResourceList(TypedDict):
 class TenantCaps(TypedDict):
     """What a tenant may spend; what is absent is as in the server's settings."""
 
+    keyDayTokens: NotRequired[int]
     # With each of its keys in a day.
     keyDayUsd: NotRequired[float]
+    keyMonthTokens: NotRequired[int]
+    # With each of its keys in a month.
+    keyMonthUsd: NotRequired[float]
+    # The same in tokens, of prompts and replies together.
+    tenantDayTokens: NotRequired[int]
     # In a day, in US dollars.
     tenantDayUsd: NotRequired[float]
+    tenantMonthTokens: NotRequired[int]
     # In a month.
     tenantMonthUsd: NotRequired[float]
 

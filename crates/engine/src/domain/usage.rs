@@ -8,6 +8,11 @@ use super::model::Usage;
 /// Billionths of a US dollar: sums are exact, in every database.
 pub type Nanos = i64;
 
+/// Some of the caps on spending that there are: which ones, the server knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CapSet(pub u16);
+
 /// What a model's tokens cost, in US dollars per million of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

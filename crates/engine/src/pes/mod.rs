@@ -38,7 +38,7 @@ use crate::{
     World,
 };
 
-pub use state::funds::least_cost;
+pub use state::funds::{least_cost, least_tokens};
 use state::{Shape, State, effects, funds};
 
 /// The plan, execute, synthesize core, and the same without a plan.

@@ -2,15 +2,18 @@
 //! its run.
 
 use pes_engine::domain::hitl::SuspensionKind;
-use pes_engine::domain::model::{ModelReply, Usage};
+use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, Usage};
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, OnBudget, RunSettings};
-use pes_engine::domain::usage::Price;
+use pes_engine::domain::usage::{CapSet, Price};
 use pes_engine::event::{CancelEvent, Event, SystemEvent};
 use pes_engine::step::Step;
-use pes_engine::{Allowance, Prompt, Room};
+use pes_engine::{Allowance, Left, Prompt, Room};
 
 use super::sim::*;
+
+const CAPS: CapSet = CapSet(5);
+const RESERVE: Allowance = Allowance::Reserve(CAPS);
 
 /// Under a cap, a run of three items with a dollar per million tokens, of which a call takes 1,500.
 fn capped() -> Sim {
@@ -23,7 +26,7 @@ fn capped() -> Sim {
         reply.map(|reply| ModelReply { usage, ..reply })
     });
     sim.book.price = Some(Price { input_per_million: 1.0, output_per_million: 1.0, ..Price::default() });
-    sim.allowance = Allowance::Reserve;
+    sim.allowance = RESERVE;
     sim
 }
 
@@ -33,7 +36,14 @@ fn ask(sim: &mut Sim, on_budget: OnBudget) -> Step {
 }
 
 fn room(most: i64, again_at: Option<i64>) -> Allowance {
-    Allowance::Room(Room { most, again_at, why: "the cap of the day is reached".to_owned() })
+    let cost = Left { most, again_at, why: "the cap of the day is reached".to_owned() };
+    Allowance::Room(CAPS, Room { cost, tokens: Left::unbounded() })
+}
+
+/// The same of tokens.
+fn tokens(most: i64, again_at: Option<i64>) -> Allowance {
+    let tokens = Left { most, again_at, why: "the cap of tokens is reached".to_owned() };
+    Allowance::Room(CAPS, Room { cost: Left::unbounded(), tokens })
 }
 
 fn held(sim: &Sim) -> i64 {
@@ -50,6 +60,7 @@ fn what_may_be_spent_is_told_as_long_as_the_call_runs() {
     ask(&mut sim, OnBudget::Stop);
     let [reserved] = &sim.machine.reservations()[..] else { panic!("one call runs") };
     assert_eq!((reserved.at, reserved.stream.clone()), (sim.now, sim.stream().0));
+    assert_eq!((reserved.caps, reserved.tokens * 1_000), (CAPS, reserved.cost), "a dollar per million tokens");
     // Of a prompt whose length is estimated, and of a reply of 4,096 tokens.
     assert!((4_900_000..10_000_000).contains(&reserved.cost), "{reserved:?}");
     sim.reload();
@@ -91,7 +102,7 @@ fn a_call_for_which_others_left_no_room_waits_for_them() {
     let step = ask(&mut sim, OnBudget::Stop);
     assert_eq!((step.wake_at, held(&sim), sim.in_flight.len()), (Some(again_at), 0, 0));
     assert!(sim.is_active(), "it is not over");
-    sim.allowance = Allowance::Reserve;
+    sim.allowance = RESERVE;
     woke(&mut sim);
     assert_eq!(sim.in_flight.len(), 1);
 }
@@ -132,8 +143,61 @@ fn where_nothing_is_left_the_run_ends_as_its_settings_say() {
     ask(&mut sim, OnBudget::Ask);
     let open = sim.suspensions();
     assert_eq!((open.len(), open[0].kind), (1, SuspensionKind::Budget));
-    sim.allowance = Allowance::Reserve;
+    sim.allowance = RESERVE;
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
     sim.go();
     assert_eq!(sim.run("run_1").status, RunStatus::Completed, "there is room again");
+}
+
+#[test]
+fn tokens_are_kept_to_as_money_is() {
+    let mut sim = capped();
+    // No price, so that nothing else bounds it.
+    sim.book.price = None;
+    let again_at = sim.now + 1_000;
+    sim.allowance = tokens(4_000, Some(again_at));
+    let step = ask(&mut sim, OnBudget::Stop);
+    assert_eq!((step.wake_at, sim.in_flight.len()), (Some(again_at), 0), "others may leave more");
+    sim.allowance = tokens(3_000, None);
+    woke(&mut sim);
+    let reserved = sim.machine.reservations().remove(0);
+    assert_eq!((reserved.tokens, reserved.cost), (3_000, 0), "its reply may be as long as what is left");
+    let Prompt::Call(request) = sim.prompt(&sim.in_flight[0]) else { panic!("it fits") };
+    assert!(request.params["maxTokens"].as_u64().unwrap() < 3_000, "{:?}", request.params);
+
+    let mut sim = capped();
+    sim.allowance = tokens(1_000, None);
+    ask(&mut sim, OnBudget::Stop);
+    let error = sim.run("run_1").outcome.unwrap().error.unwrap();
+    assert!(error.message.contains("the cap of tokens is reached"), "{}", error.message);
+    assert_eq!(sim.prompts.len(), 0);
+}
+
+/// What is known of an attempt that failed is in the run's figures, with a row of its own; the next one has another.
+#[test]
+fn an_attempt_that_failed_after_it_began_to_be_answered_counts_what_it_took() {
+    let mut failures = 0;
+    let mut sim = Sim::new(move |_| {
+        failures += 1;
+        match failures {
+            1 => {
+                fails(FailureKind::Incomplete).map_err(|failure| ModelFailure { usage: Some(used(700, 30)), ..failure })
+            }
+            2 => fails(FailureKind::Retry),
+            _ => says(r#"{"answer":"yes","todoList":[]}"#).map(|reply| ModelReply { usage: used(1_000, 500), ..reply }),
+        }
+    });
+    sim.book.price = Some(Price { input_per_million: 1.0, output_per_million: 2.0, ..Price::default() });
+    sim.allowance = RESERVE;
+    ask(&mut sim, OnBudget::Stop);
+    sim.go();
+    let run = sim.run("run_1");
+    assert_eq!((run.counters.usage.input_tokens, run.counters.usage.output_tokens), (1_700, 530));
+    assert_eq!(run.counters.cost_nanos, Some(760_000 + 2_000_000));
+    assert_eq!(run.counters.llm_calls, 3);
+    assert_eq!(held(&sim), 0);
+}
+
+fn used(input_tokens: u64, output_tokens: u64) -> Usage {
+    Usage { input_tokens, output_tokens, ..Usage::default() }
 }

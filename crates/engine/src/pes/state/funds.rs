@@ -11,7 +11,7 @@ use crate::domain::settings::{Budget, RunSettings};
 use crate::domain::size::tokens;
 use crate::domain::usage::{Nanos, Price, nanos};
 use crate::pes::state::{ModelCall, Reserved, State};
-use crate::{Allowance, Reservation, Room, Toolbox, World};
+use crate::{Allowance, Left, Reservation, Room, Toolbox, World};
 
 /// A reply that may be no longer than this is not worth asking for.
 const LEAST_OUTPUT: u64 = 256;
@@ -39,7 +39,7 @@ pub(crate) enum Funds {
 /// What there is too little of.
 enum Lack<'a> {
     Budget(&'static str),
-    Room(&'a Room),
+    Room(&'a Left),
 }
 
 impl State {
@@ -57,12 +57,22 @@ pub fn least_cost(price: &Price, settings: &RunSettings, query: &str, tools: &dy
     cost(price, opening_estimate(settings, query, tools), LEAST_OUTPUT)
 }
 
+/// The same in tokens.
+pub fn least_tokens(settings: &RunSettings, query: &str, tools: &dyn Toolbox) -> i64 {
+    amount(opening_estimate(settings, query, tools) + LEAST_OUTPUT)
+}
+
+fn amount(tokens: u64) -> i64 {
+    i64::try_from(tokens).unwrap_or(i64::MAX)
+}
+
 /// What the calls under way have reserved under the caps on spending.
 pub(crate) fn reservations(state: &State) -> Vec<Reservation> {
     let Some(run) = &state.run else { return Vec::new() };
     let reservation = |call: &ModelCall| {
-        let Reserved { cost, at, .. } = call.reserved?;
-        Some(Reservation { stream: call.stream()?.clone(), cost, at: at?, key: run.requested_by.first().cloned() })
+        let Reserved { cost, tokens, under, .. } = call.reserved?;
+        let ((at, caps), tokens, key) = (under?, amount(tokens), run.requested_by.first().cloned());
+        Some(Reservation { stream: call.stream()?.clone(), cost, tokens, at, caps, key })
     };
     state.model_calls_under_way().filter_map(reservation).collect()
 }
@@ -75,10 +85,10 @@ pub(crate) fn for_call(state: &State, world: &World<'_>, call: &ModelCall) -> Fu
     }
     match reserve(state, world, budget.unwrap_or(&Budget::default()), call) {
         Ok(reserved) => Funds::Enough(reserved),
-        Err(Lack::Room(Room { again_at: Some(at), .. })) => Funds::Later(*at),
+        Err(Lack::Room(Left { again_at: Some(at), .. })) => Funds::Later(*at),
         Err(_) if state.is_any_running() => Funds::Wait,
         Err(Lack::Budget(why)) => Funds::Spent(why.to_owned()),
-        Err(Lack::Room(room)) => Funds::Spent(room.why.clone()),
+        Err(Lack::Room(left)) => Funds::Spent(left.why.clone()),
     }
 }
 
@@ -117,15 +127,35 @@ fn reserve<'a>(
         output = affordable(&price, input, least..=output, left).ok_or(Lack::Budget(MONEY))?;
     }
     match world.allowance {
-        Allowance::Uncapped | Allowance::Reserve => {}
-        Allowance::Room(room) => {
-            let left = room.most - reservations(state).iter().map(|reserved| reserved.cost).sum::<Nanos>();
-            // A reply is cut short only where no more can become free.
-            let least = if room.again_at.is_some() { output } else { least };
-            output = affordable(&price, input, least..=output, left).ok_or(Lack::Room(room))?;
+        Allowance::Uncapped | Allowance::Reserve(_) => {}
+        Allowance::Room(_, room) => {
+            output = output_in(state, room, &price, input, least..=output)?;
         }
     }
-    Ok(Some(Reserved { tokens: input + output, cost: cost(&price, input, output), output, at: None }))
+    Ok(Some(Reserved { tokens: input + output, cost: cost(&price, input, output), output, under: None }))
+}
+
+/// How long a reply may be for which the caps have room beside the calls under way. It is cut short only where no more can
+/// become free.
+fn output_in<'a>(
+    state: &State,
+    room: &'a Room,
+    price: &Price,
+    input: u64,
+    lengths: RangeInclusive<u64>,
+) -> Result<u64, Lack<'a>> {
+    let (shortest, mut output) = lengths.into_inner();
+    let least = |left: &Left, output: u64| if left.again_at.is_some() { output } else { shortest.min(output) };
+    let held = reservations(state);
+    let tokens = room.tokens.most - held.iter().map(|reserved| reserved.tokens).sum::<i64>();
+    let tokens = u64::try_from(tokens).unwrap_or(0).saturating_sub(input);
+    if tokens < least(&room.tokens, output) {
+        return Err(Lack::Room(&room.tokens));
+    }
+    output = output.min(tokens);
+    let cost = room.cost.most - held.iter().map(|reserved| reserved.cost).sum::<Nanos>();
+    let least = least(&room.cost, output);
+    affordable(price, input, least..=output, cost).ok_or(Lack::Room(&room.cost))
 }
 
 /// How long a reply may be that is paid from so much; `None`: the shortest one costs more.

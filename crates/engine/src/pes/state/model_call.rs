@@ -7,7 +7,7 @@ use crate::Extent;
 use crate::domain::Millis;
 use crate::domain::ids::StreamId;
 use crate::domain::model::{ModelReply, Phase};
-use crate::domain::usage::Nanos;
+use crate::domain::usage::{CapSet, Nanos};
 
 /// How often a reply that cannot be used is asked for again.
 pub(crate) const REPAIRS: u32 = 2;
@@ -123,9 +123,9 @@ pub(crate) struct Reserved {
     pub cost: Nanos,
     /// How long its reply may be.
     pub output: u64,
-    /// When its cost was reserved under the caps on spending; `None`: there were none.
+    /// When, and under which caps on spending; `None`: there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Millis>,
+    pub under: Option<(Millis, CapSet)>,
 }
 
 /// The model that answered, and its reply.

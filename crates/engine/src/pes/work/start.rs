@@ -1,7 +1,6 @@
 //! Slots begin to run here, and nowhere else: only for the holder, only when due, never while a pause or a cancel holds
 //! them back. A call that needs no effect is answered instead, when its turn comes.
 
-use crate::Allowance;
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::tool::{CallRecord, CallStatus, ToolOutcome};
 use crate::domain::{model, payload};
@@ -71,8 +70,8 @@ fn start_model(tx: &mut Tx<'_>, call: &mut ModelCall, item: Option<&ItemId>, pha
     let Funds::Enough(reserved) = funds::for_call(tx.state, tx.world, call) else { return false };
     let stream = tx.mint.stream();
     call.shown = tx.state.head.plan_version;
-    let is_capped = *tx.world.allowance != Allowance::Uncapped;
-    call.reserved = reserved.map(|reserved| Reserved { at: is_capped.then_some(tx.stamp.now), ..reserved });
+    let under = tx.world.allowance.caps().map(|caps| (tx.stamp.now, caps));
+    call.reserved = reserved.map(|reserved| Reserved { under, ..reserved });
     call.slot = ModelSlot::Running { epoch, stream: stream.clone() };
     tx.record_stream_start(&stream, item, phase, call);
     true

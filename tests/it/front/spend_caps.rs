@@ -1,0 +1,148 @@
+//! Caps in tokens and of keys in a month, what attempts that failed count under them, and when webhooks are told.
+
+use pes::config::{ConfiguredKey, Provider};
+use pes::domain::spend::{Capped, Unit};
+use pes::store::SpendKey;
+use serde_json::{Value, json};
+
+use super::spend::{capped, now, spend_it_all, tenant, this_month};
+use crate::support::app::App;
+use crate::support::store::fresh_store;
+use crate::support::wire::{Step, Wire, end, event, event_stream};
+
+#[tokio::test]
+async fn a_cap_in_tokens_is_kept_to_and_needs_no_price() {
+    let app = App::with(|config| config.limits.spend.tenant_day_tokens = Some(2_000)).await;
+    let before = app.get("/limits").await.expect(200)["spend"].clone();
+    let day = json!({ "cap": "tenantDayTokens", "period": Capped::TenantDay.period(now()), "capTokens": 2_000,
+        "usedTokens": 0, "heldTokens": 0, "endsAt": Capped::TenantDay.ends_at(now()) });
+    assert_eq!(before, json!([day]));
+    let said = spend_it_all(&app).await;
+    assert_eq!(said["metadata"]["status"], "partial", "{said:#}");
+    let message = said["metadata"]["error"]["message"].as_str().unwrap();
+    assert!(message.contains("the cap of 2000 tokens a day of the tenant is reached until 20"), "{message}");
+    let after = app.get("/limits").await.expect(200)["spend"][0].clone();
+    let took = app.get("/usage?groupBy=tenant").await.expect(200)["items"][0].clone();
+    let total = took["inputTokens"].as_i64().unwrap() + took["outputTokens"].as_i64().unwrap();
+    assert_eq!((after["usedTokens"].as_i64(), &after["heldTokens"]), (Some(total), &json!(0)));
+    assert!((1..=2_000).contains(&total), "{total}");
+    let problem = app.post("/threads/t2/process", json!({ "query": "count" })).await.problem("spend_cap_reached");
+    assert!(problem["detail"].as_str().unwrap().contains("2000 tokens a day of the tenant"), "{problem}");
+}
+
+#[tokio::test]
+async fn each_key_has_a_cap_of_the_month_and_one_in_tokens() {
+    let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
+    for is_in_tokens in [false, true] {
+        let app = App::with(|config| {
+            capped(config, 100.0);
+            config.limits.spend.key_month_usd = (!is_in_tokens).then_some(0.02);
+            config.limits.spend.key_month_tokens = is_in_tokens.then_some(2_000);
+            config.auth.keys = vec![
+                key("default/ann:admin:key-a-0123456789abcdef0123456789"),
+                key("default/bob:admin:key-b-0123456789abcdef0123456789"),
+            ];
+        })
+        .await
+        .key("key-a-0123456789abcdef0123456789");
+        spend_it_all(&app).await;
+        let problem = app.post("/threads/t2/process", json!({ "query": "count" })).await.problem("spend_cap_reached");
+        assert!(problem["detail"].as_str().unwrap().contains("a month of the key is reached"), "{problem}");
+        let shown = app.get("/limits").await.expect(200)["spend"][1].clone();
+        assert_eq!(shown["cap"], if is_in_tokens { "keyMonthTokens" } else { "keyMonth" });
+        assert_eq!((&shown["key"], &shown["period"]), (&json!("ann"), &json!(Capped::KeyMonth.period(now()))));
+        let bob = app.key("key-b-0123456789abcdef0123456789");
+        bob.post("/threads/t2/process", json!({ "query": "count" })).await.expect(202);
+    }
+}
+
+#[tokio::test]
+async fn the_operator_gives_a_tenant_caps_in_tokens() {
+    let app = App::start().await;
+    let put = |caps: Value| app.ask("PUT", "/limits").json(&caps).send();
+    for wrong in [json!({ "keyMonthTokens": 0 }), json!({ "keyMonthTokens": 1_000_000_000_000_001_i64 })] {
+        let problem = put(wrong).await.problem("invalid");
+        assert_eq!(problem["errors"][0]["pointer"], "/keyMonthTokens");
+    }
+    let caps = json!({ "tenantDayTokens": 1, "keyMonthUsd": 5.0 });
+    assert_eq!(put(caps.clone()).await.expect(200), caps);
+    // Money is capped as well: it must be known what a model costs.
+    app.post("/threads/t/process", json!({ "query": "count" })).await.problem("invalid");
+    put(json!({ "tenantDayTokens": 1 })).await.expect(200);
+    app.post("/threads/t/process", json!({ "query": "count" })).await.problem("spend_cap_reached");
+    put(json!({ "tenantDayTokens": 1_000_000 })).await.expect(200);
+    app.post("/threads/t/process", json!({ "query": "count" })).await.expect(202);
+}
+
+fn chunk(delta: Value, reason: Value) -> Step {
+    event(json!({ "choices": [{ "delta": delta, "finish_reason": reason }] }))
+}
+
+/// What arrived of a reply that broke off is counted, with the prompt; the next attempt has its own reservation.
+#[tokio::test]
+async fn a_reply_that_breaks_off_counts_what_arrived() {
+    let plan = json!({ "title": "t", "intent": "i", "plan": "p", "answer": "done", "todoList": [] }).to_string();
+    let long = "x".repeat(3_000);
+    let broken = vec![event_stream(), chunk(json!({ "content": long }), Value::Null), Step::Cut];
+    let usage = event(json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 20 } }));
+    let whole = vec![
+        event_stream(),
+        chunk(json!({ "content": plan }), Value::Null),
+        chunk(json!({}), json!("stop")),
+        usage,
+        end(),
+    ];
+    let wire = Wire::serve(vec![broken, whole]).await;
+    let (url, store) = (wire.url(), fresh_store().await);
+    let app = App::of(store.clone(), |config| {
+        capped(config, 10.0);
+        config.models.choice = vec!["house:m".parse().unwrap()];
+        config.models.providers.insert("house".to_owned(), Provider { base_url: Some(url), ..Provider::default() });
+        config.prices.insert("house:*".to_owned(), config.prices["demo:*"]);
+    })
+    .await;
+    let said = app.finish("t1", "hi").await;
+    assert_eq!(said["response"]["content"], "done", "{said:#}");
+    let sums = app.get("/usage?groupBy=tenant").await.expect(200)["items"][0].clone();
+    assert_eq!(sums["calls"], 2, "{sums:#}");
+    // Three letters are taken for a token.
+    assert_eq!(sums["outputTokens"], 1_001 + 20, "{sums:#}");
+    let input = sums["inputTokens"].as_i64().unwrap();
+    assert!(input > 300, "the prompt of the first is estimated: {sums:#}");
+    let spent = this_month(&*store).await;
+    assert_eq!((spent.used, spent.held), ((input + 1_021) * 10_000, 0));
+}
+
+/// What is told is there with the commit that spends: whoever kills the process loses nothing, and no other step has to
+/// come.
+#[tokio::test]
+async fn what_webhooks_are_told_is_there_as_soon_as_it_is_spent() {
+    let store = fresh_store().await;
+    let app = App::of(store.clone(), |config| {
+        capped(config, 0.001);
+        config.limits.spend.tenant_month_usd = None;
+        config.limits.spend.tenant_month_tokens = Some(10_000);
+        config.egress.allow.push("127.0.0.1:1".to_owned());
+        config.auth.sealing_key = Some("a key that is long enough".to_owned().into());
+    })
+    .await;
+    let hook = json!({ "url": "http://127.0.0.1:1/hook", "events": ["spend.threshold"],
+        "secrets": ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODk="] });
+    let hook = app.post("/webhooks", hook).await.expect(201)["webhookId"].clone();
+    let most = 64;
+    for n in 0..most {
+        let ask = app.ask("POST", &format!("/threads/t{n}/process")).header("prefer", "wait=30");
+        ask.json(&json!({ "query": "hello" })).send().await.expect(200);
+        let used = app.get("/limits").await.expect(200)["spend"][0]["usedTokens"].as_i64().unwrap();
+        let path = format!("/webhooks/{}/deliveries", hook.as_str().unwrap());
+        let told = app.get(&path).await.expect(200)["items"].as_array().unwrap().len();
+        assert_eq!(told, usize::from(used >= 8_000), "{used} tokens");
+        if told > 0 {
+            let (key, period, unit) = (String::new(), Capped::TenantMonth.period(now()), Unit::Tokens);
+            let of = SpendKey { tenant: tenant(&*store).await, key, period, unit };
+            assert_eq!(store.spent(&[of]).await.unwrap()[0].told, 80);
+            return;
+        }
+        assert!(n + 1 < most, "80 % are reached at last");
+    }
+}
