@@ -1,5 +1,5 @@
-//! A scripted model on loopback: Chat Completions as a stream of server-sent events, as fast as sockets allow; and, at
-//! `/tool`, a service that is called as a tool.
+//! A scripted model on loopback: Chat Completions as a stream of server-sent events, as fast as sockets allow; at `/tool`, a
+//! service that is called as a tool; and, at `/v1/traces`, a collector that takes whatever comes.
 //!
 //! Promise: what it says depends on nothing but the request (`script`) and, with errors, on how many came before.
 
@@ -22,6 +22,8 @@ use script::{Knobs, Stage};
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 33\r\n\r\n{\"error\":{\"message\":\"try again\"}}\n";
 const TOOL: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 13\r\n\r\n{\"result\":42}";
+/// Of a collector of traces: an empty message says that all of it was taken.
+const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
 
 /// Serves until the process ends. With `errors`, every so many calls one is answered 503.
 pub async fn serve(errors: Option<u64>) -> io::Result<()> {
@@ -48,6 +50,8 @@ async fn converse(mut socket: TcpStream, errors: Option<u64>, calls: &AtomicU64)
         let nth = calls.fetch_add(1, Ordering::Relaxed) + 1;
         if read.starts_with(b"POST /tool") {
             socket.write_all(TOOL).await?;
+        } else if read.starts_with(b"POST /v1/traces") {
+            socket.write_all(TAKEN).await?;
         } else if errors.is_some_and(|every| nth.is_multiple_of(every)) {
             socket.write_all(BUSY).await?;
         } else {

@@ -64,7 +64,7 @@ impl Slice {
         self.done.count as f64 / self.done.took.as_secs_f64().max(1e-9)
     }
 
-    fn cpu_us(&self) -> f64 {
+    pub fn cpu_us(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.done.count.max(1) as f64
     }
 }

@@ -3,18 +3,21 @@
 mod age;
 mod doors;
 mod fair;
+mod old_rows;
 mod restart;
+mod retention;
 mod runs;
 mod sockets;
 mod suspended;
 mod tokens;
+mod traces;
 
 use crate::Outcome;
 use crate::bed::Bed;
 use crate::report::Book;
 
 /// By name, in the order in which they are done.
-pub const ALL: [&str; 10] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10"];
+pub const ALL: [&str; 12] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10", "W11", "W12"];
 
 pub async fn measure(name: &str, bed: &Bed, book: &mut Book) -> Outcome<()> {
     match name {
@@ -28,6 +31,8 @@ pub async fn measure(name: &str, bed: &Bed, book: &mut Book) -> Outcome<()> {
         "W8" => restart::steps(bed, book).await,
         "W9" => doors::measure(bed, book).await,
         "W10" => fair::measure(bed, book).await,
+        "W11" => retention::measure(bed, book).await,
+        "W12" => traces::measure(bed, book).await,
         _ => Err(format!("no workload {name}; there are {}", ALL.join(", ")).into()),
     }
 }

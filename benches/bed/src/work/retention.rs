@@ -1,0 +1,154 @@
+//! W11: how long requests wait for their acknowledgement while the server deletes a million rows that are too old, beside
+//! the same server on the same rows, none of which is too old. And how fast they go meanwhile.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::old_rows::{self, Amounts, TEMPLATE};
+use crate::Outcome;
+use crate::bed::{Bed, Slice, Subject, Target};
+use crate::load::{Connection, Done, Limit, closed_loop, get, post};
+use crate::model::script::Knobs;
+use crate::report::Book;
+use crate::server::{Place, Server};
+use crate::stats::{percentile, sorted};
+
+/// What most of the rows are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backlog {
+    /// Threads that nobody used for longer than threads are kept.
+    Threads,
+    /// Threads that were used since, but have a log that is older than logs are kept.
+    Logs,
+}
+
+impl Backlog {
+    /// How long ago its threads were used: longer than logs are kept by default, and than threads are.
+    pub fn days(self) -> i64 {
+        match self {
+            Self::Threads => 500,
+            Self::Logs => 100,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Threads => "old threads",
+            Self::Logs => "old logs",
+        }
+    }
+}
+
+const CLIENTS: [usize; 2] = [1, 32];
+
+/// What is deleted at once: what most of the rows are of, and what is deleted beside that.
+const KINDS: [&str; 3] = ["threads", "answers", "rows of a deleted thread"];
+
+/// A database whose server is stopped, of the subject with this name.
+struct Stopped {
+    name: String,
+    place: Place,
+}
+
+pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
+    let part = if bed.is_quick { 10 } else { 1 };
+    // A thread is about 25 rows and entries of the log.
+    let amounts = Amounts { threads: 20_000 / part, answers: 250_000 / part, observations: 250_000 / part };
+    for backlog in [Backlog::Threads, Backlog::Logs] {
+        let (young, old) = (bed.servers("").await?, bed.servers("").await?);
+        for (young, old) in young.into_iter().zip(old) {
+            let young = filled(young, backlog, amounts, false).await?;
+            let old = filled(old, backlog, amounts, true).await?;
+            in_turns(bed, book, backlog, young, old).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn filled(subject: Subject, backlog: Backlog, amounts: Amounts, is_old: bool) -> Outcome<Stopped> {
+    let knobs = Knobs { items: 1, tool: Some("calculator".to_owned()), ..Knobs::default() };
+    let body = json!({ "query": format!("Multiply, {}", knobs.words()) }).to_string();
+    let mut connection = Connection::open(subject.server.address).await?;
+    let (status, said) = connection.whole(&post(&format!("/threads/{TEMPLATE}/process"), &body, true)).await?;
+    if status != 200 {
+        return Err(format!("no template: {status} {}", String::from_utf8_lossy(&said)).into());
+    }
+    let Subject { name, place, server } = subject;
+    server.stop().await?;
+    old_rows::insert(&place, backlog, amounts, is_old).await?;
+    Ok(Stopped { name: if is_old { format!("{name}, deleting") } else { name }, place })
+}
+
+/// Only the one that is measured runs.
+async fn in_turns(bed: &Bed, book: &mut Book, backlog: Backlog, mut young: Stopped, mut old: Stopped) -> Outcome<()> {
+    let name = young.name.clone();
+    let before = old_rows::left(&old.place, backlog).await?;
+    let mut deleting = Duration::ZERO;
+    for round in 0..bed.rounds() {
+        for clients in CLIENTS {
+            let case = format!("{}, {clients} clients", backlog.name());
+            let prefix = format!("w11-{round}-{clients}");
+            let (idle, busy);
+            (young, idle) = slice(bed, young, clients, &prefix).await?;
+            let began = Instant::now();
+            (old, busy) = slice(bed, old, clients, &prefix).await?;
+            deleting += began.elapsed();
+            let p99 = |slice: &Slice| percentile(&sorted(slice.done.latencies.clone()), 0.99);
+            book.fact("W11", &case, &name, "p99 while it deletes to p99 without", p99(&busy) / p99(&idle));
+            book.add("W11", &case, "request", &young.name, idle);
+            book.add("W11", &case, "request", &old.name, busy);
+        }
+    }
+    let after = old_rows::left(&old.place, backlog).await?;
+    for ((what, before), after) in KINDS.iter().zip(before).zip(after) {
+        if after == 0 || after == before {
+            return Err(format!("{what}: {after} of {before} are left: nothing was measured").into());
+        }
+        let rate = (before - after) as f64 / deleting.as_secs_f64();
+        book.fact("W11", backlog.name(), &name, &format!("{what} a second, beside requests"), rate);
+    }
+    Ok(())
+}
+
+/// Starts the server, and stops it afterwards.
+async fn slice(bed: &Bed, stopped: Stopped, clients: usize, prefix: &str) -> Outcome<(Stopped, Slice)> {
+    let Stopped { name, place } = stopped;
+    let server = Server::start(&place).await?;
+    let subject = Subject { name, place, server };
+    // Pools are filled and code is read in before anything counts.
+    acknowledged(bed, &subject, clients, &format!("{prefix}-warm")).await?;
+    let target = Target::Server(&subject);
+    let measured = bed.slice(&target, acknowledged(bed, &subject, clients, prefix)).await?;
+    let Subject { name, place, server } = subject;
+    server.stop().await?;
+    Ok((Stopped { name, place }, measured))
+}
+
+/// Clients that ask, and then wait until their run is over; what is told is how long the acknowledgement took.
+async fn acknowledged(bed: &Bed, subject: &Subject, clients: usize, prefix: &str) -> Outcome<Done> {
+    let knobs = Knobs { items: 1, ..Knobs::default() };
+    let body = json!({ "query": format!("Multiply, {}", knobs.words()) }).to_string();
+    let waits: Rc<RefCell<Vec<f64>>> = Rc::default();
+    let (taken, prefix) = (waits.clone(), prefix.to_owned());
+    let limit = Limit::Time(bed.slice_time());
+    let work = closed_loop(subject.server.address, clients, limit, async move |connection: &mut Connection, nth| {
+        let at = Instant::now();
+        let ask = post(&format!("/threads/{prefix}-{nth}/process"), &body, false);
+        let (status, said) = connection.whole(&ask).await?;
+        taken.borrow_mut().push(at.elapsed().as_secs_f64() * 1e3);
+        let said: Value = serde_json::from_slice(&said)?;
+        let run = said["runId"].as_str().filter(|_| status == 202).ok_or_else(|| format!("{status} {said}"))?;
+        let (status, said) = connection.whole(&get(&format!("/runs/{run}?wait=60"))).await?;
+        let said: Value = serde_json::from_slice(&said)?;
+        if status == 200 && said["status"] == "completed" {
+            return Ok(());
+        }
+        Err(format!("a run went wrong: {status} {said}").into())
+    });
+    let mut done = work.await?;
+    done.latencies = waits.take();
+    Ok(done)
+}
