@@ -81,7 +81,7 @@ impl<'s> Walk<'s> {
     }
 
     pub async fn run(mut self) -> store::Result<ResealReport> {
-        for document in self.store.documents_since(0).await? {
+        for document in self.store.documents_since(0).await?.documents {
             self.document(document).await?;
         }
         for kind in [SealedKind::Receiver, SealedKind::Answer] {

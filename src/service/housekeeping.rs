@@ -1,5 +1,5 @@
-//! What is kept for a while only: answers to requests, keys of runs, deliveries and sessions that are over; and what deleted
-//! threads leave. Forgotten in small batches with rests between them, beside the commits and the timers: however much
+//! What is kept for a while only: answers to requests, keys of runs, deliveries and sessions that are over, what is left of
+//! deleted documents; and what deleted threads leave. Forgotten in small batches with rests between them, beside the commits and the timers: however much
 //! there is, nobody waits for it.
 
 use std::time::Duration;
@@ -15,6 +15,8 @@ use crate::store::{Pace, Result};
 const KEPT: Millis = 24 * 3_600_000;
 /// How long a run is found by what was sent.
 const LOOKUPS_KEPT: Millis = 30 * KEPT;
+/// How long it is told that a document was deleted: processes that were stopped for longer read all documents anew.
+const DELETED_DOCUMENTS_KEPT: Millis = 30 * KEPT;
 /// How often what is old is looked for.
 const EVERY: Duration = Duration::from_secs(3_600);
 /// How many rows are forgotten at once.
@@ -29,13 +31,21 @@ const LONGEST_ROUND: Duration = Duration::from_secs(900);
 /// Forgets, and looks again, for as long as it is let.
 pub(super) async fn run(service: Service) {
     loop {
-        for old in [Old::Answers, Old::Lookups, Old::Deliveries, Old::Sessions] {
+        for old in Old::ALL {
             if let Err(error) = forget(&service, old).await {
                 tracing::warn!(%error, "what is old is kept a while longer");
             }
         }
         sleep(EVERY).await;
     }
+}
+
+/// Forgets all that is old now, and removes what deleted threads left, as far as no reader is in the way.
+pub async fn sweep(service: &Service) -> Result<()> {
+    for old in Old::ALL {
+        forget(service, old).await?;
+    }
+    erase_rest(service).await.map(drop)
 }
 
 /// Removes what deleted threads left, and looks again, for as long as it is let.
@@ -78,6 +88,7 @@ async fn forget(service: &Service, old: Old) -> Result<()> {
             Old::Lookups => service.store.forget_lookups(now - LOOKUPS_KEPT, BATCH).await?,
             Old::Deliveries => service.store.forget_deliveries(now - service.outbox.pace.kept, BATCH).await?,
             Old::Sessions => service.store.forget_sessions(now, BATCH).await?,
+            Old::Documents => service.store.forget_documents(now - DELETED_DOCUMENTS_KEPT, BATCH).await?,
         };
         deleted(old.kind(), forgotten);
         if forgotten < u64::from(BATCH) {
@@ -94,15 +105,20 @@ enum Old {
     Lookups,
     Deliveries,
     Sessions,
+    /// Those that were deleted.
+    Documents,
 }
 
 impl Old {
+    const ALL: [Self; 5] = [Self::Answers, Self::Lookups, Self::Deliveries, Self::Sessions, Self::Documents];
+
     fn kind(self) -> &'static str {
         match self {
             Self::Answers => "answer",
             Self::Lookups => "lookup",
             Self::Deliveries => "delivery",
             Self::Sessions => "session",
+            Self::Documents => "document",
         }
     }
 }

@@ -17,7 +17,7 @@ pub mod feed;
 pub mod figures;
 pub mod fork;
 mod handle;
-mod housekeeping;
+pub mod housekeeping;
 pub mod if_match;
 pub mod lookups;
 pub mod offers;

@@ -76,7 +76,10 @@ fn known(family: &str, config: &Config) -> Known {
         "pes_store_commits_total" => one("outcome", &["done", "refused", "lost", "unavailable", "panicked"]),
         "pes_chore_deleted_total" => one(
             "kind",
-            &["thread", "entry", "row", "answer", "lookup", "delivery", "session", "usage", "spend", "audit"],
+            &[
+                "thread", "entry", "row", "answer", "lookup", "delivery", "session", "document", "usage", "spend",
+                "audit",
+            ],
         ),
         "pes_chore_lag_seconds" => one("kind", &["threads", "logs", "erasure", "audit"]),
         "pes_spend_refused_total" => one("cap", &Capped::ALL.map(Capped::as_str)),

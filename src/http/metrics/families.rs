@@ -93,7 +93,7 @@ pub const COUNTED: &[Family] = &[
     (
         "pes_chore_deleted_total",
         Counter,
-        "What was deleted because of its age, or with its thread: thread, entry (of a log), row, answer, lookup, delivery, session, usage, spend, audit.",
+        "What was deleted because of its age, or with its thread: thread, entry (of a log), row, answer, lookup, delivery, session, document (that was deleted), usage, spend, audit.",
     ),
     (
         "pes_schedule_fires_total",

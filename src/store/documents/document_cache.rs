@@ -1,7 +1,7 @@
 //! A cache of all documents in each process: fresh at once in the process that wrote a document, within two seconds in the
 //! others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{Document, DocumentKind, Expected};
+use super::{Changed, Document, DocumentKind, Expected};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::{AuditRow, IdempotencyRow, Result, Store};
@@ -116,13 +116,18 @@ impl DocumentCache {
     /// Reads what has changed.
     pub async fn refresh(&self) -> Result<()> {
         let seen = self.held().revision;
-        let changed = self.store.documents_since(seen).await?;
-        let Some(newest) = changed.last().map(|document| document.version) else { return Ok(()) };
+        let Changed { documents, is_whole, newest } = self.store.documents_since(seen).await?;
         let mut held = self.held();
-        for document in changed {
+        if newest <= held.revision {
+            return Ok(());
+        }
+        if is_whole {
+            held.keep_only(&documents);
+        }
+        for document in documents {
             held.take(document);
         }
-        held.revision = held.revision.max(newest);
+        held.revision = newest;
         let revision = held.revision;
         drop(held);
         self.revision.send_if_modified(|known| std::mem::replace(known, revision.max(*known)) < revision);
@@ -147,6 +152,13 @@ impl DocumentCache {
 }
 
 impl CachedDocuments {
+    /// These are all that there are.
+    fn keep_only(&mut self, all: &[Document]) {
+        let is_there: BTreeSet<(TenantPk, DocumentKind, &str)> =
+            all.iter().map(|document| (document.tenant, document.kind, document.id.as_str())).collect();
+        self.by_key.retain(|(tenant, kind, id), _| is_there.contains(&(*tenant, *kind, id.as_str())));
+    }
+
     /// Two refreshes may overlap: the newer version stays, and a deletion is not undone.
     fn take(&mut self, document: Document) {
         let key = (document.tenant, document.kind, document.id.clone());

@@ -70,6 +70,16 @@ pub struct Document {
     pub body: Option<Value>,
 }
 
+/// What was written since.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changed {
+    pub documents: Vec<Document>,
+    /// These are all that there are: some that were deleted since are not told any more.
+    pub is_whole: bool,
+    /// Up to this version nothing is left to be read.
+    pub newest: i64,
+}
+
 /// What must be stored for a write to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
@@ -96,8 +106,19 @@ pub trait DocumentStore: Send + Sync + 'static {
     ) -> Result<Option<i64>>;
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>>;
     /// Every document written after the one of version `after`, whose tenant it may be, by version; of each its newest
-    /// version, and deleted ones without a body. None is ever seen before one of a smaller version.
-    async fn documents_since(&self, after: i64) -> Result<Vec<Document>>;
+    /// version, and deleted ones without a body. None is ever seen before one of a smaller version. Where deletions after that
+    /// version are forgotten, all documents.
+    async fn documents_since(&self, after: i64) -> Result<Changed>;
+    /// Forgets documents that were deleted before `before`, at most so many.
+    async fn forget_documents(&self, before: Millis, at_most: u32) -> Result<u64>;
+}
+
+impl Changed {
+    /// The rows behind `after`, or all of them, and up to which version deletions are forgotten.
+    pub(crate) fn of(documents: Vec<Document>, after: i64, forgotten: i64) -> Self {
+        let newest = documents.last().map_or(after, |document| document.version).max(forgotten);
+        Self { documents, is_whole: after < forgotten, newest }
+    }
 }
 
 impl Expected {

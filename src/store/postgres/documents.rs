@@ -6,8 +6,10 @@ use sqlx::{Connection, PgConnection};
 use super::fault::error;
 use super::nul::escaped;
 use super::{Postgres, audit, idempotency};
+use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::store::documents::{Document, DocumentKind, DocumentStore, Expected};
+use crate::store::columns::Columns as _;
+use crate::store::documents::{Changed, Document, DocumentKind, DocumentStore, Expected};
 use crate::store::{AnswerToStore, AuditRow, Result};
 
 /// Taken first: writes go one after another, in the order of their versions.
@@ -33,7 +35,23 @@ macro_rules! select {
 
 const ONE: &str = select!("WHERE tenant = $1 AND kind = $2 AND id = $3 AND body IS NOT NULL");
 
-const SINCE: &str = select!("WHERE version > $1 AND kind = ANY($2) ORDER BY version");
+/// One statement, so that all of it is as of one moment. $1: the version behind which is read; where deletions behind it are
+/// forgotten, all is.
+const SINCE: &str = "
+SELECT r.forgotten, d.tenant, d.kind, d.id, d.version, d.updated_at, d.body FROM document_revision r
+LEFT JOIN documents d ON d.version > CASE WHEN $1 < r.forgotten THEN 0 ELSE $1 END AND d.kind = ANY($2)
+ORDER BY d.version";
+
+/// Takes the row of the revision first, as every write does.
+const FORGET: &str = "
+WITH revision AS (SELECT id FROM document_revision WHERE id = 1 FOR UPDATE),
+gone AS (
+    DELETE FROM documents WHERE version IN (
+        SELECT version FROM documents, revision WHERE body IS NULL AND updated_at < $1 ORDER BY updated_at LIMIT $2)
+    RETURNING version
+)
+UPDATE document_revision r SET forgotten = greatest(r.forgotten, (SELECT coalesce(max(version), 0) FROM gone))
+FROM revision WHERE r.id = revision.id RETURNING (SELECT count(*) FROM gone)";
 
 #[async_trait]
 impl DocumentStore for Postgres {
@@ -57,10 +75,23 @@ impl DocumentStore for Postgres {
             .transpose()
     }
 
-    async fn documents_since(&self, after: i64) -> Result<Vec<Document>> {
+    async fn documents_since(&self, after: i64) -> Result<Changed> {
         let query = sqlx::query(SINCE).bind(after).bind(DocumentKind::names());
         let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
-        found.iter().map(Document::read).collect()
+        let forgotten = found.first().map_or(Ok(0), |row| row.number("forgotten"))?;
+        let mut documents = Vec::with_capacity(found.len());
+        for row in &found {
+            if row.number_or_none("version")?.is_some() {
+                documents.push(Document::read(row)?);
+            }
+        }
+        Ok(Changed::of(documents, after, forgotten))
+    }
+
+    async fn forget_documents(&self, before: Millis, at_most: u32) -> Result<u64> {
+        let query = sqlx::query_scalar::<_, i64>(FORGET).bind(before).bind(i64::from(at_most));
+        let gone = self.pool.with_query(async |connection| query.fetch_one(connection).await).await?;
+        Ok(gone.unsigned_abs())
     }
 }
 

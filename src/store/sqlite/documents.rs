@@ -6,8 +6,9 @@ use serde_json::json;
 
 use super::fault::unreadable;
 use super::{Sqlite, audit, idempotency};
+use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::documents::{Document, DocumentKind, DocumentStore, Expected};
+use crate::store::documents::{Changed, Document, DocumentKind, DocumentStore, Expected};
 use crate::store::{AnswerToStore, AuditRow, IdempotencyRow, Result};
 
 const VERSION: &str = "SELECT version FROM documents WHERE tenant = ?1 AND kind = ?2 AND id = ?3 AND body IS NOT NULL";
@@ -29,6 +30,15 @@ const ONE: &str = select!("WHERE tenant = ? AND kind = ? AND id = ? AND body IS 
 
 const SINCE: &str = select!("WHERE version > ? AND kind IN (SELECT value FROM json_each(?)) ORDER BY version");
 
+const FORGOTTEN: &str = "SELECT forgotten FROM document_revision";
+
+const FORGET: &str = "
+DELETE FROM documents WHERE version IN (
+    SELECT version FROM documents WHERE body IS NULL AND updated_at < ?1 ORDER BY updated_at LIMIT ?2)
+RETURNING version";
+
+const FORGOT: &str = "UPDATE document_revision SET forgotten = max(forgotten, ?1)";
+
 #[async_trait]
 impl DocumentStore for Sqlite {
     async fn write_document(
@@ -46,10 +56,28 @@ impl DocumentStore for Sqlite {
         query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(Document::read).transpose()
     }
 
-    async fn documents_since(&self, after: i64) -> Result<Vec<Document>> {
+    async fn documents_since(&self, after: i64) -> Result<Changed> {
         let kinds = json!(DocumentKind::names()).to_string();
-        let found = sqlx::query(SINCE).bind(after).bind(kinds).fetch_all(&self.readers).await.map_err(unreadable)?;
-        found.iter().map(Document::read).collect()
+        // Both as of one moment.
+        let mut snapshot = self.readers.begin().await.map_err(unreadable)?;
+        let forgotten: i64 = sqlx::query_scalar(FORGOTTEN).fetch_one(&mut *snapshot).await.map_err(unreadable)?;
+        let from = if after < forgotten { 0 } else { after };
+        let found = sqlx::query(SINCE).bind(from).bind(kinds).fetch_all(&mut *snapshot).await.map_err(unreadable)?;
+        let documents = found.iter().map(Document::read).collect::<Result<_>>()?;
+        Ok(Changed::of(documents, after, forgotten))
+    }
+
+    async fn forget_documents(&self, before: Millis, at_most: u32) -> Result<u64> {
+        let forget = move |tx: &Transaction<'_>| {
+            let mut forget = tx.prepare_cached(FORGET)?;
+            let gone = forget.query_map(params![before, at_most], |row| row.get::<_, i64>(0))?;
+            let gone = gone.collect::<rusqlite::Result<Vec<i64>>>()?;
+            if let Some(newest) = gone.iter().max() {
+                tx.prepare_cached(FORGOT)?.execute(params![newest])?;
+            }
+            Ok(gone.len() as u64)
+        };
+        self.writer.write(forget).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! What tenants configure: versions, deletions, and who hears of them.
 
 use pes::domain::ids::ThreadPk;
-use pes::store::documents::{Change, Document, DocumentCache, DocumentKind, Expected};
+use pes::store::documents::{Change, Changed, Document, DocumentCache, DocumentKind, Expected};
 use pes::store::{AuditRow, PageAsk};
 use serde_json::{Value, json};
 
@@ -18,6 +18,8 @@ super::on_every_store!(
     another_replica_sees_what_was_written,
     an_answer_is_kept_with_the_document_or_neither_is,
     what_was_written_is_no_failure_if_it_cannot_be_read_again,
+    deletions_are_forgotten_and_who_missed_them_reads_all,
+    a_document_that_is_there_again_is_not_forgotten,
 );
 
 fn document(bed: &Bed, id: &str, body: Option<Value>) -> Document {
@@ -35,6 +37,12 @@ async fn put(bed: &Bed, id: &str, expected: Expected) -> Option<i64> {
 
 async fn delete(bed: &Bed, id: &str, expected: Expected) -> Option<i64> {
     bed.store.write_document(document(bed, id, None), expected, line(bed, "ann"), None).await.unwrap()
+}
+
+/// Which documents a reader hears of who has read so far, and whether these are all.
+async fn since(bed: &Bed, version: i64) -> (Vec<String>, bool) {
+    let Changed { documents, is_whole, .. } = bed.store.documents_since(version).await.unwrap();
+    (documents.into_iter().map(|known| known.id).collect(), is_whole)
 }
 
 async fn read(bed: &Bed, id: &str) -> Option<Document> {
@@ -79,16 +87,15 @@ async fn of_many_who_expect_nothing_one_writes(bed: Bed) {
 }
 
 async fn changes_are_heard_in_their_order(bed: Bed) {
-    assert_eq!(bed.store.documents_since(0).await.unwrap(), []);
+    assert_eq!(bed.store.documents_since(0).await.unwrap(), Changed::default());
     let a = put(&bed, "a", Expected::Any).await.unwrap();
     put(&bed, "b", Expected::Any).await.unwrap();
     put(&bed, "a", Expected::Absent).await;
     delete(&bed, "b", Expected::Any).await.unwrap();
-    let told = bed.store.documents_since(0).await.unwrap();
+    let told = bed.store.documents_since(0).await.unwrap().documents;
     let told: Vec<_> = told.iter().map(|known| (known.id.as_str(), known.body.is_some())).collect();
     assert_eq!(told, [("a", true), ("b", false)]);
-    let newer = bed.store.documents_since(a).await.unwrap();
-    assert_eq!(newer.iter().map(|known| known.id.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(since(&bed, a).await, (vec!["b".to_owned()], false));
 }
 
 async fn each_write_leaves_one_line_of_audit(bed: Bed) {
@@ -181,4 +188,35 @@ async fn what_was_written_is_no_failure_if_it_cannot_be_read_again(bed: Bed) {
     view.refresh().await.unwrap();
     let seen = view.get(bed.tenant, DocumentKind::Policy, "a").unwrap();
     assert_eq!(Some(seen.version), version);
+}
+
+async fn deletions_are_forgotten_and_who_missed_them_reads_all(bed: Bed) {
+    let ids = ["a", "b", "c", "d"];
+    for id in ids {
+        put(&bed, id, Expected::Absent).await.unwrap();
+    }
+    let stopped = DocumentCache::open(bed.store.clone()).await.unwrap();
+    let read_before = stopped.revision();
+    for id in ["a", "b", "d"] {
+        delete(&bed, id, Expected::Any).await.unwrap();
+    }
+    let newest = put(&bed, "c", Expected::Any).await.unwrap();
+    let forget = async |before: i64| bed.store.forget_documents(before, 2).await.unwrap();
+    assert_eq!(forget(40).await, 0, "they were deleted at 40");
+    assert_eq!(since(&bed, 0).await, (vec!["a".into(), "b".into(), "d".into(), "c".into()], false));
+    assert_eq!((forget(41).await, forget(41).await, forget(41).await), (2, 1, 0), "two at once");
+    assert_eq!(since(&bed, read_before).await, (vec!["c".into()], true));
+    assert_eq!(since(&bed, newest - 1).await, (vec!["c".into()], false), "who has heard of the deletions goes on");
+    stopped.refresh().await.unwrap();
+    let kept: Vec<String> = stopped.of(bed.tenant, DocumentKind::Policy).iter().map(|known| known.id.clone()).collect();
+    assert_eq!((kept, stopped.revision()), (vec!["c".to_owned()], newest));
+    assert!(put(&bed, "a", Expected::Absent).await.unwrap() > newest, "no version is given twice");
+}
+
+async fn a_document_that_is_there_again_is_not_forgotten(bed: Bed) {
+    put(&bed, "a", Expected::Absent).await.unwrap();
+    delete(&bed, "a", Expected::Any).await.unwrap();
+    put(&bed, "a", Expected::Absent).await.unwrap();
+    assert_eq!(bed.store.forget_documents(i64::MAX, 100).await.unwrap(), 0);
+    assert!(read(&bed, "a").await.is_some());
 }

@@ -16,7 +16,7 @@ use pes::domain::message::ConversationMessage;
 use pes::domain::observation::Observation;
 use pes::domain::usage::UsageSum;
 use pes::engine::step::{Row, RowKind};
-use pes::store::documents::{Document, DocumentKind, DocumentStore, Expected};
+use pes::store::documents::{Changed, Document, DocumentKind, DocumentStore, Expected};
 use pes::store::outbox::{Delivery, DeliveryStatus, OutboxStore, Settled, TargetKind};
 use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;

@@ -102,7 +102,8 @@ passed_on! {
     DocumentStore {}
     write_document(new: Document, old: Expected, audit: AuditRow, kept: AnswerToStore) -> Option<i64>;
     document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document>;
-    documents_since(after: i64) -> Vec<Document>;
+    documents_since(after: i64) -> Changed;
+    forget_documents(before: Millis, at_most: u32) -> u64;
 }
 
 passed_on! {
