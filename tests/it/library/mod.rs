@@ -17,6 +17,7 @@ mod schedules;
 mod simple_core;
 mod together;
 mod transfer;
+mod year;
 
 use crate::support::store::fresh_store;
 use pes::domain::fault::Code;

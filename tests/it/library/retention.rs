@@ -1,10 +1,8 @@
 //! What is too old goes, by a clock that is moved: threads, the beginnings of logs; and what must stay does.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use pes::config::env::Variables;
-use pes::config::{Config, Synchronous, TenantRetention};
+use pes::config::{Config, TenantRetention};
 use pes::domain::fault::Code;
 use pes::domain::ids::ThreadId;
 use pes::domain::retention::{Kept, Terms};
@@ -17,7 +15,6 @@ use pes::service::feed::{self, After, EventsPage, FeedAsk};
 use pes::service::retention::{self, RetentionAsk};
 use pes::service::{audit, fork, offers, runs, threads};
 use pes::store::postgres::Postgres;
-use pes::store::sqlite::Sqlite;
 use pes::store::{PageAsk, SpendKey, Store, UsageAsk};
 use pes::{AgentProps, Instance};
 use serde_json::{Value, json};
@@ -295,40 +292,6 @@ async fn the_end_of_a_later_run_deletes_nothing_of_one_that_still_waits() {
 
 fn positions(page: &EventsPage, kind: &str) -> Vec<i64> {
     page.items.iter().filter(|seen| seen.kind.as_str() == kind).map(|seen| seen.seq).collect()
-}
-
-/// How many pages the database has, in the file or in its log still.
-async fn pages(folder: &Path) -> i64 {
-    let url = format!("sqlite://{}", folder.join("pes.db").display());
-    let mut other = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap();
-    sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut other).await.unwrap()
-}
-
-/// Days with runs, some in threads of their own and some in one that goes on for ever. Once as much is deleted as comes,
-/// the file does not grow any more. With `PES_TEST_ALL` it is a year of 200 runs a day.
-#[tokio::test]
-async fn the_file_does_not_grow_beyond_what_is_kept() {
-    let is_whole = Variables::of_process().get("PES_TEST_ALL").is_some();
-    let (days, runs, kept) = if is_whole { (365, 200, 30) } else { (24, 3, 4) };
-    let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
-    let terms = |config: &mut Config| {
-        (config.retention.log_days, config.retention.thread_days) = (Kept::Days(kept), Kept::Days(kept));
-    };
-    let aging = Aging::on(Arc::new(store), terms).await;
-    let mut sizes = Vec::new();
-    for day in 0..days {
-        for run in 0..runs {
-            aging.finish(&format!("day-{day}-{run}")).await;
-        }
-        aging.days_pass(1).await;
-        sizes.push(pages(folder.path()).await);
-    }
-    let full = sizes[2 * kept as usize];
-    assert!(sizes[sizes.len() - 1] <= full + full / 10, "{sizes:?}");
-    assert!(!aging.is_there("day-0-0").await && aging.is_there(&format!("day-{}-0", days - 1)).await);
-    assert_eq!(aging.clock.now(), TODAY + i64::from(days) * DAY);
-    aging.instance.close().await;
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Traces as a collector of OpenTelemetry gets them.
 
-mod collector;
+pub(crate) mod collector;
 mod long;
 mod otlp;
 mod peer;

@@ -1,0 +1,218 @@
+//! Half a year of whatever is kept for a while only, by a clock that is moved. Once the oldest of it is as old as it may be,
+//! as much goes as comes: no table has more rows, and the database is no larger.
+//!
+//! With `PES_TEST_ALL=1` (`scripts/test --all`) it is a year of days with 20 runs each.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pes::AgentProps;
+use pes::config::env::Variables;
+use pes::config::{Config, Synchronous};
+use pes::domain::lookup::LookupKey;
+use pes::domain::retention::Kept;
+use pes::domain::usage::Price;
+use pes::runtime::clock::Clock;
+use pes::service::once::{Answered, Idempotent};
+use pes::service::resources::{self, Schedules};
+use pes::service::runs::{self, ProcessAsk};
+use pes::service::{audit, housekeeping, schedules, threads};
+use pes::store::postgres::Postgres;
+use pes::store::sqlite::Sqlite;
+use pes::store::{SessionRow, Store};
+use serde_json::json;
+use sqlx::{AssertSqlSafe, Connection, Executor, SqliteConnection};
+use tempfile::TempDir;
+
+use super::retention::Aging;
+use crate::support::http::soon;
+use crate::support::postgres::Database;
+use crate::traces::collector::Collector;
+
+/// Longer than any run takes.
+const WAIT: Duration = Duration::from_secs(30);
+const DAY: i64 = 86_400_000;
+const LOG_DAYS: u32 = 9;
+const THREAD_DAYS: u32 = 40;
+const USAGE_DAYS: u32 = 60;
+const AUDIT_DAYS: u32 = 80;
+
+/// Tables in which something must have been, or nothing is shown of them.
+const FILLED: [&str; 15] = [
+    "audit",
+    "audit_checkpoints",
+    "bases",
+    "deliveries",
+    "documents",
+    "idempotency",
+    "lookup_keys",
+    "observations",
+    "schedule_state",
+    "sessions",
+    "spend",
+    "thread_rows",
+    "threads",
+    "tenants",
+    "usage_kept",
+];
+
+fn terms(config: &mut Config) {
+    let retention = &mut config.retention;
+    (retention.log_days, retention.thread_days) = (Kept::Days(LOG_DAYS), Kept::Days(THREAD_DAYS));
+    (retention.usage_days, retention.audit_days) = (Kept::Days(USAGE_DAYS), Kept::Days(AUDIT_DAYS));
+    // A day has its row.
+    config.prices.insert("demo:*".to_owned(), Price { output_per_million: 1.0, ..Price::default() });
+    config.limits.spend.tenant_day_usd = Some(1_000_000.0);
+    // Nobody renews it while the clock jumps.
+    config.runtime.lease_ms = 1_000 * DAY;
+}
+
+/// Where it is stored, for another program that looks at it.
+enum Stored {
+    Sqlite(TempDir),
+    Postgres(Database),
+}
+
+/// What there is at the end of a day.
+#[derive(Debug)]
+struct Size {
+    day: i64,
+    rows: BTreeMap<String, i64>,
+    bytes: i64,
+}
+
+impl Stored {
+    async fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Sqlite(folder) => Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap()),
+            Self::Postgres(database) => Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap()),
+        }
+    }
+
+    async fn size(&self, day: i64) -> Size {
+        const IN_SQLITE: &str = "SELECT name FROM sqlite_master WHERE type = 'table'";
+        const IN_POSTGRES: &str = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
+        let count = |table: &str| AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
+        let mut rows = BTreeMap::new();
+        let bytes = match self {
+            Self::Sqlite(folder) => {
+                let url = format!("sqlite://{}", folder.path().join("pes.db").display());
+                let mut other = SqliteConnection::connect(&url).await.unwrap();
+                let tables: Vec<String> = sqlx::query_scalar(IN_SQLITE).fetch_all(&mut other).await.unwrap();
+                for table in tables {
+                    let found = sqlx::query_scalar(count(&table)).fetch_one(&mut other).await.unwrap();
+                    rows.insert(table, found);
+                }
+                // In the file, or in its log still.
+                let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut other).await.unwrap();
+                pages * 4_096
+            }
+            Self::Postgres(database) => {
+                let mut other = database.connect().await;
+                let tables: Vec<String> = sqlx::query_scalar(IN_POSTGRES).fetch_all(&mut other).await.unwrap();
+                for table in tables {
+                    let found = sqlx::query_scalar(count(&table)).fetch_one(&mut other).await.unwrap();
+                    rows.insert(table, found);
+                }
+                // As autovacuum does, which is not waited for.
+                other.execute("VACUUM").await.unwrap();
+                let tables = "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
+                    WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
+                sqlx::query_scalar(tables).fetch_one(&mut other).await.unwrap()
+            }
+        };
+        Size { day, rows, bytes }
+    }
+}
+
+#[tokio::test]
+async fn once_things_are_as_old_as_they_may_be_no_table_has_more_rows_and_the_file_is_no_larger() {
+    as_much_goes_as_comes(Stored::Sqlite(tempfile::tempdir().unwrap())).await;
+}
+
+#[tokio::test]
+async fn once_things_are_as_old_as_they_may_be_no_table_has_more_rows_and_none_is_larger_on_postgresql() {
+    as_much_goes_as_comes(Stored::Postgres(Database::fresh().await)).await;
+}
+
+async fn as_much_goes_as_comes(stored: Stored) {
+    let is_whole = Variables::of_process().get("PES_TEST_ALL").is_some();
+    let (steps, days, runs) = if is_whole { (365, 1, 20) } else { (24, 10, 2) };
+    // The oldest there is: lines of the audit that say that others, as old as these may be, were forgotten.
+    let oldest = 2 * (i64::from(AUDIT_DAYS) + days);
+    let collector = Collector::start(&[]).await;
+    let aging = Aging::on(stored.store().await, |config| {
+        terms(config);
+        config.telemetry.endpoint = Some(collector.endpoint());
+    })
+    .await;
+    let daily = json!({ "id": "daily", "everyMs": DAY, "query": "hello", "overlap": "allow" });
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    resources::create::<Schedules>(service, caller, serde_json::from_value(daily).unwrap(), None).await.unwrap();
+    let mut sizes = Vec::new();
+    for step in 0..steps {
+        aging.days_pass(days).await;
+        housekeeping::sweep(service).await.unwrap();
+        one_day(&aging, step, runs).await;
+        sizes.push(stored.size((step + 1) * days).await);
+    }
+    let full = sizes.iter().find(|size| size.day > oldest).unwrap();
+    let end = sizes.last().unwrap();
+    for table in FILLED {
+        assert!(full.rows[table] > 0, "{table}: {full:#?}");
+    }
+    for (table, rows) in &end.rows {
+        let may_be = full.rows[table] + full.rows[table] / 20 + 2;
+        assert!(*rows <= may_be, "{table} has {rows} rows and had {}: {sizes:#?}", full.rows[table]);
+    }
+    assert!(
+        end.bytes <= full.bytes + full.bytes / 20,
+        "{} bytes, and there were {}: {sizes:#?}",
+        end.bytes,
+        full.bytes
+    );
+    aging.instance.close().await;
+}
+
+/// Some of everything that is kept for a while only.
+async fn one_day(aging: &Aging, day: i64, runs: i64) {
+    let (instance, service, caller) = (&aging.instance, aging.instance.service(), aging.instance.caller());
+    let finish = async |thread: String| instance.process(AgentProps::new(thread, "hello")).await.map(drop).unwrap();
+    for run in 0..runs {
+        finish(format!("day-{day}-{run}")).await;
+    }
+    // A conversation that goes on the day after.
+    finish(format!("two-days-{day}")).await;
+    finish(format!("two-days-{}", (day - 1).max(0))).await;
+
+    let lookups = vec![LookupKey { kind: "year", digest: format!("day {day}") }];
+    let ask = ProcessAsk { query: "hello".to_owned(), lookups, ..ProcessAsk::default() };
+    let key = Idempotent { key: format!("day-{day}"), scope: "process".to_owned(), fingerprint: "f".to_owned() };
+    let asked = runs::process(service, caller, &format!("keyed-{day}").into(), ask, Some(key)).await.unwrap();
+    let Answered::Fresh(receipt) = asked else { panic!("{asked:?}") };
+    runs::wait(service, caller, &receipt.run_id, WAIT).await.unwrap();
+
+    let asks = format!("asks-{day}");
+    aging.suspend(&asks).await;
+    let state = aging.state(&asks, None).await.unwrap();
+    let answer = json!({ "suspensionId": state["suspensions"][0]["suspensionId"], "approved": true });
+    instance.resume(&asks, serde_json::from_value(answer).unwrap()).await.unwrap();
+
+    finish(format!("deleted-{day}")).await;
+    threads::delete(service, caller, &format!("deleted-{day}").into()).await.unwrap();
+
+    let once = json!({ "id": format!("once-{day}"), "at": aging.clock.now() + 10_000 * DAY, "query": "hello" });
+    resources::create::<Schedules>(service, caller, serde_json::from_value(once).unwrap(), None).await.unwrap();
+    resources::delete::<Schedules>(service, caller, &format!("once-{day}")).await.unwrap();
+
+    let expires_at = aging.clock.now() + DAY;
+    let session = SessionRow { hash: format!("{day}"), key_hash: "k".to_owned(), person: None, expires_at };
+    aging.store.add_session(session).await.unwrap();
+
+    soon(schedules::look(service)).await.unwrap();
+    for run in schedules::runs_of(service, caller, "daily", 1).await.unwrap() {
+        runs::wait(service, caller, &run.run_id, WAIT).await.unwrap();
+    }
+    audit::chain(&*aging.store, None, aging.clock.now()).await.unwrap();
+}
