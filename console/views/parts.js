@@ -43,7 +43,7 @@ export function Json({ value, onAll, label = 'JSON' }) {
 
 /** Grey bars of about the right height, while something is read. */
 export function Loading({ rows = 5 }) {
-  return html`<div class="loading" aria-busy="true" aria-label="Loading">${Array.from({ length: rows }, (_, i) => html`<i key=${i}></i>`)}</div>`;
+  return html`<div class="loading" role="status" aria-busy="true" aria-label="Loading">${Array.from({ length: rows }, (_, i) => html`<i key=${i}></i>`)}</div>`;
 }
 
 /* A component that renders only when one of its props is another. */
