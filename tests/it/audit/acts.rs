@@ -83,7 +83,7 @@ async fn a_backup_is_told_to_each_tenant_before_anything_is_copied() {
     sqlite::back_up(&folder.path().join("data"), &copy, &act()).unwrap();
     let line = ("ann".to_owned(), "backup".to_owned(), 7, detail.clone());
     for tenant in tenants {
-        assert_eq!(told(&*store, tenant).await, [line.clone()]);
+        assert_eq!(told(&*store, tenant).await, std::slice::from_ref(&line));
     }
     // It cannot be made where there is one: whoever tried is told of all the same.
     sqlite::back_up(&folder.path().join("data"), &copy, &act()).unwrap_err();
