@@ -4,14 +4,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::Outcome;
 use crate::cluster::{Cluster, Database};
 use crate::load::Done;
 use crate::process::{self, Own, Usage};
 use crate::server::{Counted, Place, Server};
+use crate::{Outcome, Wanted};
 
 /// Sync is on as it is for an operator.
 const CLUSTER: &[&str] = &["fsync=on", "synchronous_commit=on", "max_connections=200"];
+
+/// What can be asked of them: the calls of a run, its commits, and the one after the other.
+pub const PARTS: [&str; 3] = ["calls", "commits", "parts"];
 
 /// Nothing that the bed asks for waits for a place.
 const NO_GATE: &str = "[models.gate]\nper_provider = 4096\nper_key = 4096\nper_tenant = 4096\nqueue = 65536\n";
@@ -38,6 +41,7 @@ pub struct Bed {
     pub kinds: Vec<Kind>,
     /// By what their rows are called: nothing for the one under test.
     binaries: Vec<(&'static str, PathBuf)>,
+    parts: Option<PathBuf>,
     cluster: Option<&'static Cluster>,
     folder: PathBuf,
     places: std::cell::Cell<usize>,
@@ -68,11 +72,21 @@ impl Subject {
     }
 }
 
+/// The model calls and the commits of a run without a server around them: `benches/parts`.
+pub struct Parts {
+    /// Of the server beside which it stands.
+    pub of: String,
+    own: Own,
+    database: Option<Database>,
+}
+
 /// What is measured in a slice of a round.
 pub enum Target<'t> {
     Model,
     Proxy,
     Server(&'t Subject),
+    /// Which of them: the path by which they are asked for.
+    Parts(&'t Parts, &'static str),
 }
 
 /// What was spent until now.
@@ -101,16 +115,19 @@ pub struct Slice {
 }
 
 impl Bed {
-    pub async fn new(server: PathBuf, against: Option<PathBuf>, kinds: Vec<Kind>, is_quick: bool) -> Outcome<Self> {
-        let model = Own::start(&["model"]).await?;
-        let proxy = Own::start(&["proxy", &model.address.to_string()]).await?;
-        let mut binaries = vec![("", server)];
-        binaries.extend(against.map(|binary| (", older", binary)));
+    pub async fn new(wanted: &Wanted) -> Outcome<Self> {
+        let Wanted { kinds, is_quick, .. } = wanted;
+        let this = std::env::current_exe()?;
+        let model = Own::start(&this, &["model".to_owned()]).await?;
+        let proxy = Own::start(&this, &["proxy".to_owned(), model.address.to_string()]).await?;
+        let mut binaries = vec![("", wanted.server.clone())];
+        binaries.extend(wanted.against.clone().map(|binary| (", older", binary)));
         // It ends with this process, which is when nobody needs it.
         let cluster: Option<&'static Cluster> =
             kinds.contains(&Kind::Postgres).then(|| &*Box::leak(Box::new(Cluster::start(CLUSTER))));
         let folder = std::env::current_dir()?.join(format!("target/bench/data-{}", std::process::id()));
-        Ok(Self { model, proxy, is_quick, kinds, binaries, cluster, folder, places: Default::default() })
+        let (is_quick, kinds, parts) = (*is_quick, kinds.clone(), wanted.parts.clone());
+        Ok(Self { model, proxy, is_quick, kinds, binaries, parts, cluster, folder, places: Default::default() })
     }
 
     /// Each binary on each database, with these settings and no call that waits for a place.
@@ -137,6 +154,23 @@ impl Bed {
         Ok(subjects)
     }
 
+    /// A process for each database, where they are wanted.
+    pub async fn parts(&self) -> Outcome<Vec<Parts>> {
+        let mut all = Vec::new();
+        for (binary, kind) in self.parts.iter().flat_map(|binary| self.kinds.iter().map(move |kind| (binary, kind))) {
+            let folder = self.folder(&format!("parts-{}", kind.name()))?;
+            let database = match kind {
+                Kind::Sqlite => None,
+                Kind::Postgres => self.database().await,
+            };
+            let mut arguments = vec![self.model.address.to_string(), folder.display().to_string()];
+            arguments.extend(database.as_ref().map(Database::url));
+            let own = Own::start(binary, &arguments).await?;
+            all.push(Parts { of: kind.name().to_owned(), own, database });
+        }
+        Ok(all)
+    }
+
     /// A folder for a database that no server has.
     pub fn folder(&self, name: &str) -> Outcome<PathBuf> {
         let folder = self.folder.join(name);
@@ -158,10 +192,9 @@ impl Bed {
             Target::Model => (self.model.pid, Usage::default(), Counted::default()),
             Target::Proxy => (self.proxy.pid, Usage::default(), Counted::default()),
             Target::Server(subject) => {
-                let database = subject.place.database.as_ref().map(|database| process::cluster(&database.socket()));
-                let database = database.transpose()?.unwrap_or_default();
-                (subject.server.pid, database, subject.server.counted().await?)
+                (subject.server.pid, spent(subject.place.database.as_ref())?, subject.server.counted().await?)
             }
+            Target::Parts(parts, _) => (parts.own.pid, spent(parts.database.as_ref())?, Counted::default()),
         };
         let of = |pid: u32| process::usage(pid).map(|usage| usage.cpu);
         let (model, load) = (of(self.model.pid)?, of(std::process::id())?);
@@ -193,20 +226,27 @@ impl Drop for Bed {
     }
 }
 
+/// What its cluster has spent, where there is one.
+fn spent(database: Option<&Database>) -> Outcome<Usage> {
+    Ok(database.map(|database| process::cluster(&database.socket())).transpose()?.unwrap_or_default())
+}
+
 impl Target<'_> {
     pub fn address(&self, bed: &Bed) -> SocketAddr {
         match self {
             Self::Model => bed.model.address,
             Self::Proxy => bed.proxy.address,
             Self::Server(subject) => subject.server.address,
+            Self::Parts(parts, _) => parts.own.address,
         }
     }
 
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> String {
         match self {
-            Self::Model => "model",
-            Self::Proxy => "proxy",
-            Self::Server(subject) => &subject.name,
+            Self::Model => "model".to_owned(),
+            Self::Proxy => "proxy".to_owned(),
+            Self::Server(subject) => subject.name.clone(),
+            Self::Parts(parts, which) => format!("{}, {which}", parts.of),
         }
     }
 }

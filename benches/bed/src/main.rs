@@ -25,7 +25,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub type Outcome<T> = Result<T, Failure>;
 
 const USAGE: &str =
-    "pes-bed run --server PES [--against PES] [--database sqlite|postgres|both] [--quick] [--save | --out FOLDER] [W1 …]
+    "pes-bed run --server PES [--against PES] [--parts PARTS] [--database sqlite|postgres|both] [--quick] [--save | --out FOLDER] [W1 …]
 pes-bed model [EVERY]    a scripted model; with a number, every so many calls one fails
 pes-bed proxy ADDRESS    a bare proxy to it";
 
@@ -33,6 +33,7 @@ pes-bed proxy ADDRESS    a bare proxy to it";
 struct Wanted {
     server: PathBuf,
     against: Option<PathBuf>,
+    parts: Option<PathBuf>,
     kinds: Vec<Kind>,
     is_quick: bool,
     out: PathBuf,
@@ -57,7 +58,7 @@ async fn main() -> Outcome<()> {
 }
 
 fn wanted(arguments: &[String]) -> Outcome<Wanted> {
-    let (mut server, mut against, mut is_quick, mut workloads) = (None, None, false, Vec::new());
+    let (mut server, mut against, mut parts, mut is_quick, mut workloads) = (None, None, None, false, Vec::new());
     let (mut kinds, mut out) = (vec![Kind::Sqlite, Kind::Postgres], PathBuf::from("target/bench"));
     let mut left = arguments.iter();
     while let Some(argument) = left.next() {
@@ -65,6 +66,7 @@ fn wanted(arguments: &[String]) -> Outcome<Wanted> {
         match argument.as_str() {
             "--server" => server = Some(PathBuf::from(value()?)),
             "--against" => against = Some(PathBuf::from(value()?)),
+            "--parts" => parts = Some(PathBuf::from(value()?)),
             "--out" => out = PathBuf::from(value()?),
             "--database" => {
                 kinds = match value()?.as_str() {
@@ -83,11 +85,11 @@ fn wanted(arguments: &[String]) -> Outcome<Wanted> {
     if workloads.is_empty() {
         workloads = work::ALL.map(str::to_owned).to_vec();
     }
-    Ok(Wanted { server: server.ok_or(USAGE)?, against, kinds, is_quick, out, workloads })
+    Ok(Wanted { server: server.ok_or(USAGE)?, against, parts, kinds, is_quick, out, workloads })
 }
 
 async fn run(wanted: Wanted) -> Outcome<()> {
-    let bed = Bed::new(wanted.server, wanted.against, wanted.kinds, wanted.is_quick).await?;
+    let bed = Bed::new(&wanted).await?;
     let mut book = report::Book::default();
     work::ceiling(&bed, &mut book).await?;
     print!("{book}");

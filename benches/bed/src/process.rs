@@ -93,7 +93,7 @@ fn labelled(text: &str, label: &str) -> u64 {
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// The bed's own binary as another process, which listens somewhere.
+/// Another process of the bed, which says where it listens.
 pub struct Own {
     pub address: SocketAddr,
     pub pid: u32,
@@ -102,8 +102,8 @@ pub struct Own {
 }
 
 impl Own {
-    pub async fn start(arguments: &[&str]) -> Outcome<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+    pub async fn start(binary: &Path, arguments: &[String]) -> Outcome<Self> {
+        let mut command = Command::new(binary);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
         let out = child.stdout.take().ok_or("its output is piped")?;

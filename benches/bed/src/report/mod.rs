@@ -3,6 +3,8 @@
 mod plot;
 mod table;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::bed::Slice;
@@ -53,6 +55,8 @@ struct Figures {
     to_proxy: Option<f64>,
     /// The same beside the proxy with one client, which shares no wake-up with others.
     to_proxy_alone: Option<f64>,
+    /// CPU for each unit, the database's with it, beside that of the parts by themselves in the same round.
+    to_parts: Option<f64>,
     /// The rate beside that of the older binary in the same round: the median of the rounds.
     to_older: Option<f64>,
     model_share: f64,
@@ -65,7 +69,15 @@ impl Slice {
     }
 
     pub fn cpu_us(&self) -> f64 {
-        self.cpu.as_secs_f64() * 1e6 / self.done.count.max(1) as f64
+        self.for_each(self.cpu)
+    }
+
+    fn database_cpu_us(&self) -> f64 {
+        self.for_each(self.database_cpu)
+    }
+
+    fn for_each(&self, cpu: Duration) -> f64 {
+        cpu.as_secs_f64() * 1e6 / self.done.count.max(1) as f64
     }
 }
 
@@ -120,6 +132,7 @@ impl Book {
             .rows
             .iter()
             .find(|other| other.workload == row.workload && other.case == ALONE && other.subject == "proxy");
+        let parts = self.beside(row, &format!("{}, parts", row.subject));
         let older = self.beside(row, &format!("{}, older", row.subject));
         Figures {
             per_second: count / sum(&|slice| slice.done.took.as_secs_f64()).max(1e-9),
@@ -133,6 +146,7 @@ impl Book {
             rss_mib: row.slices.iter().map(|slice| slice.rss).max().unwrap_or(0) as f64 / f64::from(1 << 20),
             to_proxy: ratio(proxy, &Slice::cpu_us),
             to_proxy_alone: ratio(proxy.and(alone), &Slice::cpu_us),
+            to_parts: ratio(parts, &|slice| slice.cpu_us() + slice.database_cpu_us()),
             to_older: ratio(older, &Slice::rate),
             model_share: mean(&|slice| slice.model_share),
             load_share: mean(&|slice| slice.load_share),
@@ -156,7 +170,8 @@ fn row_json(row: &Row, told: &Figures) -> Value {
     json!({
         "workload": row.workload, "case": row.case, "subject": row.subject, "unit": row.unit,
         "rounds": row.slices.len(), "perSecond": told.per_second, "p50Ms": told.p50_ms, "p99Ms": told.p99_ms,
-        "cpuUs": told.cpu_us, "cpuToProxy": told.to_proxy, "cpuToProxyAlone": told.to_proxy_alone, "rateToOlder": told.to_older,
+        "cpuUs": told.cpu_us, "cpuToProxy": told.to_proxy, "cpuToProxyAlone": told.to_proxy_alone, "cpuToParts": told.to_parts,
+        "rateToOlder": told.to_older,
         "databaseCpuUs": told.database_cpu_us, "writtenKib": told.written_kib, "commits": told.commits,
         "transactions": told.transactions, "rssMib": told.rss_mib,
         "modelShare": told.model_share, "loadShare": told.load_share,

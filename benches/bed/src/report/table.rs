@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use super::{Book, Fact, Row};
 use crate::stats::{median, percentile, sorted};
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "per s",
     "p50 ms",
     "p99 ms",
@@ -17,6 +17,7 @@ const NAMES: [&str; 14] = [
     "commits",
     "trans.",
     "RSS MiB",
+    "× parts",
     "× older",
     "model",
     "load",
@@ -57,6 +58,7 @@ impl Book {
             Some(told.commits),
             Some(told.transactions),
             Some(told.rss_mib),
+            told.to_parts,
             told.to_older,
         ];
         write!(out, "{:<36}{:<18}", row.case, row.subject)?;

@@ -1,11 +1,11 @@
 //! W1: a plan, three items with one tool call each, a synthesis: 8 model calls, durable. Beside it, 8 such calls by way of
-//! the bare proxy.
+//! the bare proxy; and, where they are wanted, its calls and commits without the server around them.
 
 use memchr::memmem;
 use serde_json::json;
 
 use crate::Outcome;
-use crate::bed::{Bed, Target};
+use crate::bed::{Bed, PARTS, Target};
 use crate::load::{Connection, Done, Limit, closed_loop, post};
 use crate::model::script::Knobs;
 use crate::raw::Raw;
@@ -32,8 +32,11 @@ fn settings(bed: &Bed) -> String {
 
 pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
     let subjects = bed.servers(&settings(bed)).await?;
+    let parts = bed.parts().await?;
+    let mut targets = vec![Target::Proxy];
+    targets.extend(subjects.iter().map(Target::Server));
+    targets.extend(parts.iter().flat_map(|of_one| PARTS.map(|which| Target::Parts(of_one, which))));
     // Pools are filled and code is read in before anything counts.
-    let targets: Vec<Target<'_>> = std::iter::once(Target::Proxy).chain(subjects.iter().map(Target::Server)).collect();
     for target in &targets {
         slice(bed, target, bed.rounds(), 16, SERVICE).await?;
     }
@@ -41,10 +44,11 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
     for round in 0..bed.rounds() {
         raw.measure(book).await?;
         for (case, clients, tool) in CASES {
-            for target in &targets {
+            // The parts are those of a run whose tool is answered in the decision.
+            for target in targets.iter().filter(|target| tool == AT_ONCE || !matches!(target, Target::Parts(..))) {
                 let work = slice(bed, target, round, clients, tool);
                 let measured = bed.slice(target, work).await?;
-                book.add("W1", case, "run", target.name(), measured);
+                book.add("W1", case, "run", &target.name(), measured);
             }
         }
     }
@@ -89,6 +93,16 @@ pub(super) async fn slice(
                     }
                 }
                 Ok(())
+            })
+            .await
+        }
+        Target::Parts(_, which) => {
+            let ask = post(&format!("/{which}"), "", false);
+            closed_loop(to, clients, Limit::Time(bed.slice_time()), async move |connection: &mut Connection, _| {
+                match connection.ask(&ask, |_| {}).await? {
+                    200 => Ok(()),
+                    status => Err(format!("the parts of a run answered {status}").into()),
+                }
             })
             .await
         }

@@ -57,15 +57,15 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
                     book.fact(
                         "W2",
                         case.name,
-                        target.name(),
+                        &target.name(),
                         "tokens lost",
                         expected as f64 - measured.done.count as f64,
                     );
                 }
                 for delay in first {
-                    book.fact("W2", case.name, target.name(), "first token, ms behind the model", delay);
+                    book.fact("W2", case.name, &target.name(), "first token, ms behind the model", delay);
                 }
-                book.add("W2", case.name, "token", target.name(), measured);
+                book.add("W2", case.name, "token", &target.name(), measured);
             }
         }
     }
@@ -114,6 +114,7 @@ impl Scene {
                 }
                 Ok(Self::Proxied { askers, listeners })
             }
+            Target::Parts(..) => Err("nobody watches the parts of a run".into()),
             Target::Server(_) => {
                 let (mut askers, mut readers) = (Vec::new(), Vec::new());
                 for nth in 0..case.threads {
