@@ -3,11 +3,14 @@
 //!
 //! [`announce`](Directory::announce) turns what a commit records into deliveries, one per webhook that subscribed to
 //! the event. They are stored by that commit, so every event that happened is sent, and no other. [`Worker`] claims
-//! what is due (one replica at a time), sends it under the same `webhook-id` in every attempt, and settles it. A
-//! process that dies in between leaves a claim that runs out.
+//! what is due (one replica at a time), sends it under the same `webhook-id` in every attempt, and settles it. What all
+//! threads leave for the one collector of traces goes out together ([`Batches`]). A process that dies in between leaves a
+//! claim that runs out.
 
 mod announce;
+mod batches;
 mod directory;
+mod outcome;
 mod push;
 mod worker;
 
@@ -18,11 +21,14 @@ use tokio::sync::Notify;
 
 use crate::domain::Millis;
 use crate::egress::Egress;
+use crate::store::outbox::TargetKind;
 
 pub use announce::SpendThreshold;
+pub use batches::{Batches, SendsAll};
 pub use directory::{Directory, StoredWebhook, Webhook};
+pub use outcome::Outcome;
 pub use push::PushTarget;
-pub use worker::{Outcome, Worker};
+pub use worker::Worker;
 
 /// The receivers of deliveries, and how they are reached.
 pub struct Outbox {
@@ -38,13 +44,25 @@ impl Outbox {
     }
 }
 
+/// What another replica left is looked for as often.
+const HORIZON: Duration = Duration::from_secs(5);
+
 /// Rung when something was left in the outbox here.
 #[derive(Default)]
-pub struct Bell(Notify);
+pub struct Bell {
+    /// For what goes out by itself.
+    single: Notify,
+    /// For what goes out together.
+    batched: Notify,
+}
 
 impl Bell {
-    pub fn ring(&self) {
-        self.0.notify_one();
+    /// For a delivery of each of these kinds.
+    pub fn ring(&self, kinds: impl IntoIterator<Item = TargetKind>) {
+        for kind in kinds {
+            let side = if TargetKind::BATCHED.contains(&kind) { &self.batched } else { &self.single };
+            side.notify_one();
+        }
     }
 }
 

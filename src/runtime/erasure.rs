@@ -118,7 +118,7 @@ impl Actor {
                 self.shared.hub.changed(row.tenant, row.pk, &row.thread_id);
                 self.shared.erased.notify_one();
                 if leaves_some {
-                    self.shared.outbox.bell.ring();
+                    self.shared.outbox.bell.ring([TargetKind::Agent]);
                 }
                 return Ok(true);
             }

@@ -4,13 +4,8 @@
 //! on is a row of its thread, written by the commit that leaves the part: so whoever decides for the thread next goes on from
 //! there, and a thread whose runs are short has no such row.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 use super::loaded::LoadedThread;
 use super::rows;
@@ -26,10 +21,12 @@ use crate::outbox::Outcome;
 use crate::store;
 use crate::store::ObservationAsk;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
-use crate::traces::{Part, Sent, Traces};
+use crate::traces::{Part, Sent, Spans, Traces};
 
 /// Observations that are read at once.
 const PAGE: u32 = 256;
+/// Spans from which on a request is not made larger.
+const MOST: usize = 2_048;
 /// How long a run may go on before more of it is told.
 const TOLD_EVERY: Millis = 30_000;
 
@@ -116,33 +113,31 @@ impl Shared {
         }
     }
 
-    pub(super) fn send_spans(self: Arc<Self>, delivery: Delivery) -> BoxFuture<'static, (Outcome, String)> {
-        async move {
-            let Some(traces) = &self.traces else {
-                return (Outcome::Useless, "no collector is set any more".to_owned());
-            };
-            let part: Part = match serde_json::from_str(&delivery.body) {
-                Ok(part) => part,
-                Err(error) => return (Outcome::Useless, error.to_string()),
-            };
-            let log = match self.log_of(traces, delivery.thread, &part).await {
-                Ok(log) => log,
-                Err(error) => return (Outcome::Failed, error.to_string()),
-            };
-            let (outcome, said) = match traces.send(&part, &log).await {
-                Sent::Taken { spans } => {
-                    count("sent", spans);
-                    (Outcome::Taken, format!("{spans} spans"))
-                }
-                Sent::Failed(why) => (Outcome::Failed, why),
-                Sent::Refused { spans, why } => {
-                    count("refused", spans);
-                    (Outcome::Useless, why)
-                }
-            };
-            (outcome, said)
+    /// Sends the parts of logs that these deliveries name: what became of each.
+    pub(super) async fn send_parts(&self, deliveries: &[Delivery]) -> Vec<(Outcome, String)> {
+        let Some(traces) = &self.traces else {
+            let gone = || (Outcome::Useless, "no collector is set any more".to_owned());
+            return deliveries.iter().map(|_| gone()).collect();
+        };
+        let mut outcomes: Vec<Option<(Outcome, String)>> = vec![None; deliveries.len()];
+        let mut group = Group::default();
+        for (at, delivery) in deliveries.iter().enumerate() {
+            match self.spans_of(traces, delivery).await {
+                Ok(spans) => group.add(at, spans),
+                Err(came_to) => outcomes[at] = Some(came_to),
+            }
+            if group.is_full() || at + 1 == deliveries.len() {
+                std::mem::take(&mut group).send(traces, &mut outcomes).await;
+            }
         }
-        .boxed()
+        outcomes.into_iter().map(|came_to| came_to.expect("each failed, or was sent in a group")).collect()
+    }
+
+    async fn spans_of(&self, traces: &Traces, delivery: &Delivery) -> Result<Spans, (Outcome, String)> {
+        let part: Part = serde_json::from_str(&delivery.body).map_err(|error| (Outcome::Useless, error.to_string()))?;
+        let log = self.log_of(traces, delivery.thread, &part).await;
+        let log = log.map_err(|error| (Outcome::Failed, error.to_string()))?;
+        traces.spans(&part, &log).map_err(|why| (Outcome::Useless, why))
     }
 
     /// What happened on the thread from the run's start to the part's end, with payloads in place if spans hold them. Nothing,
@@ -164,6 +159,44 @@ impl Shared {
                 }
             }
             log.extend(page);
+        }
+    }
+}
+
+/// Parts whose spans go out together, and the places of their deliveries.
+#[derive(Default)]
+struct Group {
+    places: Vec<usize>,
+    parts: Vec<Spans>,
+}
+
+impl Group {
+    fn add(&mut self, place: usize, spans: Spans) {
+        self.places.push(place);
+        self.parts.push(spans);
+    }
+
+    fn is_full(&self) -> bool {
+        self.parts.iter().map(Spans::len).sum::<usize>() >= MOST
+    }
+
+    /// All at once. Where the collector refuses that, each by itself: one that it refuses takes no other with it.
+    async fn send(self, traces: &Traces, outcomes: &mut [Option<(Outcome, String)>]) {
+        let sent = traces.send(&self.parts).await;
+        let is_apart = matches!(sent, Sent::Refused(_)) && self.parts.len() > 1;
+        for (place, part) in self.places.into_iter().zip(&self.parts) {
+            let sent = if is_apart { traces.send(std::slice::from_ref(part)).await } else { sent.clone() };
+            outcomes[place] = Some(match sent {
+                Sent::Taken => {
+                    count("sent", part.len());
+                    (Outcome::Taken, format!("{} spans", part.len()))
+                }
+                Sent::Failed(why) => (Outcome::Failed, why),
+                Sent::Refused(why) => {
+                    count("refused", part.len());
+                    (Outcome::Useless, why)
+                }
+            });
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::engine::step::{Row, RowKind};
 use crate::engine::{Allowance, Left, Reservation, Room};
 use crate::outbox::{SpendThreshold, Webhook};
 use crate::store::documents::DocumentKind;
+use crate::store::outbox::TargetKind;
 use crate::store::spend::{HELD, USED};
 use crate::store::{self, SpendChange, SpendKey, SpendTell, Spent, TellSpent};
 
@@ -215,7 +216,7 @@ impl Shared {
             let tenant = spent.of.tenant;
             let deliveries = self.outbox.directory.announce_spending(tenant, &threshold, now, &mut self.mint());
             match self.store.tell_spent(TellSpent { of: spent.of.clone(), percent, now, deliveries }).await {
-                Ok(is_told) if is_told => self.outbox.bell.ring(),
+                Ok(is_told) if is_told => self.outbox.bell.ring([TargetKind::Webhook]),
                 Ok(_) => {}
                 Err(error) => {
                     tracing::warn!(%error, percent, "that a cap is used was not told; the next run that is refused tells it")

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -17,10 +18,11 @@ use super::model_facts::ModelFacts;
 use super::shared::Shared;
 use crate::a2a::directory::Directory;
 use crate::config::Config;
+use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::engine::Core;
 use crate::live::Hub;
-use crate::outbox::{Outbox, Worker};
+use crate::outbox::{Batches, Outbox, SendsAll, Worker};
 use crate::provider::Catalog;
 use crate::provider::gate::Gates;
 use crate::store::documents::{DocumentCache, Sealer};
@@ -114,6 +116,9 @@ impl Runtime {
         tokio::spawn(async move { keeper.lease_keeper.keep(keeper.store.clone(), keeper.halted.clone()).await });
         shared.tasks.spawn(shared.clone().sweep());
         shared.tasks.spawn(shared.worker().run(shared.draining.clone()));
+        if shared.traces.is_some() {
+            shared.tasks.spawn(shared.batches().run(shared.draining.clone()));
+        }
         tokio::spawn(shared.clone().watch_other_replicas());
         Ok(Self(shared))
     }
@@ -162,11 +167,23 @@ impl Runtime {
 impl Shared {
     /// The worker that sends what the outbox holds.
     fn worker(self: &Arc<Self>) -> Arc<Worker> {
-        let clock = self.clock.clone();
-        let now = Arc::new(move || clock.now());
-        let (shared, collecting) = (self.clone(), self.clone());
+        let shared = self.clone();
         let stop = Arc::new(move |delivery| shared.clone().stop(delivery));
-        let send_spans = Arc::new(move |delivery| collecting.clone().send_spans(delivery));
-        Arc::new(Worker { store: self.store.clone(), outbox: self.outbox.clone(), now, stop, send_spans })
+        Arc::new(Worker { store: self.store.clone(), outbox: self.outbox.clone(), now: self.told_time(), stop })
+    }
+
+    /// What sends the collector of traces what the outbox holds for it.
+    fn batches(self: &Arc<Self>) -> Batches {
+        let shared = self.clone();
+        let send: SendsAll = Arc::new(move |deliveries| {
+            let shared = shared.clone();
+            async move { shared.send_parts(&deliveries).await }.boxed()
+        });
+        Batches { store: self.store.clone(), outbox: self.outbox.clone(), now: self.told_time(), send }
+    }
+
+    fn told_time(&self) -> Arc<dyn Fn() -> Millis + Send + Sync> {
+        let clock = self.clock.clone();
+        Arc::new(move || clock.now())
     }
 }

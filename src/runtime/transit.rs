@@ -20,6 +20,7 @@ use crate::engine::history::ShownPlan;
 use crate::engine::step::{self, Row, RowKind, Step};
 use crate::engine::{Illegal, Stamp, World};
 use crate::failpoint;
+use crate::store::outbox::TargetKind;
 use crate::store::{Commit, Committed, Crashes, LeaseChange, ThreadRow};
 
 impl Actor {
@@ -111,7 +112,8 @@ impl Actor {
             receivers.extend(over);
         }
         shared.announce_used(&caps, &mut spending);
-        let has_deliveries = !deliveries.is_empty() || spending.tells();
+        let mut left: Vec<TargetKind> = deliveries.iter().map(|delivery| delivery.kind).collect();
+        left.extend(spending.tells().then_some(TargetKind::Webhook));
         let mut commit = Commit { deliveries, ..loaded.commit_of(&mut step, &lease, extras, &decided, now) };
         commit.rows.extend(receivers.into_iter().chain(traced));
         commit.spend = spending.changes();
@@ -122,9 +124,7 @@ impl Actor {
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
         }
-        if has_deliveries {
-            self.shared.outbox.bell.ring();
-        }
+        self.shared.outbox.bell.ring(left);
         if step.progress && events.iter().any(|event| is_result(event)) {
             self.forget_crashes().await;
         }

@@ -41,9 +41,14 @@ named! {
 }
 
 impl TargetKind {
-    /// Those that are claimed: what a newer release stores for others waits for it.
-    pub(crate) fn names() -> Vec<&'static str> {
-        Self::ALL.iter().map(|kind| kind.as_str()).collect()
+    /// Each goes out by itself, as soon as there is a place.
+    pub const SINGLE: &'static [TargetKind] = &[TargetKind::Webhook, TargetKind::Push, TargetKind::Agent];
+    /// They have one receiver, whatever thread they are of, and go out together.
+    pub const BATCHED: &'static [TargetKind] = &[TargetKind::Collector];
+
+    /// As they are stored.
+    pub(crate) fn names(kinds: &[TargetKind]) -> Vec<&'static str> {
+        kinds.iter().map(|kind| kind.as_str()).collect()
     }
 }
 
@@ -100,6 +105,16 @@ pub enum Settled {
     Dead,
 }
 
+/// What an attempt at a delivery came to, as it is written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    pub id: DeliveryId,
+    /// Which one it was.
+    pub attempt: u32,
+    pub settled: Settled,
+    pub said: String,
+}
+
 impl Settled {
     /// Status and next time.
     pub(crate) fn becomes(self) -> (DeliveryStatus, Option<Millis>) {
@@ -114,20 +129,20 @@ impl Settled {
 /// The outbox; a part of every [`Store`](super::Store).
 #[async_trait]
 pub trait OutboxStore: Send + Sync + 'static {
-    /// Deliveries that are due, oldest first, each with one attempt more; until `until` nobody else is given them. Of a
-    /// ordering key only the first that is not over.
-    async fn claim_deliveries(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>>;
-    /// Records what an attempt came to. `false`: it is no longer the caller's (claimed again, replayed, erased).
-    async fn settle_delivery(
+    /// Deliveries of these kinds that are due, oldest first, each with one attempt more; until `until` nobody else is given
+    /// them. Of an ordering key only the first that is not over. What a newer release stores for other kinds waits for it.
+    async fn claim_deliveries(
         &self,
-        id: &DeliveryId,
-        attempt: u32,
-        settled: Settled,
-        said: &str,
+        kinds: &'static [TargetKind],
         now: Millis,
-    ) -> Result<bool>;
-    /// When the next delivery that can be made is due, if any.
-    async fn next_delivery(&self) -> Result<Option<Millis>>;
+        until: Millis,
+        limit: u32,
+    ) -> Result<Vec<Delivery>>;
+    /// Records what attempts came to, all at once. Returns how many of them were still the caller's: the others were claimed
+    /// again, replayed, or erased.
+    async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize>;
+    /// When the next delivery of these kinds that can be made is due, if any.
+    async fn next_delivery(&self, kinds: &'static [TargetKind]) -> Result<Option<Millis>>;
     /// A target's deliveries, sent and pending, newest first.
     async fn deliveries(
         &self,
@@ -190,4 +205,17 @@ impl Delivery {
 /// A page of deliveries, newest first; `ord` is in the order in which they were written.
 pub(crate) fn page_of_deliveries(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<Delivery>> {
     page_of(rows, ask, Delivery::read, |row, _| Ok(Cursor::new(row.number("ord")?, "")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_claimed_by_one_of_the_two() {
+        let is_in = |kinds: &[TargetKind], kind: &TargetKind| usize::from(kinds.contains(kind));
+        for kind in TargetKind::ALL {
+            assert_eq!(is_in(TargetKind::SINGLE, kind) + is_in(TargetKind::BATCHED, kind), 1, "{kind:?}");
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! Traces of runs for an OpenTelemetry collector.
 //!
 //! A commit in which a run comes to stand still, or ends, or has gone on for long, leaves a delivery in the outbox that names the
-//! part of the log ([`Part`]); whoever claims it reads that part, and [`Traces::send`] projects it to spans and sends them as OTLP. So a run that lasts
+//! part of the log ([`Part`]); whoever claims it reads that part, [`Traces::spans`] projects it, and [`Traces::send`] sends what several
+//! of them came to as OTLP. So a run that lasts
 //! days, restarts and moves between processes is one trace. A delivery that is repeated sends the same spans under the same
 //! ids. Requests are told as they are answered, beside all of that ([`requests`]). Without an endpoint nothing of this happens.
 
@@ -53,23 +54,20 @@ pub struct Part {
     pub goes_on: bool,
 }
 
-/// What became of an attempt to send a part.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sent {
-    Taken {
-        spans: usize,
-    },
-    /// Another attempt may come to more.
-    Failed(String),
-    Refused {
-        spans: usize,
-        why: String,
-    },
+/// What parts of logs say, as it is sent.
+pub struct Spans(Vec<(otlp::TraceId, Span)>);
+
+impl Spans {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
-/// What the collector says of one request.
-enum Answered {
+/// What became of an attempt to send spans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sent {
     Taken,
+    /// Another attempt may come to more.
     Failed(String),
     Refused(String),
 }
@@ -131,11 +129,11 @@ impl Traces {
         })
     }
 
-    /// Sends what this part of the log says. `log` is the thread's, from the run's start to the
-    /// part's end.
-    pub async fn send(&self, part: &Part, log: &[Observation]) -> Sent {
+    /// The spans of what this part of the log says. `log` is the thread's, from the run's start to the part's end. The error
+    /// says why there are none, and never will be.
+    pub fn spans(&self, part: &Part, log: &[Observation]) -> Result<Spans, String> {
         let Some(trace) = trace_bytes(&part.trace_id) else {
-            return Sent::Refused { spans: 0, why: format!("`{}` is no trace id", part.trace_id) };
+            return Err(format!("`{}` is no trace id", part.trace_id));
         };
         let subject = project::Subject {
             run: part.run_id.clone(),
@@ -143,23 +141,26 @@ impl Traces {
             parent: part.parent.as_deref().and_then(SpanId::read),
             with_content: self.with_content,
         };
-        let spans: Vec<_> = project::spans(&subject, log, part).into_iter().map(|span| (trace, span)).collect();
-        self.send_spans(&spans, self.attempt).await
+        Ok(Spans(project::spans(&subject, log, part).into_iter().map(|span| (trace, span)).collect()))
     }
 
-    /// Tries once; each request may take so long.
-    async fn send_spans(&self, spans: &[(otlp::TraceId, Span)], at_most: Duration) -> Sent {
+    /// Sends all of them together, and tries once.
+    pub async fn send(&self, parts: &[Spans]) -> Sent {
+        self.send_spans(parts.iter().flat_map(|part| &part.0), self.attempt).await
+    }
+
+    /// Each request may take so long.
+    async fn send_spans<'s>(&self, spans: impl Iterator<Item = &'s (otlp::TraceId, Span)>, at_most: Duration) -> Sent {
         for request in otlp::requests(&self.resource, spans) {
             match self.post(request, at_most).await {
-                Answered::Taken => {}
-                Answered::Failed(why) => return Sent::Failed(why),
-                Answered::Refused(why) => return Sent::Refused { spans: spans.len(), why },
+                Sent::Taken => {}
+                failed => return failed,
             }
         }
-        Sent::Taken { spans: spans.len() }
+        Sent::Taken
     }
 
-    async fn post(&self, body: Vec<u8>, time: Duration) -> Answered {
+    async fn post(&self, body: Vec<u8>, time: Duration) -> Sent {
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
         let bounds = Bounds { headers: time, stall: time, total: time, bytes: ANSWER };
@@ -169,16 +170,16 @@ impl Traces {
                 let status = answer.status();
                 answer.let_go(Duration::from_secs(1)).await;
                 match status {
-                    status if status.is_success() => Answered::Taken,
+                    status if status.is_success() => Sent::Taken,
                     // What OTLP allows to be sent again.
                     StatusCode::TOO_MANY_REQUESTS
                     | StatusCode::BAD_GATEWAY
                     | StatusCode::SERVICE_UNAVAILABLE
-                    | StatusCode::GATEWAY_TIMEOUT => Answered::Failed(status.to_string()),
-                    status => Answered::Refused(status.to_string()),
+                    | StatusCode::GATEWAY_TIMEOUT => Sent::Failed(status.to_string()),
+                    status => Sent::Refused(status.to_string()),
                 }
             }
-            Err(error) => Answered::Failed(error.to_string()),
+            Err(error) => Sent::Failed(error.to_string()),
         }
     }
 }

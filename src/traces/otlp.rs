@@ -18,15 +18,19 @@ const STATUS_ERROR: u64 = 2;
 const REQUEST_BYTES: usize = 1 << 20;
 
 /// The requests that tell all of these spans of these traces.
-pub(super) fn requests(resource: &Attributes, spans: &[(TraceId, Span)]) -> Vec<Vec<u8>> {
+pub(super) fn requests<'s>(
+    resource: &Attributes,
+    spans: impl IntoIterator<Item = &'s (TraceId, Span)>,
+) -> Vec<Vec<u8>> {
     let mut requests = Vec::new();
     let mut scope_spans = Message::default();
-    for (at, (trace, one)) in spans.iter().enumerate() {
+    let mut spans = spans.into_iter().peekable();
+    while let Some((trace, one)) = spans.next() {
         if scope_spans.0.is_empty() {
             scope_spans.message(1, &scope());
         }
         scope_spans.message(2, &span(trace, one));
-        if scope_spans.0.len() >= REQUEST_BYTES || at + 1 == spans.len() {
+        if scope_spans.0.len() >= REQUEST_BYTES || spans.peek().is_none() {
             requests.push(request(resource, &std::mem::take(&mut scope_spans)));
         }
     }

@@ -116,9 +116,10 @@ impl Traces {
     /// How long to wait for the next time.
     async fn flush(&self, at_most: Duration) -> Duration {
         let spans = self.ring.take();
-        match self.send_spans(&spans, at_most).await {
-            Sent::Taken { spans } => count("sent", spans),
-            Sent::Refused { spans, why } => {
+        match self.send_spans(spans.iter(), at_most).await {
+            Sent::Taken => count("sent", spans.len()),
+            Sent::Refused(why) => {
+                let spans = spans.len();
                 tracing::warn!(spans, why, "the collector of traces refuses the spans of requests");
                 count("refused", spans);
             }

@@ -11,6 +11,7 @@ use crate::domain::ids::TenantPk;
 use crate::service::Service;
 use crate::service::chore_metrics::lags;
 use crate::store::chain::link;
+use crate::store::outbox::TargetKind;
 use crate::store::{ChainEnd, Checkpoint, NewLinks, Pace, Result, Store};
 
 /// How often new lines are looked for.
@@ -125,7 +126,7 @@ impl<'a> Sealing<'a> {
         let are_told = !deliveries.is_empty();
         let is_added = self.store.add_links(NewLinks { tenant, behind, links, checkpoint, deliveries }).await?;
         if let Some(service) = self.service.filter(|_| is_added && are_told) {
-            service.outbox.bell.ring();
+            service.outbox.bell.ring([TargetKind::Webhook]);
         }
         Ok(is_added)
     }

@@ -9,7 +9,7 @@ use super::{Postgres, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::outbox::{
-    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settled, TargetKind, page_of_deliveries,
+    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, TargetKind, page_of_deliveries,
 };
 use crate::store::{AnswerToStore, Page, PageAsk, Result};
 
@@ -38,8 +38,10 @@ WHERE d.due_at IS NOT NULL AND d.target_kind = ANY($1) AND (d.lane IS NULL OR NO
 ORDER BY d.due_at LIMIT 1";
 
 const SETTLE: &str = "
-UPDATE deliveries SET status = $3, due_at = $4, said = $5, finished_at = CASE WHEN $4::bigint IS NULL THEN $6 END
-WHERE id = $1 AND attempts = $2 AND due_at IS NOT NULL";
+UPDATE deliveries d
+SET status = s.status, due_at = s.due_at, said = s.said, finished_at = CASE WHEN s.due_at IS NULL THEN $6 END
+FROM UNNEST($1::text[], $2::int[], $3::text[], $4::bigint[], $5::text[]) AS s (id, attempt, status, due_at, said)
+WHERE d.id = s.id AND d.attempts = s.attempt AND d.due_at IS NOT NULL";
 
 const LIST_OF_TENANT: &str = concat!(
     "SELECT ",
@@ -78,8 +80,14 @@ DELETE FROM deliveries WHERE ord IN (
 
 #[async_trait]
 impl OutboxStore for Postgres {
-    async fn claim_deliveries(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
-        let query = sqlx::query(CLAIM).bind(now).bind(until).bind(i64::from(limit)).bind(TargetKind::names());
+    async fn claim_deliveries(
+        &self,
+        kinds: &'static [TargetKind],
+        now: Millis,
+        until: Millis,
+        limit: u32,
+    ) -> Result<Vec<Delivery>> {
+        let query = sqlx::query(CLAIM).bind(now).bind(until).bind(i64::from(limit)).bind(TargetKind::names(kinds));
         self.pool
             .with_query(async |connection| query.fetch_all(connection).await)
             .await?
@@ -88,22 +96,24 @@ impl OutboxStore for Postgres {
             .collect()
     }
 
-    async fn settle_delivery(
-        &self,
-        id: &DeliveryId,
-        attempt: u32,
-        settled: Settled,
-        said: &str,
-        now: Millis,
-    ) -> Result<bool> {
-        let (status, due_at) = settled.becomes();
-        let update = sqlx::query(SETTLE).bind(id.as_str()).bind(attempt as i32).bind(status.as_str()).bind(due_at);
-        let update = update.bind(escaped(said)).bind(now);
-        Ok(self.pool.with_query(async |connection| update.execute(connection).await).await?.rows_affected() == 1)
+    async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize> {
+        let (mut ids, mut attempts, mut statuses) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut dues, mut saids) = (Vec::new(), Vec::new());
+        for Settlement { id, attempt, settled, said } in &settlements {
+            let (status, due_at) = settled.becomes();
+            ids.push(id.as_str());
+            attempts.push(*attempt as i32);
+            statuses.push(status.as_str());
+            dues.push(due_at);
+            saids.push(escaped(said));
+        }
+        let update = sqlx::query(SETTLE).bind(ids).bind(attempts).bind(statuses).bind(dues).bind(saids).bind(now);
+        let done = self.pool.with_query(async |connection| update.execute(connection).await).await?;
+        Ok(done.rows_affected() as usize)
     }
 
-    async fn next_delivery(&self) -> Result<Option<Millis>> {
-        let query = sqlx::query_scalar(NEXT).bind(TargetKind::names());
+    async fn next_delivery(&self, kinds: &'static [TargetKind]) -> Result<Option<Millis>> {
+        let query = sqlx::query_scalar(NEXT).bind(TargetKind::names(kinds));
         self.pool.with_query(async |connection| query.fetch_optional(connection).await).await
     }
 

@@ -9,7 +9,7 @@ use super::{Sqlite, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::outbox::{
-    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settled, TargetKind, page_of_deliveries,
+    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, TargetKind, page_of_deliveries,
 };
 use crate::store::{AnswerToStore, Page, PageAsk, Result};
 
@@ -92,40 +92,42 @@ pub(super) fn insert(
     Ok(())
 }
 
-fn known_targets() -> String {
-    json!(TargetKind::names()).to_string()
+fn names(kinds: &[TargetKind]) -> String {
+    json!(TargetKind::names(kinds)).to_string()
 }
 
 #[async_trait]
 impl OutboxStore for Sqlite {
-    async fn claim_deliveries(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
+    async fn claim_deliveries(
+        &self,
+        kinds: &'static [TargetKind],
+        now: Millis,
+        until: Millis,
+        limit: u32,
+    ) -> Result<Vec<Delivery>> {
         let claim = move |tx: &Transaction<'_>| {
             let mut statement = tx.prepare_cached(CLAIM)?;
             let claimed =
-                statement.query_map(params![now, until, limit, known_targets()], |row| Ok(Delivery::read(row)))?;
+                statement.query_map(params![now, until, limit, names(kinds)], |row| Ok(Delivery::read(row)))?;
             claimed.collect::<rusqlite::Result<Vec<_>>>()
         };
         self.writer.write(claim).await?.into_iter().collect()
     }
 
-    async fn settle_delivery(
-        &self,
-        id: &DeliveryId,
-        attempt: u32,
-        settled: Settled,
-        said: &str,
-        now: Millis,
-    ) -> Result<bool> {
-        let (status, due_at) = settled.becomes();
-        let (id, said) = (id.clone(), said.to_owned());
+    async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize> {
         let settle = move |tx: &Transaction<'_>| {
-            tx.prepare_cached(SETTLE)?.execute(params![id.as_str(), attempt, status.as_str(), due_at, said, now])
+            let (mut statement, mut settled) = (tx.prepare_cached(SETTLE)?, 0);
+            for Settlement { id, attempt, settled: came_to, said } in &settlements {
+                let (status, due_at) = came_to.becomes();
+                settled += statement.execute(params![id.as_str(), attempt, status.as_str(), due_at, said, now])?;
+            }
+            Ok(settled)
         };
-        Ok(self.writer.write(settle).await? > 0)
+        self.writer.write(settle).await
     }
 
-    async fn next_delivery(&self) -> Result<Option<Millis>> {
-        sqlx::query_scalar(NEXT).bind(known_targets()).fetch_optional(&self.readers).await.map_err(unreadable)
+    async fn next_delivery(&self, kinds: &'static [TargetKind]) -> Result<Option<Millis>> {
+        sqlx::query_scalar(NEXT).bind(names(kinds)).fetch_optional(&self.readers).await.map_err(unreadable)
     }
 
     async fn deliveries(

@@ -2,7 +2,7 @@
 
 use pes::domain::ids::{DeliveryId, ThreadPk};
 use pes::store::Erasure;
-use pes::store::outbox::{Delivery, DeliveryStatus, NewDelivery, Settled, TargetKind};
+use pes::store::outbox::{Delivery, DeliveryStatus, NewDelivery, Settled, Settlement, TargetKind};
 use pes::store::{Commit, Committed};
 
 use super::bed::{Bed, after, page, together};
@@ -38,7 +38,7 @@ pub async fn post(bed: &Bed, pk: ThreadPk, deliveries: Vec<NewDelivery>) {
 }
 
 async fn claim(bed: &Bed, now: i64) -> Vec<Delivery> {
-    bed.store.claim_deliveries(now, now + 50, 10).await.unwrap()
+    bed.store.claim_deliveries(TargetKind::ALL, now, now + 50, 10).await.unwrap()
 }
 
 fn ids(deliveries: &[Delivery]) -> Vec<&str> {
@@ -46,7 +46,8 @@ fn ids(deliveries: &[Delivery]) -> Vec<&str> {
 }
 
 async fn settle(bed: &Bed, id: &str, attempt: u32, settled: Settled) -> bool {
-    bed.store.settle_delivery(&DeliveryId::from(id), attempt, settled, "200 OK", 500).await.unwrap()
+    let settlement = Settlement { id: id.into(), attempt, settled, said: "200 OK".to_owned() };
+    bed.store.settle_deliveries(vec![settlement], 500).await.unwrap() == 1
 }
 
 async fn what_a_commit_leaves_is_stored_with_it_or_not_at_all(bed: Bed) {
@@ -71,13 +72,13 @@ async fn what_a_commit_leaves_is_stored_with_it_or_not_at_all(bed: Bed) {
 
 async fn a_delivery_is_claimed_by_one_at_a_time(bed: Bed) {
     let pk = bed.thread("t").await;
-    assert_eq!(bed.store.next_delivery().await.unwrap(), None);
+    assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), None);
     post(&bed, pk, (0..20).map(|n| new(&format!("d{n}"), None)).collect()).await;
-    assert_eq!(bed.store.next_delivery().await.unwrap(), Some(100));
+    assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), Some(100));
     assert!(claim(&bed, 99).await.is_empty(), "not due yet");
     let claims = together((0..6).map(|_| {
         let bed = bed.clone();
-        async move { bed.store.claim_deliveries(100, 150, 4).await.unwrap() }
+        async move { bed.store.claim_deliveries(TargetKind::ALL, 100, 150, 4).await.unwrap() }
     }));
     let mut claimed: Vec<String> = claims
         .await
@@ -102,7 +103,7 @@ async fn those_of_a_lane_go_one_after_another(bed: Bed) {
     assert!(settle(&bed, "a1", 1, Settled::Later(300)).await);
     assert!(claim(&bed, 120).await.is_empty(), "the first of its lane waits");
     assert!(settle(&bed, "b1", 1, Settled::Delivered).await && settle(&bed, "free", 1, Settled::Delivered).await);
-    assert_eq!(bed.store.next_delivery().await.unwrap(), Some(300), "who waits for another is not next");
+    assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), Some(300), "who waits for another is not next");
     assert!(!ids(&claim(&bed, 300).await).contains(&"a2"));
     assert!(settle(&bed, "a1", 2, Settled::Dead).await);
     assert_eq!(ids(&claim(&bed, 301).await), ["a2"]);
@@ -132,7 +133,7 @@ async fn what_is_over_can_be_replayed_and_is_forgotten_in_time(bed: Bed) {
     settle(&bed, "d", 1, Settled::Dead).await;
     assert_eq!(replay(bed.other_tenant().await.tenant, 200).await, None);
     assert_eq!(replay(bed.tenant, 600).await, Some(true));
-    let again = bed.store.claim_deliveries(600, 650, 1).await.unwrap();
+    let again = bed.store.claim_deliveries(TargetKind::ALL, 600, 650, 1).await.unwrap();
     let again = again.iter().chain(&claim(&bed, 600).await).find(|one| one.id == id).unwrap().clone();
     assert_eq!((again.attempts, again.finished_at), (1, None));
     settle(&bed, "d", 1, Settled::Delivered).await;
@@ -155,7 +156,7 @@ async fn a_replay_keeps_its_answer_or_does_not_happen(bed: Bed) {
     claim(&bed, 300).await;
     settle(&bed, "d", 1, Settled::Dead).await;
     assert_eq!(replay("k").await, Some(false), "the key is taken");
-    assert_eq!(bed.store.next_delivery().await.unwrap(), None);
+    assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), None);
 }
 
 async fn what_a_target_was_not_told_is_given_up_with_a_reason(bed: Bed) {
@@ -192,7 +193,7 @@ async fn what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all(bed: 
     };
     assert!(!erase(now - 1).await, "it has moved since");
     assert_eq!(bed.everything(pk).await, before);
-    assert_eq!(bed.store.next_delivery().await.unwrap(), Some(100));
+    assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), Some(100));
     assert!(erase(now).await);
     assert!(!erase(now).await, "there is nothing any more");
     let left = claim(&bed, 100).await;

@@ -16,6 +16,7 @@ use sqlx::{ConnectOptions, raw_sql};
 use super::bed::{Bed, row};
 use super::deliveries::{new, post};
 use crate::support::postgres::Database;
+use pes::store::outbox::TargetKind;
 
 /// Each document, row and delivery once more, of a kind that is not known here.
 const LATER: &str = "
@@ -48,10 +49,10 @@ async fn works_beside_it(bed: &Bed, thread: ThreadPk) {
     let documents = DocumentCache::open(bed.store.clone()).await.expect("it opens");
     let kinds: Vec<DocumentKind> = documents.of_all().iter().map(|document| document.kind).collect();
     assert_eq!(kinds, [DocumentKind::Policy]);
-    assert_eq!(bed.store.next_delivery().await.unwrap(), Some(100), "the one that is known");
+    assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), Some(100), "the one that is known");
     let (thread, rows) = bed.store.load(thread).await.expect("it is read").expect("it is there");
     assert_eq!(rows, [row(RowKind::Item, "a", 1, Keep::Always)], "{thread:?}");
-    let claimed = bed.store.claim_deliveries(100, 200, 10).await.expect("no row is in the way");
+    let claimed = bed.store.claim_deliveries(TargetKind::ALL, 100, 200, 10).await.expect("no row is in the way");
     assert_eq!(claimed.iter().map(|delivery| delivery.id.as_str()).collect::<Vec<_>>(), ["known"]);
 }
 

@@ -199,7 +199,7 @@ async fn of_many_that_tell_of_a_cap_one_does(bed: Bed) {
     assert_eq!(answers.iter().filter(|is_told| **is_told).count(), 1);
     assert!(told(&bed, 0, 100).await);
     assert!(!told(&bed, 1, 80).await, "more was told");
-    let left = bed.store.claim_deliveries(5, 10, 100).await.unwrap();
+    let left = bed.store.claim_deliveries(TargetKind::ALL, 5, 10, 100).await.unwrap();
     assert_eq!(left.len(), 2);
     assert!(left.iter().all(|delivery| delivery.tenant == bed.tenant && delivery.event == "spend.threshold"));
 }
@@ -223,7 +223,7 @@ fn telling(of: SpendKey, used: i64, name: &str) -> SpendChange {
 
 /// Which deliveries are there, with what they say.
 async fn left(bed: &Bed) -> Vec<(String, serde_json::Value)> {
-    let left = bed.store.claim_deliveries(i64::MAX - 1, i64::MAX, 100).await.unwrap();
+    let left = bed.store.claim_deliveries(TargetKind::ALL, i64::MAX - 1, i64::MAX, 100).await.unwrap();
     assert!(left.iter().all(|delivery| delivery.tenant == bed.tenant && delivery.event == "spend.threshold"));
     left.into_iter().map(|one| (one.id.to_string(), serde_json::from_str(&one.body).expect("it is JSON"))).collect()
 }

@@ -5,6 +5,7 @@ mod long;
 mod otlp;
 mod peer;
 mod requests;
+mod together;
 
 use std::collections::BTreeSet;
 

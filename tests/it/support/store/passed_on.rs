@@ -108,9 +108,9 @@ passed_on! {
 
 passed_on! {
     OutboxStore {}
-    claim_deliveries(now: Millis, until: Millis, limit: u32) -> Vec<Delivery>;
-    settle_delivery(id: &DeliveryId, attempt: u32, settled: Settled, said: &str, now: Millis) -> bool;
-    next_delivery() -> Option<Millis>;
+    claim_deliveries(kinds: &'static [TargetKind], now: Millis, until: Millis, limit: u32) -> Vec<Delivery>;
+    settle_deliveries(settlements: Vec<Settlement>, now: Millis) -> usize;
+    next_delivery(kinds: &'static [TargetKind]) -> Option<Millis>;
     deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
     deliveries_of_tenant(tenant: TenantPk, kind: TargetKind, status: Option<DeliveryStatus>, page: &PageAsk) -> Page<Delivery>;
     replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, kept: AnswerToStore) -> Option<bool>;
