@@ -101,8 +101,18 @@ impl Server {
     }
 
     pub async fn counted(&self) -> Outcome<Counted> {
+        Ok(counted(&self.metrics().await?))
+    }
+
+    /// Deliveries of this kind that were made.
+    pub async fn delivered(&self, kind: &str) -> Outcome<f64> {
+        let begins = format!(r#"pes_outbox_deliveries_total{{kind="{kind}",outcome="delivered""#);
+        Ok(sum(&self.metrics().await?, &begins))
+    }
+
+    async fn metrics(&self) -> Outcome<String> {
         let (_, text) = Connection::open(self.address).await?.whole(&get("/metrics")).await?;
-        Ok(counted(&String::from_utf8_lossy(&text)))
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// Returns when it has ended by itself.
@@ -120,15 +130,17 @@ impl Server {
 }
 
 fn counted(metrics: &str) -> Counted {
-    let of = |begins: &str| {
-        let lines = metrics.lines().filter(|line| line.starts_with(begins));
-        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
-    };
     Counted {
-        commits: of("pes_store_commit_batch_size_sum"),
-        transactions: of(r#"pes_store_commits_total{outcome="done""#),
-        items: of("pes_items_finished_total{"),
+        commits: sum(metrics, "pes_store_commit_batch_size_sum"),
+        transactions: sum(metrics, r#"pes_store_commits_total{outcome="done""#),
+        items: sum(metrics, "pes_items_finished_total{"),
     }
+}
+
+/// Of all series that begin so.
+fn sum(metrics: &str, begins: &str) -> f64 {
+    let lines = metrics.lines().filter(|line| line.starts_with(begins));
+    lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
 #[cfg(test)]
