@@ -25,6 +25,7 @@ mod listening;
 mod load;
 mod loaded;
 mod model_facts;
+mod outgoing;
 mod past;
 mod perform;
 mod probation;

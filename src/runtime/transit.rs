@@ -13,6 +13,7 @@ use super::loaded::LoadedThread;
 use super::spending::Spending;
 use super::tally::Tally;
 use crate::domain::Millis;
+use crate::domain::fault::Fault;
 use crate::domain::run::RunStatus;
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::event::{Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
@@ -59,20 +60,18 @@ impl Actor {
         let recipients = loaded.recipients(extras, shared.public_console_urls());
         let tools = shared.tools.toolset(loaded.row.tenant);
         let world = World { allowance: &allowance, ..shared.world(&tools) };
-        let mut step = Step::nothing();
-        for (at, event) in events.iter().enumerate() {
-            let stamp = Stamp { now, seed: shared.clock.seed(), holder: lease.epoch };
-            match step::decide(&mut *loaded.machine, &world, stamp, Event::clone(event)) {
-                Ok(next) => step = step.then(next),
-                Err(Illegal(fault)) if at == 0 => {
-                    return if self.is_newest().await? { Err(fault.into()) } else { Ok(None) };
-                }
-                Err(Illegal(fault)) => {
-                    self.loaded = None;
-                    return Err(fault.into());
-                }
+        let stamp = || Stamp { now, seed: shared.clock.seed(), holder: lease.epoch };
+        let mut step = match loaded.decide(&world, stamp, events) {
+            Ok(step) => step,
+            Err(Refused { nth: 0, fault }) => {
+                return if self.is_newest().await? { Err(fault.into()) } else { Ok(None) };
             }
-        }
+            Err(Refused { fault, .. }) => {
+                // It has what the events before made of it.
+                self.loaded = None;
+                return Err(fault.into());
+            }
+        };
         let decided = Decided::of(&step, loaded, extras);
         if step.is_noop && !(releases && loaded.row.status == ThreadStatus::Quarantined) {
             return self.commit_noop(extras, decided, now).await;
@@ -92,30 +91,20 @@ impl Actor {
         if events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Recovered))) {
             tally.made_again(&before, &step.rows);
         }
-        let (tenant, thread) = (loaded.row.tenant, &loaded.row.thread_id);
-        let id = thread.clone();
-        let urls = shared.console_urls();
-        let mut deliveries = shared.outbox.directory.announce(tenant, thread, &step.records, &mut shared.mint(), urls);
-        let (parts, traced) = shared.parts_to_trace(loaded, &step, now);
-        deliveries.extend(parts);
-        let mut receivers: Vec<Row> = extras.pushes.iter().map(|target| target.row(false)).collect();
-        if let Some(recipients) = recipients {
-            let (pushes, over) = match shared.push_deliveries(recipients, tenant, loaded.row.pk, &step).await {
-                Ok(pushes_and_ended) => pushes_and_ended,
-                Err(error) => {
-                    self.loaded = None;
-                    return Err(error.into());
-                }
-            };
-            deliveries.extend(pushes);
-            receivers.retain(|row| over.iter().all(|ended| ended.id != row.id));
-            receivers.extend(over);
-        }
+        let outgoing = match shared.outgoing(loaded, &step, recipients, extras, now).await {
+            Ok(outgoing) => outgoing,
+            Err(error) => {
+                self.loaded = None;
+                return Err(error.into());
+            }
+        };
         shared.announce_used(&caps, &mut spending);
-        let mut left: Vec<TargetKind> = deliveries.iter().map(|delivery| delivery.kind).collect();
-        left.extend(spending.tells().then_some(TargetKind::Webhook));
-        let mut commit = Commit { deliveries, ..loaded.commit_of(&mut step, &lease, extras, &decided, now) };
-        commit.rows.extend(receivers.into_iter().chain(traced));
+        let mut kinds = outgoing.kinds();
+        kinds.extend(spending.tells().then_some(TargetKind::Webhook));
+        let id = loaded.row.thread_id.clone();
+        let mut commit = loaded.commit_of(&mut step, &lease, extras, &decided, now);
+        commit.deliveries = outgoing.deliveries;
+        commit.rows.extend(outgoing.rows);
         commit.spend = spending.changes();
         if !self.write_spending(commit, &spending).await? {
             return Ok(None);
@@ -124,7 +113,7 @@ impl Actor {
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
         }
-        self.shared.outbox.bell.ring(left);
+        self.shared.outbox.bell.ring(kinds);
         if step.progress && events.iter().any(|event| is_result(event)) {
             self.forget_crashes().await;
         }
@@ -244,7 +233,23 @@ fn is_result(event: &Event) -> bool {
     )
 }
 
+/// Which of several events was refused, and why.
+struct Refused {
+    nth: usize,
+    fault: Fault,
+}
+
 impl LoadedThread {
+    /// What the events come to, one after the other, as one step. Where one is refused, those before it are decided in memory.
+    fn decide(&mut self, world: &World<'_>, stamp: impl Fn() -> Stamp, events: &[Arc<Event>]) -> Result<Step, Refused> {
+        let mut step = Step::nothing();
+        for (nth, event) in events.iter().enumerate() {
+            let next = step::decide(&mut *self.machine, world, stamp(), Event::clone(event));
+            step = step.then(next.map_err(|Illegal(fault)| Refused { nth, fault })?);
+        }
+        Ok(step)
+    }
+
     /// A commit that changes nothing.
     pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
         let profile = self.new.is_some().then(|| self.row.profile.clone());

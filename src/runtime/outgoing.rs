@@ -1,0 +1,50 @@
+//! What a transition tells others, as its commit leaves it: deliveries to webhooks, to clients of tasks and to the collector
+//! of traces, and the rows that say how far each of them was told.
+
+use super::command::CommitExtras;
+use super::loaded::LoadedThread;
+use super::pushes::PushRecipients;
+use super::shared::Shared;
+use crate::domain::Millis;
+use crate::engine::step::{Row, Step};
+use crate::store;
+use crate::store::outbox::{NewDelivery, TargetKind};
+
+pub(super) struct Outgoing {
+    pub(super) deliveries: Vec<NewDelivery>,
+    pub(super) rows: Vec<Row>,
+}
+
+impl Outgoing {
+    pub(super) fn kinds(&self) -> Vec<TargetKind> {
+        self.deliveries.iter().map(|delivery| delivery.kind).collect()
+    }
+}
+
+impl Shared {
+    /// Of a step that is decided and not committed.
+    pub(super) async fn outgoing(
+        &self,
+        loaded: &LoadedThread,
+        step: &Step,
+        recipients: Option<PushRecipients>,
+        extras: &CommitExtras,
+        now: Millis,
+    ) -> store::Result<Outgoing> {
+        let (thread, urls) = (&loaded.row, self.console_urls());
+        let directory = &self.outbox.directory;
+        let mut deliveries =
+            directory.announce(thread.tenant, &thread.thread_id, &step.records, &mut self.mint(), urls);
+        let (parts, traced) = self.parts_to_trace(loaded, step, now);
+        deliveries.extend(parts);
+        let mut rows: Vec<Row> = extras.pushes.iter().map(|target| target.row(false)).collect();
+        if let Some(recipients) = recipients {
+            let (pushes, over) = self.push_deliveries(recipients, thread.tenant, thread.pk, step).await?;
+            deliveries.extend(pushes);
+            rows.retain(|row| over.iter().all(|ended| ended.id != row.id));
+            rows.extend(over);
+        }
+        rows.extend(traced);
+        Ok(Outgoing { deliveries, rows })
+    }
+}
