@@ -15,6 +15,7 @@ mod restored;
 mod retention;
 mod schedules;
 mod simple_core;
+mod spend;
 mod together;
 mod transfer;
 mod year;

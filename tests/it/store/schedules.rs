@@ -2,8 +2,11 @@
 
 use pes::domain::ids::ThreadPk;
 use pes::domain::observation::ObservationType;
+use pes::domain::spend::Unit;
 use pes::store::documents::{Document, DocumentKind, Expected};
-use pes::store::{AuditRow, Commit, Committed, Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState};
+use pes::store::{
+    AuditRow, Commit, Committed, Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, SpendChange, SpendKey,
+};
 use serde_json::json;
 
 use super::bed::{Bed, record, together};
@@ -119,6 +122,10 @@ async fn a_commit_that_is_refused_fires_nothing(bed: Bed) {
         let duplicate = Commit { fire: fire(), idempotency: Some(bed.key("k")), ..known };
         assert_eq!(bed.store.commit(duplicate).await.unwrap(), Committed::Duplicate);
     }
+    let of = SpendKey { tenant: bed.tenant, key: String::new(), period: "2026-11-24".into(), unit: Unit::Usd };
+    let spend = vec![SpendChange { of, used: 0, held: 2, cap: Some(1), tells: Vec::new() }];
+    let capped = Commit { fire: fire(), spend, ..bed.creating("t3") };
+    assert_eq!(bed.store.commit(capped).await.unwrap(), Committed::Capped);
     let state = state(&bed, "s").await;
     assert_eq!((state.next, state.last_due), (at(100), None));
 }
@@ -156,12 +163,18 @@ async fn what_was_changed_or_deleted_does_not_fire(bed: Bed) {
     let version = planned(&bed, "s").await;
     // Nobody has planned the new version yet.
     let newer = document(&bed, "s", Some(json!({ "paused": true }))).await;
-    let old = Commit { fire: fire(&bed, "s", version, 100), ..bed.creating("t1") };
-    assert_eq!(bed.store.commit(old).await.unwrap(), Committed::NotDue);
+    let is_not_due = async |version| {
+        let commit = Commit { fire: fire(&bed, "s", version, 100), ..bed.creating("t1") };
+        assert_eq!(bed.store.commit(commit).await.unwrap(), Committed::NotDue, "{version}");
+    };
+    is_not_due(version).await;
+    is_not_due(newer).await;
     plan(&bed, "s", newer, "t", 100).await;
-    document(&bed, "s", None).await;
-    let gone = Commit { fire: fire(&bed, "s", newer, 100), ..bed.creating("t1") };
-    assert_eq!(bed.store.commit(gone).await.unwrap(), Committed::NotDue);
+    is_not_due(version).await;
+    let gone = document(&bed, "s", None).await;
+    is_not_due(newer).await;
+    plan(&bed, "s", gone, "t", 100).await;
+    is_not_due(gone).await;
 }
 
 async fn a_new_version_keeps_what_is_due_unless_it_says_other_times(bed: Bed) {

@@ -14,6 +14,7 @@ super::on_every_store!(
     every_row_has_its_own_cap,
     what_only_settles_is_stored_beyond_the_cap,
     a_commit_that_is_refused_spends_nothing,
+    a_commit_that_is_refused_leaves_the_cap_to_others,
     what_begins_and_ends_side_by_side_adds_up,
     a_thread_that_is_deleted_gives_back_what_it_held,
     of_many_that_tell_of_a_cap_one_does,
@@ -134,6 +135,22 @@ async fn a_commit_that_is_refused_spends_nothing(bed: Bed) {
     let duplicate = Commit { spend: spend(), idempotency: Some(bed.key("k")), ..bed.next(pk).await };
     assert_eq!(bed.store.commit(duplicate).await.unwrap(), Committed::Duplicate);
     assert_eq!(spent(&bed, day(&bed)).await, (0, 0));
+}
+
+/// Written together, the refused ones first.
+async fn a_commit_that_is_refused_leaves_the_cap_to_others(bed: Bed) {
+    let mut commits = Vec::new();
+    for n in 0..32 {
+        let pk = bed.thread(&format!("t{n}")).await;
+        commits.push(Commit { spend: vec![holds(day(&bed), 10, 10)], ..bed.next(pk).await });
+    }
+    let (last, stale) = commits.split_last_mut().expect("there are some");
+    stale.iter_mut().for_each(|commit| commit.fence.version -= 1);
+    let last = last.clone();
+    let refused = futures_util::future::join_all(stale.iter().map(|commit| bed.store.commit(commit.clone())));
+    let (refused, accepted) = tokio::join!(refused, bed.store.commit(last));
+    assert!(refused.into_iter().all(|answer| answer.unwrap() == Committed::Stale));
+    assert_eq!(accepted.unwrap(), Committed::Done);
 }
 
 /// Threads that begin and end calls at once, in an order of rows that differs: nothing is lost, nobody waits for ever.

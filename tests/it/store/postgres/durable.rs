@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pes::domain::ids::ThreadPk;
 use pes::store::postgres::Postgres;
 use pes::store::{KeyStore as _, LeaseStore as _, Store};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, Executor};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::process;
+use super::{process, waiting};
 use crate::store::bed::registration;
 use crate::support::http::soon;
 use crate::support::postgres::{Cluster, Database};
@@ -96,10 +96,4 @@ async fn a_lock_in_the_way_of_a_start_is_waited_for_a_little_at_a_time() {
     assert!(!opening.is_finished(), "it tries again");
     lock.rollback().await.unwrap();
     soon(opening).await.unwrap().unwrap();
-}
-
-async fn waiting(watcher: &mut PgConnection) -> i64 {
-    let count = "SELECT count(*) FROM pg_stat_activity
-        WHERE application_name = 'pes' AND datname = current_database() AND wait_event_type = 'Lock'";
-    sqlx::query_scalar(count).fetch_one(watcher).await.unwrap()
 }

@@ -9,12 +9,12 @@ use pes::store::postgres::Postgres;
 use pes::store::{
     Commit, Committed, Error, Fence, IdempotencyRow, LeaseStore as _, Store as _, ThreadRow, ThreadStore as _,
 };
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{Connection, Executor};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time;
 use uuid::Uuid;
 
-use super::{PK, creation, process, said, transition};
+use super::{PK, creation, process, said, transition, waiting};
 use crate::store::bed::registration;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
@@ -201,11 +201,4 @@ async fn in_flight(database: &Database, store: &Postgres, proxy: &Proxy, commit:
     let (outcome, ()) = tokio::join!(store.commit(commit), release);
     assert!(proxy.has_cut());
     outcome.unwrap()
-}
-
-/// How many statements of the store wait for a lock.
-async fn waiting(watcher: &mut PgConnection) -> i64 {
-    let count = "SELECT count(*) FROM pg_stat_activity
-        WHERE application_name = 'pes' AND datname = current_database() AND wait_event_type = 'Lock'";
-    sqlx::query_scalar(count).fetch_one(watcher).await.unwrap()
 }

@@ -3,9 +3,11 @@
 mod chain;
 mod durable;
 mod fences;
+mod imports;
 mod looks;
 mod lost;
 mod open;
+mod shared;
 mod view;
 
 use pes::domain::facts::IntentBody;
@@ -15,6 +17,7 @@ use pes::domain::thread::{ThreadProfile, ThreadStatus};
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::postgres::Postgres;
 use pes::store::{Commit, Fence, NewThread, ObservationAsk, Store};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::support::postgres::Database;
@@ -66,4 +69,11 @@ async fn said(store: &impl Store) -> Vec<String> {
     let found = store.observations(PK, &ObservationAsk { limit: 100, ..Default::default() }).await.unwrap();
     assert!(found.iter().map(|o| o.seq).eq(1..=found.len() as i64));
     found.iter().map(|o| o.content["intent"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// How many statements of the store wait for a lock.
+async fn waiting(watcher: &mut PgConnection) -> i64 {
+    let count = "SELECT count(*) FROM pg_stat_activity
+        WHERE application_name = 'pes' AND datname = current_database() AND wait_event_type = 'Lock'";
+    sqlx::query_scalar(count).fetch_one(watcher).await.unwrap()
 }

@@ -1,0 +1,37 @@
+//! An import whose client has gone away.
+
+use std::sync::Arc;
+
+use pes::store::{Committed, NewImport, Store as _, ThreadStore as _, TransferStore as _};
+use sqlx::{Connection, Executor};
+
+use super::{PK, creation, process, waiting};
+use crate::support::http::soon;
+use crate::support::postgres::Database;
+
+fn import() -> NewImport {
+    NewImport { commit: creation(), log: Vec::new(), min_seq: 1, last_seq: 0, base: Some("{}".to_owned()) }
+}
+
+/// Dropped after the thread was written and before all of it was: nothing is stored, and its connection writes no more.
+#[tokio::test]
+async fn an_import_that_is_dropped_half_way_stores_nothing() {
+    let database = Database::fresh().await;
+    let store = Arc::new(process(&database).await);
+    let (mut blocker, mut watcher) = (database.connect().await, database.connect().await);
+    let mut lock = blocker.begin().await.unwrap();
+    lock.execute("LOCK TABLE bases IN SHARE MODE").await.unwrap();
+    let importing = tokio::spawn({
+        let store = store.clone();
+        async move { store.import_thread(import()).await }
+    });
+    soon(async { while waiting(&mut watcher).await == 0 {} }).await;
+    importing.abort();
+    assert!(importing.await.unwrap_err().is_cancelled());
+    lock.rollback().await.unwrap();
+    // Whoever comes next does not meet it.
+    assert_eq!(soon(store.import_thread(import())).await.unwrap(), Committed::Done);
+    store.close().await;
+    let store = process(&database).await;
+    assert_eq!(store.thread_by_pk(PK).await.unwrap().unwrap().fence.version, 1);
+}
