@@ -234,3 +234,17 @@ async fn a_client_that_offers_another_protocol_is_answered_in_this_one() {
     let asked = app.ask("GET", "/threads/t1/events").header("connection", "Upgrade, HTTP2-Settings");
     asked.header("upgrade", "h2c").header("http2-settings", "AAMAAABkAAQAoAAAAAIAAAAA").send().await.expect(200);
 }
+
+#[tokio::test]
+async fn wrong_keys_are_counted_for_whom_a_trusted_proxy_names() {
+    let app = App::with(|config| {
+        behind_a_proxy(config);
+        config.limits.wrong_keys_per_address = Some("1/60s".parse().expect("a rate"));
+        config.auth.keys = vec!["one/boss:admin:boss-0123456789abcdef0123456789ab".parse().expect("a key")];
+    })
+    .await;
+    let guess = |from: &str| app.ask("GET", "/agents/threads").key("wrong").header("x-forwarded-for", from).send();
+    guess("203.0.113.7").await.problem("unauthorized");
+    guess("203.0.113.7").await.problem("too_many_requests");
+    guess("203.0.113.8").await.problem("unauthorized");
+}

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pes::config::{ConfiguredKey, OidcIssuer};
+use pes::config::{Config, ConfiguredKey, OidcIssuer};
 use pes::domain::caller::Scope;
 use serde_json::{Value, json};
 
@@ -21,6 +21,11 @@ struct Office {
 impl Office {
     /// A server with one key, of an administrator, and an issuer whose people say which tenant is theirs.
     async fn open() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// The same with another configuration.
+    async fn with(change: impl FnOnce(&mut Config)) -> Self {
         let signer = Signer::es256("k1");
         let issuer = Issuer::with(&[&signer]).await;
         let mut configured = OidcIssuer::new(&issuer.url, "pes", "one");
@@ -29,6 +34,7 @@ impl Office {
         let app = App::with(|config| {
             config.auth.oidc.insert("corp".to_owned(), configured);
             config.auth.keys = vec![format!("one/boss:admin:{BOSS}").parse::<ConfiguredKey>().unwrap()];
+            change(config);
         })
         .await
         .key(BOSS);
@@ -236,4 +242,17 @@ async fn a_session_of_somebody_with_a_token_is_theirs() {
     let ask =
         Ask::new(office.app.address, "POST", "/threads/t1/resume").header("cookie", cookie).header("origin", &own);
     ask.header("prefer", "wait=20").json(&answer).send().await.expect(200);
+}
+
+/// As wrong keys are; whoever has a token is let in all the same.
+#[tokio::test]
+async fn tokens_that_are_not_believed_are_counted_by_address() {
+    let office = Office::with(|config| {
+        config.limits.wrong_keys_per_address = Some("1/60s".parse().expect("a rate"));
+    })
+    .await;
+    let expired = office.lasting("ann", -600, &json!({}));
+    office.get("/threads", &expired).await.problem("unauthorized");
+    office.get("/threads", &expired).await.problem("too_many_requests");
+    office.get("/threads", &office.token("ann", &json!({}))).await.expect(200);
 }
