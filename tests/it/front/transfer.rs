@@ -1,9 +1,11 @@
 //! `GET /threads/{thread}/export` and `POST /imports`
 
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use crate::support::app::App;
-use crate::support::http::Said;
+use crate::support::http::{Said, soon};
 
 const LINES: &str = "application/x-ndjson";
 
@@ -46,6 +48,7 @@ async fn what_cannot_be_imported_is_said() {
     app.finish("t", "hello").await;
     let text = app.get("/threads/t/export").await.text();
     import(&app, "", &text).await.problem("thread_exists");
+    import(&app, "?dryRun=true", &text).await.problem("thread_exists");
     import(&app, "?threadId=a%20b", &text).await.problem("invalid");
     import(&app, "?dryRun=perhaps", &text).await.problem("invalid");
     let changed = text.replacen("hello", "hullo", 1);
@@ -56,6 +59,29 @@ async fn what_cannot_be_imported_is_said() {
     app.post("/imports", json!({})).await.problem("unsupported_media_type");
     app.get("/threads/nobody/export").await.problem("not_found");
     app.get("/threads/t/export?after=1").await.problem("invalid");
+}
+
+/// Whoever comes next has the turn, and finds nothing.
+#[tokio::test]
+async fn of_a_file_whose_client_goes_away_nothing_is_stored() {
+    let app = App::start().await;
+    app.finish("t", "hello").await;
+    let text = app.get("/threads/t/export").await.text();
+    for sent in [0, text.len() / 2, text.len() - 1] {
+        let mut client = TcpStream::connect(app.address).await.unwrap();
+        let head = format!(
+            "POST /imports?threadId=gone HTTP/1.1\r\nhost: {}\r\ncontent-type: {LINES}\r\ncontent-length: {}\r\n\r\n",
+            app.address,
+            text.len()
+        );
+        client.write_all(head.as_bytes()).await.unwrap();
+        client.write_all(&text.as_bytes()[..sent]).await.unwrap();
+        client.shutdown().await.unwrap();
+        drop(client);
+        let next = soon(import(&app, &format!("?threadId=next-{sent}"), &text)).await;
+        next.expect(201);
+        app.get("/threads/gone").await.problem("not_found");
+    }
 }
 
 #[tokio::test]
