@@ -159,14 +159,19 @@ async fn what_was_used_and_spent_is_forgotten_after_the_thread() {
 #[tokio::test]
 async fn a_tenant_has_terms_of_its_own_and_may_be_on_hold() {
     let hold = |config: &mut Config| {
-        let own =
-            TenantRetention { thread_days: Some(Kept::Days(5)), hold: Some("audit".into()), ..Default::default() };
-        config.retention.tenants.insert("default".into(), own);
+        let (days, hold) = (Some(Kept::Days(5)), Some("audit".into()));
+        config.retention.tenants.insert("default".into(), TenantRetention { thread_days: days, log_days: days, hold });
     };
     let aging = Aging::on(fresh_store().await, hold).await;
     aging.finish("t").await;
+    aging.finish("own").await;
+    let days = Some(Kept::Days(5));
+    aging.keep("own", Terms { log_days: days, thread_days: days }, None).await;
     aging.days_pass(1_000).await;
-    assert!(aging.is_there("t").await);
+    for thread in ["t", "own"] {
+        assert!(aging.is_there(thread).await, "{thread}");
+        assert_eq!(aging.page(thread, 0).await.unwrap().min_seq, 1, "nor is anything of its log deleted: {thread}");
+    }
     let (service, caller) = (aging.instance.service(), aging.instance.caller());
     let refused = threads::delete(service, caller, &"t".into()).await.unwrap_err();
     assert_eq!(refused.code, Code::OnHold, "{refused:?}");
@@ -180,6 +185,24 @@ async fn a_tenant_has_terms_of_its_own_and_may_be_on_hold() {
     aging.finish("t").await;
     aging.days_pass(6).await;
     assert!(!aging.is_there("t").await);
+    aging.instance.close().await;
+}
+
+#[tokio::test]
+async fn a_tenants_logs_are_kept_as_it_says_unless_a_thread_says_otherwise() {
+    let aging = Aging::on(fresh_store().await, |config| {
+        let own = TenantRetention { log_days: Some(Kept::Days(5)), ..Default::default() };
+        config.retention.tenants.insert("default".into(), own);
+    })
+    .await;
+    aging.finish("t").await;
+    aging.finish("longer").await;
+    aging.keep("longer", Terms { log_days: Some(Kept::Days(20)), ..Terms::default() }, None).await;
+    aging.days_pass(4).await;
+    assert_eq!(aging.page("t", 0).await.unwrap().min_seq, 1);
+    aging.days_pass(2).await;
+    assert!(aging.page("t", 0).await.unwrap().min_seq > 1, "its days are over, and the server's are not");
+    assert_eq!(aging.page("longer", 0).await.unwrap().min_seq, 1);
     aging.instance.close().await;
 }
 
