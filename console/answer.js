@@ -75,10 +75,10 @@ function undelivered(problem) {
 }
 
 /** Who may answer. */
-export function mayAnswer(approvers, isForAnother = false) {
-  if (approvers?.length) return `${approvers.join(' or ')} may answer.`;
-  return isForAnother ? 'Somebody else with the scope approve may.' : 'Whoever has the scope approve may answer.';
-}
+export const who = (approvers, isForAnother = false) => (
+  approvers?.length ? approvers.join(' or ') : `${isForAnother ? 'Somebody else with' : 'Whoever has'} the scope approve`);
+
+const mayAnswer = (...of) => `${who(...of)} may answer.`;
 
 /** Refused members of edited arguments, by the key of their field. */
 export function fieldErrors(errors = []) {

@@ -77,10 +77,8 @@ function list(ctx, route, rows, all, filter) {
     const words = filter === 'All' ? 'Threads stand here once there are any: ask for something under +.' : 'No thread is like that.';
     return html`<p class="fact dim">${words}</p>`;
   }
-  const now = rows.filter((row) => BUSY.includes(row.status));
-  const earlier = rows.filter((row) => !BUSY.includes(row.status));
   const part = (title, some) => (some.length ? [html`<h3 key=${title}>${title}</h3>`, ...some.map((row) => html`<${Row} key=${row.threadId} ctx=${ctx} row=${row} isShown=${route.id === row.threadId} />`)] : []);
-  return [...part('Now', now), ...part('Earlier', earlier)];
+  return [...part('Busy', rows.filter(FILTERS.Busy)), ...part('At rest', rows.filter((row) => !FILTERS.Busy(row)))];
 }
 
 function Row({ ctx, row, isShown }) {

@@ -86,7 +86,7 @@ function Tree({ ctx, route, thread, run, filter, openRaw }) {
   const drawn = rows.slice(from, to).map((row, i) => html`<${TimelineRow} key=${row.key} id=${`row-${from + i}`} ctx=${ctx} thread=${thread} row=${row} scale=${scale}
     top=${tops[from + i]} isSelected=${selected === from + i} waits=${row.kind === 'pending' ? waitText(ctx, thread, row.item).text : ''} onSelect=${select} />`);
   return html`<div class="scroll tl" ref=${box} onScroll=${scrolled} data-testid="timeline" data-rows=${rows.length}>
-    <${Axis} scale=${scale} />
+    <${Axis} scale=${scale} cost=${thread.view.totals.priced ? 'Cost' : 'Tokens'} />
     <div class="tl-body" role="tree" aria-label="Timeline" tabindex="0" aria-activedescendant=${selected >= from && selected < to ? `row-${selected}` : null}
       ...${placed({ height: `${tops.at(-1)}px` })}>${drawn}</div>
     ${follow.below ? html`<button type="button" class="b small below" onClick=${follow.toEnd}>${follow.below} new below</button>` : null}
@@ -115,11 +115,11 @@ function axis(thread, run, width) {
   return { ...scaleOf(run.start, to, busyTimes(thread.view, run, to), most), restarts, isOver: run.end != null };
 }
 
-function Axis({ scale }) {
+function Axis({ scale, cost }) {
   const label = (ms) => (ms === 0 ? '0' : ms < 60_000 ? `${ms / 1000} s` : duration(ms));
   return html`<div class="tl-axis" aria-hidden="true"><span class="seq">#</span><span class="what">What</span>
     <span class="ticks">${scale.ticks.map((tick) => html`<span key=${tick.ms} ...${placed({ left: `${scale.at(tick.time) * 100}%` })}>${label(tick.ms)}</span>`)}</span>
-    <span class="n">Time</span><span class="n cst">Cost, rule</span></div>`;
+    <span class="n">Time</span><span class="n cst">${cost}, rule</span></div>`;
 }
 
 /** Live it follows the end, until somebody scrolls up. */

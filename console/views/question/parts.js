@@ -1,6 +1,6 @@
 // What the cards of questions share: buttons that decide, who may press them, and why this is asked.
 
-import { mayAnswer, rejection } from '../../answer.js';
+import { rejection, who } from '../../answer.js';
 import { fullTime, placed, ruleName } from '../../format.js';
 import { plain, show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
@@ -91,7 +91,7 @@ function Rule({ policy }) {
 
 function Who({ question: { policy, askedBy, mayAnswer: mine } }) {
   const by = [askedBy ?? []].flat();
-  return html`${show(mayAnswer(policy?.approvers))}
+  return html`${show(who(policy?.approvers))}.
     ${policy?.fourEyes && html` Four eyes: ${by.length ? show(by.join(', ')) : 'who'} asked for the run,
       so ${by.length ? show(by.join(', ')) : 'they'} may only say no.`}
     ${mine?.why && html`<p class="c-ask" data-testid="why-not-you">${show(barredText(mine.why, policy))}</p>`}`;
