@@ -1,0 +1,158 @@
+// An answer counts once, whoever presses, however often and in however many tabs; and it is an answer to what was seen.
+
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { after, before, test } from 'node:test';
+import { open, painted, quit } from '../support/browser.mjs';
+import { at, done, questionOf } from '../support/people.mjs';
+import { Server } from '../support/server.mjs';
+
+const INVITE = 'Send the team an invitation to the dinner.';
+
+let server;
+let shop;
+let paid = 0;
+before(async () => {
+  shop = createServer((asked, answer) => {
+    asked.resume();
+    paid += 1;
+    answer.end('{}');
+  });
+  shop.listen(0, '127.0.0.1');
+  await once(shop, 'listening');
+  server = await Server.start({ script: 'people.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
+  const url = `http://127.0.0.1:${shop.address().port}/refund`;
+  await server.post('/http-tools', { name: 'refund', description: 'Pays.', class: 'irreversible', url, inputSchema: { type: 'object' } });
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+  shop.closeAllConnections();
+  shop.close();
+});
+
+const over = (page) => page.waitForSelector('[data-testid=question][data-state=over]');
+
+/** Holds the answers of these pages until `count` of them were sent; then all of them go on. */
+async function together(pages, count) {
+  let sent = 0;
+  let release;
+  const all = new Promise((resolve) => { release = resolve; });
+  for (const page of pages) {
+    await page.route('**/resume', async (route) => {
+      sent += 1;
+      if (sent === count) release();
+      await all;
+      await route.continue();
+    });
+  }
+}
+
+test('two tabs that approve at the same moment make one call, and each says who was first', async () => {
+  await server.run('tabs', 'Pay the refund.');
+  const pages = [await open(server, '#/t/tabs'), await open(server, '#/t/tabs')];
+  for (const page of pages) await at(page, 'question').waitFor();
+  await together(pages, 2);
+  await Promise.all(pages.map((page) => at(page, 'approve').click()));
+  await Promise.all(pages.map(over));
+  const { seq } = await server.ended('tabs');
+  assert.equal(paid, 1);
+  assert.equal((await server.log('tabs')).filter(({ type }) => type === 'AGENT_RESUMED').length, 1);
+  for (const page of pages) {
+    assert.match(await at(page, 'verdict').innerText(), /accepted|approved this/);
+    await painted(page, seq);
+    await done(page);
+  }
+});
+
+test('an answer that is on its way is sent once, however often it is pressed', async () => {
+  await server.run('busy', INVITE);
+  const page = await open(server, '#/t/busy');
+  await at(page, 'reason').fill('Not now.');
+  let sent = 0;
+  let release;
+  const held = new Promise((resolve) => { release = resolve; });
+  await page.route('**/resume', async (route) => {
+    sent += 1;
+    await held;
+    await route.continue();
+  });
+  await at(page, 'reject').click();
+  await page.waitForSelector('[data-testid=question][data-state=busy]');
+  await page.locator('[data-testid=question] .q').click();
+  for (const key of ['x', 'x', 'a', 'a', 'e']) await page.keyboard.press(key);
+  // No matter how a press comes about: also where a button is not asked whether it can be pressed.
+  await at(page, 'reject').evaluate((button) => {
+    button.disabled = false;
+    button.click();
+  });
+  release();
+  await over(page);
+  await server.ended('busy');
+  assert.equal(sent, 1);
+  await done(page);
+});
+
+test('a reload while an answer is on its way shows what became of it', async () => {
+  await server.run('reload', INVITE);
+  const page = await open(server, '#/t/reload');
+  await at(page, 'reason').fill('Not now.');
+  const arrived = page.waitForRequest('**/resume');
+  await page.route('**/resume', async (route) => {
+    await route.fetch();
+    // The answer of the server never comes back.
+  });
+  await at(page, 'reject').click();
+  await arrived;
+  const { seq } = await server.ended('reload');
+  await page.unroute('**/resume');
+  await page.reload();
+  await painted(page, seq);
+  await at(page, 'tab-ask').click();
+  await at(page, 'asked-before').waitFor();
+  assert.match(await at(page, 'asked-before').innerText(), /local rejected this[\s\S]*“Not now\.”/);
+  assert.equal(await at(page, 'question').count(), 0);
+  assert.equal((await server.log('reload')).filter(({ type }) => type === 'AGENT_RESUMED').length, 1);
+  await done(page);
+});
+
+test('an answer that comes after the time is up says so', async () => {
+  await server.ask('PUT', '/policy', { rules: [{ id: 'soon', thread: 'late', tool: 'demo_send_email', action: 'ask', expiresAfterMs: 4000, onExpiry: 'deny' }] });
+  await server.begins('late', INVITE);
+  await server.until('late', ({ type }) => type === 'AGENT_SUSPENDED');
+  const page = await open(server, '#/t/late');
+  await at(page, 'reason').fill('Too late.');
+  await page.route('**/resume', async (route) => {
+    await server.until('late', ({ type }) => type === 'SUSPENSION_TIMEOUT');
+    await route.continue();
+  });
+  const answered = page.waitForResponse('**/resume');
+  await at(page, 'reject').click();
+  assert.equal((await answered).status(), 410);
+  await at(page, 'verdict').or(at(page, 'asked-before')).first().waitFor();
+  assert.match(await page.locator('.side').innerText(), /Nobody answered in time/);
+  assert.equal(await at(page, 'reject').count(), 0);
+  await done(page);
+});
+
+test('a first press counts for three seconds, and for the arguments that were seen', async () => {
+  await server.run('armed', INVITE);
+  const page = await open(server, '#/new');
+  await page.clock.install();
+  await page.goto(`${server.url}/#/t/armed`);
+  await at(page, 'approve').click();
+  assert.match(await at(page, 'approve').innerText(), /Press again/);
+  await page.clock.runFor(3_100);
+  await page.waitForFunction(() => !/Press again/.test(document.querySelector('[data-testid=approve]').textContent));
+  await at(page, 'edit').click();
+  await page.clock.runFor(100);
+  await at(page, 'approve').click();
+  assert.match(await at(page, 'approve').innerText(), /Press again/);
+  await page.locator('[data-field="/subject"] input').fill('Another subject');
+  await page.clock.runFor(100);
+  assert.match(await at(page, 'approve').innerText(), /Approve with/);
+  assert.doesNotMatch(await at(page, 'approve').innerText(), /Press again/);
+  assert.ok(await questionOf(server, 'armed'));
+  await done(page);
+});
