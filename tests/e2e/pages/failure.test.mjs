@@ -15,6 +15,7 @@ let guarded;
 before(async () => {
   server = await Server.start({ script: 'cases.toml' });
   guarded = await Server.start({ env: { PES_API_KEYS: `default/root:read+run+approve+admin:${ADMIN}` } });
+  await guarded.ask('POST', '/threads/mine/process', { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
 });
 after(async () => {
   await quit();
@@ -57,7 +58,6 @@ test('a thread that is not there is said in the place of it', async () => {
 });
 
 test('a server with keys asks for one, and the page goes on where it was', async () => {
-  await guarded.ask('POST', '/threads/mine/process', { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
   const page = await open(guarded, '#/t/mine');
   await at(page, 'login').waitFor();
   assert.equal(await page.locator('nav[aria-label=Pages]').count(), 0);
@@ -93,15 +93,66 @@ test('a key that may read only can do nothing, and says why', async () => {
   await done(page);
 });
 
+test('whatever a key that may read only presses, nothing is sent', async () => {
+  const slow = await Server.start({ env: { PES_DEMO_PACE: '60', PES_API_KEYS: `default/root:read+run+approve+admin:${ADMIN}` } });
+  try {
+    await slow.ask('POST', '/threads/asks/process', { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
+    const { key } = await slow.post('/keys', { name: 'auditor', scopes: ['read'], tenant: 'default' }, bearer(ADMIN));
+    const page = await open(slow, '#/t/asks');
+    await at(page, 'key').fill(key);
+    await at(page, 'sign-in').click();
+    await at(page, 'question').waitFor();
+    const sent = [];
+    page.on('request', (request) => {
+      if (request.method() !== 'GET') sent.push(`${request.method()} ${new URL(request.url()).pathname}`);
+    });
+    const disabled = async (names) => {
+      for (const name of names) {
+        const button = at(page, name).locator('visible=true').first();
+        await button.waitFor();
+        assert.equal(await button.isDisabled(), true, name);
+      }
+    };
+    await disabled(['approve', 'reject', 'fork', 'pause', 'cancel']);
+    for (const press of ['a', 'a', 'x', 'e', 'f', 'p', 'c']) await page.keyboard.press(press);
+    assert.equal(await page.locator('dialog').count(), 0);
+    const places = {
+      '#/t/asks?tab=item&sel=write': ['item-retry'], '#/t/asks/edit': ['save-plan'],
+      '#/t/asks?tab=talk': ['send'], '#/new': ['start'], '#/policy': ['save-rules'], '#/system': ['check-models'],
+    };
+    for (const [hash, names] of Object.entries(places)) {
+      await page.goto(`${slow.url}/${hash}`);
+      if (hash.endsWith('/edit')) {
+        await at(page, 'add-item').click();
+        await at(page, 'edit-description').last().fill('One more');
+      }
+      if (hash.endsWith('talk')) await at(page, 'message-field').fill('Hello');
+      if (hash === '#/new') await at(page, 'query').fill('Hello');
+      await disabled(names);
+      if (hash.endsWith('/edit')) {
+        await page.keyboard.press('Control+s');
+        page.once('dialog', (dialog) => dialog.accept());
+      } else if (hash.endsWith('talk') || hash === '#/new') {
+        await page.locator('textarea').first().press('Control+Enter');
+      }
+    }
+    assert.deepEqual(sent, []);
+    await done(page);
+  } finally {
+    await slow.stop();
+  }
+});
+
 test('a key that is revoked ends its session', async () => {
   const { key, keyId } = await makeKey('brief', ['read']);
   const page = await signedIn(key, '#/t/mine');
   await at(page, 'question').waitFor();
   await guarded.ask('DELETE', `/keys/${keyId}`, undefined, bearer(ADMIN));
-  // It stops working within seconds: the page asks until it is refused.
-  await page.waitForFunction(async () => (await fetch('whoami')).status === 401, null, { polling: 250 });
-  await page.locator('nav[aria-label=Pages] a', { hasText: 'Usage' }).first().click();
+  // Nothing is pressed: the server ends the connection, and the page sees why.
   await at(page, 'login').waitFor();
+  assert.equal(await page.locator('nav[aria-label=Pages], [data-testid=head], [data-testid=question], [data-testid=threads]').count(), 0);
+  assert.doesNotMatch(await page.locator('body').innerText(), /Team dinner/);
+  assert.match(page.url(), /#\/login\?to=/);
   await done(page);
 });
 

@@ -68,6 +68,36 @@ async function dialogs(dark) {
   assert.deepEqual(page.wrong, []);
 }
 
+test('a dialog takes the focus, keeps it, and gives it back', async () => {
+  const page = await open(server, '#/t/dinner');
+  await painted(page, 5);
+  const focused = () => page.evaluate(() => ({ name: document.activeElement.dataset.testid ?? document.activeElement.dataset.node ?? null, isInside: document.activeElement.closest('dialog') !== null }));
+  const cancel = page.locator('[data-testid=cancel]:visible');
+  for (const leave of [() => page.keyboard.press('Escape'), () => page.getByRole('button', { name: 'Keep it running' }).click(), () => page.mouse.click(5, 5)]) {
+    await cancel.focus();
+    await page.keyboard.press('Enter');
+    await page.locator('dialog').waitFor();
+    for (let i = 0; i < 4; i++) {
+      const { isInside } = await focused();
+      const isOutside = await page.evaluate(() => document.activeElement !== document.body);
+      assert.ok(isInside || !isOutside, 'Tab leads to nothing behind the dialog');
+      await page.keyboard.press('Tab');
+    }
+    await leave();
+    await page.locator('dialog').waitFor({ state: 'detached' });
+    assert.deepEqual(await focused(), { name: 'cancel', isInside: false });
+  }
+  // The same where a key opened it.
+  await page.locator('[data-node=bill]').focus();
+  await page.keyboard.press('?');
+  await page.locator('dialog').waitFor();
+  assert.equal((await focused()).isInside, true);
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  assert.deepEqual(await focused(), { name: 'bill', isInside: false });
+  assert.deepEqual(page.wrong, []);
+});
+
 test('by keyboard alone: views, rows, items, the tape', async () => {
   const page = await open(server, '#/t/dinner');
   await painted(page, 5);
