@@ -30,7 +30,7 @@ pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
         head.push_str(&format!("  rule {rule}"));
     }
     if let Some(digest) = &asked.digest {
-        head.push_str(&format!("  {}", grouped(digest)));
+        head.push_str(&format!("  {}", grouped(digest, style)));
     }
     let mut lines = vec![head, indented(&asked.message)];
     let prompt = &asked.feedback_schema.prompt;
@@ -51,9 +51,9 @@ pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
 }
 
 /// The first digits in groups: enough for eyes; the whole digest is sent.
-fn grouped(digest: &str) -> String {
+fn grouped(digest: &str, style: Style) -> String {
     let digits: Vec<char> = digest.chars().take(12).collect();
-    digits.chunks(4).map(String::from_iter).collect::<Vec<_>>().join(" ") + "…"
+    digits.chunks(4).map(String::from_iter).collect::<Vec<_>>().join(" ") + if style.unicode { "…" } else { "~" }
 }
 
 fn indented(text: &str) -> String {

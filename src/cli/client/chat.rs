@@ -1,6 +1,7 @@
 //! `pes chat`: one run after another in the same thread.
 
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::Output;
 use super::follow::{Ended, Watched, follow};
@@ -12,14 +13,21 @@ use crate::cli::server::Server;
 
 pub(super) async fn chat(server: &Server, thread: Option<String>) -> Result<(), Error> {
     let (thread, mut after) = place(server, thread).await?;
-    tell(&format!("Thread {thread}. An empty line or Ctrl-D ends the talk; `pes chat {thread}` goes on with it."));
+    tell(&format!(
+        "Thread {thread}. An empty line, Ctrl-D or Ctrl-C ends the talk; `pes chat {thread}` goes on with it."
+    ));
     let mut line: Line = None;
+    // Once a run was followed, the process no longer ends of itself.
+    let mut interrupts = signal(SignalKind::interrupt())?;
     loop {
         if can_ask() {
             eprint!("> ");
         }
-        let Some(query) = typed(&mut line).await.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
-        else {
+        let typed = tokio::select! {
+            typed = typed(&mut line) => typed,
+            _ = interrupts.recv() => return Ok(()),
+        };
+        let Some(query) = typed.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()) else {
             return Ok(());
         };
         let receipt: Receipt = server.post(&format!("/threads/{thread}/process"), &json!({ "query": query })).await?;

@@ -113,7 +113,11 @@ impl Follower<'_> {
                     Next::Lost { why, again_in } => self.lost(&why, again_in),
                 },
                 _ = ticks.tick(), if self.is_drawn && !asks => self.draw(),
-                typed = prompt::typed(&mut self.line), if asks => self.typed(typed).await?,
+                typed = prompt::typed(&mut self.line), if asks => {
+                    if let Some(ended) = self.typed(typed, &mut interrupts).await? {
+                        return Ok(ended);
+                    }
+                }
                 _ = interrupts.recv() => return self.interrupted(&mut interrupts).await,
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => return Err(self.too_late()),
             }
@@ -203,14 +207,19 @@ impl Follower<'_> {
         self.watched.may_ask && !self.watched.output.json && can_ask()
     }
 
-    async fn typed(&mut self, typed: Option<String>) -> Result<(), Error> {
-        let Some(asked) = self.asking.take() else { return Ok(()) };
+    async fn typed(&mut self, typed: Option<String>, interrupts: &mut Signal) -> Result<Option<Ended>, Error> {
+        let Some(asked) = self.asking.take() else { return Ok(None) };
         let Some(text) = typed else {
             // The input is closed: nobody will answer here.
             self.watched.may_ask = false;
-            return Ok(());
+            return Ok(None);
         };
-        match prompt::understood(&asked, text.trim(), &mut self.line).await {
+        let understood = tokio::select! {
+            understood = prompt::understood(&asked, text.trim(), &mut self.line) => understood,
+            // More is asked for, and nobody wants to say it.
+            _ = interrupts.recv() => return self.interrupted(interrupts).await.map(Some),
+        };
+        match understood {
             Ok(Typed::Later) => self.left.push(asked.suspension_id),
             Ok(Typed::Again(why)) => {
                 tell(&why);
@@ -234,7 +243,7 @@ impl Follower<'_> {
                 self.asking = Some(asked);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Whether the run stands still until somebody answers who is not here.

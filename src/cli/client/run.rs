@@ -120,7 +120,8 @@ fn judged(run: &RunResource) -> Result<(), Error> {
         (_, Some(ResultStatus::Partial)) => {
             let missing = metadata.map(|metadata| metadata.errors.len()).unwrap_or_default();
             Err(Error::Partial(format!(
-                "The answer is partial: {missing} things failed. Try: pes plan {}",
+                "The answer is partial: {missing} {} failed. Try: pes plan {}",
+                if missing == 1 { "thing" } else { "things" },
                 run.thread_id
             )))
         }

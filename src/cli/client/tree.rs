@@ -60,6 +60,14 @@ impl Shape {
 
 /// As many lines as fit: items that are over give way first.
 pub(super) fn draw(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, turn: usize) -> Vec<String> {
+    let lines = lines(view, thread, now, size, style, turn);
+    if style.unicode {
+        return lines;
+    }
+    lines.into_iter().map(|line| line.replace('…', "~").replace('–', "-")).collect()
+}
+
+fn lines(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, turn: usize) -> Vec<String> {
     let mut lines = vec![head(view, thread, now, size.columns)];
     if view.items.is_empty() {
         let saying = view.saying.as_ref().map(|saying| line(&saying.text)).filter(|text| !text.is_empty());

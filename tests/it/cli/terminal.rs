@@ -91,13 +91,39 @@ fn a_terminal_without_unicode_gets_plain_shapes_and_a_resize_is_followed() {
     let served = serve(folder.path(), &[]);
     let terminal = Terminal::new(100, 30, &[("PES_URL", &served.url), ("LANG", "C"), ("NO_COLOR", "1")]);
     terminal.line(&format!("{} run {MAIL} --thread m; echo code $?", pes()));
-    terminal.shows(&["! demo_send_email", "+  write"]);
+    let shown = terminal.shows(&["! demo_send_email", "+  write"]);
+    assert!(shown.contains("341d~") && !shown.contains('…'), "{shown}");
     terminal.tmux(&["resize-window", "-x", "60", "-y", "30"]);
     terminal.line("x");
     terminal.shows(&["Why not?"]);
     terminal.line("Not today.");
-    let shown = terminal.shows(&["code "]);
-    assert!(shown.lines().all(|line| line.chars().count() <= 60), "{shown}");
+    terminal.shows(&["code "]);
+    // A line that did not fit is two on the screen, and one here.
+    let whole = terminal.tmux(&["capture-pane", "-p", "-J"]);
+    let (_, drawn) = whole.rsplit_once("Not today.").unwrap();
+    let drawn: Vec<&str> = drawn.lines().filter(|line| line.contains("  write") || line.contains("  send")).collect();
+    assert!(!drawn.is_empty() && drawn.iter().all(|line| line.is_ascii() && line.trim_end().len() <= 60), "{whole}");
+}
+
+#[test]
+fn colours_are_left_out_and_nothing_is_drawn_where_that_is_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[]);
+    let url = ("PES_URL", served.url.as_str());
+    let run = |thread: &str, variables: &[(&str, &str)]| {
+        let terminal = Terminal::new(110, 30, &[&[url, ("LANG", "C.UTF-8")], variables].concat());
+        terminal.line(&format!("clear; {} run {MAIL} --thread {thread}; echo code $?", pes()));
+        let shown = terminal.shows(&["[a]pprove"]);
+        (shown, terminal.tmux(&["capture-pane", "-p", "-e"]))
+    };
+    let (shown, coloured) = run("coloured", &[]);
+    assert!(shown.contains("✓  write") && coloured.contains("\u{1b}[32m✓"), "{coloured}");
+    let (shown, plain) = run("plain", &[("NO_COLOR", "1")]);
+    assert!(shown.contains("✓  write") && !plain.contains('\u{1b}'), "{plain}");
+    for variable in [("CI", "1"), ("TERM", "dumb")] {
+        let (shown, escapes) = run(variable.1, &[variable, ("NO_COLOR", "1")]);
+        assert!(shown.contains(" write completed") && !shown.contains('✓') && !escapes.contains('\u{1b}'), "{shown}");
+    }
 }
 
 #[test]
@@ -117,6 +143,25 @@ fn control_c_detaches_first_and_cancels_at_once_after() {
     terminal.shows(&["Detached"]);
     terminal.keys(&["C-c"]);
     terminal.shows(&["being cancelled", "code 5"]);
+}
+
+#[test]
+fn control_c_leaves_also_where_a_reason_or_the_next_query_is_typed() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[]);
+    let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8")]);
+    terminal.line(&format!("{} run {MAIL} --thread m; echo code $?", pes()));
+    terminal.shows(&["[a]pprove"]);
+    terminal.line("x");
+    terminal.shows(&["Why not?"]);
+    terminal.keys(&["C-c"]);
+    terminal.shows(&["Detached; the run goes on.", "code 0"]);
+    terminal.line(&format!("clear; echo an''other; {} chat t; echo code $?", pes()));
+    terminal.shows(&["another", "Thread t."]);
+    terminal.line("Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.");
+    terminal.shows(&["Each guest pays 47.60.", "\n> "]);
+    terminal.keys(&["C-c"]);
+    terminal.shows(&["code 0"]);
 }
 
 /// In a folder of its own, whose server listens on a port that nobody else has.
