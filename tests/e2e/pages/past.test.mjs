@@ -14,6 +14,7 @@ before(async () => {
   await server.run('past', 'Send the team an invitation to the dinner.');
   const { items } = await server.get('/suspensions');
   await server.resume('past', { suspensionId: items[0].suspensionId, approved: true, digest: items[0].digest });
+  await server.ask('PATCH', '/threads/past', { title: 'Renamed since' }, { 'content-type': 'application/merge-patch+json' });
   log = await server.log('past');
 });
 after(async () => {
@@ -69,7 +70,33 @@ test('the log and the words of the past end where it does', async () => {
   const text = await page.locator('main').innerText();
   // It was asked, answered and said later; what was said before is there.
   assert.match(text, /Each guest pays 47\.60/);
-  assert.doesNotMatch(text, /Send the e-mail|was written, approved and handed over|approved by/);
+  assert.doesNotMatch(text, /Send the e-mail|was written, approved and handed over|approved by|Renamed since/);
+  assert.doesNotMatch(await page.title(), /Renamed since/);
   assert.equal(await page.locator('[data-status=ask]').count(), 0);
+  await done(page);
+});
+
+test('an address that names what came later shows none of it', async () => {
+  const asked = log.find(({ type }) => type === 'AGENT_SUSPENDED').seq;
+  const { runId } = log.at(-1);
+  const page = await open(server, '#/t/past?at=3');
+  await showing(page, 3);
+  for (const [what, hash] of Object.entries({
+    row: `at=3&row=${asked}&tab=context`, item: 'at=3&sel=send&tab=item', run: `at=3&run=${runId}&tab=talk`, question: `at=3&row=${asked}&tab=ask`,
+  })) {
+    await page.evaluate((to) => { location.hash = to; }, `#/t/past?${hash}`);
+    await page.waitForFunction((to) => location.hash.endsWith(to), hash);
+    await showing(page, 3);
+    await page.waitForFunction(() => !document.querySelector('[aria-busy=true]'));
+    await page.keyboard.press('r');
+    const dialog = page.locator('dialog[aria-label^="Observation"]');
+    const text = (await dialog.count()) ? await dialog.innerText() : '';
+    const main = await page.locator('main').innerText();
+    assert.doesNotMatch(text + main, /demo_send_email|invitation|approved/i, what);
+    await page.keyboard.press('Escape');
+    await page.waitForFunction(() => !document.querySelector('dialog'));
+    await page.evaluate(() => { location.hash = '#/t/past?at=3'; });
+    await showing(page, 3);
+  }
   await done(page);
 });
