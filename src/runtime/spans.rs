@@ -177,7 +177,7 @@ impl Group {
     }
 
     fn is_full(&self) -> bool {
-        self.parts.iter().map(Spans::len).sum::<usize>() >= MOST
+        self.parts.iter().map(Spans::count).sum::<usize>() >= MOST
     }
 
     /// All at once. Where the collector refuses that, each by itself: one that it refuses takes no other with it.
@@ -188,12 +188,12 @@ impl Group {
             let sent = if is_apart { traces.send(std::slice::from_ref(part)).await } else { sent.clone() };
             outcomes[place] = Some(match sent {
                 Sent::Taken => {
-                    count("sent", part.len());
-                    (Outcome::Taken, format!("{} spans", part.len()))
+                    count("sent", part.count());
+                    (Outcome::Taken, format!("{} spans", part.count()))
                 }
                 Sent::Failed(why) => (Outcome::Failed, why),
                 Sent::Refused(why) => {
-                    count("refused", part.len());
+                    count("refused", part.count());
                     (Outcome::Useless, why)
                 }
             });

@@ -58,7 +58,7 @@ pub struct Part {
 pub struct Spans(Vec<(otlp::TraceId, Span)>);
 
 impl Spans {
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 }
