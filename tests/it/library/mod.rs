@@ -8,6 +8,7 @@ mod custom_model;
 #[allow(dead_code, reason = "an example has its own main")]
 mod embed;
 mod forgotten;
+mod kept;
 mod left_rows;
 mod lookups;
 mod reading;

@@ -352,6 +352,9 @@ async fn an_old_audit_begins_later(store: Arc<dyn Store>) {
     told("b", None).await;
     aging.days_pass(40).await;
     assert_eq!(verified().await, (0, 3));
+    aging.clock.advance(DAY / 2);
+    aging.days_pass(0).await;
+    assert_eq!(verified().await, (0, 3), "each time leaves a line: it is done for a day at once");
     aging.days_pass(2).await;
     assert_eq!(verified().await, (2, 2), "what is left, and a line that says so");
     let (service, caller) = (aging.instance.service(), aging.instance.caller());

@@ -62,12 +62,17 @@ async fn a_stop_records_the_step_under_way_and_the_next_start_goes_on() {
 
 #[tokio::test]
 async fn a_second_signal_is_a_crash_and_safe() {
-    let place = Place::sqlite(SCRIPT);
+    // Longer than it takes to say twice that it is to stop.
+    let place = Place::sqlite(&SCRIPT.replace("delay_ms = 700", "delay_ms = 4000"));
     let mut server = Server::start(&place, None).await;
     let run = begun(&server).await;
+    let watching = server.door.ask("GET", "/threads/t/events?after=latest").header("accept", "text/event-stream");
+    let mut events = watching.events().await;
     server.stop();
+    // Two signals that come at once are one.
+    while soon(events.next()).await.expect("it is told that the server stops").event != "draining" {}
     server.stop();
-    server.ended().await;
+    assert_eq!(server.ended().await.code(), Some(130), "it waits for nothing any more");
     let server = Server::start(&place, None).await;
     let ended = server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
     assert_eq!(ended["status"], "completed", "{ended:#}");

@@ -20,6 +20,7 @@ mod lookups;
 mod migrations;
 mod newer;
 mod postgres;
+mod retention;
 mod rows;
 mod schedules;
 mod sealed;

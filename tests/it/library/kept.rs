@@ -1,0 +1,136 @@
+//! What is kept for a while only, beside a thread that is kept for ever: until its time is over, and no longer. By a clock
+//! that is moved.
+
+use std::time::Duration;
+
+use pes::config::Config;
+use pes::domain::ids::{RunId, TenantPk};
+use pes::domain::lookup::LookupKey;
+use pes::domain::retention::Kept;
+use pes::runtime::clock::Clock as _;
+use pes::service::housekeeping;
+use pes::service::once::{Answered, Idempotent};
+use pes::service::resources::{self, Schedules, Webhooks};
+use pes::service::runs::{self, ProcessAsk};
+use pes::store::PageAsk;
+use pes::store::Store;
+use pes::store::outbox::{DeliveryStatus, TargetKind};
+use serde_json::json;
+
+use super::retention::Aging;
+use crate::support::http::soon;
+use crate::support::store::fresh_store;
+use crate::support::wire::{Wire, answer};
+
+const HOUR: i64 = 3_600_000;
+const DAY: i64 = 24 * HOUR;
+/// Longer than any run takes.
+const WAIT: Duration = Duration::from_secs(30);
+
+async fn aging(change: impl FnOnce(&mut Config)) -> Aging {
+    Aging::on(fresh_store().await, |config| {
+        (config.retention.thread_days, config.retention.log_days) = (Kept::FOREVER, Kept::FOREVER);
+        change(config);
+    })
+    .await
+}
+
+async fn passes(aging: &Aging, time: i64) {
+    aging.clock.advance(time);
+    housekeeping::sweep(aging.instance.service()).await.unwrap();
+}
+
+fn key() -> LookupKey {
+    LookupKey { kind: "kept", digest: "d".to_owned() }
+}
+
+/// Asks with the same key; the run, if it is a new one, once it is over.
+async fn asked(aging: &Aging) -> Option<RunId> {
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let ask = ProcessAsk { query: "hello".to_owned(), lookups: vec![key()], ..ProcessAsk::default() };
+    let once = Idempotent { key: "k".to_owned(), scope: "process".to_owned(), fingerprint: "f".to_owned() };
+    match runs::process(service, caller, &"t".into(), ask, Some(once)).await.unwrap() {
+        Answered::Fresh(receipt) => {
+            runs::wait(service, caller, &receipt.run_id, WAIT).await.unwrap();
+            Some(receipt.run_id)
+        }
+        Answered::Replayed { .. } => None,
+    }
+}
+
+#[tokio::test]
+async fn an_answer_to_a_key_is_kept_for_a_day() {
+    let aging = aging(|_| {}).await;
+    assert!(asked(&aging).await.is_some());
+    passes(&aging, 23 * HOUR).await;
+    assert_eq!(asked(&aging).await, None, "it is answered again");
+    passes(&aging, 2 * HOUR).await;
+    assert!(asked(&aging).await.is_some(), "it is another request by now");
+    aging.instance.close().await;
+}
+
+#[tokio::test]
+async fn a_run_is_found_by_what_was_sent_for_thirty_days() {
+    let aging = aging(|_| {}).await;
+    let run = asked(&aging).await;
+    let found = async || {
+        let found = aging.store.lookups(aging.instance.caller().tenant, &key(), 5).await.unwrap();
+        found.into_iter().map(|found| found.run_id).next()
+    };
+    passes(&aging, 29 * DAY).await;
+    assert_eq!(found().await, run);
+    passes(&aging, 2 * DAY).await;
+    assert_eq!(found().await, None);
+    aging.instance.close().await;
+}
+
+async fn statuses(store: &dyn Store, tenant: TenantPk, hook: &str) -> Vec<DeliveryStatus> {
+    let page = PageAsk { limit: 10, ..PageAsk::default() };
+    let found = store.deliveries(tenant, TargetKind::Webhook, hook, &page).await.unwrap();
+    found.items.into_iter().map(|delivery| delivery.status).collect()
+}
+
+#[tokio::test]
+async fn a_delivery_that_is_over_is_shown_for_as_long_as_the_settings_say() {
+    let wire = Wire::serve(vec![answer("204 No Content", "", "")]).await;
+    let address = wire.address.to_string();
+    let aging = aging(|config| {
+        config.outbox.kept_ms = 3 * DAY;
+        config.auth.sealing_key = Some("a key that is long enough".to_owned().into());
+        config.egress.allow.push(address);
+    })
+    .await;
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let hook = json!({ "url": format!("http://{}/hook", wire.address), "events": ["run.finished"],
+        "secrets": ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODk="] });
+    let hook = resources::create::<Webhooks>(service, caller, serde_json::from_value(hook).unwrap(), None).await;
+    let Ok(Answered::Fresh(hook)) = hook else { panic!("{hook:?}") };
+    aging.finish("t").await;
+    let (store, tenant) = (&*aging.store, caller.tenant);
+    let delivered = async { while statuses(store, tenant, &hook.webhook_id).await != [DeliveryStatus::Delivered] {} };
+    soon(delivered).await;
+    passes(&aging, 2 * DAY).await;
+    assert_eq!(statuses(store, tenant, &hook.webhook_id).await.len(), 1);
+    passes(&aging, 2 * DAY).await;
+    assert_eq!(statuses(store, tenant, &hook.webhook_id).await.len(), 0);
+    aging.instance.close().await;
+}
+
+/// So long a process may have been stopped, and goes on without reading all of them.
+#[tokio::test]
+async fn that_a_document_was_deleted_is_told_for_thirty_days() {
+    let aging = aging(|_| {}).await;
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let once = json!({ "id": "once", "at": aging.clock.now() + 10_000 * DAY, "query": "hello" });
+    resources::create::<Schedules>(service, caller, serde_json::from_value(once).unwrap(), None).await.unwrap();
+    resources::delete::<Schedules>(service, caller, "once").await.unwrap();
+    let told = async || {
+        let documents = aging.store.documents_since(0).await.unwrap().documents;
+        documents.iter().filter(|document| document.id == "once" && document.body.is_none()).count()
+    };
+    passes(&aging, 29 * DAY).await;
+    assert_eq!(told().await, 1);
+    passes(&aging, 2 * DAY).await;
+    assert_eq!(told().await, 0);
+    aging.instance.close().await;
+}
