@@ -100,3 +100,17 @@ test('an address that names what came later shows none of it', async () => {
   }
   await done(page);
 });
+
+test('an observation that is looked at is gone where the page goes back to before it', async () => {
+  const page = await open(server, '#/t/past?at=3');
+  await showing(page, 3);
+  await page.evaluate(() => { location.hash = '#/t/past'; });
+  await showing(page, log.at(-1).seq);
+  await at(page, 'timeline-log').click();
+  await page.locator('.log-row button', { hasText: 'PLAN_UPDATE' }).first().click();
+  await page.locator('dialog[aria-label^="Observation"]').waitFor();
+  await page.goBack();
+  await showing(page, 3);
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await done(page);
+});
