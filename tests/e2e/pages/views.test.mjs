@@ -25,10 +25,45 @@ after(async () => {
 });
 
 const VIEWS = {
-  thread: '#/t/dinner', list: '#/t/dinner/list?sel=tip&tab=item', changes: '#/t/changed/changes', forecast: '#/t/dinner/forecast', edit: '#/t/dinner/edit',
+  thread: '#/t/dinner', timeline: '#/t/dinner?part=time', list: '#/t/dinner/list?sel=tip&tab=item', changes: '#/t/changed/changes', forecast: '#/t/dinner/forecast', edit: '#/t/dinner/edit',
   replay: '#/t/dinner?at=40&tab=talk', item: '#/t/dinner?sel=send&tab=item', context: '#/t/dinner?row=78&tab=context', failure: '#/t/failed',
   questions: '#/questions', question: 'QUESTION', compare: '#/compare/dinner/other', usage: '#/usage', policy: '#/policy', system: '#/system', new: '#/new', unknown: '#/t/nobody',
 };
+
+/** Words of ours and figures that are wider than their place, and whatever makes the page wider than the screen. */
+const cutOff = (page) => page.evaluate(() => {
+  const found = document.documentElement.scrollWidth > innerWidth ? [`the page is ${document.documentElement.scrollWidth} wide`] : [];
+  for (const one of document.querySelectorAll('button, a.b, summary, .tag, .n, th, label, dt, .facts > *, .seg, .rule-ref')) {
+    const { width, left, right } = one.getBoundingClientRect();
+    if (width === 0 || getComputedStyle(one).display === 'inline' || one.closest('.clip')) continue;
+    const isOut = !one.closest('.scrollx, .graph, .tape') && (left < -1 || right > innerWidth + 1);
+    if (one.scrollWidth > one.clientWidth + 1 || isOut) found.push(`${one.tagName} ${one.className} “${one.textContent.slice(0, 40)}”`);
+  }
+  return found;
+});
+
+/** Whole words are broken only where one is wider than its column could be. */
+const brokenNames = (page) => page.locator('.plan .mono').evaluateAll((all) => all.filter((one) => {
+  const text = document.createTreeWalker(one, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  for (let node = text.nextNode(); node; node = text.nextNode()) {
+    for (const { index, 0: word } of node.data.matchAll(/[\w-]+/g)) {
+      range.setStart(node, index);
+      range.setEnd(node, index + word.length);
+      if (new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1 && !word.includes('-')) return true;
+    }
+  }
+  return false;
+}).map((one) => one.textContent));
+
+test('names of items and tools are not broken in the list of a plan', async () => {
+  const page = await open(server, '#/t/dinner/list');
+  await painted(page, 5);
+  await page.locator('[data-item=send]').waitFor();
+  assert.ok(await page.locator('.plan .mono').count() > 10);
+  assert.deepEqual(await brokenNames(page), []);
+  await page.context().close();
+});
 
 for (const [name, hash] of Object.entries(VIEWS)) {
   for (const look of [{ dark: false }, { dark: true }, { dark: false, width: 390, height: 844, hasTouch: true }]) {
@@ -40,6 +75,7 @@ for (const [name, hash] of Object.entries(VIEWS)) {
       await page.waitForFunction(() => !document.querySelector('[aria-busy=true]'));
       await shot(page, what.replace(', ', '-'));
       assert.deepEqual(await serious(page), []);
+      assert.deepEqual(await cutOff(page), []);
       assert.deepEqual(page.wrong, []);
       await page.context().close();
     });
