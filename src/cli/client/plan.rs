@@ -119,7 +119,7 @@ fn forecast(Forecast { plan: forecast, cost }: &Forecast) -> Result<(), Error> {
         let when = if tool.conditions.is_empty() { "" } else { ", other rules under conditions" };
         asked.entry(&tool.tool_name).or_default().push(format!("{action} ({}{when})", tool.policy.rule));
     }
-    for item in &forecast.items {
+    for item in forecast.items.iter().filter(|item| !item.status.is_settled()) {
         let named = item.may_call.iter().map(|call| call.tool_name.as_str());
         let any = item.may_call_any.then_some("any tool");
         let calls: Vec<String> = named

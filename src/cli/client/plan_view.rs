@@ -184,7 +184,8 @@ impl PlanView {
 
     /// How many items are over, of how many.
     pub fn progress(&self) -> (usize, usize) {
-        let over = self.items.iter().filter(|item| item.ended.is_some()).count();
+        // Also what an earlier run did, of which nothing was told here.
+        let over = self.items.iter().filter(|item| item.status.is_settled()).count();
         (over, self.items.len())
     }
 }

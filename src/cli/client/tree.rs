@@ -118,7 +118,7 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
     }
     let mut left = folded;
     for (item, row) in view.items.iter().zip(&rows) {
-        if left > 0 && item.ended.is_some() {
+        if left > 0 && item.status.is_settled() {
             left -= 1;
             continue;
         }
@@ -140,7 +140,7 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
 /// How many items that are over give way so that the rest fits.
 fn folded(view: &PlanView, rows: usize) -> usize {
     let room = rows.saturating_sub(4).max(1);
-    let over = view.items.iter().filter(|item| item.ended.is_some()).count();
+    let over = view.items.iter().filter(|item| item.status.is_settled()).count();
     if view.items.len() <= room { 0 } else { (view.items.len() + 1 - room).min(over) }
 }
 
@@ -158,8 +158,9 @@ fn note(view: &PlanView, item: &ItemView, now: Millis) -> String {
         return tail(&line(&saying.text), 44);
     }
     if item.status == ItemStatus::Pending {
-        let is_open =
-            |id: &&crate::domain::ids::ItemId| view.items.iter().any(|other| other.id == **id && other.ended.is_none());
+        let is_open = |id: &&crate::domain::ids::ItemId| {
+            view.items.iter().any(|other| other.id == **id && !other.status.is_settled())
+        };
         let open: Vec<String> = item.dependencies.iter().filter(is_open).map(|id| line(id.as_str())).collect();
         return if open.is_empty() { String::new() } else { format!("after {}", open.join(", ")) };
     }

@@ -86,6 +86,19 @@ fn a_plan_is_drawn_in_place_and_its_question_answered_there() {
 }
 
 #[test]
+fn what_an_earlier_run_did_counts_as_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[]);
+    let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")]);
+    let dinner = "'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.'";
+    terminal.line(&format!("{} run {dinner} --thread m; echo code $?", pes()));
+    terminal.shows(&["code 0"]);
+    terminal.line(&format!("clear; {} run {MAIL} --thread m", pes()));
+    let shown = terminal.shows(&["[a]pprove"]);
+    assert!(shown.contains("5/6") && !shown.contains("1/6"), "{shown}");
+}
+
+#[test]
 fn a_terminal_without_unicode_gets_plain_shapes_and_a_resize_is_followed() {
     let folder = tempfile::tempdir().unwrap();
     let served = serve(folder.path(), &[]);
@@ -97,12 +110,14 @@ fn a_terminal_without_unicode_gets_plain_shapes_and_a_resize_is_followed() {
     terminal.line("x");
     terminal.shows(&["Why not?"]);
     terminal.line("Not today.");
-    terminal.shows(&["code "]);
-    // A line that did not fit is two on the screen, and one here.
-    let whole = terminal.tmux(&["capture-pane", "-p", "-J"]);
-    let (_, drawn) = whole.rsplit_once("Not today.").unwrap();
-    let drawn: Vec<&str> = drawn.lines().filter(|line| line.contains("  write") || line.contains("  send")).collect();
-    assert!(!drawn.is_empty() && drawn.iter().all(|line| line.is_ascii() && line.trim_end().len() <= 60), "{whole}");
+    let shown = terminal.shows(&["code 3"]);
+    // A line that did not fit would take two, and what is drawn next would stand in the middle of it.
+    let (_, drawn) = shown.rsplit_once("Not today.").unwrap();
+    let drawn: Vec<&str> = drawn.lines().filter(|line| line.ends_with(" tok") || line.contains("  ")).collect();
+    let [head, write, send] = drawn[..] else { panic!("the plan is drawn once:\n{shown}") };
+    assert!(head.ends_with(" tok") && head.contains('~') && head.is_ascii(), "{shown}");
+    assert!(write.contains("+  write  ") && write.contains('~') && write.is_ascii(), "{shown}");
+    assert!(send.contains("x  send ") && send.ends_with(" error") && send.is_ascii(), "{shown}");
 }
 
 #[test]
