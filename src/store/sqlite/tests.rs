@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use rusqlite::Transaction;
+use rusqlite::{StatementStatus, Transaction};
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{Sqlite, idempotency, leases, lookups};
@@ -94,6 +94,22 @@ async fn one_that_landed_alone_is_done_and_not_done_twice() {
     assert_eq!(apply(Commit { token: uuid::Uuid::new_v4(), ..next }, Sending::First).await, [Committed::Stale]);
     let thread = store.thread_by_pk(ThreadPk(1)).await.unwrap().unwrap();
     assert_eq!((thread.fence.version, thread.last_seq), (2, 2));
+}
+
+/// Which would take longer than most reads: how SQLite is built sees to it.
+#[tokio::test]
+async fn no_statement_is_prepared_again_for_other_parameters() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let prepared_again = |tx: &Transaction<'_>| {
+        let mut statement = tx.prepare("SELECT pk FROM threads WHERE pk > ?1 AND status = ?2 ORDER BY pk LIMIT ?3")?;
+        for (after, status, limit) in [(0, "idle", 1), (5, "running", 2), (9, "idle", 3)] {
+            let found = statement.query_map((after, status, limit), |row| row.get::<_, i64>(0))?;
+            found.collect::<rusqlite::Result<Vec<_>>>()?;
+        }
+        Ok(statement.get_status(StatementStatus::RePrepare))
+    };
+    assert_eq!(store.writer.write(prepared_again).await.unwrap(), 0);
 }
 
 /// However much else is stored. Nothing is known of the tables, as in every database of ours.
