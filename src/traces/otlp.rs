@@ -23,40 +23,32 @@ pub(super) fn requests<'s>(
     spans: impl IntoIterator<Item = &'s (TraceId, Span)>,
 ) -> Vec<Vec<u8>> {
     let mut requests = Vec::new();
-    let mut scope_spans = Message::default();
     let mut spans = spans.into_iter().peekable();
-    while let Some((trace, one)) = spans.next() {
-        if scope_spans.0.is_empty() {
-            scope_spans.message(1, &scope());
-        }
-        scope_spans.message(2, &span(trace, one));
-        if scope_spans.0.len() >= REQUEST_BYTES || spans.peek().is_none() {
-            requests.push(request(resource, &std::mem::take(&mut scope_spans)));
-        }
+    while spans.peek().is_some() {
+        let mut request = Message::default();
+        request.message(1, |resource_spans| {
+            resource_spans.message(1, |message| attributes(message, 1, resource));
+            resource_spans.message(2, |scope_spans| {
+                scope_spans.message(1, scope);
+                let start = scope_spans.0.len();
+                while scope_spans.0.len() - start < REQUEST_BYTES
+                    && let Some((trace, one)) = spans.next()
+                {
+                    scope_spans.message(2, |message| span(message, trace, one));
+                }
+            });
+        });
+        requests.push(request.0);
     }
     requests
 }
 
-fn request(resource: &Attributes, scope_spans: &Message) -> Vec<u8> {
-    let mut resource_message = Message::default();
-    attributes(&mut resource_message, 1, resource);
-    let mut resource_spans = Message::default();
-    resource_spans.message(1, &resource_message);
-    resource_spans.message(2, scope_spans);
-    let mut request = Message::default();
-    request.message(1, &resource_spans);
-    request.0
+fn scope(message: &mut Message) {
+    message.text(1, "pes");
+    message.text(2, env!("CARGO_PKG_VERSION"));
 }
 
-fn scope() -> Message {
-    let mut scope = Message::default();
-    scope.text(1, "pes");
-    scope.text(2, env!("CARGO_PKG_VERSION"));
-    scope
-}
-
-fn span(trace: &TraceId, span: &Span) -> Message {
-    let mut message = Message::default();
+fn span(message: &mut Message, trace: &TraceId, span: &Span) {
     message.bytes(1, trace);
     message.bytes(2, &span.id.0);
     if let Some(parent) = span.parent {
@@ -73,58 +65,51 @@ fn span(trace: &TraceId, span: &Span) -> Message {
     );
     message.fixed64(7, nanos(span.start));
     message.fixed64(8, nanos(span.end));
-    attributes(&mut message, 9, &span.attributes);
+    attributes(message, 9, &span.attributes);
     for one in &span.events {
-        message.message(11, &event(one));
+        message.message(11, |message| event(message, one));
     }
     if let Some(id) = span.link {
-        let mut link = Message::default();
-        link.bytes(1, trace);
-        link.bytes(2, &id.0);
-        message.message(13, &link);
+        message.message(13, |link| {
+            link.bytes(1, trace);
+            link.bytes(2, &id.0);
+        });
     }
     if let Some(failure) = &span.failure {
-        let mut status = Message::default();
-        status.text(2, failure);
-        status.number(3, STATUS_ERROR);
-        message.message(15, &status);
+        message.message(15, |status| {
+            status.text(2, failure);
+            status.number(3, STATUS_ERROR);
+        });
     }
-    message
 }
 
-fn event(event: &SpanEvent) -> Message {
-    let mut message = Message::default();
+fn event(message: &mut Message, event: &SpanEvent) {
     message.fixed64(1, nanos(event.at));
     message.text(2, event.name);
-    attributes(&mut message, 3, &event.attributes);
-    message
+    attributes(message, 3, &event.attributes);
 }
 
 fn attributes(message: &mut Message, field: u32, attributes: &Attributes) {
     for (name, value) in attributes {
-        let mut pair = Message::default();
-        pair.text(1, name);
-        pair.message(2, &any(value));
-        message.message(field, &pair);
+        message.message(field, |pair| {
+            pair.text(1, name);
+            pair.message(2, |message| any(message, value));
+        });
     }
 }
 
 /// `AnyValue`.
-fn any(value: &Attribute) -> Message {
-    let mut message = Message::default();
+fn any(message: &mut Message, value: &Attribute) {
     match value {
         Attribute::Text(text) => message.text(1, text),
         Attribute::Whole(number) => message.number(3, number.cast_unsigned()),
         Attribute::Number(number) => message.fixed64(4, number.to_bits()),
-        Attribute::Texts(texts) => {
-            let mut list = Message::default();
+        Attribute::Texts(texts) => message.message(5, |list| {
             for text in texts {
-                list.message(1, &any(&Attribute::Text(text.clone())));
+                list.message(1, |message| message.text(1, text));
             }
-            message.message(5, &list);
-        }
+        }),
     }
-    message
 }
 
 fn nanos(at: Millis) -> u64 {
@@ -156,8 +141,16 @@ impl Message {
         self.bytes(field, text.as_bytes());
     }
 
-    fn message(&mut self, field: u32, message: &Message) {
-        self.bytes(field, &message.0);
+    /// What is written meanwhile is one message inside this one.
+    fn message(&mut self, field: u32, write: impl FnOnce(&mut Message)) {
+        self.tag(field, 2);
+        let start = self.0.len();
+        write(self);
+        let end = self.0.len();
+        self.varint((end - start) as u64);
+        // Its length stands before it.
+        let used = self.0.len() - end;
+        self.0[start..].rotate_right(used);
     }
 
     fn tag(&mut self, field: u32, wire_type: u32) {
