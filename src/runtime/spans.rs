@@ -13,18 +13,15 @@ use super::shared::Shared;
 use crate::domain::Millis;
 use crate::domain::facts::Fact;
 use crate::domain::ids::{RunId, ThreadPk};
-use crate::domain::observation::Observation;
-use crate::domain::payload::{self, Payloads};
+use crate::domain::observation::Recorded;
+use crate::domain::payload::Payloads;
 use crate::domain::run::{Run, RunStatus};
 use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::Outcome;
 use crate::store;
-use crate::store::ObservationAsk;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 use crate::traces::{Part, Sent, Spans, Traces};
 
-/// Observations that are read at once.
-const PAGE: u32 = 256;
 /// Spans from which on a request is not made larger.
 const MOST: usize = 2_048;
 /// How long a run may go on before more of it is told.
@@ -140,26 +137,17 @@ impl Shared {
         traces.spans(&part, &log).map_err(|why| (Outcome::Useless, why))
     }
 
-    /// What happened on the thread from the run's start to the part's end, with payloads in place if spans hold them. Nothing,
-    /// where the log was shortened meanwhile.
-    async fn log_of(&self, traces: &Traces, pk: ThreadPk, part: &Part) -> store::Result<Vec<Observation>> {
-        let Some(began) = self.store.run_began(pk, &part.run_id).await? else { return Ok(Vec::new()) };
-        let (mut after, mut log) = (began - 1, Vec::new());
-        loop {
-            let ask = ObservationAsk { after, until: Some(part.until), limit: PAGE, types: Vec::new() };
-            let mut page = self.store.observations(pk, &ask).await?;
-            let Some(last) = page.last() else { return Ok(log) };
-            after = last.seq;
-            page.retain(|seen| seen.run_id == part.run_id);
-            if traces.has_content() {
-                let mut known = Payloads::new();
-                self.fetch(pk, page.iter().map(|seen| &seen.content), &mut known).await?;
-                for seen in &mut page {
-                    seen.content = payload::inline(seen.content.take(), &known);
-                }
-            }
-            log.extend(page);
+    /// What happened in the run until the part's end, with payloads in place if spans hold them. Nothing, where the log was
+    /// shortened meanwhile.
+    async fn log_of(&self, traces: &Traces, pk: ThreadPk, part: &Part) -> store::Result<Vec<Recorded>> {
+        let log = self.store.facts(pk, &part.run_id, part.until).await?;
+        if !traces.has_content() {
+            return Ok(log);
         }
+        let (contents, mut known) = (log.iter().map(|recorded| recorded.fact.content()), Payloads::new());
+        self.fetch(pk, &contents.collect::<Vec<_>>(), &mut known).await?;
+        let whole = |recorded: Recorded| Recorded { fact: recorded.fact.inlined(&known), ..recorded };
+        Ok(log.into_iter().map(whole).collect())
     }
 }
 

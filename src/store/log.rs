@@ -6,6 +6,7 @@ use std::future::Future;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::Result;
 use super::columns::Columns;
@@ -13,7 +14,7 @@ use super::text::{damaged, legible};
 use crate::domain::Millis;
 use crate::domain::facts::Fact;
 use crate::domain::ids::{ItemId, ObservationId, RunId, ThreadId, ThreadPk};
-use crate::domain::observation::{Observation, ObservationType, Record, RecordMetadata};
+use crate::domain::observation::{Observation, ObservationType, Record, RecordMetadata, Recorded};
 
 /// Which observations to read; ordered by seq.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,11 @@ pub trait LogStore: Send + Sync + 'static {
     /// As recorded: payload references and shortened plans are still in them.
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>>;
 
+    /// What is recorded of the run, from its `RUN_STARTED` up to this number; one that cannot be read is left out. Looked for
+    /// from that number backwards, so that what happened before the run costs nothing. Empty, where it has not begun, or the
+    /// log is shortened behind its beginning.
+    async fn facts(&self, pk: ThreadPk, run: &RunId, until: i64) -> Result<Vec<Recorded>>;
+
     /// The seq of the run's `RUN_STARTED`. Looked for from the end of the log, so that what happened before the run costs
     /// nothing. `None`: it has not begun, or the log is shortened behind it.
     async fn run_began(&self, pk: ThreadPk, run: &RunId) -> Result<Option<i64>>;
@@ -40,6 +46,9 @@ pub trait LogStore: Send + Sync + 'static {
 
 /// Entries with a `RUN_STARTED` that are read at once: most who ask mean one of the last runs.
 const BEGINNINGS: i64 = 8;
+
+/// The same of a run that may be as short as most.
+const FIRST_PAGE: i64 = 16;
 
 /// How many entries are read at once.
 const PAGE: i64 = 128;
@@ -107,6 +116,55 @@ struct StoredObservation<C, M> {
 
 fn none<M>() -> Option<M> {
     None
+}
+
+/// As its facts are read: each content as its text, and nothing of what only readers outside are told.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Skimmed<'b> {
+    run_id: RunId,
+    timestamp: Millis,
+    #[serde(rename = "told", borrow)]
+    observations: Vec<SkimmedObservation<'b>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SkimmedObservation<'b> {
+    #[serde(rename = "type")]
+    kind: ObservationType,
+    #[serde(default)]
+    run_id: Option<RunId>,
+    #[serde(default)]
+    parent_id: Option<ItemId>,
+    #[serde(default)]
+    timestamp: Option<Millis>,
+    #[serde(borrow)]
+    content: &'b RawValue,
+}
+
+impl<'b> Skimmed<'b> {
+    /// Its observations that are of this run, with their numbers, the last first. `seq` is the entry's.
+    fn of_run(&self, run: &RunId, seq: i64) -> impl Iterator<Item = (&SkimmedObservation<'b>, i64)> {
+        let numbered = self.observations.iter().rev().zip((0..=seq).rev());
+        numbered.filter(move |(observation, _)| observation.run_id.as_ref().unwrap_or(&self.run_id) == run)
+    }
+}
+
+impl SkimmedObservation<'_> {
+    /// `None`: it cannot be read.
+    fn recorded(&self, thread: &ThreadId, seq: i64, of_entry: Millis) -> Option<Recorded> {
+        let fact = Fact::read(self.kind, self.content).inspect_err(|error| {
+            tracing::error!(%error, thread = %thread, seq, "an observation cannot be read and is left out");
+        });
+        Some(Recorded {
+            thread_id: thread.clone(),
+            seq,
+            parent_id: self.parent_id.clone(),
+            timestamp: self.timestamp.unwrap_or(of_entry),
+            fact: fact.ok()?,
+        })
+    }
 }
 
 impl NewEntry {
@@ -250,17 +308,44 @@ where
     loop {
         let page = entries(before, BEGINNINGS).await?;
         let is_last = (page.len() as i64) < BEGINNINGS;
-        for Entry { thread, seq, body } in page {
+        for Entry { seq, body, .. } in page {
             before = seq;
-            let Some(body) = legible::<Stored>("observation", &body) else { continue };
-            let is_it = |told: &Observation| told.kind == ObservationType::RunStarted && told.run_id == *run;
-            if let Some(began) = body.observations(&thread, seq).find(is_it) {
-                return Ok(Some(began.seq));
+            let Some(body) = legible::<Skimmed>("observation", &body) else { continue };
+            let is_it = |(told, _): &(&SkimmedObservation, i64)| told.kind == ObservationType::RunStarted;
+            if let Some((_, began)) = body.of_run(run, seq).find(is_it) {
+                return Ok(Some(began));
             }
         }
         if is_last {
             return Ok(None);
         }
+    }
+}
+
+/// What is recorded of the run. `entries` gives so many entries up to a number, the last first.
+pub(crate) async fn facts<F>(run: &RunId, until: i64, entries: impl Fn(i64, i64) -> F) -> Result<Vec<Recorded>>
+where
+    F: Future<Output = Result<Vec<Entry>>>,
+{
+    let (mut found, mut until, mut wanted) = (Vec::new(), until, FIRST_PAGE);
+    loop {
+        let page = entries(until, wanted).await?;
+        let is_last = (page.len() as i64) < wanted;
+        for Entry { thread, seq, body } in page {
+            until = seq - 1;
+            let Some(body) = legible::<Skimmed>("observation", &body) else { continue };
+            for (observation, seq) in body.of_run(run, seq) {
+                found.extend(observation.recorded(&thread, seq, body.timestamp));
+                if observation.kind == ObservationType::RunStarted {
+                    found.reverse();
+                    return Ok(found);
+                }
+            }
+        }
+        if is_last {
+            return Ok(Vec::new());
+        }
+        wanted = PAGE;
     }
 }
 

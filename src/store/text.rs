@@ -93,11 +93,11 @@ pub(crate) fn delivery_status(text: &str) -> Result<DeliveryStatus> {
 }
 
 /// For lists: one row that cannot be read is reported, and breaks nothing else.
-pub(crate) fn legible<T: for<'de> Deserialize<'de>>(what: &str, text: &str) -> Option<T> {
+pub(crate) fn legible<'t, T: Deserialize<'t>>(what: &str, text: &'t str) -> Option<T> {
     read(what, text).inspect_err(|error| tracing::error!(%error, "a stored row cannot be read and is left out")).ok()
 }
 
-pub(super) fn read<T: for<'de> Deserialize<'de>>(what: &str, text: &str) -> Result<T> {
+pub(super) fn read<'t, T: Deserialize<'t>>(what: &str, text: &'t str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| damaged(what, error))
 }
 

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::telemetry::{Content, Sampler, Telemetry};
 use crate::domain::ids::RunId;
-use crate::domain::observation::Observation;
+use crate::domain::observation::Recorded;
 use crate::domain::run::Run;
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::egress::{Bounds, Destination, Egress, Post};
@@ -129,9 +129,9 @@ impl Traces {
         })
     }
 
-    /// The spans of what this part of the log says. `log` is the thread's, from the run's start to the part's end. The error
-    /// says why there are none, and never will be.
-    pub fn spans(&self, part: &Part, log: &[Observation]) -> Result<Spans, String> {
+    /// The spans of what this part of the log says. `log` is the run's, from its start to the part's end. The error says why
+    /// there are none, and never will be.
+    pub fn spans(&self, part: &Part, log: &[Recorded]) -> Result<Spans, String> {
         let Some(trace) = trace_bytes(&part.trace_id) else {
             return Err(format!("`{}` is no trace id", part.trace_id));
         };

@@ -1,10 +1,12 @@
 //! Observations.
 
 use async_trait::async_trait;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
 
 use super::Postgres;
 use crate::domain::ids::{RunId, ThreadPk};
-use crate::domain::observation::Observation;
+use crate::domain::observation::{Observation, Recorded};
 use crate::store::log::{self, Entry};
 use crate::store::{LogStore, ObservationAsk, Result};
 
@@ -21,28 +23,36 @@ SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o
 WHERE o.pk = $1 AND o.seq < $2 AND o.seq >= t.min_seq AND strpos(o.types, 'RUN_STARTED') > 0
 ORDER BY o.seq DESC LIMIT $3";
 
+/// Those up to a number.
+const LATEST: &str = "
+SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+WHERE o.pk = $1 AND o.seq <= $2 AND o.seq >= t.min_seq
+ORDER BY o.seq DESC LIMIT $3";
+
 #[async_trait]
 impl LogStore for Postgres {
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
         let types: Vec<&str> = ask.types.iter().map(|kind| kind.as_str()).collect();
         log::observations(ask, |after, limit| {
-            let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit);
-            async move {
-                let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
-                found.iter().map(Entry::read).collect()
-            }
+            self.entries(sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit))
         })
         .await
     }
 
+    async fn facts(&self, pk: ThreadPk, run: &RunId, until: i64) -> Result<Vec<Recorded>> {
+        log::facts(run, until, |until, limit| self.entries(sqlx::query(LATEST).bind(pk.0).bind(until).bind(limit)))
+            .await
+    }
+
     async fn run_began(&self, pk: ThreadPk, run: &RunId) -> Result<Option<i64>> {
-        log::run_began(run, |before, limit| {
-            let query = sqlx::query(BEGINNINGS).bind(pk.0).bind(before).bind(limit);
-            async move {
-                let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
-                found.iter().map(Entry::read).collect()
-            }
-        })
-        .await
+        log::run_began(run, |before, limit| self.entries(sqlx::query(BEGINNINGS).bind(pk.0).bind(before).bind(limit)))
+            .await
+    }
+}
+
+impl Postgres {
+    async fn entries(&self, query: Query<'_, sqlx::Postgres, PgArguments>) -> Result<Vec<Entry>> {
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        found.iter().map(Entry::read).collect()
     }
 }

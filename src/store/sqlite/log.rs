@@ -1,11 +1,13 @@
 //! Observations.
 
 use async_trait::async_trait;
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
 
 use super::Sqlite;
 use super::fault::unreadable;
 use crate::domain::ids::{RunId, ThreadPk};
-use crate::domain::observation::Observation;
+use crate::domain::observation::{Observation, Recorded};
 use crate::store::log::{self, Entry};
 use crate::store::{LogStore, ObservationAsk, Result};
 
@@ -22,23 +24,36 @@ SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o
 WHERE o.pk = ?1 AND o.seq < ?2 AND o.seq >= t.min_seq AND instr(o.types, 'RUN_STARTED')
 ORDER BY o.seq DESC LIMIT ?3";
 
+/// Those up to a number.
+const LATEST: &str = "
+SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+WHERE o.pk = ?1 AND o.seq <= ?2 AND o.seq >= t.min_seq
+ORDER BY o.seq DESC LIMIT ?3";
+
 #[async_trait]
 impl LogStore for Sqlite {
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
         let types = serde_json::to_string(&ask.types).expect("types are words");
         let types = (!ask.types.is_empty()).then_some(types);
         log::observations(ask, |after, limit| {
-            let query = sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit);
-            async move { query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(Entry::read).collect() }
+            self.entries(sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit))
         })
         .await
     }
 
+    async fn facts(&self, pk: ThreadPk, run: &RunId, until: i64) -> Result<Vec<Recorded>> {
+        log::facts(run, until, |until, limit| self.entries(sqlx::query(LATEST).bind(pk.0).bind(until).bind(limit)))
+            .await
+    }
+
     async fn run_began(&self, pk: ThreadPk, run: &RunId) -> Result<Option<i64>> {
-        log::run_began(run, |before, limit| {
-            let query = sqlx::query(BEGINNINGS).bind(pk.0).bind(before).bind(limit);
-            async move { query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(Entry::read).collect() }
-        })
-        .await
+        log::run_began(run, |before, limit| self.entries(sqlx::query(BEGINNINGS).bind(pk.0).bind(before).bind(limit)))
+            .await
+    }
+}
+
+impl Sqlite {
+    async fn entries(&self, query: Query<'_, sqlx::Sqlite, SqliteArguments>) -> Result<Vec<Entry>> {
+        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(Entry::read).collect()
     }
 }

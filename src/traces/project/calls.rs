@@ -10,7 +10,7 @@ use crate::domain::facts::{
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::Phase;
-use crate::domain::observation::Observation;
+use crate::domain::observation::Recorded;
 use crate::domain::task::TaskStatus;
 use crate::domain::tool::{ToolCall, ToolResult};
 use crate::traces::names;
@@ -84,12 +84,12 @@ impl Projection<'_> {
         known.arguments = arguments;
     }
 
-    pub(super) fn tool_ended(&mut self, observation: &Observation, result: &ToolResult) {
+    pub(super) fn tool_ended(&mut self, recorded: &Recorded, result: &ToolResult) {
         let call = self.calls.remove(&result.call_id).unwrap_or_default();
-        let (end, start) = (observation.timestamp, observation.timestamp - result.duration_ms.max(0));
-        let key = format!("{}:{}", observation.thread_id, result.call_id);
+        let (end, start) = (recorded.timestamp, recorded.timestamp - result.duration_ms.max(0));
+        let key = format!("{}:{}", recorded.thread_id, result.call_id);
         let mut span = Span::begun(self.id(&key), format!("execute_tool {}", result.tool_name), Kind::Internal, start);
-        let item = observation.parent_id.as_ref().or(call.item.as_ref());
+        let item = recorded.parent_id.as_ref().or(call.item.as_ref());
         span.parent = item.map(|item| self.step(item, start)).or_else(|| self.top());
         span.set(names::OPERATION, "execute_tool");
         span.set(names::TOOL, result.tool_name.as_str());

@@ -16,8 +16,8 @@ use super::names;
 use super::span::{Attribute, Kind, Span, SpanEvent, SpanId};
 use crate::domain::Millis;
 use crate::domain::facts::{ErrorBody, Fact, ItemStatusChangeBody, PlanSource, RunFinishedBody, RunStartedBody};
-use crate::domain::ids::{CallId, ItemId, RunId, StreamId, TaskId};
-use crate::domain::observation::Observation;
+use crate::domain::ids::{CallId, ItemId, RunId, StreamId, TaskId, ThreadId};
+use crate::domain::observation::Recorded;
 use crate::domain::plan::ItemStatus;
 use crate::domain::standing::Standing;
 
@@ -36,15 +36,10 @@ pub(super) struct Subject {
 }
 
 /// The spans that a part stands for: of the activations that ended in it, or what is over of the one that goes on; without
-/// what was told before. `log` is everything of its thread from the run's start on, until the part's end.
-pub(super) fn spans(subject: &Subject, log: &[Observation], part: &Part) -> Vec<Span> {
+/// what was told before. `log` is everything of the run, from its start until the part's end.
+pub(super) fn spans(subject: &Subject, log: &[Recorded], part: &Part) -> Vec<Span> {
     let mut projection = Projection::new(subject);
-    for observation in log.iter().filter(|observation| observation.run_id == subject.run) {
-        // What cannot be read is logged where it is told; here it is left out.
-        if let Ok(fact) = Fact::read(observation.kind, &observation.content) {
-            projection.take(observation, &fact);
-        }
-    }
+    log.iter().for_each(|recorded| projection.take(recorded));
     projection.end_activation();
     let ended = projection.ended.into_iter().filter(|(end, _)| !part.goes_on && *end > part.after);
     let over = ended.map(|(_, over)| over).chain(projection.over.into_iter().filter(|_| part.goes_on));
@@ -115,8 +110,9 @@ impl<'s> Projection<'s> {
         }
     }
 
-    fn take(&mut self, observation: &Observation, fact: &Fact) {
-        let (seq, at) = (observation.seq, observation.timestamp);
+    fn take(&mut self, recorded: &Recorded) {
+        let Recorded { seq, timestamp: at, fact, .. } = recorded;
+        let (seq, at) = (*seq, *at);
         self.seq = seq;
         if self.standing.is_moved_by(at, Some(fact)) {
             self.end_activation();
@@ -125,8 +121,8 @@ impl<'s> Projection<'s> {
         if self.activation.is_none() && (!is_waited_for || self.standing.is_moved_by(at, Some(fact))) {
             self.begin_activation(at);
         }
-        self.learn(observation, fact);
-        self.standing.apply(observation.parent_id.as_ref(), at, fact);
+        self.learn(recorded);
+        self.standing.apply(recorded.parent_id.as_ref(), at, fact);
         let is_still = self.standing.is_suspended() || matches!(fact, Fact::RunFinished(_));
         if let Some(activation) = self.activation.as_mut().filter(|activation| activation.still.is_none() && is_still) {
             activation.still = Some((at, seq));
@@ -167,10 +163,10 @@ impl<'s> Projection<'s> {
         self.activation = None;
     }
 
-    fn learn(&mut self, observation: &Observation, fact: &Fact) {
-        let (item, at) = (observation.parent_id.as_ref(), observation.timestamp);
-        match fact {
-            Fact::RunStarted(body) => self.run_started(observation, body),
+    fn learn(&mut self, recorded: &Recorded) {
+        let (item, at) = (recorded.parent_id.as_ref(), recorded.timestamp);
+        match &recorded.fact {
+            Fact::RunStarted(body) => self.run_started(&recorded.thread_id, body),
             Fact::LlmStreamStart(body) => self.chat_began(item, body, at),
             Fact::LlmStreamMetadata(body) => self.chat_took(body),
             Fact::LlmStreamEnd(body) => {
@@ -185,7 +181,7 @@ impl<'s> Projection<'s> {
             },
             Fact::ItemStatusChange(body) => self.item_changed(body, at),
             Fact::ToolCall(body) => body.tool_calls.iter().for_each(|call| self.called(item, call)),
-            Fact::ToolExecution(result) => self.tool_ended(observation, result),
+            Fact::ToolExecution(result) => self.tool_ended(recorded, result),
             Fact::AgentSuspended(asked) => self.asked(asked, at),
             Fact::AgentResumed(body) => self.answered(body, at),
             Fact::SuspensionTimeout(_) => self.happened("pes.timeout", at, Vec::new()),
@@ -201,11 +197,11 @@ impl<'s> Projection<'s> {
         }
     }
 
-    fn run_started(&mut self, observation: &Observation, body: &RunStartedBody) {
+    fn run_started(&mut self, thread: &ThreadId, body: &RunStartedBody) {
         let agent = body.options.as_ref().map_or("pes", |options| options.agent_core.as_str());
         let mut about = vec![
             (names::AGENT.to_owned(), agent.into()),
-            (names::CONVERSATION.to_owned(), observation.thread_id.as_str().into()),
+            (names::CONVERSATION.to_owned(), thread.as_str().into()),
             (names::PROVIDER.to_owned(), names::provider(&body.provider).into()),
             (names::REQUEST_MODEL.to_owned(), body.model.as_str().into()),
         ];

@@ -12,6 +12,8 @@ super::on_every_store!(
     what_one_commit_told_is_taken_apart_again,
     a_filter_looks_as_far_as_it_must,
     where_a_run_began_is_found_from_the_end,
+    the_facts_of_a_run_are_those_of_its_observations,
+    the_facts_of_a_long_run_are_read_to_its_beginning,
 );
 
 async fn ten(bed: &Bed) -> pes::domain::ids::ThreadPk {
@@ -36,6 +38,45 @@ async fn where_a_run_began_is_found_from_the_end(bed: Bed) {
         bed.done(Commit { records, ..bed.next(pk).await }).await;
     }
     assert_eq!((began("run_2").await, began("later_0").await, began("later_19").await), (Some(6), Some(12), Some(50)));
+}
+
+async fn the_facts_of_a_run_are_those_of_its_observations(bed: Bed) {
+    let pk = ten(&bed).await;
+    let mut late = record("o", Plan, "run_2");
+    (late.timestamp, late.parent_id) = (77, Some("item_1".into()));
+    let records = vec![record("o", Intent, "run_3"), late, record("o", RunStarted, "run_3")];
+    bed.done(Commit { records, ..bed.next(pk).await }).await;
+    let observations = bed.observations(pk).await;
+    for (run, until, expected) in [
+        ("run_1", 10, vec![1, 2, 3, 4, 5]),
+        ("run_1", 3, vec![]),
+        ("run_2", 10, vec![6, 7, 8, 9, 10]),
+        ("run_2", 13, vec![6, 7, 8, 9, 10, 12]),
+        ("run_2", 5, vec![]),
+        ("run_3", 13, vec![13]),
+        ("run_4", 13, vec![]),
+    ] {
+        let facts = bed.store.facts(pk, &run.into(), until).await.unwrap();
+        assert_eq!(facts.iter().map(|recorded| recorded.seq).collect::<Vec<_>>(), expected, "{run} until {until}");
+        for recorded in facts {
+            let seen = observations.iter().find(|seen| seen.seq == recorded.seq).unwrap();
+            let told = (&recorded.thread_id, &recorded.parent_id, recorded.timestamp, recorded.fact);
+            assert_eq!(told, (&seen.thread_id, &seen.parent_id, seen.timestamp, seen.fact().unwrap()));
+        }
+    }
+}
+
+async fn the_facts_of_a_long_run_are_read_to_its_beginning(bed: Bed) {
+    let pk = ten(&bed).await;
+    let records = vec![record("o", RunStarted, "run_3")];
+    bed.done(Commit { records, ..bed.next(pk).await }).await;
+    for at in 0..150 {
+        let run = if at % 2 == 0 { "run_3" } else { "run_2" };
+        bed.done(Commit { records: vec![record("o", Intent, run)], ..bed.next(pk).await }).await;
+    }
+    let facts = bed.store.facts(pk, &"run_3".into(), i64::MAX).await.unwrap();
+    let expected = std::iter::once(11).chain((12..=161).step_by(2));
+    assert_eq!(facts.iter().map(|recorded| recorded.seq).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
 
 async fn observations_are_read_in_windows(bed: Bed) {

@@ -13,7 +13,7 @@ use pes::domain::Millis;
 use pes::domain::ids::{DeliveryId, MessageId, PayloadId, RunId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::lookup::{FoundRun, LookupKey};
 use pes::domain::message::ConversationMessage;
-use pes::domain::observation::Observation;
+use pes::domain::observation::{Observation, Recorded};
 use pes::domain::usage::UsageSum;
 use pes::engine::step::{Row, RowKind};
 use pes::store::documents::{Changed, Document, DocumentKind, DocumentStore, Expected};

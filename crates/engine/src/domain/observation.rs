@@ -86,6 +86,16 @@ impl Record {
     }
 }
 
+/// A fact as it was recorded, and where in its thread's log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    pub thread_id: ThreadId,
+    pub seq: i64,
+    pub parent_id: Option<ItemId>,
+    pub timestamp: Millis,
+    pub fact: Fact,
+}
+
 /// What stands beside a fact: how it came about.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -55,6 +55,7 @@ passed_on! {
             Ok(read)
         }
     }
+    facts(pk: ThreadPk, run: &RunId, until: i64) -> Vec<Recorded>;
     run_began(pk: ThreadPk, run: &RunId) -> Option<i64>;
 }
 

@@ -23,7 +23,7 @@ pub use run::{
 };
 pub use state::{StateUpdateBody, Summary};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 #[cfg(feature = "schema")]
 use utoipa::{
@@ -59,8 +59,9 @@ macro_rules! facts {
                 match self { $(Fact::$name(_) => ObservationType::$name,)+ }
             }
 
-            /// The fact that the content of an observation of this type says; members that it does not know are left out.
-            pub fn read(kind: ObservationType, content: &Value) -> serde_json::Result<Self> {
+            /// The fact that the content of an observation of this type says, as JSON or as its text; members that it does
+            /// not know are left out.
+            pub fn read<'de, D: Deserializer<'de>>(kind: ObservationType, content: D) -> Result<Self, D::Error> {
                 match kind { $(ObservationType::$name => <$body>::deserialize(content).map(Fact::$name),)+ }
             }
         }
