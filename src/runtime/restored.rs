@@ -72,6 +72,10 @@ impl Shared {
                 match self.ask(pk, |reply| Command::Decide { event, extras, reply }).await {
                     Ok(_) => held += 1,
                     Err(Refusal::Gone) => {}
+                    // Nothing starts before all are held back: the next start does the rest.
+                    Err(Refusal::Fault(fault)) if fault.code.retryable() => {
+                        return Err(store::Error::Unavailable(format!("a restored run is not held back yet: {fault}")));
+                    }
                     // One that cannot be read goes on no further than to end by name.
                     Err(refusal) => tracing::warn!(thread = pk.0, ?refusal, "a restored run cannot be held back"),
                 }

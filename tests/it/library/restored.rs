@@ -17,6 +17,7 @@ use tokio::task::spawn_blocking;
 
 use crate::recovery::probe::{Probe, ask, instance};
 use crate::support::http::soon;
+use crate::support::store::{Mood, Moody};
 
 async fn opened(folder: &Path) -> Arc<dyn Store> {
     Arc::new(Sqlite::open(folder, Synchronous::Normal).await.unwrap())
@@ -62,6 +63,26 @@ async fn what_was_not_over_waits_for_a_person_and_is_not_repeated_before() {
     let answer = serde_json::from_value(answer).unwrap();
     pes::service::runs::resume(service, caller, &"t".into(), answer, None).await.map(drop).unwrap();
     soon(probe.reaches(|tally| tally.begun == 2)).await;
+    instance.close().await;
+}
+
+#[tokio::test]
+async fn nothing_starts_before_all_of_it_is_held_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, _) = backed_up(folder.path()).await;
+    sqlite::put_back(&file, &folder.path().join("restored"), PutBack::Held { as_of: 1 }).unwrap();
+    let store = opened(&folder.path().join("restored")).await;
+    let moody = Moody::over(store.clone());
+    moody.set("commit", Mood::Fails);
+    let refused = Instance::build(Config::default()).store(moody).open().await.map(drop).unwrap_err();
+    assert!(refused.to_string().contains("not held back yet"), "{refused}");
+    assert_eq!(store.restored().await.unwrap(), Some(1), "the next start does it");
+
+    let probe = Probe::new();
+    let instance = instance(store.clone(), &probe, |_| {}).await;
+    let row = pes::service::threads::state(instance.service(), instance.caller(), &"t".into(), None).await.unwrap();
+    assert_eq!(row["suspensions"][0]["kind"], "pause");
+    assert_eq!((probe.tally().begun, store.restored().await.unwrap()), (0, None));
     instance.close().await;
 }
 
