@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::domain::ids::TenantPk;
 use crate::domain::webhook::WebhookEvent;
 use crate::egress::{Destination, SigningSecret};
+use crate::store;
 use crate::store::documents::{Document, DocumentCache, DocumentKind, Illegible, Sealer, Unreadable};
 
 /// One address, what it wants to know, and what is shared with it.
@@ -78,6 +79,19 @@ impl Directory {
             let document = self.documents.get(tenant, DocumentKind::Webhook, id)?;
             Some(Webhook::of(&document, &self.sealer).map(Arc::new))
         })
+    }
+
+    /// The same; one that another process has made a moment ago may have to be read first.
+    pub(super) async fn one_of_now(
+        &self,
+        tenant: TenantPk,
+        id: &str,
+    ) -> store::Result<Option<Result<Arc<Webhook>, Illegible>>> {
+        if let Some(known) = self.one(tenant, id) {
+            return Ok(Some(known));
+        }
+        self.documents.refresh().await?;
+        Ok(self.one(tenant, id))
     }
 
     pub(super) fn sealer(&self) -> &Sealer {

@@ -95,7 +95,7 @@ impl Worker {
 
     async fn attempt(&self, delivery: &Delivery) -> (Outcome, String) {
         let address = match delivery.kind {
-            TargetKind::Webhook => self.webhook(delivery),
+            TargetKind::Webhook => self.webhook(delivery).await,
             TargetKind::Push => self.receiver(delivery).await,
             TargetKind::Agent => {
                 let made = timeout(self.outbox.pace.attempt, (self.stop)(delivery.clone())).await;
@@ -133,8 +133,9 @@ impl Worker {
     }
 
     /// Where it goes, and what proves who sends it.
-    fn webhook(&self, delivery: &Delivery) -> Result<Address, Unaddressed> {
-        let webhook = self.outbox.directory.one(delivery.tenant, &delivery.target).ok_or(Unaddressed::Gone)?;
+    async fn webhook(&self, delivery: &Delivery) -> Result<Address, Unaddressed> {
+        let webhook = self.outbox.directory.one_of_now(delivery.tenant, &delivery.target).await;
+        let webhook = webhook.map_err(Unaddressed::Unread)?.ok_or(Unaddressed::Gone)?;
         let webhook = webhook.map_err(Unaddressed::Illegible)?;
         let secrets = webhook.secrets.as_ref().map_err(|why| Unaddressed::Unreadable(why.clone()))?;
         let (mut headers, seconds) = (HeaderMap::new(), (self.now)() / 1_000);

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::support::app::App;
+use crate::support::store::{Mood, Moody, fresh_store};
 use crate::support::wire::{Request, Step, Wire, answer};
 
 const EVENTS: [&str; 4] = ["run.finished", "run.failed", "suspension.requested", "suspension.resolved"];
@@ -125,6 +126,31 @@ async fn a_failed_attempt_is_made_again_under_the_same_id_until_it_is_given_up()
     assert_eq!(wire.request().await.header("webhook-id"), Some(name.as_str()));
     deliveries(&app, &id, are("delivered")).await;
     replay("dlv_none").await.problem("not_found");
+}
+
+/// Its process knows of it within two seconds by itself.
+#[tokio::test]
+async fn a_webhook_that_another_process_made_a_moment_ago_is_told() {
+    let mut wire = Wire::serve(vec![ok()]).await;
+    let shared = fresh_store().await;
+    let (one, other) = (Moody::over(shared.clone()), Moody::over(shared));
+    let address = wire.address.to_string();
+    let change = |config: &mut Config| {
+        config.egress.allow.push(address.clone());
+        config.auth.sealing_key = Some("one that both have".to_owned().into());
+    };
+    let open = async |store: &Arc<Moody>| App::of(store.clone(), change).await;
+    let sends = open(&other).await;
+    other.set("documents_since", Mood::Hangs);
+    one.set("claim_deliveries", Mood::Hangs);
+    let makes = open(&one).await;
+    let id = hook(&makes, &wire, &["s"]).await;
+    makes.finish("t", "hello").await;
+    deliveries(&makes, &id, |found| found.iter().any(|one| one["attempts"] == 1)).await;
+    other.set("documents_since", Mood::Well);
+    assert_eq!(deliveries(&makes, &id, |found| found[0]["status"] != "pending").await[0]["status"], "delivered");
+    assert_eq!(wire.request().await.body["type"], "run.finished");
+    sends.stopped().await;
 }
 
 #[tokio::test]
