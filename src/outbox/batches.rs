@@ -12,8 +12,8 @@ use super::outcome::Outcome;
 use super::{HORIZON, Outbox};
 use crate::domain::Millis;
 use crate::failpoint;
+use crate::store::Store;
 use crate::store::outbox::{Delivery, TargetKind};
-use crate::store::{self, Store};
 
 /// How long what is due waits for what comes after it.
 const GATHERED: Duration = Duration::from_millis(500);
@@ -29,17 +29,17 @@ pub struct Batches {
     pub send: SendsAll,
 }
 
-/// Makes deliveries: for each, what came of it, in a word and in a sentence.
+/// Makes deliveries, in the time that an attempt may take: for each, what came of it, in a word and in a sentence.
 pub type SendsAll = Arc<dyn Fn(Arc<[Delivery]>) -> BoxFuture<'static, Vec<(Outcome, String)>> + Send + Sync>;
 
 impl Batches {
     /// Works until stopped; then sends what was left here before.
     pub async fn run(self, stop: CancellationToken) {
         while stop.run_until_cancelled(self.gather()).await.is_some() {
-            self.send_due().await;
+            while !stop.is_cancelled() && self.send_some().await {}
         }
         // Whoever starts next has the rest.
-        let _ = timeout(LAST, self.send_due()).await;
+        let _ = timeout(LAST, async { while self.send_some().await {} }).await;
     }
 
     /// Returns when something is due, and has waited for more.
@@ -54,36 +54,28 @@ impl Batches {
         sleep(GATHERED).await;
     }
 
-    async fn send_due(&self) {
-        loop {
-            match self.send_some().await {
-                Ok(sent) if sent == AT_ONCE as usize => {}
-                Ok(_) => return,
-                Err(error) => return tracing::warn!(%error, "the outbox cannot be read"),
+    /// Whether there may be more than what was due now, and is claimed at once.
+    async fn send_some(&self) -> bool {
+        let now = (self.now)();
+        let until = self.outbox.claim_ends(now);
+        let claimed = match self.store.claim_deliveries(TargetKind::BATCHED, now, until, AT_ONCE).await {
+            Ok(claimed) if claimed.is_empty() => return false,
+            Ok(claimed) => claimed,
+            Err(error) => {
+                tracing::warn!(%error, "the outbox cannot be read");
+                return false;
             }
-        }
-    }
-
-    /// How many were due, of as many as are claimed at once.
-    async fn send_some(&self) -> store::Result<usize> {
-        let (now, attempt) = ((self.now)(), self.outbox.pace.attempt);
-        let claimed =
-            self.store.claim_deliveries(TargetKind::BATCHED, now, self.outbox.claim_ends(now), AT_ONCE).await?;
-        if claimed.is_empty() {
-            return Ok(0);
-        }
+        };
         failpoint::reached("delivery.claimed");
         let deliveries: Arc<[Delivery]> = claimed.into();
-        let outcomes = timeout(attempt, (self.send)(deliveries.clone())).await;
+        let outcomes = (self.send)(deliveries.clone()).await;
         failpoint::reached("delivery.sent");
-        let outcomes = outcomes
-            .unwrap_or_else(|_| deliveries.iter().map(|_| (Outcome::Failed, "it took too long".to_owned())).collect());
         let now = (self.now)();
         let settlement = |(delivery, (outcome, said))| self.outbox.settlement(delivery, outcome, said, now);
         let settlements = deliveries.iter().zip(outcomes).map(settlement).collect();
         if let Err(error) = self.store.settle_deliveries(settlements, now).await {
             tracing::warn!(%error, "attempts are not written down; they are made again");
         }
-        Ok(deliveries.len())
+        deliveries.len() == AT_ONCE as usize
     }
 }

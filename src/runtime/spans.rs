@@ -4,8 +4,10 @@
 //! on is a row of its thread, written by the commit that leaves the part: so whoever decides for the thread next goes on from
 //! there, and a thread whose runs are short has no such row.
 
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, timeout_at};
 
 use super::loaded::LoadedThread;
 use super::rows;
@@ -22,8 +24,11 @@ use crate::store;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 use crate::traces::{Part, Sent, Spans, Traces};
 
-/// Spans from which on a request is not made larger.
-const MOST: usize = 2_048;
+/// From these sizes on nothing more goes out together.
+const GROUP_SPANS: usize = 2_048;
+const GROUP_BYTES: usize = 4 << 20;
+/// What is said of a delivery for which an attempt had no time.
+const TOO_LONG: &str = "it took too long";
 /// How long a run may go on before more of it is told.
 const TOLD_EVERY: Millis = 30_000;
 
@@ -110,21 +115,23 @@ impl Shared {
         }
     }
 
-    /// Sends the parts of logs that these deliveries name: what became of each.
+    /// Sends the parts of logs that these deliveries name, in the time of one attempt: what became of each.
     pub(super) async fn send_parts(&self, deliveries: &[Delivery]) -> Vec<(Outcome, String)> {
         let Some(traces) = &self.traces else {
             let gone = || (Outcome::Useless, "no collector is set any more".to_owned());
             return deliveries.iter().map(|_| gone()).collect();
         };
+        let until = Instant::now() + self.outbox.pace.attempt;
         let mut outcomes: Vec<Option<(Outcome, String)>> = vec![None; deliveries.len()];
         let mut group = Group::default();
         for (at, delivery) in deliveries.iter().enumerate() {
-            match self.spans_of(traces, delivery).await {
-                Ok(spans) => group.add(at, spans),
-                Err(came_to) => outcomes[at] = Some(came_to),
+            match timeout_at(until, self.spans_of(traces, delivery)).await {
+                Ok(Ok(spans)) => group.add(at, spans),
+                Ok(Err(came_to)) => outcomes[at] = Some(came_to),
+                Err(_) => outcomes[at] = Some((Outcome::Failed, TOO_LONG.to_owned())),
             }
             if group.is_full() || at + 1 == deliveries.len() {
-                std::mem::take(&mut group).send(traces, &mut outcomes).await;
+                std::mem::take(&mut group).send(traces, until, &mut outcomes).await;
             }
         }
         outcomes.into_iter().map(|came_to| came_to.expect("each failed, or was sent in a group")).collect()
@@ -165,15 +172,19 @@ impl Group {
     }
 
     fn is_full(&self) -> bool {
-        self.parts.iter().map(Spans::count).sum::<usize>() >= MOST
+        let sum = |of: fn(&Spans) -> usize| self.parts.iter().map(of).sum::<usize>();
+        sum(Spans::count) >= GROUP_SPANS || sum(Spans::bytes) >= GROUP_BYTES
     }
 
     /// All at once. Where the collector refuses that, each by itself: one that it refuses takes no other with it.
-    async fn send(self, traces: &Traces, outcomes: &mut [Option<(Outcome, String)>]) {
-        let sent = traces.send(&self.parts).await;
+    async fn send(self, traces: &Traces, until: Instant, outcomes: &mut [Option<(Outcome, String)>]) {
+        let send = async |parts: &[Spans]| {
+            timeout_at(until, traces.send(parts)).await.unwrap_or_else(|_| Sent::Failed(TOO_LONG.to_owned()))
+        };
+        let sent = send(&self.parts).await;
         let is_apart = matches!(sent, Sent::Refused(_)) && self.parts.len() > 1;
         for (place, part) in self.places.into_iter().zip(&self.parts) {
-            let sent = if is_apart { traces.send(std::slice::from_ref(part)).await } else { sent.clone() };
+            let sent = if is_apart { send(std::slice::from_ref(part)).await } else { sent.clone() };
             outcomes[place] = Some(match sent {
                 Sent::Taken => {
                     count("sent", part.count());

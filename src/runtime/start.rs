@@ -116,9 +116,8 @@ impl Runtime {
         tokio::spawn(async move { keeper.lease_keeper.keep(keeper.store.clone(), keeper.halted.clone()).await });
         shared.tasks.spawn(shared.clone().sweep());
         shared.tasks.spawn(shared.worker().run(shared.draining.clone()));
-        if shared.traces.is_some() {
-            shared.tasks.spawn(shared.batches().run(shared.draining.clone()));
-        }
+        // Without a collector, too: what was left for one is ended.
+        shared.tasks.spawn(shared.batches().run(shared.draining.clone()));
         tokio::spawn(shared.clone().watch_other_replicas());
         Ok(Self(shared))
     }

@@ -61,6 +61,11 @@ impl Spans {
     pub fn count(&self) -> usize {
         self.0.len()
     }
+
+    /// About how large they are, as they are sent.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|(_, span)| span.bytes()).sum()
+    }
 }
 
 /// What became of an attempt to send spans.

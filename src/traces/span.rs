@@ -4,6 +4,9 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::Millis;
 
+/// What a span has beside its attributes: ids, times, its name.
+const FIXED_BYTES: usize = 96;
+
 /// Its id within its trace: of what a run does it is derived, so that a span that is sent again is the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct SpanId(pub(super) [u8; 8]);
@@ -48,6 +51,16 @@ pub(super) enum Attribute {
     Whole(i64),
     Number(f64),
     Texts(Vec<String>),
+}
+
+impl Attribute {
+    fn bytes(&self) -> usize {
+        match self {
+            Attribute::Text(text) => text.len(),
+            Attribute::Texts(texts) => texts.iter().map(String::len).sum(),
+            Attribute::Whole(_) | Attribute::Number(_) => size_of::<i64>(),
+        }
+    }
 }
 
 impl From<&str> for Attribute {
@@ -137,6 +150,13 @@ impl Span {
         if let Some(value) = value {
             self.set(name, value);
         }
+    }
+
+    /// About how large it is, as it is sent.
+    pub(super) fn bytes(&self) -> usize {
+        let all = self.events.iter().flat_map(|event| &event.attributes).chain(&self.attributes);
+        let texts: usize = all.map(|(name, value)| name.len() + value.bytes()).sum();
+        FIXED_BYTES + texts + self.failure.as_ref().map_or(0, String::len)
     }
 
     /// It failed: by a code that may be counted, and in words.

@@ -15,10 +15,12 @@ use rstest::rstest;
 
 use super::collector::Collector;
 use super::otlp::Span;
+use crate::support::http::soon;
 use crate::support::postgres::Database;
 
 async fn open(folder: &Path, database: Option<&Database>, collector: &Collector) -> Instance {
     let mut config = Config::default();
+    config.outbox.attempt_timeout_ms = 1_000;
     config.store.data_dir = folder.to_owned();
     config.store.url = database.map(|database| database.url().into());
     config.models.demo.pace_ms = 0;
@@ -38,6 +40,23 @@ async fn deliveries(store: &dyn Store, tenant: TenantPk) -> Vec<Delivery> {
     let ask = PageAsk { cursor: None, limit: 10 };
     let page = store.deliveries_of_tenant(tenant, TargetKind::Collector, None, &ask).await.unwrap();
     page.items.into_iter().rev().collect()
+}
+
+/// All of them are due again, and nobody sends them yet.
+async fn made_due(folder: &Path, database: Option<&Database>, tenant: TenantPk) {
+    let store = store(folder, database).await;
+    for delivery in deliveries(&*store, tenant).await {
+        assert_eq!(store.replay_delivery(tenant, &delivery.id, 1, None).await.unwrap(), Some(true));
+    }
+    store.close().await;
+}
+
+/// How they stand, the oldest first, while nobody sends them.
+async fn standings(folder: &Path, database: Option<&Database>, tenant: TenantPk) -> Vec<&'static str> {
+    let store = store(folder, database).await;
+    let standings = deliveries(&*store, tenant).await.into_iter().map(|delivery| delivery.status.as_str()).collect();
+    store.close().await;
+    standings
 }
 
 /// The threads whose runs are told, and how many spans of each.
@@ -63,13 +82,7 @@ async fn what_is_due_at_once_is_one_request(#[values(false, true)] is_postgres: 
     }
     first.close().await;
 
-    // Both are due, and nobody sends them yet.
-    let between = store(folder.path(), database.as_ref()).await;
-    for delivery in deliveries(&*between, tenant).await {
-        assert_eq!(between.replay_delivery(tenant, &delivery.id, 1, None).await.unwrap(), Some(true));
-    }
-    between.close().await;
-    drop(between);
+    made_due(folder.path(), database.as_ref(), tenant).await;
     let second = open(folder.path(), database.as_ref(), &collector).await;
     let (together, one, two) = (collector.spans().await, collector.spans().await, collector.spans().await);
     second.close().await;
@@ -79,8 +92,49 @@ async fn what_is_due_at_once_is_one_request(#[values(false, true)] is_postgres: 
     assert_eq!(told(&together).into_keys().collect::<Vec<_>>(), ["one", "two"]);
     assert_eq!((one, two), (alone_one, alone_two), "the collector refused them together");
     assert_eq!(collector.waiting(), 0);
-    let after = store(folder.path(), database.as_ref()).await;
-    let came_to: Vec<_> = deliveries(&*after, tenant).await.into_iter().map(|it| it.status.as_str()).collect();
-    assert_eq!(came_to, ["dead", "delivered"]);
-    after.close().await;
+    assert_eq!(standings(folder.path(), database.as_ref(), tenant).await, ["dead", "delivered"]);
+}
+
+/// However long the collector takes for what comes after it.
+#[rstest]
+#[tokio::test]
+async fn what_the_collector_took_is_delivered(#[values(false, true)] is_postgres: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = if is_postgres { Some(Database::fresh().await) } else { None };
+    let mut collector = Collector::start(&[200, 200, 400, 200, 0]).await;
+    let first = open(folder.path(), database.as_ref(), &collector).await;
+    let tenant = first.caller().tenant;
+    for thread in ["one", "two"] {
+        first.process(AgentProps::new(thread, "hello")).await.unwrap();
+        collector.spans().await;
+    }
+    first.close().await;
+    made_due(folder.path(), database.as_ref(), tenant).await;
+    let second = open(folder.path(), database.as_ref(), &collector).await;
+    for _ in ["together", "one", "two"] {
+        collector.spans().await;
+    }
+    second.close().await;
+    assert_eq!(standings(folder.path(), database.as_ref(), tenant).await, ["delivered", "pending"]);
+}
+
+#[tokio::test]
+async fn what_was_left_for_a_collector_that_is_set_no_more_is_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut collector = Collector::start(&[]).await;
+    let first = open(folder.path(), None, &collector).await;
+    let tenant = first.caller().tenant;
+    first.process(AgentProps::new("one", "hello")).await.unwrap();
+    collector.spans().await;
+    first.close().await;
+    made_due(folder.path(), None, tenant).await;
+    let store = store(folder.path(), None).await;
+    let second = Instance::build(Config::default()).store(store.clone()).open().await.unwrap();
+    let is_ended = async {
+        while deliveries(&*store, tenant).await.iter().any(|delivery| delivery.status.as_str() != "dead") {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(is_ended).await;
+    second.close().await;
 }
