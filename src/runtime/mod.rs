@@ -17,6 +17,7 @@ pub mod clock;
 mod command;
 mod effects;
 mod erasure;
+mod followed;
 mod handle;
 mod import;
 pub(crate) mod inline;

@@ -25,17 +25,17 @@ impl Shared {
     /// Of a step that is decided and not committed.
     pub(super) async fn outgoing(
         &self,
-        loaded: &LoadedThread,
+        loaded: &mut LoadedThread,
         step: &Step,
         recipients: Option<PushRecipients>,
         extras: &CommitExtras,
         now: Millis,
     ) -> store::Result<Outgoing> {
+        let (parts, traced) = self.parts_to_trace(loaded, step, now);
         let (thread, urls) = (&loaded.row, self.console_urls());
         let directory = &self.outbox.directory;
         let mut deliveries =
             directory.announce(thread.tenant, &thread.thread_id, &step.records, &mut self.mint(), urls);
-        let (parts, traced) = self.parts_to_trace(loaded, step, now);
         deliveries.extend(parts);
         let mut rows: Vec<Row> = extras.pushes.iter().map(|target| target.row(false)).collect();
         if let Some(recipients) = recipients {

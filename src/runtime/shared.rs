@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::actors::Actors;
 use super::caution::Caution;
 use super::clock::Clock;
+use super::followed::MadeSpans;
 use super::lease::LeaseKeeper;
 use super::listening::Listening;
 use super::model_facts::ModelFacts;
@@ -51,6 +52,7 @@ pub(super) struct Shared {
     pub(super) documents: Arc<DocumentCache>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) traces: Option<Arc<Traces>>,
+    pub(super) made_spans: MadeSpans,
     /// Those that work can be given to.
     pub(super) agents: Arc<Directory>,
     /// What stands before every path of this server, once it is listened for.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 
+use super::followed::Followed;
 use super::loaded::LoadedThread;
 use super::rows;
 use super::shared::Shared;
@@ -32,9 +33,13 @@ const TOO_LONG: &str = "it took too long";
 /// How long a run may go on before more of it is told.
 const TOLD_EVERY: Millis = 30_000;
 
-/// How much was told of the runs of a thread that go on.
+/// What is known of the runs of a thread that go on.
 #[derive(Default)]
-pub(super) struct Traced(HashMap<RunId, ToldSoFar>);
+pub(super) struct Traced {
+    /// How much was told of them.
+    told: HashMap<RunId, ToldSoFar>,
+    followed: Followed,
+}
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct ToldSoFar {
@@ -56,8 +61,8 @@ impl Traced {
         for row in written {
             let told = rows::legible(row).filter(|_| row.keep == Keep::Always);
             match told {
-                Some(told) => drop(self.0.insert(row.id.as_str().into(), told)),
-                None => drop(self.0.remove(row.id.as_str())),
+                Some(told) => drop(self.told.insert(row.id.as_str().into(), told)),
+                None => drop(self.told.remove(row.id.as_str())),
             }
         }
     }
@@ -75,7 +80,7 @@ impl Shared {
     /// that may stand still from now on, and for one that goes on for long.
     pub(super) fn parts_to_trace(
         &self,
-        loaded: &LoadedThread,
+        loaded: &mut LoadedThread,
         step: &Step,
         now: Millis,
     ) -> (Vec<NewDelivery>, Vec<Row>) {
@@ -83,9 +88,13 @@ impl Shared {
         let until = after + i64::try_from(step.records.len()).unwrap_or(0);
         let active = loaded.machine.run().filter(|run| step.runs.iter().all(|known| known.run_id != run.run_id));
         let runs = step.runs.iter().chain(active).filter(|run| run.started_at.is_some());
+        let Traced { told, followed } = &mut loaded.traced;
+        if let Some(traces) = &self.traces {
+            followed.take(traces, &loaded.row.thread_id, runs.clone(), step, after);
+        }
         let (mut parts, mut rows) = (Vec::new(), Vec::new());
         for run in runs {
-            let told = loaded.traced.0.get(&run.run_id);
+            let told = told.get(&run.run_id);
             if let Some(told) = told.filter(|_| run.status.is_terminal()) {
                 rows.push(told.row(&run.run_id, Keep::Never));
             }
@@ -93,11 +102,18 @@ impl Shared {
             let Some(traces) = self.traces.as_ref().filter(|_| is_at_rest || is_due) else { continue };
             let Some(part) = traces.part(run, after, until) else { continue };
             let part = Part { told: told.map_or(0, |told| told.seq), ..part };
+            let mut leave = |part: &Part| {
+                let delivery = self.delivery(part);
+                if let Some(spans) = followed.spans(part, run.status.is_terminal()) {
+                    self.made_spans.put(delivery.id.clone(), spans);
+                }
+                parts.push(delivery);
+            };
             if is_at_rest {
-                parts.push(self.delivery(&part));
+                leave(&part);
             }
             if is_due {
-                parts.push(self.delivery(&Part { goes_on: true, ..part }));
+                leave(&Part { goes_on: true, ..part });
                 rows.push(ToldSoFar { seq: until, at: now }.row(&run.run_id, Keep::Always));
             }
         }
@@ -138,6 +154,9 @@ impl Shared {
     }
 
     async fn spans_of(&self, traces: &Traces, delivery: &Delivery) -> Result<Spans, (Outcome, String)> {
+        if let Some(spans) = self.made_spans.take(&delivery.id) {
+            return Ok(spans);
+        }
         let part: Part = serde_json::from_str(&delivery.body).map_err(|error| (Outcome::Useless, error.to_string()))?;
         let log = self.log_of(traces, delivery.thread, &part).await;
         let log = log.map_err(|error| (Outcome::Failed, error.to_string()))?;

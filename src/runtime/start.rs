@@ -96,6 +96,7 @@ impl Runtime {
             clock: parts.clock,
             config: parts.config,
             lease_keeper,
+            made_spans: Default::default(),
             actors: Default::default(),
             waiters: Default::default(),
             listening: Default::default(),

@@ -4,8 +4,10 @@
 //! part of the log ([`Part`]); whoever claims it reads that part, [`Traces::spans`] projects it, and [`Traces::send`] sends what several
 //! of them came to as OTLP. So a run that lasts
 //! days, restarts and moves between processes is one trace. A delivery that is repeated sends the same spans under the same
-//! ids. Requests are told as they are answered, beside all of that ([`requests`]). Without an endpoint nothing of this happens.
+//! ids. The process in which a run began need not read its log: it follows the run ([`FollowedRun`]), and comes to the same spans.
+//! Requests are told as they are answered, beside all of that ([`requests`]). Without an endpoint nothing of this happens.
 
+mod followed;
 mod names;
 mod otlp;
 mod project;
@@ -23,13 +25,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::telemetry::{Content, Sampler, Telemetry};
 use crate::domain::ids::RunId;
-use crate::domain::observation::Recorded;
 use crate::domain::run::Run;
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::egress::{Bounds, Destination, Egress, Post};
+pub use followed::FollowedRun;
 use requests::Ring;
 pub use requests::{Asked, RequestSpan};
-use span::{Attributes, Span, SpanId};
+use span::{Attributes, Span};
 
 /// How much of an answer is read: nobody needs it.
 const ANSWER: usize = 16 * 1024;
@@ -132,21 +134,6 @@ impl Traces {
             told: 0,
             goes_on: false,
         })
-    }
-
-    /// The spans of what this part of the log says. `log` is the run's, from its start to the part's end. The error says why
-    /// there are none, and never will be.
-    pub fn spans(&self, part: &Part, log: &[Recorded]) -> Result<Spans, String> {
-        let Some(trace) = trace_bytes(&part.trace_id) else {
-            return Err(format!("`{}` is no trace id", part.trace_id));
-        };
-        let subject = project::Subject {
-            run: part.run_id.clone(),
-            trace_id: part.trace_id.clone(),
-            parent: part.parent.as_deref().and_then(SpanId::read),
-            with_content: self.with_content,
-        };
-        Ok(Spans(project::spans(&subject, log, part).into_iter().map(|span| (trace, span)).collect()))
     }
 
     /// Sends all of them together, and tries once.

@@ -10,13 +10,12 @@ use crate::domain::facts::{
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::Phase;
-use crate::domain::observation::Recorded;
 use crate::domain::task::TaskStatus;
 use crate::domain::tool::{ToolCall, ToolResult};
 use crate::traces::names;
 use crate::traces::span::{Attribute, Kind, Span, SpanId};
 
-impl Projection<'_> {
+impl Projection {
     pub(super) fn chat_began(&mut self, item: Option<&ItemId>, body: &LlmStreamStartBody, at: Millis) {
         let mut span = Span::begun(self.id(body.stream_id.as_str()), format!("chat {}", body.model), Kind::Client, at);
         span.parent = match (body.phase, item) {
@@ -84,12 +83,12 @@ impl Projection<'_> {
         known.arguments = arguments;
     }
 
-    pub(super) fn tool_ended(&mut self, recorded: &Recorded, result: &ToolResult) {
+    pub(super) fn tool_ended(&mut self, item: Option<&ItemId>, result: &ToolResult, end: Millis) {
         let call = self.calls.remove(&result.call_id).unwrap_or_default();
-        let (end, start) = (recorded.timestamp, recorded.timestamp - result.duration_ms.max(0));
-        let key = format!("{}:{}", recorded.thread_id, result.call_id);
+        let start = end - result.duration_ms.max(0);
+        let key = format!("{}:{}", self.subject.thread, result.call_id);
         let mut span = Span::begun(self.id(&key), format!("execute_tool {}", result.tool_name), Kind::Internal, start);
-        let item = recorded.parent_id.as_ref().or(call.item.as_ref());
+        let item = item.or(call.item.as_ref());
         span.parent = item.map(|item| self.step(item, start)).or_else(|| self.top());
         span.set(names::OPERATION, "execute_tool");
         span.set(names::TOOL, result.tool_name.as_str());

@@ -17,7 +17,6 @@ use super::span::{Attribute, Kind, Span, SpanEvent, SpanId};
 use crate::domain::Millis;
 use crate::domain::facts::{ErrorBody, Fact, ItemStatusChangeBody, PlanSource, RunFinishedBody, RunStartedBody};
 use crate::domain::ids::{CallId, ItemId, RunId, StreamId, TaskId, ThreadId};
-use crate::domain::observation::Recorded;
 use crate::domain::plan::ItemStatus;
 use crate::domain::standing::Standing;
 
@@ -27,6 +26,7 @@ const TEXT_BYTES: usize = 32 * 1024;
 /// The run whose log is projected.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
+    pub(super) thread: ThreadId,
     pub(super) run: RunId,
     pub(super) trace_id: String,
     /// The span of whoever asked for it.
@@ -35,19 +35,8 @@ pub(super) struct Subject {
     pub(super) with_content: bool,
 }
 
-/// The spans that a part stands for: of the activations that ended in it, or what is over of the one that goes on; without
-/// what was told before. `log` is everything of the run, from its start until the part's end.
-pub(super) fn spans(subject: &Subject, log: &[Recorded], part: &Part) -> Vec<Span> {
-    let mut projection = Projection::new(subject);
-    log.iter().for_each(|recorded| projection.take(recorded));
-    projection.end_activation();
-    let ended = projection.ended.into_iter().filter(|(end, _)| !part.goes_on && *end > part.after);
-    let over = ended.map(|(_, over)| over).chain(projection.over.into_iter().filter(|_| part.goes_on));
-    over.filter(|over| over.seq > part.told).map(|over| over.span).collect()
-}
-
 /// What is known of a call before it ends.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Call {
     item: Option<ItemId>,
     arguments: Option<String>,
@@ -57,11 +46,13 @@ struct Call {
 }
 
 /// A span that is over, and the observation that ended it.
+#[derive(Clone)]
 struct Over {
     seq: i64,
     span: Span,
 }
 
+#[derive(Clone)]
 struct Activation {
     number: i64,
     span: Span,
@@ -69,8 +60,10 @@ struct Activation {
     still: Option<(Millis, i64)>,
 }
 
-struct Projection<'s> {
-    subject: &'s Subject,
+/// Everything of a run up to some observation.
+#[derive(Clone)]
+pub(super) struct Projection {
+    subject: Subject,
     standing: Standing,
     activation: Option<Activation>,
     activations: i64,
@@ -90,8 +83,8 @@ struct Projection<'s> {
     ended: Vec<(i64, Over)>,
 }
 
-impl<'s> Projection<'s> {
-    fn new(subject: &'s Subject) -> Self {
+impl Projection {
+    pub(super) fn new(subject: Subject) -> Self {
         Self {
             subject,
             standing: Standing::default(),
@@ -110,9 +103,8 @@ impl<'s> Projection<'s> {
         }
     }
 
-    fn take(&mut self, recorded: &Recorded) {
-        let Recorded { seq, timestamp: at, fact, .. } = recorded;
-        let (seq, at) = (*seq, *at);
+    /// Takes what comes next in the run: under this number, of this item, if it is an item's, at this time.
+    pub(super) fn take(&mut self, seq: i64, item: Option<&ItemId>, at: Millis, fact: &Fact) {
         self.seq = seq;
         if self.standing.is_moved_by(at, Some(fact)) {
             self.end_activation();
@@ -121,12 +113,26 @@ impl<'s> Projection<'s> {
         if self.activation.is_none() && (!is_waited_for || self.standing.is_moved_by(at, Some(fact))) {
             self.begin_activation(at);
         }
-        self.learn(recorded);
-        self.standing.apply(recorded.parent_id.as_ref(), at, fact);
+        self.learn(item, at, fact);
+        self.standing.apply(item, at, fact);
         let is_still = self.standing.is_suspended() || matches!(fact, Fact::RunFinished(_));
         if let Some(activation) = self.activation.as_mut().filter(|activation| activation.still.is_none() && is_still) {
             activation.still = Some((at, seq));
         }
+    }
+
+    /// The spans that a part stands for: of the activations that ended in it, or what is over of the one that goes on; without
+    /// what was told before. The part ends with what was taken last.
+    pub(super) fn spans(mut self, part: &Part) -> Vec<Span> {
+        self.end_activation();
+        let ended = self.ended.into_iter().filter(|(end, _)| !part.goes_on && *end > part.after);
+        let over = ended.map(|(_, over)| over).chain(self.over.into_iter().filter(|_| part.goes_on));
+        over.filter(|over| over.seq > part.told).map(|over| over.span).collect()
+    }
+
+    /// Spans that are over.
+    pub(super) fn count(&self) -> usize {
+        self.over.len() + self.ended.len()
     }
 
     fn begin_activation(&mut self, at: Millis) {
@@ -163,10 +169,9 @@ impl<'s> Projection<'s> {
         self.activation = None;
     }
 
-    fn learn(&mut self, recorded: &Recorded) {
-        let (item, at) = (recorded.parent_id.as_ref(), recorded.timestamp);
-        match &recorded.fact {
-            Fact::RunStarted(body) => self.run_started(&recorded.thread_id, body),
+    fn learn(&mut self, item: Option<&ItemId>, at: Millis, fact: &Fact) {
+        match fact {
+            Fact::RunStarted(body) => self.run_started(body),
             Fact::LlmStreamStart(body) => self.chat_began(item, body, at),
             Fact::LlmStreamMetadata(body) => self.chat_took(body),
             Fact::LlmStreamEnd(body) => {
@@ -181,7 +186,7 @@ impl<'s> Projection<'s> {
             },
             Fact::ItemStatusChange(body) => self.item_changed(body, at),
             Fact::ToolCall(body) => body.tool_calls.iter().for_each(|call| self.called(item, call)),
-            Fact::ToolExecution(result) => self.tool_ended(recorded, result),
+            Fact::ToolExecution(result) => self.tool_ended(item, result, at),
             Fact::AgentSuspended(asked) => self.asked(asked, at),
             Fact::AgentResumed(body) => self.answered(body, at),
             Fact::SuspensionTimeout(_) => self.happened("pes.timeout", at, Vec::new()),
@@ -197,11 +202,11 @@ impl<'s> Projection<'s> {
         }
     }
 
-    fn run_started(&mut self, thread: &ThreadId, body: &RunStartedBody) {
+    fn run_started(&mut self, body: &RunStartedBody) {
         let agent = body.options.as_ref().map_or("pes", |options| options.agent_core.as_str());
         let mut about = vec![
             (names::AGENT.to_owned(), agent.into()),
-            (names::CONVERSATION.to_owned(), thread.as_str().into()),
+            (names::CONVERSATION.to_owned(), self.subject.thread.as_str().into()),
             (names::PROVIDER.to_owned(), names::provider(&body.provider).into()),
             (names::REQUEST_MODEL.to_owned(), body.model.as_str().into()),
         ];

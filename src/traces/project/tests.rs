@@ -27,6 +27,7 @@ fn subjects(log: &[Observation]) -> Vec<Subject> {
         .map(|seen| (seen.run_id.as_str(), seen))
         .collect();
     let subject = |seen: &&Observation| Subject {
+        thread: seen.thread_id.clone(),
         run: seen.run_id.clone(),
         trace_id: seen.trace_id.clone(),
         parent: SpanId::read("00f067aa0ba902b7"),
@@ -43,14 +44,14 @@ fn part(subject: &Subject, after: i64, until: i64) -> Part {
 
 /// What is told of such a part, of the run's own part of the thread's log.
 fn told_of(subject: &Subject, log: &[Observation], part: &Part) -> Vec<Span> {
-    let recorded = |seen: &Observation| {
-        let (thread_id, parent_id) = (seen.thread_id.clone(), seen.parent_id.clone());
+    let mut projection = Projection::new(subject.clone());
+    for seen in log.iter().filter(|seen| seen.run_id == subject.run) {
         // Whole plans are in these logs, which are no facts, and no spans either.
-        let fact = seen.fact().ok()?;
-        Some(Recorded { thread_id, seq: seen.seq, parent_id, timestamp: seen.timestamp, fact })
-    };
-    let of_run = log.iter().filter(|seen| seen.run_id == subject.run).filter_map(recorded);
-    spans(subject, &of_run.collect::<Vec<_>>(), part)
+        if let Ok(fact) = seen.fact() {
+            projection.take(seen.seq, seen.parent_id.as_ref(), seen.timestamp, &fact);
+        }
+    }
+    projection.spans(part)
 }
 
 fn whole(subject: &Subject, log: &[Observation]) -> Vec<Span> {

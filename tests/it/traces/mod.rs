@@ -1,6 +1,7 @@
 //! Traces as a collector of OpenTelemetry gets them.
 
 pub(crate) mod collector;
+mod followed;
 mod long;
 mod otlp;
 mod peer;
