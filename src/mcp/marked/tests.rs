@@ -17,9 +17,10 @@ fn was_killed(mut program: Child) -> bool {
     program.wait().unwrap().signal() == Some(9)
 }
 
-fn look(program: &Child) -> Look {
+fn look(program: &Child, mark: &str) -> Look {
     let pid = i32::try_from(program.id()).unwrap();
-    kill_if_marked(Pid::from_raw(pid).unwrap(), Path::new(&format!("/proc/{pid}")), b"PES_MCP_PROCESS=this")
+    let variable = format!("{VARIABLE}={mark}");
+    kill_if_marked(Pid::from_raw(pid).unwrap(), Path::new(&format!("/proc/{pid}")), variable.as_bytes())
 }
 
 /// The fields of `/proc/PID/stat` of a process with memory whose environment stands between these addresses.
@@ -75,10 +76,12 @@ fn a_process_with_the_mark_is_killed_and_one_without_is_not() {
 
 #[test]
 fn nobody_waits_for_a_process_that_has_no_environment_or_has_ended() {
+    // A mark of this test alone: another one kills all that have the same, wherever it was given to them.
+    const MARK: &str = "nobody waits";
     let bare = program(Command::env_clear);
-    assert_eq!(look(&bare), Look::Other);
-    let mut ended = program(|command| command.env(VARIABLE, "this"));
-    assert_eq!(look(&ended), Look::Killed);
+    assert_eq!(look(&bare, MARK), Look::Other);
+    let mut ended = program(|command| command.env(VARIABLE, MARK));
+    assert_eq!(look(&ended, MARK), Look::Killed);
     let mut rest = Vec::new();
     ended.stdout.take().unwrap().read_to_end(&mut rest).unwrap();
     let has_ended = |program: &Child| {
@@ -88,7 +91,7 @@ fn nobody_waits_for_a_process_that_has_no_environment_or_has_ended() {
     while !has_ended(&ended) {
         thread::yield_now();
     }
-    assert_eq!(look(&ended), Look::Other);
+    assert_eq!(look(&ended, MARK), Look::Other);
     for mut program in [bare, ended] {
         drop(program.stdin.take());
         program.wait().unwrap();
