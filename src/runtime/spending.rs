@@ -192,7 +192,7 @@ impl Shared {
                     let threshold = SpendThreshold { percent, spent: &shown };
                     let deliveries =
                         self.outbox.directory.announce_spending(of.tenant, &threshold, now, &mut self.mint());
-                    SpendTell { percent, from: part_of(cap, percent), deliveries }
+                    SpendTell { percent, cap, from: part_of(cap, percent), deliveries }
                 })
                 .into();
         }
@@ -205,7 +205,7 @@ impl Shared {
 
     /// Tells webhooks of a cap that leaves nothing for another run what they were not told yet.
     pub(super) async fn tell_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
-        let is_new = |percent: i64| spent.told < percent;
+        let is_new = |percent: i64| !spent.is_told(percent, cap);
         if !THRESHOLDS.into_iter().any(is_new) || !self.tells_of_caps(spent.of.tenant) {
             return;
         }
@@ -215,7 +215,7 @@ impl Shared {
             let threshold = SpendThreshold { percent, spent: &shown };
             let tenant = spent.of.tenant;
             let deliveries = self.outbox.directory.announce_spending(tenant, &threshold, now, &mut self.mint());
-            match self.store.tell_spent(TellSpent { of: spent.of.clone(), percent, now, deliveries }).await {
+            match self.store.tell_spent(TellSpent { of: spent.of.clone(), percent, cap, now, deliveries }).await {
                 Ok(is_told) if is_told => self.outbox.bell.ring([TargetKind::Webhook]),
                 Ok(_) => {}
                 Err(error) => {

@@ -37,10 +37,12 @@ pub struct SpendChange {
     pub tells: Vec<SpendTell>,
 }
 
-/// That so much of a cap is used: left in the outbox by the commit that makes it so, if nobody was told of as much before.
+/// That so much of a cap is used: left in the outbox by the commit that makes it so, if nobody was told of as much of
+/// this cap before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpendTell {
     pub percent: i64,
+    pub cap: Amount,
     /// It is so from this on.
     pub from: Amount,
     /// Where [`USED`] and [`HELD`] stand in their bodies, what the row says then is written.
@@ -62,8 +64,10 @@ pub struct Spent {
     pub used: Amount,
     /// What calls under way may take at most.
     pub held: Amount,
-    /// How many percent of the cap were told.
+    /// How many percent of a cap were told.
     pub told: i64,
+    /// Of which cap; 0: an earlier release told them, of the cap that stands.
+    pub told_of: Amount,
 }
 
 /// What follows the period of a row that counts tokens.
@@ -91,6 +95,7 @@ pub struct PastPeriods {
 pub struct TellSpent {
     pub of: SpendKey,
     pub percent: i64,
+    pub cap: Amount,
     pub now: Millis,
     pub deliveries: Vec<NewDelivery>,
 }
@@ -100,7 +105,7 @@ pub struct TellSpent {
 pub trait SpendStore: Send + Sync + 'static {
     /// How these stand, in their order; one that nothing was written to has nothing.
     async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>>;
-    /// Leaves what is to be told of a row in the outbox, unless that, or more, was told before. `false`: it was.
+    /// Leaves what is to be told of a row in the outbox, unless that, or more, was told of this cap before. `false`: it was.
     async fn tell_spent(&self, told: TellSpent) -> Result<bool>;
     /// Forgets at most so many rows of periods that were over before this day and this month; returns how many.
     async fn forget_spend(&self, tenant: TenantPk, before: &PastPeriods, limit: u32) -> Result<u64>;
@@ -124,11 +129,16 @@ impl SpendKey {
 
     /// One that nothing was written to.
     pub(crate) fn unspent(&self) -> Spent {
-        Spent { of: self.clone(), used: 0, held: 0, told: 0 }
+        Spent { of: self.clone(), used: 0, held: 0, told: 0, told_of: 0 }
     }
 }
 
 impl Spent {
+    /// Whether so much of this cap, or more, was told. A cap that changed is told of anew.
+    pub fn is_told(&self, percent: i64, cap: Amount) -> bool {
+        self.told >= percent && (self.told_of == 0 || self.told_of == cap)
+    }
+
     /// As it is shown, where this is the cap at this time.
     pub fn shown(&self, capped: Capped, cap: Amount, now: Millis) -> SpentOfCap {
         let in_unit = |amount: Amount, unit: Unit| (capped.unit() == unit).then_some(amount);
@@ -149,6 +159,7 @@ impl Spent {
     }
 
     pub(crate) fn read(of: &SpendKey, row: &impl Columns) -> Result<Self> {
-        Ok(Self { of: of.clone(), used: row.number("used")?, held: row.number("held")?, told: row.number("told")? })
+        let [used, held] = [row.number("used")?, row.number("held")?];
+        Ok(Self { of: of.clone(), used, held, told: row.number("told")?, told_of: row.number("told_of")? })
     }
 }

@@ -272,4 +272,5 @@ fn with_tells(query: Statement, prepared_commits: &[PreparedCommit]) -> Statemen
         .bind(column(&tells, |(.., new)| new.body.as_str()))
         .bind(USED_JSON)
         .bind(HELD_JSON)
+        .bind(column(&tells, |(_, _, tell, _)| tell.cap))
 }

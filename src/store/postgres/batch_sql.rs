@@ -148,7 +148,8 @@ fn shared(when_locked: &str) -> Shared {
             unnest($77::bigint[]) AS cap
     ) s WHERE s.pk IN (SELECT pk FROM acceptable)
 ), before AS (
-    SELECT r.tenant, r.key, r.period, r.used + r.held AS taken, r.used, r.held, r.told FROM spend r
+    SELECT r.tenant, r.key, r.period, r.used + r.held AS taken, r.used, r.held, r.told, r.told_of
+    FROM spend r
     WHERE (r.tenant, r.key, r.period) IN (SELECT s.tenant, s.key, s.period FROM s)
     ORDER BY r.tenant, r.key, r.period
     FOR UPDATE OF r
@@ -194,7 +195,7 @@ const SPENT: &str = ", p AS (
 )";
 
 /// The same, and what is told of it: of each part of a cap by one of the commits that reach it together, if nobody was told
-/// of as much before. The row is locked, so nobody else tells it. Bodies have what the row says then.
+/// of as much of that cap before. The row is locked, so nobody else tells it. Bodies have what the row says then.
 const SPENT_AND_TOLD: &str = ", c AS (
     SELECT s.tenant, s.key, s.period, sum(s.used)::bigint AS used, sum(s.held)::bigint AS held
     FROM s JOIN ok ON ok.pk = s.pk
@@ -202,24 +203,26 @@ const SPENT_AND_TOLD: &str = ", c AS (
 ), t AS (
     SELECT * FROM (
         SELECT t.*, c.used + b.used AS used, c.held + b.held AS held,
-            min(t.pk) OVER (PARTITION BY t.tenant, t.key, t.period, t.percent) AS teller
+            min(t.pk) OVER (PARTITION BY t.tenant, t.key, t.period, t.percent, t.cap) AS teller
         FROM (
             SELECT unnest($78::bigint[]) AS pk, unnest($79::bigint[]) AS at, unnest($80::bigint[]) AS tenant,
                 unnest($81::text[]) AS key, unnest($82::text[]) AS period, unnest($83::bigint[]) AS unit,
                 unnest($84::bigint[]) AS percent, unnest($85::bigint[]) AS reached, unnest($86::text[]) AS id,
                 unnest($87::text[]) AS kind, unnest($88::text[]) AS target, unnest($89::text[]) AS lane,
                 unnest($90::text[]) AS event, unnest($91::text[]) AS body,
-                generate_subscripts($91::text[], 1) AS place
+                unnest($94::bigint[]) AS cap, generate_subscripts($91::text[], 1) AS place
         ) t
         JOIN ok ON ok.pk = t.pk
         JOIN c ON c.tenant = t.tenant AND c.key = t.key AND c.period = t.period
         JOIN before b ON b.tenant = t.tenant AND b.key = t.key AND b.period = t.period
-        WHERE b.told < t.percent AND c.used + b.used >= t.reached
+        WHERE (b.told < t.percent OR b.told_of NOT IN (0, t.cap)) AND c.used + b.used >= t.reached
     ) told WHERE pk = teller
 ), p AS (
-    UPDATE spend r SET used = r.used + c.used, held = r.held + c.held, told = greatest(r.told, coalesce(x.percent, 0))
+    UPDATE spend r SET used = r.used + c.used, held = r.held + c.held, told = coalesce(x.percent, r.told),
+        told_of = coalesce(x.cap, r.told_of)
     FROM c LEFT JOIN (
-        SELECT t.tenant, t.key, t.period, max(t.percent) AS percent FROM t GROUP BY t.tenant, t.key, t.period
+        SELECT DISTINCT ON (tenant, key, period) tenant, key, period, percent, cap FROM t
+        ORDER BY tenant, key, period, percent DESC, cap
     ) x ON x.tenant = c.tenant AND x.key = c.key AND x.period = c.period
     WHERE r.tenant = c.tenant AND r.key = c.key AND r.period = c.period
 ), e AS (

@@ -21,7 +21,12 @@ ON CONFLICT DO NOTHING";
 const CHANGE: &str = "
 UPDATE spend SET used = used + $4, held = held + $5 WHERE tenant = $1 AND key = $2 AND period = $3";
 
-const TELL: &str = "UPDATE spend SET told = $4 WHERE tenant = $1 AND key = $2 AND period = $3 AND told < $4";
+/// Of a cap that changed everything is told anew.
+const TELL: &str = "
+UPDATE spend SET told = $4, told_of = $5
+WHERE tenant = $1 AND key = $2 AND period = $3 AND (told < $4 OR told_of NOT IN (0, $5))";
+
+const ROW: &str = "SELECT used, held, told, told_of FROM spend WHERE tenant = $1 AND key = $2 AND period = $3";
 
 /// What a call still holds of an old period is given back to it.
 const FORGET: &str = "
@@ -51,11 +56,11 @@ pub(super) async fn settle(connection: &mut PgConnection, changes: &[SpendChange
 }
 
 async fn tell(connection: &mut PgConnection, told: &TellSpent) -> Result<bool> {
-    let TellSpent { of, percent, now, deliveries } = told;
+    let TellSpent { of, percent, cap, now, deliveries } = told;
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
-    let tell = sqlx::query(TELL).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.row()).bind(percent);
-    let is_new = tell.execute(&mut *transaction).await.map_err(error)?.rows_affected() == 1;
+    let tell = sqlx::query(TELL).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.row());
+    let is_new = tell.bind(percent).bind(cap).execute(&mut *transaction).await.map_err(error)?.rows_affected() == 1;
     if is_new {
         outbox::leave(&mut transaction, (ThreadPk::NONE, of.tenant), *now, deliveries).await?;
     }
@@ -68,9 +73,7 @@ impl SpendStore for Postgres {
     async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>> {
         let mut all = Vec::new();
         for key in of {
-            let query =
-                sqlx::query("SELECT used, held, told FROM spend WHERE tenant = $1 AND key = $2 AND period = $3");
-            let query = query.bind(key.tenant.0).bind(escaped(&key.key)).bind(key.row());
+            let query = sqlx::query(ROW).bind(key.tenant.0).bind(escaped(&key.key)).bind(key.row());
             let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
         }

@@ -13,13 +13,16 @@ use crate::store::{PastPeriods, Result, SpendChange, SpendKey, SpendStore, Spent
 
 const TAKEN: &str = "SELECT used + held FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
 
-const ROW: &str = "SELECT used, held, told FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
+const ROW: &str = "SELECT used, held FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
 
 const CHANGE: &str = "
 INSERT INTO spend (tenant, key, period, used, held, told) VALUES (?1, ?2, ?3, ?4, ?5, 0)
 ON CONFLICT (tenant, key, period) DO UPDATE SET used = used + excluded.used, held = held + excluded.held";
 
-const TELL: &str = "UPDATE spend SET told = ?4 WHERE tenant = ?1 AND key = ?2 AND period = ?3 AND told < ?4";
+/// Of a cap that changed everything is told anew.
+const TELL: &str = "
+UPDATE spend SET told = ?4, told_of = ?5
+WHERE tenant = ?1 AND key = ?2 AND period = ?3 AND (told < ?4 OR told_of NOT IN (0, ?5))";
 
 /// What a call still holds of an old period is given back to it.
 const FORGET: &str = "
@@ -50,11 +53,14 @@ pub(super) fn change(tx: &Transaction<'_>, changes: &[SpendChange], now: Millis)
         if tells.is_empty() {
             continue;
         }
-        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        let (used, held, told): (i64, i64, i64) =
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let (used, held): (i64, i64) =
             tx.prepare_cached(ROW)?.query_row(params![of.tenant.0, of.key, of.row()], row)?;
-        for tell in tells.iter().filter(|tell| told < tell.percent && used >= tell.from) {
-            tx.prepare_cached(TELL)?.execute(params![of.tenant.0, of.key, of.row(), tell.percent])?;
+        for tell in tells.iter().filter(|tell| used >= tell.from) {
+            let arguments = params![of.tenant.0, of.key, of.row(), tell.percent, tell.cap];
+            if tx.prepare_cached(TELL)?.execute(arguments)? == 0 {
+                continue;
+            }
             for new in &tell.deliveries {
                 let body = new.body.replace(USED_JSON, &of.unit.shown(used)).replace(HELD_JSON, &of.unit.shown(held));
                 outbox::insert(tx, ThreadPk::NONE, of.tenant.0, &NewDelivery { body, ..new.clone() }, now)?;
@@ -69,8 +75,8 @@ impl SpendStore for Sqlite {
     async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>> {
         let mut all = Vec::new();
         for key in of {
-            let query = sqlx::query("SELECT used, held, told FROM spend WHERE tenant = ? AND key = ? AND period = ?");
-            let query = query.bind(key.tenant.0).bind(&key.key).bind(key.row());
+            const ROW: &str = "SELECT used, held, told, told_of FROM spend WHERE tenant = ? AND key = ? AND period = ?";
+            let query = sqlx::query(ROW).bind(key.tenant.0).bind(&key.key).bind(key.row());
             let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
         }
@@ -79,8 +85,8 @@ impl SpendStore for Sqlite {
 
     async fn tell_spent(&self, told: TellSpent) -> Result<bool> {
         let tell = move |tx: &Transaction<'_>| {
-            let TellSpent { of, percent, now, deliveries } = &told;
-            let arguments = params![of.tenant.0, of.key, of.row(), percent];
+            let TellSpent { of, percent, cap, now, deliveries } = &told;
+            let arguments = params![of.tenant.0, of.key, of.row(), percent, cap];
             let is_new = tx.prepare_cached(TELL)?.execute(arguments)? == 1;
             for new in deliveries.iter().filter(|_| is_new) {
                 outbox::insert(tx, ThreadPk::NONE, of.tenant.0, new, *now)?;

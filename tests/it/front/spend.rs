@@ -264,6 +264,11 @@ async fn webhooks_are_told_once_of_each_part_of_a_cap() {
     assert_eq!(percents, [80, 100]);
     let sent = app.get(&format!("/webhooks/{}/deliveries", hook.as_str().unwrap())).await.expect(200);
     assert_eq!(sent["items"].as_array().unwrap().len(), 2, "{sent:#}");
+    // A cap that is raised is told of anew, as soon as so much of it is used.
+    app.ask("PUT", "/limits").json(&json!({ "tenantMonthUsd": 0.11 })).send().await.expect(200);
+    app.post("/threads/next/process", json!({ "query": "hello" })).await.expect(202);
+    let data = soon(wire.request()).await.body["data"].clone();
+    assert_eq!((&data["percent"], &data["capUsd"]), (&json!(80), &json!(0.11)), "{data}");
 }
 
 #[tokio::test]

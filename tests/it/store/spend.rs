@@ -20,6 +20,7 @@ super::on_every_store!(
     of_many_that_tell_of_a_cap_one_does,
     a_commit_tells_of_a_cap_that_it_reaches_and_no_other_does,
     of_commits_that_reach_a_cap_together_one_tells,
+    a_cap_that_changes_is_told_of_anew,
     a_commit_that_is_not_stored_tells_nobody,
     tokens_are_told_as_tokens,
     periods_that_are_over_long_ago_are_forgotten,
@@ -208,7 +209,7 @@ async fn of_many_that_tell_of_a_cap_one_does(bed: Bed) {
             },
         );
         async move {
-            let told = TellSpent { of: day(&bed), percent, now: 5, deliveries: vec![new] };
+            let told = TellSpent { of: day(&bed), percent, cap: 100, now: 5, deliveries: vec![new] };
             bed.store.tell_spent(told).await.unwrap()
         }
     };
@@ -223,9 +224,14 @@ async fn of_many_that_tell_of_a_cap_one_does(bed: Bed) {
 
 /// A commit that uses so much of a row, of whose cap of 1,000 it tells with deliveries of this name.
 fn telling(of: SpendKey, used: i64, name: &str) -> SpendChange {
+    telling_of(1_000, of, used, name)
+}
+
+fn telling_of(cap: i64, of: SpendKey, used: i64, name: &str) -> SpendChange {
     let tell = |percent: i64| SpendTell {
         percent,
-        from: percent * 10,
+        cap,
+        from: percent * cap / 100,
         deliveries: vec![NewDelivery {
             id: format!("dlv_{name}_{percent}").into(),
             kind: TargetKind::Webhook,
@@ -267,6 +273,27 @@ async fn a_commit_tells_of_a_cap_that_it_reaches_and_no_other_does(bed: Bed) {
         (number("used"), number("held"))
     };
     assert_eq!((says(0), says(1), says(2)), ((800.0, 7.0), (1_101.0, 7.0), (2_000.0, 0.0)), "{left:?}");
+}
+
+async fn a_cap_that_changes_is_told_of_anew(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    let steps =
+        [(1_000, 1_000, "a"), (2_000, 500, "b"), (2_000, 100, "c"), (1_200, 1, "d"), (1_200, 1, "e"), (9_000, 1, "f")];
+    for (cap, used, name) in steps {
+        bed.done(Commit { spend: vec![telling_of(cap, day(&bed), used, name)], ..bed.next(pk).await }).await;
+    }
+    let mut ids: Vec<String> = left(&bed).await.into_iter().map(|(id, _)| id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["dlv_a_100", "dlv_a_80", "dlv_c_80", "dlv_d_100", "dlv_d_80"]);
+    // Nor is a run that is refused silent.
+    let tell = |cap| {
+        let told = TellSpent { of: day(&bed), percent: 80, cap, now: 5, deliveries: Vec::new() };
+        let store = bed.store.clone();
+        async move { store.tell_spent(told).await.unwrap() }
+    };
+    assert_eq!([tell(1_200).await, tell(1_500).await, tell(1_500).await], [false, true, false]);
+    let row = &bed.store.spent(&[day(&bed)]).await.unwrap()[0];
+    assert_eq!([(80, 1_500), (80, 1_600), (100, 1_500)].map(|(p, cap)| row.is_told(p, cap)), [true, false, false]);
 }
 
 async fn of_commits_that_reach_a_cap_together_one_tells(bed: Bed) {
