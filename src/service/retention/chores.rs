@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{audit, compact, expire, usage};
+use super::{audit, compact, done, expire, usage};
 use crate::domain::ids::ThreadPk;
 use crate::service::Service;
 use crate::service::chore_metrics::lags;
@@ -30,10 +30,10 @@ pub async fn sweep(service: &Service) -> Result<()> {
     for (tenant, name) in service.store.tenants().await? {
         if retention.hold_of(&name).is_none() {
             let terms = retention.of_tenant(&name);
-            expire::of_tenant(service, tenant, terms).await?;
-            compact::of_tenant(service, tenant, terms).await?;
-            usage::of_tenant(service, tenant).await?;
-            audit::of_tenant(service, tenant).await?;
+            done(expire::of_tenant(service, tenant, terms).await, format_args!("a thread of tenant `{name}`"))?;
+            done(compact::of_tenant(service, tenant, terms).await, format_args!("a log of tenant `{name}`"))?;
+            done(usage::of_tenant(service, tenant).await, format_args!("the usage of tenant `{name}`"))?;
+            done(audit::of_tenant(service, tenant).await, format_args!("the audit of tenant `{name}`"))?;
         }
     }
     of_their_own(service).await?;
@@ -54,8 +54,8 @@ async fn of_their_own(service: &Service) -> Result<()> {
             let name = service.store.tenant_name(tenant).await?.unwrap_or_default();
             if service.config.retention.hold_of(&name).is_none() {
                 let terms = service.config.retention.of_tenant(&name);
-                expire::one(service, pk, terms).await?;
-                compact::one(service, pk, terms).await?;
+                done(expire::one(service, pk, terms).await, format_args!("thread {}", pk.0))?;
+                done(compact::one(service, pk, terms).await, format_args!("the log of thread {}", pk.0))?;
             }
         }
     }

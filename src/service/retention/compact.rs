@@ -1,7 +1,7 @@
 //! The beginning of a log whose runs ended longer ago than logs are kept is deleted. What it had told is put together first
 //! and stands in its place, so that whatever comes later is read as before.
 
-use super::{effective, kept, left};
+use super::{done, effective, kept, left};
 use crate::domain::Millis;
 use crate::domain::ids::{RunId, TenantPk, ThreadPk};
 use crate::domain::observation::ObservationType;
@@ -27,7 +27,7 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk, terms: Terms)
         threads.sort_unstable();
         threads.dedup();
         for pk in threads {
-            one(service, pk, terms).await?;
+            done(one(service, pk, terms).await, format_args!("the log of thread {}", pk.0))?;
         }
         service.store.set_compacted(tenant, &last).await?;
     }

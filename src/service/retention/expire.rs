@@ -1,6 +1,6 @@
 //! Threads at rest that nobody used for longer than they are kept are deleted, as if an administrator did.
 
-use super::{effective, kept};
+use super::{done, effective, kept};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::retention::Terms;
@@ -21,7 +21,7 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk, terms: Terms)
         let Some(last) = page.last() else { return Ok(()) };
         behind = *last;
         for (_, pk) in page {
-            one(service, pk, terms).await?;
+            done(one(service, pk, terms).await, format_args!("thread {}", pk.0))?;
         }
     }
 }

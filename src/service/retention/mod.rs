@@ -7,6 +7,8 @@ mod expire;
 mod left;
 mod usage;
 
+use std::fmt;
+
 use serde::Serialize;
 use serde_json::json;
 
@@ -16,7 +18,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::retention::{Hold, Kept, Terms, ThreadTerms};
 use crate::engine::step::{Keep, Row, RowKind};
-use crate::runtime::rows::legible;
+use crate::runtime::rows::read;
 use crate::store;
 
 pub(super) use chores::run;
@@ -58,7 +60,11 @@ pub async fn put(service: &Service, caller: &Caller, id: &ThreadId, ask: Retenti
     service.runtime.accepting()?;
     check(&ask)?;
     let row = threads::row(service, caller, id).await?;
-    let before = own(service, row.pk).await?;
+    let before = match own(service, row.pk).await {
+        // What cannot be read is replaced by this.
+        Err(store::Error::Damaged(_)) => ThreadTerms::default(),
+        before => before?,
+    };
     // Who set a hold, and when, stays as it was while its reason does.
     let hold = ask.hold.map(|reason| match before.hold {
         Some(hold) if hold.reason == reason => hold,
@@ -102,13 +108,24 @@ fn stored(terms: &ThreadTerms) -> Row {
 /// What the thread says of itself.
 async fn own(service: &Service, pk: ThreadPk) -> store::Result<ThreadTerms> {
     let row = service.store.row(pk, RowKind::Retention, "").await?;
-    Ok(row.as_ref().and_then(legible).unwrap_or_default())
+    row.as_ref().map_or_else(|| Ok(ThreadTerms::default()), read)
 }
 
 /// What holds for a thread of a tenant for which this does; `None`: nothing of it may be deleted.
 async fn effective(service: &Service, pk: ThreadPk, of_tenant: Terms) -> store::Result<Option<Terms>> {
     let own = own(service, pk).await?;
     Ok(own.hold.is_none().then(|| own.terms.or(of_tenant)))
+}
+
+/// Whether it was done. What cannot be read is said and left as it is: it keeps nobody from all else.
+fn done(result: store::Result<()>, what: impl fmt::Display) -> store::Result<()> {
+    match result {
+        Err(error @ (store::Error::Damaged(_) | store::Error::Refused(_))) => {
+            tracing::error!(%error, "{what} is kept longer than it should be: something of it cannot be read");
+            Ok(())
+        }
+        result => result,
+    }
 }
 
 /// For ever, where nobody said anything: a tenant's terms have both.

@@ -19,6 +19,7 @@ mod simple_core;
 mod spend;
 mod together;
 mod transfer;
+mod unreadable;
 mod year;
 
 use crate::support::store::fresh_store;

@@ -61,7 +61,7 @@ impl Aging {
         retention::sweep(self.instance.service()).await.unwrap();
     }
 
-    async fn is_there(&self, thread: &str) -> bool {
+    pub async fn is_there(&self, thread: &str) -> bool {
         threads::get(self.instance.service(), self.instance.caller(), &thread.into()).await.is_ok()
     }
 

@@ -1,0 +1,68 @@
+//! What cannot be read of one thread keeps nothing else longer than it should be.
+
+use std::sync::Arc;
+
+use pes::config::Synchronous;
+use pes::domain::retention::{Kept, Terms};
+use pes::store::sqlite::Sqlite;
+use sqlx::{Connection, Executor};
+
+use super::retention::{Aging, of_threads};
+
+/// Threads with the same terms; what is stored of the first is then spoilt.
+async fn spoilt(terms: Terms, damage: &'static str) -> (Aging, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let aging = Aging::on(Arc::new(store), |_| {}).await;
+    for thread in ["hurt", "well"] {
+        aging.finish(thread).await;
+        if terms != Terms::default() {
+            aging.keep(thread, terms, None).await;
+        }
+        aging.clock.advance(1_000);
+    }
+    let url = format!("sqlite://{}", folder.path().join("pes.db").display());
+    let mut other = sqlx::SqliteConnection::connect(&url).await.unwrap();
+    assert!(other.execute(damage).await.unwrap().rows_affected() > 0);
+    other.close().await.unwrap();
+    (aging, folder)
+}
+
+const NO_STATUS: &str = "UPDATE threads SET status = '?' WHERE thread_id = 'hurt'";
+const NO_TERMS: &str =
+    "UPDATE thread_rows SET body = '{' WHERE kind = 14 AND pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')";
+
+#[tokio::test]
+async fn threads_behind_one_that_cannot_be_read_are_deleted() {
+    for (terms, damage, days) in
+        [(Terms::default(), NO_STATUS, 401), (of_threads(10), NO_STATUS, 11), (of_threads(10), NO_TERMS, 11)]
+    {
+        let (aging, _folder) = spoilt(terms, damage).await;
+        aging.days_pass(days).await;
+        assert!(!aging.is_there("well").await, "{damage}");
+        aging.instance.close().await;
+    }
+}
+
+#[tokio::test]
+async fn logs_behind_one_that_cannot_be_read_begin_later() {
+    let of_logs = Terms { log_days: Some(Kept::Days(10)), ..Terms::default() };
+    for (terms, days) in [(Terms::default(), 91), (of_logs, 11)] {
+        let (aging, _folder) = spoilt(terms, NO_STATUS).await;
+        aging.days_pass(days).await;
+        assert!(aging.page("well", i64::MAX - 1).await.unwrap().min_seq > 1);
+        aging.instance.close().await;
+    }
+}
+
+/// It may have said that the thread is on hold.
+#[tokio::test]
+async fn a_thread_whose_terms_cannot_be_read_is_kept_whole_until_it_has_new_ones() {
+    let (aging, _folder) = spoilt(of_threads(10), NO_TERMS).await;
+    aging.days_pass(91).await;
+    assert_eq!(aging.page("hurt", 0).await.unwrap().min_seq, 1);
+    aging.keep("hurt", of_threads(10), None).await;
+    aging.days_pass(1).await;
+    assert!(!aging.is_there("hurt").await);
+    aging.instance.close().await;
+}
