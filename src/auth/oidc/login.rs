@@ -1,7 +1,6 @@
 //! Signing in with a browser: the code flow with PKCE (OpenID Connect Core 3.1, RFC 7636). The code is exchanged by the
 //! server; what a login began with is carried by the browser, sealed, and counts once and for ten minutes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -18,6 +17,7 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::issuer::{Issuer, Metadata};
 use super::jwt::{Claims, Jwt};
+use super::over::Over;
 use super::{Issuers, Person, person, refused};
 use crate::auth::keys::Keys;
 use crate::auth::ledger::same;
@@ -32,9 +32,6 @@ use crate::store::documents::{Owner, Sealer};
 
 /// How long somebody may take to sign in at the issuer.
 pub const LOGIN: Millis = 600_000;
-
-/// How many logins that are over are known at once.
-const KEPT: usize = 10_000;
 
 /// What an issuer knows this server by.
 pub(super) struct Client {
@@ -72,8 +69,7 @@ struct Begun {
 /// What logins need besides their issuers.
 pub(in crate::auth) struct Logins {
     sealer: Arc<Sealer>,
-    /// Those whose code was sent to an issuer, by their states, and until when nobody would take them any more.
-    over: Mutex<HashMap<String, Millis>>,
+    over: Mutex<Over>,
 }
 
 #[derive(Deserialize)]
@@ -93,15 +89,6 @@ impl Client {
 }
 
 impl Logins {
-    /// Whether a login is over for the first time.
-    fn is_first(&self, begun: &Begun, now: Millis) -> bool {
-        let mut over = self.over.lock();
-        if over.len() >= KEPT {
-            over.retain(|_, until| *until > now);
-        }
-        over.insert(begun.state.clone(), begun.until).is_none()
-    }
-
     fn opened(&self, carried: &str, name: &str) -> Option<Begun> {
         let sealed = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(carried).ok()?).ok()?;
         serde_json::from_str(&self.sealer.open(&sealed, owner(name)).ok()?).ok()
@@ -185,7 +172,7 @@ impl Keys {
             (None, None) => return Err(failed("the issuer sent no code")),
             (None, Some(code)) => code,
         };
-        if !logins.is_first(&begun, now) {
+        if !logins.over.lock().is_first(begun.state.clone(), begun.until, now) {
             return Err(failed("it was finished before"));
         }
         let tokens = exchanged(issuer, client, code, &begun, now).await?;

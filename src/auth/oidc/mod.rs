@@ -8,6 +8,7 @@ mod issuer;
 mod jwks;
 mod jwt;
 mod login;
+mod over;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
