@@ -25,7 +25,8 @@ export class Problem extends Error {
 
 /** A key for one press of a button: kept for retries of the same press. */
 export function newKey() {
-  return globalThis.crypto.randomUUID();
+  // `randomUUID` is missing over plain HTTP.
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 export const enc = encodeURIComponent;

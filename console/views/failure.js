@@ -5,8 +5,8 @@ import { count, fullTime } from '../format.js';
 import { REMEDIES, TITLES } from '../remedies.js';
 import { Shape } from '../shapes.js';
 import { plain, show } from '../text.js';
-import { html, useState } from '../vendor/preact-htm.js';
-import { Button, Refusal, SeqLink, Todo, usePress } from './parts.js';
+import { html } from '../vendor/preact-htm.js';
+import { Button, Copy, Refusal, SeqLink, Todo, usePress } from './parts.js';
 import { Table } from './section.js';
 
 /** Of a refused request, or of the thread's last run. */
@@ -71,7 +71,7 @@ function Facts({ ctx, failure, thread }) {
     ${todo && html`<dt>What to do</dt><dd data-testid="remedy"><${Todo} text=${todo} /></dd>`}
     ${phase && html`<dt>Where</dt><dd>${show(phase)}${attempt ? `, attempt ${attempt}` : ''}
       ${seq != null && html` · observation <${SeqLink} ctx=${ctx} seq=${seq} />`}</dd>`}
-    ${traceId && html`<dt>Trace</dt><dd class="mono">${show(traceId)} <${Copy} text=${traceId} label="Copy" /></dd>`}
+    ${traceId && html`<dt>Trace</dt><dd class="mono">${show(traceId)} <${Copy} text=${traceId} label="Copy" cls="quiet" /></dd>`}
     ${thread && html`<dt>Work done</dt><dd>${kept(thread)}</dd>`}
     ${REMEDIES[failure.code] && html`<dt>About</dt><dd><a href=${`${basePath()}/docs#${enc(failure.code)}`}>
         <code>${failure.code}</code> in the list of errors</a></dd>`}
@@ -87,16 +87,6 @@ function kept(thread) {
     Finished items are not repeated.`;
 }
 
-/** `text` is what is copied, or makes it. */
-function Copy({ text, label, id }) {
-  const [done, setDone] = useState(false);
-  const copy = async () => {
-    const whole = typeof text === 'function' ? await text() : text;
-    await navigator.clipboard?.writeText(whole).then(() => setDone(true), () => setDone(false));
-  };
-  return html`<button type="button" class="b small quiet" data-testid=${id} onClick=${copy}>${done ? 'Copied' : label}</button>`;
-}
-
 function Acts({ ctx, failure, thread, problem }) {
   const { press, problem: refused } = usePress(ctx);
   const again = async () => (await press('again', `/threads/${enc(thread.id)}/process`, { query: failure.query })) && ctx.refresh();
@@ -104,7 +94,7 @@ function Acts({ ctx, failure, thread, problem }) {
   return html`<div class="acts">
     ${canRun && html`<${Button} label="Run again" cls="main" id="run-again" why=${ctx.whyNot('run')} onClick=${again} />`}
     ${failure.code.startsWith('model_') && html`<a class="b" href="#/system">Check the models</a>`}
-    <${Copy} text=${() => report(ctx, failure, thread)} label="Copy report" id="copy-report" />
+    <${Copy} text=${() => report(ctx, failure, thread)} label="Copy report" cls="quiet" id="copy-report" />
     <${Refusal} problem=${refused} />
     ${canRun && ctx.whyNot('run') && html`<p class="off-reason">${ctx.whyNot('run')}</p>`}
   </div>`;

@@ -7,7 +7,7 @@ import { dollars, duration, ruleName } from '../format.js';
 import { Shape, WORD } from '../shapes.js';
 import { brief, countHidden, hiddenNote, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { Button, Json, Refusal, SeqLink, usePress } from './parts.js';
+import { Button, Copy, Json, Refusal, SeqLink, usePress } from './parts.js';
 
 const VALIDATED = { passed: 'tools checked: passed', failed: 'tools checked: failed', skipped: 'tools not checked' };
 
@@ -97,15 +97,13 @@ function Call({ ctx, thread, span }) {
 function CallFoot({ ctx, thread, span }) {
   const [raw, setRaw] = useState(false);
   const path = `/threads/${enc(thread.id)}/tool-calls/${enc(span.callId)}`;
-  const [copied, setCopied] = useState(false);
-  const copy = () => navigator.clipboard?.writeText(asCurl('GET', path)).then(() => setCopied(true), () => {});
   const { policy, digest } = span;
   return html`<footer>
     ${policy && html`<span>${policy.action} · <a class="mono" href="#/policy">${show(ruleName(policy))}</a></span>`}
     ${digest && html`<span class="mono" title="Digest of tool and arguments">${digest.slice(0, 4)}…${digest.slice(-4)}</span>`}
     ${span.waits?.length > 0 && html`<span class="mono">${decided(thread, span)}</span>`}
     <button type="button" class="b small quiet" aria-expanded=${String(raw)} onClick=${() => setRaw(!raw)}>Raw</button>
-    <button type="button" class="b small quiet" onClick=${copy}>${copied ? 'Copied' : 'Copy as curl'}</button>
+    <${Copy} text=${() => asCurl('GET', path)} label="Copy as curl" cls="quiet" />
     ${raw && html`<div class="whole-line"><${Json} label="Observations of the call" value=${[span.seq, span.endSeq].filter((seq) => seq != null)
       .map((seq) => thread.observation(seq))} /></div>`}
   </footer>`;

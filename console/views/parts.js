@@ -62,6 +62,18 @@ export function pure(View) {
   };
 }
 
+/* Copying. */
+
+/** What came of it, in words. Over plain HTTP a browser gives no page its clipboard. */
+export const copied = (text) => (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => 'Copied', () => 'No clipboard: needs HTTPS');
+
+/** `text` is what is copied, or makes it. */
+export function Copy({ text, label, cls = '', id }) {
+  const [said, say] = useState(null);
+  const copy = async () => say(await copied(typeof text === 'function' ? await text() : text));
+  return html`<${Button} cls=${`small ${cls}`} id=${id} label=${said ?? label} onClick=${copy} />`;
+}
+
 /* State that outlives its component: drafts of answers, messages and plans, kept while the page is open and nowhere else. */
 
 const MOST = 100;

@@ -8,7 +8,7 @@ import { Sign } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { CLASS } from '../words.js';
-import { Button, Left, Refusal } from './parts.js';
+import { Button, Copy, Left, Refusal } from './parts.js';
 import { RowAction, Section, Status, useList } from './section.js';
 
 export function System({ ctx }) {
@@ -222,7 +222,7 @@ function Make({ ctx, load }) {
     ${state.made && html`<div class="made" role="status" data-testid="made-key">
         <p>The key of ${show(state.made.name)}. It is shown now and never again:</p>
       <p class="row"><code class="grow">${show(state.made.key)}</code>
-        <button type="button" class="b small" onClick=${() => navigator.clipboard?.writeText(state.made.key)}>Copy</button>
+        <${Copy} text=${state.made.key} label="Copy" id="copy-key" />
         <button type="button" class="b small" onClick=${() => put({ made: null })}>I have it</button></p></div>`}
     ${state.isOpen ? html`<form class="make" onSubmit=${make}>
       <label class="stack"><span>Whose it is</span><input class="f" required maxlength="64" value=${state.name} data-testid="key-name"

@@ -6,6 +6,7 @@ import { duration, placed } from '../format.js';
 import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from '../vendor/preact-htm.js';
 import { chosenRun } from './head.js';
 import { Log, RawDialog } from './later.js';
+import { copied } from './parts.js';
 import { labelOf, TimelineRow } from './timeline/row.js';
 import { busyTimes, FILTERS, scale as scaleOf, summary, timelineRows, windowOf } from './timeline/rows.js';
 import { waitText } from './waiting.js';
@@ -190,7 +191,6 @@ function details(ctx, row) {
   return ctx.go(ctx.to({ tab, sel: sel ?? null }));
 }
 
-function copyCurl(ctx, thread, seq) {
-  navigator.clipboard?.writeText(asCurl('GET', `/threads/${enc(thread.id)}/events?after=${seq - 1}&limit=1`));
-  ctx.say('Copied as curl');
+async function copyCurl(ctx, thread, seq) {
+  ctx.say(await copied(asCurl('GET', `/threads/${enc(thread.id)}/events?after=${seq - 1}&limit=1`)));
 }
