@@ -1,14 +1,13 @@
 // Questions of the other kinds: each with the answers that it takes, in plain words.
 
 import { rejection, reply } from '../../answer.js';
-import { useKeys } from '../../browser.js';
 import * as form from '../../form.js';
 import { dollars, tokens } from '../../format.js';
 import { show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
 import { Arguments } from './approval.js';
 import { AnswerControl, answerValue, EditFields } from './fields.js';
-import { Decide, pressed, Reason, ReasonField, ResultField, Why, withReason, YesNo } from './parts.js';
+import { Decide, Reason, ReasonField, ResultField, Why, withReason, YesNo } from './parts.js';
 
 const argumentsOf = ({ question, draft, set }) => question.toolInput !== undefined && html`<${Arguments} question=${question}
   schema=${question.inputSchema} draft=${draft} set=${set} mayEdit=${false} />`;
@@ -48,10 +47,6 @@ export function InDoubt(props) {
   const off = whyNot.approve;
   const done = () => (draft.giving ? act('done', value === undefined ? {} : { value }) : set({ giving: true }));
   const skip = () => act('skip', draft.reason.trim() ? { reason: draft.reason.trim() } : {});
-  useKeys(over ? {} : {
-    d: pressed(draft, off, () => set({ giving: true })), r: pressed(draft, off, () => act('retry')),
-    s: pressed(draft, off, skip), x: pressed(draft, off, () => act('abort')),
-  });
   return html`
     <p class="mid">The call was handed over, and the server stopped before an answer came. It was not repeated, as that might do it
       twice. Look where it would have had its effect, then say what is true.</p>
@@ -62,11 +57,11 @@ export function InDoubt(props) {
       ${draft.giving && html`<${ResultField} label="Its result: text or JSON. Without one the model is told that it was done." draft=${draft} set=${set} />
         ${error && html`<p class="wrong" role="alert">${show(error)}</p>`}`}
       <div class="choices">
-        <${Decide} name="done" keys="d" draft=${draft} off=${off ?? (draft.giving ? error : null)} onPress=${done}
+        <${Decide} name="done" draft=${draft} off=${off ?? (draft.giving ? error : null)} onPress=${done}
           cls=${draft.giving ? 'main' : ''} label=${draft.giving ? 'It was done: use this result' : 'It was done: use this result…'} />
-        <${Decide} name="retry" keys="r" draft=${draft} off=${off} label="It was not done: make the call again" onPress=${() => act('retry')} />
-        <${Decide} name="skip" keys="s" draft=${draft} off=${off} label="Skip this call, go on" onPress=${skip} />
-        <${Decide} name="abort" keys="x" cls="bad" draft=${draft} off=${off} label="Abort the item" onPress=${() => act('abort')} />
+        <${Decide} name="retry" draft=${draft} off=${off} label="It was not done: make the call again" onPress=${() => act('retry')} />
+        <${Decide} name="skip" draft=${draft} off=${off} label="Skip this call, go on" onPress=${skip} />
+        <${Decide} name="abort" cls="bad" draft=${draft} off=${off} label="Abort the item" onPress=${() => act('abort')} />
         <${Reason} text=${off} />
       </div>`}`;
 }
