@@ -1,5 +1,6 @@
 // Start, mounting, which view stands where, and what every view is given: see docs/PAGE.md.
 
+import { createAddress } from './address.js';
 import { createApi } from './api.js';
 import { createAnnouncer, startKeyboard } from './browser.js';
 import { createClock, startTicking } from './format.js';
@@ -16,7 +17,8 @@ const root = document.getElementById('app');
 const page = document.documentElement;
 let isPainting = false;
 let guards = [];
-/** The hash that is shown, to go back to when leaving is refused. */
+const address = createAddress();
+/** The hash that is shown: the address may be a moment behind. */
 let shownHash = location.hash;
 
 const app = {
@@ -93,10 +95,10 @@ function goHome() {
 }
 
 function go(hash, { replace = false } = {}) {
-  if (location.hash === hash) return;
-  if (replace) history.replaceState(null, '', hash);
-  else history.pushState(null, '', hash);
-  moved();
+  if (hash === shownHash || !mayGo(hash)) return;
+  if (replace) address.replace(hash);
+  else address.push(hash);
+  show(hash);
 }
 
 /** Asks before the page is left for another; a tab or an observation of the same thread is no leaving. */
@@ -107,16 +109,27 @@ function guard(ask) {
   };
 }
 
-function moved() {
-  const next = parse(location.hash);
-  const isSamePlace = next.page === app.route.page && next.id === app.route.id && next.view === app.route.view;
+function mayGo(hash) {
+  const next = parse(hash);
+  const { route } = app;
+  // A plan is not edited in the past.
+  const isSamePlace = next.page === route.page && next.id === route.id && next.view === route.view && (next.view !== 'edit' || next.at === route.at);
   const question = isSamePlace ? null : guards.map((ask) => ask()).find(Boolean);
-  if (question && !confirm(question)) {
-    history.pushState(null, '', shownHash);
-    return;
-  }
-  shownHash = location.hash;
-  app.route = next;
+  return !question || confirm(question);
+}
+
+/** A link, or the browser's own ways. */
+function went() {
+  address.drop();
+  const { hash } = location;
+  if (hash === shownHash) return;
+  if (mayGo(hash)) show(hash);
+  else address.push(shownHash);
+}
+
+function show(hash) {
+  shownHash = hash;
+  app.route = parse(hash);
   app.dialog = null;
   openRoute();
   paint();
@@ -147,7 +160,7 @@ function openDialog(name) {
 function refused() {
   if (app.route.page === 'login') return;
   app.lists.stop();
-  const from = location.hash && location.hash !== '#/' ? `?to=${encodeURIComponent(location.hash)}` : '';
+  const from = shownHash && shownHash !== '#/' ? `?to=${encodeURIComponent(shownHash)}` : '';
   go(`#/login${from}`, { replace: true });
 }
 
@@ -230,10 +243,9 @@ function applyTheme() {
 }
 
 applyTheme();
-addEventListener('popstate', moved);
-addEventListener('hashchange', () => {
-  if (location.hash !== shownHash) moved();
-});
+addEventListener('popstate', went);
+addEventListener('hashchange', went);
+addEventListener('pagehide', address.settle);
 addEventListener('resize', paint);
 addEventListener('beforeunload', (event) => {
   if (guards.some((ask) => ask())) event.preventDefault();

@@ -107,6 +107,24 @@ test('an item that begins meanwhile locks, and the edit of it is named as too la
   await done(page);
 });
 
+test('edits are not lost unasked to a look at the past', async () => {
+  const page = await opened('unsaved');
+  await field(page, 'notify', 'description').fill('Mine');
+  const asked = [];
+  page.on('dialog', (dialog) => {
+    asked.push(dialog.message());
+    return dialog.dismiss();
+  });
+  await page.getByRole('button', { name: 'One observation back' }).click();
+  assert.match(asked.join(), /Leave without saving\?/);
+  assert.equal(await field(page, 'notify', 'description').inputValue(), 'Mine');
+  await page.evaluate(() => location.assign('#/t/unsaved/edit?at=3'));
+  await page.waitForFunction(() => location.hash === '#/t/unsaved/edit');
+  assert.equal(asked.length, 2);
+  assert.equal(await field(page, 'notify', 'description').inputValue(), 'Mine');
+  await done(page);
+});
+
 test('what the server refuses stands at its field', async () => {
   const page = await opened('refused');
   await page.route('**/plan', (route) => (route.request().method() === 'PATCH'
