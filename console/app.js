@@ -173,9 +173,14 @@ async function start() {
     if (problem.status === 401) return;
   }
   app.lists.start();
-  const [tools, models] = await Promise.allSettled([api.all('/tools'), api.get('/models')]);
-  if (tools.status === 'fulfilled') app.tools = new Map(tools.value.items.map((tool) => [tool.name, tool]));
-  if (models.status === 'fulfilled') app.models = models.value;
+  readTools();
+  app.models = await api.get('/models').catch(() => null);
+  paint();
+}
+
+async function readTools() {
+  const tools = await app.api.all('/tools').catch(() => null);
+  if (tools) app.tools = new Map(tools.items.map((tool) => [tool.name, tool]));
   paint();
 }
 
@@ -215,7 +220,7 @@ function makeContext(app) {
     guard: app.guard,
     paint: app.paint,
     refresh: () => app.lists.read(),
-    readThread: () => app.opened?.readAgain(),
+    readTools,
     retryNow: () => app.retryNow(),
     retryAt: app.opened?.retryAt ?? null,
     signedIn: app.start,

@@ -96,11 +96,13 @@ export function edits(draft) {
   return same(kept, before) ? found : [...found, { kind: 'moved', id: null, was: before, now: kept }];
 }
 
-/** What cannot be saved, by row: `{id, field: id|description|tools|after, message}`. `tools` has the names there are. */
+/** What cannot be saved, by row: `{id, field: id|description|tools|after, message}`. `tools` has the names there are; what the plan
+ * names already may be a tool of the caller, which no list has. */
 export function mistakes(draft, tools) {
   const rows = draft.rows.filter((row) => !row.removed);
   const known = new Set(rows.map((row) => row.id));
   const gone = new Set(draft.rows.filter((row) => row.removed).map((row) => row.id));
+  const had = new Set(draft.base.flatMap((item) => item.requiredTools ?? []));
   const found = rows.filter((row) => !row.lock).flatMap((row) => {
     const say = (field, message) => ({ id: row.id, field, message });
     const said = [];
@@ -110,7 +112,7 @@ export function mistakes(draft, tools) {
       if (gone.has(id)) said.push(say('after', `${id} is removed.`));
       else if (!known.has(id)) said.push(say('after', `There is no item ${id}.`));
     }
-    const unknown = tools.size === 0 ? [] : ids(row.tools).filter((name) => !tools.has(name));
+    const unknown = tools.size === 0 ? [] : ids(row.tools).filter((name) => !tools.has(name) && !had.has(name));
     said.push(...unknown.map((name) => say('tools', `There is no tool ${name}.`)));
     return said;
   });

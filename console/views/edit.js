@@ -50,6 +50,7 @@ export function EditPlan({ ctx, thread }) {
   const edit = useEdit(ctx, thread);
   const { draft, problem } = edit;
   const tools = new Set(ctx.tools.keys());
+  useEffect(() => void ctx.readTools(), []);
   const wrong = draft ? plan.mistakes(draft, tools) : [];
   const why = ctx.whyNot('run') ?? (edit.busy ? 'It is being sent.' : null);
   const save = () => draft && edit.isEdited && wrong.length === 0 && why === null && send(ctx, edit);

@@ -107,6 +107,24 @@ test('an item that begins meanwhile locks, and the edit of it is named as too la
   await done(page);
 });
 
+test('tools that came later are known', async () => {
+  await server.run('tools', 'Pay the refund.');
+  const page = await open(server, '#/t/tools');
+  await at(page, 'plan-version').waitFor();
+  const url = `http://127.0.0.1:${shop.address().port}/refund`;
+  await server.post('/http-tools', { name: 'later', description: 'Came later.', class: 'read', url, inputSchema: { type: 'object' } });
+  await page.evaluate(() => { location.hash = '#/t/tools/edit'; });
+  await row(page, 'notify').waitFor();
+  await page.waitForFunction(() => [...document.querySelectorAll('#tool-names option')].some((one) => one.value === 'later'));
+  await field(page, 'notify', 'tools').fill('later');
+  assert.equal(await at(page, 'edit-wrong').count(), 0);
+  await at(page, 'save-plan').click();
+  await at(page, 'plan-list').waitFor();
+  const list = await server.get('/threads/tools/plan');
+  assert.deepEqual(list.find((item) => item.id === 'notify').requiredTools, ['later']);
+  await done(page);
+});
+
 test('edits are not lost unasked to a look at the past', async () => {
   const page = await opened('unsaved');
   await field(page, 'notify', 'description').fill('Mine');

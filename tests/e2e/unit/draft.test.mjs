@@ -108,6 +108,12 @@ test('a changed order is kept around what is new', () => {
   assert.deepEqual(next.rows.map((row) => row.id), ['orders', 'refund', 'report', 'notify', 'extra']);
 });
 
+test('a tool that the plan names is no mistake, though no list has it', () => {
+  const draft = plan.begin([item('one', 'pending', [], ['tool_of_the_caller']), item('two', 'pending', ['one'], [])], '3');
+  assert.deepEqual(plan.mistakes(plan.setRow(draft, 'two', { tools: 'tool_of_the_caller' }), tools), []);
+  assert.equal(plan.mistakes(plan.setRow(draft, 'two', { tools: 'tool_of_the_caller, rm' }), tools)[0].message, 'There is no tool rm.');
+});
+
 test('an item with an odd name is no harm', () => {
   const odd = [item('__proto__', 'pending', [], []), item('<img onerror=1>', 'pending', ['__proto__'], [])];
   const draft = plan.setRow(plan.begin(odd, '1'), '__proto__', { description: 'x' });
