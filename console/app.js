@@ -40,7 +40,7 @@ const app = {
   conn,
   retryNow() {
     app.opened?.retryNow();
-    app.lists.read();
+    app.lists.retryNow();
   },
 };
 app.api = createApi({ clock: app.clock, onRefused: refused });
@@ -205,7 +205,6 @@ function makeContext(app) {
     threads: app.lists.lists.threads,
     questions: app.lists.lists.questions,
     listsProblem: app.lists.lists.problem,
-    moreThreads: app.lists.lists.more ?? null,
     tools: app.tools,
     models: app.models,
     theme: theme(),

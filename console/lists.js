@@ -1,20 +1,17 @@
 // The threads and the open questions, as they stand now: one stream of the server says what changed.
 
-import { basePath, Problem } from './api.js';
+import { eventsUrl, openLive } from './live.js';
 
-/** When a server that is away is asked again. */
-const AGAIN = 5000;
+const NONE = { threads: null, questions: null, problem: null };
 
-export function createLists({ api, changed, target = globalThis.window }) {
-  const lists = { threads: null, questions: null, problem: null, more: null };
+export function createLists({ api, changed, open = openLive, target = globalThis.window }) {
+  const lists = { ...NONE };
   let reading = null;
-  let timer = null;
-  let stream = null;
-  let isStarted = false;
+  let live = null;
 
   function read() {
     reading ??= Promise.all([api.get('/threads?limit=200'), api.all('/suspensions?limit=200')])
-      .then(([threads, questions]) => Object.assign(lists, { threads: threads.items, more: threads.nextCursor ?? null, questions: questions.items, problem: null }))
+      .then(([threads, questions]) => live && Object.assign(lists, { threads: threads.items, questions: questions.items, problem: null }))
       .catch((problem) => {
         lists.problem = problem;
       })
@@ -44,41 +41,29 @@ export function createLists({ api, changed, target = globalThis.window }) {
     gap: read,
   };
 
-  function listen() {
-    const mine = new EventSource(`${basePath()}/events`);
-    stream = mine;
-    for (const [name, take] of Object.entries(told)) {
-      mine.addEventListener(name, (event) => {
-        take(JSON.parse(event.data));
-        changed();
-      });
-    }
-    mine.onerror = () => {
-      if (mine.readyState !== EventSource.CLOSED) {
-        // It comes back by itself, and then tells `caught_up`.
-        lists.problem ??= new Problem(0, { title: 'The server does not answer.' });
-        return changed();
-      }
-      clearTimeout(timer);
-      timer = setTimeout(() => isStarted && stream === mine && listen(), AGAIN);
-      read();
-    };
+  function heard(event, data) {
+    told[event]?.(data);
+    changed();
   }
 
   return {
     lists,
     read,
     start() {
-      if (isStarted) return;
-      isStarted = true;
+      if (live) return;
       target?.addEventListener('focus', read);
+      // A server that is away, or that knows the key no more, says so when it is asked.
+      live = open({ url: () => eventsUrl(), after: () => 0, on: { open() {}, frame: heard, held: read } });
       read();
-      listen();
+    },
+    retryNow() {
+      live?.retryNow();
+      read();
     },
     stop() {
-      isStarted = false;
-      stream?.close();
-      clearTimeout(timer);
+      live?.close();
+      live = null;
+      Object.assign(lists, NONE);
       target?.removeEventListener('focus', read);
     },
   };

@@ -1,4 +1,4 @@
-// What the server tells while it happens: the WebSocket of a thread, which comes back by itself, and what models say.
+// What the server tells while it happens: a WebSocket, which comes back by itself, and what models say.
 
 import { basePath, enc } from './api.js';
 
@@ -8,7 +8,7 @@ const LAST_RETRY = 30_000;
 const TOO_SLOW = 1013;
 
 /**
- * Opens the thread's events after `after()`, again whenever the connection ends. `on` hears `frame(event, data)`, `open()`, and
+ * Opens events after `after()`, again whenever the connection ends. `on` hears `frame(event, data)`, `open()`, and
  * `held(retryAt)` when the server does not answer. Gives `{close, retryNow, again}`.
  */
 export function openLive({ url, after, on, sockets = globalThis.WebSocket, target = globalThis.window }) {
@@ -84,10 +84,11 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
   };
 }
 
-/** The address of a thread's events. */
+/** The address of a thread's events, or of those of all threads. */
 export function eventsUrl(threadId, after, place = globalThis.location) {
   const scheme = place.protocol === 'https:' ? 'wss' : 'ws';
-  return `${scheme}://${place.host}${basePath(place)}/threads/${enc(threadId)}/events?after=${after}`;
+  const path = threadId == null ? '/events' : `/threads/${enc(threadId)}/events?after=${after}`;
+  return `${scheme}://${place.host}${basePath(place)}${path}`;
 }
 
 /* What models are saying right now. It is not in the log: the whole text comes with `LLM_STREAM_END`. */

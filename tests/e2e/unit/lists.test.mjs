@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Problem } from '../../../console/api.js';
+import { createLists } from '../../../console/lists.js';
+
+const row = (threadId) => ({ threadId, status: 'idle' });
+const asked = (suspensionId, status = 'pending') => ({ suspensionId, threadId: 'a', status });
+
+/** Lists of a server with one thread, and its socket. */
+function listed() {
+  const socket = { closed: 0 };
+  let reads = 0;
+  const api = {
+    away: false,
+    async get() {
+      reads += 1;
+      if (api.away) throw new Problem(0, { title: 'The server does not answer.' });
+      return { items: [row('a')] };
+    },
+    all: async () => ({ items: [asked('q')] }),
+  };
+  const open = ({ on }) => {
+    Object.assign(socket, on);
+    return { retryNow() {}, close: () => { socket.closed += 1; } };
+  };
+  const lists = createLists({ api, changed() {}, open, target: null });
+  lists.start();
+  return { lists, api, socket, now: lists.lists, reads: () => reads };
+}
+
+test('what the socket tells stands in the lists, and what it may have missed is read', async () => {
+  const { lists, socket, now, reads } = listed();
+  await lists.read();
+  socket.frame('thread', row('b'));
+  socket.frame('suspension', asked('r'));
+  assert.deepEqual([now.threads.map((one) => one.threadId), now.questions.map((one) => one.suspensionId)], [['b', 'a'], ['q', 'r']]);
+  socket.frame('suspension', asked('r', 'resolved'));
+  socket.frame('thread_deleted', { threadId: 'a' });
+  assert.deepEqual([now.threads, now.questions], [[row('b')], []]);
+  const before = reads();
+  socket.frame('gap', { fromSeq: 0 });
+  await lists.read();
+  assert.equal(reads(), before + 1);
+  assert.deepEqual(now.threads, [row('a')]);
+});
+
+test('a server that is away is asked, and says so by its silence', async () => {
+  const { lists, api, socket, now } = listed();
+  await lists.read();
+  api.away = true;
+  await socket.held(1000, 1006);
+  assert.equal(now.problem.isUnreachable, true);
+  api.away = false;
+  await socket.held(2000, 1006);
+  assert.equal(now.problem, null);
+});
+
+test('nothing is left of them for who signs in next, nor does it come late', async () => {
+  const { lists, socket, now } = listed();
+  const late = lists.read();
+  lists.stop();
+  await late;
+  assert.deepEqual([now.threads, now.questions, socket.closed], [null, null, 1]);
+});
