@@ -16,6 +16,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   let isFolding = false;
   let isCaughtUp = false;
   let isClosed = false;
+  let isGone = false;
   let at = null;
   let shown = { history: null, seq: -1, thread: null };
   const state = {
@@ -38,10 +39,16 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
       state.problem = null;
     } catch (problem) {
       if (!problem.isUnreachable) state.problem = problem;
-      // There is nothing to wait for.
-      if (problem.status === 404 && history.lastSeq === 0) live.close();
+      if (problem.status === 404) gone();
     }
     tell();
+  }
+
+  /** It was never there, or was deleted: there is nothing to wait for. */
+  function gone() {
+    isGone = true;
+    state.conn = 'connecting';
+    live.close();
   }
 
   function heard(event, data) {
@@ -87,10 +94,11 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     live.again();
   }
 
-  function held(ms, code) {
+  function held(ms) {
     state.conn = 'held';
     state.retryAt = clock.now() + ms;
-    if (code === 1008) readRow();
+    // The server may be there, and the thread or the right to read it not.
+    readRow();
     tell();
   }
 
@@ -151,7 +159,6 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
       return state.retryAt;
     },
     retryNow: () => live.retryNow(),
-    readAgain: readRow,
     /** Shows the thread as of an observation; null: as it stands. */
     show(seq) {
       at = seq;
@@ -162,7 +169,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
       const isReplay = at != null && at < lastSeq;
       const seq = isReplay ? Math.max(history.minSeq - 1, at) : lastSeq;
       const isReady = isCaughtUp || lastSeq > 0;
-      const status = isReady && isCaughtUp ? 'ready' : state.problem ? 'failed' : 'loading';
+      const status = isReady && isCaughtUp && !isGone ? 'ready' : state.problem ? 'failed' : 'loading';
       const same = shown.history === history && shown.seq === seq && shown.lastSeq === lastSeq && shown.conn === state.conn
         && shown.row === state.row && shown.run === state.run && shown.problem === state.problem && shown.started === state.started.size && shown.status === status;
       if (same) return shown.thread;

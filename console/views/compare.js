@@ -11,7 +11,7 @@ import { createHistory, shownStatus } from '../store.js';
 import { brief, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
-import { Loading } from './parts.js';
+import { away, Loading } from './parts.js';
 
 /** How much of a log is read. */
 const MOST_PAGES = 20;
@@ -43,7 +43,7 @@ function useThreads(ctx, a, b) {
       .then((threads) => set({ threads }))
       .catch((problem) => ends.signal.aborted || set({ problem }));
     return () => ends.abort();
-  }, [a, b, seqOf(a), seqOf(b)]);
+  }, [a, b, seqOf(a), seqOf(b), away(ctx, state.problem)]);
   return state;
 }
 

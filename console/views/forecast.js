@@ -6,7 +6,7 @@ import { show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { ForecastList, ForecastTable, Sentence } from './forecast-table.js';
-import { Loading } from './parts.js';
+import { away, Loading } from './parts.js';
 import { QuestionCard } from './question/card.js';
 import { withRow } from './question/tab.js';
 
@@ -40,6 +40,6 @@ function useForecast(ctx, thread) {
     ctx.api.get(`/threads/${enc(thread.id)}/plan/forecast`, { signal: ends.signal })
       .then((forecast) => set({ forecast }), (problem) => ends.signal.aborted || set({ problem }));
     return () => ends.abort();
-  }, [thread.id, thread.core.planVersion]);
+  }, [thread.id, thread.core.planVersion, away(ctx, state.problem)]);
   return state;
 }

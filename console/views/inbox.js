@@ -10,7 +10,7 @@ import { show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { KIND } from '../words.js';
 import { FailurePanel } from './failure.js';
-import { Left, Loading } from './parts.js';
+import { away, Left, Loading } from './parts.js';
 import { QuestionCard } from './question/card.js';
 
 const FILTERS = [['open', 'Open'], ['mine', 'I may answer'], ['answered', 'Answered']];
@@ -39,7 +39,7 @@ export function Inbox({ ctx, route }) {
   return html`<main class="stage wide" data-testid="inbox"><div class=${`inbox${route.id ? ' one' : ''}`}>
     <div class="list"><${Title} ctx=${ctx} filter=${filter} rows=${rows} />
       ${ctx.listsProblem && !rows ? html`<${FailurePanel} ctx=${ctx} problem=${ctx.listsProblem} />`
-        : answered.problem ? html`<${FailurePanel} ctx=${ctx} problem=${answered.problem} />`
+        : filter === 'answered' && answered.problem ? html`<${FailurePanel} ctx=${ctx} problem=${answered.problem} />`
           : !rows ? html`<${Loading} rows=${6} />` : html`<${Rows} ctx=${ctx} rows=${rows} shown=${shown} filter=${filter} />`}</div>
     <section class="beside" aria-label="The question">
       ${route.id && html`<a class="b small only-narrow back" href=${hashOf(null, filter)}>All questions</a>`}
@@ -68,7 +68,7 @@ function useAnswered(ctx, isWanted) {
     ctx.api.get('/suspensions?status=all&limit=100')
       .then(({ items }) => set({ items: items.filter((one) => one.status !== 'pending') }))
       .catch((problem) => set({ items: null, problem }));
-  }, [isWanted, open]);
+  }, [isWanted, open, away(ctx, state.problem)]);
   return state;
 }
 

@@ -5,7 +5,7 @@ import { dollars, duration, placed } from '../format.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
-import { Json, Loading, SeqLink, wordsOf } from './parts.js';
+import { away, Json, Loading, SeqLink, wordsOf } from './parts.js';
 
 const KIND = {
   system: 'System prompt', persona: 'Persona', thread: 'Prompt of server, thread and call', tools: 'Tools offered', summary: 'Summary of what came before',
@@ -67,7 +67,7 @@ function usePrompt(ctx, thread, span) {
       .then((prompt) => set({ id, prompt }))
       .catch((problem) => ends.signal.aborted || set({ id, problem }));
     return () => ends.abort();
-  }, [thread.id, id]);
+  }, [thread.id, id, away(ctx, state.problem)]);
   return state.id === id ? state : {};
 }
 

@@ -102,6 +102,9 @@ export const Left = ({ at, now }) => html`<span class="num" data-tick=${`left:${
 
 /* Refusals. */
 
+/** What an effect that reads depends on besides: it reads again when the server is back. */
+export const away = (ctx, problem) => (problem?.isUnreachable ? ctx.conn : null);
+
 export const wordsOf = (problem) => problem.detail ?? problem.title;
 
 /** What was refused, in the server's words. */

@@ -7,7 +7,7 @@ import { show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { CLASS, conditionText } from '../words.js';
 import { FailurePanel } from './failure.js';
-import { Button, Loading, wordsOf } from './parts.js';
+import { away, Button, Loading, wordsOf } from './parts.js';
 import { Table } from './section.js';
 
 /** The tenant's rules, and those of the server and the defaults. */
@@ -25,7 +25,7 @@ export function Policy({ ctx }) {
   const put = (change) => set((before) => ({ ...before, ...change }));
   const load = () => readPolicy(ctx.api).then((policy) => put({ policy, text: written(policy.rules), problem: null, report: null, tried: null, refused: null }))
     .catch((problem) => put({ problem }));
-  useEffect(() => void load(), []);
+  useEffect(() => void load(), [away(ctx, state.problem)]);
   useEffect(() => ctx.guard(() => (latest.current.policy && latest.current.text !== written(latest.current.policy.rules)
     ? 'Leave without saving? Your rules will be gone.' : null)), []);
   const edit = useEditing(ctx, state, put, load);

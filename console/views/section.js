@@ -4,7 +4,7 @@ import { REMEDIES } from '../remedies.js';
 import { Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
-import { Loading, Refusal, Todo, wordsOf } from './parts.js';
+import { away, Loading, Refusal, Todo, wordsOf } from './parts.js';
 
 /** A table that scrolls by itself where it is wider than its place. */
 export const Table = ({ label, heads, cls = '', id, children }) => html`<div class="scrollx" tabindex="0" role="region" aria-label=${label}>
@@ -15,7 +15,7 @@ export const Table = ({ label, heads, cls = '', id, children }) => html`<div cla
 export function useList(ctx, path) {
   const [state, set] = useState({});
   const load = () => ctx.api.all(path).then(({ items }) => set({ items }), (problem) => set({ problem }));
-  useEffect(() => void load(), [path]);
+  useEffect(() => void load(), [path, away(ctx, state.problem)]);
   return { ...state, load, set: (items) => set({ items }) };
 }
 

@@ -8,7 +8,7 @@ import { Sign } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { CLASS } from '../words.js';
-import { Button, Copy, Left, Refusal } from './parts.js';
+import { away, Button, Copy, Left, Refusal } from './parts.js';
 import { RowAction, Section, Status, useList } from './section.js';
 
 export function System({ ctx }) {
@@ -150,7 +150,7 @@ function useDeliveries(ctx) {
       set({ problem });
     }
   };
-  useEffect(() => void load(), []);
+  useEffect(() => void load(), [away(ctx, state.problem)]);
   return { ...state, load };
 }
 

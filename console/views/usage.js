@@ -6,7 +6,7 @@ import { threadHash } from '../router.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
-import { Loading } from './parts.js';
+import { away, Loading } from './parts.js';
 import { Table } from './section.js';
 
 const GROUPS = [['day', 'Day'], ['model', 'Model'], ['run', 'Run'], ['item', 'Item']];
@@ -25,7 +25,7 @@ function useRows(ctx, by, from) {
       .then(([days, models, rows, runs]) => set({ days, models, rows, runs, by, from }))
       .catch((problem) => ends.signal.aborted || set({ problem }));
     return () => ends.abort();
-  }, [by, from]);
+  }, [by, from, away(ctx, state.problem)]);
   return state;
 }
 

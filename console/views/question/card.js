@@ -80,11 +80,11 @@ function Header({ ctx, question, link }) {
     <${Shape} status=${KIND_SHAPE[kind] ?? 'ask'} />
     ${agent && html`<b>${show(agent)}</b>`}
     ${toolName ? html`<b class="mono">${show(toolName)}</b>` : html`<b>${KIND[kind] ?? show(kind)}</b>`}
+    ${!link && seq != null && html`<a class="dim mono num" href=${ctx.to({ row: seq })} title="Show in the timeline">#${seq}</a>`}
     ${riskLevel && html`<span class=${`tag${isHigh ? ' fail' : ''}`} data-testid="risk">${show(riskLevel)} risk</span>`}
     ${(toolClass === 'irreversible' || toolClass === 'external') && html`<span class="tag ask">
       <${Sign} name="once" /> ${CLASS[toolClass]}</span>`}
-    ${link ? html`<a class="right" href=${link}>Open thread</a>`
-      : seq != null && html`<a class="right dim mono num" href=${ctx.to({ row: seq })} title="Show in the timeline">#${seq}</a>`}
+    ${link && html`<a class="right" href=${link}>Open thread</a>`}
   </header>`;
 }
 

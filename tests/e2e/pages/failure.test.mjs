@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { open, painted, quit, seqOf } from '../support/browser.mjs';
+import { connected, open, painted, quit, seqOf } from '../support/browser.mjs';
 import { at, done } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
 
@@ -54,6 +54,47 @@ test('a thread that is not there is said in the place of it', async () => {
   const page = await open(server, '#/t/nobody');
   await at(page, 'failure').waitFor();
   assert.equal(await at(page, 'failure').getAttribute('data-code'), 'not_found');
+  await done(page);
+});
+
+test('a thread that is deleted elsewhere is said to be gone', async () => {
+  await server.run('gone', INVITE);
+  const page = await open(server, '#/t/gone');
+  await at(page, 'question').waitFor();
+  await server.post('/threads/gone/cancel', {});
+  await server.ask('DELETE', '/threads/gone');
+  await at(page, 'failure').waitFor();
+  assert.equal(await at(page, 'failure').getAttribute('data-code'), 'not_found');
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.conn), 'live');
+  await done(page);
+});
+
+test('a view that could not be read is read when the server is back', async (t) => {
+  const other = await Server.start();
+  t.after(() => other.stop());
+  const page = await open(other, '#/usage');
+  await at(page, 'no-usage').waitFor();
+  await page.evaluate(() => { location.hash = '#/new'; });
+  await at(page, 'query').waitFor();
+  await other.kill();
+  await connected(page, 'held');
+  await page.evaluate(() => { location.hash = '#/usage'; });
+  await at(page, 'failure').waitFor();
+  await other.begin();
+  await page.getByRole('button', { name: 'Try now' }).click({ timeout: 2000 }).catch(() => {});
+  await at(page, 'no-usage').waitFor();
+  await done(page);
+});
+
+test('who signs out leaves nothing in the page', async () => {
+  const page = await signedIn(ADMIN, '#/t/mine');
+  await at(page, 'question').waitFor();
+  await page.evaluate(() => { window.isTheSame = true; });
+  await page.keyboard.press('ControlOrMeta+k');
+  await at(page, 'palette-field').fill('sign out');
+  await page.keyboard.press('Enter');
+  await at(page, 'login').waitFor();
+  assert.equal(await page.evaluate(() => window.isTheSame), undefined);
   await done(page);
 });
 
