@@ -18,6 +18,7 @@ use pes::service::once::{Answered, Idempotent};
 use pes::service::resources::{self, Schedules};
 use pes::service::runs::{self, ProcessAsk};
 use pes::service::{audit, housekeeping, schedules, threads};
+use pes::store::outbox::TargetKind;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{SessionRow, Store};
@@ -141,7 +142,7 @@ async fn as_much_goes_as_comes(stored: Stored) {
     let (steps, days, runs) = if is_whole { (365, 1, 20) } else { (24, 10, 2) };
     // The oldest there is: lines of the audit that say that others, as old as these may be, were forgotten.
     let oldest = 2 * (i64::from(AUDIT_DAYS) + days);
-    let collector = Collector::start(&[]).await;
+    let mut collector = Collector::start(&[]).await;
     let aging = Aging::on(stored.store().await, |config| {
         terms(config);
         config.telemetry.endpoint = Some(collector.endpoint());
@@ -155,6 +156,7 @@ async fn as_much_goes_as_comes(stored: Stored) {
         aging.days_pass(days).await;
         housekeeping::sweep(service).await.unwrap();
         one_day(&aging, step, runs).await;
+        soon(told(&*aging.store, &mut collector)).await;
         sizes.push(stored.size((step + 1) * days).await);
     }
     let full = sizes.iter().find(|size| size.day > oldest).unwrap();
@@ -173,6 +175,14 @@ async fn as_much_goes_as_comes(stored: Stored) {
         full.bytes
     );
     aging.instance.close().await;
+}
+
+/// Until the collector has all of a day: what it does not have is not kept for a time only.
+async fn told(store: &dyn Store, collector: &mut Collector) {
+    collector.told().await;
+    while store.next_delivery(TargetKind::BATCHED).await.unwrap().is_some() {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Some of everything that is kept for a while only.
