@@ -34,12 +34,9 @@ mod tests {
     #[test]
     fn a_flood_of_logins_takes_no_more_room_and_keeps_nobody_out() {
         let mut over = Over::default();
-        let kept = KEPT as Millis;
-        for n in 0..kept + 10 {
-            assert!(over.is_first(n.to_string(), 600_000 + n, 0));
-        }
+        assert!((0..KEPT + 10).all(|n| over.is_first(n.to_string(), 600_000 + n as Millis, 0)));
         assert_eq!(over.0.len(), KEPT);
-        assert!(!over.is_first((kept + 9).to_string(), 600_000, 0), "it was finished before");
+        assert!(!over.is_first((KEPT + 9).to_string(), 600_000, 0), "it was finished before");
         assert!(over.is_first("next".to_owned(), 2_000_000, 700_000), "those that are too old make room first");
         assert_eq!(over.0.len(), 1);
     }
