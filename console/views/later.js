@@ -64,7 +64,7 @@ export const System = later('System', styled(() => import('./system.js')), wide)
 export const Usage = later('Usage', styled(() => import('./usage.js')), wide);
 
 /* Parts of a thread. */
-export const Changes = later('Changes', () => import('./changes.js'));
+export const Changes = later('Changes', styled(() => import('./changes.js')));
 export const ContextTab = later('ContextTab', () => import('./modelcall.js'));
 export const EditPlan = later('EditPlan', styled(() => import('./edit.js')));
 export const FailurePanel = later('FailurePanel', () => import('./failure.js'));
@@ -72,8 +72,8 @@ export const Forecast = later('Forecast', styled(() => import('./forecast.js')))
 export const ItemTab = later('ItemTab', () => import('./item.js'));
 export const Log = later('Log', () => import('./log.js'));
 export const Markdown = later('Markdown', () => import('../markdown.js'), nothing);
-export const PlanList = later('PlanList', () => import('./list.js'));
-export const QuestionTab = later('QuestionTab', () => import('./question/tab.js'));
+export const PlanList = later('PlanList', styled(() => import('./list.js')));
+export const QuestionTab = later('QuestionTab', styled(() => import('./question/tab.js')));
 
 /* Dialogs. */
 export const CancelDialog = later('CancelDialog', styled(() => import('./dialog.js')), nothing);
