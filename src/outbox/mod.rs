@@ -4,14 +4,15 @@
 //! [`announce`](Directory::announce) turns what a commit records into deliveries, one per webhook that subscribed to
 //! the event. They are stored by that commit, so every event that happened is sent, and no other. [`Worker`] claims
 //! what is due (one replica at a time), sends it under the same `webhook-id` in every attempt, and settles it. What all
-//! threads leave for the one collector of traces goes out together ([`Batches`]). A process that dies in between leaves a
-//! claim that runs out.
+//! threads leave for the one collector of traces goes out together ([`Batches`]). A receiver that does not answer keeps no
+//! other waiting ([`Unanswered`]). A process that dies in between leaves a claim that runs out.
 
 mod announce;
 mod batches;
 mod directory;
 mod outcome;
 mod push;
+mod unanswered;
 mod worker;
 
 use std::sync::Arc;
@@ -30,17 +31,20 @@ pub use outcome::Outcome;
 pub use push::PushTarget;
 pub use worker::Worker;
 
+use unanswered::Unanswered;
+
 /// The receivers of deliveries, and how they are reached.
 pub struct Outbox {
     pub directory: Directory,
     pub egress: Arc<Egress>,
     pub pace: Pace,
     pub bell: Bell,
+    unanswered: Unanswered,
 }
 
 impl Outbox {
     pub fn new(directory: Directory, egress: Arc<Egress>, pace: Pace) -> Self {
-        Self { directory, egress, pace, bell: Bell::default() }
+        Self { directory, egress, pace, bell: Bell::default(), unanswered: Unanswered::default() }
     }
 }
 

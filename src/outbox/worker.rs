@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::outcome::Outcome;
+use super::unanswered::Receiver;
 use super::{HORIZON, Outbox, PushTarget};
 use crate::domain::Millis;
 use crate::domain::trace::{CallTrace, TraceOrigin};
@@ -23,7 +24,7 @@ use crate::store::documents::{Illegible, Unreadable};
 use crate::store::outbox::{Delivery, TargetKind};
 use crate::store::{self, Store};
 
-/// Deliveries under way at once.
+/// Deliveries under way at once, besides those that gave their places away.
 const PLACES: usize = 32;
 /// How much of an answer is read: nobody needs it.
 const ANSWER: usize = 16 * 1024;
@@ -37,7 +38,9 @@ pub struct Worker {
 }
 
 /// Makes a delivery that the worker cannot make itself: what came of it, in a word and in a sentence.
-pub type Sends = Arc<dyn Fn(Delivery) -> BoxFuture<'static, (Outcome, String)> + Send + Sync>;
+pub type Sends = Arc<dyn Fn(Delivery) -> BoxFuture<'static, Made> + Send + Sync>;
+
+type Made = (Outcome, String);
 
 impl Worker {
     /// Works until stopped; then ends the attempts under way.
@@ -62,7 +65,8 @@ impl Worker {
 
     /// Begins what is due and has a place; how long to rest then.
     async fn begin(self: &Arc<Self>, under_way: &mut JoinSet<()>, now: Millis) -> store::Result<Duration> {
-        let free = PLACES - under_way.len().min(PLACES);
+        let taken = under_way.len().saturating_sub(self.outbox.unanswered.given_away());
+        let free = PLACES.saturating_sub(taken);
         if free == 0 {
             return Ok(HORIZON);
         }
@@ -93,14 +97,11 @@ impl Worker {
         }
     }
 
-    async fn attempt(&self, delivery: &Delivery) -> (Outcome, String) {
+    async fn attempt(&self, delivery: &Delivery) -> Made {
         let address = match delivery.kind {
             TargetKind::Webhook => self.webhook(delivery).await,
             TargetKind::Push => self.receiver(delivery).await,
-            TargetKind::Agent => {
-                let made = timeout(self.outbox.pace.attempt, (self.stop)(delivery.clone())).await;
-                return made.unwrap_or((Outcome::Failed, "it took too long".to_owned()));
-            }
+            TargetKind::Agent => return self.stop(delivery).await,
             TargetKind::Collector => return (Outcome::Failed, "it goes out with others".to_owned()),
         };
         let (to, mut headers) = match address {
@@ -121,7 +122,12 @@ impl Worker {
         let time = self.outbox.pace.attempt;
         let bounds = Bounds { headers: time, stall: time, total: time, bytes: ANSWER };
         let body = Bytes::from(delivery.body.clone());
-        match self.outbox.egress.post(Post { to, headers, body, bounds }).await {
+        let receiver = Receiver::at(&to);
+        self.beside_others(receiver, self.post(Post { to, headers, body, bounds })).await
+    }
+
+    async fn post(&self, post: Post) -> Made {
+        match self.outbox.egress.post(post).await {
             Ok(answer) => {
                 let status = answer.status();
                 answer.let_go(Duration::from_secs(1)).await;
@@ -130,6 +136,19 @@ impl Worker {
             Err(error @ Error::Refused(_)) => (Outcome::Useless, error.to_string()),
             Err(error) => (Outcome::Failed, error.to_string()),
         }
+    }
+
+    async fn stop(&self, delivery: &Delivery) -> Made {
+        let stop = timeout(self.outbox.pace.attempt, (self.stop)(delivery.clone()));
+        let made = async { stop.await.unwrap_or((Outcome::Failed, "it took too long".to_owned())) };
+        self.beside_others(Receiver::agent(delivery.tenant, &delivery.target), made).await
+    }
+
+    /// Makes an attempt that keeps no other waiting for long, unless its receiver leaves too many unanswered.
+    async fn beside_others(&self, receiver: Receiver, attempt: impl Future<Output = Made>) -> Made {
+        let look = || self.outbox.bell.single.notify_one();
+        let made = self.outbox.unanswered.attempt(receiver, attempt, look).await;
+        made.unwrap_or_else(|silent| (Outcome::Failed, silent.to_string()))
     }
 
     /// Where it goes, and what proves who sends it.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::support::app::App;
+use crate::support::http::soon;
 use crate::support::store::{Mood, Moody, fresh_store};
 use crate::support::wire::{Request, Step, Wire, answer};
 
@@ -47,7 +48,7 @@ fn is_signed(request: &Request, secret: &str) -> bool {
 /// The deliveries, newest first, as soon as this holds of them.
 async fn deliveries(app: &App, hook: &str, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let path = format!("/webhooks/{hook}/deliveries");
-    crate::support::http::soon(async {
+    soon(async {
         loop {
             let found = app.get(&path).await.expect(200)["items"].as_array().unwrap().clone();
             if holds(&found) {
@@ -173,6 +174,39 @@ async fn a_delivery_under_way_is_no_reason_to_replay_it() {
     let request = wire.request().await;
     let path = format!("/webhooks/deliveries/{}/replay", request.header("webhook-id").unwrap());
     app.ask("POST", &path).send().await.problem("precondition_failed");
+}
+
+#[tokio::test]
+async fn a_receiver_that_does_not_answer_keeps_no_other_waiting() {
+    let gone = Arc::new(Notify::new());
+    let hangs = Wire::serve(vec![vec![Step::Stall(gone)]; 200]).await;
+    let mut answers = Wire::serve((0..2).map(|_| ok()).collect()).await;
+    let app = app(&hangs, |config| {
+        config.egress.allow.push(answers.address.to_string());
+        config.outbox.attempt_timeout_ms = 600_000;
+    })
+    .await;
+    let silent = hook(&app, &hangs, &["s"]).await;
+    for n in 0..40 {
+        app.finish(&format!("t-{n}"), "hello").await;
+    }
+    hook(&app, &answers, &["s"]).await;
+    app.finish("t", "hello").await;
+    soon(answers.request()).await;
+    let path = format!("/webhooks/{silent}/deliveries");
+    let unsent = |one: &Value| one["said"].as_str().is_some_and(|said| said.starts_with("nothing was sent: 32 "));
+    soon(async {
+        for n in 0.. {
+            app.finish(&format!("later-{n}"), "hello").await;
+            if n > 40 && app.get(&path).await.expect(200)["items"].as_array().unwrap().iter().any(unsent) {
+                break;
+            }
+        }
+    })
+    .await;
+    deliveries(&app, &silent, |found| found.iter().any(|one| unsent(one) && one["status"] == "dead")).await;
+    // So many wait, and so many may have been sent before the first of them had waited for long.
+    assert!(hangs.connections() <= 64, "{} attempts wait for an answer", hangs.connections());
 }
 
 #[tokio::test]
