@@ -14,19 +14,23 @@ node_20() {
     realpath "$own/node_modules/.bin/node"
 }
 
+# set_up_page: what tests/e2e/ needs. Prints the Node that runs it.
+set_up_page() {
+    { need_node && need_chromium; } >&2 || return 1
+    PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --prefix tests/e2e --no-audit --no-fund --silent >&2 || {
+        echo 'playwright-core could not be installed from the package index' >&2
+        return 1
+    }
+    node_20
+}
+
 # test_page LOG [FILE...]: sets up what tests/e2e/ needs, and runs all of it or these files against the server that cargo builds.
 test_page() {
     local said=$1 node
     shift
     [ $# -gt 0 ] || set -- tests/e2e/unit/ tests/e2e/pages/
-    need_node || return 1
-    need_chromium || return 1
-    node=$(node_20) || return 1
+    node=$(set_up_page) || return 1
     cargo build --locked || return 1
-    PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --prefix tests/e2e --no-audit --no-fund --silent >&2 || {
-        echo 'playwright-core could not be installed from the package index' >&2
-        return 1
-    }
     PES_BIN=${PES_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}/debug/pes")} "$node" --test --test-concurrency=1 --test-reporter=tap "$@" 2>&1 |
         tee -a "$said"
 }

@@ -1,6 +1,6 @@
 // Prints what a thread of ten thousand observations takes in the page: milliseconds on this machine, which no test compares.
 //
-//   PES_BIN=… node measure.mjs [ITEMS]
+//   scripts/bench --page [ITEMS], or PES_BIN=… node measure.mjs [ITEMS]
 //
 // The log is made, and brought as quickly as a connection brings it: what is measured is the page, not the server.
 
