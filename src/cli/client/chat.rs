@@ -6,13 +6,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::args::Output;
 use super::follow::{Ended, Watched, follow};
 use super::prompt::{Line, typed};
-use super::run::{Receipt, outcome, place};
+use super::run::{Receipt, outcome, thread_of};
 use super::terminal::{can_ask, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
 
 pub(super) async fn chat(server: &Server, thread: Option<String>) -> Result<(), Error> {
-    let (thread, mut after) = place(server, thread).await?;
+    let mut place = thread_of(server, thread).await?;
+    let thread = place.thread_id.clone();
     tell(&format!(
         "Thread {thread}. An empty line, Ctrl-D or Ctrl-C ends the talk; `pes chat {thread}` goes on with it."
     ));
@@ -32,8 +33,8 @@ pub(super) async fn chat(server: &Server, thread: Option<String>) -> Result<(), 
         };
         let receipt: Receipt = server.post(&format!("/threads/{thread}/process"), &json!({ "query": query })).await?;
         let output = Output { json: false, tokens: false };
-        let run = receipt.run_id;
-        let watched = Watched { thread: thread.clone(), run, after, output, may_ask: true, timeout: None };
+        let (run, after, title) = (receipt.run_id, place.last_seq, place.title);
+        let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, timeout: None };
         let ended = follow(server, watched).await?;
         let is_left = matches!(ended, Ended::Detached);
         match outcome(&thread, ended, false) {
@@ -43,6 +44,6 @@ pub(super) async fn chat(server: &Server, thread: Option<String>) -> Result<(), 
             Err(error @ (Error::Failed(_) | Error::Partial(_))) => tell(&error.to_string()),
             Err(error) => return Err(error),
         }
-        (_, after) = place(server, Some(thread.clone())).await?;
+        place = thread_of(server, Some(thread.clone())).await?;
     }
 }

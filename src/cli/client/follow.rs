@@ -1,5 +1,6 @@
 //! Watching a run to its end: drawing it, asking people, and what Ctrl-C means.
 
+use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ const SECOND_PRESS: Duration = Duration::from_secs(2);
 /// The run that is watched, and how.
 pub(super) struct Watched {
     pub thread: String,
+    /// Of the thread, where it has one.
+    pub title: String,
     pub run: String,
     pub after: i64,
     pub output: Output,
@@ -64,6 +67,8 @@ struct Follower<'s> {
     sent: Vec<SuspensionId>,
     status: RunStatus,
     line: Line,
+    /// When nobody waits for the run any more.
+    deadline: Option<Instant>,
 }
 
 pub(super) async fn follow(server: &Server, watched: Watched) -> Result<Ended, Error> {
@@ -73,8 +78,9 @@ pub(super) async fn follow(server: &Server, watched: Watched) -> Result<Ended, E
     let follower = Follower {
         server,
         is_drawn: is_drawn() && !watched.output.json,
+        view: PlanView { title: line(&watched.title), ..PlanView::default() },
+        deadline: watched.timeout.map(|timeout| Instant::now() + timeout),
         watched,
-        view: PlanView::default(),
         screen: Screen::default(),
         style: Style::of_environment(),
         is_caught_up: false,
@@ -97,7 +103,6 @@ impl Follower<'_> {
         }));
         let mut ticks = interval(DRAW_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let deadline = self.watched.timeout.map(|timeout| Instant::now() + timeout);
         loop {
             let asks = self.asking.is_some();
             tokio::select! {
@@ -119,7 +124,7 @@ impl Follower<'_> {
                     }
                 }
                 _ = interrupts.recv() => return self.interrupted(&mut interrupts).await,
-                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => return Err(self.too_late()),
+                () = passed(self.deadline) => return Err(self.too_late()),
             }
             self.ask();
             if let Some(ended) = self.waits() {
@@ -218,6 +223,7 @@ impl Follower<'_> {
             understood = prompt::understood(&asked, text.trim(), &mut self.line) => understood,
             // More is asked for, and nobody wants to say it.
             _ = interrupts.recv() => return self.interrupted(interrupts).await.map(Some),
+            () = passed(self.deadline) => return Err(self.too_late()),
         };
         match understood {
             Ok(Typed::Later) => self.left.push(asked.suspension_id),
@@ -274,6 +280,14 @@ impl Follower<'_> {
         self.screen.leave();
         let thread = line(&self.watched.thread);
         Error::TimedOut(format!("The run is not over in time; it goes on. Try: pes watch {thread}"))
+    }
+}
+
+/// Without one it never passes.
+async fn passed(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => pending().await,
     }
 }
 

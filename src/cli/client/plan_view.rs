@@ -84,7 +84,12 @@ impl PlanView {
                 (self.began, self.tokens, self.cost, self.saying) = (Some(now), 0, None, None);
                 self.questions.clear();
             }
-            Fact::Title(body) => self.title = show::line(&body.title),
+            // A thread keeps the title that it was given first.
+            Fact::Title(body) => {
+                if self.title.is_empty() {
+                    self.title = show::line(&body.title);
+                }
+            }
             Fact::ItemStatusChange(body) => {
                 let Some(item) = self.items.iter_mut().find(|item| item.id == body.item_id) else { return };
                 item.change(body.status, body.attempt, now);

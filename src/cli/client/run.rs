@@ -18,18 +18,21 @@ pub(super) struct Receipt {
     pub run_id: String,
 }
 
+/// What of a thread is known before it is watched.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Thread {
-    thread_id: String,
-    last_seq: i64,
+pub(super) struct Thread {
+    pub thread_id: String,
+    pub last_seq: i64,
+    /// Empty until there is one.
+    pub title: String,
     last_run: Option<LastRun>,
 }
 
 pub(super) async fn run(server: &Server, arguments: RunArguments) -> Result<(), Error> {
     let RunArguments { query, thread, review, timeout, no_input, detach, output } = arguments;
     let query = if query == "-" { std::io::read_to_string(std::io::stdin())? } else { query };
-    let (thread, after) = place(server, thread).await?;
+    let Thread { thread_id: thread, last_seq: after, title, .. } = thread_of(server, thread).await?;
     let mut body = json!({ "query": query });
     if review {
         body["options"] = json!({ "executionConfig": { "planReview": "always" } });
@@ -39,28 +42,25 @@ pub(super) async fn run(server: &Server, arguments: RunArguments) -> Result<(), 
         tell(&format!("It runs. `pes watch {thread}` shows it."));
         return print(&thread);
     }
-    let watched = Watched { thread: thread.clone(), run: receipt.run_id, after, output, may_ask: !no_input, timeout };
+    let (run, may_ask) = (receipt.run_id, !no_input);
+    let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask, timeout };
     let ended = follow(server, watched).await?;
     outcome(&thread, ended, output.json)
 }
 
-/// The thread of a query, and its last observation.
-pub(super) async fn place(server: &Server, thread: Option<String>) -> Result<(String, i64), Error> {
-    let found = match thread {
-        None => server.post::<Thread>("/threads", &json!({})).await?,
-        Some(thread) => match server.get::<Thread>(&format!("/threads/{thread}")).await {
-            Ok(found) => found,
-            Err(Error::NotFound(_)) => Thread { thread_id: thread, last_seq: 0, last_run: None },
-            Err(error) => return Err(error),
-        },
-    };
-    Ok((found.thread_id, found.last_seq))
+/// The thread of a query.
+pub(super) async fn thread_of(server: &Server, thread: Option<String>) -> Result<Thread, Error> {
+    let Some(thread) = thread else { return server.post("/threads", &json!({})).await };
+    match server.get(&format!("/threads/{thread}")).await {
+        Err(Error::NotFound(_)) => Ok(Thread { thread_id: thread, last_seq: 0, title: String::new(), last_run: None }),
+        found => found,
+    }
 }
 
 pub(super) async fn watch(server: &Server, arguments: WatchArguments) -> Result<(), Error> {
     let WatchArguments { thread, after, output } = arguments;
-    let newest = match server.get::<Thread>(&format!("/threads/{thread}")).await {
-        Ok(found) => found.last_run,
+    let (title, newest) = match server.get::<Thread>(&format!("/threads/{thread}")).await {
+        Ok(found) => (found.title, found.last_run),
         Err(Error::NotFound(_)) => return Err(no_such(server, &thread).await),
         Err(error) => return Err(error),
     };
@@ -70,7 +70,7 @@ pub(super) async fn watch(server: &Server, arguments: WatchArguments) -> Result<
         )));
     };
     let run = run.run_id.as_str().to_owned();
-    let watched = Watched { thread: thread.clone(), run, after, output, may_ask: true, timeout: None };
+    let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, timeout: None };
     let ended = follow(server, watched).await?;
     outcome(&thread, ended, output.json)
 }

@@ -96,6 +96,7 @@ fn what_an_earlier_run_did_counts_as_done() {
     terminal.line(&format!("clear; {} run {MAIL} --thread m", pes()));
     let shown = terminal.shows(&["[a]pprove"]);
     assert!(shown.contains("5/6") && !shown.contains("1/6"), "{shown}");
+    assert!(shown.contains("m  Team dinner "), "a thread keeps its first title, here as in its list:\n{shown}");
 }
 
 #[test]
@@ -177,6 +178,18 @@ fn control_c_leaves_also_where_a_reason_or_the_next_query_is_typed() {
     terminal.shows(&["Each guest pays 47.60.", "\n> "]);
     terminal.keys(&["C-c"]);
     terminal.shows(&["code 0"]);
+}
+
+#[test]
+fn whoever_waits_for_so_long_only_is_asked_no_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[]);
+    let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8")]);
+    terminal.line(&format!("{} run {MAIL} --thread m --timeout 8s; echo code $?", pes()));
+    terminal.shows(&["[a]pprove"]);
+    terminal.line("x");
+    terminal.shows(&["Why not?"]);
+    terminal.shows(&["The run is not over in time; it goes on.", "code 124"]);
 }
 
 /// In a folder of its own, whose server listens on a port that nobody else has.
