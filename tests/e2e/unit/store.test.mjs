@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { Problem } from '../../../console/api.js';
+import { openThread } from '../../../console/store.js';
+import { withRow } from '../../../console/views/question/tab.js';
+
+const LOG = readFileSync(new URL('../../golden/console/again.ndjson', import.meta.url), 'utf8').trim().split('\n')
+  .map((line) => JSON.parse(line).observation);
+
+/** A thread whose socket is the test's. `settled()`: all that was heard is folded. */
+function opened() {
+  const socket = { again: 0, closed: 0 };
+  const api = {
+    problem: null,
+    reads: 0,
+    async get(path) {
+      if (!path.startsWith('/runs')) api.reads += 1;
+      if (api.problem) throw api.problem;
+      return path.startsWith('/runs') ? { items: [] } : { threadId: 'again', title: 'Of the list' };
+    },
+  };
+  const open = ({ on }) => {
+    Object.assign(socket, on);
+    return { again: () => { socket.again += 1; }, close: () => { socket.closed += 1; }, retryNow() {} };
+  };
+  const tokens = { token() {}, ended() {} };
+  const thread = openThread({ id: 'again', api, clock: { now: () => 0 }, tokens, changed() {}, open });
+  const hear = (observations) => observations.forEach((one) => socket.frame('observation', one));
+  const settled = () => new Promise((done) => { setTimeout(() => setTimeout(done)); });
+  return { api, socket, thread, hear, settled };
+}
+
+async function caughtUp(all) {
+  all.socket.frame('caught_up', {});
+  await all.settled();
+}
+
+test('what is told twice after a connection ended is folded once', async () => {
+  const one = opened();
+  one.hear(LOG.slice(0, 20));
+  await caughtUp(one);
+  one.hear(LOG.slice(10));
+  await caughtUp(one);
+  const whole = opened();
+  whole.hear(LOG);
+  await caughtUp(whole);
+  const [got, wants] = [one.thread.thread(), whole.thread.thread()];
+  assert.equal(got.seq, LOG.at(-1).seq);
+  assert.deepEqual(got.log, LOG);
+  assert.deepEqual(got.core, wants.core);
+  assert.equal(one.socket.again, 0);
+});
+
+test('a hole is not shown: all after what is known is asked for again', async () => {
+  const one = opened();
+  one.hear([...LOG.slice(0, 5), ...LOG.slice(7)]);
+  await caughtUp(one);
+  assert.equal(one.socket.again, 1);
+  assert.ok(one.thread.thread().seq < 8);
+  one.hear(LOG.slice(one.thread.thread().seq));
+  await caughtUp(one);
+  assert.deepEqual(one.thread.thread().log, LOG);
+});
+
+test('when the socket ends the thread is asked whether it is there still', async () => {
+  const one = opened();
+  one.hear(LOG);
+  await caughtUp(one);
+  assert.equal(one.thread.thread().status, 'ready');
+  const before = one.api.reads;
+  one.socket.held(1000, 1006);
+  await one.settled();
+  assert.equal(one.api.reads, before + 1);
+  assert.equal(one.thread.thread().status, 'ready', 'what is known stays while the server is away');
+  one.api.problem = new Problem(404, { title: 'There is no thread again.' });
+  one.socket.held(1000, 1006);
+  await one.settled();
+  assert.deepEqual([one.thread.thread().status, one.socket.closed], ['failed', 1]);
+});
+
+test('a question of the past is shown without what the list of questions knows by now', () => {
+  const question = { suspensionId: 's', kind: 'approval', message: 'Send it?' };
+  const ctx = { questions: [{ suspensionId: 's', status: 'resolved', url: '#/questions/s' }] };
+  const thread = (replay) => ({ id: 't', replay, view: { questions: new Map([['s', { seq: 7 }]]) } });
+  assert.equal(withRow(ctx, thread(false), question).status, 'resolved');
+  assert.deepEqual(withRow(ctx, thread(true), question), { ...question, seq: 7, threadId: 't' });
+});
