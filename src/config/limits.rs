@@ -2,8 +2,9 @@
 
 use super::section::{by_path, table};
 use super::{Config, Error, Rate};
-use crate::domain::spend::{Amount, Capped, SpendCaps, TenantCaps};
+use crate::domain::spend::{Amount, Capped, SpendCaps, TenantCaps, unsound};
 use crate::domain::thread;
+use crate::domain::usage::nanos;
 
 section! {
     /// Bounds. Each has one documented error (docs/ERRORS.md).
@@ -73,13 +74,33 @@ section! {
         tenant_month_tokens: Option<i64> = None, by_path().example("20_000_000");
         key_day_tokens: Option<i64> = None, by_path().example("500_000");
         key_month_tokens: Option<i64> = None, by_path().example("5_000_000");
+        /// Of the server, which is of all tenants together, in a day. `PUT /limits` cannot change it.
+        server_day_usd: Option<f64> = None, by_path().example("100.0");
+        /// Of the server in a month.
+        server_month_usd: Option<f64> = None, by_path().example("1000.0");
+        /// The same in tokens.
+        server_day_tokens: Option<i64> = None, by_path().example("10_000_000");
+        server_month_tokens: Option<i64> = None, by_path().example("100_000_000");
     }
 }
 
 impl Spend {
     /// What is said of this cap.
     pub fn of(&self, capped: Capped) -> Option<Amount> {
-        self.caps().of(capped)
+        match capped {
+            Capped::ServerDay => self.server_day_usd.map(nanos),
+            Capped::ServerMonth => self.server_month_usd.map(nanos),
+            Capped::ServerDayTokens => self.server_day_tokens,
+            Capped::ServerMonthTokens => self.server_month_tokens,
+            Capped::TenantDay
+            | Capped::TenantMonth
+            | Capped::KeyDay
+            | Capped::KeyMonth
+            | Capped::TenantDayTokens
+            | Capped::TenantMonthTokens
+            | Capped::KeyDayTokens
+            | Capped::KeyMonthTokens => self.of_tenants().of(capped),
+        }
     }
 
     /// Whether money is capped.
@@ -87,7 +108,7 @@ impl Spend {
         SpendCaps::new(|capped| self.of(capped)).has_money()
     }
 
-    fn caps(&self) -> TenantCaps {
+    fn of_tenants(&self) -> TenantCaps {
         TenantCaps {
             tenant_day_usd: self.tenant_day_usd,
             tenant_month_usd: self.tenant_month_usd,
@@ -101,10 +122,26 @@ impl Spend {
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
-        let Some((member, why)) = self.caps().unsound() else { return Ok(()) };
-        let key: String =
-            member.chars().flat_map(|c| c.is_uppercase().then_some('_').into_iter().chain(c.to_lowercase())).collect();
-        Err(Error(format!("limits.spend.{key}: it {why}")))
+        let usd = [
+            ("server_day_usd", self.server_day_usd),
+            ("server_month_usd", self.server_month_usd),
+            ("tenant_day_usd", self.tenant_day_usd),
+            ("tenant_month_usd", self.tenant_month_usd),
+            ("key_day_usd", self.key_day_usd),
+            ("key_month_usd", self.key_month_usd),
+        ];
+        let tokens = [
+            ("server_day_tokens", self.server_day_tokens),
+            ("server_month_tokens", self.server_month_tokens),
+            ("tenant_day_tokens", self.tenant_day_tokens),
+            ("tenant_month_tokens", self.tenant_month_tokens),
+            ("key_day_tokens", self.key_day_tokens),
+            ("key_month_tokens", self.key_month_tokens),
+        ];
+        match unsound(&usd, &tokens) {
+            Some((key, why)) => Err(Error(format!("limits.spend.{key}: it {why}"))),
+            None => Ok(()),
+        }
     }
 }
 

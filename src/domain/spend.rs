@@ -1,5 +1,5 @@
-//! Caps on what model calls may take, in US dollars and in tokens: of a tenant and of each key, in a day and in a month, all in
-//! UTC.
+//! Caps on what model calls may take, in US dollars and in tokens: of the whole server, of a tenant and of each key, in a day
+//! and in a month, all in UTC.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -67,6 +67,25 @@ pub enum Capped {
     TenantMonthTokens,
     KeyDayTokens,
     KeyMonthTokens,
+    /// Of all tenants together.
+    ServerDay,
+    ServerMonth,
+    ServerDayTokens,
+    ServerMonthTokens,
+}
+
+/// Whose calls a cap bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spender {
+    Server,
+    Tenant,
+    Key,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Every {
+    Day,
+    Month,
 }
 
 /// What is counted.
@@ -117,7 +136,8 @@ impl Unit {
 }
 
 impl Capped {
-    pub const ALL: [Capped; 8] = [
+    /// Their places in a [`CapSet`] are stored: new ones come last.
+    pub const ALL: [Capped; 12] = [
         Capped::TenantDay,
         Capped::TenantMonth,
         Capped::KeyDay,
@@ -126,20 +146,33 @@ impl Capped {
         Capped::TenantMonthTokens,
         Capped::KeyDayTokens,
         Capped::KeyMonthTokens,
+        Capped::ServerDay,
+        Capped::ServerMonth,
+        Capped::ServerDayTokens,
+        Capped::ServerMonthTokens,
     ];
 
-    /// What a row counts, by the form of its period.
-    pub fn of_period(period: &str, unit: Unit, is_key: bool) -> Self {
-        match (unit, period.len(), is_key) {
-            (Unit::Usd, 7, false) => Self::TenantMonth,
-            (Unit::Usd, 7, true) => Self::KeyMonth,
-            (Unit::Usd, _, false) => Self::TenantDay,
-            (Unit::Usd, _, true) => Self::KeyDay,
-            (Unit::Tokens, 7, false) => Self::TenantMonthTokens,
-            (Unit::Tokens, 7, true) => Self::KeyMonthTokens,
-            (Unit::Tokens, _, false) => Self::TenantDayTokens,
-            (Unit::Tokens, _, true) => Self::KeyDayTokens,
+    fn facts(self) -> (Spender, Every, Unit) {
+        match self {
+            Self::TenantDay => (Spender::Tenant, Every::Day, Unit::Usd),
+            Self::TenantMonth => (Spender::Tenant, Every::Month, Unit::Usd),
+            Self::KeyDay => (Spender::Key, Every::Day, Unit::Usd),
+            Self::KeyMonth => (Spender::Key, Every::Month, Unit::Usd),
+            Self::TenantDayTokens => (Spender::Tenant, Every::Day, Unit::Tokens),
+            Self::TenantMonthTokens => (Spender::Tenant, Every::Month, Unit::Tokens),
+            Self::KeyDayTokens => (Spender::Key, Every::Day, Unit::Tokens),
+            Self::KeyMonthTokens => (Spender::Key, Every::Month, Unit::Tokens),
+            Self::ServerDay => (Spender::Server, Every::Day, Unit::Usd),
+            Self::ServerMonth => (Spender::Server, Every::Month, Unit::Usd),
+            Self::ServerDayTokens => (Spender::Server, Every::Day, Unit::Tokens),
+            Self::ServerMonthTokens => (Spender::Server, Every::Month, Unit::Tokens),
         }
+    }
+
+    /// What a row counts, by the form of its period.
+    pub fn of_period(period: &str, unit: Unit, spender: Spender) -> Option<Self> {
+        let every = if period.len() == "2026-11".len() { Every::Month } else { Every::Day };
+        Self::ALL.into_iter().find(|capped| capped.facts() == (spender, every, unit))
     }
 
     /// As metrics name it.
@@ -153,29 +186,23 @@ impl Capped {
             Self::TenantMonthTokens => "tenant_month_tokens",
             Self::KeyDayTokens => "key_day_tokens",
             Self::KeyMonthTokens => "key_month_tokens",
+            Self::ServerDay => "server_day",
+            Self::ServerMonth => "server_month",
+            Self::ServerDayTokens => "server_day_tokens",
+            Self::ServerMonthTokens => "server_month_tokens",
         }
     }
 
     pub fn unit(self) -> Unit {
-        match self {
-            Self::TenantDay | Self::TenantMonth | Self::KeyDay | Self::KeyMonth => Unit::Usd,
-            Self::TenantDayTokens | Self::TenantMonthTokens | Self::KeyDayTokens | Self::KeyMonthTokens => Unit::Tokens,
-        }
+        self.facts().2
     }
 
-    /// Whether it is of each key.
-    pub fn is_of_key(self) -> bool {
-        match self {
-            Self::KeyDay | Self::KeyMonth | Self::KeyDayTokens | Self::KeyMonthTokens => true,
-            Self::TenantDay | Self::TenantMonth | Self::TenantDayTokens | Self::TenantMonthTokens => false,
-        }
+    pub fn spender(self) -> Spender {
+        self.facts().0
     }
 
     fn is_monthly(self) -> bool {
-        match self {
-            Self::TenantMonth | Self::KeyMonth | Self::TenantMonthTokens | Self::KeyMonthTokens => true,
-            Self::TenantDay | Self::KeyDay | Self::TenantDayTokens | Self::KeyDayTokens => false,
-        }
+        self.facts().1 == Every::Month
     }
 
     /// Its place in a [`CapSet`].
@@ -210,7 +237,11 @@ impl Capped {
             Unit::Tokens => "tokens",
         };
         let period = if self.is_monthly() { "month" } else { "day" };
-        let whose = if self.is_of_key() { "key" } else { "tenant" };
+        let whose = match self.spender() {
+            Spender::Server => "server",
+            Spender::Tenant => "tenant",
+            Spender::Key => "key",
+        };
         let (ends, cap) =
             (Timestamp::from_millisecond(self.ends_at(at)).unwrap_or(Timestamp::MAX), self.unit().shown(cap));
         format!("the cap of {cap} {unit} a {period} of the {whose} is reached until {ends}")
@@ -260,6 +291,7 @@ impl TenantCaps {
             Capped::TenantMonthTokens => self.tenant_month_tokens,
             Capped::KeyDayTokens => self.key_day_tokens,
             Capped::KeyMonthTokens => self.key_month_tokens,
+            Capped::ServerDay | Capped::ServerMonth | Capped::ServerDayTokens | Capped::ServerMonthTokens => None,
         }
     }
 
@@ -277,12 +309,20 @@ impl TenantCaps {
             ("keyDayTokens", self.key_day_tokens),
             ("keyMonthTokens", self.key_month_tokens),
         ];
-        let is_sound = |cap: f64| cap > 0.0 && cap <= MOST_USD;
-        let usd = usd.into_iter().find(|(_, cap)| cap.is_some_and(|cap| !is_sound(cap)));
-        let tokens = tokens.into_iter().find(|(_, cap)| cap.is_some_and(|cap| !(1..=MOST_TOKENS).contains(&cap)));
-        usd.map(|(name, _)| (name, format!("must be more than 0, and {MOST_USD} at most")))
-            .or_else(|| tokens.map(|(name, _)| (name, format!("must be from 1 to {MOST_TOKENS}"))))
+        unsound(&usd, &tokens)
     }
+}
+
+/// The first of these that is no cap, by its name, and what it must be.
+pub fn unsound(
+    usd: &[(&'static str, Option<f64>)],
+    tokens: &[(&'static str, Option<i64>)],
+) -> Option<(&'static str, String)> {
+    let is_sound = |cap: f64| cap > 0.0 && cap <= MOST_USD;
+    let usd = usd.iter().find(|(_, cap)| cap.is_some_and(|cap| !is_sound(cap)));
+    let tokens = tokens.iter().find(|(_, cap)| cap.is_some_and(|cap| !(1..=MOST_TOKENS).contains(&cap)));
+    usd.map(|(name, _)| (*name, format!("must be more than 0, and {MOST_USD} at most")))
+        .or_else(|| tokens.map(|(name, _)| (*name, format!("must be from 1 to {MOST_TOKENS}"))))
 }
 
 impl From<SpendCaps> for TenantCaps {
@@ -344,11 +384,12 @@ mod tests {
         let each = Capped::ALL.map(|capped| {
             let caps = SpendCaps::new(|other| (other == capped).then_some(7));
             assert!(Capped::ALL.into_iter().all(|other| other.is_in(caps.set()) == (other == capped)), "{capped:?}");
-            assert_eq!(TenantCaps::from(caps).of(capped), Some(7), "{capped:?}");
+            let of_a_tenant = (capped.spender() != Spender::Server).then_some(7);
+            assert_eq!(TenantCaps::from(caps).of(capped), of_a_tenant, "{capped:?}");
             let period = capped.period(0);
-            assert_eq!(Capped::of_period(&period, capped.unit(), capped.is_of_key()), capped);
+            assert_eq!(Capped::of_period(&period, capped.unit(), capped.spender()), Some(capped));
             caps.set().0
         });
-        assert_eq!(each.iter().sum::<u16>(), 255);
+        assert_eq!(each, std::array::from_fn(|place| 1 << place), "as stored sets have them");
     }
 }

@@ -127,12 +127,7 @@ impl Spending {
 
     fn change(&mut self, (tenant, key, at, under): Whose<'_>, change: impl Fn(&mut Change)) {
         for capped in Capped::ALL.into_iter().filter(|capped| capped.is_in(under)) {
-            let key = match (capped.is_of_key(), key) {
-                (false, _) => "",
-                (true, Some(key)) if !key.is_empty() => key,
-                (true, _) => continue,
-            };
-            let of = SpendKey { tenant, key: key.to_owned(), period: capped.period(at), unit: capped.unit() };
+            let Some(of) = SpendKey::of(capped, tenant, key, at) else { continue };
             change(self.rows.entry(of).or_insert_with(|| Change::of(capped)));
         }
     }
@@ -174,12 +169,12 @@ impl Shared {
     /// Has the step's commit tell webhooks how much of each cap is used that it uses some of.
     pub(super) fn announce_used(&self, caps: &SpendCaps, spending: &mut Spending) {
         let now = spending.now;
-        if spending.rows.keys().next().is_none_or(|of| !self.tells_of_caps(of.tenant)) {
-            return;
-        }
         for (of, change) in &mut spending.rows {
             let is_current = of.period == change.capped.period(now);
             let Some(cap) = caps.of(change.capped).filter(|_| change.used > 0 && is_current) else { continue };
+            if !self.tells_of_caps(of.tenant) {
+                continue;
+            }
             let mut shown = json!(of.unspent().shown(change.capped, cap, now));
             let (used, held) = match of.unit {
                 Unit::Usd => ("usedUsd", "heldUsd"),

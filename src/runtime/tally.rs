@@ -23,8 +23,6 @@ use crate::domain::tool::CallRecord;
 use crate::engine::effect::Effect;
 use crate::engine::step::{Row, RowKind, Step};
 
-/// The tenant of no one: what it may call is what the operator named.
-const NOBODY: TenantPk = TenantPk(0);
 /// Characters of a cause in the log.
 const CAUSE: usize = 300;
 
@@ -227,7 +225,7 @@ impl Count {
             Count::Failed(failure) => failure.warn(thread),
             Count::Item { status } => counter!("pes_items_finished_total", "status" => status).increment(1),
             Count::Tool { name, outcome, took_ms } => {
-                let is_operators = shared.tools.toolset(NOBODY).get(&name).is_some();
+                let is_operators = shared.tools.toolset(TenantPk::NONE).get(&name).is_some();
                 let name = if is_operators { name } else { "tenant".to_owned() };
                 counter!("pes_tool_calls_total", "tool" => name.clone(), "outcome" => known(outcome)).increment(1);
                 histogram!("pes_tool_call_duration_seconds", "tool" => name).record(seconds(took_ms));

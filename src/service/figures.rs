@@ -37,7 +37,7 @@ pub async fn read(service: &Service) -> Option<Figures> {
     }
 }
 
-/// How much of each cap is used by the tenant, or the key, that used the most of its own; 1 is all of it.
+/// How much of each cap is used by the server, or by the tenant or the key that used the most of its own; 1 is all of it.
 pub fn used_of_caps(service: &Service, figures: &Figures) -> [(Capped, f64); Capped::ALL.len()] {
     Capped::ALL.map(|capped| {
         let share = |spent: &MostSpent| {

@@ -5,13 +5,13 @@ use serde_json::json;
 
 use super::{Result, Service};
 use crate::domain::Millis;
-use crate::domain::caller::Caller;
+use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
-use crate::domain::spend::{Amount, CAPS_ID, Capped, SpendCaps, SpentOfCap, TenantCaps};
+use crate::domain::spend::{Amount, CAPS_ID, Capped, SpendCaps, Spender, SpentOfCap, TenantCaps};
 use crate::store::documents::{Change, DocumentKind, Expected};
 use crate::store::{SpendKey, Spent};
 
-/// What the caller's tenant and key may spend, and what they did.
+/// What the caller's tenant and key may spend, and what they did; for operators the whole server, too.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub struct Limits {
     /// One for each cap that there is.
@@ -21,7 +21,10 @@ pub struct Limits {
 pub async fn limits(service: &Service, caller: &Caller) -> Result<Limits> {
     let (caps, now) = (service.runtime.spend_caps(caller.tenant), service.now());
     let spent = spent(service, caller, &caps, now).await?;
-    Ok(Limits { spend: spent.iter().map(|(spent, capped, cap)| spent.shown(*capped, *cap, now)).collect() })
+    // What all tenants together took is no tenant's business.
+    let is_shown = |capped: Capped| capped.spender() != Spender::Server || caller.may(Scope::Operator);
+    let shown = spent.iter().filter(|(_, capped, _)| is_shown(*capped));
+    Ok(Limits { spend: shown.map(|(spent, capped, cap)| spent.shown(*capped, *cap, now)).collect() })
 }
 
 /// Says what a tenant may spend; on other replicas that holds within two seconds. Returns the caps that hold now.
@@ -57,11 +60,9 @@ pub(super) async fn spent(
     now: Millis,
 ) -> Result<Vec<(Spent, Capped, Amount)>> {
     let caps: Vec<_> = Capped::ALL.into_iter().filter_map(|capped| Some((capped, caps.of(capped)?))).collect();
-    let row = |capped: Capped| {
-        let key = if capped.is_of_key() { caller.name.clone() } else { String::new() };
-        SpendKey { tenant: caller.tenant, key, period: capped.period(now), unit: capped.unit() }
-    };
-    let rows: Vec<SpendKey> = caps.iter().map(|(capped, _)| row(*capped)).collect();
+    let row = |capped: Capped| SpendKey::of(capped, caller.tenant, Some(&caller.name), now);
+    let (rows, caps): (Vec<SpendKey>, Vec<_>) =
+        caps.into_iter().filter_map(|(capped, cap)| Some((row(capped)?, (capped, cap)))).unzip();
     let spent = service.store.spent(&rows).await?;
     Ok(spent.into_iter().zip(caps).map(|(spent, (capped, cap))| (spent, capped, cap)).collect())
 }

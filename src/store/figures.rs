@@ -9,7 +9,7 @@ use crate::domain::Millis;
 use crate::domain::hitl::SuspensionKind;
 use crate::domain::ids::TenantPk;
 use crate::domain::run::RunStatus;
-use crate::domain::spend::{Amount, Capped};
+use crate::domain::spend::{Amount, Capped, Spender};
 
 /// Counts over all tenants.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -107,11 +107,17 @@ impl Figures {
         };
         let most = |row: &R| {
             let (period, unit) = read_period(row.text("period")?);
-            let capped = Capped::of_period(period, unit, row.number("of_key")? == 1);
-            Ok(MostSpent { tenant: TenantPk(row.number("tenant")?), capped, used: row.number("used")? })
+            let tenant = TenantPk(row.number("tenant")?);
+            let spender = match (tenant, row.number("of_key")?) {
+                (TenantPk::NONE, _) => Spender::Server,
+                (_, 1) => Spender::Key,
+                _ => Spender::Tenant,
+            };
+            let used = row.number("used")?;
+            Ok(Capped::of_period(period, unit, spender).map(|capped| MostSpent { tenant, capped, used }))
         };
         Ok(Self {
-            spent: spent.iter().map(most).collect::<Result<_>>()?,
+            spent: spent.iter().filter_map(|row| most(row).transpose()).collect::<Result<_>>()?,
             runs: runs.iter().map(run).collect::<Result<_>>()?,
             questions: questions.iter().map(question).collect::<Result<_>>()?,
             deliveries: deliveries.count("count")?,

@@ -1,4 +1,4 @@
-//! What was spent under the caps: one row for each tenant and each key, for each day and month, written with the commits
+//! What was spent under the caps: one row for the server, each tenant and each key, for each day and month, written with the commits
 //! that begin and end model calls ([`SpendChange`]).
 
 use async_trait::async_trait;
@@ -8,12 +8,13 @@ use super::columns::Columns;
 use super::outbox::NewDelivery;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::domain::spend::{Amount, Capped, SpentOfCap, Unit};
+use crate::domain::spend::{Amount, Capped, Spender, SpentOfCap, Unit};
 use crate::domain::usage::usd;
 
 /// What one row counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SpendKey {
+    /// [`TenantPk::NONE`]: of the whole server.
     pub tenant: TenantPk,
     /// The name of a key; empty: all of the tenant.
     pub key: String,
@@ -119,6 +120,17 @@ impl PastPeriods {
 }
 
 impl SpendKey {
+    /// The row of what this cap is about at that time, for what a tenant's key asked for; `None`: the key is not known, and
+    /// the cap is of keys.
+    pub fn of(capped: Capped, tenant: TenantPk, key: Option<&str>, at: Millis) -> Option<Self> {
+        let (tenant, key) = match capped.spender() {
+            Spender::Server => (TenantPk::NONE, ""),
+            Spender::Tenant => (tenant, ""),
+            Spender::Key => (tenant, key.filter(|key| !key.is_empty())?),
+        };
+        Some(Self { tenant, key: key.to_owned(), period: capped.period(at), unit: capped.unit() })
+    }
+
     /// The period as it is stored: it says, too, what is counted.
     pub(crate) fn row(&self) -> String {
         match self.unit {

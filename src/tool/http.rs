@@ -45,7 +45,7 @@ impl HttpTool {
     fn unsigned(&self, why: &Unreadable) -> ToolError {
         let tenant = match &self.to {
             Destination::Untrusted { tenant, .. } => *tenant,
-            Destination::Operator(_) => TenantPk(0),
+            Destination::Operator(_) => TenantPk::NONE,
         };
         why.warn(DocumentKind::HttpTool.as_str(), tenant, &self.spec.name);
         ToolError {

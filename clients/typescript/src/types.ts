@@ -933,7 +933,7 @@ export interface LastRun {
   status: RunStatus;
 }
 
-/** What the caller's tenant and key may spend, and what they did. */
+/** What the caller's tenant and key may spend, and what they did; for operators the whole server, too. */
 export interface Limits {
   /** One for each cap that there is. */
   spend: SpentOfCap[];
@@ -1918,7 +1918,7 @@ export type SocketFrame = ObservationFrame | TokenFrame | RunFrame | ToolStarted
 export type SocketOp = ProcessOp | ResumeOp | CancelOp | PauseOp | PingOp | SubscribeOp;
 
 /** What each cap is about. */
-export type SpendCap = "tenantDay" | "tenantMonth" | "keyDay" | "keyMonth" | "tenantDayTokens" | "tenantMonthTokens" | "keyDayTokens" | "keyMonthTokens";
+export type SpendCap = "tenantDay" | "tenantMonth" | "keyDay" | "keyMonth" | "tenantDayTokens" | "tenantMonthTokens" | "keyDayTokens" | "keyMonthTokens" | "serverDay" | "serverMonth" | "serverDayTokens" | "serverMonthTokens";
 
 /** How much of a cap is used: in US dollars or in tokens. */
 export interface SpentOfCap {

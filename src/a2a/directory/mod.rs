@@ -141,7 +141,7 @@ impl Directory {
     fn all(&self) -> Vec<Peer> {
         let own = self.documents.all(DocumentKind::Agent);
         let own = own.iter().filter_map(|document| self.peer(document).ok());
-        self.vouched.iter().map(|agent| agent.peer(TenantPk(0))).chain(own).collect()
+        self.vouched.iter().map(|agent| agent.peer(TenantPk::NONE)).chain(own).collect()
     }
 
     /// Keeps the cards fresh until dropped: the planner reads them without IO.

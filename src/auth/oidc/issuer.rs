@@ -31,9 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What one of its documents may have.
 const MOST_BYTES: usize = 256 << 10;
 
-/// What is fetched for nobody in particular goes by the allow-list of everybody.
-const NOBODY: TenantPk = TenantPk(0);
-
 pub(super) struct Issuer {
     pub(super) config: OidcIssuer,
     /// Where people sign in with browsers.
@@ -215,7 +212,7 @@ impl Issuer {
         let to = if to.origin() == self.url.origin() {
             Destination::Operator(to)
         } else {
-            Destination::Untrusted { url: to, tenant: NOBODY }
+            Destination::Untrusted { url: to, tenant: TenantPk::NONE }
         };
         let bounds = Bounds { headers: PATIENCE, stall: PATIENCE, total: PATIENCE, bytes: MOST_BYTES };
         let post = Post { to, headers, body, bounds };

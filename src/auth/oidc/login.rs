@@ -184,7 +184,7 @@ impl Keys {
 }
 
 fn owner(name: &str) -> Owner<'_> {
-    Owner { tenant: TenantPk(0), kind: "login", member: "oidc", id: name }
+    Owner { tenant: TenantPk::NONE, kind: "login", member: "oidc", id: name }
 }
 
 fn endpoint(issuer: &Issuer, named: Option<&str>) -> Result<Url, Fault> {

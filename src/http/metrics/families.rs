@@ -128,7 +128,7 @@ pub const LOOKED_UP: &[Family] = &[
     (
         "pes_spend_cap_used_ratio",
         Gauge,
-        "How much of a cap is used where the most is, of all tenants and keys, by cap: 1 is all.",
+        "How much of a cap is used, of those of tenants and keys where the most is, by cap: 1 is all.",
     ),
     ("pes_store_pool_connections", Gauge, "Database connections, by pool and state: busy, idle."),
     ("pes_store_pool_limit", Gauge, "How many connections a pool may have."),

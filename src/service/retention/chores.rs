@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::{audit, compact, done, expire, usage};
-use crate::domain::ids::ThreadPk;
+use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::service::Service;
 use crate::service::chore_metrics::lags;
 use crate::store::Result;
@@ -23,8 +23,8 @@ pub(in crate::service) async fn run(service: Service) {
     }
 }
 
-/// Deletes all that is too old now: threads, what is too old in the logs of others, then old usage and old lines of the audit. Rests in between, so that nobody
-/// waits for it.
+/// Deletes all that is too old now: threads, what is too old in the logs of others, then old usage and old lines of the audit.
+/// Rests in between, so that nobody waits for it.
 pub async fn sweep(service: &Service) -> Result<()> {
     let retention = &service.config.retention;
     for (tenant, name) in service.store.tenants().await? {
@@ -36,6 +36,7 @@ pub async fn sweep(service: &Service) -> Result<()> {
             done(audit::of_tenant(service, tenant).await, format_args!("the audit of tenant `{name}`"))?;
         }
     }
+    done(usage::of_spending(service, TenantPk::NONE).await, format_args!("what the server spent"))?;
     of_their_own(service).await?;
     lags("threads", 0);
     lags("logs", 0);

@@ -19,6 +19,12 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
         }
         pace.rest(&*service.store).await;
     }
+    of_spending(service, tenant).await
+}
+
+/// Of a tenant, or of the whole server.
+pub(super) async fn of_spending(service: &Service, tenant: TenantPk) -> Result<()> {
+    let Some(before) = service.config.retention.usage_days.cut_off(service.now()) else { return Ok(()) };
     let past = PastPeriods::at(before);
     loop {
         let pace = Pace::begin(&*service.store);

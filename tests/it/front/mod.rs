@@ -44,6 +44,7 @@ mod schemas;
 mod session;
 pub mod spend;
 mod spend_caps;
+mod spend_server;
 mod tenants;
 mod threads;
 mod transfer;

@@ -287,11 +287,14 @@ async fn a_server_with_a_cap_and_a_model_without_a_price_does_not_start() {
     start(&config).await.expect("each has one").close().await;
 }
 
-/// The value of a line of `/metrics`.
 async fn metric(app: &App, line: &str) -> f64 {
-    let text = app.get("/metrics").await.text();
-    let found = text.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_else(|| panic!("{line}: {text}"));
-    found.trim().parse().unwrap()
+    value_of(&app.get("/metrics").await.text(), line)
+}
+
+/// The value of a line of `/metrics`.
+pub(super) fn value_of(metrics: &str, line: &str) -> f64 {
+    let found = metrics.lines().find_map(|found| found.strip_prefix(line));
+    found.unwrap_or_else(|| panic!("{line}: {metrics}")).trim().parse().unwrap()
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use pes::config::{Config, TenantRetention};
 use pes::domain::fault::Code;
 use pes::domain::ids::ThreadId;
 use pes::domain::retention::{Kept, Terms};
-use pes::domain::spend::{Capped, Unit};
+use pes::domain::spend::Capped;
 use pes::domain::usage::{Price, UsageGroup};
 use pes::live::EncodedKind;
 use pes::runtime::clock::{Clock, Manual};
@@ -134,26 +134,28 @@ async fn what_was_used_and_spent_is_forgotten_after_the_thread() {
     let aging = Aging::on(fresh_store().await, |config| {
         config.prices.insert("demo:*".to_owned(), Price { output_per_million: 10.0, ..Price::default() });
         config.limits.spend.tenant_day_usd = Some(100.0);
+        config.limits.spend.server_day_tokens = Some(1_000_000);
         config.retention.usage_days = Kept::Days(500);
     })
     .await;
     aging.finish("t").await;
     let (store, tenant) = (aging.store.clone(), aging.instance.caller().tenant);
-    let (key, period, unit) = (String::new(), Capped::TenantDay.period(TODAY), Unit::Usd);
-    let day = SpendKey { tenant, key, period, unit };
+    let day = SpendKey::of(Capped::TenantDay, tenant, None, TODAY).unwrap();
+    let servers = SpendKey::of(Capped::ServerDayTokens, tenant, None, TODAY).unwrap();
     let calls = async || {
         let (from, to, page) = (i64::MIN, i64::MAX, PageAsk { limit: 10, ..PageAsk::default() });
         let ask = UsageAsk { tenant, group: UsageGroup::Tenant, thread: None, from, to, page };
         let sums = store.usage(&ask).await.unwrap().items;
-        (sums.iter().map(|sum| sum.calls).sum::<u64>(), store.spent(std::slice::from_ref(&day)).await.unwrap()[0].used)
+        let spent = store.spent(&[day.clone(), servers.clone()]).await.unwrap();
+        (sums.iter().map(|sum| sum.calls).sum::<u64>(), [spent[0].used, spent[1].used])
     };
     let (before, used) = calls().await;
-    assert!(before > 0 && used > 0);
+    assert!(before > 0 && used[0] > 0 && used[1] > 0, "{before} {used:?}");
     aging.days_pass(450).await;
     assert!(!aging.is_there("t").await);
     assert_eq!(calls().await, (before, used), "both outlive the thread");
     aging.days_pass(52).await;
-    assert_eq!(calls().await, (0, 0));
+    assert_eq!(calls().await, (0, [0, 0]));
 }
 
 #[tokio::test]

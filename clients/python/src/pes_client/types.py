@@ -101,7 +101,7 @@ RunStatus: TypeAlias = Literal["queued", "running", "suspended", "waiting", "com
 Scope: TypeAlias = Literal["read", "run", "approve", "admin", "operator"]
 
 # What each cap is about.
-SpendCap: TypeAlias = Literal["tenantDay", "tenantMonth", "keyDay", "keyMonth", "tenantDayTokens", "tenantMonthTokens", "keyDayTokens", "keyMonthTokens"]
+SpendCap: TypeAlias = Literal["tenantDay", "tenantMonth", "keyDay", "keyMonth", "tenantDayTokens", "tenantMonthTokens", "keyDayTokens", "keyMonthTokens", "serverDay", "serverMonth", "serverDayTokens", "serverMonthTokens"]
 
 StateSavingStrategy: TypeAlias = Literal["implicit", "explicit"]
 
@@ -1115,7 +1115,7 @@ class LastRun(TypedDict):
 
 
 class Limits(TypedDict):
-    """What the caller's tenant and key may spend, and what they did."""
+    """What the caller's tenant and key may spend, and what they did; for operators the whole server, too."""
 
     # One for each cap that there is.
     spend: list[SpentOfCap]

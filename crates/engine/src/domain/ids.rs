@@ -22,6 +22,11 @@ impl ThreadPk {
 #[serde(transparent)]
 pub struct TenantPk(pub i64);
 
+impl TenantPk {
+    /// No tenant's: what belongs to the server as a whole.
+    pub const NONE: TenantPk = TenantPk(0);
+}
+
 macro_rules! id {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
         $(#[$doc])*
