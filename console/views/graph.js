@@ -1,4 +1,4 @@
-// The plan as a graph. Positions come of the plan alone; a change of status paints one node again.
+// The plan as a graph. A change of status paints one node again.
 
 import { useSize, wrap } from '../browser.js';
 import { duration } from '../format.js';
@@ -12,6 +12,8 @@ const FULL = 24;
 const MIDDLE = 80;
 /** What a row of three lines may be stacked of before lines are saved. */
 const ROOMY = 4;
+/** Nodes that one frame adds. */
+const STEP = 100;
 const MARGIN = 14;
 const FONT = '550 11.5px system-ui, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif';
 
@@ -27,17 +29,29 @@ export function Graph({ ctx, route, thread }) {
   const [held, setHeld] = useState(null);
   const items = thread.core.todoList;
   const mode = items.length <= FULL ? 'full' : items.length <= MIDDLE ? 'middle' : 'dot';
-  // Positions depend on ids, order and dependencies only.
+  // Positions depend on ids, order and dependencies; with texts, on the room.
   const plan = items.map((item) => `${item.id}<${(item.dependencies ?? []).join(' ')}`).join('|');
-  const placed = useMemo(() => place(items, mode, width), [plan, mode, width]);
+  const room = mode === 'full' ? width : 0;
+  const placed = useMemo(() => place(items, mode, room), [plan, mode, room]);
   const weigh = weightOf(thread.view, thread.now);
   const decisive = chain(items, weigh);
   const selected = route.sel ?? held;
   const act = useActions(ctx, placed, items, setHeld);
   useScrollToActive(box, placed, items, thread);
+  const drawn = useSteps(items.length);
   return html`<div class="graph" ref=${box} data-testid="graph" data-nodes=${items.length}>
-    ${width ? drawing(ctx, thread, { items, mode, placed, decisive, selected, weigh, act, width }) : null}
+    ${width ? drawing(ctx, thread, { items, drawn, mode, placed, decisive, selected, weigh, act, width }) : null}
   </div>`;
+}
+
+/** How many nodes are drawn: of a large graph a step each frame, and none with the rest of the view. */
+function useSteps(count) {
+  const [drawn, setDrawn] = useState(count > STEP ? 0 : STEP);
+  useLayoutEffect(() => {
+    const frame = drawn < count && requestAnimationFrame(() => setDrawn(drawn + STEP));
+    return () => cancelAnimationFrame(frame);
+  }, [drawn, count]);
+  return drawn;
 }
 
 /** In words: what decides when the run ends. */
@@ -59,7 +73,7 @@ export function Decides({ thread }) {
 function place(items, mode, room) {
   const size = { ...SIZES[mode] };
   let graph = layout(items, size);
-  if (mode === 'full' && room) {
+  if (room) {
     const fitting = Math.floor((room - 2 * MARGIN - (graph.layers - 1) * size.gapX) / graph.layers);
     size.width = Math.max(120, Math.min(200, fitting));
     graph = layout(items, size);
@@ -85,7 +99,7 @@ function pathOf(edge, { width, height }) {
   }).join('');
 }
 
-function drawing(ctx, thread, { items, mode, placed, decisive, selected, weigh, act, width }) {
+function drawing(ctx, thread, { items, drawn, mode, placed, decisive, selected, weigh, act, width }) {
   const { graph, size, texts, paths } = placed;
   const run = thread.newestRun;
   const runTime = run ? (run.end ?? thread.now) - run.start : 0;
@@ -98,7 +112,7 @@ function drawing(ctx, thread, { items, mode, placed, decisive, selected, weigh, 
     const cls = `g-edge ${met ? 'met' : 'block'} ${follows.has(`${from} ${to}`) ? 'crit' : ''} ${mode === 'dot' && !isHeld ? 'faint' : ''}`;
     return html`<path key=${`${from} ${to}`} class=${cls} d=${d} />`;
   });
-  const nodes = items.map((item) => {
+  const nodes = items.slice(0, drawn).map((item) => {
     const node = graph.nodes.get(item.id);
     const weight = weigh(item);
     const isOpen = weight != null && !weight.over && !thread.replay;

@@ -46,11 +46,13 @@ async function replayed(page, length) {
     await page.evaluate((at) => { location.hash = `#/t/large?at=${at}`; }, seq);
     await showing(page, seq);
   }
+  await page.evaluate(() => { location.hash = '#/t/large'; });
+  await showing(page, length);
 }
 
-async function drawnAsGraph(page) {
+async function drawnAsGraph(page, items) {
   await page.evaluate(() => { location.hash = '#/t/large/graph'; });
-  await page.locator('[data-node]').first().waitFor();
+  await page.locator('[data-node]').nth(items - 1).waitFor();
 }
 
 const items = Number(process.argv[2] ?? 500);
@@ -67,7 +69,7 @@ try {
   let took = 0;
   const steps = [
     ['opening the thread', async () => { took = await opened(page, log); }], ['scrolling the list', scrolled],
-    ['replay', () => replayed(page, log.length)], ['the graph', drawnAsGraph],
+    ['replay', () => replayed(page, log.length)], ['the graph', () => drawnAsGraph(page, items)],
   ];
   for (const [name, act] of steps) {
     const [clock, processor] = await longest(browser, page, act);

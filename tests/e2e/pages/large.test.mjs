@@ -35,6 +35,16 @@ const stateAt = (seq) => {
   return told(state, { threadId: 'large', minSeq: 1 });
 };
 
+/** In the page: `nodesDrawn` has how many nodes of the graph each rendering added. */
+function seeNodes() {
+  window.nodesDrawn = [];
+  const nodesIn = (element) => (element instanceof Element ? element.querySelectorAll('[data-node]').length : 0);
+  new MutationObserver((changes) => {
+    const added = changes.flatMap(({ addedNodes }) => [...addedNodes]).reduce((sum, element) => sum + nodesIn(element), 0);
+    if (added) window.nodesDrawn.push(added);
+  }).observe(document.body, { childList: true, subtree: true });
+}
+
 test('five thousand observations are shown, and few of them drawn', async () => {
   assert.ok(LOG.length >= 5000);
   const page = await large('#/t/large');
@@ -42,9 +52,13 @@ test('five thousand observations are shown, and few of them drawn', async () => 
   // Beyond eighty items the list says more than the graph.
   await page.locator('[data-testid=plan-list]').waitFor();
   await shot(page, 'large-list');
+  await page.evaluate(seeNodes);
   await page.keyboard.press('g');
-  await page.locator('[data-node]').first().waitFor();
+  await page.locator('[data-node]').nth(ITEMS - 1).waitFor();
   assert.equal(await count(page, '[data-node]'), ITEMS);
+  // A frame that draws them all takes a quarter of a second.
+  const steps = await page.evaluate(() => window.nodesDrawn);
+  assert.ok(steps.length >= 3 && Math.max(...steps) <= 100, steps.join(' '));
   assert.ok(Number(await page.locator('[data-testid=timeline]').getAttribute('data-rows')) >= ITEMS);
   assert.ok(await count(page, '[role=treeitem]') < 100);
   await shot(page, 'large-graph');
