@@ -28,11 +28,21 @@ pub(super) struct Marker {
 impl Marker {
     /// `text` verbatim, between lines that name it.
     pub(super) fn block(&self, name: &str, text: &str) -> String {
-        let (name, nonce) = (one_line(name), &self.nonce);
-        if text.contains(nonce) || name.contains(nonce) {
+        let mut block = String::new();
+        self.append(&mut block, name, |block| block.push_str(text));
+        block
+    }
+
+    /// A block behind what is there; `write` adds what stands in it.
+    pub(super) fn append(&self, to: &mut String, name: &str, write: impl FnOnce(&mut String)) {
+        let (name, nonce) = (one_line(name), self.nonce.as_str());
+        to.extend(["--- BEGIN ", &name, " ", nonce, " ---\n"]);
+        let begins = to.len();
+        write(to);
+        if to[begins..].contains(nonce) || name.contains(nonce) {
             self.is_known.set(true);
         }
-        format!("--- BEGIN {name} {nonce} ---\n{text}\n--- END {name} {nonce} ---")
+        to.extend(["\n--- END ", &name, " ", nonce, " ---"]);
     }
 
     /// What the system prompt says about the markers.

@@ -68,7 +68,11 @@ fn rendered(prompt: &StepPrompt<'_>, instructions: &str, history: History<'_>, t
 fn task(prompt: &StepPrompt<'_>, most: usize, marker: &Marker) -> String {
     let earlier = results::earlier(prompt.results, most, marker);
     let heading = if earlier.is_empty() { "" } else { "Results of earlier items:" };
-    paragraphs([assignment(prompt).as_str(), heading, &earlier])
+    let left_out = match prompt.left_out {
+        0 => String::new(),
+        count => format!("[results left out, as this item does not depend on them: {count}]"),
+    };
+    paragraphs([assignment(prompt).as_str(), heading, &left_out, &earlier])
 }
 
 fn assignment(prompt: &StepPrompt<'_>) -> String {

@@ -37,7 +37,7 @@ pub use execution::{converse, enforcement, opening, step};
 pub use parts::{PartKind, PromptPart, parts};
 pub use planning::{plan, refine};
 pub use repair::repair;
-pub(crate) use results::{level, most_of_tools};
+pub(crate) use results::{level, most_of_tools, most_others};
 pub use schema::plan_schema;
 pub use summary::summary;
 pub use synthesis::synthesis;
@@ -92,6 +92,8 @@ pub struct StepPrompt<'a> {
     pub item: &'a TodoItem,
     /// Settled items, in list order; dependencies are shown first and whole, with what their tools said.
     pub results: &'a [StepResult],
+    /// How many more there are, which it does not depend on.
+    pub left_out: usize,
     /// Shown with their schemas; empty for a reasoning step.
     pub tools: &'a [Arc<ToolSpec>],
     /// What happened in this item before, oldest first; a re-armed item's earlier calls and results too.

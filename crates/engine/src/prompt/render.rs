@@ -60,9 +60,9 @@ pub(crate) fn needs(state: &State, effect: &Effect) -> Needs {
         (Some(item), _) => {
             item.turns.iter().for_each(|turn| turn_needs(&turn.content, &mut add));
             item.calls.iter().filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, &mut add));
-            results_need(state, Some(item), &mut add);
+            results_need(state, open.run, Some(item), &mut add);
         }
-        (None, Phase::Synthesizing) => results_need(state, None, &mut add),
+        (None, Phase::Synthesizing) => results_need(state, open.run, None, &mut add),
         (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {}
     }
     let is_conversation = open.item.is_none() || state.shape == Shape::Single;
@@ -96,8 +96,8 @@ fn call_needs(record: &CallRecord, add: &mut impl FnMut(&Value)) {
     }
 }
 
-fn results_need(state: &State, of: Option<&Item>, add: &mut impl FnMut(&Value)) {
-    for item in state.list.iter().filter(|item| item.progress.status.is_settled()) {
+fn results_need(state: &State, run: &Run, of: Option<&Item>, add: &mut impl FnMut(&Value)) {
+    for item in shown(state, run, of).0 {
         item.progress.result.iter().for_each(&mut *add);
         let calls = item.calls.iter().filter(|_| shows_calls(item, of));
         calls.filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, add));
@@ -158,7 +158,7 @@ fn rendered(
         return Err(extent);
     }
     let Some(limit) = limit else { return Ok((whole, fitted.fit())) };
-    let results = results(state, open.item, &fitted);
+    let (results, _) = results(state, open, &fitted);
     let of_tools = prompt::most_of_tools(&results, settings.execution.tool_result_max_length as usize);
     let (fitted, fit) = fitted.less(size - limit, &results, of_tools);
     Ok((render(state, open, frame, &offered, &fitted), Some(fit)))
@@ -280,13 +280,14 @@ fn step(
     tools: &[Arc<ToolSpec>],
     fitted: &FittedHistory<'_>,
 ) -> Vec<PromptMessage> {
-    let results = results(state, Some(item), fitted);
+    let (results, left_out) = results(state, open, fitted);
     let turns = item_loop::turns(state, item, fitted.payloads);
     let notes = item.progress.work.as_ref().map(|work| work.notes.as_slice()).unwrap_or_default();
     let prompt = prompt::StepPrompt {
         frame,
         item: &view::todo_item(item),
         results: &results,
+        left_out,
         tools,
         turns: &turns,
         notes,
@@ -306,7 +307,7 @@ fn synthesis(state: &State, open: &Open<'_>, frame: Frame<'_>, fitted: &FittedHi
         history: fitted.history(),
         intent: &state.head.intent,
         plan: &plan,
-        results: &results(state, None, fitted),
+        results: &results(state, open, fitted).0,
     })
 }
 
@@ -315,10 +316,28 @@ fn shows_calls(item: &Item, of: Option<&Item>) -> bool {
     of.is_none_or(|of| of.def.dependencies.contains(&item.def.id))
 }
 
-fn results(state: &State, of: Option<&Item>, fitted: &FittedHistory<'_>) -> Vec<StepResult> {
-    let payloads = fitted.payloads;
-    let settled = state.list.iter().filter(|item| item.progress.status.is_settled());
-    let results = settled
+/// The items whose results a prompt has, in list order, and how many others are left out: of those that a step does not
+/// depend on it has the last.
+fn shown<'a>(state: &'a State, run: &Run, of: Option<&Item>) -> (Vec<&'a Item>, usize) {
+    let mut shown: Vec<&Item> = state.list.iter().filter(|item| item.progress.status.is_settled()).collect();
+    let most = prompt::most_others(run.settings.execution.tool_result_max_length as usize);
+    let others = shown.iter().filter(|item| !shows_calls(item, of)).count();
+    let left_out = others.saturating_sub(most);
+    let mut too_many = left_out;
+    shown.retain(|item| {
+        let goes = too_many > 0 && !shows_calls(item, of);
+        too_many -= usize::from(goes);
+        !goes
+    });
+    (shown, left_out)
+}
+
+/// What a prompt says of other items, and how many it leaves out.
+fn results(state: &State, open: &Open<'_>, fitted: &FittedHistory<'_>) -> (Vec<StepResult>, usize) {
+    let (payloads, of) = (fitted.payloads, open.item);
+    let (shown, left_out) = shown(state, open.run, of);
+    let results = shown
+        .into_iter()
         .map(|item| StepResult {
             item_id: item.def.id.to_string(),
             description: item.def.description.clone(),
@@ -334,7 +353,7 @@ fn results(state: &State, of: Option<&Item>, fitted: &FittedHistory<'_>) -> Vec<
             outdated: item.progress.outdated.iter().map(ToString::to_string).collect(),
         })
         .collect();
-    fit::cut(results, fitted.most)
+    (fit::cut(results, fitted.most), left_out)
 }
 
 pub(crate) fn inlined(result: ToolResult, payloads: &Payloads) -> ToolResult {

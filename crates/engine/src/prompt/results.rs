@@ -1,5 +1,7 @@
 //! The results of items, as later prompts show them.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::StepResult;
@@ -10,6 +12,11 @@ use crate::domain::tool::{ToolResult, ToolStatus};
 /// However many share a budget, each gets this much.
 const LEAST_SHARE: usize = 200;
 
+/// How many items that a step does not depend on its prompt has the results of: those that have a share of the budget.
+pub(crate) fn most_others(budget: usize) -> usize {
+    budget / LEAST_SHARE
+}
+
 /// For an item's step: the results it depends on first and whole, with what their tools said; then the others within the
 /// budget, all together.
 pub(super) fn earlier(results: &[StepResult], budget: usize, marker: &Marker) -> String {
@@ -17,16 +24,24 @@ pub(super) fn earlier(results: &[StepResult], budget: usize, marker: &Marker) ->
         results.iter().partition(|result| result.is_dependency);
     let share = share(budget, others.len());
     let most = most_of_tools(needed.iter().copied(), budget);
-    let needed = needed.iter().map(|result| block(result, usize::MAX, &tools(result, most), marker));
-    let others = others.iter().map(|result| block(result, share, "", marker));
-    needed.chain(others).collect::<Vec<_>>().join("\n\n")
+    let mut text = String::new();
+    for result in needed {
+        block(&mut text, result, usize::MAX, &tools(result, most), marker);
+    }
+    for result in others {
+        block(&mut text, result, share, "", marker);
+    }
+    text
 }
 
 /// For the answer: every result whole, with what its tools said.
 pub(super) fn all(results: &[StepResult], budget: usize, marker: &Marker) -> String {
     let most = most_of_tools(results, budget);
-    let block = |result: &StepResult| block(result, usize::MAX, &tools(result, most), marker);
-    results.iter().map(block).collect::<Vec<_>>().join("\n\n")
+    let mut text = String::new();
+    for result in results {
+        block(&mut text, result, usize::MAX, &tools(result, most), marker);
+    }
+    text
 }
 
 /// How long what one tool said may be, in characters: each within the budget, all of them within four times that.
@@ -55,22 +70,30 @@ fn share(budget: usize, among: usize) -> usize {
     (budget / among.max(1)).max(LEAST_SHARE)
 }
 
-fn block(result: &StepResult, most: usize, tools: &str, marker: &Marker) -> String {
-    let mut text = format!("Task: {}\nStatus: {}", result.description, status(result.status));
+/// Another paragraph of a text.
+fn block(text: &mut String, result: &StepResult, most: usize, tools: &str, marker: &Marker) {
+    if !text.is_empty() {
+        text.push_str("\n\n");
+    }
+    marker.append(text, &format!("item {}", result.item_id), |text| words(text, result, most, tools));
+}
+
+fn words(text: &mut String, result: &StepResult, most: usize, tools: &str) {
+    text.extend(["Task: ", &result.description]);
+    text.extend(["\nStatus: ", status(result.status)]);
     if let Some(reason) = &result.reason {
-        text.push_str(&format!("\nReason: {reason}"));
+        text.extend(["\nReason: ", reason]);
     }
     // An item that ended without words has what its last tool said: once is enough.
     let is_told = |value: &&Value| result.tool_results.iter().any(|tool| tool.output.as_ref() == Some(value));
     if let Some(value) = result.result.as_ref().filter(|value| tools.is_empty() || !is_told(value)) {
-        text.push_str(&format!("\nResult: {}", shortened(&as_text(value), most, "")));
+        text.extend(["\nResult: ", &shortened(&as_text(value), most, "")]);
     }
     text.push_str(tools);
     if !result.outdated.is_empty() {
         let items = result.outdated.join(", ");
-        text.push_str(&format!("\nNote: it rests on an earlier result of {items}, done again since."));
+        text.extend(["\nNote: it rests on an earlier result of ", &items, ", done again since."]);
     }
-    marker.block(&format!("item {}", result.item_id), &text)
 }
 
 fn tools(result: &StepResult, most: usize) -> String {
@@ -83,18 +106,18 @@ pub(super) fn tool_result(result: &ToolResult, most: usize) -> String {
     let text = match (&result.error, &result.output) {
         (Some(error), _) => {
             let at = error.pointer.as_deref().map(|pointer| format!(" (at {pointer})")).unwrap_or_default();
-            format!("{} {}: {}{at}", status_word(result.status), error.code, error.message)
+            format!("{} {}: {}{at}", status_word(result.status), error.code, error.message).into()
         }
         (None, Some(output)) => as_text(output),
-        (None, None) => status_word(result.status).to_owned(),
+        (None, None) => status_word(result.status).into(),
     };
     let edited = result.metadata.as_ref().and_then(|metadata| metadata.get("editedArguments"));
     let note = edited.map(|edited| format!("A person changed the arguments to {edited} before it ran.\n"));
     note.unwrap_or_default() + &shortened(&text, most, &format!("; the whole is kept as {}", result.call_id))
 }
 
-fn as_text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+fn as_text(value: &Value) -> Cow<'_, str> {
+    value.as_str().map_or_else(|| value.to_string().into(), Cow::Borrowed)
 }
 
 fn status_word(status: ToolStatus) -> &'static str {

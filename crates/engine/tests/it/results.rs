@@ -105,6 +105,36 @@ fn where_a_prompt_is_too_long_the_longest_result_is_cut() {
     assert!(seen.contains("xxxx\n[… ") && seen.matches('x').count() > 5_000, "and the room is used");
 }
 
+/// A prompt does not grow with the plan for ever: of what an item does not depend on it has as many results as get a share.
+#[test]
+fn of_many_results_a_step_has_the_last_and_those_it_depends_on() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[
+            ("a", &[], &[]),
+            ("b", &[], &[]),
+            ("c", &[], &[]),
+            ("d", &[], &[]),
+            ("e", &[], &[]),
+            ("f", &["a"], &[]),
+        ]),
+        other => says(format!("result of {other}")),
+    });
+    let execution = ExecutionConfig { tool_result_max_length: 600, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.go();
+    let seen_of = |call: &str| {
+        let seen = prompt_of(&sim, call);
+        let of = ["a", "b", "c", "d", "e"].map(|id| seen.contains(&format!("result of {id}.1")));
+        let left_out =
+            seen.split_once("does not depend on them: ").map(|(_, rest)| rest.split(']').next().unwrap().to_owned());
+        (of, left_out)
+    };
+    assert_eq!(seen_of("d.1"), ([true, true, true, false, false], None));
+    assert_eq!(seen_of("e.1"), ([false, true, true, true, false], Some("1".to_owned())));
+    assert_eq!(seen_of("f.1"), ([true, false, true, true, true], Some("1".to_owned())));
+    assert_eq!(seen_of("synthesis"), ([true; 5], None), "the answer has them all");
+}
+
 fn silent_after(required: &'static [&'static str], called: &'static str) -> Sim {
     let mut sim = Sim::new(move |request| match which(request).as_str() {
         "planning" => plan(&[("a", &[], required)]),

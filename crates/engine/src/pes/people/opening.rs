@@ -19,6 +19,7 @@ pub(crate) fn keep(tx: &mut Tx<'_>, id: &ItemId, suspension: &SuspensionId) {
         frame: Frame { settings: &run.settings, seed: run.run_id.as_str() },
         item: &view::todo_item(item),
         results: &[],
+        left_out: 0,
         tools: &tools,
         turns: &[],
         notes: &[],

@@ -184,7 +184,7 @@ fn step_prompt<'a>(
     results: &'a [StepResult],
     turns: &'a [Turn],
 ) -> StepPrompt<'a> {
-    StepPrompt { frame: frame(settings), item, results, tools: &[], turns, notes: &[], is_last: false }
+    StepPrompt { frame: frame(settings), item, results, left_out: 0, tools: &[], turns, notes: &[], is_last: false }
 }
 
 #[test]
