@@ -3,7 +3,7 @@
 // `parse` is pure and takes time in proportion to the text; `markdown` makes nodes of it.
 
 import { html } from './vendor/preact-htm.js';
-import { plain, show, shown, webAddress } from './text.js';
+import { brief, plain, show, shown, webAddress } from './text.js';
 
 const DEEPEST = 8;
 // No pattern here can be read in two ways: a long line costs time in proportion to its length.
@@ -217,6 +217,19 @@ function bare(text, at) {
   const address = webAddress(written);
   return address ? { to: at + written.length, part: { kind: 'link', ...address, parts: [written] } } : null;
 }
+
+/* In a few words. */
+
+/** The beginning of a result, for places of one line: what its Markdown says, without the marks. */
+export const gist = (value, most = 300) => brief(typeof value === 'string' ? parse(value.slice(0, 2 * most)).map(words).join(' ') : value, most);
+
+function words({ kind, text, blocks = [], entries = [], head = [], rows = [] }) {
+  if (kind === 'code') return text;
+  const lines = text === undefined ? [head, ...rows].flat() : [text];
+  return [...lines.map((one) => inline(one).map(said).join('')), ...[...blocks, ...entries.flat()].map(words)].join(' ');
+}
+
+const said = (part) => (typeof part === 'string' ? part : part.text ?? part.parts?.map(said).join('') ?? ' ');
 
 /* Nodes. */
 

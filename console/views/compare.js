@@ -5,6 +5,7 @@ import { happenings, matched, partedAt } from '../branches.js';
 import { useKeys } from '../browser.js';
 import { told } from '../fold/core.js';
 import { count, dollars, duration } from '../format.js';
+import { gist } from '../markdown.js';
 import { threadHash } from '../router.js';
 import { Shape, WORD } from '../shapes.js';
 import { createHistory, shownStatus } from '../store.js';
@@ -84,7 +85,7 @@ function Column({ thread, rows, side, isBrief, since = 0 }) {
     <h3 class="since-h">${lastSeq === since ? 'Nothing since then' : since ? 'Since then' : 'What happened'}</h3>
     <ol class="since">${happenings(thread, since).map((one, i) => html`<li key=${i}><a class="seqlink mono"
         href=${threadHash({ id, at: one.seq })}>${one.seq}</a>
-      <span class="mono dim">${show(one.where)}</span><span>${show(brief(one.text, 160))}</span></li>`)}</ol></div>`;
+      <span class="mono dim">${show(one.where)}</span><span>${show((one.where === 'answer' ? gist : brief)(one.text, 160))}</span></li>`)}</ol></div>`;
 }
 
 function Item({ one, mine, core }) {
@@ -94,7 +95,7 @@ function Item({ one, mine, core }) {
   const status = shownStatus(core, item);
   return html`<tr class=${one.differs ? 'differs' : ''} data-id=${one.id}><td><${Shape} status=${status} /></td>
     <td>${show(item.description)}${one.differs && html`<div
-        class="mid t1">${mine.result === null ? WORD[status] : show(brief(mine.result, 160))}</div>`}</td>
+        class="mid t1">${mine.result === null ? WORD[status] : show(gist(mine.result, 160))}</div>`}</td>
     <td class="n mid">${costUsd === null ? '–' : dollars(costUsd)}</td></tr>`;
 }
 

@@ -4,8 +4,9 @@ import { asCurl, enc } from '../api.js';
 import { spansOf } from '../fold/view.js';
 import { waited } from '../fold/waits.js';
 import { dollars, duration, ruleName } from '../format.js';
+import { gist } from '../markdown.js';
 import { Shape, WORD } from '../shapes.js';
-import { brief, countHidden, hiddenNote, show } from '../text.js';
+import { countHidden, hiddenNote, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { Button, Copy, Json, Refusal, SeqLink, usePress } from './parts.js';
 
@@ -59,7 +60,7 @@ function Pair({ thread, item }) {
       class="dim">nothing in particular</span>`}</p></div>
     <div data-testid="delivered"><h2>Delivered</h2>
       ${got == null || !isDone ? html`<p class="dim">${isDone ? 'nothing was said' : 'not yet'}</p>`
-        : html`<p><span class="c-completed" aria-hidden="true">✓ </span>${show(brief(got))}</p>`}
+        : html`<p><span class="c-completed" aria-hidden="true">✓ </span>${show(gist(got))}</p>`}
       ${item.validationStatus && html`<p class="dim t0">${VALIDATED[item.validationStatus]}</p>`}</div></div>`;
 }
 

@@ -1,10 +1,11 @@
 // The plan as a list with lanes: the text twin of the graph.
 
 import { dollars, duration, placed } from '../format.js';
+import { gist } from '../markdown.js';
 import { lanes } from '../plan/lanes.js';
 import { weightOf } from '../plan/layout.js';
 import { Shape, Sign, WORD } from '../shapes.js';
-import { brief, show } from '../text.js';
+import { show } from '../text.js';
 import { html, useMemo, useState } from '../vendor/preact-htm.js';
 import { pure } from './parts.js';
 import { ruleOf, waitText } from './waiting.js';
@@ -86,7 +87,7 @@ function Delivered({ item, shown, waits, output }) {
   const isOver = SIGN[shown] != null;
   return html`
     ${item.expectedOutcome ? html`<div class="mid">${show(item.expectedOutcome)}</div>` : null}
-    ${isOver ? html`<div class="clamp"><span class="c-${shown}" aria-hidden="true">${SIGN[shown]} </span>${show(brief(got) || item.reason || WORD[shown])}</div>` : html`<div class="dim">${show(waits)}</div>`}
+    ${isOver ? html`<div class="clamp"><span class="c-${shown}" aria-hidden="true">${SIGN[shown]} </span>${show(gist(got) || item.reason || WORD[shown])}</div>` : html`<div class="dim">${show(waits)}</div>`}
     ${item.validationStatus && item.validationStatus !== 'passed' ? html`<div class="c-failed t0">tools checked: ${item.validationStatus}</div>` : null}`;
 }
 

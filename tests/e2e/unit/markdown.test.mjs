@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { inline, markdown, parse } from '../../../console/markdown.js';
+import { gist, inline, markdown, parse } from '../../../console/markdown.js';
 import { webAddress } from '../../../console/text.js';
 
 /** All elements within a node, as `name` or `a href`; and its text. */
@@ -76,4 +76,19 @@ test('a megabyte of any sign is read in reasonable time, however deep', () => {
   assert.ok(process.cpuUsage().user - started < 30_000_000);
   markdown('> '.repeat(5_000));
   markdown('*a **b '.repeat(20_000));
+});
+
+test('on one line stands what Markdown says, without its marks', () => {
+  const table = {
+    '# Result\n\n**42** is `6 * 7`, see [the sum](https://sum.example/x).': 'Result 42 is 6 * 7, see the sum.',
+    '- one\n- two\n  1. *three*\n\n> said\n> twice': 'one two three said twice',
+    '```js\na * b * c\n```\n---\n': 'a * b * c ',
+    '| a | b |\n|---|---|\n| **1** | 2 |': 'a b 1 2',
+    'snake_case_name and 2 * 3 * 4': 'snake_case_name and 2 * 3 * 4',
+    'first\nsecond': 'first second',
+  };
+  for (const [text, said] of Object.entries(table)) assert.equal(gist(text), said);
+  assert.equal(gist({ a: '**b**' }), '{"a":"**b**"}');
+  assert.equal(gist(null), '');
+  assert.equal(gist('**long** '.repeat(1_000), 10), 'long long …');
 });
