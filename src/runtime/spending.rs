@@ -2,7 +2,7 @@
 //! reserved after the step, less what they had before; what is used is what the step's usage rows say. So it is counted
 //! once, however a call ends and whoever records it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -169,12 +169,11 @@ impl Shared {
     /// Has the step's commit tell webhooks how much of each cap is used that it uses some of.
     pub(super) fn announce_used(&self, caps: &SpendCaps, spending: &mut Spending) {
         let now = spending.now;
-        for (of, change) in &mut spending.rows {
+        let mut told: BTreeSet<TenantPk> = spending.rows.keys().map(|of| of.tenant).collect();
+        told.retain(|tenant| self.tells_of_caps(*tenant));
+        for (of, change) in spending.rows.iter_mut().filter(|(of, _)| told.contains(&of.tenant)) {
             let is_current = of.period == change.capped.period(now);
             let Some(cap) = caps.of(change.capped).filter(|_| change.used > 0 && is_current) else { continue };
-            if !self.tells_of_caps(of.tenant) {
-                continue;
-            }
             let mut shown = json!(of.unspent().shown(change.capped, cap, now));
             let (used, held) = match of.unit {
                 Unit::Usd => ("usedUsd", "heldUsd"),
