@@ -1,6 +1,8 @@
 //! Server-sent events as doors write them: data, and a name where the wire has names; and how a stream ends that cannot be
 //! told to its end. Ids only where clients of the wire come back by them.
 
+use std::fmt::Display;
+
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -19,7 +21,7 @@ pub(super) fn numbered(id: Option<&str>, data: &Value) -> Bytes {
 }
 
 /// An event with a name.
-pub(super) fn named(name: &str, data: &Value) -> Bytes {
+pub(super) fn named(name: &str, data: &impl Display) -> Bytes {
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
 }
 

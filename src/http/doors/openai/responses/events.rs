@@ -8,6 +8,7 @@ mod message;
 
 use std::collections::HashMap;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::message::OpenMessage;
@@ -23,12 +24,21 @@ use crate::domain::standing::Standing;
 use crate::http::doors::progress::Progress;
 use crate::http::doors::told::{Says, ToldFact};
 
-/// An event with its number.
+/// An event with its number, and its data as it is written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Event {
     pub(super) number: u64,
     pub(super) kind: &'static str,
-    pub(super) data: Value,
+    pub(super) data: String,
+}
+
+#[derive(Serialize)]
+struct EventData<'a, M> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    sequence_number: u64,
+    #[serde(flatten)]
+    members: M,
 }
 
 pub(super) struct ResponseEvents {
@@ -261,8 +271,9 @@ impl ResponseEvents {
         self.say(kind, json!({ "response": response }));
     }
 
-    fn say(&mut self, kind: &'static str, members: Value) {
-        let data = merged(&json!({ "type": kind, "sequence_number": self.number }), members);
+    fn say(&mut self, kind: &'static str, members: impl Serialize) {
+        let data = EventData { kind, sequence_number: self.number, members };
+        let data = serde_json::to_string(&data).expect("members have string keys");
         self.ready.push(Event { number: self.number, kind, data });
         self.number += 1;
     }

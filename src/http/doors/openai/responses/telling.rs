@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use bytes::Bytes;
 use futures_util::stream;
 use serde_json::{Value, json};
 
@@ -25,6 +26,9 @@ use crate::service::feed::{self, Feed, FeedAsk};
 use crate::service::suspensions;
 
 const STOPS: &str = "The server is stopping; the response can be had again from its successor.";
+
+/// So many events at most are one piece of the stream.
+const MOST_AT_ONCE: usize = 64;
 
 /// The answer to a request.
 pub(super) async fn respond(asker: Asker, request: &ResponseRequest, accepted: Accepted) -> Result<Response, Refusal> {
@@ -60,9 +64,11 @@ fn streamed(asker: Asker, telling: Telling, after: Option<u64>) -> Response {
     });
     let events = stream::unfold(telling, move |mut telling| async move {
         loop {
-            let Event { number, kind, data } = telling.next().await?;
-            if after.is_none_or(|after| number > after) {
-                return Some((sse::named(kind, &data), telling));
+            let few = telling.next_few().await?;
+            let new = few.iter().filter(|event| after.is_none_or(|after| event.number > after));
+            let piece: Vec<u8> = new.flat_map(|event| sse::named(event.kind, &event.data)).collect();
+            if !piece.is_empty() {
+                return Some((Bytes::from(piece), telling));
             }
         }
     });
@@ -97,17 +103,15 @@ impl Telling {
         Ok(Self { run: id.run.clone(), events, ready, feed: feed.with_joined_tokens() })
     }
 
-    /// `None`: the response is told.
-    async fn next(&mut self) -> Option<Event> {
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Some(event);
-            }
+    /// Those that are ready, so that they go out in one write; `None`: the response is told.
+    async fn next_few(&mut self) -> Option<Vec<Event>> {
+        while self.ready.is_empty() {
             if self.events.is_over() {
                 return None;
             }
             self.hear().await;
         }
+        Some(self.ready.drain(..self.ready.len().min(MOST_AT_ONCE)).collect())
     }
 
     /// The next frame, and what it means; `true`: all that had happened is told.
@@ -129,7 +133,7 @@ impl Telling {
     }
 
     async fn end(mut self) -> Value {
-        while self.next().await.is_some() {}
+        while self.next_few().await.is_some() {}
         self.events.response()
     }
 }

@@ -14,9 +14,14 @@ impl Words {
     pub(super) fn push(&mut self, text: &str) -> Vec<String> {
         self.held.push_str(text);
         let mut pieces = Vec::new();
-        while let Some(end) = first(&self.held) {
-            pieces.push(self.held.drain(..end).collect());
+        let mut rest = self.held.as_str();
+        while let Some(end) = first(rest) {
+            let (piece, behind) = rest.split_at(end);
+            pieces.push(piece.to_owned());
+            rest = behind;
         }
+        let cut = self.held.len() - rest.len();
+        self.held.drain(..cut);
         pieces
     }
 
@@ -28,10 +33,13 @@ impl Words {
 
 /// Where the first piece ends; `None`: more of it may come.
 fn first(text: &str) -> Option<usize> {
-    let word = text.find(char::is_whitespace).unwrap_or(text.len());
-    if word > LONGEST {
-        return Some(text.floor_char_boundary(LONGEST));
-    }
+    // No further than a piece reaches: a text without blanks is not read again for each of its pieces.
+    let head = &text[..text.ceil_char_boundary(LONGEST + 1)];
+    let word = match head.find(char::is_whitespace) {
+        Some(word) => word,
+        None if text.len() > LONGEST => return Some(text.floor_char_boundary(LONGEST)),
+        None => text.len(),
+    };
     let blanks = text[word..].find(|c: char| !c.is_whitespace())?;
     // Blanks at the very beginning are a piece of their own.
     Some(word + blanks)

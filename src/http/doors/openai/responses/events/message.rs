@@ -1,5 +1,6 @@
 //! The answer: a message whose text comes in pieces.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{ResponseEvents, merged};
@@ -25,6 +26,16 @@ pub(super) struct OpenMessage {
     id: String,
     /// What it rests on.
     sources: Vec<Citation>,
+}
+
+/// Written for each word.
+#[derive(Serialize)]
+struct TextDelta<'a> {
+    item_id: &'a str,
+    output_index: usize,
+    content_index: u32,
+    delta: &'a str,
+    logprobs: [(); 0],
 }
 
 impl OpenMessage {
@@ -115,16 +126,16 @@ impl ResponseEvents {
 
     /// The pieces of the answer, which begins with the first of them.
     fn deltas(&mut self, pieces: Vec<String>) {
-        for piece in pieces {
-            if self.message.as_ref().is_some_and(|message| message.id.is_empty()) {
-                self.open_message();
-            }
-            let id = self.state.last_id();
-            let index = self.state.index();
-            self.say(
-                "response.output_text.delta",
-                json!({ "item_id": id, "output_index": index, "content_index": 0, "delta": piece, "logprobs": [] }),
-            );
+        if pieces.is_empty() {
+            return;
+        }
+        if self.message.as_ref().is_some_and(|message| message.id.is_empty()) {
+            self.open_message();
+        }
+        let (item_id, output_index) = (self.state.last_id(), self.state.index());
+        for delta in &pieces {
+            let members = TextDelta { item_id: &item_id, output_index, content_index: 0, delta, logprobs: [] };
+            self.say("response.output_text.delta", members);
         }
     }
 

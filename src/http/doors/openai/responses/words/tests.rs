@@ -14,6 +14,8 @@ fn a_piece_is_a_word_with_the_blanks_behind_it() {
     assert_eq!(cut(&["Two and\n\ntwo. "]), ["Two ", "and\n\n", "two. "]);
     let long = "é".repeat(40);
     assert_eq!(cut(&[&long]), ["é".repeat(32), "é".repeat(8)]);
+    let full = "a".repeat(64);
+    assert_eq!(cut(&[&format!("{full}\u{3000}b")]), [format!("{full}\u{3000}"), "b".to_owned()]);
     assert_eq!(cut(&["\n\nmore"]), ["\n\n", "more"]);
 }
 
