@@ -2,11 +2,12 @@
 //! Beside it the same stream by way of the bare proxy, and a bare broadcast of as many frames.
 
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use serde_json::json;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::Outcome;
 use crate::bed::{Bed, Target};
@@ -25,6 +26,8 @@ struct Case {
     readers: usize,
     tokens: usize,
     delay_us: u64,
+    /// Between two of the askers: where they all begin at once, first tokens wait for what begins beside them.
+    apart: Duration,
 }
 
 /// What a reader heard.
@@ -40,9 +43,30 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
     let subjects = bed.servers(SETTINGS).await?;
     let part = if bed.is_quick { 4 } else { 1 };
     let cases = [
-        Case { name: "64 sockets, no pause", threads: 64, readers: 1, tokens: 2_000, delay_us: 0 },
-        Case { name: "64 sockets, 5 ms", threads: 64, readers: 1, tokens: 2_000 / part, delay_us: 5_000 },
-        Case { name: "1 thread, 1,000 sockets", threads: 1, readers: 1_000, tokens: 400 / part, delay_us: 20_000 },
+        Case {
+            name: "64 sockets, no pause",
+            threads: 64,
+            readers: 1,
+            tokens: 2_000,
+            delay_us: 0,
+            apart: Duration::ZERO,
+        },
+        Case {
+            name: "64 sockets, 5 ms",
+            threads: 64,
+            readers: 1,
+            tokens: 2_000 / part,
+            delay_us: 5_000,
+            apart: Duration::from_millis(10),
+        },
+        Case {
+            name: "1 thread, 1,000 sockets",
+            threads: 1,
+            readers: 1_000,
+            tokens: 400 / part,
+            delay_us: 20_000,
+            apart: Duration::ZERO,
+        },
     ];
     let targets: Vec<Target<'_>> = std::iter::once(Target::Proxy).chain(subjects.iter().map(Target::Server)).collect();
     let rounds = if bed.is_quick { 2 } else { 5 };
@@ -78,7 +102,14 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
 
 /// What the model itself can say.
 pub async fn ceiling(bed: &Bed, book: &mut Book) -> Outcome<()> {
-    let case = Case { name: "64 sockets, no pause", threads: 64, readers: 1, tokens: 2_000, delay_us: 0 };
+    let case = Case {
+        name: "64 sockets, no pause",
+        threads: 64,
+        readers: 1,
+        tokens: 2_000,
+        delay_us: 0,
+        apart: Duration::ZERO,
+    };
     for round in 0..3 {
         let scene = Scene::open(bed, &Target::Model, &case, round).await?;
         let measured = bed.slice(&Target::Model, scene.play(&case, &mut Vec::new())).await?;
@@ -148,10 +179,11 @@ impl Scene {
             Self::Proxied { askers, listeners } => {
                 let path = if listeners.is_empty() { "/v1/chat/completions" } else { "/broadcast" };
                 let is_alone = listeners.is_empty();
-                for mut asker in askers {
-                    let ask = call(path, &knobs);
+                for (mut asker, at) in askers.into_iter().zip(0..) {
+                    let (ask, wait) = (call(path, &knobs), case.apart * at);
                     hearing.spawn_local(async move {
                         let mut heard = Heard::default();
+                        sleep(wait).await;
                         asker
                             .ask(&ask, |part| {
                                 if is_alone {
@@ -173,9 +205,10 @@ impl Scene {
                     hearing.spawn_local(async move { served(reader).await.map_err(text) });
                 }
                 let knobs = Rc::new(knobs);
-                for (thread, mut asker) in askers {
-                    let knobs = knobs.clone();
+                for ((thread, mut asker), at) in askers.into_iter().zip(0..) {
+                    let (knobs, wait) = (knobs.clone(), case.apart * at);
                     hearing.spawn_local(async move {
+                        sleep(wait).await;
                         let status = asker.ask(&ask(&thread, &knobs, false), |_| {}).await.map_err(text)?;
                         if status == 202 { Ok(Heard::default()) } else { Err(format!("asked: {status}")) }
                     });
