@@ -30,6 +30,10 @@ struct Case {
     apart: Duration,
 }
 
+/// As fast as they come.
+const NO_PAUSE: Case =
+    Case { name: "64 sockets, no pause", threads: 64, readers: 1, tokens: 2_000, delay_us: 0, apart: Duration::ZERO };
+
 /// What a reader heard.
 #[derive(Default)]
 struct Heard {
@@ -43,14 +47,7 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
     let subjects = bed.servers(SETTINGS).await?;
     let part = if bed.is_quick { 4 } else { 1 };
     let cases = [
-        Case {
-            name: "64 sockets, no pause",
-            threads: 64,
-            readers: 1,
-            tokens: 2_000,
-            delay_us: 0,
-            apart: Duration::ZERO,
-        },
+        NO_PAUSE,
         Case {
             name: "64 sockets, 5 ms",
             threads: 64,
@@ -102,18 +99,10 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
 
 /// What the model itself can say.
 pub async fn ceiling(bed: &Bed, book: &mut Book) -> Outcome<()> {
-    let case = Case {
-        name: "64 sockets, no pause",
-        threads: 64,
-        readers: 1,
-        tokens: 2_000,
-        delay_us: 0,
-        apart: Duration::ZERO,
-    };
     for round in 0..3 {
-        let scene = Scene::open(bed, &Target::Model, &case, round).await?;
-        let measured = bed.slice(&Target::Model, scene.play(&case, &mut Vec::new())).await?;
-        book.add("model tokens", case.name, "token", "model", measured);
+        let scene = Scene::open(bed, &Target::Model, &NO_PAUSE, round).await?;
+        let measured = bed.slice(&Target::Model, scene.play(&NO_PAUSE, &mut Vec::new())).await?;
+        book.add("model tokens", NO_PAUSE.name, "token", "model", measured);
     }
     Ok(())
 }
