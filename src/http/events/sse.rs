@@ -40,7 +40,7 @@ pub(crate) fn response(app: &AppState, pass: Pass, frames: Frames) -> Response {
 fn one_piece(few: &[Arc<Encoded>]) -> Bytes {
     match few {
         [one] => one.sse(),
-        _ => few.iter().flat_map(|frame| frame.sse()).collect(),
+        _ => few.iter().map(|frame| frame.sse()).collect::<Vec<_>>().concat().into(),
     }
 }
 

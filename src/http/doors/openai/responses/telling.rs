@@ -66,9 +66,9 @@ fn streamed(asker: Asker, telling: Telling, after: Option<u64>) -> Response {
         loop {
             let few = telling.next_few().await?;
             let new = few.iter().filter(|event| after.is_none_or(|after| event.number > after));
-            let piece: Vec<u8> = new.flat_map(|event| sse::named(event.kind, &event.data)).collect();
-            if !piece.is_empty() {
-                return Some((Bytes::from(piece), telling));
+            let pieces: Vec<Bytes> = new.map(|event| sse::named(event.kind, &event.data)).collect();
+            if !pieces.is_empty() {
+                return Some((pieces.concat().into(), telling));
             }
         }
     });
