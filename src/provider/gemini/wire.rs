@@ -26,6 +26,7 @@ pub(crate) struct Wire {
     stop: Option<StopReason>,
 }
 
+/// A chunk, which is read for every few tokens. What few of them have is boxed: a struct is moved for each level of its frame.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Chunk {
@@ -36,7 +37,7 @@ struct Chunk {
     #[serde(default)]
     usage_metadata: Option<Counts>,
     #[serde(default)]
-    error: Option<Value>,
+    error: Option<Box<Value>>,
 }
 
 #[derive(Deserialize)]
@@ -68,7 +69,7 @@ struct Part {
     #[serde(default)]
     thought_signature: Option<String>,
     #[serde(default)]
-    function_call: Option<Call>,
+    function_call: Option<Box<Call>>,
 }
 
 #[derive(Deserialize)]

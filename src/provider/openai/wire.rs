@@ -29,14 +29,15 @@ pub(crate) struct Wire {
     reasoning: ReplayedReasoning,
 }
 
+/// A chunk, which is read for every token. What few of them have is boxed: a struct is moved for each level of its frame.
 #[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(default)]
     choices: Option<Few<Choice>>,
     #[serde(default)]
-    usage: Option<WireUsage>,
+    usage: Option<Box<WireUsage>>,
     #[serde(default)]
-    error: Option<Value>,
+    error: Option<Box<Value>>,
     #[serde(borrow, default)]
     object: Word<'a>,
 }
@@ -49,7 +50,7 @@ struct Choice {
     delta: Option<Part>,
     /// Where a server answers whole although a stream was asked for; or what was said so far.
     #[serde(default)]
-    message: Option<Part>,
+    message: Option<Box<Part>>,
     #[serde(default)]
     finish_reason: Option<String>,
 }
@@ -67,7 +68,7 @@ struct Part {
     #[serde(default)]
     refusal: Option<String>,
     #[serde(default)]
-    tool_calls: Option<Few<CallPart>>,
+    tool_calls: Option<Vec<CallPart>>,
 }
 
 #[derive(Deserialize)]
@@ -166,7 +167,8 @@ impl wire::Wire for Wire {
 impl Wire {
     fn choice(&mut self, choice: Choice, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
         let is_begun = std::mem::replace(&mut self.is_begun, true);
-        if let Some(part) = choice.delta.or(choice.message.filter(|_| !is_begun)) {
+        let whole = choice.message.filter(|_| !is_begun).map(|part| *part);
+        if let Some(part) = choice.delta.or(whole) {
             self.reasoning.take(part.reasoning_content.as_deref(), part.reasoning_details);
             let thinking = [part.reasoning_content, part.reasoning].into_iter().flatten().find(|text| !text.is_empty());
             deltas.extend(thinking.map(Delta::Thinking));
