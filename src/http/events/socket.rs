@@ -33,6 +33,8 @@ const AT_ONCE: usize = 8;
 /// "Service restart" and "try again later" of the WebSocket close code registry.
 const RESTART: CloseCode = 1012;
 const AGAIN: CloseCode = 1013;
+/// What is read of a peer at once: ops are small and seldom, and every open socket has this room.
+const READ_BYTES: usize = 1 << 10;
 
 /// Who sits at the socket, and where.
 #[derive(Clone)]
@@ -48,12 +50,15 @@ pub(super) struct SocketSession {
 }
 
 impl SocketSession {
-    /// Goes on as long as its caller's key or token counts.
-    async fn looked_at(&self) -> Next {
-        match self.app.keys.ended(&self.pass).await {
-            None => Next::On,
-            Some(ended) => Next::Close(close_code::POLICY, ended.why()),
-        }
+    /// Goes on as long as its caller's key or token counts. Boxed, as is all that a socket does seldom: what waits for the
+    /// next frame stays small.
+    fn looked_at(&self) -> Pin<Box<dyn Future<Output = Next> + Send + '_>> {
+        Box::pin(async {
+            match self.app.keys.ended(&self.pass).await {
+                None => Next::On,
+                Some(ended) => Next::Close(close_code::POLICY, ended.why()),
+            }
+        })
     }
 }
 
@@ -63,7 +68,7 @@ pub(super) fn upgrade(upgrade: WebSocketUpgrade, session: SocketSession, frames:
     let largest = session.app.config.limits.ws_message_bytes;
     upgrade
         .protocols([SUBPROTOCOL])
-        .read_buffer_size(4 << 10)
+        .read_buffer_size(READ_BYTES)
         .write_buffer_size(WRITE_BYTES)
         .max_message_size(largest)
         .max_frame_size(largest)
@@ -176,7 +181,7 @@ impl Conversation {
                 self.ops.push(work);
                 Ok(Next::On)
             }
-            Op::Subscribe(id, ask) => self.subscribe(id, ask).await,
+            Op::Subscribe(id, ask) => Box::pin(self.subscribe(id, ask)).await,
         }
     }
 

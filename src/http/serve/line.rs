@@ -62,10 +62,11 @@ impl Line {
     }
 
     async fn discard(&self) -> io::Result<()> {
-        let mut scrap = [0; 8192];
         let mut taken = 0;
         while taken < LINGER_BYTES {
             self.stream.readable().await?;
+            // Not across an `await`: every open connection would have room for it.
+            let mut scrap = [0; 8192];
             match self.stream.try_read(&mut scrap) {
                 Ok(0) => break,
                 Ok(read) => taken += read,

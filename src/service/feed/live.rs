@@ -196,7 +196,8 @@ impl Feed {
             match self.source {
                 Source::Over => return None,
                 Source::LastRun => {
-                    let run = self.last_run().await;
+                    // Boxed, as what is read of the store: a reader that has caught up needs neither.
+                    let run = Box::pin(self.last_run()).await;
                     self.ready.extend(run);
                     self.source = Source::Over;
                 }
@@ -205,7 +206,7 @@ impl Feed {
                     self.take(received);
                 }
                 Source::Store => {
-                    if let Err(error) = self.read().await {
+                    if let Err(error) = Box::pin(self.read()).await {
                         tracing::warn!(%error, "a reader's backlog cannot be read; it must come again");
                         self.ready.push_back(Arc::new(Encoded::gap(self.cursor + 1)));
                         self.source = Source::Over;
