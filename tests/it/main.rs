@@ -8,6 +8,7 @@ mod ai_sdk;
 mod audit;
 mod auth;
 mod cli;
+mod counts;
 mod delegate;
 mod docs;
 mod egress;

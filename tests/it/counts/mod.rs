@@ -1,0 +1,54 @@
+//! What is counted where time would tell little: what a run, a token and an open socket take of the allocator, with the
+//! layouts of a debug build. Each is counted in a process of its own, where nothing else allocates.
+//!
+//! A figure that grows past its bound is an answer to look for, not a bound to raise.
+
+mod runs;
+mod sockets;
+
+use std::alloc::System;
+use std::process::Command;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Set in the process that counts.
+const COUNTS: &str = "PES_TEST_COUNTS";
+
+/// Counts in this process if it is there for nothing else, else in one that runs the test of this name alone.
+fn alone(test: &str, count: impl AsyncFnOnce()) {
+    if std::env::var_os(COUNTS).is_some() {
+        return tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(count());
+    }
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    let said = process.args(["--exact", test, "--nocapture"]).env(COUNTS, "1").output().unwrap();
+    let told = String::from_utf8_lossy(&said.stdout);
+    print!("{told}{}", String::from_utf8_lossy(&said.stderr));
+    assert!(said.status.success(), "{test} fails alone");
+    assert!(told.contains("1 passed"), "no test has the name {test}");
+}
+
+fn counted() -> Region<'static, System> {
+    Region::new(ALLOCATOR)
+}
+
+/// Allocations in it, those that moved included.
+fn allocations(region: &Region<'_, System>) -> usize {
+    let change = region.change();
+    change.allocations + change.reallocations
+}
+
+/// What was allocated in it and is not free again, in bytes.
+fn held(region: &Region<'_, System>) -> usize {
+    let change = region.change();
+    change.bytes_allocated.saturating_sub(change.bytes_deallocated)
+}
+
+/// Between 70 % of the bound and the bound: a bound that is far off guards nothing.
+fn assert_near(figure: usize, bound: usize, what: &str) {
+    println!("{what}: {figure}, at most {bound}");
+    assert!(figure <= bound, "{what}: {figure}, at most {bound}");
+    assert!(figure * 10 >= bound * 7, "{what}: {figure}; lower the bound, which is {bound}");
+}
