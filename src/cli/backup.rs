@@ -13,7 +13,7 @@ use super::Error;
 use super::keys::OPERATOR;
 use crate::app::outward;
 use crate::config::Config;
-use crate::domain::Millis;
+use crate::domain::{Millis, hex};
 use crate::runtime::clock::{Clock, System};
 use crate::store::sqlite::{self, Act, PutBack};
 
@@ -161,7 +161,7 @@ fn sum(file: &Path) -> io::Result<(u64, String)> {
     let mut part = vec![0; 1 << 16];
     loop {
         match file.read(&mut part)? {
-            0 => return Ok((bytes, hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())),
+            0 => return Ok((bytes, hex::of(&hash.finalize()))),
             read => {
                 hash.update(&part[..read]);
                 bytes += read as u64;

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::config::McpServer;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
+use crate::domain::hex;
 use crate::domain::tool::{ToolClass, ToolSpec};
 use crate::tool::policy;
 use crate::tool::schema::Schema;
@@ -63,8 +64,7 @@ impl Definition {
     /// The same for the same definition, whatever the order of its members.
     pub(super) fn hash(&self) -> String {
         let value = serde_json::to_value(self).expect("texts, flags and JSON are JSON");
-        let digest = Sha256::digest(sorted(value).to_string());
-        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        hex::of(&Sha256::digest(sorted(value).to_string())[..16])
     }
 
     pub(super) fn is_allowed(&self, server: &McpServer) -> bool {
@@ -118,7 +118,7 @@ pub(super) fn tool_name(server: &str, tool: &str) -> String {
     if name.len() <= NAME_CHARS {
         return name;
     }
-    let digest: String = Sha256::digest(tool).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex::of(&Sha256::digest(tool)[..4]);
     format!("{}_{digest}", &name[..NAME_CHARS - digest.len() - 1])
 }
 

@@ -17,6 +17,7 @@ use super::lines::Pipes;
 use super::marked::kill_marked;
 use crate::config::McpServer;
 use crate::config::env::Variables;
+use crate::domain::hex;
 
 const GUARD: &str = include_str!("guard.sh");
 /// The environment variables that a program inherits from ours.
@@ -127,7 +128,7 @@ impl Drop for Process {
 fn mark() -> Result<String, String> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(|error| format!("there are no random numbers: {error}"))?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::of(&random))
 }
 
 fn kib(megabytes: Option<u32>) -> String {

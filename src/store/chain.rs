@@ -10,7 +10,7 @@ use super::columns::Columns;
 use super::outbox::NewDelivery;
 use super::{AuditRow, Result};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
-use crate::domain::{Millis, digest};
+use crate::domain::{Millis, digest, hex};
 
 /// A line that was chained.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,7 +109,7 @@ pub fn link(before: &str, digest: &str) -> String {
         let bytes = bytes_of(part).unwrap_or_else(|| part.as_bytes().to_vec());
         hash.update(bytes);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::of(&hash.finalize())
 }
 
 fn bytes_of(hex: &str) -> Option<Vec<u8>> {
@@ -132,7 +132,7 @@ impl AuditRow {
 
     /// SHA-256, hex, of that.
     pub fn digest(&self) -> String {
-        Sha256::digest(self.canonical()).iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::of(&Sha256::digest(self.canonical()))
     }
 }
 

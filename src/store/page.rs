@@ -3,6 +3,7 @@
 
 use super::columns::Columns;
 use super::{Error, Result};
+use crate::domain::hex;
 
 /// Keyset paging: everything strictly after `cursor` in the list's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl Cursor {
     }
 
     fn write(&self) -> String {
-        format!("{}~{}", self.at, self.id).bytes().map(|byte| format!("{byte:02x}")).collect()
+        hex::of(format!("{}~{}", self.at, self.id).as_bytes())
     }
 
     fn read(text: &str) -> Option<Self> {

@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
+use crate::domain::hex;
+
 /// A file as `build.rs` lists it.
 struct Embedded {
     path: &'static str,
@@ -56,7 +58,7 @@ async fn in_folder(path: &str) -> Option<Bytes> {
 }
 
 fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex::of(&Sha256::digest(bytes)[..16])
 }
 
 impl File {

@@ -4,6 +4,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::End;
+use crate::domain::hex;
 
 /// How many characters of a sum a line carries.
 const LINK: usize = 32;
@@ -22,7 +23,7 @@ struct Chain {
 impl Chain {
     /// What a line ends with that begins so.
     fn suffix(&self, begun: &[u8]) -> String {
-        let sum = hex(&Sha256::new().chain_update(&self.last).chain_update(begun).finalize());
+        let sum = hex::of(&Sha256::new().chain_update(&self.last).chain_update(begun).finalize());
         format!(r#","sum":"{}"}}"#, &sum[..LINK])
     }
 
@@ -35,12 +36,8 @@ impl Chain {
     }
 
     fn end(&self) -> End {
-        End { lines: self.lines, sha256: hex(&self.whole.clone().finalize()) }
+        End { lines: self.lines, sha256: hex::of(&self.whole.clone().finalize()) }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Makes lines of objects.

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::fault::{Code, Fault};
+use crate::domain::hex;
 
 /// Where a key comes from.
 #[derive(Clone)]
@@ -48,8 +49,7 @@ impl Key {
         let mut bytes = [0; 32];
         derive(&root, SEALING, &mut bytes)?;
         let sealing = RandomizedNonceKey::new(&AES_256_GCM, &bytes).map_err(|_| broken())?;
-        let id = name.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { id, sealing, root })
+        Ok(Self { id: hex::of(&name), sealing, root })
     }
 
     /// The key of the MACs of this purpose.

@@ -3,6 +3,8 @@
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::hex;
+
 /// SHA-256, hex, of its canonical text.
 pub fn of(value: &Value) -> String {
     hashed(&canonical(value))
@@ -26,7 +28,7 @@ pub fn of_call(tool: &str, arguments: &Value) -> String {
 }
 
 fn hashed(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::of(&Sha256::digest(text))
 }
 
 fn write(value: &Value, text: &mut String) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Millis;
+use super::{Millis, hex};
 
 /// The key of a thread inside this server. A deleted and re-created id gets a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -116,21 +116,21 @@ impl Mint {
         Self { now, seed, counter: 0 }
     }
 
-    /// A prefixed UUIDv7: later ids of one mint sort after earlier ones.
-    fn next(&mut self, prefix: &str) -> String {
+    /// A UUIDv7 as 32 hex digits, such as a prompt's marker nonce or a trace id; later ones of one mint sort after earlier
+    /// ones.
+    pub fn hex(&mut self) -> String {
         let count = self.counter;
         self.counter += 1;
         let random = splitmix(self.seed.wrapping_add(count.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         let high = ((self.now as u64) << 16) | 0x7000 | (count & 0x0FFF);
         let low = (random >> 2) | 0x8000_0000_0000_0000;
-        format!(
-            "{prefix}{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            high >> 32,
-            (high >> 16) & 0xFFFF,
-            high & 0xFFFF,
-            low >> 48,
-            low & 0xFFFF_FFFF_FFFF
-        )
+        hex::of(&((u128::from(high) << 64) | u128::from(low)).to_be_bytes())
+    }
+
+    /// The same in the usual groups, behind a prefix.
+    fn next(&mut self, prefix: &str) -> String {
+        let hex = self.hex();
+        [prefix, &hex[..8], "-", &hex[8..12], "-", &hex[12..16], "-", &hex[16..20], "-", &hex[20..]].concat()
     }
 
     pub fn thread(&mut self) -> ThreadId {
@@ -163,10 +163,6 @@ impl Mint {
     }
     pub fn task(&mut self) -> TaskId {
         self.next("task_").into()
-    }
-    /// A name for something that is not shown, such as a prompt's marker nonce or a trace id (32 hex digits).
-    pub fn hex(&mut self) -> String {
-        self.next("").replace('-', "")
     }
 }
 

@@ -8,6 +8,7 @@ pub mod digest;
 pub mod facts;
 pub mod fault;
 pub mod forecast;
+pub mod hex;
 pub mod hitl;
 pub mod ids;
 pub mod message;

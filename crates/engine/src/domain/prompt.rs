@@ -7,6 +7,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::digest::canonical;
+use super::hex;
 
 /// One message of a model call. Assistant tool calls always stand before their results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,7 +69,7 @@ pub fn digest(messages: &[PromptMessage]) -> String {
             }
         }
     }
-    hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::of(&hash.finalize()[..16])
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

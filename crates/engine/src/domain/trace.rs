@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::hex;
+
 /// Of a trace that begins here: it is recorded.
 const SAMPLED: &str = "01";
 
@@ -43,7 +45,7 @@ impl TraceOrigin {
             return CallTrace::default();
         }
         let digest = Sha256::new().chain_update(trace_id).chain_update(key).finalize();
-        let span: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let span = hex::of(&digest[..8]);
         let flags = self.flags.as_deref().unwrap_or(SAMPLED);
         CallTrace { parent: format!("00-{trace_id}-{span}-{flags}"), state: self.state.clone() }
     }
