@@ -14,16 +14,13 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Set in the process that counts.
-const COUNTS: &str = "PES_TEST_COUNTS";
-
-/// Counts in this process if it is there for nothing else, else in one that runs the test of this name alone.
+/// Counts in this process if it runs the test of this name alone, else in one that does.
 fn alone(test: &str, count: impl AsyncFnOnce()) {
-    if std::env::var_os(COUNTS).is_some() {
+    let only = ["--exact", test, "--nocapture"];
+    if std::env::args().skip(1).eq(only) {
         return tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(count());
     }
-    let mut process = Command::new(std::env::current_exe().unwrap());
-    let said = process.args(["--exact", test, "--nocapture"]).env(COUNTS, "1").output().unwrap();
+    let said = Command::new(std::env::current_exe().unwrap()).args(only).output().unwrap();
     let told = String::from_utf8_lossy(&said.stdout);
     print!("{told}{}", String::from_utf8_lossy(&said.stderr));
     assert!(said.status.success(), "{test} fails alone");

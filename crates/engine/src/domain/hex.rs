@@ -9,12 +9,3 @@ pub fn of(bytes: &[u8]) -> String {
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn every_byte_is_two_digits() {
-        assert_eq!(super::of(&[0x00, 0x0F, 0xA5, 0xFF]), "000fa5ff");
-        assert_eq!(super::of(&[]), "");
-    }
-}

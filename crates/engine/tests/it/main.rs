@@ -18,6 +18,7 @@ mod facts;
 mod failures;
 mod fit;
 mod flow;
+mod hex;
 mod history;
 mod lasting;
 mod log;
