@@ -10,27 +10,7 @@ use crate::support::app::App;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire, end, event, event_stream};
 
-const SUMS: &str = r#"
-[[reply]]
-when = { phase = "planning" }
-json = { title = "Sums", intent = "Sums", plan = "Sums.", todoList = [
-    { id = "a", description = "Add", stepType = "tool", requiredTools = ["calculator"] },
-    { id = "b", description = "Add", stepType = "tool", requiredTools = ["calculator"] },
-    { id = "c", description = "Add", stepType = "tool", requiredTools = ["calculator"] },
-] }
-
-[[reply]]
-when = { phase = "execution", iteration = 1 }
-calls = [{ tool = "calculator", arguments = { expression = "2 + 2" } }]
-
-[[reply]]
-when = { phase = "execution" }
-text = "4"
-
-[[reply]]
-when = { phase = "synthesis" }
-text = "12"
-"#;
+const SUMS: &str = include_str!("../support/sums.toml");
 
 #[test]
 fn allocations_of_a_run() {

@@ -85,27 +85,7 @@ async fn results_that_wait_are_committed_together() {
     assert!(commits <= 7, "{commits} commits");
 }
 
-const SUMS: &str = r#"
-[[reply]]
-when = { phase = "planning" }
-json = { title = "Sums", intent = "Sums", plan = "Sums.", todoList = [
-    { id = "a", description = "Add", stepType = "tool", requiredTools = ["calculator"] },
-    { id = "b", description = "Add", stepType = "tool", requiredTools = ["calculator"] },
-    { id = "c", description = "Add", stepType = "tool", requiredTools = ["calculator"] },
-] }
-
-[[reply]]
-when = { phase = "execution", iteration = 1 }
-calls = [{ tool = "calculator", arguments = { expression = "2 + 2" } }]
-
-[[reply]]
-when = { phase = "execution" }
-text = "4"
-
-[[reply]]
-when = { phase = "synthesis" }
-text = "12"
-"#;
+const SUMS: &str = include_str!("../support/sums.toml");
 
 /// Whatever adds a commit to every run is seen here before it is measured.
 #[tokio::test]
