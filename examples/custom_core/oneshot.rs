@@ -148,6 +148,7 @@ impl Turn<'_> {
             run_id,
             thread_id: thread.clone(),
             status: RunStatus::Running,
+            reason: None,
             message_id: message,
             query: ask.query,
             metadata: ask.metadata,

@@ -33,7 +33,7 @@ use crate::domain::ids::{Mint, TenantPk, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{Run, RunResource};
 use crate::domain::thread::Limits;
-use crate::engine::{Allowance, Core, World};
+use crate::engine::{Allowance, Begin, Core, World};
 use crate::live::Hub;
 use crate::outbox::Outbox;
 use crate::provider::gate::Gates;
@@ -122,7 +122,13 @@ impl Shared {
 
     /// What decisions about a thread look at: its tenant's tools, what is known of models, and the limits.
     pub(super) fn world<'a>(&'a self, tools: &'a Toolset) -> World<'a> {
-        World { tools, models: &self.model_facts, limits: &self.limits, allowance: &Allowance::Uncapped }
+        World {
+            tools,
+            models: &self.model_facts,
+            limits: &self.limits,
+            allowance: &Allowance::Uncapped,
+            begin: Begin::Now,
+        }
     }
 
     pub(super) fn core(&self, name: &str) -> Result<&Arc<dyn Core>, Fault> {

@@ -1579,6 +1579,9 @@ export interface PublicKeys {
 /** What a model call is made for, where that is not a step of the run's own. */
 export type Purpose = "summary";
 
+/** Why a run is queued on a thread that has no active one. */
+export type QueuedReason = "tenant_busy";
+
 /** A server that takes requests. */
 export interface Ready {
   durability: Durability;
@@ -1770,6 +1773,8 @@ export interface RunResource {
   options?: RunOptions;
   provider: string;
   query: string;
+  /** Why it is queued, where it is not the thread's active run that it waits for. */
+  reason?: QueuedReason;
   /** The names of the keys that asked for it, steered it or edited its plan. */
   requestedBy?: string[];
   result?: AgentFinalResponse;

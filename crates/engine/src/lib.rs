@@ -29,4 +29,4 @@ pub mod world;
 pub use machine::{
     Core, Extent, Invocation, Loaded, Machine, Material, Needs, PastCall, PeerCallInput, Prompt, Recent,
 };
-pub use world::{Allowance, Illegal, Left, ModelBook, Reservation, Room, Stamp, Toolbox, World};
+pub use world::{Allowance, Begin, Illegal, Left, ModelBook, Reservation, Room, Stamp, Toolbox, World};

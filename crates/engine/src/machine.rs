@@ -53,6 +53,10 @@ pub trait Machine: Send + Sync {
     fn running(&self) -> Vec<Effect>;
     /// Whether a slot is `Ready` or `Running`: whether the thread must stay in memory.
     fn is_active(&self) -> bool;
+    /// Whether no run is active, and the next one waits until it may begin ([`Begin`](crate::Begin)).
+    fn waits_to_begin(&self) -> bool {
+        false
+    }
     /// What the prompt of a `CallModel` needs.
     fn needs(&self, effect: &Effect) -> Needs;
     /// Renders the prompt of a `CallModel`; `None` if its slot is no longer open.

@@ -94,10 +94,12 @@ pub enum RowKind {
     /// How much a collector of traces was told of the run with this id, which goes on; `Keep::Always` as long. No core writes
     /// it.
     Traced = 16,
+    /// The thread's next run waits until it may begin; `ord` is the time since when, 0: it does not. The id is empty.
+    WaitsToBegin = 17,
 }
 
 impl RowKind {
-    pub const ALL: [RowKind; 16] = [
+    pub const ALL: [RowKind; 17] = [
         RowKind::Run,
         RowKind::Message,
         RowKind::Item,
@@ -114,6 +116,7 @@ impl RowKind {
         RowKind::Retention,
         RowKind::ImportedUsage,
         RowKind::Traced,
+        RowKind::WaitsToBegin,
     ];
 
     pub fn code(self) -> i16 {

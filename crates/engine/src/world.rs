@@ -40,6 +40,18 @@ pub struct World<'a> {
     pub models: &'a dyn ModelBook,
     pub limits: &'a Limits,
     pub allowance: &'a Allowance,
+    pub begin: Begin,
+}
+
+/// Whether a run may begin: how many a tenant has under way is known of no thread alone. A core that does not ask begins it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Begin {
+    #[default]
+    Now,
+    /// Its tenant has as many under way as it may: the run waits until the thread is woken and may begin it.
+    Later,
+    /// So many of its tenant's threads wait for that, and no more may.
+    Refused { most: usize },
 }
 
 /// What the caps on spending leave to a thread: they hold for many threads together, so the state does not know it.

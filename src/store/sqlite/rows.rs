@@ -60,7 +60,8 @@ fn select_page(kind: RowKind, descending: bool) -> &'static str {
         | RowKind::Push
         | RowKind::Retention
         | RowKind::ImportedUsage
-        | RowKind::Traced => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
+        | RowKind::Traced
+        | RowKind::WaitsToBegin => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
     };
     if descending { down } else { ascending }
 }

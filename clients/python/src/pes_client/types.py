@@ -86,6 +86,9 @@ PolicyAction: TypeAlias = Literal["auto", "ask", "deny"]
 # What a model call is made for, where that is not a step of the run's own.
 Purpose: TypeAlias = Literal["summary"]
 
+# Why a run is queued on a thread that has no active one.
+QueuedReason: TypeAlias = Literal["tenant_busy"]
+
 # What stands in `metadata.status` of a final response.
 ResultStatus: TypeAlias = Literal["success", "partial", "error"]
 
@@ -1998,6 +2001,8 @@ class RunResource(TypedDict):
     options: NotRequired[RunOptions]
     provider: str
     query: str
+    # Why it is queued, where it is not the thread's active run that it waits for.
+    reason: NotRequired[QueuedReason]
     # The names of the keys that asked for it, steered it or edited its plan.
     requestedBy: NotRequired[list[str]]
     result: NotRequired[AgentFinalResponse]

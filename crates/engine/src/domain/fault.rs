@@ -74,7 +74,7 @@ codes! {
     StateTooLarge = "state_too_large", 422, "The state is too large", false;
     TooManyDocuments = "too_many_documents", 422, "This tenant may have no more of these", false;
     PreconditionRequired = "precondition_required", 428, "If-Match is needed", false;
-    QueueFull = "queue_full", 429, "Too many runs are queued on this thread", true;
+    QueueFull = "queue_full", 429, "Too many runs are queued", true;
     TooManyRequests = "too_many_requests", 429, "Too many requests", true;
     SpendCapReached = "spend_cap_reached", 429, "A cap on spending is reached", true;
     HeadersTooLarge = "headers_too_large", 431, "The headers are too large", false;

@@ -61,6 +61,15 @@ impl RunStatus {
     }
 }
 
+/// Why a run is queued on a thread that has no active one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum QueuedReason {
+    /// Its tenant has as many runs under way as it may.
+    TenantBusy,
+}
+
 /// How a run stands for those who asked for it: finer than its status where they have something to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -183,6 +192,9 @@ pub struct Run {
     pub run_id: RunId,
     pub thread_id: ThreadId,
     pub status: RunStatus,
+    /// Why it is queued, where it is not the thread's active run that it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<QueuedReason>,
     pub message_id: MessageId,
     pub query: String,
     /// As the user's message has it; large members are payload references.

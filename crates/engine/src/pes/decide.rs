@@ -10,7 +10,7 @@ use crate::event::{CancelEvent, Event, ModelEvent, PeerEvent, PersonEvent, Syste
 use crate::pes::peers::{TaskOutcome, report, send};
 use crate::pes::people::{pause, question};
 use crate::pes::plan::{by_hand, edit};
-use crate::pes::run::{ask, cancel, fork, summary};
+use crate::pes::run::{ask, cancel, fork, summary, waits};
 use crate::pes::state::State;
 use crate::pes::tx::{Handled, Taken, Tx};
 use crate::pes::work::{agent_state, batch};
@@ -19,11 +19,13 @@ use crate::{Illegal, Stamp, World};
 
 /// Takes one event. On `Err` the state is untouched; an event that finds nothing open is a step without changes.
 pub(crate) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+    let waited = state.waits_to_begin();
     let mut tx = Tx::begin(state, world, stamp);
     match dispatch(&mut tx, event)? {
         Taken::Yes => schedule::run_to_quiescence(&mut tx),
         Taken::No => {}
     }
+    waits::settle(&mut tx, waited);
     Ok(tx.seal())
 }
 
@@ -97,11 +99,13 @@ fn by_system(tx: &mut Tx<'_>, event: SystemEvent) -> Handled {
         SystemEvent::Woke => {
             resumed::expire(tx);
             look_at_tasks(tx);
+            waits::begin_next(tx);
             Ok(Taken::Yes)
         }
         SystemEvent::Quarantined { crashes } => cancel::quarantine(tx, crashes),
         SystemEvent::Unreadable => cancel::set_unreadable_aside(tx),
         SystemEvent::Released => cancel::release(tx),
+        SystemEvent::Restored { message } if tx.state.waits_to_begin() => Ok(waits::restored(tx, message)),
         SystemEvent::Restored { message } => Ok(pause::restored(tx, message)),
     }
 }

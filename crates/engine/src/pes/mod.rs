@@ -100,6 +100,9 @@ impl Machine for State {
     fn is_active(&self) -> bool {
         State::is_active(self)
     }
+    fn waits_to_begin(&self) -> bool {
+        State::waits_to_begin(self)
+    }
     fn needs(&self, effect: &Effect) -> Needs {
         render::needs(self, effect)
     }

@@ -246,7 +246,7 @@ impl<'a> Tx<'a> {
             records: self.records,
             runs: self.runs,
             payloads: self.payloads,
-            status: run::status_of(self.state),
+            status: run::thread_status(self.state),
             title: self.title,
             wake_at,
             floor: self.state.head.floor,

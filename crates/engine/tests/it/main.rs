@@ -18,6 +18,7 @@ mod facts;
 mod failures;
 mod fit;
 mod flow;
+
 mod hex;
 mod history;
 mod lasting;
@@ -46,4 +47,5 @@ mod terms;
 mod told;
 mod unreadable;
 mod waiting;
+mod waits_to_begin;
 mod words;

@@ -16,7 +16,7 @@ use pes_engine::effect::Effect;
 use pes_engine::event::{Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use pes_engine::pes::Pes;
 use pes_engine::step::{self, Keep, Row, RowKind, Step};
-use pes_engine::{Allowance, Core, Illegal, Loaded, Machine, Material, PeerCallInput, Prompt, Stamp, World};
+use pes_engine::{Allowance, Begin, Core, Illegal, Loaded, Machine, Material, PeerCallInput, Prompt, Stamp, World};
 use serde_json::Value;
 
 use super::peers::Peers;
@@ -34,6 +34,7 @@ pub struct Sim {
     pub limits: Limits,
     pub book: Book,
     pub allowance: Allowance,
+    pub begin: Begin,
     pub head: String,
     pub rows: BTreeMap<(RowKind, String), Row>,
     payloads: Payloads,
@@ -77,6 +78,7 @@ impl Sim {
             limits: Limits::default(),
             book: Book::default(),
             allowance: Allowance::default(),
+            begin: Begin::Now,
             head: String::new(),
             rows: BTreeMap::new(),
             payloads: Payloads::new(),
@@ -102,7 +104,13 @@ impl Sim {
         self.now += 1;
         self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let stamp = Stamp { now: self.now, seed: self.seed, holder: self.holds.then_some(self.epoch) };
-        let world = World { tools: &self.tools, models: &self.book, limits: &self.limits, allowance: &self.allowance };
+        let world = World {
+            tools: &self.tools,
+            models: &self.book,
+            limits: &self.limits,
+            allowance: &self.allowance,
+            begin: self.begin,
+        };
         let result = step::decide(&mut *self.machine, &world, stamp, event);
         match &result {
             // What was refused changed nothing: the state is what is stored.
@@ -154,6 +162,12 @@ impl Sim {
             is_idle || is_parked || waits || !self.in_flight.is_empty(),
             "stuck: nothing runs, nothing waits; {}",
             self.machine.view()
+        );
+        let waits_to_begin = self.rows.get(&(RowKind::WaitsToBegin, String::new()));
+        assert_eq!(
+            waits_to_begin.is_some_and(|row| row.ord > 0),
+            self.machine.waits_to_begin(),
+            "the server would not wake it"
         );
         if self.machine.is_active() {
             assert!(waits || !self.in_flight.is_empty(), "active, but nothing will happen");
@@ -274,7 +288,13 @@ impl Sim {
             material.payloads.insert(id.clone(), self.payload(&id));
         }
         material.history = needs.history.map(|recent| self.recent(&recent)).unwrap_or_default();
-        let world = World { tools: &self.tools, models: &self.book, limits: &self.limits, allowance: &self.allowance };
+        let world = World {
+            tools: &self.tools,
+            models: &self.book,
+            limits: &self.limits,
+            allowance: &self.allowance,
+            begin: self.begin,
+        };
         self.machine.request(&world, effect, &material).expect("a running call has a prompt")
     }
 

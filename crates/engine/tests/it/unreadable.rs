@@ -6,7 +6,7 @@ use pes_engine::domain::thread::ThreadStatus;
 use pes_engine::event::{Event, SystemEvent};
 use pes_engine::pes::{Pes, runs_only};
 use pes_engine::step::{self, Keep, Row, RowKind, Step};
-use pes_engine::{Core, Loaded, Machine, Stamp, World};
+use pes_engine::{Begin, Core, Loaded, Machine, Stamp, World};
 
 use super::cancel::two_items;
 use super::sim::Sim;
@@ -36,7 +36,13 @@ fn loaded(sim: &Sim) -> Loaded {
 fn decide(sim: &mut Sim, machine: &mut dyn Machine, event: SystemEvent) -> Step {
     sim.now += 1;
     let stamp = Stamp { now: sim.now, seed: 7, holder: Some(2) };
-    let world = World { tools: &sim.tools, models: &sim.book, limits: &sim.limits, allowance: &sim.allowance };
+    let world = World {
+        tools: &sim.tools,
+        models: &sim.book,
+        limits: &sim.limits,
+        allowance: &sim.allowance,
+        begin: Begin::Now,
+    };
     let step = step::decide(machine, &world, stamp, Event::System(event)).unwrap();
     for row in &step.rows {
         sim.rows.insert((row.kind, row.id.clone()), row.clone());

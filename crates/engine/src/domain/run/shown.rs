@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ResultStatus, Run, RunError, RunFailure, RunStatus};
+use super::{QueuedReason, ResultStatus, Run, RunError, RunFailure, RunStatus};
 use crate::domain::Millis;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::ConversationMessage;
@@ -59,6 +59,9 @@ pub struct RunResource {
     pub run_id: RunId,
     pub thread_id: ThreadId,
     pub status: RunStatus,
+    /// Why it is queued, where it is not the thread's active run that it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<QueuedReason>,
     pub query: String,
     pub trace_id: String,
     /// The client's own name of the trace, if it gave one that is no W3C trace id.
@@ -97,6 +100,7 @@ impl Run {
             run_id: self.run_id.clone(),
             thread_id: self.thread_id.clone(),
             status: self.status,
+            reason: self.reason,
             query: self.query.clone(),
             trace_id: self.trace_id.clone(),
             client_trace_id: self.trace.client_trace_id.clone(),

@@ -5,15 +5,17 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{MessageId, RunId};
 use crate::domain::run::{Ask, CallerStatus, Counters, OnBusy, Run, RunStatus};
 use crate::event::Rewind;
-use crate::pes::run::{begin, cancel, history, message, rewind};
+use crate::pes::run::{begin, cancel, history, message, rewind, waits};
 use crate::pes::state::{Phase, Shape, State, Steer};
 use crate::pes::tx::{self, Handled, Taken, Tx};
+use crate::world::Begin;
 
 /// Starts the run, or does with it what the caller wants where another one is active.
 pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask, rewind: Option<Rewind>) -> Handled {
     if tx.state.head.quarantined {
         return Err(Fault::quarantined());
     }
+    waits::check(tx)?;
     history::check(tx, &ask.history)?;
     if let Some(rewind) = rewind {
         rewind::check(tx, &rewind)?;
@@ -24,6 +26,9 @@ pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask,
     ask.metadata = ask.metadata.map(|metadata| message::store_metadata(tx, &message, metadata));
     let run = accepted(tx, run, message, ask);
     if tx.state.run.is_none() && tx.state.head.queue.is_empty() {
+        if tx.world.begin != Begin::Now {
+            return enqueue(tx, run, false);
+        }
         let ord = tx.next_ord();
         begin::start(tx, ord, run);
         return Ok(Taken::Yes);
@@ -37,7 +42,9 @@ pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask,
         OnBusy::Steer => enqueue(tx, run, false),
         OnBusy::Interrupt => {
             enqueue(tx, run, true)?;
-            cancel::interrupt(tx);
+            if tx.state.run.is_some() {
+                cancel::interrupt(tx);
+            }
             Ok(Taken::Yes)
         }
     }
@@ -50,6 +57,7 @@ fn accepted(tx: &Tx<'_>, run_id: RunId, message_id: MessageId, ask: Ask) -> Run 
         run_id,
         thread_id: tx.state.thread_id.clone(),
         status: RunStatus::Queued,
+        reason: None,
         message_id,
         query: ask.query,
         metadata: ask.metadata,

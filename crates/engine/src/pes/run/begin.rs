@@ -8,7 +8,7 @@ use crate::pes::tx::{self, Tx};
 
 /// Makes it the active run and records its start.
 pub(crate) fn start(tx: &mut Tx<'_>, ord: i64, mut run: Run) {
-    run.status = RunStatus::Running;
+    (run.status, run.reason) = (RunStatus::Running, None);
     run.started_at = Some(tx.stamp.now);
     tx::add_names(&mut run.requested_by, &std::mem::take(&mut tx.state.head.shapers));
     let message = message::user_message(&run);

@@ -15,6 +15,7 @@ use crate::pes::run::{answer_form, begin};
 use crate::pes::settle::suspension;
 use crate::pes::state::{Item, Phase, text};
 use crate::pes::tx::Tx;
+use crate::world::Begin;
 
 /// The run's answer. `shown` is its text as observations hold it. Who wants JSON can do nothing with an account in words: for
 /// them the run has failed.
@@ -119,14 +120,14 @@ pub(crate) fn end(tx: &mut Tx<'_>, status: RunStatus, outcome: Option<Outcome>) 
     tx.state.removed.clear();
     tx.state.list.forget_turns();
     tx.run_settled();
-    start_next(tx);
-    if let (Some(message), true) = (paused, tx.state.run.is_some()) {
-        pause::hold_back(tx, message);
+    match paused {
+        Some(message) => start_paused(tx, message),
+        None => start_next(tx),
     }
 }
 
 fn conclude(tx: &mut Tx<'_>, ord: i64, mut run: Run, status: RunStatus, outcome: Option<Outcome>) {
-    run.status = status;
+    (run.status, run.reason) = (status, None);
     (run.standing, run.since) = (CallerStatus::at_end(status, outcome.as_ref()), tx.stamp.now);
     run.finished_at = Some(tx.stamp.now);
     tx.record_run_finished(&run, outcome.as_ref());
@@ -134,7 +135,22 @@ fn conclude(tx: &mut Tx<'_>, ord: i64, mut run: Run, status: RunStatus, outcome:
     tx.write_run(ord, &run);
 }
 
-fn start_next(tx: &mut Tx<'_>) {
+/// Starts the first run of the queue, if a run may begin.
+pub(crate) fn start_next(tx: &mut Tx<'_>) {
+    if tx.world.begin == Begin::Now {
+        start_first(tx);
+    }
+}
+
+/// Starts the first run of the queue, if there is one, to wait until a person lets it go on.
+pub(crate) fn start_paused(tx: &mut Tx<'_>, message: String) {
+    start_first(tx);
+    if tx.state.run.is_some() {
+        pause::hold_back(tx, message);
+    }
+}
+
+fn start_first(tx: &mut Tx<'_>) {
     if tx.state.head.queue.is_empty() {
         return;
     }

@@ -16,3 +16,4 @@ pub(crate) mod rewind;
 pub(crate) mod simple;
 pub(crate) mod summary;
 pub(crate) mod synthesize;
+pub(crate) mod waits;

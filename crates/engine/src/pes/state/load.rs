@@ -91,7 +91,8 @@ impl Gathered {
             | RowKind::Push
             | RowKind::Retention
             | RowKind::ImportedUsage
-            | RowKind::Traced => {}
+            | RowKind::Traced
+            | RowKind::WaitsToBegin => {}
         }
         Ok(())
     }
@@ -225,7 +226,8 @@ pub(crate) fn load_runs(loaded: Loaded) -> State {
             | RowKind::Push
             | RowKind::Retention
             | RowKind::ImportedUsage
-            | RowKind::Traced => {}
+            | RowKind::Traced
+            | RowKind::WaitsToBegin => {}
         }
     }
     let head = gathered.head("whoever rebuilds the thread crashes", loaded.last_seq);
@@ -238,6 +240,7 @@ fn unreadable_run(run_id: RunId, thread_id: ThreadId) -> Run {
         run_id,
         thread_id,
         status: RunStatus::Running,
+        reason: None,
         message_id: MessageId::from(""),
         query: String::new(),
         metadata: None,

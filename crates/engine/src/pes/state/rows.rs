@@ -94,6 +94,11 @@ pub(crate) fn run(ord: i64, run: &Run) -> Row {
     row(RowKind::Run, run.run_id.as_str(), ord, keep, run)
 }
 
+/// Since when the thread's next run waits until it may begin; `None`: it does not.
+pub(crate) fn waits_to_begin(since: Option<Millis>) -> Row {
+    row(RowKind::WaitsToBegin, "", since.unwrap_or_default(), Keep::Never, &())
+}
+
 pub(crate) fn payload(id: &PayloadId, value: &Value) -> Row {
     row(RowKind::Payload, id.as_str(), 0, Keep::Never, value)
 }

@@ -120,6 +120,11 @@ impl State {
             || work.batch.iter().any(is_sent)
     }
 
+    /// Whether its next run waits until it may begin.
+    pub(crate) fn waits_to_begin(&self) -> bool {
+        self.run.is_none() && !self.head.queue.is_empty()
+    }
+
     /// The open loops, in list order.
     pub(crate) fn works(&self) -> impl Iterator<Item = &ItemLoop> {
         self.list.open().filter_map(|item| item.progress.work.as_ref())
@@ -130,6 +135,12 @@ impl State {
     }
 }
 
+/// The thread's status, as it is listed.
+pub(crate) fn thread_status(state: &State) -> ThreadStatus {
+    if state.waits_to_begin() { ThreadStatus::Waiting } else { status_of(state) }
+}
+
+/// That of its active run.
 pub(crate) fn status_of(state: &State) -> ThreadStatus {
     match &state.run {
         Some(run) => ThreadStatus::of_run(run.status),
