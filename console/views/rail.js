@@ -67,8 +67,9 @@ function matching(threads, text) {
 function facts(row) {
   const asks = row.openQuestions;
   const result = row.lastRun?.resultStatus ?? row.lastRun?.status;
+  const isQueued = row.status === 'waiting' && row.lastRun?.status === 'queued';
   const isOver = !BUSY.includes(row.status) && row.status !== 'quarantined';
-  return { ...row, asks, result, shape: isOver && result ? (result === 'error' ? 'failed' : result) : row.status };
+  return { ...row, asks, result, shape: isOver && result ? (result === 'error' ? 'failed' : result) : isQueued ? 'queued' : row.status };
 }
 
 function list(ctx, route, rows, all, filter) {

@@ -37,6 +37,7 @@ impl Config {
         self.auth.check(self.env)?;
         self.models.gate.check()?;
         self.limits.spend.check()?;
+        self.limits.tenant.check()?;
         for (model, price) in &self.prices {
             if !model.contains(':') || !price.is_sound() {
                 return Err(Error(format!(

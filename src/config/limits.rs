@@ -53,6 +53,28 @@ section! {
         /// Entries of one page of a list, at most 1000; a larger `limit` is invalid.
         page: u32 = 1000, by_path();
         spend: Spend = Spend::default(), table::<Spend>();
+        tenant: Tenant = Tenant::default(), table::<Tenant>();
+    }
+}
+
+section! {
+    /// How many runs each tenant may have at once, so that one leaves room for the others.
+    Tenant {
+        /// Runs under way; each process counts its own. One beyond them is accepted and waits, `queued` with the reason
+        /// `tenant_busy`, until another has ended, or waits for an answer or another agent. One that has its answer goes
+        /// on at once.
+        running_runs: Option<usize> = None, by_path().example("50");
+        /// Threads whose next run waits for that: queue_full for those beyond.
+        queued_runs: u32 = 1000, by_path();
+    }
+}
+
+impl Tenant {
+    pub(super) fn check(&self) -> Result<(), Error> {
+        match self.running_runs {
+            Some(0) => Err(Error("limits.tenant.running_runs: no run would ever begin; use 1 or more".to_owned())),
+            Some(_) | None => Ok(()),
+        }
     }
 }
 

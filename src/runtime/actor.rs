@@ -22,6 +22,7 @@ use super::load::{ClaimMode, TRIES, contended};
 use super::loaded::LoadedThread;
 use super::perform::{Work, model_failed, tool_failed};
 use super::shared::Shared;
+use super::tenant_runs::RunPlace;
 use crate::domain::Millis;
 use crate::domain::fault::Code;
 use crate::domain::ids::ThreadPk;
@@ -54,6 +55,8 @@ pub(super) struct Actor {
     pub(super) has_written: bool,
     /// What the caps on spending leave, after they had no room for the last decision.
     pub(super) room: Option<Room>,
+    /// Its run counts among those of its tenant that are under way.
+    pub(super) place: Option<RunPlace>,
     /// The lease under which the effects below were started.
     pub(super) hold: Option<Lease>,
     pub(super) work: Work,
@@ -79,6 +82,7 @@ impl Actor {
             is_reserved: false,
             has_written: false,
             room: None,
+            place: None,
             hold: None,
             work: Work::default(),
             uncommitted: VecDeque::new(),

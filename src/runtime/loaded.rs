@@ -4,9 +4,12 @@
 
 use super::pushes::Receivers;
 use super::spans::Traced;
+use crate::domain::Millis;
+use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::Machine;
 use crate::engine::history::fold::Fold;
-use crate::store::{NewThread, ThreadRow};
+use crate::engine::step::{Row, RowKind};
+use crate::store::{Commit, LeaseChange, NewThread, ThreadRow};
 
 pub(super) struct LoadedThread {
     pub(super) row: ThreadRow,
@@ -17,4 +20,62 @@ pub(super) struct LoadedThread {
     pub(super) fold: Option<Fold>,
     pub(super) receivers: Receivers,
     pub(super) traced: Traced,
+}
+
+/// What a commit makes of the thread's row.
+pub(super) struct RowAfterCommit {
+    lease: LeaseChange,
+    status: ThreadStatus,
+    wake_at: Option<Millis>,
+    floor: i64,
+    last_seq: i64,
+    now: Millis,
+    profile: Option<ThreadProfile>,
+    receivers: Vec<Row>,
+    traced: Vec<Row>,
+}
+
+impl RowAfterCommit {
+    pub(super) fn of(commit: &Commit) -> Self {
+        let of_kind = |kind| commit.rows.iter().filter(|row| row.kind == kind).cloned().collect();
+        Self {
+            lease: commit.lease.clone(),
+            status: commit.status,
+            wake_at: commit.wake_at,
+            floor: commit.floor,
+            last_seq: commit.last_seq + commit.records.len() as i64,
+            now: commit.now,
+            profile: commit.profile.clone(),
+            receivers: of_kind(RowKind::Push),
+            traced: of_kind(RowKind::Traced),
+        }
+    }
+
+    pub(super) fn apply_to(self, loaded: &mut LoadedThread) {
+        loaded.new = None;
+        loaded.receivers.extras(self.receivers);
+        loaded.traced.extras(&self.traced);
+        let row = &mut loaded.row;
+        row.fence.version += 1;
+        match self.lease {
+            LeaseChange::Keep => {}
+            LeaseChange::Claim { lease, replica } => {
+                row.fence.epoch += 1;
+                row.fence.lease = Some(lease);
+                row.replica = Some(replica);
+                row.is_owned = true;
+            }
+            LeaseChange::Release => {
+                row.fence.lease = None;
+                row.replica = None;
+                row.is_owned = false;
+            }
+        }
+        row.status = self.status;
+        row.wake_at = self.wake_at;
+        row.floor = self.floor;
+        row.last_seq = self.last_seq;
+        row.updated_at = self.now;
+        row.profile = self.profile.unwrap_or_else(|| std::mem::take(&mut row.profile));
+    }
 }

@@ -42,6 +42,7 @@ mod spending;
 mod start;
 mod sweep;
 mod tally;
+mod tenant_runs;
 mod transit;
 mod waiters;
 mod wakeups;

@@ -2,7 +2,7 @@
 //!
 //! The methods of [`Shared`] that belong to one part stand beside it: `actors.rs` (commands to a thread), `wakeups.rs` and
 //! `sweep.rs` (due threads), `replica_watch.rs` (commits of other processes), `publish.rs`, `inline.rs` and `pushes.rs`
-//! (what a commit publishes), `effects.rs` and `admission.rs` (model calls), `listening.rs` and `erasure.rs` (other
+//! (what a commit publishes), `effects.rs` and `admission.rs` (model calls), `tenant_runs.rs` (runs that wait for others to end), `listening.rs` and `erasure.rs` (other
 //! agents, the end of a thread), `tally.rs` (metrics), `start.rs` (the outbox worker).
 
 use std::collections::HashMap;
@@ -22,6 +22,7 @@ use super::listening::Listening;
 use super::model_facts::ModelFacts;
 use super::probation::Probation;
 use super::sweep::Alarm;
+use super::tenant_runs::TenantRuns;
 use super::waiters::Waiters;
 use super::wakeups::WakeBackoff;
 use crate::a2a::directory::Directory;
@@ -70,6 +71,7 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) model_facts: ModelFacts,
     pub(super) gates: Gates,
+    pub(super) tenant_runs: TenantRuns,
     pub(super) lease_keeper: LeaseKeeper,
     pub(super) actors: Actors,
     pub(super) waiters: Waiters,

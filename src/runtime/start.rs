@@ -16,6 +16,7 @@ use super::clock::Clock;
 use super::lease::LeaseKeeper;
 use super::model_facts::ModelFacts;
 use super::shared::Shared;
+use super::tenant_runs::TenantRuns;
 use crate::a2a::directory::Directory;
 use crate::config::Config;
 use crate::domain::Millis;
@@ -79,6 +80,7 @@ impl Runtime {
             limits: parts.config.of_threads(),
             model_facts: ModelFacts::new(&parts.config, parts.models.clone()),
             gates: Gates::new(&parts.config.models.gate),
+            tenant_runs: TenantRuns::new(parts.config.limits.tenant.running_runs),
             pks: AtomicU64::new(parts.clock.seed()),
             reads: parts.store.for_readers().unwrap_or_else(|| parts.store.clone()),
             store: parts.store,

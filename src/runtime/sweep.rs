@@ -1,4 +1,4 @@
-//! The one timer of the process: due threads, and threads that nobody owns.
+//! The one timer of the process: due threads, threads that nobody owns, and those whose next run may begin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -75,20 +75,29 @@ impl Shared {
         let limit = self.wake_backoff.limit();
         let mut found = self.store.due(hold.replica, now, limit).await?;
         found.extend(self.take_up(&hold, now, limit).await?);
-        if found.is_empty() {
+        let is_any_found = !found.is_empty();
+        let is_any_done = self.wake_all(found).await;
+        // What went on before counts by now.
+        let begins = self.threads_to_begin().await?;
+        if !is_any_found && begins.is_empty() {
             let next = self.store.next_wake().await?.unwrap_or(Millis::MAX);
             // Another's lease may end, or be given back, at any time.
             let is_watching = self.store.is_shared() || self.probation.waiting() > 0;
             let horizon = if is_watching { PAUSE } else { self.config.runtime.lease_ms.max(PAUSE) };
             return Ok(if next <= now { now + PAUSE } else { next.min(now + horizon) });
         }
-        let looked = join_all(found.into_iter().filter_map(|pk| self.wake_with_backoff(pk)));
-        let is_any_done = match timeout(PATIENCE, looked).await {
-            Ok(looked) => looked.into_iter().any(|done| done.unwrap_or(false)),
-            Err(_) => true,
-        };
+        let is_any_done = self.wake_all(begins).await || is_any_done;
         // Threads that cannot be looked after stay due: they cost a look a second, not a core.
         Ok(if is_any_done { now } else { now + PAUSE })
+    }
+
+    /// Whether any was looked after, or takes long.
+    async fn wake_all(self: &Arc<Self>, pks: Vec<ThreadPk>) -> bool {
+        let looked = join_all(pks.into_iter().filter_map(|pk| self.wake_with_backoff(pk)));
+        match timeout(PATIENCE, looked).await {
+            Ok(looked) => looked.into_iter().any(|done| done.unwrap_or(false)),
+            Err(_) => true,
+        }
     }
 
     /// Threads that nobody takes care of are this process's before they are read: if one of them is why it dies, that is

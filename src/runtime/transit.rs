@@ -9,17 +9,17 @@ use super::actor::Actor;
 use super::audit;
 use super::command::{CommitExtras, Decided, Refusal};
 use super::load::{ClaimMode, CommitLease, TRIES, contended};
-use super::loaded::LoadedThread;
+use super::loaded::{LoadedThread, RowAfterCommit};
 use super::spending::Spending;
 use super::tally::Tally;
 use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::run::RunStatus;
-use crate::domain::thread::{ThreadProfile, ThreadStatus};
+use crate::domain::thread::ThreadStatus;
 use crate::engine::event::{Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
 use crate::engine::history::ShownPlan;
-use crate::engine::step::{self, Row, RowKind, Step};
-use crate::engine::{Illegal, Stamp, World};
+use crate::engine::step::{self, Step};
+use crate::engine::{Begin, Illegal, Stamp, World};
 use crate::failpoint;
 use crate::store::outbox::TargetKind;
 use crate::store::{Commit, Committed, Crashes, LeaseChange, ThreadRow};
@@ -45,6 +45,22 @@ impl Actor {
         extras: &CommitExtras,
         mode: ClaimMode,
     ) -> Result<Option<Decided>, Refusal> {
+        let begin = self.may_begin(events).await?;
+        let decided = self.decide_and_commit(begin, events, extras, mode).await;
+        self.count_run();
+        if matches!(&decided, Ok(Some(decided)) if !decided.is_noop) {
+            self.announce_wait();
+        }
+        decided
+    }
+
+    async fn decide_and_commit(
+        &mut self,
+        begin: Begin,
+        events: &[Arc<Event>],
+        extras: &CommitExtras,
+        mode: ClaimMode,
+    ) -> Result<Option<Decided>, Refusal> {
         let loaded = self.loaded.as_ref().ok_or(Refusal::Gone)?;
         let mut lease = self.lease_for_commit(loaded, mode);
         let gives_back = self.shared.draining.is_cancelled() && self.is_ours(loaded);
@@ -59,7 +75,7 @@ impl Actor {
         let releases = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
         let recipients = loaded.recipients(extras, shared.public_console_urls());
         let tools = shared.tools.toolset(loaded.row.tenant);
-        let world = World { allowance: &allowance, ..shared.world(&tools) };
+        let world = World { allowance: &allowance, begin, ..shared.world(&tools) };
         let stamp = || Stamp { now, seed: shared.clock.seed(), holder: lease.epoch };
         let mut step = match loaded.decide(&world, stamp, events) {
             Ok(step) => step,
@@ -331,63 +347,5 @@ impl ThreadRow {
             fire: None,
             spend: Vec::new(),
         }
-    }
-}
-
-/// What a commit makes of the thread's row.
-struct RowAfterCommit {
-    lease: LeaseChange,
-    status: ThreadStatus,
-    wake_at: Option<Millis>,
-    floor: i64,
-    last_seq: i64,
-    now: Millis,
-    profile: Option<ThreadProfile>,
-    receivers: Vec<Row>,
-    traced: Vec<Row>,
-}
-
-impl RowAfterCommit {
-    fn of(commit: &Commit) -> Self {
-        let of_kind = |kind| commit.rows.iter().filter(|row| row.kind == kind).cloned().collect();
-        Self {
-            lease: commit.lease.clone(),
-            status: commit.status,
-            wake_at: commit.wake_at,
-            floor: commit.floor,
-            last_seq: commit.last_seq + commit.records.len() as i64,
-            now: commit.now,
-            profile: commit.profile.clone(),
-            receivers: of_kind(RowKind::Push),
-            traced: of_kind(RowKind::Traced),
-        }
-    }
-
-    fn apply_to(self, loaded: &mut LoadedThread) {
-        loaded.new = None;
-        loaded.receivers.extras(self.receivers);
-        loaded.traced.extras(&self.traced);
-        let row = &mut loaded.row;
-        row.fence.version += 1;
-        match self.lease {
-            LeaseChange::Keep => {}
-            LeaseChange::Claim { lease, replica } => {
-                row.fence.epoch += 1;
-                row.fence.lease = Some(lease);
-                row.replica = Some(replica);
-                row.is_owned = true;
-            }
-            LeaseChange::Release => {
-                row.fence.lease = None;
-                row.replica = None;
-                row.is_owned = false;
-            }
-        }
-        row.status = self.status;
-        row.wake_at = self.wake_at;
-        row.floor = self.floor;
-        row.last_seq = self.last_seq;
-        row.updated_at = self.now;
-        row.profile = self.profile.unwrap_or_else(|| std::mem::take(&mut row.profile));
     }
 }

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::Result;
 use super::columns::Columns;
 use crate::domain::Millis;
-use crate::domain::ids::ThreadPk;
+use crate::domain::ids::{TenantPk, ThreadPk};
 
 /// Who may write a thread: compared as a whole under the row lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +105,12 @@ pub trait LeaseStore: Send + Sync + 'static {
     async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()>;
     /// Threads of this replica whose `wake_at` is due, in the same rounds.
     async fn due(&self, replica: uuid::Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>>;
+    /// Tenants with threads whose next run waits until it may begin.
+    async fn tenants_to_begin(&self) -> Result<Vec<TenantPk>>;
+    /// Such threads of a tenant, the longest waiting first.
+    async fn threads_to_begin(&self, tenant: TenantPk, limit: u32) -> Result<Vec<ThreadPk>>;
+    /// How many there are, counted up to `most`.
+    async fn count_to_begin(&self, tenant: TenantPk, most: u32) -> Result<u32>;
     /// When the next timer is due, if any.
     async fn next_wake(&self) -> Result<Option<Millis>>;
 }

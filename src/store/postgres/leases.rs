@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::Postgres;
 use crate::domain::Millis;
-use crate::domain::ids::ThreadPk;
+use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::leases::IN_TURN;
 use crate::store::{Claimable, Error, LeaseStore, NO_THREAD, Registration, Result};
 
@@ -92,6 +92,16 @@ SELECT pk FROM (
     ) o
 ) f ORDER BY round, wake_at, pk LIMIT $2";
 
+const TENANTS_TO_BEGIN: &str = "
+SELECT pk FROM tenants t
+WHERE EXISTS (SELECT 1 FROM thread_rows r WHERE r.tenant = t.pk AND r.kind = 17 AND r.ord > 0)";
+
+const THREADS_TO_BEGIN: &str =
+    "SELECT pk FROM thread_rows WHERE tenant = $1 AND kind = 17 AND ord > 0 ORDER BY ord, pk LIMIT $2";
+
+const COUNT_TO_BEGIN: &str = "
+SELECT count(*) FROM (SELECT 1 FROM thread_rows WHERE tenant = $1 AND kind = 17 AND ord > 0 LIMIT $2) w";
+
 const COUNT_CRASH: &str = "INSERT INTO crashes (pk, replica, in_hand) VALUES ($1, $2, 1)";
 
 #[async_trait]
@@ -174,6 +184,24 @@ impl LeaseStore for Postgres {
             .into_iter()
             .map(ThreadPk)
             .collect())
+    }
+
+    async fn tenants_to_begin(&self) -> Result<Vec<TenantPk>> {
+        let query = sqlx::query_scalar(TENANTS_TO_BEGIN);
+        let found: Vec<i64> = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        Ok(found.into_iter().map(TenantPk).collect())
+    }
+
+    async fn threads_to_begin(&self, tenant: TenantPk, limit: u32) -> Result<Vec<ThreadPk>> {
+        let query = sqlx::query_scalar(THREADS_TO_BEGIN).bind(tenant.0).bind(i64::from(limit));
+        let found: Vec<i64> = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        Ok(found.into_iter().map(ThreadPk).collect())
+    }
+
+    async fn count_to_begin(&self, tenant: TenantPk, most: u32) -> Result<u32> {
+        let query = sqlx::query_scalar(COUNT_TO_BEGIN).bind(tenant.0).bind(i64::from(most));
+        let count: i64 = self.pool.with_query(async |connection| query.fetch_one(connection).await).await?;
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
     async fn next_wake(&self) -> Result<Option<Millis>> {

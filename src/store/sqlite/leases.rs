@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::fault::unreadable;
 use super::{Sqlite, stored_id};
 use crate::domain::Millis;
-use crate::domain::ids::ThreadPk;
+use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::columns::Columns as _;
 use crate::store::leases::IN_TURN;
 use crate::store::{Claimable, LeaseStore, NO_THREAD, Registration, Result};
@@ -68,6 +68,16 @@ UPDATE threads SET replica = ?1
 WHERE pk IN (SELECT value FROM json_each(?2))
     AND (replica IS NULL OR replica = ?1 OR NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = threads.replica))
 RETURNING pk";
+
+const TENANTS_TO_BEGIN: &str = "
+SELECT pk FROM tenants t
+WHERE EXISTS (SELECT 1 FROM thread_rows r WHERE r.tenant = t.pk AND r.kind = 17 AND r.ord > 0)";
+
+const THREADS_TO_BEGIN: &str =
+    "SELECT pk FROM thread_rows WHERE tenant = ?1 AND kind = 17 AND ord > 0 ORDER BY ord, pk LIMIT ?2";
+
+const COUNT_TO_BEGIN: &str = "
+SELECT count(*) FROM (SELECT 1 FROM thread_rows WHERE tenant = ?1 AND kind = 17 AND ord > 0 LIMIT ?2)";
 
 const FORGET_CRASHES: &str =
     "DELETE FROM crashes WHERE pk IN (SELECT value FROM json_each(?1)) AND (in_hand <> 1 OR NOT ?2)";
@@ -136,6 +146,23 @@ impl LeaseStore for Sqlite {
         let query = sqlx::query(DUE).bind(now).bind(replica.simple()).bind(i64::from(limit)).bind(i64::from(IN_TURN));
         let found = query.fetch_all(&self.readers).await.map_err(unreadable)?;
         found.iter().map(|row| row.number("pk").map(ThreadPk)).collect()
+    }
+
+    async fn tenants_to_begin(&self) -> Result<Vec<TenantPk>> {
+        let found: Vec<i64> =
+            sqlx::query_scalar(TENANTS_TO_BEGIN).fetch_all(&self.readers).await.map_err(unreadable)?;
+        Ok(found.into_iter().map(TenantPk).collect())
+    }
+
+    async fn threads_to_begin(&self, tenant: TenantPk, limit: u32) -> Result<Vec<ThreadPk>> {
+        let query = sqlx::query_scalar(THREADS_TO_BEGIN).bind(tenant.0).bind(limit);
+        let found: Vec<i64> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        Ok(found.into_iter().map(ThreadPk).collect())
+    }
+
+    async fn count_to_begin(&self, tenant: TenantPk, most: u32) -> Result<u32> {
+        let query = sqlx::query_scalar(COUNT_TO_BEGIN).bind(tenant.0).bind(most);
+        query.fetch_one(&self.readers).await.map_err(unreadable)
     }
 
     async fn next_wake(&self) -> Result<Option<Millis>> {

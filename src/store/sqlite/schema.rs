@@ -12,7 +12,7 @@ use super::open::unusable;
 use crate::store::{Error, Result, schema_line};
 
 /// One file until the first release; from then on files are appended and never edited.
-const MIGRATIONS: [(i64, &str, &str); 11] = [
+const MIGRATIONS: [(i64, &str, &str); 12] = [
     (1, "schema", include_str!("../../../migrations/sqlite/0001_schema.sql")),
     (2, "erasure", include_str!("../../../migrations/sqlite/0002_erasure.sql")),
     (3, "retention", include_str!("../../../migrations/sqlite/0003_retention.sql")),
@@ -24,6 +24,7 @@ const MIGRATIONS: [(i64, &str, &str); 11] = [
     (9, "periods of spend", include_str!("../../../migrations/sqlite/0009_spend_periods.sql")),
     (10, "deleted documents", include_str!("../../../migrations/sqlite/0010_deleted_documents.sql")),
     (11, "cap that was told of", include_str!("../../../migrations/sqlite/0011_told_of.sql")),
+    (12, "runs that wait to begin", include_str!("../../../migrations/sqlite/0012_waits_to_begin.sql")),
 ];
 
 /// The time, as the audit has it.

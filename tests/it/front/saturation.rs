@@ -17,8 +17,12 @@ fn one_place(wire: &Wire) -> impl FnOnce(&mut Config) + use<> {
     }
 }
 
-fn direct() -> Vec<Step> {
-    let answer = json!({"title": "t", "intent": "i", "plan": "p", "answer": "ok", "todoList": []}).to_string();
+pub fn direct() -> Vec<Step> {
+    says(&json!({"title": "t", "intent": "i", "plan": "p", "answer": "ok", "todoList": []}).to_string())
+}
+
+/// A reply of this text.
+pub fn says(answer: &str) -> Vec<Step> {
     let chunk = |delta, reason| event(json!({"choices": [{"delta": delta, "finish_reason": reason}]}));
     let (said, over) = (chunk(json!({"content": answer}), json!(null)), chunk(json!({}), json!("stop")));
     vec![event_stream(), said, over, end()]

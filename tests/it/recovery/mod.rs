@@ -20,6 +20,8 @@ mod review;
 mod spend;
 #[cfg(feature = "failpoints")]
 mod story;
+#[cfg(feature = "failpoints")]
+mod tenant_runs;
 
 mod crashes;
 mod housekeeping;

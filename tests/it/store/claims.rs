@@ -2,10 +2,11 @@
 
 use pes::domain::ids::ThreadPk;
 use pes::domain::thread::ThreadStatus;
+use pes::engine::step::{Keep, RowKind};
 use pes::store::{Commit, Committed, Crashes, LeaseChange, NO_THREAD, Registration};
 use uuid::Uuid;
 
-use super::bed::Bed;
+use super::bed::{Bed, row};
 
 super::on_every_store!(
     a_claim_takes_the_lease_and_moves_the_epoch,
@@ -23,6 +24,7 @@ super::on_every_store!(
     one_that_was_in_hand_each_time_is_found_among_others,
     who_comes_back_takes_back_what_was_counted,
     a_death_is_known_until_it_is_forgotten,
+    who_waits_to_begin_is_known_of_each_tenant_the_longest_waiting_first,
 );
 
 fn claim(replica: Uuid) -> LeaseChange {
@@ -261,4 +263,27 @@ async fn a_death_is_known_until_it_is_forgotten(bed: Bed) {
     assert!(bed.store.deaths().await.unwrap() > 0);
     bed.store.forget_crashes(&[NO_THREAD], false).await.unwrap();
     assert_eq!(bed.store.deaths().await.unwrap(), 0);
+}
+
+async fn who_waits_to_begin_is_known_of_each_tenant_the_longest_waiting_first(bed: Bed) {
+    let waits = |since| row(RowKind::WaitsToBegin, "", since, Keep::Never);
+    let (first, second, third) = (bed.thread("a").await, bed.thread("b").await, bed.thread("c").await);
+    assert!(bed.store.tenants_to_begin().await.unwrap().is_empty());
+    for (pk, since) in [(first, 30), (second, 10), (third, 20)] {
+        bed.write(pk, vec![waits(since)]).await;
+    }
+    let other = bed.store.tenant("other", 1).await.unwrap();
+    let to_begin = async |tenant, most| bed.store.threads_to_begin(tenant, most).await.unwrap();
+    assert_eq!(bed.store.tenants_to_begin().await.unwrap(), [bed.tenant]);
+    assert_eq!(to_begin(bed.tenant, 9).await, [second, third, first]);
+    assert_eq!(to_begin(bed.tenant, 2).await, [second, third]);
+    assert!(to_begin(other, 9).await.is_empty());
+    let counted = async |most| bed.store.count_to_begin(bed.tenant, most).await.unwrap();
+    assert_eq!((counted(9).await, counted(2).await), (3, 2));
+
+    for pk in [first, second, third] {
+        bed.write(pk, vec![waits(0)]).await;
+    }
+    assert!(bed.store.tenants_to_begin().await.unwrap().is_empty() && to_begin(bed.tenant, 9).await.is_empty());
+    assert_eq!(counted(9).await, 0);
 }

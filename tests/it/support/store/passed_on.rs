@@ -190,6 +190,9 @@ passed_on! {
     count_crash(pk: ThreadPk) -> ();
     forget_crashes(pks: &[ThreadPk], keeps_alone: bool) -> ();
     due(replica: Uuid, now: Millis, limit: u32) -> Vec<ThreadPk>;
+    tenants_to_begin() -> Vec<TenantPk>;
+    threads_to_begin(tenant: TenantPk, limit: u32) -> Vec<ThreadPk>;
+    count_to_begin(tenant: TenantPk, most: u32) -> u32;
     next_wake() -> Option<Millis>;
 }
 

@@ -1,0 +1,155 @@
+//! How many runs a tenant may have under way, and what becomes of those beyond.
+
+use std::sync::Arc;
+
+use pes::config::{Config, ConfiguredKey};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::saturation::{direct, says};
+use crate::support::app::App;
+use crate::support::http::soon;
+use crate::support::store::fresh_store;
+use crate::support::wire::{Step, Wire};
+
+const ONE: &str = "key-a-0123456789abcdef";
+const TWO: &str = "key-b-0123456789abcdef";
+
+/// One run of each tenant at once.
+fn one_each(url: String) -> impl FnOnce(&mut Config) {
+    move |config| {
+        let key = |text: &str| text.parse::<ConfiguredKey>().unwrap();
+        config.auth.keys = vec![key(&format!("one:admin:{ONE}")), key(&format!("two:admin:{TWO}"))];
+        config.limits.tenant.running_runs = Some(1);
+        // Nothing begins because the sweeper looks now and then.
+        config.runtime.lease_ms = 3_600_000;
+        config.models.openai.base_url = Some(url);
+    }
+}
+
+async fn accepted(app: &App, key: &str, thread: &str) -> String {
+    let said = app.ask("POST", &format!("/threads/{thread}/process")).key(key).json(&json!({ "query": "hi" }));
+    said.send().await.expect(202)["runUrl"].as_str().unwrap().to_owned()
+}
+
+async fn read(app: &App, key: &str, path: &str) -> Value {
+    app.ask("GET", path).key(key).send().await.expect(200)
+}
+
+async fn ended(app: &App, key: &str, run: &str) -> Value {
+    let run = read(app, key, &format!("{run}?wait=30")).await;
+    assert_eq!(run["status"], "completed", "{run:#}");
+    run
+}
+
+/// A model whose first reply waits for the test, and so many others.
+async fn gated(others: usize) -> (Wire, Arc<Notify>) {
+    let gate = Arc::new(Notify::new());
+    let first = [vec![Step::Until(gate.clone())], direct()].concat();
+    (Wire::serve([vec![first], vec![direct(); others]].concat()).await, gate)
+}
+
+#[tokio::test]
+async fn runs_beyond_them_wait_and_begin_in_turn_while_other_tenants_go_on() {
+    let (mut wire, gate) = gated(3).await;
+    let app = App::with(one_each(wire.url())).await;
+    let first = accepted(&app, ONE, "t1").await;
+    wire.request().await;
+    let (second, third) = (accepted(&app, ONE, "t2").await, accepted(&app, ONE, "t3").await);
+    for waits in [&second, &third] {
+        let run = read(&app, ONE, waits).await;
+        assert_eq!((&run["status"], &run["reason"]), (&json!("queued"), &json!("tenant_busy")), "{run:#}");
+    }
+    assert_eq!(read(&app, ONE, "/threads/t2").await["status"], "waiting");
+    assert_eq!(read(&app, ONE, "/threads/t1").await["status"], "running");
+    ended(&app, TWO, &accepted(&app, TWO, "t1").await).await;
+    assert_eq!(read(&app, ONE, &second).await["status"], "queued");
+
+    gate.notify_one();
+    let (first, second) = (ended(&app, ONE, &first).await, ended(&app, ONE, &second).await);
+    let third = ended(&app, ONE, &third).await;
+    let at = |run: &Value, when: &str| run[when].as_i64().unwrap();
+    assert!(at(&second, "startedAt") >= at(&first, "finishedAt"), "{first:#} {second:#}");
+    assert!(at(&third, "startedAt") >= at(&second, "finishedAt"), "{second:#} {third:#}");
+    assert_eq!(third["reason"], Value::Null);
+}
+
+#[tokio::test]
+async fn where_too_many_wait_another_is_refused_and_leaves_nothing() {
+    let (mut wire, gate) = gated(1).await;
+    let set = one_each(wire.url());
+    let app = App::with(|config| {
+        set(config);
+        config.limits.tenant.queued_runs = 1;
+    })
+    .await;
+    accepted(&app, ONE, "t1").await;
+    wire.request().await;
+    let second = accepted(&app, ONE, "t2").await;
+    let ask = |thread: &str| {
+        app.ask("POST", &format!("/threads/{thread}/process")).key(ONE).json(&json!({ "query": "hi" })).send()
+    };
+    let refused = ask("t3").await;
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let problem = refused.problem("queue_full");
+    assert!(problem["detail"].as_str().unwrap().contains("At most 1 threads of this tenant"), "{problem}");
+    app.ask("GET", "/threads/t3").key(ONE).send().await.problem("not_found");
+    gate.notify_one();
+    ended(&app, ONE, &second).await;
+}
+
+#[tokio::test]
+async fn one_that_waits_for_a_person_leaves_room_and_goes_on_at_once() {
+    let items = json!([{ "id": "a", "description": "Do it", "stepType": "reasoning" }]);
+    let plan = json!({ "title": "t", "intent": "i", "plan": "p", "todoList": items }).to_string();
+    let stalls = vec![Step::Stall(Arc::new(Notify::new()))];
+    let mut wire = Wire::serve(vec![says(&plan), stalls, says("It is done."), says("All is done.")]).await;
+    let app = App::with(one_each(wire.url())).await.key(ONE);
+    let ask = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30");
+    let reviewed = json!({ "query": "hi", "options": { "executionConfig": { "planReview": "always" } } });
+    let asked = ask.json(&reviewed).send().await.expect(202);
+    assert_eq!(asked["status"], "suspended", "{asked:#}");
+    wire.request().await;
+    accepted(&app, ONE, "t2").await;
+    wire.request().await;
+    let third = accepted(&app, ONE, "t3").await;
+    let answer = json!({ "suspensionId": asked["suspensions"][0]["suspensionId"], "approved": true });
+    app.post("/threads/t1/resume", answer).await.expect(202);
+    ended(&app, ONE, asked["runUrl"].as_str().unwrap()).await;
+    assert_eq!(read(&app, ONE, &third).await["reason"], "tenant_busy");
+}
+
+#[tokio::test]
+async fn one_that_waits_is_cancelled_and_its_thread_can_be_deleted() {
+    let (mut wire, _gate) = gated(0).await;
+    let app = App::with(one_each(wire.url())).await.key(ONE);
+    accepted(&app, ONE, "t1").await;
+    wire.request().await;
+    let (second, third) = (accepted(&app, ONE, "t2").await, accepted(&app, ONE, "t3").await);
+    app.post(&format!("{second}/cancel"), json!({})).await.expect(202);
+    assert_eq!(read(&app, ONE, &second).await["status"], "cancelled");
+    assert_eq!(read(&app, ONE, "/threads/t2").await["status"], "idle");
+    assert_eq!(app.ask("DELETE", "/threads/t3").send().await.status, 204);
+    app.get(&third).await.problem("not_found");
+}
+
+/// Also where the next process has no such bound.
+#[tokio::test]
+async fn the_next_process_begins_what_waited() {
+    for is_bound in [true, false] {
+        let (mut wire, _gate) = gated(2).await;
+        let store = fresh_store().await;
+        let app = App::of(store.clone(), one_each(wire.url())).await;
+        accepted(&app, ONE, "t1").await;
+        wire.request().await;
+        let second = accepted(&app, ONE, "t2").await;
+        app.stopped().await;
+        let set = one_each(wire.url());
+        let next = App::of(store, |config| {
+            set(config);
+            config.limits.tenant.running_runs = is_bound.then_some(1);
+        })
+        .await;
+        soon(ended(&next, ONE, &second)).await;
+    }
+}

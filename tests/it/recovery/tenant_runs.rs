@@ -1,0 +1,72 @@
+//! Runs that wait until their tenant has fewer under way begin, each once, although the process is killed.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::process::{Door, Place, Server};
+use crate::store::bed::together;
+use crate::support::http::{Ask, soon};
+
+const RUNS: usize = 12;
+const SCRIPT: &str = include_str!("../support/script.toml");
+
+fn ask(door: Door, n: usize) -> Ask {
+    let ask = door.ask("POST", &format!("/threads/t{n}/process")).header("idempotency-key", "once");
+    ask.json(&json!({ "query": "count" }))
+}
+
+/// At most so many of them were under way at the same time.
+fn most_at_once(runs: &[Value]) -> usize {
+    let at = |run: &Value, when: &str| run[when].as_i64().expect("it began and ended");
+    let begun = runs.iter().map(|run| at(run, "startedAt"));
+    let under_way = |now| runs.iter().filter(|run| at(run, "startedAt") <= now && now < at(run, "finishedAt")).count();
+    begun.map(under_way).max().expect("there are runs")
+}
+
+/// `bound`: how many may be under way, in all processes that live at the same time.
+async fn survives(place: Place, failpoint: &str, has_other: bool, bound: usize) {
+    place.configure("[limits.tenant]\nrunning_runs = 2\n");
+    let mut server = Server::start(&place, Some(failpoint)).await;
+    let other = if has_other { Some(Server::start(&place, None).await) } else { None };
+    let door = server.door;
+    let asked = tokio::spawn(together((0..RUNS).map(move |n| ask(door, n).send())));
+    server.reached().await;
+    server.kill().await;
+    asked.abort();
+    let server = match other {
+        Some(other) => other,
+        None => Server::start(&place, None).await,
+    };
+    let mut runs = Vec::new();
+    for n in 0..RUNS {
+        // Some were not accepted before the kill.
+        let said = ask(server.door, n).header("prefer", "wait=30").send().await;
+        assert!([200, 202].contains(&said.status), "{said:?}");
+        let listed = server.door.ask("GET", &format!("/threads/t{n}/runs")).send().await.expect(200);
+        let [run] = &listed["items"].as_array().expect("a list")[..] else { panic!("{listed:#}") };
+        let run = format!("/runs/{}?wait=30", run["runId"].as_str().expect("a run"));
+        let run = soon(server.door.ask("GET", &run).send()).await.expect(200);
+        assert_eq!(run["status"], "completed", "{run:#}");
+        runs.push(run);
+    }
+    let most = most_at_once(&runs);
+    assert!(most <= bound, "{most} were under way at once");
+}
+
+#[rstest]
+#[case("commit.after@15")]
+#[case("commit.before@30")]
+#[case("model.replied@12")]
+#[tokio::test]
+async fn each_begins_once_after_a_restart(#[case] failpoint: &str) {
+    survives(Place::sqlite(SCRIPT), failpoint, false, 2).await;
+}
+
+#[rstest]
+// Until the registration of the process that was killed expires, what it had under way does not count.
+#[case("commit.after@15", false, 4)]
+#[case("model.replied@12", true, 4)]
+#[tokio::test]
+async fn so_does_it_on_postgresql(#[case] failpoint: &str, #[case] has_other: bool, #[case] bound: usize) {
+    survives(Place::postgres(SCRIPT).await, failpoint, has_other, bound).await;
+}
