@@ -53,13 +53,13 @@ section! {
         /// Entries of one page of a list, at most 1000; a larger `limit` is invalid.
         page: u32 = 1000, by_path();
         spend: Spend = Spend::default(), table::<Spend>();
-        tenant: Tenant = Tenant::default(), table::<Tenant>();
+        tenant: RunLimits = RunLimits::default(), table::<RunLimits>();
     }
 }
 
 section! {
     /// How many runs each tenant may have at once, so that one leaves room for the others.
-    Tenant {
+    RunLimits {
         /// Runs under way; each process counts its own. One beyond them is accepted and waits, `queued` with the reason
         /// `tenant_busy`, until another has ended, or waits for an answer or another agent. One that has its answer goes
         /// on at once.
@@ -69,7 +69,7 @@ section! {
     }
 }
 
-impl Tenant {
+impl RunLimits {
     pub(super) fn check(&self) -> Result<(), Error> {
         match self.running_runs {
             Some(0) => Err(Error("limits.tenant.running_runs: no run would ever begin; use 1 or more".to_owned())),

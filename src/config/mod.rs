@@ -50,7 +50,7 @@ pub use delegation::{Delegation, RemoteAgent};
 pub use doors::Doors;
 pub use egress::{Egress, EgressDefault};
 pub use gate::Gate;
-pub use limits::{Limits, Spend};
+pub use limits::{Limits, RunLimits, Spend};
 pub use log::{Log, LogFormat};
 pub use mcp::{Mcp, McpServer};
 pub use metrics::Metrics;

@@ -215,6 +215,7 @@ fn what_is_unknown_or_wrong_is_named() {
         (load(&[("PES_SERVER_TRUSTED_PROXIES", "10/8")]), "server.trusted_proxies: `10/8` is neither"),
         (load(&[("PES_SERVER_CORS_ORIGINS", "*")]), "server.cors_origins: `*` is not an origin"),
         (load(&[("PES_SERVER_CORS_ORIGINS", "https://a.example/x")]), "server.cors_origins: `https://a.example/x` is"),
+        (load(&[("PES_LIMITS_TENANT_RUNNING_RUNS", "0")]), "limits.tenant.running_runs: no run would ever begin; "),
         (load(&[("PES_A2A_ENABLED", "no")]), "PES_A2A_ENABLED: `no` is neither true nor false"),
         (load(&[("PES_API_KEYS", ":read:key")]), "PES_API_KEYS: a key's tenant must have 1 to 128 bytes"),
         (load(&[("PES_API_KEYS", "acme/timer:read:key")]), "PES_API_KEYS: a key's name must not be policy, timer"),

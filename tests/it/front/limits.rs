@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::pin::Pin;
 
-use pes::config::{Config, Limits, Spend};
+use pes::config::{Config, Limits, RunLimits, Spend};
 use pes::domain::usage::Price;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -95,6 +95,11 @@ fn cases() -> Vec<Case> {
             // At the cap, and without prices: `front::spend`.
             let told = app.get("/limits").await.expect(200);
             assert_eq!((&told["spend"][0]["cap"], &told["spend"][0]["capUsd"]), (&json!("tenantDay"), &json!(1.0)));
+        }),
+        case!(tenant = RunLimits { running_runs: Some(1), queued_runs: 1 }, |app| {
+            app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202);
+            app.post("/threads/t2/process", json!({ "query": "hello" })).await.expect(202);
+            app.post("/threads/t3/process", json!({ "query": "hello" })).await.problem("queue_full");
         }),
         case!(page = 2, |app| {
             app.get("/threads?limit=2").await.expect(200);
