@@ -26,6 +26,7 @@ mod listening;
 mod load;
 mod loaded;
 mod model_facts;
+mod model_meters;
 mod outgoing;
 mod past;
 mod perform;

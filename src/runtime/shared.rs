@@ -20,6 +20,7 @@ use super::followed::MadeSpans;
 use super::lease::LeaseKeeper;
 use super::listening::Listening;
 use super::model_facts::ModelFacts;
+use super::model_meters::ModelMeters;
 use super::probation::Probation;
 use super::sweep::Alarm;
 use super::tenant_runs::TenantRuns;
@@ -70,6 +71,7 @@ pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     pub(super) limits: Limits,
     pub(super) model_facts: ModelFacts,
+    pub(super) model_meters: ModelMeters,
     pub(super) gates: Gates,
     pub(super) tenant_runs: TenantRuns,
     pub(super) lease_keeper: LeaseKeeper,

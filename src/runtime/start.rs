@@ -15,6 +15,7 @@ use super::Runtime;
 use super::clock::Clock;
 use super::lease::LeaseKeeper;
 use super::model_facts::ModelFacts;
+use super::model_meters::ModelMeters;
 use super::shared::Shared;
 use super::tenant_runs::TenantRuns;
 use crate::a2a::directory::Directory;
@@ -79,6 +80,7 @@ impl Runtime {
             keyed,
             limits: parts.config.of_threads(),
             model_facts: ModelFacts::new(&parts.config, parts.models.clone()),
+            model_meters: ModelMeters::new(parts.config.models.chosen()),
             gates: Gates::new(&parts.config.models.gate),
             tenant_runs: TenantRuns::new(parts.config.limits.tenant.running_runs),
             pks: AtomicU64::new(parts.clock.seed()),

@@ -5,6 +5,7 @@
 
 use metrics::{counter, histogram};
 
+use super::model_meters::Tokens;
 use super::publish::cut;
 use super::rows::legible;
 use super::shared::Shared;
@@ -41,7 +42,7 @@ enum Count {
     Waited { kind: &'static str, decision: &'static str, ms: i64 },
     Recovered { what: &'static str },
     Ruled { action: &'static str },
-    Used { provider: String, model: String, used: [(&'static str, u64); 4], cost_usd: Option<f64> },
+    Used { provider: String, model: String, used: Tokens, cost_usd: Option<f64> },
 }
 
 /// Something that somebody should look at.
@@ -188,12 +189,7 @@ impl Tally {
     }
 
     fn used(&mut self, body: &LlmStreamMetadataBody) {
-        let used = [
-            ("input", body.input_tokens),
-            ("output", body.output_tokens),
-            ("thinking", body.thinking_tokens),
-            ("cached_input", body.cached_input_tokens),
-        ];
+        let used = [body.input_tokens, body.output_tokens, body.thinking_tokens, body.cached_input_tokens];
         let (provider, model) = (body.provider.clone(), body.model.clone());
         self.0.push(Count::Used { provider, model, used, cost_usd: body.cost_usd });
     }
@@ -241,17 +237,7 @@ impl Count {
             Count::Recovered { what } => counter!("pes_recovered_total", "what" => what).increment(1),
             Count::Ruled { action } => counter!("pes_policy_decisions_total", "action" => action).increment(1),
             Count::Used { provider, model, used, cost_usd } => {
-                let labels = [("provider", provider.clone()), ("model", shared.model_label(&provider, &model))];
-                for (direction, tokens) in used {
-                    let [provider, model] = labels.clone();
-                    let labels = [provider, model, ("direction", direction.to_owned())];
-                    counter!("pes_model_tokens_total", &labels).increment(tokens);
-                }
-                match cost_usd {
-                    // Counters are whole numbers: `/metrics` divides these.
-                    Some(usd) => counter!("pes_model_cost_usd_total", &labels).increment((usd * 1e9) as u64),
-                    None => counter!("pes_model_unpriced_calls_total", &labels).increment(1),
-                }
+                shared.model_meters.of(&provider, &model).used(used, cost_usd);
             }
         }
     }
@@ -293,14 +279,5 @@ impl Failure {
             "{}",
             self.what
         );
-    }
-}
-
-impl Shared {
-    /// A model as a label: one that the operator chose, else `other`; callers may name any.
-    pub(super) fn model_label(&self, provider: &str, model: &str) -> String {
-        let chosen = self.config.models.chosen();
-        let is_known = chosen.iter().any(|known| known.provider == provider && known.model == model);
-        if is_known { model.to_owned() } else { "other".to_owned() }
     }
 }

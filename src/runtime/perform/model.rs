@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use metrics::{counter, histogram};
 use tokio::time::Instant;
 
 use super::model_failed;
@@ -36,8 +35,8 @@ pub(in crate::runtime) struct ModelCall {
 impl ModelCall {
     /// `None`: the right to call was lost before the request was sent.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
-        let (provider, phase, began) = (self.request.provider.clone(), self.head.phase, Instant::now());
-        let model = self.shared.model_label(&provider, &self.request.model);
+        let (phase, began) = (self.head.phase, Instant::now());
+        let meters = self.shared.model_meters.of(&self.request.provider, &self.request.model);
         let event = self.call().await?;
         let failed = if let Event::Model(ModelEvent::Failed { failure, .. }) = &event {
             Some(word(&failure.kind))
@@ -45,16 +44,13 @@ impl ModelCall {
             None
         };
         let outcome = failed.unwrap_or_else(|| "ok".to_owned());
-        let labels = [("provider", provider), ("model", model)];
-        histogram!("pes_model_call_duration_seconds", &labels).record(began.elapsed().as_secs_f64());
+        meters.took.record(began.elapsed().as_secs_f64());
         if let Event::Model(ModelEvent::Replied { reply, .. }) = &event
             && let Some(first) = reply.time_to_first_token_ms
         {
-            histogram!("pes_model_first_token_seconds", &labels).record(first as f64 / 1000.0);
+            meters.first_token.record(first as f64 / 1000.0);
         }
-        let [provider, model] = labels;
-        let labels = [provider, model, ("phase", word(&phase)), ("outcome", outcome)];
-        counter!("pes_model_calls_total", &labels).increment(1);
+        meters.ended(word(&phase), outcome);
         Some(event)
     }
 
