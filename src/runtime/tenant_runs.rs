@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::actor::Actor;
+use super::loaded::LoadedThread;
 use super::shared::Shared;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::run::RunStatus;
@@ -138,17 +139,18 @@ impl Actor {
         Ok(Begin::Later)
     }
 
-    /// A run that is under way counts, and no other.
+    /// A run that is under way in this process counts, and no other.
     pub(super) fn count_run(&mut self) {
-        let loaded = self.loaded.as_ref().filter(|_| self.shared.tenant_runs.most.is_some());
-        let Some(loaded) =
-            loaded.filter(|loaded| loaded.machine.run().is_some_and(|run| run.status == RunStatus::Running))
-        else {
+        let runs = &self.shared.tenant_runs;
+        let loaded = self.loaded.as_ref().filter(|loaded| runs.most.is_some() && self.is_ours(loaded));
+        let is_running =
+            |loaded: &&LoadedThread| loaded.machine.run().is_some_and(|run| run.status == RunStatus::Running);
+        let Some(loaded) = loaded.filter(is_running) else {
             self.place = None;
             return;
         };
         if self.place.is_none() {
-            self.shared.tenant_runs.go_on(loaded.row.tenant);
+            runs.go_on(loaded.row.tenant);
             self.place = Some(RunPlace { shared: self.shared.clone(), tenant: loaded.row.tenant });
         }
     }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use pes::config::{Config, ConfiguredKey};
+use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::saturation::{direct, says};
 use crate::support::app::App;
 use crate::support::http::soon;
+use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire};
 
@@ -152,4 +154,34 @@ async fn the_next_process_begins_what_waited() {
         .await;
         soon(ended(&next, ONE, &second)).await;
     }
+}
+
+/// What another process has under way takes no place here, also where this one changes its thread.
+#[tokio::test]
+async fn each_process_counts_its_own() {
+    let (mut wire, gate) = gated(2).await;
+    let database = Database::fresh().await;
+    let mut apps = Vec::new();
+    for _ in 0..2 {
+        let store = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+        let set = one_each(wire.url());
+        let stays = App::of(store, |config| {
+            set(config);
+            config.runtime.idle_ms = 3_600_000;
+        });
+        apps.push(stays.await);
+    }
+    let [one, other] = &apps[..] else { unreachable!("two were pushed") };
+    let first = accepted(one, ONE, "t1").await;
+    wire.request().await;
+    let put = other
+        .ask("PUT", "/threads/t1/agent-state")
+        .key(ONE)
+        .header("if-match", "*")
+        .json(&json!({ "data": { "a": 1 } }));
+    put.send().await.expect(200);
+    assert_eq!(read(one, ONE, &first).await["status"], "running");
+    ended(other, ONE, &accepted(other, ONE, "t2").await).await;
+    gate.notify_one();
+    ended(one, ONE, &first).await;
 }
