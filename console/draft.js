@@ -97,7 +97,7 @@ export function edits(draft) {
 }
 
 /** What cannot be saved, by row: `{id, field: id|description|tools|after, message}`. `tools` has the names there are; what the plan
- * names already may be a tool of the caller, which no list has. */
+ * names already may have gone since. */
 export function mistakes(draft, tools) {
   const rows = draft.rows.filter((row) => !row.removed);
   const known = new Set(rows.map((row) => row.id));

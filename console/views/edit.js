@@ -17,7 +17,8 @@ const TYPE = 'application/json-patch+json';
 
 /** The draft, and what its saving came to. */
 function useEdit(ctx, thread) {
-  const [state, set] = useState({ draft: null });
+  const [state, setState] = useState({ draft: null, tools: new Set() });
+  const set = (news) => setState((before) => ({ ...before, ...news }));
   const latest = useRef(state);
   latest.current = state;
   const path = `/threads/${enc(thread.id)}/plan`;
@@ -27,8 +28,13 @@ function useEdit(ctx, thread) {
     return { items, etag };
   };
   const load = () => read()
-    .then(({ items, etag }) => set((before) => ({ ...before, draft: plan.begin(items, etag), problem: null })))
-    .catch((problem) => set((before) => ({ ...before, problem })));
+    .then(({ items, etag }) => set({ draft: plan.begin(items, etag), problem: null }))
+    .catch((problem) => set({ problem }));
+  useEffect(() => {
+    ctx.api.all(`/tools?threadId=${enc(thread.id)}`)
+      .then(({ items }) => set({ tools: new Set(items.map((tool) => tool.name)) }), () => {});
+    ctx.readTools();
+  }, []);
   const isEdited = state.draft !== null && plan.edits(state.draft).length > 0;
   // An untouched plan follows the one of the thread.
   useEffect(() => {
@@ -37,7 +43,7 @@ function useEdit(ctx, thread) {
   useEffect(() => ctx.guard(() => (latest.current.draft && plan.edits(latest.current.draft).length > 0
     ? 'Leave without saving? Your edits of the plan will be gone.' : null)), []);
   const draft = state.draft && plan.relock(state.draft, (id) => thread.item(id)?.shown);
-  const change = (next) => set((before) => ({ ...before, draft: next, errors: {}, refused: null, foreseen: null }));
+  const change = (next) => set({ draft: next, errors: {}, refused: null, foreseen: null });
   const saved = () => {
     latest.current = { draft: null };
     ctx.say('The plan was saved.');
@@ -48,9 +54,7 @@ function useEdit(ctx, thread) {
 
 export function EditPlan({ ctx, thread }) {
   const edit = useEdit(ctx, thread);
-  const { draft, problem } = edit;
-  const tools = new Set(ctx.tools.keys());
-  useEffect(() => void ctx.readTools(), []);
+  const { draft, problem, tools } = edit;
   const wrong = draft ? plan.mistakes(draft, tools) : [];
   const why = ctx.whyNot('run') ?? (edit.busy ? 'It is being sent.' : null);
   const save = () => draft && edit.isEdited && wrong.length === 0 && why === null && send(ctx, edit);
@@ -71,13 +75,13 @@ export function EditPlan({ ctx, thread }) {
 
 /** Saves; where the plan has moved on, the edits are laid on it, and the person saves again. */
 async function send(ctx, { draft, path, read, set, saved }) {
-  set((before) => ({ ...before, busy: true, refused: null }));
+  set({ busy: true, refused: null });
   try {
     await ctx.api.patch(path, plan.patchOf(draft), { ifMatch: draft.version, type: TYPE });
     saved();
   } catch (problem) {
     if (problem.status === 412) await rebase(draft, read, set);
-    else set((before) => ({ ...before, busy: false, refused: problem, errors: errorsOf(draft, problem) }));
+    else set({ busy: false, refused: problem, errors: errorsOf(draft, problem) });
   }
 }
 
@@ -85,9 +89,9 @@ async function rebase(draft, read, set) {
   try {
     const { items, etag } = await read();
     const { draft: next, ...rebased } = plan.rebase(draft, items, etag);
-    set((before) => ({ ...before, busy: false, draft: next, rebased: { ...rebased, base: draft.base, now: items } }));
+    set({ busy: false, draft: next, rebased: { ...rebased, base: draft.base, now: items } });
   } catch (problem) {
-    set((before) => ({ ...before, busy: false, refused: problem, errors: {} }));
+    set({ busy: false, refused: problem, errors: {} });
   }
 }
 
@@ -187,8 +191,8 @@ function Foot({ ctx, thread, edit, wrong, why, save }) {
   const number = (kind) => new Set(kinds.filter((one) => one.kind === kind).map((one) => one.id)).size;
   const tags = [['changed', number('changed')], ['new', number('added')], ['removed', number('removed')], ['moved', number('moved')]].filter(([, n]) => n > 0);
   const look = () => ctx.api.post(`${edit.path}/forecast`, plan.patchOf(draft), { ifMatch: draft.version, type: TYPE })
-    .then((told) => edit.set((before) => ({ ...before, foreseen: told })))
-    .catch((problem) => edit.set((before) => ({ ...before, refused: problem, errors: errorsOf(draft, problem) })));
+    .then((told) => edit.set({ foreseen: told }))
+    .catch((problem) => edit.set({ refused: problem, errors: errorsOf(draft, problem) }));
   const off = why ?? (!isEdited ? 'Nothing is changed.' : wrong.length > 0 ? `${count(wrong.length, 'mistake')} to correct first.` : null);
   return html`<div class="edit-foot" data-testid="edit-foot">
     <div class="row wrap">${tags.map(([name, n]) => html`<span class="tag"

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use super::Service;
+use super::{Result, Service, settings, threads};
 use crate::domain::caller::Caller;
+use crate::domain::ids::ThreadId;
 use crate::domain::tool::ToolSpec;
+use crate::engine::Toolbox;
 use crate::provider;
 use crate::provider::gate::{BreakerState, Health};
 
@@ -49,4 +51,15 @@ pub fn provider_figures(service: &Service) -> [(&'static str, Vec<(String, usize
 /// What the caller's agents may call.
 pub fn tools(service: &Service, caller: &Caller) -> Vec<Arc<ToolSpec>> {
     service.tools.toolset(caller.tenant).specs()
+}
+
+/// What the thread's active run may call, else its next one.
+pub async fn tools_of(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Vec<Arc<ToolSpec>>> {
+    let row = threads::row(service, caller, id).await?;
+    let thread = service.runtime.snapshot(row.pk).await?;
+    let tools = service.tools.toolset(caller.tenant);
+    Ok(match thread.run() {
+        Some(run) => tools.offered(&run.settings),
+        None => tools.offered(&settings::of_next_run(service, caller, &thread.row)?),
+    })
 }

@@ -11,10 +11,9 @@ use crate::domain::expected_cost::Forecast;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
 use crate::domain::plan::TodoItem;
-use crate::domain::settings::{CallOptions, RunSettings};
+use crate::domain::settings::RunSettings;
 use crate::engine::event::{Event, PersonEvent};
 use crate::runtime::{CommitExtras, ThreadSnapshot};
-use crate::store::ThreadRow;
 
 /// How a person edits the todo list.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +45,7 @@ async fn list(service: &Service, thread: &ThreadSnapshot) -> Result<(Value, i64)
 pub async fn forecast(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Forecast> {
     let row = threads::row(service, caller, id).await?;
     let thread = service.runtime.snapshot(row.pk).await?;
-    let next = next_settings(service, caller, &thread.row)?;
+    let next = settings::of_next_run(service, caller, &thread.row)?;
     forecast_of(service, caller, &thread, &next).await
 }
 
@@ -56,7 +55,7 @@ pub async fn forecast_edit(service: &Service, caller: &Caller, id: &ThreadId, pa
     let thread = service.runtime.snapshot(row.pk).await?;
     let (list, expected) = list(service, &thread).await?;
     let list = patch::apply(list, patch, &service.config.limits)?;
-    let next = next_settings(service, caller, &thread.row)?;
+    let next = settings::of_next_run(service, caller, &thread.row)?;
     let settings = Box::new(next.clone());
     let event = Event::Person(PersonEvent::PlanEdited { expected, list, by: caller.name.clone(), settings });
     forecast_of(service, caller, &thread.after(event)?, &next).await
@@ -77,10 +76,6 @@ async fn forecast_of(
     Ok(Forecast { plan, cost })
 }
 
-fn next_settings(service: &Service, caller: &Caller, row: &ThreadRow) -> Result<RunSettings> {
-    settings::of_run(service, caller, &row.core, &row.profile.config, &CallOptions::default())
-}
-
 /// Edits the list that stands at version `if_match`; answers with the list after it.
 pub async fn edit(
     service: &Service,
@@ -96,7 +91,7 @@ pub async fn edit(
         return Err(stale(version));
     }
     let list = patch::apply(list, patch, &service.config.limits)?;
-    let (by, settings) = (caller.name.clone(), Box::new(next_settings(service, caller, &row)?));
+    let (by, settings) = (caller.name.clone(), Box::new(settings::of_next_run(service, caller, &row)?));
     let event = Event::Person(PersonEvent::PlanEdited { expected: if_match, list, by, settings });
     let audit = (caller.name.clone(), "edit plan", json!({ "basedOn": if_match }));
     let extras = CommitExtras { audit: Some(audit), wants_plan: true, ..CommitExtras::default() };

@@ -15,6 +15,7 @@ use crate::domain::settings::{
     RunSettings, ThreadConfig,
 };
 use crate::provider::Catalog;
+use crate::store::ThreadRow;
 use crate::tool::schema::{MOST_SCHEMAS, Schema};
 
 /// The settings of a run of this caller.
@@ -31,6 +32,11 @@ pub(super) fn of_run(
         settings.execution.plan_review = PlanReview::Off;
     }
     Ok(settings)
+}
+
+/// Those that the thread's next run would have if its call said nothing.
+pub(super) fn of_next_run(service: &Service, caller: &Caller, row: &ThreadRow) -> Result<RunSettings> {
+    of_run(service, caller, &row.core, &row.profile.config, &CallOptions::default())
 }
 
 /// Whether a run of this caller could be accepted with this configuration of its thread; the fault points into it.

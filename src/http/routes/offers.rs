@@ -6,11 +6,12 @@ use axum::Json;
 use axum::extract::State;
 
 use crate::domain::caller::Scope;
+use crate::domain::ids::ThreadId;
 use crate::domain::tool::ToolSpec;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, permit};
 use crate::http::page::Listed;
-use crate::http::params::{NoParams, Params};
+use crate::http::params::Params;
 use crate::http::problem::HttpResult;
 use crate::service::offers::{self, ModelInfo};
 
@@ -33,13 +34,21 @@ pub(crate) async fn models(
     Ok(Json(Listed::whole(offers::check_models(&app.service, &caller).await)))
 }
 
-/// The tools that the caller's agents may call.
+/// The tools that the caller's agents may call; with `threadId`, those that its active run may, else its next one: what is
+/// not enabled there is left out, and what the run's client carries out itself is among them.
 #[utoipa::path(get, path = "/tools", operation_id = "listTools", tag = "server",
+    params(("threadId" = Option<String>, Query)),
     responses((status = 200, body = Listed<ToolSpec>)))]
 pub(crate) async fn tools(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
-    _: NoParams,
-) -> Json<Listed<Arc<ToolSpec>>> {
-    Json(Listed::whole(offers::tools(&app.service, &caller)))
+    mut params: Params,
+) -> HttpResult<Json<Listed<Arc<ToolSpec>>>> {
+    let thread = params.text("threadId").map(ThreadId::from);
+    params.finish()?;
+    let tools = match thread {
+        Some(thread) => offers::tools_of(&app.service, &caller, &thread).await?,
+        None => offers::tools(&app.service, &caller),
+    };
+    Ok(Json(Listed::whole(tools)))
 }

@@ -125,6 +125,21 @@ test('tools that came later are known', async () => {
   await done(page);
 });
 
+test('tools that the client of the run carries out are known', async () => {
+  const clientTools = [{ name: 'where_am_i', description: 'Where the client is.', inputSchema: { type: 'object' } }];
+  await server.run('client', 'Pay the refund.', { options: { clientTools } });
+  const page = await open(server, '#/t/client/edit');
+  await row(page, 'notify').waitFor();
+  await page.waitForFunction(() => [...document.querySelectorAll('#tool-names option')].some((one) => one.value === 'where_am_i'));
+  await field(page, 'notify', 'tools').fill('where_am_i');
+  assert.equal(await at(page, 'edit-wrong').count(), 0);
+  await at(page, 'save-plan').click();
+  await at(page, 'plan-list').waitFor();
+  const list = await server.get('/threads/client/plan');
+  assert.deepEqual(list.find((item) => item.id === 'notify').requiredTools, ['where_am_i']);
+  await done(page);
+});
+
 test('edits are not lost unasked to a look at the past', async () => {
   const page = await opened('unsaved');
   await field(page, 'notify', 'description').fill('Mine');

@@ -32,6 +32,12 @@ async fn open(app: &App) -> Vec<Value> {
     open
 }
 
+/// What the thread's active run may call, or its next one.
+async fn offered(app: &App) -> Vec<String> {
+    let tools = app.get("/tools?threadId=t").await.expect(200);
+    tools["items"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
 async fn results(app: &App) -> Vec<Value> {
     let page = app.get("/threads/t/events?types=TOOL_EXECUTION").await.expect(200);
     page["items"].as_array().unwrap().iter().map(|item| item["content"].clone()).collect()
@@ -141,4 +147,19 @@ async fn a_call_waits_for_its_caller_across_a_restart() {
     }
     let outputs: Vec<Value> = results(&app).await.iter().map(|result| result["output"].clone()).collect();
     assert_eq!((&outputs[0], &outputs[2]), (&json!(1), &json!(3)), "{outputs:?}");
+}
+
+#[tokio::test]
+async fn they_are_listed_among_the_tools_of_the_thread_while_their_run_lasts() {
+    let app = App::start().await;
+    let config = json!({ "enabledTools": ["calculator"] });
+    app.post("/threads", json!({ "threadId": "t", "config": config })).await.expect(201);
+    assert_eq!(offered(&app).await, ["calculator"]);
+    process(&app, &[tool("get_location")]).await.expect(202);
+    assert_eq!(offered(&app).await, ["calculator", "get_location"]);
+    assert!(!app.get("/tools").await.expect(200).to_string().contains("get_location"));
+    app.post("/threads/t/cancel", json!({})).await.expect(202);
+    assert_eq!(offered(&app).await, ["calculator"]);
+    app.get("/tools?threadId=none").await.problem("not_found");
+    app.get("/tools?thread=t").await.problem("invalid");
 }
