@@ -32,9 +32,11 @@ pub async fn insert(place: &Place, backlog: Backlog, amounts: Amounts, is_old: b
             "jsonb_set(body::jsonb, '{timestamp}', to_jsonb((body::jsonb ->> 'timestamp')::bigint - AGE))::text"
         }
     };
-    let (now, text, no) = match kind(place) {
-        Kind::Sqlite => ("CAST(unixepoch('subsec') * 1000 AS INTEGER)", "printf('%0200d', n.n)", "0"),
-        Kind::Postgres => ("(extract(epoch FROM now()) * 1000)::bigint", "lpad(n.n::text, 200, '0')", "false"),
+    let (now, text, no, last) = match kind(place) {
+        Kind::Sqlite => ("CAST(unixepoch('subsec') * 1000 AS INTEGER)", "printf('%0200d', n.n)", "0", "last_commit"),
+        Kind::Postgres => {
+            ("(extract(epoch FROM now()) * 1000)::bigint", "lpad(n.n::text, 200, '0')", "false", "commits")
+        }
     };
     let Amounts { threads, answers, observations } = amounts;
     let numbers =
@@ -44,9 +46,9 @@ pub async fn insert(place: &Place, backlog: Backlog, amounts: Amounts, is_old: b
         "UPDATE observations SET body = {body} WHERE pk = {template};
         UPDATE thread_rows SET ord = ord - AGE WHERE pk = {template} AND kind IN (11, 12);
         UPDATE threads SET created_at = created_at - AGE, updated_at = updated_at - AGE WHERE pk = {template};
-        {} INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, last_commit, status, floor, last_seq, min_seq,
+        {} INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, {last}, status, floor, last_seq, min_seq,
             created_at, updated_at, created_by, title, sheet, head)
-        SELECT t.pk + n.n, tenant, 'old-' || n.n, core, version, epoch, last_commit, status, floor, last_seq, min_seq,
+        SELECT t.pk + n.n, tenant, 'old-' || n.n, core, version, epoch, {last}, status, floor, last_seq, min_seq,
             created_at, updated_at, created_by, title, sheet, head FROM n, threads t WHERE pk = {template};
         {} INSERT INTO thread_rows (pk, tenant, kind, id, ord, keep, body)
         SELECT pk + n.n, tenant, kind, CASE kind WHEN 12 THEN id || '-' || n.n ELSE id END, ord, keep, body
