@@ -51,13 +51,14 @@ async fn of_their_own(service: &Service) -> Result<()> {
         let page = service.store.threads_with_terms(behind, PAGE).await?;
         let Some((last, _)) = page.last() else { return Ok(()) };
         behind = *last;
+        let mut threads = Vec::new();
         for (pk, tenant) in page {
             let name = service.store.tenant_name(tenant).await?.unwrap_or_default();
             if service.config.retention.hold_of(&name).is_none() {
-                let terms = service.config.retention.of_tenant(&name);
-                done(expire::one(service, pk, terms).await, format_args!("thread {}", pk.0))?;
-                done(compact::one(service, pk, terms).await, format_args!("the log of thread {}", pk.0))?;
+                threads.push((pk, service.config.retention.of_tenant(&name)));
             }
         }
+        expire::of_these(service, &threads).await?;
+        compact::of_these(service, &threads).await?;
     }
 }

@@ -1,6 +1,9 @@
 //! The beginning of a log whose runs ended longer ago than logs are kept is deleted. What it had told is put together first
 //! and stands in its place, so that whatever comes later is read as before.
 
+use futures_util::future::join_all;
+
+use super::left::{Left, Step};
 use super::{done, effective, kept, left};
 use crate::domain::Millis;
 use crate::domain::ids::{RunId, TenantPk, ThreadPk};
@@ -8,10 +11,12 @@ use crate::domain::observation::ObservationType;
 use crate::domain::retention::Terms;
 use crate::service::chore_metrics::lags;
 use crate::service::{Service, feed};
-use crate::store::{Compaction, ObservationAsk, Result};
+use crate::store::{Compaction, ObservationAsk, Pace, Result};
 
 /// Runs that are looked at together.
 const PAGE: u32 = 200;
+/// Logs that are shortened side by side, whose bases are in memory then; one rest is of all of them.
+const TOGETHER: usize = 8;
 /// Observations that are read at once.
 const CHUNK: u32 = 200;
 
@@ -23,30 +28,82 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk, terms: Terms)
         let ends = service.store.runs_since(tenant, &behind, before, PAGE).await?;
         let (Some(first), Some(last)) = (ends.first(), ends.last().cloned()) else { return Ok(()) };
         lags("logs", before - first.at);
-        let mut threads: Vec<ThreadPk> = ends.into_iter().map(|end| end.thread).collect();
-        threads.sort_unstable();
-        threads.dedup();
-        for pk in threads {
-            done(one(service, pk, terms).await, format_args!("the log of thread {}", pk.0))?;
-        }
+        let mut threads: Vec<_> = ends.into_iter().map(|end| (end.thread, terms)).collect();
+        threads.sort_unstable_by_key(|(pk, _)| *pk);
+        threads.dedup_by_key(|(pk, _)| *pk);
+        of_these(service, &threads).await?;
         service.store.set_compacted(tenant, &last).await?;
     }
 }
 
-/// The log of this thread: it begins later at once, and what is before that is deleted then, a little at a time. Where that
-/// was interrupted it is gone on with.
-pub(super) async fn one(service: &Service, pk: ThreadPk, of_tenant: Terms) -> Result<()> {
-    let Some(terms) = effective(service, pk, of_tenant).await? else { return Ok(()) };
-    let Some(before) = kept(terms.log_days).cut_off(service.now()) else { return Ok(()) };
-    let Some(row) = service.store.thread_by_pk(pk).await? else { return Ok(()) };
-    if let Some(end) = end_of_old_runs(service, pk, row.min_seq, before).await?
-        && let Some(upto) = service.store.last_entry(pk, end).await?.filter(|upto| *upto >= row.min_seq)
-    {
-        let base = feed::fold_to(service, pk, upto).await?.text();
-        let rows = left::named_before(service, pk, &base).await?;
-        service.store.compact(Compaction { thread: pk, min_seq: row.min_seq, upto, base, rows }).await?;
+/// The logs of these threads, by the terms of their tenants.
+pub(super) async fn of_these(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<()> {
+    for some in threads.chunks(TOGETHER) {
+        together(service, some).await?;
     }
-    left::drop_old(service, pk).await
+    Ok(())
+}
+
+/// A step of each of them side by side, then one rest, until nothing of them is too old.
+async fn together(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<()> {
+    let mut logs: Vec<OldLog> = threads.iter().map(|(pk, terms)| OldLog::new(*pk, *terms)).collect();
+    while !logs.is_empty() {
+        let pace = Pace::begin(&*service.store);
+        let steps = join_all(logs.iter_mut().map(|log| log.step(service))).await;
+        let (mut is_any, mut rest) = (false, Vec::new());
+        for (step, log) in steps.into_iter().zip(logs) {
+            is_any |= matches!(step, Ok(Step::Last | Step::More));
+            if matches!(step, Ok(Step::More)) {
+                rest.push(log);
+            } else {
+                done(step.map(drop), format_args!("the log of thread {}", log.left.thread().0))?;
+            }
+        }
+        logs = rest;
+        if is_any {
+            pace.rest(&*service.store).await;
+        }
+    }
+    Ok(())
+}
+
+/// The log of a thread, while what is too old of it is deleted a little at a time. Where that was interrupted it is gone on
+/// with.
+struct OldLog {
+    of_tenant: Terms,
+    /// It begins later, and what is before that may be deleted.
+    is_shortened: bool,
+    left: Left,
+}
+
+impl OldLog {
+    fn new(pk: ThreadPk, of_tenant: Terms) -> Self {
+        Self { of_tenant, is_shortened: false, left: Left::of(pk) }
+    }
+
+    async fn step(&mut self, service: &Service) -> Result<Step> {
+        if !self.is_shortened && !self.shorten(service).await? {
+            return Ok(Step::Nothing);
+        }
+        self.is_shortened = true;
+        self.left.drop_some(service).await
+    }
+
+    /// It begins later at once. `false`: nothing of it is ever too old.
+    async fn shorten(&self, service: &Service) -> Result<bool> {
+        let pk = self.left.thread();
+        let Some(terms) = effective(service, pk, self.of_tenant).await? else { return Ok(false) };
+        let Some(before) = kept(terms.log_days).cut_off(service.now()) else { return Ok(false) };
+        let Some(row) = service.store.thread_by_pk(pk).await? else { return Ok(false) };
+        if let Some(end) = end_of_old_runs(service, pk, row.min_seq, before).await?
+            && let Some(upto) = service.store.last_entry(pk, end).await?.filter(|upto| *upto >= row.min_seq)
+        {
+            let base = feed::fold_to(service, pk, upto).await?.text();
+            let rows = left::named_before(service, pk, &base).await?;
+            service.store.compact(Compaction { thread: pk, min_seq: row.min_seq, upto, base, rows }).await?;
+        }
+        Ok(true)
+    }
 }
 
 /// The last observation before which every run ended before `before`.

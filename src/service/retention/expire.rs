@@ -1,5 +1,7 @@
 //! Threads at rest that nobody used for longer than they are kept are deleted, as if an administrator did.
 
+use futures_util::future::join_all;
+
 use super::{done, effective, kept};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -11,6 +13,9 @@ use crate::store::{Pace, Result};
 
 /// Threads that are looked at together.
 const PAGE: u32 = 100;
+/// Threads that are deleted side by side. Each waits for the same reads, turns and commits meanwhile, so all of them take
+/// little longer than one, and the rest after that is of all of them.
+const TOGETHER: usize = 16;
 
 /// Those of a tenant for which these terms hold, the longest unused first.
 pub(super) async fn of_tenant(service: &Service, tenant: TenantPk, terms: Terms) -> Result<()> {
@@ -20,28 +25,50 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk, terms: Terms)
         let page = service.store.threads_at_rest(tenant, before, behind, PAGE).await?;
         let Some(last) = page.last() else { return Ok(()) };
         behind = *last;
-        for (_, pk) in page {
-            done(one(service, pk, terms).await, format_args!("thread {}", pk.0))?;
-        }
+        let threads: Vec<_> = page.into_iter().map(|(_, pk)| (pk, terms)).collect();
+        of_these(service, &threads).await?;
     }
 }
 
-/// This one, if it is too old.
-pub(super) async fn one(service: &Service, pk: ThreadPk, of_tenant: Terms) -> Result<()> {
+/// Those of these threads that are too old, by the terms of their tenants.
+pub(super) async fn of_these(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<()> {
+    for some in threads.chunks(TOGETHER) {
+        together(service, some).await?;
+    }
+    Ok(())
+}
+
+async fn together(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<()> {
     let pace = Pace::begin(&*service.store);
-    let Some(terms) = effective(service, pk, of_tenant).await? else { return Ok(()) };
-    let Some(before) = kept(terms.thread_days).cut_off(service.now()) else { return Ok(()) };
+    let mut is_any = false;
+    for (expired, (pk, _)) in
+        join_all(threads.iter().map(|thread| one(service, *thread))).await.into_iter().zip(threads)
+    {
+        is_any |= matches!(expired, Ok(true));
+        done(expired.map(drop), format_args!("thread {}", pk.0))?;
+    }
+    if is_any {
+        pace.rest(&*service.store).await;
+    }
+    Ok(())
+}
+
+/// Whether it was too old, and was deleted.
+async fn one(service: &Service, (pk, of_tenant): (ThreadPk, Terms)) -> Result<bool> {
+    let Some(terms) = effective(service, pk, of_tenant).await? else { return Ok(false) };
+    let Some(before) = kept(terms.thread_days).cut_off(service.now()) else { return Ok(false) };
     let row = service.store.thread_by_pk(pk).await?;
-    let Some(row) = row.filter(|row| row.updated_at < before) else { return Ok(()) };
+    let Some(row) = row.filter(|row| row.updated_at < before) else { return Ok(false) };
     match service.runtime.expire(pk, before).await {
-        Ok(false) => {}
+        Ok(false) | Err(Refusal::Gone) => Ok(false),
         Ok(true) => {
             deleted("thread", 1);
             lags("threads", before - row.updated_at);
-            pace.rest(&*service.store).await;
+            Ok(true)
         }
-        Err(Refusal::Gone) => {}
-        Err(refusal) => tracing::warn!(thread = pk.0, ?refusal, "a thread that is too old is kept a while longer"),
+        Err(refusal) => {
+            tracing::warn!(thread = pk.0, ?refusal, "a thread that is too old is kept a while longer");
+            Ok(false)
+        }
     }
-    Ok(())
 }

@@ -10,36 +10,71 @@ use crate::engine::step::RowKind;
 use crate::service::Service;
 use crate::service::chore_metrics::deleted;
 use crate::service::pages::Entries;
-use crate::store::{Pace, PageAsk, Result};
+use crate::store::{PageAsk, Result};
 
 /// Entries of the log that one transaction deletes.
 const ENTRIES: u32 = 200;
 /// Rows that one transaction looks for, or deletes.
 const ROWS: u32 = 500;
 
-/// A little at a time. The rows of an entry go before it does: where it was interrupted it is gone on with.
-pub(super) async fn drop_old(service: &Service, pk: ThreadPk) -> Result<()> {
-    let Some(row) = service.store.thread_by_pk(pk).await? else { return Ok(()) };
-    let end = row.min_seq - 1;
-    let mut kept = None;
-    loop {
-        let pace = Pace::begin(&*service.store);
-        let entries = service.store.old_entries(pk, end, ENTRIES).await?;
-        let Some(upto) = entries.last().map(|(seq, _)| *seq) else { break };
-        let kept = match &mut kept {
+/// What a step came to.
+pub(super) enum Step {
+    Nothing,
+    /// Something was deleted, and nothing is left.
+    Last,
+    More,
+}
+
+/// What a thread has before the beginning of its log. The rows of an entry go before it does, so where it was interrupted
+/// it is gone on with.
+pub(super) struct Left {
+    pk: ThreadPk,
+    /// What stays names these; known from the first step on that deletes entries.
+    kept: Option<BTreeSet<String>>,
+}
+
+impl Left {
+    pub(super) fn of(pk: ThreadPk) -> Self {
+        Self { pk, kept: None }
+    }
+
+    pub(super) fn thread(&self) -> ThreadPk {
+        self.pk
+    }
+
+    /// Deletes a little of it: entries and what they name, and behind the last of these turns.
+    pub(super) async fn drop_some(&mut self, service: &Service) -> Result<Step> {
+        let Some(row) = service.store.thread_by_pk(self.pk).await? else { return Ok(Step::Nothing) };
+        let entries = service.store.old_entries(self.pk, row.min_seq - 1, ENTRIES).await?;
+        if let Some((upto, _)) = entries.last() {
+            let mut told = BTreeSet::new();
+            entries.iter().for_each(|(_, body)| names(body, &mut told));
+            drop_rows(service, self.pk, &told, self.kept(service).await?).await?;
+            deleted("entry", service.store.drop_entries(self.pk, *upto).await?);
+            if entries.len() == ENTRIES as usize {
+                return Ok(Step::More);
+            }
+        }
+        // Turns are shown to models while their run lasts, and to nobody afterwards.
+        let turns = service.store.drop_below_floor(self.pk, ROWS).await?;
+        deleted("row", turns);
+        Ok(match (turns, entries.is_empty()) {
+            (0, true) => Step::Nothing,
+            (turns, _) if turns < u64::from(ROWS) => Step::Last,
+            _ => Step::More,
+        })
+    }
+
+    async fn kept(&mut self, service: &Service) -> Result<&BTreeSet<String>> {
+        let kept = match self.kept.take() {
             Some(kept) => kept,
-            none @ None => {
-                let base = service.store.base(pk).await?.map(|(_, base)| base).unwrap_or_default();
-                none.insert(names_kept(service, pk, &base).await?)
+            None => {
+                let base = service.store.base(self.pk).await?.map(|(_, base)| base).unwrap_or_default();
+                names_kept(service, self.pk, &base).await?
             }
         };
-        let mut told = BTreeSet::new();
-        entries.iter().for_each(|(_, body)| names(body, &mut told));
-        drop_rows(service, pk, &told, kept).await?;
-        deleted("entry", service.store.drop_entries(pk, upto).await?);
-        pace.rest(&*service.store).await;
+        Ok(self.kept.insert(kept))
     }
-    drop_turns(service, pk).await
 }
 
 /// The rows that the base names that there is, and this next one does not.
@@ -71,9 +106,7 @@ async fn drop_rows(service: &Service, pk: ThreadPk, told: &BTreeSet<String>, kep
     let mut gone = gone(told, kept);
     gone.extend(receivers(service, pk, told).await?.into_iter().map(|name| (RowKind::Push, name)));
     for some in gone.chunks(ROWS as usize) {
-        let pace = Pace::begin(&*service.store);
         deleted("row", service.store.drop_rows(pk, some.to_vec()).await?);
-        pace.rest(&*service.store).await;
     }
     Ok(())
 }
@@ -90,17 +123,4 @@ async fn receivers(service: &Service, pk: ThreadPk, told: &BTreeSet<String>) -> 
         }
     }
     Ok(found)
-}
-
-/// Turns are shown to models while their run lasts, and to nobody afterwards.
-async fn drop_turns(service: &Service, pk: ThreadPk) -> Result<()> {
-    loop {
-        let pace = Pace::begin(&*service.store);
-        let dropped = service.store.drop_below_floor(pk, ROWS).await?;
-        deleted("row", dropped);
-        if dropped < u64::from(ROWS) {
-            return Ok(());
-        }
-        pace.rest(&*service.store).await;
-    }
 }

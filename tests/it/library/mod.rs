@@ -15,6 +15,7 @@ mod reading;
 mod restored;
 mod retention;
 mod schedules;
+mod side_by_side;
 mod simple_core;
 mod spend;
 mod together;

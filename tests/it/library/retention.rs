@@ -24,7 +24,7 @@ use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
 
-const DAY: i64 = 86_400_000;
+pub(super) const DAY: i64 = 86_400_000;
 /// 2026-11-21T00:00:00Z
 const TODAY: i64 = 1_795_219_200_000;
 

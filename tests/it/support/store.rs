@@ -150,6 +150,13 @@ impl Moody {
         held.wait_for(|held| held.contains(&call)).await.expect("the store is there");
     }
 
+    /// Returns when so many calls of this name wait at the same time, or did.
+    pub async fn holds_many(&self, call: &'static str, count: usize) {
+        let mut held = self.held.subscribe();
+        let are_held = |held: &Vec<&'static str>| held.iter().filter(|name| **name == call).count() >= count;
+        held.wait_for(are_held).await.expect("the store is there");
+    }
+
     async fn pass(&self, call: &'static str) -> Result<()> {
         let mut moods = self.moods.subscribe();
         loop {

@@ -1,0 +1,36 @@
+//! What is too old goes several threads at a time.
+
+use pes::domain::fault::Code;
+use pes::service::retention;
+use rstest::rstest;
+
+use super::retention::{Aging, DAY};
+use crate::support::http::soon;
+use crate::support::store::{Mood, Moody};
+
+/// One rest is of all of them: else a server that is always busy would delete fewer than it makes.
+#[rstest]
+#[case("delete_thread", 401, 16)]
+#[case("compact", 91, 8)]
+#[tokio::test]
+async fn what_is_too_old_goes_side_by_side(#[case] call: &'static str, #[case] days: i64, #[case] threads: usize) {
+    let store = Moody::fresh().await;
+    let aging = Aging::on(store.clone(), |_| {}).await;
+    for n in 0..threads {
+        aging.finish(&format!("t{n}")).await;
+    }
+    store.set(call, Mood::Hangs);
+    aging.clock.advance(days * DAY);
+    let side_by_side = async {
+        soon(store.holds_many(call, threads)).await;
+        store.set(call, Mood::Well);
+    };
+    let (swept, ()) = tokio::join!(retention::sweep(aging.instance.service()), side_by_side);
+    swept.unwrap();
+    for n in 0..threads {
+        let thread = format!("t{n}");
+        let gone = aging.page(&thread, 1).await.err();
+        assert!(matches!(gone, Some(Code::NotFound | Code::HistoryCompacted)), "{thread}: {gone:?}");
+    }
+    aging.instance.close().await;
+}
