@@ -85,10 +85,10 @@ impl Traces {
         let name = asked.route.map_or_else(|| asked.method.to_owned(), |route| format!("{} {route}", asked.method));
         let mut span = Span::begun(SpanId::new(), name, Kind::Server, at);
         span.parent = marked.parent.as_deref().and_then(SpanId::read);
-        span.set(names::HTTP_METHOD, asked.method);
-        span.set_some(names::HTTP_ROUTE, asked.route);
-        span.set(names::URL_PATH, asked.path);
-        span.set(names::URL_SCHEME, asked.scheme);
+        span.set(names::HTTP_METHOD, asked.method.to_owned());
+        span.set_some(names::HTTP_ROUTE, asked.route.map(str::to_owned));
+        span.set(names::URL_PATH, asked.path.to_owned());
+        span.set(names::URL_SCHEME, asked.scheme.to_owned());
         *origin = TraceOrigin { parent: Some(span.id.to_string()), ..marked };
         Some(RequestSpan { trace, span })
     }

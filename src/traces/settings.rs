@@ -43,8 +43,8 @@ pub(super) fn resource(config: &Telemetry) -> Result<Attributes, String> {
     let ours = [("service.name", config.service_name.as_str()), ("service.version", env!("CARGO_PKG_VERSION"))];
     let is_given = |name: &str| given.iter().any(|(known, _)| known == name);
     let ours = ours.into_iter().filter(|(name, _)| !is_given(name));
-    let ours: Attributes = ours.map(|(name, value)| (name.to_owned(), value.into())).collect();
-    Ok(ours.into_iter().chain(given.iter().map(|(name, value)| (name.clone(), value.as_str().into()))).collect())
+    let ours: Attributes = ours.map(|(name, value)| (name.into(), value.to_owned().into())).collect();
+    Ok(ours.into_iter().chain(given.iter().map(|(name, value)| (name.clone().into(), value.clone().into()))).collect())
 }
 
 /// `name=value,name=value`.

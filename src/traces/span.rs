@@ -1,5 +1,7 @@
 //! A span, as OpenTelemetry has it, of what is over.
 
+use std::borrow::Cow;
+
 use sha2::{Digest, Sha256};
 
 use crate::domain::Millis;
@@ -47,7 +49,7 @@ pub(super) enum Kind {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Attribute {
-    Text(String),
+    Text(Cow<'static, str>),
     Whole(i64),
     Number(f64),
     Texts(Vec<String>),
@@ -63,15 +65,15 @@ impl Attribute {
     }
 }
 
-impl From<&str> for Attribute {
-    fn from(text: &str) -> Self {
-        Attribute::Text(text.to_owned())
+impl From<&'static str> for Attribute {
+    fn from(text: &'static str) -> Self {
+        Attribute::Text(Cow::Borrowed(text))
     }
 }
 
 impl From<String> for Attribute {
     fn from(text: String) -> Self {
-        Attribute::Text(text)
+        Attribute::Text(Cow::Owned(text))
     }
 }
 
@@ -99,7 +101,10 @@ impl From<f64> for Attribute {
     }
 }
 
-pub(super) type Attributes = Vec<(String, Attribute)>;
+pub(super) type Attributes = Vec<(Cow<'static, str>, Attribute)>;
+
+/// As many attributes as most spans have.
+const MOST: usize = 12;
 
 /// Something that happened at a moment of a span.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,7 +118,7 @@ pub(super) struct SpanEvent {
 pub(super) struct Span {
     pub(super) id: SpanId,
     pub(super) parent: Option<SpanId>,
-    pub(super) name: String,
+    pub(super) name: Cow<'static, str>,
     pub(super) kind: Kind,
     pub(super) start: Millis,
     pub(super) end: Millis,
@@ -127,26 +132,26 @@ pub(super) struct Span {
 
 impl Span {
     /// One that begins now, and is over as soon as it is.
-    pub(super) fn begun(id: SpanId, name: String, kind: Kind, at: Millis) -> Self {
+    pub(super) fn begun(id: SpanId, name: impl Into<Cow<'static, str>>, kind: Kind, at: Millis) -> Self {
         Self {
             id,
             parent: None,
-            name,
+            name: name.into(),
             kind,
             start: at,
             end: at,
-            attributes: Vec::new(),
+            attributes: Vec::with_capacity(MOST),
             events: Vec::new(),
             link: None,
             failure: None,
         }
     }
 
-    pub(super) fn set(&mut self, name: &str, value: impl Into<Attribute>) {
-        self.attributes.push((name.to_owned(), value.into()));
+    pub(super) fn set(&mut self, name: &'static str, value: impl Into<Attribute>) {
+        self.attributes.push((Cow::Borrowed(name), value.into()));
     }
 
-    pub(super) fn set_some(&mut self, name: &str, value: Option<impl Into<Attribute>>) {
+    pub(super) fn set_some(&mut self, name: &'static str, value: Option<impl Into<Attribute>>) {
         if let Some(value) = value {
             self.set(name, value);
         }
@@ -161,7 +166,7 @@ impl Span {
 
     /// It failed: by a code that may be counted, and in words.
     pub(super) fn fail(&mut self, code: &str, message: &str) {
-        self.set(super::names::ERROR, code);
+        self.set(super::names::ERROR, code.to_owned());
         self.failure = Some(message.to_owned());
     }
 }

@@ -57,7 +57,7 @@ fn settings_are_read_as_opentelemetry_writes_them() {
         (&"Bearer k".parse().unwrap(), &"a=b".parse().unwrap())
     );
     let resource = settings::resource(&config).unwrap();
-    let names: Vec<&str> = resource.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&str> = resource.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, ["service.version", "service.name", "place"]);
     assert_eq!(resource[2].1, "here, there".into());
 

@@ -24,20 +24,20 @@ impl Projection {
             (Phase::Planning | Phase::Execution | Phase::Synthesis, _) => self.top(),
         };
         span.set(names::OPERATION, "chat");
-        span.set(names::PROVIDER, names::provider(&body.provider));
-        span.set(names::REQUEST_MODEL, body.model.as_str());
+        span.set(names::PROVIDER, names::provider(&body.provider).to_owned());
+        span.set(names::REQUEST_MODEL, body.model.clone());
         span.set(names::ATTEMPT, body.attempt);
         self.chats.insert(body.stream_id.clone(), span);
     }
 
     pub(super) fn chat_took(&mut self, body: &LlmStreamMetadataBody) {
         let Some(span) = self.chats.get_mut(&body.stream_id) else { return };
-        span.set(names::RESPONSE_MODEL, body.model.as_str());
+        span.set(names::RESPONSE_MODEL, body.model.clone());
         span.set(names::INPUT_TOKENS, body.input_tokens);
         span.set(names::OUTPUT_TOKENS, body.output_tokens);
         span.set(names::CACHED_INPUT_TOKENS, body.cached_input_tokens);
         span.set(names::REASONING_TOKENS, body.thinking_tokens);
-        span.attributes.push((names::FINISH_REASONS.to_owned(), Attribute::Texts(vec![word(&body.stop_reason)])));
+        span.attributes.push((names::FINISH_REASONS.into(), Attribute::Texts(vec![word(&body.stop_reason)])));
         span.set_some(names::FIRST_TOKEN, body.time_to_first_token_ms.map(seconds));
         span.set_some(names::QUEUED, body.queued_ms);
         span.set_some(names::COST, body.cost_usd);
@@ -62,7 +62,7 @@ impl Projection {
         let id = self.id(&format!("plan:{stream}"));
         let parent = self.top();
         let span = self.plan.get_or_insert_with(|| {
-            let mut span = Span::begun(id, "plan".to_owned(), Kind::Internal, at);
+            let mut span = Span::begun(id, "plan", Kind::Internal, at);
             span.parent = parent;
             span.set(names::OPERATION, "plan");
             span
@@ -91,8 +91,8 @@ impl Projection {
         let item = item.or(call.item.as_ref());
         span.parent = item.map(|item| self.step(item, start)).or_else(|| self.top());
         span.set(names::OPERATION, "execute_tool");
-        span.set(names::TOOL, result.tool_name.as_str());
-        span.set(names::TOOL_CALL, result.call_id.as_str());
+        span.set(names::TOOL, result.tool_name.as_str().to_owned());
+        span.set(names::TOOL_CALL, result.call_id.as_str().to_owned());
         span.set(names::TOOL_TYPE, "function");
         if let Some((action, rule)) = call.rule {
             span.set(names::POLICY_ACTION, action);
@@ -117,8 +117,8 @@ impl Projection {
             known.asked_at = Some(at);
             known.rule = asked.policy.as_ref().map(|ruling| (ruling.action.as_str(), ruling.rule.clone()));
         }
-        let mut about = vec![(names::SUSPENSION_KIND.to_owned(), asked.kind.as_str().into())];
-        about.extend(asked.tool_name.as_deref().map(|tool| (names::TOOL.to_owned(), tool.into())));
+        let mut about = vec![(names::SUSPENSION_KIND.into(), asked.kind.as_str().into())];
+        about.extend(asked.tool_name.clone().map(|tool| (names::TOOL.into(), tool.into())));
         self.happened("pes.suspended", at, about);
     }
 
@@ -128,7 +128,7 @@ impl Projection {
         if let Some(call) = body.call_id.as_ref().and_then(|id| self.calls.get_mut(id)) {
             call.decision = Some((decision, at));
         }
-        self.happened("pes.resumed", at, vec![(names::DECISION.to_owned(), decision.into())]);
+        self.happened("pes.resumed", at, vec![(names::DECISION.into(), decision.into())]);
     }
 
     pub(super) fn peer(&mut self, item: Option<&ItemId>, task: &A2aTaskBody, at: Millis) {
@@ -141,8 +141,8 @@ impl Projection {
             );
             span.parent = item.map(|item| self.step(item, task.submitted_at)).or_else(|| self.top());
             span.set(names::OPERATION, "invoke_agent");
-            span.set(names::PEER, task.agent_id.as_str());
-            span.set(names::TASK, task.task_id.as_str());
+            span.set(names::PEER, task.agent_id.as_str().to_owned());
+            span.set(names::TASK, task.task_id.as_str().to_owned());
             self.peers.insert(task.task_id.clone(), span);
         }
         if !task.status.is_terminal() {

@@ -7,13 +7,14 @@
 
 mod calls;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
 use super::Part;
 use super::names;
-use super::span::{Attribute, Kind, Span, SpanEvent, SpanId};
+use super::span::{Attribute, Attributes, Kind, Span, SpanEvent, SpanId};
 use crate::domain::Millis;
 use crate::domain::facts::{ErrorBody, Fact, ItemStatusChangeBody, PlanSource, RunFinishedBody, RunStartedBody};
 use crate::domain::ids::{CallId, ItemId, RunId, StreamId, TaskId, ThreadId};
@@ -68,7 +69,7 @@ pub(super) struct Projection {
     activation: Option<Activation>,
     activations: i64,
     /// What every activation says of the run.
-    about: Vec<(String, Attribute)>,
+    about: Attributes,
     plan: Option<Span>,
     items: BTreeMap<ItemId, u32>,
     steps: HashMap<ItemId, Span>,
@@ -138,11 +139,11 @@ impl Projection {
     fn begin_activation(&mut self, at: Millis) {
         self.activations += 1;
         let number = self.activations;
-        let mut span = Span::begun(self.activation_id(number), "invoke_agent".to_owned(), Kind::Internal, at);
+        let mut span = Span::begun(self.activation_id(number), "invoke_agent", Kind::Internal, at);
         span.parent = self.subject.parent;
         span.link = (number > 1).then(|| self.activation_id(number - 1));
         span.set(names::OPERATION, "invoke_agent");
-        span.set(names::RUN, self.subject.run.as_str());
+        span.set(names::RUN, self.subject.run.as_str().to_owned());
         span.set(names::ACTIVATION, number);
         self.activation = Some(Activation { number, span, still: None });
     }
@@ -157,7 +158,7 @@ impl Projection {
         let (mut span, at, seq) = (span.clone(), *at, *seq);
         span.end = at;
         if let Some(Attribute::Text(agent)) = value_of(&self.about, names::AGENT) {
-            span.name = format!("invoke_agent {agent}");
+            span.name = format!("invoke_agent {agent}").into();
         }
         span.attributes.splice(1..1, self.about.iter().cloned());
         let rest = self.plan.take().into_iter().chain(self.steps.drain().map(|(_, span)| span));
@@ -205,13 +206,13 @@ impl Projection {
     fn run_started(&mut self, body: &RunStartedBody) {
         let agent = body.options.as_ref().map_or("pes", |options| options.agent_core.as_str());
         let mut about = vec![
-            (names::AGENT.to_owned(), agent.into()),
-            (names::CONVERSATION.to_owned(), self.subject.thread.as_str().into()),
-            (names::PROVIDER.to_owned(), names::provider(&body.provider).into()),
-            (names::REQUEST_MODEL.to_owned(), body.model.as_str().into()),
+            (names::AGENT.into(), agent.to_owned().into()),
+            (names::CONVERSATION.into(), self.subject.thread.as_str().to_owned().into()),
+            (names::PROVIDER.into(), names::provider(&body.provider).to_owned().into()),
+            (names::REQUEST_MODEL.into(), body.model.clone().into()),
         ];
         let query = self.content(&body.query).map(|query| message("user", &query));
-        about.extend(query.map(|query| (names::INPUT_MESSAGES.to_owned(), query.into())));
+        about.extend(query.map(|query| (names::INPUT_MESSAGES.into(), query.into())));
         self.about = about;
     }
 
@@ -243,9 +244,9 @@ impl Projection {
         let id = self.id(&format!("{}:item:{item}:{attempt}:{activation}", self.subject.run));
         let parent = self.top();
         let span = self.steps.entry(item.clone()).or_insert_with(|| {
-            let mut span = Span::begun(id, "pes.step".to_owned(), Kind::Internal, at);
+            let mut span = Span::begun(id, "pes.step", Kind::Internal, at);
             span.parent = parent;
-            span.set(names::ITEM, item.as_str());
+            span.set(names::ITEM, item.as_str().to_owned());
             span.set(names::ITEM_ATTEMPT, attempt);
             span
         });
@@ -253,7 +254,7 @@ impl Projection {
         span.id
     }
 
-    fn happened(&mut self, name: &'static str, at: Millis, attributes: Vec<(String, Attribute)>) {
+    fn happened(&mut self, name: &'static str, at: Millis, attributes: Attributes) {
         if let Some(activation) = &mut self.activation {
             activation.span.events.push(SpanEvent { name, at, attributes });
         }
@@ -304,7 +305,7 @@ fn message(role: &str, text: &str) -> String {
     json!([{ "role": role, "parts": [{ "type": "text", "content": text }] }]).to_string()
 }
 
-fn value_of<'a>(attributes: &'a [(String, Attribute)], name: &str) -> Option<&'a Attribute> {
+fn value_of<'a>(attributes: &'a [(Cow<'static, str>, Attribute)], name: &str) -> Option<&'a Attribute> {
     attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value)
 }
 

@@ -105,7 +105,7 @@ fn every_log_is_told_whole_and_each_span_once(
             assert!(is_known, "{name}: the parent of {span:?} is not told");
         }
         if is_over {
-            let count = |operation: &str| {
+            let count = |operation: &'static str| {
                 let value = Attribute::from(operation);
                 whole.iter().filter(|span| value_of(&span.attributes, names::OPERATION) == Some(&value)).count()
             };
