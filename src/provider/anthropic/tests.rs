@@ -126,7 +126,7 @@ fn a_schema_that_is_no_form_is_asked_for_by_a_tool() {
         (member(json!(true)), false),
     ];
     for (schema, is_native) in table {
-        let request = ModelRequest { response_schema: Some(schema.clone()), ..planned(MODEL) };
+        let request = ModelRequest { response_schema: Some(schema.clone().into()), ..planned(MODEL) };
         let body = request::body(&request, 64_000);
         assert_eq!(body["output_config"].get("format").is_some(), is_native, "{schema}");
         assert_eq!(request::has_form_tool(&request, 64_000), !is_native, "{schema}");

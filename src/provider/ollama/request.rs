@@ -13,7 +13,7 @@ pub(super) fn body(request: &ModelRequest, num_ctx: u64) -> Value {
         body["tools"] = request.tools.iter().map(|spec| tool(spec)).collect();
     }
     if let Some(form) = request.response_schema.as_ref().filter(|_| request.tools.is_empty()) {
-        body["format"] = form.clone();
+        body["format"] = Value::clone(form);
     }
     if let Some(think) = request.params.get("reasoningEffort").and_then(Value::as_str) {
         body["think"] = think_of(&request.model, think);

@@ -93,7 +93,7 @@ fn older_families_are_asked_for_a_form_in_words_alone() {
 /// Without members there is no form, and a schema without members is refused.
 #[test]
 fn any_object_is_asked_for_as_that() {
-    let any = ModelRequest { response_schema: Some(json!({ "type": "object" })), ..planned("gpt-5") };
+    let any = ModelRequest { response_schema: Some(json!({ "type": "object" }).into()), ..planned("gpt-5") };
     let body = request::body(dialect("openai"), &any);
     assert_eq!(body["response_format"], json!({ "type": "json_object" }));
 }

@@ -173,7 +173,7 @@ pub(crate) fn planned(model: &str) -> ModelRequest {
             PromptMessage::User { content: "Plan.".into() },
         ],
         tools: Vec::new(),
-        response_schema: Some(form),
+        response_schema: Some(form.into()),
         params: Default::default(),
         ..asked(model)
     }

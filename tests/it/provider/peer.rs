@@ -115,7 +115,8 @@ async fn litellm_carries_a_form() {
         "required": ["answer"],
         "additionalProperties": false,
     });
-    let asked = ModelRequest { model: "claude-sonnet-4-5".into(), response_schema: Some(form.clone()), ..request() };
+    let asked =
+        ModelRequest { model: "claude-sonnet-4-5".into(), response_schema: Some(form.clone().into()), ..request() };
     let (said, ended) = ask_for(&peer.model("anthropic", "sk-peer"), asked).await;
     assert_eq!((ended, &reply(said)["text"]), (Ok(()), &json!("The bill is 595 € (a < b).")));
     let heard = behind.request().await.body;

@@ -30,7 +30,7 @@ pub struct ModelRequest {
     /// Offered natively where the provider can; the prompt's text says the same for those that cannot.
     pub tools: Vec<Arc<ToolSpec>>,
     /// A JSON schema for the whole reply, where the provider supports structured output.
-    pub response_schema: Option<Value>,
+    pub response_schema: Option<Arc<Value>>,
     /// `llmParams`: passed on to the provider, from a closed list (temperature, maxTokens, topP, stop, seed,
     /// frequencyPenalty, presencePenalty, reasoningEffort).
     pub params: Map<String, Value>,

@@ -32,7 +32,7 @@ struct Rendered {
     phase: model::Phase,
     messages: Vec<PromptMessage>,
     tools: Vec<Arc<ToolSpec>>,
-    schema: Option<Value>,
+    schema: Option<Arc<Value>>,
 }
 
 fn open<'a>(state: &'a State, stream: &StreamId) -> Option<Open<'a>> {
@@ -180,7 +180,8 @@ fn render(
         (None, Phase::Synthesizing) => {
             let messages = synthesis(state, open, frame, fitted);
             // Providers hold replies to the form of objects alone.
-            let schema = open.run.settings.answer_schema.clone().filter(|schema| schema["type"] == "object");
+            let schema = open.run.settings.answer_schema.as_ref().filter(|schema| schema["type"] == "object");
+            let schema = schema.cloned().map(Arc::new);
             Rendered { phase: model::Phase::Synthesis, messages, tools: Vec::new(), schema }
         }
         (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {

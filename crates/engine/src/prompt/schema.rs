@@ -1,10 +1,19 @@
 //! The JSON Schema of a plan, for providers with structured output.
 
+use std::sync::{Arc, LazyLock};
+
 use serde_json::{Value, json};
+
+static OF_A_PLAN: LazyLock<Arc<Value>> = LazyLock::new(|| Arc::new(schema(false)));
+static OF_A_REFINEMENT: LazyLock<Arc<Value>> = LazyLock::new(|| Arc::new(schema(true)));
 
 /// The JSON schema of a plan, or of the refinement of one. Every member is required and may be null where it is optional:
 /// strict modes want it so.
-pub fn plan_schema(refines: bool) -> Value {
+pub fn plan_schema(refines: bool) -> Arc<Value> {
+    if refines { OF_A_REFINEMENT.clone() } else { OF_A_PLAN.clone() }
+}
+
+fn schema(refines: bool) -> Value {
     let words = json!({ "type": "array", "items": { "type": "string" } });
     let optional = json!({ "type": ["string", "null"] });
     let mut item = json!({

@@ -85,7 +85,7 @@ fn told(request: &ModelRequest) -> &str {
 fn only_the_call_that_writes_the_answer_is_asked_for_the_form() {
     let sim = asked(planned(&[r#"{"city":"Rome"}"#]), wanting_json());
     assert_eq!(answer(&sim), r#"{"city":"Rome"}"#);
-    let forms: Vec<bool> = sim.prompts.iter().map(|sent| sent.response_schema == Some(schema())).collect();
+    let forms: Vec<bool> = sim.prompts.iter().map(|sent| sent.response_schema.as_deref() == Some(&schema())).collect();
     assert_eq!(forms, [false, false, true]);
     let Some(PromptMessage::System { content }) = sim.prompts[2].messages.first() else { panic!() };
     assert!(content.contains(&schema().to_string()), "it is told in words, too: {content}");
@@ -109,7 +109,7 @@ fn an_answer_of_another_form_is_asked_for_again_and_told_what_is_wrong() {
         let sim = asked(answering(unfit), wanting_json());
         assert_eq!(answer(&sim), r#"{"city":"Rome"}"#);
         assert!(told(&sim.prompts[3]).contains(why), "{}", told(&sim.prompts[3]));
-        assert_eq!(sim.prompts[3].response_schema, Some(schema()));
+        assert_eq!(sim.prompts[3].response_schema.as_deref(), Some(&schema()));
     }
 }
 
@@ -145,7 +145,7 @@ fn an_answer_without_a_plan_is_brought_into_the_form() {
     let shown =
         |said: &PromptMessage| matches!(said, PromptMessage::Assistant { content, .. } if content == "It is in Rome.");
     assert!(form.messages.iter().any(shown), "{:?}", form.messages);
-    assert_eq!(form.response_schema, Some(schema()));
+    assert_eq!(form.response_schema.as_deref(), Some(&schema()));
 }
 
 #[test]
