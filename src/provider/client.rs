@@ -19,7 +19,8 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     const FRAMING: Framing;
 
     fn url(&self, endpoint: &Endpoint, request: &ModelRequest) -> Url;
-    fn body(&self, request: &ModelRequest) -> Value;
+    /// What is sent, as JSON.
+    fn body(&self, request: &ModelRequest) -> Vec<u8>;
     /// Reads the answer to this request.
     fn wire(&self, request: &ModelRequest) -> Self::Wire;
     /// Refuses what this vendor does not take of parameters that are sound by themselves.
@@ -41,7 +42,7 @@ impl<P: Protocol> Client<P> {
 impl<P: Protocol> ChatModel for Client<P> {
     async fn call(&self, request: ModelRequest) -> Result<DeltaStream, ModelFailure> {
         let url = self.protocol.url(&self.endpoint, &request);
-        let answer = self.endpoint.post(url, &self.protocol.body(&request), &request.trace).await?;
+        let answer = self.endpoint.post(url, self.protocol.body(&request), &request.trace).await?;
         let kind = answer.headers().get(CONTENT_TYPE);
         let is_whole = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
         // A document of one line is a stream of lines, too.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::SecretString;
-use serde_json::Value;
 use url::Url;
 
 use super::http::{failure, of_egress, refusal};
@@ -78,14 +77,14 @@ impl Endpoint {
     }
 
     /// Sends once. What is no success comes back as a failure, classified.
-    pub(crate) async fn post(&self, url: Url, body: &Value, trace: &CallTrace) -> Result<Answer, ModelFailure> {
+    pub(crate) async fn post(&self, url: Url, body: Vec<u8>, trace: &CallTrace) -> Result<Answer, ModelFailure> {
         let mut headers = self.headers.clone();
         insert_trace_headers(&mut headers, trace);
         self.key.iter().for_each(|key| key.show(&mut headers));
         let post = Post {
             to: Destination::Operator(url),
             headers: headers.clone(),
-            body: body.to_string().into(),
+            body: body.into(),
             // A reply is counted by what it says (`size.rs`), a refusal is read as far as it is redacted.
             bounds: Bounds { bytes: usize::MAX, ..self.bounds },
         };

@@ -53,8 +53,8 @@ impl Protocol for Messages {
         }
     }
 
-    fn body(&self, request: &ModelRequest) -> Value {
-        request::body(request, self.most_output(request))
+    fn body(&self, request: &ModelRequest) -> Vec<u8> {
+        request::body(request, self.most_output(request)).to_string().into_bytes()
     }
 
     fn wire(&self, request: &ModelRequest) -> Wire {

@@ -74,7 +74,7 @@ fn a_reply_may_be_as_long_as_its_prompt_leaves_room() {
     let most = |bytes: usize, params: Value| {
         let mut request = step(MODEL, params);
         request.messages.insert(1, PromptMessage::User { content: "x".repeat(bytes) });
-        let body = super::Protocol::body(&messages, &request);
+        let body: Value = serde_json::from_slice(&super::Protocol::body(&messages, &request)).unwrap();
         (body["max_tokens"].as_u64().unwrap(), body["thinking"]["budget_tokens"].as_u64())
     };
     assert_eq!(most(3_000, json!({})), (64_000, None));

@@ -37,8 +37,8 @@ impl Protocol for GenerateContent {
         url
     }
 
-    fn body(&self, request: &ModelRequest) -> Value {
-        request::body(request)
+    fn body(&self, request: &ModelRequest) -> Vec<u8> {
+        request::body(request).to_string().into_bytes()
     }
 
     fn wire(&self, request: &ModelRequest) -> Wire {

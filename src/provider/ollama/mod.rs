@@ -37,8 +37,8 @@ impl Protocol for Chat {
         }
     }
 
-    fn body(&self, request: &ModelRequest) -> Value {
-        request::body(request, self.num_ctx)
+    fn body(&self, request: &ModelRequest) -> Vec<u8> {
+        request::body(request, self.num_ctx).to_string().into_bytes()
     }
 
     fn wire(&self, _: &ModelRequest) -> Wire {

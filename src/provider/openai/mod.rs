@@ -37,7 +37,7 @@ impl Protocol for ChatCompletions {
         endpoint.url(["chat", "completions"])
     }
 
-    fn body(&self, request: &ModelRequest) -> Value {
+    fn body(&self, request: &ModelRequest) -> Vec<u8> {
         request::body(&self.0, request)
     }
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
+use serde::ser::{SerializeMap as _, Serializer};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -12,64 +14,148 @@ use crate::domain::prompt::{PromptCall, PromptMessage};
 use crate::domain::tool::ToolSpec;
 use crate::provider::replay;
 
-pub(super) fn body(dialect: &Dialect, request: &ModelRequest) -> Value {
+/// The body, with what the request has already borrowed from it.
+#[derive(Serialize)]
+struct Body<'r> {
+    model: &'r str,
+    messages: Vec<Message<'r>>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Typed<Tool<'r>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Format<'r>>,
+    #[serde(flatten)]
+    params: Params<'r>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+enum Message<'r> {
+    System {
+        content: &'r str,
+    },
+    User {
+        content: &'r str,
+    },
+    Assistant {
+        content: &'r str,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<Call<'r>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reasoning_content: Option<&'r Value>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reasoning_details: Option<&'r Value>,
+    },
+    Tool {
+        tool_call_id: Cow<'r, str>,
+        content: &'r str,
+    },
+}
+
+#[derive(Serialize)]
+struct Call<'r> {
+    id: Cow<'r, str>,
+    #[serde(flatten)]
+    function: Typed<Called<'r>>,
+}
+
+/// `{"type": "function", "function": …}`
+#[derive(Serialize)]
+#[serde(tag = "type", content = "function", rename_all = "lowercase")]
+enum Typed<T> {
+    Function(T),
+}
+
+#[derive(Serialize)]
+struct Called<'r> {
+    name: &'r str,
+    arguments: Cow<'r, str>,
+}
+
+#[derive(Serialize)]
+struct Tool<'r> {
+    name: &'r str,
+    description: &'r str,
+    parameters: &'r Value,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Format<'r> {
+    JsonObject,
+    JsonSchema { json_schema: Form<'r> },
+}
+
+#[derive(Serialize)]
+struct Form<'r> {
+    name: &'static str,
+    schema: &'r Value,
+}
+
+/// `llmParams`, as this vendor calls them.
+struct Params<'r> {
+    dialect: &'r Dialect,
+    given: &'r Map<String, Value>,
+}
+
+pub(super) fn body(dialect: &Dialect, request: &ModelRequest) -> Vec<u8> {
     let in_turns = dialect.takes_turns.then(|| order::in_turns(&request.messages));
     let messages = in_turns.as_ref().unwrap_or(&request.messages);
-    let messages: Vec<Value> = messages.iter().map(|said| message(dialect, &request.model, said)).collect();
-    let mut body = json!({ "model": request.model, "messages": messages, "stream": true });
-    if dialect.has_usage_option {
-        body["stream_options"] = json!({ "include_usage": true });
-    }
-    if !request.tools.is_empty() {
-        body["tools"] = request.tools.iter().map(|spec| tool(spec)).collect();
-    }
-    if let Some(schema) = &request.response_schema {
-        match dialect.schema_of(&request.model) {
-            // Of a schema that names no member nothing but that it is an object can be held to.
-            Schema::Whole if schema.get("properties").is_none() => {
-                body["response_format"] = json!({ "type": "json_object" });
-            }
-            Schema::Whole => {
-                body["response_format"] =
-                    json!({ "type": "json_schema", "json_schema": { "name": "reply", "schema": schema } });
-            }
-            Schema::Object => body["response_format"] = json!({ "type": "json_object" }),
-            Schema::None => {}
-        }
-    }
-    params(dialect, &request.params, &mut body);
-    body
+    let body = Body {
+        model: &request.model,
+        messages: messages.iter().map(|said| message(dialect, &request.model, said)).collect(),
+        stream: true,
+        stream_options: dialect.has_usage_option.then_some(StreamOptions { include_usage: true }),
+        tools: request.tools.iter().map(|spec| tool(spec)).collect(),
+        response_format: request.response_schema.as_ref().and_then(|schema| format(dialect, &request.model, schema)),
+        params: Params { dialect, given: &request.params },
+    };
+    serde_json::to_vec(&body).expect("its keys are texts")
 }
 
-fn message(dialect: &Dialect, model: &str, message: &PromptMessage) -> Value {
+fn format<'r>(dialect: &Dialect, model: &str, schema: &'r Value) -> Option<Format<'r>> {
+    match dialect.schema_of(model) {
+        // Of a schema that names no member nothing but that it is an object can be held to.
+        Schema::Whole if schema.get("properties").is_none() => Some(Format::JsonObject),
+        Schema::Whole => Some(Format::JsonSchema { json_schema: Form { name: "reply", schema } }),
+        Schema::Object => Some(Format::JsonObject),
+        Schema::None => None,
+    }
+}
+
+fn message<'r>(dialect: &Dialect, model: &str, message: &'r PromptMessage) -> Message<'r> {
     match message {
-        PromptMessage::System { content } => json!({ "role": "system", "content": content }),
-        PromptMessage::User { content } => json!({ "role": "user", "content": content }),
+        PromptMessage::System { content } => Message::System { content },
+        PromptMessage::User { content } => Message::User { content },
         PromptMessage::Assistant { content, tool_calls, replay } => {
-            let mut message = json!({ "role": "assistant", "content": content });
-            if !tool_calls.is_empty() {
-                message["tool_calls"] = tool_calls.iter().map(|made| call(dialect, made)).collect();
+            let blocks = replay::opened(WIRE, model, replay.as_ref());
+            let kept = |as_this: Reasoning| blocks.filter(|_| dialect.reasoning == as_this);
+            Message::Assistant {
+                content,
+                tool_calls: tool_calls.iter().map(|made| call(dialect, made)).collect(),
+                reasoning_content: kept(Reasoning::Content),
+                reasoning_details: kept(Reasoning::Details),
             }
-            match (dialect.reasoning, replay::opened(WIRE, model, replay.as_ref())) {
-                (Reasoning::Nothing, _) | (_, None) => {}
-                (Reasoning::Content, Some(blocks)) => message["reasoning_content"] = blocks.clone(),
-                (Reasoning::Details, Some(blocks)) => message["reasoning_details"] = blocks.clone(),
-            }
-            message
         }
         PromptMessage::Tool { tool_call_id, name: _, content } => {
-            json!({ "role": "tool", "tool_call_id": id(dialect, tool_call_id), "content": content })
+            Message::Tool { tool_call_id: id(dialect, tool_call_id), content }
         }
     }
 }
 
-fn call(dialect: &Dialect, call: &PromptCall) -> Value {
+fn call<'r>(dialect: &Dialect, call: &'r PromptCall) -> Call<'r> {
     let arguments = match &call.arguments {
-        Value::String(raw) => raw.clone(),
-        value => value.to_string(),
+        Value::String(raw) => Cow::Borrowed(raw.as_str()),
+        value => Cow::Owned(value.to_string()),
     };
-    let id = id(dialect, &call.id);
-    json!({ "id": id, "type": "function", "function": { "name": call.name, "arguments": arguments } })
+    Call { id: id(dialect, &call.id), function: Typed::Function(Called { name: &call.name, arguments }) }
 }
 
 /// A call's id as this vendor takes it: the same for the call and its result.
@@ -82,32 +168,33 @@ fn id<'i>(dialect: &Dialect, id: &'i str) -> Cow<'i, str> {
     Cow::Owned(digest.iter().take(9).map(|byte| char::from(b'a' + byte % 26)).collect())
 }
 
-fn tool(spec: &ToolSpec) -> Value {
-    json!({
-        "type": "function",
-        "function": { "name": spec.name, "description": spec.description, "parameters": spec.input_schema },
-    })
+fn tool(spec: &ToolSpec) -> Typed<Tool<'_>> {
+    Typed::Function(Tool { name: &spec.name, description: &spec.description, parameters: &spec.input_schema })
 }
 
-fn params(dialect: &Dialect, params: &Map<String, Value>, body: &mut Value) {
-    for (name, value) in params {
-        let name = match name.as_str() {
-            "maxTokens" => dialect.max_tokens,
-            "topP" => "top_p",
-            "frequencyPenalty" => "frequency_penalty",
-            "presencePenalty" => "presence_penalty",
-            "seed" => dialect.seed,
-            "reasoningEffort" => match dialect.effort {
-                Effort::Plain => "reasoning_effort",
-                Effort::Nested => {
-                    body["reasoning"] = json!({ "effort": value });
-                    continue;
-                }
-            },
-            same @ ("temperature" | "stop") => same,
-            // Refused when the run was accepted; a newer version's run may still carry it.
-            _ => continue,
-        };
-        body[name] = value.clone();
+impl Serialize for Params<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut members = serializer.serialize_map(None)?;
+        for (name, value) in self.given {
+            let name = match name.as_str() {
+                "maxTokens" => self.dialect.max_tokens,
+                "topP" => "top_p",
+                "frequencyPenalty" => "frequency_penalty",
+                "presencePenalty" => "presence_penalty",
+                "seed" => self.dialect.seed,
+                "reasoningEffort" => match self.dialect.effort {
+                    Effort::Plain => "reasoning_effort",
+                    Effort::Nested => {
+                        members.serialize_entry("reasoning", &json!({ "effort": value }))?;
+                        continue;
+                    }
+                },
+                same @ ("temperature" | "stop") => same,
+                // Refused when the run was accepted; a newer version's run may still carry it.
+                _ => continue,
+            };
+            members.serialize_entry(name, value)?;
+        }
+        members.end()
     }
 }

@@ -17,6 +17,10 @@ fn wire(case: &str) -> Wire {
     }
 }
 
+fn body(dialect: &Dialect, request: &ModelRequest) -> Value {
+    serde_json::from_slice(&request::body(dialect, request)).unwrap()
+}
+
 fn heard<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Delta>, Result<(), ModelFailure>) {
     read(Framing::Events, Wire::default(), pieces)
 }
@@ -26,7 +30,7 @@ fn the_request_is_what_each_dialect_understands() {
     for dialect in DIALECTS {
         let mut step = asked("some-model");
         step.params.retain(|name, _| !dialect.refuses.contains(&name.as_str()));
-        let bodies = [request::body(dialect, &step), request::body(dialect, &planned("some-model"))];
+        let bodies = [body(dialect, &step), body(dialect, &planned("some-model"))];
         insta::assert_json_snapshot!(dialect.name, bodies);
     }
 }
@@ -52,17 +56,17 @@ fn those_who_take_turns_only_are_given_turns_and_every_word() {
     step.messages.extend([user("One call is left."), user("Answer now.")]);
     for name in ["mistral", "any", "vllm", "lmstudio", "llamacpp", "ollama-v1"] {
         for request in [&step, &planned("some-model")] {
-            let body = request::body(dialect(name), request);
-            let messages = body["messages"].as_array().unwrap();
+            let sent = body(dialect(name), request);
+            let messages = sent["messages"].as_array().unwrap();
             assert!(is_in_turns(messages), "{name}: {messages:#?}");
         }
-        let messages = request::body(dialect(name), &step)["messages"].clone();
+        let messages = body(dialect(name), &step)["messages"].clone();
         assert_eq!(messages[1]["content"], "What was said before\n\nCompute a tip of 12% of the bill");
         let [.., result, _, last] = messages.as_array().unwrap().as_slice() else { panic!("{messages}") };
         assert_eq!((&result["role"], &result["content"]), (&json!("tool"), &json!("error: not JSON")));
         assert_eq!((&last["role"], &last["content"]), (&json!("user"), &json!("One call is left.\n\nAnswer now.")));
     }
-    assert_eq!(request::body(dialect("openai"), &step)["messages"].as_array().map(Vec::len), Some(8), "as it is");
+    assert_eq!(body(dialect("openai"), &step)["messages"].as_array().map(Vec::len), Some(8), "as it is");
 }
 
 #[test]
@@ -83,10 +87,10 @@ fn older_families_are_asked_for_a_form_in_words_alone() {
         ("o1-mini", false),
     ];
     for (model, is_taken) in table {
-        let body = request::body(dialect("openai"), &planned(model));
-        assert_eq!(body.get("response_format").is_some(), is_taken, "{model}");
+        let sent = body(dialect("openai"), &planned(model));
+        assert_eq!(sent.get("response_format").is_some(), is_taken, "{model}");
     }
-    let routed = request::body(dialect("openrouter"), &planned("openai/gpt-4-turbo"));
+    let routed = body(dialect("openrouter"), &planned("openai/gpt-4-turbo"));
     assert_eq!(routed.get("response_format"), None);
 }
 
@@ -94,8 +98,8 @@ fn older_families_are_asked_for_a_form_in_words_alone() {
 #[test]
 fn any_object_is_asked_for_as_that() {
     let any = ModelRequest { response_schema: Some(json!({ "type": "object" }).into()), ..planned("gpt-5") };
-    let body = request::body(dialect("openai"), &any);
-    assert_eq!(body["response_format"], json!({ "type": "json_object" }));
+    let sent = body(dialect("openai"), &any);
+    assert_eq!(sent["response_format"], json!({ "type": "json_object" }));
 }
 
 #[test]
@@ -117,7 +121,7 @@ fn reasoning_comes_back_to_whom_it_came_from() {
                 *kept = Some(replay.clone());
             }
         }
-        request::body(dialect(name), &request)["messages"][2].clone()
+        body(dialect(name), &request)["messages"][2].clone()
     };
     let kept = |blocks: Value| json!({"wire": "openai", "model": "m", "blocks": blocks});
     assert_eq!(sent("deepseek", "m", kept(json!("hm")))["reasoning_content"], "hm");
@@ -130,7 +134,7 @@ fn reasoning_comes_back_to_whom_it_came_from() {
 #[test]
 fn short_ids_are_the_same_for_call_and_result() {
     let mistral = DIALECTS.iter().find(|dialect| dialect.has_short_ids).unwrap();
-    let messages = request::body(mistral, &asked("m"))["messages"].clone();
+    let messages = body(mistral, &asked("m"))["messages"].clone();
     for place in 0..2 {
         let (call, result) = (&messages[2]["tool_calls"][place]["id"], &messages[3 + place]["tool_call_id"]);
         assert_eq!((call, call.as_str().map(str::len)), (result, Some(9)));
