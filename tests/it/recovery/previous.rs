@@ -57,12 +57,22 @@ async fn each_goes_on_where_the_previous_or_the_next_was_killed(
 }
 
 /// Runs on threads of their own, by turns at each of the doors.
-async fn load(doors: &[Door], name: &str) -> Vec<(String, String)> {
-    let mut begun = Vec::new();
+async fn load(doors: [Door; 2], name: &str, begun: &mut Vec<(String, String)>) {
     for n in 0..24 {
         let thread = format!("{name}-{n}");
         let run = story::ask(doors[n % doors.len()], &thread, "diamond").await;
         begun.push((thread, run));
+    }
+}
+
+/// The same, until this server, which has one of the doors, is held; it may be before all were asked for.
+async fn load_until_held(doors: [Door; 2], name: &str, held: &mut Server) -> Vec<(String, String)> {
+    let mut begun = Vec::new();
+    let reached = held.reached();
+    tokio::pin!(reached);
+    tokio::select! {
+        () = load(doors, name, &mut begun) => reached.await,
+        () = &mut reached => {}
     }
     begun
 }
@@ -81,19 +91,17 @@ async fn replicas_of_the_previous_and_this_one_share_a_database_while_they_are_k
     // Up: this release brings the schema up to date while the previous one works, and takes up what that leaves.
     let old = Release::Previous.start(&place, None).await;
     let mut killed = Release::Previous.start(&place, Some("tool.sent@30")).await;
-    let mut begun = load(&[old.door, killed.door], "up").await;
+    let mut begun = load_until_held([old.door, killed.door], "up", &mut killed).await;
     let new = Release::This.start(&place, None).await;
-    begun.extend(load(&[old.door, new.door], "both").await);
-    killed.reached().await;
+    load([old.door, new.door], "both", &mut begun).await;
     killed.kill().await;
     all_completed(new.door, &place, &begun).await;
 
     // Down: the previous release takes up what this one leaves.
     let mut killed = Release::This.start(&place, Some("tool.sent@30")).await;
-    let mut begun = load(&[new.door, killed.door], "down").await;
-    killed.reached().await;
+    let mut begun = load_until_held([new.door, killed.door], "down", &mut killed).await;
     killed.kill().await;
-    begun.extend(load(&[new.door, old.door], "last").await);
+    load([new.door, old.door], "last", &mut begun).await;
     new.stop();
     all_completed(old.door, &place, &begun).await;
     old.kill().await;
