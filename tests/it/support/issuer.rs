@@ -201,7 +201,9 @@ fn answered(first: &str, form: &str, said: &mut Said) -> Option<String> {
         "/.well-known/openid-configuration" => said.metadata.to_string(),
         "/jwks" if said.moved_to.is_some() => {
             let to = said.moved_to.clone().unwrap_or_default();
-            return Some(format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"));
+            return Some(format!(
+                "HTTP/1.1 302 Found\r\nconnection: close\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"
+            ));
         }
         "/jwks" | "/elsewhere" => {
             said.asked_for_keys += 1;
@@ -214,5 +216,7 @@ fn answered(first: &str, form: &str, said: &mut Said) -> Option<String> {
         other => panic!("nobody asks for {other}"),
     };
     let length = body.len();
-    Some(format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"))
+    Some(format!(
+        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    ))
 }
