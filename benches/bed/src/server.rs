@@ -110,6 +110,11 @@ impl Server {
         Ok(sum(&self.metrics().await?, &begins))
     }
 
+    /// Rows of this kind that were deleted because they were too old.
+    pub async fn deleted(&self, kind: &str) -> Outcome<f64> {
+        Ok(sum(&self.metrics().await?, &format!(r#"pes_chore_deleted_total{{kind="{kind}"}}"#)))
+    }
+
     async fn metrics(&self) -> Outcome<String> {
         let (_, text) = Connection::open(self.address).await?.whole(&get("/metrics")).await?;
         Ok(String::from_utf8_lossy(&text).into_owned())

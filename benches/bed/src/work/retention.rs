@@ -40,12 +40,20 @@ impl Backlog {
             Self::Logs => "old logs",
         }
     }
+
+    /// What is deleted at once, as the server counts it: what most of the rows are of, and what is deleted beside that.
+    fn kinds(self) -> [&'static str; 3] {
+        match self {
+            Self::Threads => ["thread", "answer", "row"],
+            Self::Logs => ["entry", "answer", "row"],
+        }
+    }
 }
 
 const CLIENTS: [usize; 2] = [1, 32];
 
-/// What is deleted at once: what most of the rows are of, and what is deleted beside that.
-const KINDS: [&str; 3] = ["threads", "answers", "rows of a deleted thread"];
+/// How many times as long as in other workloads a slice takes, so that what deletes has many turns in it.
+const SLICES: u32 = 5;
 
 /// A database whose server is stopped, of the subject with this name.
 struct Stopped {
@@ -54,7 +62,7 @@ struct Stopped {
 }
 
 pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
-    let part = if bed.is_quick { 10 } else { 1 };
+    let part = if bed.is_quick { 4 } else { 1 };
     // A thread is about 25 rows and entries of the log.
     let amounts = Amounts { threads: 20_000 / part, answers: 250_000 / part, observations: 250_000 / part };
     for backlog in [Backlog::Threads, Backlog::Logs] {
@@ -86,54 +94,85 @@ async fn filled(subject: Subject, backlog: Backlog, amounts: Amounts, is_old: bo
 async fn in_turns(bed: &Bed, book: &mut Book, backlog: Backlog, mut young: Stopped, mut old: Stopped) -> Outcome<()> {
     let name = young.name.clone();
     let before = old_rows::left(&old.place, backlog).await?;
-    let mut deleting = Duration::ZERO;
-    for round in 0..bed.rounds() {
-        for clients in CLIENTS {
-            let case = format!("{}, {clients} clients", backlog.name());
+    for clients in CLIENTS {
+        let case = format!("{}, {clients} clients", backlog.name());
+        let (mut deleted, mut took) = ([0.0; 3], Duration::ZERO);
+        for round in 0..bed.rounds() {
             let prefix = format!("w11-{round}-{clients}");
             let (idle, busy);
-            (young, idle) = slice(bed, young, clients, &prefix).await?;
-            let began = Instant::now();
-            (old, busy) = slice(bed, old, clients, &prefix).await?;
-            deleting += began.elapsed();
+            (young, idle) = measured(bed, young, backlog, clients, &prefix).await?;
+            (old, busy) = measured(bed, old, backlog, clients, &prefix).await?;
             let p99 = |slice: &Slice| percentile(&sorted(slice.done.latencies.clone()), 0.99);
-            book.fact("W11", &case, &name, "p99 while it deletes to p99 without", p99(&busy) / p99(&idle));
-            book.add("W11", &case, "request", &young.name, idle);
-            book.add("W11", &case, "request", &old.name, busy);
+            let ratio = p99(&busy.slice) / p99(&idle.slice);
+            book.fact("W11", &case, &name, "p99 while it deletes to p99 without", ratio);
+            book.add("W11", &case, "request", &young.name, idle.slice);
+            book.add("W11", &case, "request", &old.name, busy.slice);
+            if idle.deleted.iter().any(|count| *count > 0.0) {
+                return Err(format!("what is not too old was deleted: {:?}", idle.deleted).into());
+            }
+            deleted.iter_mut().zip(busy.deleted).for_each(|(sum, more)| *sum += more);
+            took += busy.took;
+        }
+        for (kind, count) in backlog.kinds().into_iter().zip(deleted) {
+            book.fact("W11", &case, &name, &format!("deleted a second: {kind}"), count / took.as_secs_f64());
         }
     }
     let after = old_rows::left(&old.place, backlog).await?;
-    for ((what, before), after) in KINDS.iter().zip(before).zip(after) {
+    for ((kind, before), after) in backlog.kinds().into_iter().zip(before).zip(after) {
         if after == 0 || after == before {
-            return Err(format!("{what}: {after} of {before} are left: nothing was measured").into());
+            return Err(format!("{}: {after} of {before} are left of kind `{kind}`", backlog.name()).into());
         }
-        let rate = (before - after) as f64 / deleting.as_secs_f64();
-        book.fact("W11", backlog.name(), &name, &format!("{what} a second, beside requests"), rate);
     }
     Ok(())
 }
 
+/// A slice, what was deleted in it, and in what time.
+struct Measured {
+    slice: Slice,
+    deleted: [f64; 3],
+    took: Duration,
+}
+
 /// Starts the server, and stops it afterwards.
-async fn slice(bed: &Bed, stopped: Stopped, clients: usize, prefix: &str) -> Outcome<(Stopped, Slice)> {
+async fn measured(
+    bed: &Bed,
+    stopped: Stopped,
+    backlog: Backlog,
+    clients: usize,
+    prefix: &str,
+) -> Outcome<(Stopped, Measured)> {
     let Stopped { name, place } = stopped;
     let server = Server::start(&place).await?;
     let subject = Subject { name, place, server };
     // Pools are filled and code is read in before anything counts.
-    acknowledged(bed, &subject, clients, &format!("{prefix}-warm")).await?;
+    acknowledged(&subject, clients, &format!("{prefix}-warm"), bed.slice_time()).await?;
     let target = Target::Server(&subject);
-    let measured = bed.slice(&target, acknowledged(bed, &subject, clients, prefix)).await?;
+    let (began, before) = (Instant::now(), deleted(&subject, backlog).await?);
+    let work = acknowledged(&subject, clients, prefix, bed.slice_time() * SLICES);
+    let slice = bed.slice(&target, work).await?;
+    let (took, after) = (began.elapsed(), deleted(&subject, backlog).await?);
+    let deleted = std::array::from_fn(|nth| after[nth] - before[nth]);
     let Subject { name, place, server } = subject;
     server.stop().await?;
-    Ok((Stopped { name, place }, measured))
+    Ok((Stopped { name, place }, Measured { slice, deleted, took }))
+}
+
+/// So far.
+async fn deleted(subject: &Subject, backlog: Backlog) -> Outcome<[f64; 3]> {
+    let mut counts = [0.0; 3];
+    for (count, kind) in counts.iter_mut().zip(backlog.kinds()) {
+        *count = subject.server.deleted(kind).await?;
+    }
+    Ok(counts)
 }
 
 /// Clients that ask, and then wait until their run is over; what is told is how long the acknowledgement took.
-async fn acknowledged(bed: &Bed, subject: &Subject, clients: usize, prefix: &str) -> Outcome<Done> {
+async fn acknowledged(subject: &Subject, clients: usize, prefix: &str, time: Duration) -> Outcome<Done> {
     let knobs = Knobs { items: 1, ..Knobs::default() };
     let body = json!({ "query": format!("Multiply, {}", knobs.words()) }).to_string();
     let waits: Rc<RefCell<Vec<f64>>> = Rc::default();
     let (taken, prefix) = (waits.clone(), prefix.to_owned());
-    let limit = Limit::Time(bed.slice_time());
+    let limit = Limit::Time(time);
     let work = closed_loop(subject.server.address, clients, limit, async move |connection: &mut Connection, nth| {
         let at = Instant::now();
         let ask = post(&format!("/threads/{prefix}-{nth}/process"), &body, false);
