@@ -54,7 +54,7 @@ pub use leases::*;
 pub use log::{LogStore, NewEntry, ObservationAsk};
 pub use lookups::{LookupStore, NewLookup};
 pub use open::{open, open_beside};
-pub use pace::Pace;
+pub use pace::{Chores, Pace};
 pub use page::{Page, PageAsk};
 pub use retention::{Compaction, RetentionStore, RunEnd};
 pub use rows::{FoundRow, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted};
@@ -74,7 +74,7 @@ use outbox::OutboxStore;
 use sealed::SealedStore;
 
 /// What a caller can do about a failed store call.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The store does not answer; nothing is known to have changed. Try later.
     #[error("the store is not available: {0}")]
@@ -91,6 +91,15 @@ pub enum Error {
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// What the threads of a process have written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Those that were asked for.
+    pub commits: u64,
+    /// Those that were begun: each has one commit or more.
+    pub transactions: u64,
+}
 
 /// A database with all tables.
 #[async_trait]
@@ -132,8 +141,10 @@ pub trait Store:
     fn for_readers(&self) -> Option<Arc<dyn Store>> {
         None
     }
-    /// How many commits this process has sent: whether somebody writes.
-    fn commits(&self) -> u64;
+    /// What this process has written so far.
+    fn traffic(&self) -> Traffic;
+    /// What its chores share.
+    fn chores(&self) -> &Chores;
     /// A write that commits, as large as the last one that failed: what `/readyz` asks. Fails while a committer is being
     /// started again.
     async fn ping(&self) -> Result<()>;

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{audit, compact, done, expire, usage};
+use super::{audit, compact, done, expire, overdue, usage};
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::service::Service;
-use crate::service::chore_metrics::lags;
 use crate::store::Result;
 
 /// How often it is looked.
@@ -38,8 +37,8 @@ pub async fn sweep(service: &Service) -> Result<()> {
     }
     done(usage::of_spending(service, TenantPk::NONE).await, format_args!("what the server spent"))?;
     of_their_own(service).await?;
-    lags("threads", 0);
-    lags("logs", 0);
+    overdue(service, "threads", 0);
+    overdue(service, "logs", 0);
     Ok(())
 }
 

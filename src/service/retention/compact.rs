@@ -4,12 +4,11 @@
 use futures_util::future::join_all;
 
 use super::left::{Left, Step};
-use super::{done, effective, kept, left};
+use super::{done, effective, kept, left, overdue};
 use crate::domain::Millis;
 use crate::domain::ids::{RunId, TenantPk, ThreadPk};
 use crate::domain::observation::ObservationType;
 use crate::domain::retention::Terms;
-use crate::service::chore_metrics::lags;
 use crate::service::{Service, feed};
 use crate::store::{Compaction, ObservationAsk, Pace, Result};
 
@@ -27,7 +26,7 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk, terms: Terms)
         let behind = service.store.compacted(tenant).await?;
         let ends = service.store.runs_since(tenant, &behind, before, PAGE).await?;
         let (Some(first), Some(last)) = (ends.first(), ends.last().cloned()) else { return Ok(()) };
-        lags("logs", before - first.at);
+        overdue(service, "logs", before - first.at);
         let mut threads: Vec<_> = ends.into_iter().map(|end| (end.thread, terms)).collect();
         threads.sort_unstable_by_key(|(pk, _)| *pk);
         threads.dedup_by_key(|(pk, _)| *pk);

@@ -2,13 +2,13 @@
 
 use futures_util::future::join_all;
 
-use super::{done, effective, kept};
+use super::{done, effective, kept, overdue};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::retention::Terms;
 use crate::runtime::Refusal;
 use crate::service::Service;
-use crate::service::chore_metrics::{deleted, lags};
+use crate::service::chore_metrics::deleted;
 use crate::store::{Pace, Result};
 
 /// Threads that are looked at together.
@@ -63,7 +63,7 @@ async fn one(service: &Service, (pk, of_tenant): (ThreadPk, Terms)) -> Result<bo
         Ok(false) | Err(Refusal::Gone) => Ok(false),
         Ok(true) => {
             deleted("thread", 1);
-            lags("threads", before - row.updated_at);
+            overdue(service, "threads", before - row.updated_at);
             Ok(true)
         }
         Err(refusal) => {

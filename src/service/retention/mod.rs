@@ -12,7 +12,9 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::json;
 
+use super::chore_metrics::lags;
 use super::{Result, Service, threads};
+use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
@@ -126,6 +128,12 @@ fn done(result: store::Result<()>, what: impl fmt::Display) -> store::Result<()>
         }
         result => result,
     }
+}
+
+/// For so long the oldest that is to be deleted has been too old.
+fn overdue(service: &Service, what: &'static str, millis: Millis) {
+    lags(what, millis);
+    service.store.chores().overdue(what, millis);
 }
 
 /// For ever, where nobody said anything: a tenant's terms have both.

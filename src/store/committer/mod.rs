@@ -31,7 +31,7 @@ pub(crate) use health::CommitHealth;
 pub(crate) use prepared::PreparedCommit;
 pub(crate) use slice::CommitSlice;
 
-use super::{Commit, Committed, Error, Result};
+use super::{Commit, Committed, Error, Result, Traffic};
 use worker::CommitWorker;
 
 /// Writes a batch; the one thing that each database does its own way.
@@ -114,25 +114,32 @@ pub(crate) struct Committer {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closing: CancellationToken,
     health: Arc<CommitHealth>,
-    /// Commits that were asked for so far.
-    sent: AtomicU64,
+    traffic: Arc<Counters>,
+}
+
+/// Shared by the workers and whoever asks for commits.
+#[derive(Default)]
+struct Counters {
+    commits: AtomicU64,
+    transactions: AtomicU64,
 }
 
 impl Committer {
     pub fn spawn<B: Batch>(writers: impl IntoIterator<Item = B>, bounds: Bounds) -> Self {
         let (closing, health) = (CancellationToken::new(), Arc::new(CommitHealth::default()));
+        let traffic = Arc::<Counters>::default();
         let mut limit = 0;
         let (workers, tasks) = writers
             .into_iter()
             .map(|writer| {
                 limit += bounds.queue;
                 let (sender, inbox) = mpsc::channel(bounds.queue);
-                let worker = CommitWorker::new(writer, inbox, bounds, closing.clone(), health.clone());
+                let worker = CommitWorker::new(writer, inbox, bounds, closing.clone(), health.clone(), traffic.clone());
                 (sender, tokio::spawn(worker.run()))
             })
             .unzip();
         gauge!("pes_store_commit_queue_limit").set(limit as f64);
-        Self { workers, tasks: Mutex::new(tasks), closing, health, sent: AtomicU64::new(0) }
+        Self { workers, tasks: Mutex::new(tasks), closing, health, traffic }
     }
 
     /// Returns what became of the commit, once that is certain. Dropped after it was queued, the commit goes on.
@@ -140,15 +147,15 @@ impl Committer {
         let closed = || Error::Unavailable("the store is closed".to_owned());
         let worker = &self.workers[commit.pk.0.unsigned_abs() as usize % self.workers.len()];
         let _waiting = Waiting::begin();
-        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.traffic.commits.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         worker.send(Job { prepared: PreparedCommit::of(commit), answer }).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
     }
 
-    /// How many commits were asked for so far.
-    pub fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
+    pub fn traffic(&self) -> Traffic {
+        let Counters { commits, transactions } = &*self.traffic;
+        Traffic { commits: commits.load(Ordering::Relaxed), transactions: transactions.load(Ordering::Relaxed) }
     }
 
     /// What failed and was not made good yet. Whoever writes as much as it asks for may say so.

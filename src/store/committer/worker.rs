@@ -4,6 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -12,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Batch, BatchError, Bounds, CommitHealth, CommitSlice, Job, PreparedCommit, Sending};
+use super::{Batch, BatchError, Bounds, CommitHealth, CommitSlice, Counters, Job, PreparedCommit, Sending};
 use crate::store::{Committed, Error, Result};
 
 /// How often a gathering worker yields, as long as that brings commits: an actor that was just answered can send its next
@@ -43,6 +44,7 @@ pub(super) struct CommitWorker<B> {
     bounds: Bounds,
     closing: CancellationToken,
     health: Arc<CommitHealth>,
+    traffic: Arc<Counters>,
     /// It panicked, and has not settled anything since.
     is_broken: bool,
 }
@@ -73,8 +75,9 @@ impl<B: Batch> CommitWorker<B> {
         bounds: Bounds,
         closing: CancellationToken,
         health: Arc<CommitHealth>,
+        traffic: Arc<Counters>,
     ) -> Self {
-        Self { writer, inbox, waiting: VecDeque::new(), bounds, closing, health, is_broken: false }
+        Self { writer, inbox, waiting: VecDeque::new(), bounds, closing, health, traffic, is_broken: false }
     }
 
     /// Works until it is closed; a panic restarts it.
@@ -222,6 +225,7 @@ impl<B: Batch> CommitWorker<B> {
 
     async fn send(&mut self, commits: CommitSlice, sending: Sending) -> SendOutcome {
         let (began, count) = (Instant::now(), commits.len());
+        self.traffic.transactions.fetch_add(1, Ordering::Relaxed);
         let applied = AssertUnwindSafe(self.writer.apply(commits, sending)).catch_unwind().await;
         count_transaction(applied.as_ref().ok(), sending, count, began.elapsed());
         applied.map_or(SendOutcome::Panicked, SendOutcome::Answered)

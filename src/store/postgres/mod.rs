@@ -40,7 +40,7 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 
 use super::committer::{Bounds, Committer};
-use super::{Result, Store};
+use super::{Chores, Result, Store, Traffic};
 use pool::Pool;
 use writer::Writer;
 
@@ -59,6 +59,7 @@ pub struct Postgres {
     /// For health checks, which wait for each other.
     health: Pool,
     committer: Arc<Committer>,
+    chores: Arc<Chores>,
 }
 
 impl Postgres {
@@ -78,6 +79,7 @@ impl Postgres {
             lease: Pool::lazy(session.clone(), 1),
             health: Pool::lazy(session.clone(), 1),
             committer: Arc::new(Committer::spawn(writers, Bounds::default())),
+            chores: Arc::new(Chores::beside_commits()),
         })
     }
 }
@@ -105,8 +107,12 @@ impl Store for Postgres {
         Some(Arc::new(Self { pool, for_readers: None, ..self.clone() }))
     }
 
-    fn commits(&self) -> u64 {
-        self.committer.sent()
+    fn traffic(&self) -> Traffic {
+        self.committer.traffic()
+    }
+
+    fn chores(&self) -> &Chores {
+        &self.chores
     }
 
     /// Where the disk is full, a few bytes may still find room: hence as much as a commit that failed.

@@ -65,7 +65,7 @@ impl ChainStore for Sqlite {
     }
 
     async fn add_links(&self, new: NewLinks) -> Result<bool> {
-        self.writer.write(move |tx| add(tx, &new)).await
+        self.writer.chore(move |tx| add(tx, &new)).await
     }
 
     async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>> {
@@ -97,7 +97,7 @@ impl ChainStore for Sqlite {
             tx.execute("DELETE FROM audit_checkpoints WHERE tenant = ?1 AND n < ?2", [tenant.0, upto])?;
             tx.execute("DELETE FROM audit WHERE tenant = ?1 AND n <= ?2", [tenant.0, upto])
         };
-        Ok(self.writer.write(forget).await? as u64)
+        Ok(self.writer.chore(forget).await? as u64)
     }
 }
 

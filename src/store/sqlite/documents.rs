@@ -77,7 +77,7 @@ impl DocumentStore for Sqlite {
             }
             Ok(gone.len() as u64)
         };
-        self.writer.write(forget).await
+        self.writer.chore(forget).await
     }
 }
 

@@ -62,7 +62,7 @@ const TABLES: [Table; 5] = [
 #[async_trait]
 impl ErasureStore for Sqlite {
     async fn erase_rows(&self, limit: u32) -> Result<u64> {
-        self.writer.write(move |tx| erase_rows(tx, Room { rows: limit, ..AT_ONCE })).await
+        self.writer.chore(move |tx| erase_rows(tx, Room { rows: limit, ..AT_ONCE })).await
     }
 
     /// A page that a row was moved away from keeps the row's bytes in its free room, also with `secure_delete`. So once
@@ -86,7 +86,7 @@ impl ErasureStore for Sqlite {
         }
         let erased = Value::from(erased).to_string();
         let forget = "DELETE FROM erased_threads WHERE pk IN (SELECT value FROM json_each(?1))";
-        self.writer.write(move |tx| tx.prepare_cached(forget)?.execute([erased])).await?;
+        self.writer.chore(move |tx| tx.prepare_cached(forget)?.execute([erased])).await?;
         Ok(true)
     }
 }

@@ -51,6 +51,6 @@ impl IdempotencyStore for Sqlite {
 
     async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64> {
         let forget = move |tx: &Transaction<'_>| tx.prepare_cached(FORGET)?.execute(params![before, limit]);
-        Ok(self.writer.write(forget).await? as u64)
+        Ok(self.writer.chore(forget).await? as u64)
     }
 }

@@ -14,6 +14,7 @@ mod erasure;
 mod fault;
 mod figures;
 mod idempotency;
+mod joined;
 mod keys;
 mod leases;
 mod lock;
@@ -47,7 +48,7 @@ use sqlx::SqlitePool;
 use uuid::Uuid;
 
 use super::committer::Committer;
-use super::{Result, Store};
+use super::{Chores, Result, Store, Traffic};
 use crate::config::Synchronous;
 use writer::Writer;
 
@@ -62,6 +63,7 @@ pub struct Sqlite {
     /// would take away their locks.
     file: Arc<File>,
     committer: Arc<Committer>,
+    chores: Arc<Chores>,
     writer: Writer,
     readers: SqlitePool,
     /// Where people read; `None`: the readers are theirs.
@@ -92,8 +94,12 @@ impl Store for Sqlite {
         Some(Arc::new(Self { readers, for_readers: None, ..self.clone() }))
     }
 
-    fn commits(&self) -> u64 {
-        self.committer.sent()
+    fn traffic(&self) -> Traffic {
+        self.committer.traffic()
+    }
+
+    fn chores(&self) -> &Chores {
+        &self.chores
     }
 
     /// Where the disk is full, a few bytes may still find room: hence as much as a commit that failed.

@@ -17,7 +17,7 @@ use super::{Sqlite, damage, private, schema};
 use crate::config::Synchronous;
 use crate::failpoint;
 use crate::store::committer::{Bounds, Committer};
-use crate::store::{Error, Result};
+use crate::store::{Chores, Error, Result};
 
 /// Of every connection. A checkpoint every 16 MB instead of every 4: fewer pages are written twice. What is deleted is
 /// overwritten at once, where it stands.
@@ -80,10 +80,11 @@ impl Sqlite {
         let file = Arc::new(file);
         let connection =
             WriteConnection::open(path.clone(), file.clone(), synchronous).map_err(|error| unusable(&path, error))?;
-        let writer = Writer::start(connection, lock).map_err(|error| unusable(&path, error))?;
+        let chores = Arc::<Chores>::default();
+        let writer = Writer::start(connection, lock, chores.clone()).map_err(|error| unusable(&path, error))?;
         let committer = Arc::new(Committer::spawn([writer.clone()], Bounds::default()));
         let for_readers = Some(readers(options.clone()));
-        Ok(Self { path, synchronous, file, committer, writer, readers: readers(options), for_readers })
+        Ok(Self { path, synchronous, file, committer, chores, writer, readers: readers(options), for_readers })
     }
 }
 

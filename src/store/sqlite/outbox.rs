@@ -195,6 +195,6 @@ impl OutboxStore for Sqlite {
 
     async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64> {
         let forget = move |tx: &Transaction<'_>| tx.prepare_cached(FORGET)?.execute(params![before, limit]);
-        Ok(self.writer.write(forget).await? as u64)
+        Ok(self.writer.chore(forget).await? as u64)
     }
 }

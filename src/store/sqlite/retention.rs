@@ -89,7 +89,7 @@ impl RetentionStore for Sqlite {
         let RunEnd { at, run, .. } = upto.clone();
         let set =
             move |tx: &Transaction<'_>| tx.prepare_cached(SET_COMPACTED)?.execute(params![tenant.0, at, run.as_str()]);
-        self.writer.write(set).await.map(drop)
+        self.writer.chore(set).await.map(drop)
     }
 
     async fn last_entry(&self, thread: ThreadPk, upto: i64) -> Result<Option<i64>> {
@@ -98,7 +98,7 @@ impl RetentionStore for Sqlite {
     }
 
     async fn compact(&self, compaction: Compaction) -> Result<bool> {
-        self.writer.write(move |tx| compact(tx, &compaction)).await
+        self.writer.chore(move |tx| compact(tx, &compaction)).await
     }
 
     async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>> {
@@ -108,16 +108,16 @@ impl RetentionStore for Sqlite {
 
     async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<u64> {
         let drop = move |tx: &Transaction<'_>| tx.prepare_cached(DROP)?.execute(params![thread.0, upto]);
-        Ok(self.writer.write(drop).await? as u64)
+        Ok(self.writer.chore(drop).await? as u64)
     }
 
     async fn drop_rows(&self, thread: ThreadPk, rows: Vec<(RowKind, String)>) -> Result<u64> {
-        Ok(self.writer.write(move |tx| drop_rows(tx, thread, &rows)).await? as u64)
+        Ok(self.writer.chore(move |tx| drop_rows(tx, thread, &rows)).await? as u64)
     }
 
     async fn drop_below_floor(&self, thread: ThreadPk, limit: u32) -> Result<u64> {
         let drop = move |tx: &Transaction<'_>| tx.prepare_cached(DROP_BELOW_FLOOR)?.execute(params![thread.0, limit]);
-        Ok(self.writer.write(drop).await? as u64)
+        Ok(self.writer.chore(drop).await? as u64)
     }
 
     async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>> {

@@ -35,6 +35,6 @@ impl SessionStore for Sqlite {
     }
 
     async fn forget_sessions(&self, before: Millis, limit: u32) -> Result<u64> {
-        self.writer.write(move |tx| tx.execute(FORGET, params![before, limit])).await.map(|forgotten| forgotten as u64)
+        self.writer.chore(move |tx| tx.execute(FORGET, params![before, limit])).await.map(|forgotten| forgotten as u64)
     }
 }

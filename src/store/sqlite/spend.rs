@@ -100,6 +100,6 @@ impl SpendStore for Sqlite {
         let PastPeriods { day, month } = before.clone();
         let forget =
             move |tx: &Transaction<'_>| tx.prepare_cached(FORGET)?.execute(params![tenant.0, day, month, limit]);
-        Ok(self.writer.write(forget).await? as u64)
+        Ok(self.writer.chore(forget).await? as u64)
     }
 }

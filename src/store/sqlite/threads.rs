@@ -155,6 +155,6 @@ impl ThreadStore for Sqlite {
     }
 
     async fn delete_thread(&self, gone: Erasure) -> Result<bool> {
-        self.writer.write(move |tx| erasure::erase(tx, &gone)).await
+        self.writer.chore(move |tx| erasure::erase(tx, &gone)).await
     }
 }

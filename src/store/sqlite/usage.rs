@@ -52,6 +52,6 @@ impl UsageStore for Sqlite {
             let left = i64::from(limit) - kept as i64;
             Ok(kept + tx.prepare_cached(FORGET_IN_USE)?.execute(params![tenant.0, before, left])?)
         };
-        Ok(self.writer.write(forget).await? as u64)
+        Ok(self.writer.chore(forget).await? as u64)
     }
 }

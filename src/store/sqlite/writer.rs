@@ -7,18 +7,25 @@ use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, mpsc};
+use std::time::Instant;
 
 use rusqlite::Transaction;
 use tokio::sync::oneshot;
 
 use super::batch;
 use super::fault::{Failure, failure, unavailable, unwritten};
+use super::joined::{self, Asked, Write};
 use super::lock::FolderLock;
 use super::write_connection::WriteConnection;
 use crate::store::committer::{Batch, BatchError, CommitSlice, Sending};
-use crate::store::{Committed, Result};
+use crate::store::{Chores, Committed, Result};
 
-type Job = Box<dyn FnOnce(&mut WriteConnection) + Send>;
+/// What the thread does.
+enum Job {
+    /// In a transaction, which it may share.
+    Write(Box<dyn Write>),
+    Alone(Box<dyn FnOnce(&mut WriteConnection) + Send>),
+}
 
 /// What a job panicked with.
 type Panicked = Box<dyn Any + Send>;
@@ -29,41 +36,80 @@ pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
     /// As long as anything may still be written; `None`: the folder is another process's, and nothing is.
     lock: Option<Arc<FolderLock>>,
+    chores: Arc<Chores>,
 }
 
 impl Writer {
     /// The thread ends when the last clone is dropped and every write was made.
-    pub fn start(mut connection: WriteConnection, lock: Option<FolderLock>) -> io::Result<Self> {
-        let (jobs, queue) = mpsc::channel::<Job>();
-        let work = move || queue.into_iter().for_each(|job| job(&mut connection));
+    pub fn start(mut connection: WriteConnection, lock: Option<FolderLock>, chores: Arc<Chores>) -> io::Result<Self> {
+        let (jobs, queue) = mpsc::channel();
+        let of_thread = chores.clone();
+        let work = move || work_off(&queue, &mut connection, &of_thread);
         std::thread::Builder::new().name("sqlite-writer".to_owned()).spawn(work)?;
-        Ok(Self { jobs, lock: lock.map(Arc::new) })
+        Ok(Self { jobs, lock: lock.map(Arc::new), chores })
     }
 
-    /// Calls `write` in a transaction and commits it, also if the caller walks away. After an error nothing of it is stored.
+    /// Calls `write` in a transaction, which others may share, and commits it, also if the caller walks away. After an error
+    /// nothing of it is stored.
     pub async fn write<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let written = self.run(move |connection| connection.transaction(write)).await;
-        written.map_err(|_| unavailable("the write panicked"))?.map_err(|error| unwritten(&error))
+        self.ask(write, false).await
+    }
+
+    /// The same for a chore: the time counts that commits wait for it.
+    pub async fn chore<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.ask(write, true).await
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+        is_chore: bool,
+    ) -> Result<T> {
+        let (asked, answered) = Asked::new(write, is_chore, self.lock.clone());
+        self.send(Job::Write(Box::new(asked)));
+        answered.await.expect("the thread answers every job")
     }
 
     /// Writes the log back and empties it. `false`: readers need it still; ask again.
     pub async fn empty_log(&self) -> Result<bool> {
-        let emptied = self.run(WriteConnection::empty_log).await;
+        let emptied = self.run_chore(WriteConnection::empty_log).await;
         emptied.map_err(|_| unavailable("the write panicked"))?.map_err(|error| unwritten(&error))
     }
 
     /// Overwrites what of deleted rows is left in these pages. `false`: readers are in the way; ask again.
     pub async fn clear_remains(&self, pages: Vec<u32>) -> Result<bool> {
-        let cleared = self.run(move |connection| connection.clear_remains(&pages)).await;
+        let cleared = self.run_chore(move |connection| connection.clear_remains(&pages)).await;
         cleared.map_err(|_| unavailable("the write panicked"))?
     }
 
     pub async fn close(&self) {
         // It closes the connection, and what panics while closing has been logged.
         let _ = self.run(WriteConnection::close).await;
+    }
+
+    fn send(&self, job: Job) {
+        self.jobs.send(job).expect("the thread takes jobs as long as there is a writer");
+    }
+
+    /// Runs a job of a chore.
+    async fn run_chore<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut WriteConnection) -> T + Send + 'static,
+    ) -> std::result::Result<T, Panicked> {
+        let chores = self.chores.clone();
+        let timed = move |connection: &mut WriteConnection| {
+            let begun = Instant::now();
+            let done = job(connection);
+            chores.held(begun.elapsed());
+            done
+        };
+        self.run(timed).await
     }
 
     /// Runs a job on the thread. A panic gives up the connection, and SQLite rolls back what was left open.
@@ -82,8 +128,29 @@ impl Writer {
             // Whoever asked may have walked away.
             let _ = answer.send(outcome);
         };
-        self.jobs.send(Box::new(job)).expect("the thread takes jobs as long as there is a writer");
+        self.send(Job::Alone(Box::new(job)));
         answered.await.expect("the thread answers every job")
+    }
+}
+
+/// Does one job after another. Writes that wait behind one another share a transaction.
+fn work_off(queue: &mpsc::Receiver<Job>, connection: &mut WriteConnection, chores: &Chores) {
+    let mut next = None;
+    while let Some(job) = next.take().or_else(|| queue.recv().ok()) {
+        match job {
+            Job::Alone(job) => job(connection),
+            Job::Write(first) => {
+                let more = || match queue.try_recv() {
+                    Ok(Job::Write(write)) => Some(write),
+                    Ok(alone) => {
+                        next = Some(alone);
+                        None
+                    }
+                    Err(_) => None,
+                };
+                joined::write(connection, first, more, chores);
+            }
+        }
     }
 }
 

@@ -161,11 +161,11 @@ async fn a_backup_taken_under_load_has_what_was_acknowledged_before_and_nothing_
     let takes = async {
         let mut beside = 0;
         while beside < 3 {
-            let (before, acknowledged) = (store.commits(), load.acknowledged.lock().unwrap().clone());
+            let (before, acknowledged) = (store.traffic().commits, load.acknowledged.lock().unwrap().clone());
             let (data, file) = (folder.path().join("data"), folder.path().join(format!("{}.db", taken.len())));
             let copy = file.clone();
             spawn_blocking(move || sqlite::back_up(&data, &copy, &act()).unwrap()).await.unwrap();
-            beside += usize::from(acknowledged.len() == 6 && store.commits() > before);
+            beside += usize::from(acknowledged.len() == 6 && store.traffic().commits > before);
             taken.push((file, acknowledged));
         }
     };

@@ -274,8 +274,12 @@ passed_on! {
 
 passed_on! {
     Store {
-        fn commits(&self) -> u64 {
-            self.inner.commits()
+        fn traffic(&self) -> Traffic {
+            self.inner.traffic()
+        }
+
+        fn chores(&self) -> &Chores {
+            self.inner.chores()
         }
 
         fn describe(&self) -> String {
