@@ -48,7 +48,7 @@ pub async fn measure() -> Vec<Ratio> {
 
 async fn remove(store: Arc<Sqlite>) {
     loop {
-        let pace = Pace::begin(&*store);
+        let pace = Pace::begin();
         store.erase_rows(BATCH).await.expect("the store answers");
         pace.rest(&*store).await;
     }

@@ -64,7 +64,7 @@ impl Actor {
         self.work.stop().await;
         self.drop_work_in_progress();
         self.loaded = None;
-        let erased = self.erase(by, |_| true).await;
+        let erased = self.erase(by, false, |_| true).await;
         if let Err(Refusal::Fault(_)) = erased {
             // The thread was not deleted: what was stopped for that is started again.
             self.uncommitted.push_back(Arc::new(Event::System(SystemEvent::Woke)));
@@ -81,7 +81,7 @@ impl Actor {
         if !self.work.is_empty() || !self.uncommitted.is_empty() {
             return Ok(false);
         }
-        match self.erase(RETENTION, is_expired).await {
+        match self.erase(RETENTION, true, is_expired).await {
             Ok(true) => {
                 self.loaded = None;
                 self.announce_end();
@@ -101,7 +101,7 @@ impl Actor {
 
     /// Deletes the thread if it may be. The same transaction queues a cancel for each task that another agent may be
     /// working on.
-    async fn erase(&self, by: &str, may_be: impl Fn(&ThreadRow) -> bool) -> Result<bool, Refusal> {
+    async fn erase(&self, by: &str, is_chore: bool, may_be: impl Fn(&ThreadRow) -> bool) -> Result<bool, Refusal> {
         for _ in 0..TRIES {
             let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(Refusal::Gone) };
             self.shared.check_hold(row.tenant, self.pk).await?;
@@ -113,7 +113,8 @@ impl Actor {
             let (leaves_some, thread) = (!deliveries.is_empty(), self.pk);
             let audit = audit::erased(&row, now, by);
             let spend = self.shared.given_back(&row, rows);
-            if self.shared.store.delete_thread(Erasure { thread, version, now, deliveries, audit, spend }).await? {
+            let erasure = Erasure { thread, version, now, deliveries, audit, spend, is_chore };
+            if self.shared.store.delete_thread(erasure).await? {
                 failpoint::reached("delete.committed");
                 self.shared.hub.changed(row.tenant, row.pk, &row.thread_id);
                 self.shared.erased.notify_one();

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Service;
 use super::chore_metrics::{deleted, lags};
 use crate::domain::Millis;
+use crate::domain::ids::TenantPk;
 use crate::store::{Pace, Result};
 
 /// How long an answer to an `Idempotency-Key` is kept.
@@ -23,6 +24,9 @@ const EVERY: Duration = Duration::from_secs(3_600);
 const BATCH: u32 = 500;
 /// How often it is looked for what deleted threads left if none is deleted: what readers were in the way of.
 const ERASED_EVERY: Duration = Duration::from_secs(15);
+
+/// For so long it may be there before it is looked whether it gets less.
+const MAY_BE_LEFT: Millis = 10 * 60_000;
 
 /// What lies between two rounds of it, at least and at most: four times as long as the last one took.
 const ROUND: Duration = Duration::from_secs(1);
@@ -45,7 +49,7 @@ pub async fn sweep(service: &Service) -> Result<()> {
     for old in Old::ALL {
         forget(service, old).await?;
     }
-    erase_rest(service).await.map(drop)
+    erase_rest(service, service.now()).await.map(drop)
 }
 
 /// Removes what deleted threads left, and looks again, for as long as it is let.
@@ -54,7 +58,7 @@ pub(super) async fn erase(service: Service) {
     loop {
         let begun = Instant::now();
         let since = *behind_since.get_or_insert_with(|| service.now());
-        match erase_rest(&service).await {
+        match erase_rest(&service, since).await {
             Ok(true) => behind_since = None,
             Ok(false) => tracing::debug!("readers are in the way of what deleted threads left; it is tried again"),
             Err(error) => tracing::warn!(%error, "what deleted threads left is there a while longer"),
@@ -66,14 +70,21 @@ pub(super) async fn erase(service: Service) {
     }
 }
 
-async fn erase_rest(service: &Service) -> Result<bool> {
+/// `false`: readers are in the way of some of it. `since`: so long it has been there.
+async fn erase_rest(service: &Service, since: Millis) -> Result<bool> {
+    const ERASURE: (&str, TenantPk) = ("erasure", TenantPk::NONE);
     loop {
-        let pace = Pace::begin(&*service.store);
+        let (pace, chores) = (Pace::begin(), service.store.chores());
         let erased = service.store.erase_rows(BATCH).await?;
         if erased == 0 {
+            // A reader that is in the way is not gone sooner if others wait longer.
+            chores.caught_up(ERASURE);
             return service.store.overwrite_erased().await;
         }
         deleted("row", erased);
+        let overdue = service.now() - since;
+        lags(ERASURE.0, overdue);
+        chores.overdue(ERASURE, overdue, MAY_BE_LEFT);
         pace.rest(&*service.store).await;
     }
 }
@@ -82,7 +93,7 @@ async fn erase_rest(service: &Service) -> Result<bool> {
 async fn forget(service: &Service, old: Old) -> Result<()> {
     let now = service.now();
     loop {
-        let pace = Pace::begin(&*service.store);
+        let pace = Pace::begin();
         let forgotten = match old {
             Old::Answers => service.store.forget_idempotency(now - KEPT, BATCH).await?,
             Old::Lookups => service.store.forget_lookups(now - LOOKUPS_KEPT, BATCH).await?,

@@ -20,6 +20,8 @@ pub struct Erasure {
     pub audit: AuditRow,
     /// What its model calls had held under the caps.
     pub spend: Vec<SpendChange>,
+    /// It was too old; nobody waits for its end.
+    pub is_chore: bool,
 }
 
 /// A part of every [`Store`](super::Store).

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Store, Traffic};
 use crate::domain::Millis;
+use crate::domain::ids::TenantPk;
 
 /// How many times as long as they held up commits chores rest: one commit in two hundred may be held up.
 const RESTS_BESIDE_COMMITS: u32 = 199;
@@ -18,25 +19,27 @@ const MORE_AT_MOST: u64 = 4;
 const RESTS: u32 = 4;
 /// The shortest rest, so that others get their turn.
 const SHORTEST: Duration = Duration::from_millis(5);
-/// From so much on what is overdue counts, and is it looked whether it gets less.
-const LATE: Millis = 24 * 3_600_000;
-const LOOKED_AT_EVERY: Duration = Duration::from_secs(3_600);
 /// So many times as much may be held up at most where what is overdue gets more.
 const HURRY_AT_MOST: u32 = 16;
-/// Where commits go on beside a chore, this part of its time counts as if it held them up.
-const SHARED: u32 = 4;
+/// So often it is looked whether what is overdue gets less, until it is so much that it counts.
+const LOOKS: Millis = 24;
+/// Where commits go on beside a chore, its time counts as if it held them up for one part of so many.
+const PARTS_BESIDE_COMMITS: u32 = 4;
 
 /// What the chores of a process share: they work side by side, but beside commits they rest one after another, so that all
 /// of them together hold commits up no more than one would.
-#[derive(Default)]
 pub struct Chores {
-    resting: Mutex<()>,
-    /// For how many microseconds they held up commits so far.
-    held_us: AtomicU64,
-    /// Commits go on beside them: it is not seen how long one is held up.
+    /// Until when the rests were that are over.
+    rested: Mutex<Instant>,
+    /// For how many microseconds they held up commits, and have not rested for it yet.
+    pub(super) held_us: AtomicU64,
+    /// They write over other connections than commits: it is not seen how long one is held up.
     are_beside: bool,
-    late: std::sync::Mutex<BTreeMap<&'static str, Late>>,
+    late: parking_lot::Mutex<BTreeMap<Chore, Late>>,
 }
+
+/// What is done, and for which tenant.
+type Chore = (&'static str, TenantPk);
 
 /// A chore that is late.
 struct Late {
@@ -47,66 +50,85 @@ struct Late {
 }
 
 impl Chores {
-    /// They write over other connections than commits.
-    pub(super) fn beside_commits() -> Self {
-        Self { are_beside: true, ..Self::default() }
+    pub(super) fn new() -> Self {
+        Self {
+            rested: Mutex::new(Instant::now()),
+            held_us: AtomicU64::new(0),
+            are_beside: false,
+            late: Default::default(),
+        }
     }
 
-    /// For so long the oldest that this chore is about has been overdue. Where that gets more from one hour to the next,
-    /// twice as much may be held up; where it gets less, half as much.
-    pub fn overdue(&self, chore: &'static str, overdue: Millis) {
-        let (mut all, now) = (self.late.lock().unwrap(), Instant::now());
-        if overdue < LATE {
-            all.remove(chore);
+    /// They write over other connections than commits.
+    pub(super) fn beside_commits() -> Self {
+        Self { are_beside: true, ..Self::new() }
+    }
+
+    /// For so long the oldest that this chore is about has been overdue, and so long it may be. From then on it is looked
+    /// now and then: where it did not get less, twice as much may be held up until it is less than that.
+    pub fn overdue(&self, chore: Chore, overdue: Millis, may_be: Millis) {
+        let (mut all, now) = (self.late.lock(), Instant::now());
+        if overdue < may_be {
+            all.remove(&chore);
             return;
         }
         let late = all.entry(chore).or_insert(Late { looked_at: now, overdue, hurry: 1 });
-        if now.duration_since(late.looked_at) >= LOOKED_AT_EVERY {
-            let hurry = if overdue < late.overdue { late.hurry / 2 } else { late.hurry * 2 };
-            *late = Late { looked_at: now, overdue, hurry: hurry.clamp(1, HURRY_AT_MOST) };
+        let every = Duration::from_millis((may_be / LOOKS).unsigned_abs());
+        if now.duration_since(late.looked_at) >= every {
+            let more = if overdue < late.overdue { 1 } else { 2 };
+            *late = Late { looked_at: now, overdue, hurry: (late.hurry * more).min(HURRY_AT_MOST) };
         }
     }
 
+    /// Nothing that this chore is about is left.
+    pub fn caught_up(&self, chore: Chore) {
+        self.late.lock().remove(&chore);
+    }
+
     fn hurry(&self) -> u32 {
-        self.late.lock().unwrap().values().map(|late| late.hurry).max().unwrap_or(1)
+        self.late.lock().values().map(|late| late.hurry).max().unwrap_or(1)
     }
 
     /// So long no commit could be made beside them.
     pub(super) fn held(&self, time: Duration) {
-        let us = u64::try_from(time.as_micros()).expect("it ends within the age of the world");
+        let us = u64::try_from(time.as_micros()).expect("no write takes so many years");
         self.held_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    pub(super) fn held_us(&self) -> u64 {
-        self.held_us.load(Ordering::Relaxed)
-    }
-
-    /// Rests after a step that took so long and held commits up for so long. Looks now and then whether others still commit.
-    async fn rest(&self, worked: Duration, held: Duration, traffic: impl Fn() -> Traffic) {
-        let short = worked.max(SHORTEST / RESTS) * RESTS;
+    /// Rests after a step that took so long. Looks now and then whether others still commit.
+    async fn rest(&self, worked: Duration, traffic: impl Fn() -> Traffic) {
+        let (ended, hurry) = (Instant::now(), self.hurry());
+        let short = (worked * RESTS / hurry).max(worked).max(SHORTEST);
         let first = traffic();
         sleep(short).await;
         let mut before = traffic();
         if before.commits == first.commits {
+            self.held_us.store(0, Ordering::Relaxed);
             return;
         }
-        let _resting = self.resting.lock().await;
-        let (begun, long) = (Instant::now(), held * RESTS_BESIDE_COMMITS / self.hurry());
-        while begun.elapsed() < long / before.shared_since(first) {
-            sleep(short).await;
+        let mut rested = self.rested.lock().await;
+        let begun = ended.max(*rested);
+        let long = Duration::from_micros(self.held_us.swap(0, Ordering::Relaxed)) * RESTS_BESIDE_COMMITS / hurry;
+        loop {
+            let left = (long / before.shared_since(first)).saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            sleep(left.min(short)).await;
             let now = traffic();
             if now.commits == before.commits {
-                return;
+                break;
             }
             before = now;
         }
+        *rested = Instant::now();
     }
 }
 
 impl Traffic {
     /// How many times as much may be held up as where each commit has a transaction of its own.
-    fn shared_since(self, before: Self) -> u32 {
-        let (commits, transactions) = (self.commits - before.commits, self.transactions - before.transactions);
+    fn shared_since(self, earlier: Self) -> u32 {
+        let (commits, transactions) = (self.commits - earlier.commits, self.transactions - earlier.transactions);
         let shared = commits / transactions.max(1);
         u32::try_from(shared.clamp(1, MORE_AT_MOST)).expect("it is small")
     }
@@ -115,22 +137,20 @@ impl Traffic {
 /// A step of a chore, from its beginning.
 pub struct Pace {
     begun: Instant,
-    held_us: u64,
 }
 
 impl Pace {
-    pub fn begin(store: &(impl Store + ?Sized)) -> Self {
-        Self { begun: Instant::now(), held_us: store.chores().held_us() }
+    pub fn begin() -> Self {
+        Self { begun: Instant::now() }
     }
 
     /// Rests after the step.
     pub async fn rest(self, store: &(impl Store + ?Sized)) {
         let (chores, worked) = (store.chores(), self.begun.elapsed());
-        let held = match chores.are_beside {
-            true => worked / SHARED,
-            false => Duration::from_micros(chores.held_us() - self.held_us),
-        };
-        chores.rest(worked, held, || store.traffic()).await;
+        if chores.are_beside {
+            chores.held(worked / PARTS_BESIDE_COMMITS);
+        }
+        chores.rest(worked, || store.traffic()).await;
     }
 }
 

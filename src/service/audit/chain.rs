@@ -19,6 +19,9 @@ const EVERY: Duration = Duration::from_secs(5);
 /// Lines that are chained at once; so many lie at most between two checkpoints.
 const BATCH: u32 = 200;
 
+/// So long a line may wait before it is looked whether those that wait get fewer.
+const MAY_WAIT: Millis = 10 * 60_000;
+
 /// Chains, and looks again, for as long as it is let.
 pub(in crate::service) async fn run(service: Service) {
     let (mut behind_since, mut are_signed) = (None, false);
@@ -90,9 +93,12 @@ impl<'a> Sealing<'a> {
     async fn of_tenant(&self, tenant: TenantPk) -> Result<()> {
         let name = self.store.tenant_name(tenant).await?.unwrap_or_default();
         loop {
-            let pace = Pace::begin(self.store);
+            let pace = Pace::begin();
             let end = self.store.chain_end(tenant).await?;
             let lines = self.store.unchained_lines(tenant, BATCH).await?;
+            let now = self.service.map_or(self.now, Service::now);
+            let waits = lines.first().map_or(0, |found| now - found.line.at);
+            self.store.chores().overdue(("audit", tenant), waits, MAY_WAIT);
             let (behind, mut hash) = (end.n, end.hash);
             let mut links = Vec::with_capacity(lines.len());
             for found in &lines {

@@ -42,7 +42,7 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
     audit::chain_tenant(service, tenant).await?;
     let mut done = oldest.n - 1;
     while done < last.n {
-        let pace = Pace::begin(&*service.store);
+        let pace = Pace::begin();
         let next = service.store.checkpoints(tenant, (done + BATCH).min(last.n) - 1, 1).await?.pop();
         done = next.map_or(last.n, |next| next.n.min(last.n));
         deleted("audit", service.store.forget_lines(tenant, done).await?);

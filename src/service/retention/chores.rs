@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{audit, compact, done, expire, overdue, usage};
+use super::{audit, compact, done, expire, usage};
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::service::Service;
+use crate::service::chore_metrics::lags;
 use crate::store::Result;
 
 /// How often it is looked.
@@ -30,15 +31,17 @@ pub async fn sweep(service: &Service) -> Result<()> {
         if retention.hold_of(&name).is_none() {
             let terms = retention.of_tenant(&name);
             done(expire::of_tenant(service, tenant, terms).await, format_args!("a thread of tenant `{name}`"))?;
+            service.store.chores().caught_up(("threads", tenant));
             done(compact::of_tenant(service, tenant, terms).await, format_args!("a log of tenant `{name}`"))?;
+            service.store.chores().caught_up(("logs", tenant));
             done(usage::of_tenant(service, tenant).await, format_args!("the usage of tenant `{name}`"))?;
             done(audit::of_tenant(service, tenant).await, format_args!("the audit of tenant `{name}`"))?;
         }
     }
     done(usage::of_spending(service, TenantPk::NONE).await, format_args!("what the server spent"))?;
     of_their_own(service).await?;
-    overdue(service, "threads", 0);
-    overdue(service, "logs", 0);
+    lags("threads", 0);
+    lags("logs", 0);
     Ok(())
 }
 

@@ -26,7 +26,7 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk, terms: Terms)
         let behind = service.store.compacted(tenant).await?;
         let ends = service.store.runs_since(tenant, &behind, before, PAGE).await?;
         let (Some(first), Some(last)) = (ends.first(), ends.last().cloned()) else { return Ok(()) };
-        overdue(service, "logs", before - first.at);
+        overdue(service, "logs", tenant, before - first.at);
         let mut threads: Vec<_> = ends.into_iter().map(|end| (end.thread, terms)).collect();
         threads.sort_unstable_by_key(|(pk, _)| *pk);
         threads.dedup_by_key(|(pk, _)| *pk);
@@ -47,7 +47,7 @@ pub(super) async fn of_these(service: &Service, threads: &[(ThreadPk, Terms)]) -
 async fn together(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<()> {
     let mut logs: Vec<OldLog> = threads.iter().map(|(pk, terms)| OldLog::new(*pk, *terms)).collect();
     while !logs.is_empty() {
-        let pace = Pace::begin(&*service.store);
+        let pace = Pace::begin();
         let steps = join_all(logs.iter_mut().map(|log| log.step(service))).await;
         let (mut is_any, mut rest) = (false, Vec::new());
         for (step, log) in steps.into_iter().zip(logs) {

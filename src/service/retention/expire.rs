@@ -39,7 +39,7 @@ pub(super) async fn of_these(service: &Service, threads: &[(ThreadPk, Terms)]) -
 }
 
 async fn together(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<()> {
-    let pace = Pace::begin(&*service.store);
+    let pace = Pace::begin();
     let mut is_any = false;
     for (expired, (pk, _)) in
         join_all(threads.iter().map(|thread| one(service, *thread))).await.into_iter().zip(threads)
@@ -63,7 +63,7 @@ async fn one(service: &Service, (pk, of_tenant): (ThreadPk, Terms)) -> Result<bo
         Ok(false) | Err(Refusal::Gone) => Ok(false),
         Ok(true) => {
             deleted("thread", 1);
-            overdue(service, "threads", before - row.updated_at);
+            overdue(service, "threads", row.tenant, before - row.updated_at);
             Ok(true)
         }
         Err(refusal) => {

@@ -130,10 +130,10 @@ fn done(result: store::Result<()>, what: impl fmt::Display) -> store::Result<()>
     }
 }
 
-/// For so long the oldest that is to be deleted has been too old.
-fn overdue(service: &Service, what: &'static str, millis: Millis) {
+/// For so long the oldest of a tenant that is to be deleted has been too old; a day may pass.
+fn overdue(service: &Service, what: &'static str, tenant: TenantPk, millis: Millis) {
     lags(what, millis);
-    service.store.chores().overdue(what, millis);
+    service.store.chores().overdue((what, tenant), millis, 24 * 3_600_000);
 }
 
 /// For ever, where nobody said anything: a tenant's terms have both.

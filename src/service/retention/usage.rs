@@ -11,7 +11,7 @@ const BATCH: u32 = 500;
 pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()> {
     let Some(before) = service.config.retention.usage_days.cut_off(service.now()) else { return Ok(()) };
     loop {
-        let pace = Pace::begin(&*service.store);
+        let pace = Pace::begin();
         let forgotten = service.store.forget_usage(tenant, before, BATCH).await?;
         deleted("usage", forgotten);
         if forgotten < u64::from(BATCH) {
@@ -27,7 +27,7 @@ pub(super) async fn of_spending(service: &Service, tenant: TenantPk) -> Result<(
     let Some(before) = service.config.retention.usage_days.cut_off(service.now()) else { return Ok(()) };
     let past = PastPeriods::at(before);
     loop {
-        let pace = Pace::begin(&*service.store);
+        let pace = Pace::begin();
         let forgotten = service.store.forget_spend(tenant, &past, BATCH).await?;
         deleted("spend", forgotten);
         if forgotten < u64::from(BATCH) {

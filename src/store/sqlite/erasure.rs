@@ -78,7 +78,7 @@ impl ErasureStore for Sqlite {
             return Ok(false);
         }
         for pages in self.pages_with_remains().await?.chunks(PAGES_AT_ONCE) {
-            let pace = Pace::begin(self);
+            let pace = Pace::begin();
             if !self.writer.clear_remains(pages.into()).await? {
                 return Ok(false);
             }
@@ -102,7 +102,7 @@ impl Sqlite {
 
 /// Erases the thread if it is as it was read; the rest of a large one is left to [`erase_rows`].
 pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result<bool> {
-    let Erasure { thread, version, now, deliveries, audit: audit_row, spend: changes } = erasure;
+    let Erasure { thread, version, now, deliveries, audit: audit_row, spend: changes, .. } = erasure;
     let sql = "DELETE FROM threads WHERE pk = ?1 AND version = ?2 RETURNING tenant";
     let tenant = tx.prepare_cached(sql)?.query_row([thread.0, *version], |row| row.get(0)).optional()?;
     let Some(tenant) = tenant else { return Ok(false) };

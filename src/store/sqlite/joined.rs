@@ -1,4 +1,4 @@
-//! Writes that wait at the same time share a transaction, and so its way to the disk.
+//! Writes of chores that wait at the same time share a transaction, and so its way to the disk.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,13 +12,11 @@ use super::lock::FolderLock;
 use super::write_connection::WriteConnection;
 use crate::store::{Chores, Result};
 
-/// After so long no further write joins the transaction: commits wait for it.
-const LONGEST: Duration = Duration::from_millis(10);
+/// After so long no further write joins a transaction: commits wait for it.
+pub(super) const LONGEST: Duration = Duration::from_millis(10);
 
 /// A write that somebody waits for.
 pub(super) trait Write: Send {
-    /// Whether the time counts that commits wait for it.
-    fn is_chore(&self) -> bool;
     fn write(&mut self, tx: &Transaction<'_>) -> rusqlite::Result<()>;
     /// Tells whoever waits whether it is stored.
     fn answer(self: Box<Self>, stored: Result<()>);
@@ -29,9 +27,8 @@ pub(super) struct Asked<T, F> {
     write: Option<F>,
     written: Option<T>,
     answer: oneshot::Sender<Result<T>>,
-    is_chore: bool,
-    /// The folder stays this process's until it is answered.
-    _lock: Option<Arc<FolderLock>>,
+    /// The folder stays this process's until it is written.
+    lock: Option<Arc<FolderLock>>,
 }
 
 impl<T, F> Asked<T, F>
@@ -39,9 +36,9 @@ where
     F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send,
     T: Send,
 {
-    pub fn new(write: F, is_chore: bool, lock: Option<Arc<FolderLock>>) -> (Self, oneshot::Receiver<Result<T>>) {
+    pub fn new(write: F, lock: Option<Arc<FolderLock>>) -> (Self, oneshot::Receiver<Result<T>>) {
         let (answer, answered) = oneshot::channel();
-        (Self { write: Some(write), written: None, answer, is_chore, _lock: lock }, answered)
+        (Self { write: Some(write), written: None, answer, lock }, answered)
     }
 }
 
@@ -50,10 +47,6 @@ where
     F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send,
     T: Send,
 {
-    fn is_chore(&self) -> bool {
-        self.is_chore
-    }
-
     fn write(&mut self, tx: &Transaction<'_>) -> rusqlite::Result<()> {
         let write = self.write.take().expect("it is called once");
         self.written = Some(write(tx)?);
@@ -61,32 +54,31 @@ where
     }
 
     fn answer(self: Box<Self>, stored: Result<()>) {
-        let Self { written, answer, .. } = *self;
+        let Self { written, answer, lock, .. } = *self;
+        drop(lock);
         // Whoever asked may have walked away.
         let _ = answer.send(stored.map(|()| written.expect("what is stored was written")));
     }
 }
 
-/// Writes this, and what `more` still gives, in one transaction. What the database refuses of it is as if it had not been
-/// asked for, and fails alone. A panic fails all of them and gives up the connection; SQLite rolls back what was left open.
-/// If any of it is a chore, the time counts as that of chores, before anybody is answered.
+/// Writes this, and what `more` gives until the transaction is older than `longest`. What fails alone is as if it had not
+/// been asked for. A panic fails all of them and gives up the connection; SQLite rolls back what was left open. The time
+/// counts as held by chores before anybody is answered.
 pub(super) fn write(
     connection: &mut WriteConnection,
     first: Box<dyn Write>,
     mut more: impl FnMut() -> Option<Box<dyn Write>>,
+    longest: Duration,
     chores: &Chores,
 ) {
     let begun = Instant::now();
-    let (mut next, mut written, mut is_any_chore) = (Some(first), Vec::new(), false);
+    let (mut next, mut written) = (Some(first), Vec::new());
     let work = |tx: &Transaction<'_>| {
         while let Some(write) = next.take() {
-            is_any_chore |= write.is_chore();
-            written.push(write);
-            let write = written.last_mut().expect("it was just put there");
-            if let Err(error) = in_savepoint(tx, &mut **write)? {
-                written.pop().expect("it is the one that failed").answer(Err(unwritten(&error)));
-            }
-            next = if begun.elapsed() < LONGEST { more() } else { None };
+            written.push((write, Ok(())));
+            let (write, outcome) = written.last_mut().expect("it was just put there");
+            *outcome = in_savepoint(tx, &mut **write)?.map_err(|error| unwritten(&error));
+            next = if begun.elapsed() < longest { more() } else { None };
         }
         Ok(())
     };
@@ -98,24 +90,29 @@ pub(super) fn write(
         Ok(stored) => stored.map_err(|error| unwritten(&error)),
         Err(_) => Err(unavailable("the write panicked")),
     };
-    if is_any_chore {
-        chores.held(begun.elapsed());
+    chores.held(begun.elapsed());
+    for (write, outcome) in written {
+        write.answer(stored.clone().and(outcome));
     }
-    // The first is still there where no transaction began.
-    written.into_iter().chain(next).for_each(|write| write.answer(stored.clone()));
+    // It is still there where no transaction began.
+    if let Some(first) = next {
+        first.answer(stored);
+    }
 }
 
 /// The inner error is of this write alone, and nothing of it is left; the outer one is the end of the transaction.
 fn in_savepoint(tx: &Transaction<'_>, write: &mut dyn Write) -> rusqlite::Result<rusqlite::Result<()>> {
     tx.prepare_cached("SAVEPOINT joined")?.execute([])?;
     let written = write.write(tx);
-    match &written {
-        Err(error) if failure(error) == Failure::Data && !tx.is_autocommit() => {
-            tx.prepare_cached("ROLLBACK TO joined")?.execute([])?;
+    if let Err(error) = &written {
+        if failure(error) == Failure::Lost || tx.is_autocommit() {
+            return written.map(Ok);
         }
-        Err(_) => return written.map(Ok),
-        Ok(()) => {}
+        tx.prepare_cached("ROLLBACK TO joined")?.execute([])?;
     }
     tx.prepare_cached("RELEASE joined")?.execute([])?;
     Ok(written)
 }
+
+#[cfg(test)]
+mod tests;

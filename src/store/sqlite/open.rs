@@ -80,7 +80,7 @@ impl Sqlite {
         let file = Arc::new(file);
         let connection =
             WriteConnection::open(path.clone(), file.clone(), synchronous).map_err(|error| unusable(&path, error))?;
-        let chores = Arc::<Chores>::default();
+        let chores = Arc::new(Chores::new());
         let writer = Writer::start(connection, lock, chores.clone()).map_err(|error| unusable(&path, error))?;
         let committer = Arc::new(Committer::spawn([writer.clone()], Bounds::default()));
         let for_readers = Some(readers(options.clone()));

@@ -22,8 +22,8 @@ use crate::store::{Chores, Committed, Result};
 
 /// What the thread does.
 enum Job {
-    /// In a transaction, which it may share.
-    Write(Box<dyn Write>),
+    /// In a transaction that other chores share.
+    Chore(Box<dyn Write>),
     Alone(Box<dyn FnOnce(&mut WriteConnection) + Send>),
 }
 
@@ -49,30 +49,22 @@ impl Writer {
         Ok(Self { jobs, lock: lock.map(Arc::new), chores })
     }
 
-    /// Calls `write` in a transaction, which others may share, and commits it, also if the caller walks away. After an error
-    /// nothing of it is stored.
+    /// Calls `write` in a transaction and commits it, also if the caller walks away. After an error nothing of it is stored.
     pub async fn write<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.ask(write, false).await
+        let written = self.run(move |connection| connection.transaction(write)).await;
+        written.map_err(|_| unavailable("the write panicked"))?.map_err(|error| unwritten(&error))
     }
 
-    /// The same for a chore: the time counts that commits wait for it.
+    /// The same for a chore: others that wait share the transaction, and the time counts that commits wait for it.
     pub async fn chore<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.ask(write, true).await
-    }
-
-    async fn ask<T: Send + 'static>(
-        &self,
-        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
-        is_chore: bool,
-    ) -> Result<T> {
-        let (asked, answered) = Asked::new(write, is_chore, self.lock.clone());
-        self.send(Job::Write(Box::new(asked)));
+        let (asked, answered) = Asked::new(write, self.lock.clone());
+        self.send(Job::Chore(Box::new(asked)));
         answered.await.expect("the thread answers every job")
     }
 
@@ -133,22 +125,22 @@ impl Writer {
     }
 }
 
-/// Does one job after another. Writes that wait behind one another share a transaction.
+/// Does one job after another. Chores that wait behind one another share a transaction.
 fn work_off(queue: &mpsc::Receiver<Job>, connection: &mut WriteConnection, chores: &Chores) {
     let mut next = None;
     while let Some(job) = next.take().or_else(|| queue.recv().ok()) {
         match job {
             Job::Alone(job) => job(connection),
-            Job::Write(first) => {
+            Job::Chore(first) => {
                 let more = || match queue.try_recv() {
-                    Ok(Job::Write(write)) => Some(write),
+                    Ok(Job::Chore(write)) => Some(write),
                     Ok(alone) => {
                         next = Some(alone);
                         None
                     }
                     Err(_) => None,
                 };
-                joined::write(connection, first, more, chores);
+                joined::write(connection, first, more, joined::LONGEST, chores);
             }
         }
     }

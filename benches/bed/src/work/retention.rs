@@ -53,7 +53,7 @@ impl Backlog {
 const CLIENTS: [usize; 2] = [1, 32];
 
 /// How many times as long as in other workloads a slice takes, so that what deletes has many turns in it.
-const SLICES: u32 = 5;
+const SLICES: u32 = 10;
 
 /// A database whose server is stopped, of the subject with this name.
 struct Stopped {
