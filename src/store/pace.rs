@@ -85,7 +85,8 @@ impl Chores {
         self.late.lock().remove(&chore);
     }
 
-    fn hurry(&self) -> u32 {
+    /// How many times as much may be held up now.
+    pub(crate) fn hurry(&self) -> u32 {
         self.late.lock().values().map(|late| late.hurry).max().unwrap_or(1)
     }
 

@@ -108,6 +108,7 @@ impl<'a> Sealing<'a> {
             let checkpoint = Checkpoint { n: behind + links.len() as i64, hash, at: self.now, jws: None };
             let is_done = lines.is_empty() || !self.add(tenant, &name, behind, links, checkpoint).await?;
             if is_done || lines.len() < BATCH as usize {
+                self.store.chores().caught_up(("audit", tenant));
                 return Ok(());
             }
             pace.rest(self.store).await;
@@ -137,3 +138,6 @@ impl<'a> Sealing<'a> {
         Ok(is_added)
     }
 }
+
+#[cfg(test)]
+mod tests;
