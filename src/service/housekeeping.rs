@@ -25,7 +25,7 @@ const BATCH: u32 = 500;
 /// How often it is looked for what deleted threads left if none is deleted: what readers were in the way of.
 const ERASED_EVERY: Duration = Duration::from_secs(15);
 
-/// For so long it may be there before it is looked whether it gets less.
+/// How long it may be there before its removal counts as late.
 const MAY_BE_LEFT: Millis = 10 * 60_000;
 
 /// What lies between two rounds of it, at least and at most: four times as long as the last one took.

@@ -21,7 +21,7 @@ const RESTS: u32 = 4;
 const SHORTEST: Duration = Duration::from_millis(5);
 /// So many times as much may be held up at most where what is overdue gets more.
 const HURRY_AT_MOST: u32 = 16;
-/// So often it is looked whether what is overdue gets less, until it is so much that it counts.
+/// A chore that is late is compared with itself again after one part of so many of the time that it may be overdue.
 const LOOKS: Millis = 24;
 /// Where commits go on beside a chore, its time counts as if it held them up for one part of so many.
 const PARTS_BESIDE_COMMITS: u32 = 4;
@@ -64,8 +64,9 @@ impl Chores {
         Self { are_beside: true, ..Self::new() }
     }
 
-    /// For so long the oldest that this chore is about has been overdue, and so long it may be. From then on it is looked
-    /// now and then: where it did not get less, twice as much may be held up until it is less than that.
+    /// Tells how long the oldest that this chore is about has been overdue, and how long it may be. From then on that is
+    /// compared now and then with what it was: each time that it is no less, twice as much may be held up. That ends when
+    /// it is less than it may be, or the chore has caught up.
     pub fn overdue(&self, chore: Chore, overdue: Millis, may_be: Millis) {
         let (mut all, now) = (self.late.lock(), Instant::now());
         if overdue < may_be {

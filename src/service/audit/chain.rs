@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_secs(5);
 /// Lines that are chained at once; so many lie at most between two checkpoints.
 const BATCH: u32 = 200;
 
-/// So long a line may wait before it is looked whether those that wait get fewer.
+/// How long a line may wait before its tenant counts as late.
 const MAY_WAIT: Millis = 10 * 60_000;
 
 /// Chains, and looks again, for as long as it is let.
