@@ -34,7 +34,7 @@ struct Threads {
 struct Topic {
     subscribers: Vec<Arc<Subscriber>>,
     streams: Vec<(StreamId, Arc<OpenStream>)>,
-    /// The seq of the last observation that was published here.
+    /// The seq of the last observation that was published here, or that whoever listened was told to read.
     told: i64,
 }
 
@@ -84,17 +84,16 @@ impl Hub {
         }
     }
 
-    /// The log was read up to `seq`: who listens and was not told all of it here, because another process wrote it, reads
-    /// it too.
+    /// The log was read up to `seq`: who listens, and has neither read nor been told all of it here, because another process
+    /// wrote it, reads it too.
     pub fn read_up_to(&self, pk: ThreadPk, seq: i64) {
-        let is_news = |topic: Arc<Mutex<Topic>>| {
-            let mut topic = lock(&topic);
-            let is_news = topic.told < seq;
-            topic.told = topic.told.max(seq);
-            is_news
-        };
-        if self.topic(pk).is_some_and(is_news) {
-            self.gap(pk);
+        let Some(topic) = self.topic(pk) else { return };
+        let mut topic = lock(&topic);
+        if topic.told < seq {
+            topic.told = seq;
+            topic.subscribers.iter().filter(|subscriber| subscriber.queue.lock().read < seq).for_each(|subscriber| {
+                subscriber.put(Queue::gap);
+            });
         }
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Queue {
     gapped: bool,
     /// The gap that waits stands for what did not fit.
     overflowed: bool,
+    /// Its reader has read the log up to this seq.
+    pub(super) read: i64,
     pub(super) waker: Option<Waker>,
 }
 
@@ -60,7 +62,7 @@ impl Entry {
 
 impl Queue {
     pub(super) fn new(limit: usize) -> Self {
-        Self { entries: VecDeque::new(), weight: 0, limit, gapped: false, overflowed: false, waker: None }
+        Self { entries: VecDeque::new(), weight: 0, limit, gapped: false, overflowed: false, read: 0, waker: None }
     }
 
     pub(super) fn frame(&mut self, frame: &Arc<Encoded>) {

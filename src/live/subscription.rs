@@ -43,6 +43,11 @@ impl Subscription {
         self.joins = true;
     }
 
+    /// The reader has read the log up to this seq, and need not be told of it.
+    pub fn has_read(&self, seq: i64) {
+        self.subscriber.queue.lock().read = seq;
+    }
+
     /// The next thing to send. Cancel safe: a dropped future takes nothing.
     pub async fn next(&mut self) -> Live {
         poll_fn(|context| {

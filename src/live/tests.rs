@@ -216,6 +216,27 @@ fn who_began_to_listen_too_late_for_a_commit_is_told_to_read_it() {
     assert_eq!(frame(&mut reader), None);
 }
 
+#[test]
+fn who_has_read_the_log_is_not_told_to_read_it_again() {
+    let hub = Hub::new(1000);
+    let mut early = hub.subscribe(PK, Wants::default());
+    hub.observation(PK, &observation(3, 1));
+    frame(&mut early).expect("it is told");
+    let (mut reader, mut unread) = (hub.subscribe(PK, Wants::default()), hub.subscribe(PK, Wants::default()));
+    reader.has_read(4);
+    hub.read_up_to(PK, 3);
+    for reader in [&mut early, &mut reader, &mut unread] {
+        assert_eq!(frame(reader), None, "what was told here is read by all who came later");
+    }
+    hub.read_up_to(PK, 4);
+    assert_eq!(frame(&mut reader), None);
+    for reader in [&mut early, &mut unread] {
+        assert_eq!(frame(reader), Some(json!("gap")), "another process wrote it");
+    }
+    hub.read_up_to(PK, 5);
+    assert_eq!(frame(&mut reader), Some(json!("gap")));
+}
+
 #[tokio::test]
 async fn a_waiting_reader_is_woken() {
     let hub = Hub::new(1 << 18);

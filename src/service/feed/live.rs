@@ -33,7 +33,9 @@ pub struct EarlySubscription {
 
 impl EarlySubscription {
     pub(crate) fn new(hub: &Arc<Hub>, pk: ThreadPk, after: i64) -> Self {
-        Self { live: hub.subscribe(pk, Wants { tokens: true, types: Vec::new() }), after }
+        let live = hub.subscribe(pk, Wants { tokens: true, types: Vec::new() });
+        live.has_read(after);
+        Self { live, after }
     }
 
     /// Everything that comes after what had happened when it began to listen.
@@ -315,6 +317,7 @@ impl Feed {
             return Ok(());
         }
         self.cursor = self.cursor.max(self.last_seq);
+        self.live.has_read(self.cursor);
         self.is_slow = false;
         if !std::mem::replace(&mut self.is_caught_up, true) {
             self.ready.push_back(Arc::new(Encoded::caught_up(self.cursor)));

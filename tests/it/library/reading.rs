@@ -11,10 +11,10 @@ use pes::live::EncodedKind;
 use pes::service::feed::{self, After, FeedAsk};
 use pes::service::threads;
 use pes::store::{Commit, Committed, Fence, NewThread, Store};
-use pes::{Config, Instance};
+use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
 
-use crate::support::store::{Moody, fresh_store};
+use crate::support::store::{Mood, Moody, fresh_store};
 
 const PAGE: u32 = 100;
 const PAGES: usize = 40;
@@ -125,4 +125,21 @@ async fn a_reader_that_has_caught_up_keeps_nothing_of_what_it_read() {
     assert!(feed.bytes() > 400 << 10, "the list takes {}", feed.bytes());
     while feed.next().await.expect("it catches up").kind != EncodedKind::CaughtUp {}
     assert!(feed.bytes() < 64 << 10, "{}", feed.bytes());
+}
+
+#[tokio::test]
+async fn a_reader_that_has_caught_up_reads_nothing_again_when_a_run_begins() {
+    let (instance, store) = instance().await;
+    let ask = FeedAsk { after: After::Latest, ..after(0) };
+    let mut feed = feed::open(instance.service(), instance.caller(), &"t".into(), ask).await.unwrap();
+    while feed.next().await.expect("it catches up").kind != EncodedKind::CaughtUp {}
+    store.set("observations", Mood::Fails);
+    instance.process(AgentProps::new("t", "3+3")).await.unwrap();
+    loop {
+        let frame = feed.next().await.expect("the run is told");
+        assert_ne!(frame.kind, EncodedKind::Gap, "it read the store");
+        if matches!(frame.kind, EncodedKind::Observation { kind: ObservationType::RunFinished, .. }) {
+            return;
+        }
+    }
 }
