@@ -5,6 +5,7 @@ pub(crate) mod changes;
 mod ops;
 pub(crate) mod page;
 pub(crate) mod route;
+mod seldom;
 mod socket;
 pub(crate) mod sse;
 
@@ -45,7 +46,8 @@ fn every(period: Duration) -> Interval {
 }
 
 fn frames(feed: Feed) -> Frames {
-    let feed = feed.with_joined_tokens();
+    // Boxed: it is handed back and forth with each item.
+    let feed = Box::new(feed.with_joined_tokens());
     Box::pin(stream::unfold(feed, |mut feed| async { feed.next_few(WRITE_BYTES).await.map(|few| (few, feed)) }))
 }
 

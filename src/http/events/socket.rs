@@ -1,7 +1,9 @@
 //! A WebSocket: frames out, ops in. Whatever its peer does, no run waits for it.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::extract::ws::{CloseCode, CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
@@ -10,8 +12,10 @@ use bytes::Bytes;
 use futures_util::SinkExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Interval;
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::ops::{self, Op};
+use super::seldom::Seldom;
 use super::sse::RETRY_MS;
 use super::{Frames, WRITE_BYTES, every, open};
 use crate::auth::{LOOK_AGAIN, Pass};
@@ -80,6 +84,17 @@ pub(super) fn upgrade(upgrade: WebSocketUpgrade, session: SocketSession, frames:
         })
 }
 
+/// What a conversation waits for.
+enum Event {
+    Message(Option<Told<Message>>),
+    Answer(String),
+    /// `None`: the stream is over.
+    Frames(Option<Vec<Arc<Encoded>>>),
+    Ping,
+    Look,
+    Stopping,
+}
+
 /// How a conversation goes on.
 enum Next {
     On,
@@ -101,13 +116,18 @@ struct Conversation {
     ops: FuturesUnordered<Pin<Box<dyn Future<Output = String> + Send>>>,
     pings: Interval,
     looks: Interval,
+    stopping: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// For all of those but the frames.
+    others: Seldom,
     was_heard: bool,
 }
 
 impl Conversation {
     fn new(socket: WebSocket, session: SocketSession, frames: Frames) -> Self {
         let (pings, looks) = (every(PING_EVERY), every(LOOK_AGAIN));
-        Self { socket, session, frames, is_behind: false, ops: FuturesUnordered::new(), pings, looks, was_heard: true }
+        let stopping = Box::pin(session.app.stopping.clone().cancelled_owned());
+        let (ops, others) = (FuturesUnordered::new(), Seldom::new());
+        Self { socket, session, frames, is_behind: false, ops, pings, looks, stopping, others, was_heard: true }
     }
 
     async fn hold(mut self) -> Told<()> {
@@ -125,21 +145,42 @@ impl Conversation {
     }
 
     async fn next(&mut self) -> Told<Next> {
-        tokio::select! {
-            message = self.socket.recv(), if self.ops.len() < AT_ONCE => self.hear(message).await,
-            Some(answer) = self.ops.next(), if !self.ops.is_empty() => self.say(answer.into()).await,
-            few = self.frames.next() => match few {
-                Some(few) => self.show(few).await,
-                None if self.is_behind => Ok(Next::Close(AGAIN, "come again")),
-                None => Ok(Next::Close(close_code::NORMAL, "the end")),
-            },
-            _ = self.pings.tick() => self.ping().await,
-            _ = self.looks.tick() => Ok(self.session.looked_at().await),
-            () = self.session.app.stopping.cancelled() => {
+        match poll_fn(|context| self.poll_event(context)).await {
+            Event::Message(message) => self.hear(message).await,
+            Event::Answer(answer) => self.say(answer.into()).await,
+            Event::Frames(Some(few)) => self.show(few).await,
+            Event::Frames(None) if self.is_behind => Ok(Next::Close(AGAIN, "come again")),
+            Event::Frames(None) => Ok(Next::Close(close_code::NORMAL, "the end")),
+            Event::Ping => self.ping().await,
+            Event::Look => Ok(self.session.looked_at().await),
+            Event::Stopping => {
                 self.say(text(Encoded::draining(RETRY_MS).json())).await?;
                 Ok(Next::Close(RESTART, "draining"))
             }
         }
+    }
+
+    /// Frames come last, so that a stream of them keeps nothing else waiting.
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event> {
+        let other = self.others.poll(context, |context| {
+            if let Poll::Ready(Some(answer)) = self.ops.poll_next_unpin(context) {
+                return Poll::Ready(Event::Answer(answer));
+            }
+            if self.pings.poll_tick(context).is_ready() {
+                return Poll::Ready(Event::Ping);
+            }
+            if self.looks.poll_tick(context).is_ready() {
+                return Poll::Ready(Event::Look);
+            }
+            if self.stopping.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Event::Stopping);
+            }
+            if self.ops.len() < AT_ONCE {
+                return self.socket.poll_next_unpin(context).map(Event::Message);
+            }
+            Poll::Pending
+        });
+        if other.is_ready() { other } else { self.frames.poll_next_unpin(context).map(Event::Frames) }
     }
 
     /// Sends frames that waited together in one write.

@@ -1,9 +1,10 @@
 //! Frames as server-sent events. A comment every 15 seconds keeps proxies from hanging up.
 
 use std::convert::Infallible;
-use std::future::ready;
+use std::future::{poll_fn, ready};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -11,9 +12,11 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
-use tokio::time::Interval;
+use tokio::time::{Instant, Interval};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::seldom::Seldom;
 use super::{Frames, every};
 use crate::auth::{LOOK_AGAIN, Pass};
 use crate::http::app_state::AppState;
@@ -59,14 +62,18 @@ pub(crate) fn written(app: &AppState, pass: Pass, events: Written, last_words: L
     let writing = Writing {
         events,
         comments: every(COMMENT_EVERY),
+        was_written: Instant::now(),
         looks: every(LOOK_AGAIN),
+        stopping: Box::pin(app.stopping.clone().cancelled_owned()),
+        others: Seldom::new(),
         app: app.clone(),
         pass,
         last_words,
         is_over: false,
         _open: (app.streams.token(), OpenStream::begin("sse")),
     };
-    let events = stream::unfold(writing, |mut writing| async {
+    // Boxed: it is handed back and forth with each event.
+    let events = stream::unfold(Box::new(writing), |mut writing| async {
         writing.next().await.map(|bytes| (Ok::<_, Infallible>(bytes), writing))
     });
     let headers = [
@@ -80,7 +87,12 @@ pub(crate) fn written(app: &AppState, pass: Pass, events: Written, last_words: L
 struct Writing {
     events: Written,
     comments: Interval,
+    /// When something was, the last time.
+    was_written: Instant,
     looks: Interval,
+    stopping: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// For all of those but the events.
+    others: Seldom,
     app: AppState,
     pass: Pass,
     last_words: LastWords,
@@ -88,29 +100,61 @@ struct Writing {
     _open: (TaskTrackerToken, OpenStream),
 }
 
+/// What a stream waits for.
+enum Due {
+    Event(Option<Bytes>),
+    Look,
+    Comment,
+    Stopping,
+}
+
 impl Writing {
     async fn next(&mut self) -> Option<Bytes> {
         if self.is_over {
             return None;
         }
-        let stopping = self.app.stopping.clone();
         loop {
-            // In this order: events that end by themselves as the server stops have had their last words.
-            tokio::select! {
-                biased;
-                _ = self.looks.tick() => if let Some(ended) = self.app.keys.ended(&self.pass).await {
-                    let why = Bytes::from(format!(": {}\n", ended.why()));
-                    return self.end(|words| [why, words.revoked].concat().into());
-                },
-                event = self.events.next() => {
-                    self.comments.reset();
+            match poll_fn(|context| self.poll_due(context)).await {
+                Due::Event(event) => {
+                    self.was_written = Instant::now();
                     return event;
                 }
-                _ = self.comments.tick() => return Some(Bytes::from_static(b": still here\n")),
-                () = stopping.cancelled() => {
-                    return self.end(|words| words.stopping);
+                Due::Look => {
+                    if let Some(ended) = self.app.keys.ended(&self.pass).await {
+                        let why = Bytes::from(format!(": {}\n", ended.why()));
+                        return self.end(|words| [why, words.revoked].concat().into());
+                    }
                 }
+                Due::Comment => {
+                    let next = self.was_written + COMMENT_EVERY;
+                    if next <= Instant::now() {
+                        self.was_written = Instant::now();
+                        return Some(Bytes::from_static(b": still here\n"));
+                    }
+                    self.comments.reset_at(next);
+                }
+                Due::Stopping => return self.end(|words| words.stopping),
             }
+        }
+    }
+
+    /// Events that end by themselves as the server stops have had their last words: they go before the stop.
+    fn poll_due(&mut self, context: &mut Context<'_>) -> Poll<Due> {
+        let other = self.others.poll(context, |context| {
+            if self.looks.poll_tick(context).is_ready() {
+                return Poll::Ready(Due::Look);
+            }
+            if self.comments.poll_tick(context).is_ready() {
+                return Poll::Ready(Due::Comment);
+            }
+            self.stopping.as_mut().poll(context).map(|()| Due::Stopping)
+        });
+        match other {
+            Poll::Ready(Due::Look | Due::Comment | Due::Event(_)) => other,
+            Poll::Ready(Due::Stopping) | Poll::Pending => match self.events.poll_next_unpin(context) {
+                Poll::Ready(event) => Poll::Ready(Due::Event(event)),
+                Poll::Pending => other,
+            },
         }
     }
 

@@ -1,0 +1,40 @@
+use std::task::Context;
+
+use futures_util::task::noop_waker_ref;
+use tokio::sync::mpsc;
+
+use super::*;
+
+#[test]
+fn nothing_is_asked_again_before_it_woke() {
+    let (said, mut heard) = mpsc::channel(2);
+    let (seldom, mut context) = (Seldom::new(), Context::from_waker(noop_waker_ref()));
+    let mut asked = 0;
+    let mut poll = || {
+        let polled = seldom.poll(&mut context, |context| {
+            asked += 1;
+            heard.poll_recv(context)
+        });
+        (polled, asked)
+    };
+    assert_eq!(poll(), (Poll::Pending, 1), "it has to be asked once");
+    assert_eq!(poll(), (Poll::Pending, 1));
+    said.try_send('a').unwrap();
+    said.try_send('b').unwrap();
+    assert_eq!(poll(), (Poll::Ready(Some('a')), 2));
+    assert_eq!(poll(), (Poll::Ready(Some('b')), 3), "more may be ready behind what was");
+    assert_eq!(poll(), (Poll::Pending, 4));
+    assert_eq!(poll(), (Poll::Pending, 4));
+}
+
+#[tokio::test]
+async fn the_task_is_woken() {
+    let (said, mut heard) = mpsc::channel(1);
+    let seldom = Seldom::new();
+    let waiting = tokio::spawn(async move {
+        std::future::poll_fn(|context| seldom.poll(context, |context| heard.poll_recv(context))).await
+    });
+    tokio::task::yield_now().await;
+    said.send('a').await.unwrap();
+    assert_eq!(waiting.await.unwrap(), Some('a'));
+}
