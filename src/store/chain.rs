@@ -62,6 +62,8 @@ pub struct NewLinks {
     pub checkpoint: Checkpoint,
     /// That tell of the checkpoint.
     pub deliveries: Vec<NewDelivery>,
+    /// Nobody waits for it.
+    pub is_chore: bool,
 }
 
 /// A part of every [`Store`](super::Store).

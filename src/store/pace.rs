@@ -32,7 +32,7 @@ pub struct Chores {
     /// Until when the rests were that are over.
     rested: Mutex<Instant>,
     /// For how many microseconds they held up commits, and have not rested for it yet.
-    pub(super) held_us: AtomicU64,
+    pub(crate) held_us: AtomicU64,
     /// They write over other connections than commits: it is not seen how long one is held up.
     are_beside: bool,
     late: parking_lot::Mutex<BTreeMap<Chore, Late>>,

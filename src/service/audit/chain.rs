@@ -44,17 +44,22 @@ async fn once(service: &Service, are_signed: bool) -> Result<()> {
 
 /// Chains all lines that are not chained now, but those of tenants whose lines another process chains at this moment.
 pub async fn chain(store: &dyn Store, key: Option<&AuditKey>, now: Millis) -> Result<()> {
-    Sealing { store, key, now, service: None }.all().await
+    Sealing { store, key, now, service: None, is_chore: true }.all().await
 }
 
 /// Signs where the chains end that another key signed there, or none: what this key signs counts for all lines before.
 pub async fn sign_ends(store: &dyn Store, key: &AuditKey, now: Millis) -> Result<()> {
-    Sealing { store, key: Some(key), now, service: None }.sign_ends().await
+    Sealing { store, key: Some(key), now, service: None, is_chore: true }.sign_ends().await
 }
 
 /// Chains the lines of one tenant.
 pub(in crate::service) async fn chain_tenant(service: &Service, tenant: TenantPk) -> Result<()> {
     Sealing::of(service).of_tenant(tenant).await
+}
+
+/// The same, for somebody who waits for it.
+pub(in crate::service) async fn chain_tenant_now(service: &Service, tenant: TenantPk) -> Result<()> {
+    Sealing { is_chore: false, ..Sealing::of(service) }.of_tenant(tenant).await
 }
 
 /// How lines are chained, and who is told.
@@ -64,12 +69,14 @@ struct Sealing<'a> {
     now: Millis,
     /// Whose webhooks are told of checkpoints; `None`: nobody is.
     service: Option<&'a Service>,
+    /// Nobody waits for it: it rests, and shares transactions.
+    is_chore: bool,
 }
 
 impl<'a> Sealing<'a> {
     fn of(service: &'a Service) -> Self {
         let (store, key) = (&*service.store, service.audit_key.as_deref());
-        Self { store, key, now: service.now(), service: Some(service) }
+        Self { store, key, now: service.now(), service: Some(service), is_chore: true }
     }
 
     async fn all(&self) -> Result<()> {
@@ -111,7 +118,9 @@ impl<'a> Sealing<'a> {
                 self.store.chores().caught_up(("audit", tenant));
                 return Ok(());
             }
-            pace.rest(self.store).await;
+            if self.is_chore {
+                pace.rest(self.store).await;
+            }
         }
     }
 
@@ -131,7 +140,8 @@ impl<'a> Sealing<'a> {
             service.outbox.directory.announce_checkpoint(tenant, &told(&checkpoint, name), self.now, &mut mint)
         });
         let are_told = !deliveries.is_empty();
-        let is_added = self.store.add_links(NewLinks { tenant, behind, links, checkpoint, deliveries }).await?;
+        let new = NewLinks { tenant, behind, links, checkpoint, deliveries, is_chore: self.is_chore };
+        let is_added = self.store.add_links(new).await?;
         if let Some(service) = self.service.filter(|_| is_added && are_told) {
             service.outbox.bell.ring([TargetKind::Webhook]);
         }

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::chain::chain_tenant;
+use super::chain::chain_tenant_now;
 use super::export::told;
 use crate::auth::Signed;
 use crate::domain::caller::Caller;
@@ -36,7 +36,7 @@ pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &C
     let shown = threads::tool_call(service, caller, id, call).await?;
     let record: CallRecord = serde_json::from_value(shown).map_err(|error| store::Error::Damaged(error.to_string()))?;
     let key = service.audit_key.as_deref();
-    chain_tenant(service, caller.tenant).await?;
+    chain_tenant_now(service, caller.tenant).await?;
     let lines: Vec<AuditRow> = service.store.audit(caller.tenant, id).await?;
     let lines: Vec<AuditRow> = lines.into_iter().filter(|line| tells_of(line, call)).collect();
     let proofs = Proofs { service, caller, thread: thread.pk };

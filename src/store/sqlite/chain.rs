@@ -65,7 +65,9 @@ impl ChainStore for Sqlite {
     }
 
     async fn add_links(&self, new: NewLinks) -> Result<bool> {
-        self.writer.chore(move |tx| add(tx, &new)).await
+        let is_chore = new.is_chore;
+        let add = move |tx: &Transaction<'_>| add(tx, &new);
+        if is_chore { self.writer.chore(add).await } else { self.writer.write(add).await }
     }
 
     async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>> {

@@ -68,7 +68,8 @@ async fn of_many_that_chain_at_once_one_wins(bed: Bed) {
         let checkpoint = Checkpoint { n: 1, hash: format!("{n:064}"), at: 1, jws: None };
         let (store, tenant) = (bed.store.clone(), bed.tenant);
         async move {
-            store.add_links(NewLinks { tenant, behind: 0, links, checkpoint, deliveries: Vec::new() }).await.unwrap()
+            let new = NewLinks { tenant, behind: 0, links, checkpoint, deliveries: Vec::new(), is_chore: n % 2 == 0 };
+            store.add_links(new).await.unwrap()
         }
     });
     let done = together(tries).await;
@@ -90,6 +91,7 @@ async fn nothing_is_chained_where_the_chain_ends_elsewhere(bed: Bed) {
         links: ids.iter().map(|id| (*id, NO_HASH.to_owned())).collect(),
         checkpoint: Checkpoint { n: behind + ids.len() as i64, hash: NO_HASH.to_owned(), at: 1, jws: None },
         deliveries: Vec::new(),
+        is_chore: true,
     };
     assert!(!bed.store.add_links(new(1, &[lines[0].id])).await.unwrap());
     assert!(!bed.store.add_links(new(0, &[lines[0].id, 4_711])).await.unwrap());
@@ -108,12 +110,8 @@ async fn a_chain_goes_on_where_its_last_line_is_known(bed: Bed) {
     let hash = "ab".repeat(32);
     let links = vec![(bed.store.unchained_lines(bed.tenant, 1).await.unwrap()[0].id, NO_HASH.to_owned())];
     let checkpoint = Checkpoint { n: 9, hash: hash.clone(), at: 1, jws: None };
-    assert!(
-        bed.store
-            .add_links(NewLinks { tenant: bed.tenant, behind: 0, links, checkpoint, deliveries: Vec::new() })
-            .await
-            .unwrap()
-    );
+    let new = NewLinks { tenant: bed.tenant, behind: 0, links, checkpoint, deliveries: Vec::new(), is_chore: true };
+    assert!(bed.store.add_links(new).await.unwrap());
     let end = bed.store.chain_end(bed.tenant).await.unwrap();
     assert_eq!((end.n, &end.hash), (9, &hash));
     chain(&*bed.store, None, 2).await.unwrap();
