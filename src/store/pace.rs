@@ -35,17 +35,20 @@ pub struct Chores {
     pub(crate) held_us: AtomicU64,
     /// They write over other connections than commits: it is not seen how long one is held up.
     are_beside: bool,
-    late: parking_lot::Mutex<BTreeMap<Chore, Late>>,
+    behind: parking_lot::Mutex<BTreeMap<Chore, Behind>>,
 }
 
 /// What is done, and for which tenant.
 type Chore = (&'static str, TenantPk);
 
-/// A chore that is late.
-struct Late {
-    looked_at: Instant,
+/// A chore that has not caught up.
+#[derive(Clone, Copy)]
+struct Behind {
     overdue: Millis,
-    /// How many times as much may be held up for it.
+    /// When that was compared the last time, and what it was then.
+    looked_at: Instant,
+    was_overdue: Millis,
+    /// How many times as much may be held up for it: more than once where it is late.
     hurry: u32,
 }
 
@@ -55,7 +58,7 @@ impl Chores {
             rested: Mutex::new(Instant::now()),
             held_us: AtomicU64::new(0),
             are_beside: false,
-            late: Default::default(),
+            behind: Default::default(),
         }
     }
 
@@ -68,27 +71,38 @@ impl Chores {
     /// compared now and then with what it was: each time that it is no less, twice as much may be held up. That ends when
     /// it is less than it may be, or the chore has caught up.
     pub fn overdue(&self, chore: Chore, overdue: Millis, may_be: Millis) {
-        let (mut all, now) = (self.late.lock(), Instant::now());
-        if overdue < may_be {
-            all.remove(&chore);
-            return;
-        }
-        let late = all.entry(chore).or_insert(Late { looked_at: now, overdue, hurry: 1 });
+        let (mut all, now) = (self.behind.lock(), Instant::now());
+        let begun = Behind { overdue, looked_at: now, was_overdue: overdue, hurry: 1 };
+        let behind = all.entry(chore).or_insert(begun);
         let every = Duration::from_millis((may_be / LOOKS).unsigned_abs());
-        if now.duration_since(late.looked_at) >= every {
-            let more = if overdue < late.overdue { 1 } else { 2 };
-            *late = Late { looked_at: now, overdue, hurry: (late.hurry * more).min(HURRY_AT_MOST) };
+        behind.overdue = overdue;
+        if overdue < may_be {
+            *behind = begun;
+        } else if now.duration_since(behind.looked_at) >= every {
+            let more = if overdue < behind.was_overdue { 1 } else { 2 };
+            *behind = Behind { hurry: (behind.hurry * more).min(HURRY_AT_MOST), ..begun };
         }
+    }
+
+    /// How long the oldest that chores of this kind are about has been overdue.
+    pub fn most_overdue(&self, kind: &str) -> Millis {
+        let all = self.behind.lock();
+        all.iter().filter(|((of, _), _)| *of == kind).map(|(_, behind)| behind.overdue).max().unwrap_or(0)
     }
 
     /// Nothing that this chore is about is left.
     pub fn caught_up(&self, chore: Chore) {
-        self.late.lock().remove(&chore);
+        self.behind.lock().remove(&chore);
+    }
+
+    /// Nothing that chores of this kind are about is left, of no tenant.
+    pub fn all_caught_up(&self, kind: &str) {
+        self.behind.lock().retain(|(of, _), _| *of != kind);
     }
 
     /// How many times as much may be held up now.
     pub(crate) fn hurry(&self) -> u32 {
-        self.late.lock().values().map(|late| late.hurry).max().unwrap_or(1)
+        self.behind.lock().values().map(|behind| behind.hurry).max().unwrap_or(1)
     }
 
     /// So long no commit could be made beside them.

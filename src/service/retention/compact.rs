@@ -19,20 +19,20 @@ const TOGETHER: usize = 8;
 /// Observations that are read at once.
 const CHUNK: u32 = 200;
 
-/// The logs of a tenant for which these terms hold, by the ends of their runs. It goes on where it stopped.
-pub(super) async fn of_tenant(service: &Service, tenant: TenantPk, terms: Terms) -> Result<()> {
-    let Some(before) = kept(terms.log_days).cut_off(service.now()) else { return Ok(()) };
-    loop {
-        let behind = service.store.compacted(tenant).await?;
-        let ends = service.store.runs_since(tenant, &behind, before, PAGE).await?;
-        let (Some(first), Some(last)) = (ends.first(), ends.last().cloned()) else { return Ok(()) };
-        overdue(service, "logs", tenant, before - first.at);
-        let mut threads: Vec<_> = ends.into_iter().map(|end| (end.thread, terms)).collect();
-        threads.sort_unstable_by_key(|(pk, _)| *pk);
-        threads.dedup_by_key(|(pk, _)| *pk);
-        of_these(service, &threads).await?;
-        service.store.set_compacted(tenant, &last).await?;
-    }
+/// Some of the logs of a tenant for which these terms hold, by the ends of their runs. It goes on where it stopped. `false`: no
+/// other is too old.
+pub(super) async fn some_of_tenant(service: &Service, tenant: TenantPk, terms: Terms) -> Result<bool> {
+    let Some(before) = kept(terms.log_days).cut_off(service.now()) else { return Ok(false) };
+    let behind = service.store.compacted(tenant).await?;
+    let ends = service.store.runs_since(tenant, &behind, before, PAGE).await?;
+    let (Some(first), Some(last)) = (ends.first(), ends.last().cloned()) else { return Ok(false) };
+    overdue(service, "logs", tenant, before - first.at);
+    let mut threads: Vec<_> = ends.into_iter().map(|end| (end.thread, terms)).collect();
+    threads.sort_unstable_by_key(|(pk, _)| *pk);
+    threads.dedup_by_key(|(pk, _)| *pk);
+    of_these(service, &threads).await?;
+    service.store.set_compacted(tenant, &last).await?;
+    Ok(true)
 }
 
 /// The logs of these threads, by the terms of their tenants.

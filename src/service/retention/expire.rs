@@ -17,16 +17,28 @@ const PAGE: u32 = 100;
 /// little longer than one, and the rest after that is of all of them.
 const TOGETHER: usize = 16;
 
-/// Those of a tenant for which these terms hold, the longest unused first.
-pub(super) async fn of_tenant(service: &Service, tenant: TenantPk, terms: Terms) -> Result<()> {
-    let Some(before) = kept(terms.thread_days).cut_off(service.now()) else { return Ok(()) };
-    let mut behind = (Millis::MIN, ThreadPk::NONE);
-    loop {
-        let page = service.store.threads_at_rest(tenant, before, behind, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(()) };
-        behind = *last;
-        let threads: Vec<_> = page.into_iter().map(|(_, pk)| (pk, terms)).collect();
+/// The threads of a tenant, the longest unused first.
+pub(super) struct OldThreads {
+    tenant: TenantPk,
+    of_tenant: Terms,
+    /// Those before this one were looked at.
+    behind: (Millis, ThreadPk),
+}
+
+impl OldThreads {
+    pub(super) fn new(tenant: TenantPk, of_tenant: Terms) -> Self {
+        Self { tenant, of_tenant, behind: (Millis::MIN, ThreadPk::NONE) }
+    }
+
+    /// Deletes some. `false`: no other is too old.
+    pub(super) async fn delete_some(&mut self, service: &Service) -> Result<bool> {
+        let Some(before) = kept(self.of_tenant.thread_days).cut_off(service.now()) else { return Ok(false) };
+        let page = service.store.threads_at_rest(self.tenant, before, self.behind, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(false) };
+        self.behind = *last;
+        let threads: Vec<_> = page.into_iter().map(|(_, pk)| (pk, self.of_tenant)).collect();
         of_these(service, &threads).await?;
+        Ok(true)
     }
 }
 

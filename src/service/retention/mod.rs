@@ -119,12 +119,12 @@ async fn effective(service: &Service, pk: ThreadPk, of_tenant: Terms) -> store::
     Ok(own.hold.is_none().then(|| own.terms.or(of_tenant)))
 }
 
-/// Whether it was done. What cannot be read is said and left as it is: it keeps nobody from all else.
-fn done(result: store::Result<()>, what: impl fmt::Display) -> store::Result<()> {
+/// What was done. What cannot be read is said and left as it is: it keeps nobody from all else.
+fn done<T: Default>(result: store::Result<T>, what: impl fmt::Display) -> store::Result<T> {
     match result {
         Err(error @ (store::Error::Damaged(_) | store::Error::Refused(_))) => {
             tracing::error!(%error, "{what} is kept longer than it should be: something of it cannot be read");
-            Ok(())
+            Ok(T::default())
         }
         result => result,
     }
@@ -132,8 +132,9 @@ fn done(result: store::Result<()>, what: impl fmt::Display) -> store::Result<()>
 
 /// For so long the oldest of a tenant that is to be deleted has been too old; a day may pass.
 fn overdue(service: &Service, what: &'static str, tenant: TenantPk, millis: Millis) {
-    lags(what, millis);
-    service.store.chores().overdue((what, tenant), millis, 24 * 3_600_000);
+    let chores = service.store.chores();
+    chores.overdue((what, tenant), millis, 24 * 3_600_000);
+    lags(what, chores.most_overdue(what));
 }
 
 /// For ever, where nobody said anything: a tenant's terms have both.

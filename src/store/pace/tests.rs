@@ -58,6 +58,23 @@ async fn who_falls_behind_holds_up_more_until_it_has_caught_up() {
     assert_eq!(hurries, [1, 2, 4, 8, 16, 16, 16, 16, 1]);
 }
 
+#[test]
+fn the_most_overdue_of_all_tenants_is_known_until_each_has_caught_up() {
+    let chores = Chores::new();
+    let told = |tenant, overdue| chores.overdue(("logs", TenantPk(tenant)), overdue, 24);
+    assert_eq!(chores.most_overdue("logs"), 0);
+    told(1, 30);
+    told(2, 10);
+    chores.overdue(("threads", TenantPk(1)), 50, 24);
+    assert_eq!(chores.most_overdue("logs"), 30);
+    told(1, 20);
+    assert_eq!(chores.most_overdue("logs"), 20, "what it is now");
+    chores.caught_up(("logs", TenantPk(1)));
+    assert_eq!(chores.most_overdue("logs"), 10);
+    chores.all_caught_up("logs");
+    assert_eq!((chores.most_overdue("logs"), chores.most_overdue("threads")), (0, 50));
+}
+
 /// Also where most of a step's time is spent waiting.
 #[tokio::test(start_paused = true)]
 async fn who_hurries_rests_less() {

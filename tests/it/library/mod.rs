@@ -20,6 +20,7 @@ mod simple_core;
 mod spend;
 mod together;
 mod transfer;
+mod turns;
 mod unreadable;
 mod year;
 
