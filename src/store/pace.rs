@@ -21,7 +21,7 @@ const RESTS: u32 = 4;
 const SHORTEST: Duration = Duration::from_millis(5);
 /// So many times as much may be held up at most where what is overdue gets more.
 const HURRY_AT_MOST: u32 = 16;
-/// A chore that is late is compared with itself again after one part of so many of the time that it may be overdue.
+/// How long a late chore is overdue is compared with what it was after one part of so many of the time that it may be.
 const LOOKS: Millis = 24;
 /// Where commits go on beside a chore, its time counts as if it held them up for one part of so many.
 const PARTS_BESIDE_COMMITS: u32 = 4;
@@ -76,7 +76,7 @@ impl Chores {
         let behind = all.entry(chore).or_insert(begun);
         let every = Duration::from_millis((may_be / LOOKS).unsigned_abs());
         behind.overdue = overdue;
-        if overdue < may_be {
+        if overdue < may_be || behind.was_overdue < may_be {
             *behind = begun;
         } else if now.duration_since(behind.looked_at) >= every {
             let more = if overdue < behind.was_overdue { 1 } else { 2 };

@@ -12,17 +12,19 @@ use crate::domain::retention::Terms;
 use crate::service::{Service, feed};
 use crate::store::{Compaction, ObservationAsk, Pace, Result};
 
-/// Runs that are looked at together.
+/// Runs whose logs are looked at in one turn of their tenant.
 const PAGE: u32 = 200;
 /// Logs that are shortened side by side, whose bases are in memory then; one rest is of all of them.
 const TOGETHER: usize = 8;
+/// Steps of a log in one turn, at most: a very long one takes several.
+const STEPS: u32 = 50;
 /// Observations that are read at once.
 const CHUNK: u32 = 200;
 
-/// Some of the logs of a tenant for which these terms hold, by the ends of their runs. It goes on where it stopped. `false`: no
-/// other is too old.
-pub(super) async fn some_of_tenant(service: &Service, tenant: TenantPk, terms: Terms) -> Result<bool> {
-    let Some(before) = kept(terms.log_days).cut_off(service.now()) else { return Ok(false) };
+/// Some of the logs of a tenant for which these terms hold that are too old at this time, by the ends of their runs. It goes on
+/// where it stopped. `false`: no other is too old.
+pub(super) async fn some_of_tenant(service: &Service, tenant: TenantPk, terms: Terms, now: Millis) -> Result<bool> {
+    let Some(before) = kept(terms.log_days).cut_off(now) else { return Ok(false) };
     let behind = service.store.compacted(tenant).await?;
     let ends = service.store.runs_since(tenant, &behind, before, PAGE).await?;
     let (Some(first), Some(last)) = (ends.first(), ends.last().cloned()) else { return Ok(false) };
@@ -30,23 +32,29 @@ pub(super) async fn some_of_tenant(service: &Service, tenant: TenantPk, terms: T
     let mut threads: Vec<_> = ends.into_iter().map(|end| (end.thread, terms)).collect();
     threads.sort_unstable_by_key(|(pk, _)| *pk);
     threads.dedup_by_key(|(pk, _)| *pk);
-    of_these(service, &threads).await?;
-    service.store.set_compacted(tenant, &last).await?;
+    if of_these(service, &threads).await? {
+        service.store.set_compacted(tenant, &last).await?;
+    }
     Ok(true)
 }
 
-/// The logs of these threads, by the terms of their tenants.
-pub(super) async fn of_these(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<()> {
+/// The logs of these threads, by the terms of their tenants. `false`: something of them is left.
+pub(super) async fn of_these(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<bool> {
     for some in threads.chunks(TOGETHER) {
-        together(service, some).await?;
+        if !together(service, some).await? {
+            return Ok(false);
+        }
     }
-    Ok(())
+    Ok(true)
 }
 
-/// A step of each of them side by side, then one rest, until nothing of them is too old.
-async fn together(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<()> {
+/// A step of each of them side by side, then one rest, until nothing of them is too old. `false`: that took too many steps.
+async fn together(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<bool> {
     let mut logs: Vec<OldLog> = threads.iter().map(|(pk, terms)| OldLog::new(*pk, *terms)).collect();
-    while !logs.is_empty() {
+    for _ in 0..STEPS {
+        if logs.is_empty() {
+            break;
+        }
         let pace = Pace::begin();
         let steps = join_all(logs.iter_mut().map(|log| log.step(service))).await;
         let (mut is_any, mut rest) = (false, Vec::new());
@@ -63,7 +71,7 @@ async fn together(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<()
             pace.rest(&*service.store).await;
         }
     }
-    Ok(())
+    Ok(logs.is_empty())
 }
 
 /// The log of a thread, while what is too old of it is deleted a little at a time. Where that was interrupted it is gone on

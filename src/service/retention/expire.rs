@@ -11,7 +11,7 @@ use crate::service::Service;
 use crate::service::chore_metrics::deleted;
 use crate::store::{Pace, Result};
 
-/// Threads that are looked at together.
+/// Threads that are looked at in one turn of their tenant.
 const PAGE: u32 = 100;
 /// Threads that are deleted side by side. Each waits for the same reads, turns and commits meanwhile, so all of them take
 /// little longer than one, and the rest after that is of all of them.
@@ -21,18 +21,20 @@ const TOGETHER: usize = 16;
 pub(super) struct OldThreads {
     tenant: TenantPk,
     of_tenant: Terms,
-    /// Those before this one were looked at.
+    now: Millis,
+    /// Those up to this one were looked at.
     behind: (Millis, ThreadPk),
 }
 
 impl OldThreads {
-    pub(super) fn new(tenant: TenantPk, of_tenant: Terms) -> Self {
-        Self { tenant, of_tenant, behind: (Millis::MIN, ThreadPk::NONE) }
+    /// Those that are too old at this time.
+    pub(super) fn new(tenant: TenantPk, of_tenant: Terms, now: Millis) -> Self {
+        Self { tenant, of_tenant, now, behind: (Millis::MIN, ThreadPk::NONE) }
     }
 
     /// Deletes some. `false`: no other is too old.
     pub(super) async fn delete_some(&mut self, service: &Service) -> Result<bool> {
-        let Some(before) = kept(self.of_tenant.thread_days).cut_off(service.now()) else { return Ok(false) };
+        let Some(before) = kept(self.of_tenant.thread_days).cut_off(self.now) else { return Ok(false) };
         let page = service.store.threads_at_rest(self.tenant, before, self.behind, PAGE).await?;
         let Some(last) = page.last() else { return Ok(false) };
         self.behind = *last;
@@ -52,35 +54,41 @@ pub(super) async fn of_these(service: &Service, threads: &[(ThreadPk, Terms)]) -
 
 async fn together(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<()> {
     let pace = Pace::begin();
-    let mut is_any = false;
-    for (expired, (pk, _)) in
-        join_all(threads.iter().map(|thread| one(service, *thread))).await.into_iter().zip(threads)
-    {
-        is_any |= matches!(expired, Ok(true));
-        done(expired.map(drop), format_args!("thread {}", pk.0))?;
+    let tried = join_all(threads.iter().map(|thread| one(service, *thread))).await;
+    let mut expired = Vec::with_capacity(threads.len());
+    for (one, (pk, _)) in tried.into_iter().zip(threads) {
+        expired.extend(done(one, format_args!("thread {}", pk.0))?);
     }
-    if is_any {
+    // What is said of a tenant last is of its oldest.
+    expired.sort_unstable_by_key(|thread| thread.overdue);
+    expired.iter().for_each(|thread| overdue(service, "threads", thread.tenant, thread.overdue));
+    if !expired.is_empty() {
         pace.rest(&*service.store).await;
     }
     Ok(())
 }
 
-/// Whether it was too old, and was deleted.
-async fn one(service: &Service, (pk, of_tenant): (ThreadPk, Terms)) -> Result<bool> {
-    let Some(terms) = effective(service, pk, of_tenant).await? else { return Ok(false) };
-    let Some(before) = kept(terms.thread_days).cut_off(service.now()) else { return Ok(false) };
+/// A thread that was deleted.
+struct Expired {
+    tenant: TenantPk,
+    overdue: Millis,
+}
+
+/// `None`: it is not too old, or cannot be deleted now.
+async fn one(service: &Service, (pk, of_tenant): (ThreadPk, Terms)) -> Result<Option<Expired>> {
+    let Some(terms) = effective(service, pk, of_tenant).await? else { return Ok(None) };
+    let Some(before) = kept(terms.thread_days).cut_off(service.now()) else { return Ok(None) };
     let row = service.store.thread_by_pk(pk).await?;
-    let Some(row) = row.filter(|row| row.updated_at < before) else { return Ok(false) };
+    let Some(row) = row.filter(|row| row.updated_at < before) else { return Ok(None) };
     match service.runtime.expire(pk, before).await {
-        Ok(false) | Err(Refusal::Gone) => Ok(false),
+        Ok(false) | Err(Refusal::Gone) => Ok(None),
         Ok(true) => {
             deleted("thread", 1);
-            overdue(service, "threads", row.tenant, before - row.updated_at);
-            Ok(true)
+            Ok(Some(Expired { tenant: row.tenant, overdue: before - row.updated_at }))
         }
         Err(refusal) => {
             tracing::warn!(thread = pk.0, ?refusal, "a thread that is too old is kept a while longer");
-            Ok(false)
+            Ok(None)
         }
     }
 }

@@ -119,7 +119,7 @@ async fn effective(service: &Service, pk: ThreadPk, of_tenant: Terms) -> store::
     Ok(own.hold.is_none().then(|| own.terms.or(of_tenant)))
 }
 
-/// What was done. What cannot be read is said and left as it is: it keeps nobody from all else.
+/// What was done; nothing where something cannot be read: that is said, and it is left as it is, so that all else goes on.
 fn done<T: Default>(result: store::Result<T>, what: impl fmt::Display) -> store::Result<T> {
     match result {
         Err(error @ (store::Error::Damaged(_) | store::Error::Refused(_))) => {
@@ -134,6 +134,13 @@ fn done<T: Default>(result: store::Result<T>, what: impl fmt::Display) -> store:
 fn overdue(service: &Service, what: &'static str, tenant: TenantPk, millis: Millis) {
     let chores = service.store.chores();
     chores.overdue((what, tenant), millis, 24 * 3_600_000);
+    lags(what, chores.most_overdue(what));
+}
+
+/// Nothing of a tenant is left that is to be deleted.
+fn caught_up(service: &Service, what: &'static str, tenant: TenantPk) {
+    let chores = service.store.chores();
+    chores.caught_up((what, tenant));
     lags(what, chores.most_overdue(what));
 }
 

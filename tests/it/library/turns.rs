@@ -42,3 +42,21 @@ async fn a_tenant_with_much_that_is_old_keeps_no_other_waiting() {
     store.set("threads_at_rest", Mood::Well);
     aging.instance.close().await;
 }
+
+#[tokio::test]
+async fn a_tenant_of_which_nothing_can_be_deleted_keeps_no_other_waiting() {
+    let store = Moody::fresh().await;
+    let (first, second) = (store.tenant("default", 1).await.unwrap(), store.tenant("small", 1).await.unwrap());
+    leave_old(&*store, first, 1..=1).await;
+    leave_old(&*store, second, 2..=2).await;
+    store.set("threads_at_rest", Mood::FailsOnce);
+    store.set("threads_with_terms", Mood::Hangs);
+    let aging = Aging::on(store.clone(), |_| {}).await;
+    // After the turns of all tenants.
+    store.holds("threads_with_terms").await;
+    let is_there = async |pk| store.thread_by_pk(ThreadPk(pk)).await.unwrap().is_some();
+    assert!(is_there(1).await, "that one failed");
+    assert!(!is_there(2).await);
+    store.set("threads_with_terms", Mood::Well);
+    aging.instance.close().await;
+}
