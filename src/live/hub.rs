@@ -34,7 +34,7 @@ struct Threads {
 struct Topic {
     subscribers: Vec<Arc<Subscriber>>,
     streams: Vec<(StreamId, Arc<OpenStream>)>,
-    /// The seq of the last observation that was published here, or that whoever listened was told to read.
+    /// The seq of the last observation that was published here, or that whoever listened has read or was told to read.
     told: i64,
 }
 

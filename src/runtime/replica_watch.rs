@@ -15,7 +15,7 @@ const BEAT: Duration = Duration::from_millis(250);
 /// Every so many polls the store is asked whether the threads in memory still exist.
 const ROUND: usize = 4;
 
-/// The threads that somebody listens to here, each with the version at which its listeners were last sent to the store.
+/// The threads that somebody listens to here, each with the version at which the hub was last told of it.
 type Followed = HashMap<ThreadPk, i64>;
 
 impl Shared {

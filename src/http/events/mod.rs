@@ -46,7 +46,7 @@ fn every(period: Duration) -> Interval {
 }
 
 fn frames(feed: Feed) -> Frames {
-    // Boxed: it is handed back and forth with each item.
+    // Boxed: it is moved with each item.
     let feed = Box::new(feed.with_joined_tokens());
     Box::pin(stream::unfold(feed, |mut feed| async { feed.next_few(WRITE_BYTES).await.map(|few| (few, feed)) }))
 }

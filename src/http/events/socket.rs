@@ -119,6 +119,8 @@ struct Conversation {
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     /// For all of those but the frames.
     others: Seldom,
+    /// Frames have their turn before the next message or answer.
+    are_frames_next: bool,
     was_heard: bool,
 }
 
@@ -127,7 +129,19 @@ impl Conversation {
         let (pings, looks) = (every(PING_EVERY), every(LOOK_AGAIN));
         let stopping = Box::pin(session.app.stopping.clone().cancelled_owned());
         let (ops, others) = (FuturesUnordered::new(), Seldom::new());
-        Self { socket, session, frames, is_behind: false, ops, pings, looks, stopping, others, was_heard: true }
+        Self {
+            socket,
+            session,
+            frames,
+            is_behind: false,
+            ops,
+            pings,
+            looks,
+            stopping,
+            others,
+            are_frames_next: false,
+            was_heard: true,
+        }
     }
 
     async fn hold(mut self) -> Told<()> {
@@ -160,27 +174,40 @@ impl Conversation {
         }
     }
 
-    /// Frames come last, so that a stream of them keeps nothing else waiting.
+    /// Frames and messages take turns where both wait.
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event> {
+        if std::mem::take(&mut self.are_frames_next)
+            && let Poll::Ready(few) = self.frames.poll_next_unpin(context)
+        {
+            return Poll::Ready(Event::Frames(few));
+        }
         let other = self.others.poll(context, |context| {
-            if let Poll::Ready(Some(answer)) = self.ops.poll_next_unpin(context) {
-                return Poll::Ready(Event::Answer(answer));
-            }
-            if self.pings.poll_tick(context).is_ready() {
-                return Poll::Ready(Event::Ping);
-            }
             if self.looks.poll_tick(context).is_ready() {
                 return Poll::Ready(Event::Look);
             }
             if self.stopping.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Event::Stopping);
             }
-            if self.ops.len() < AT_ONCE {
-                return self.socket.poll_next_unpin(context).map(Event::Message);
+            if let Poll::Ready(Some(answer)) = self.ops.poll_next_unpin(context) {
+                return Poll::Ready(Event::Answer(answer));
             }
-            Poll::Pending
+            if self.ops.len() < AT_ONCE
+                && let Poll::Ready(message) = self.socket.poll_next_unpin(context)
+            {
+                return Poll::Ready(Event::Message(message));
+            }
+            // After the socket was read: what was heard meanwhile counts.
+            self.pings.poll_tick(context).map(|_| Event::Ping)
         });
-        if other.is_ready() { other } else { self.frames.poll_next_unpin(context).map(Event::Frames) }
+        self.are_frames_next = matches!(other, Poll::Ready(Event::Message(_) | Event::Answer(_)));
+        match other {
+            // What waits goes out before the stop.
+            Poll::Ready(Event::Stopping) | Poll::Pending => match self.frames.poll_next_unpin(context) {
+                Poll::Ready(few) => Poll::Ready(Event::Frames(few)),
+                Poll::Pending => other,
+            },
+            Poll::Ready(Event::Look | Event::Message(_) | Event::Answer(_) | Event::Ping | Event::Frames(_)) => other,
+        }
     }
 
     /// Sends frames that waited together in one write.

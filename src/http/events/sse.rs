@@ -62,7 +62,7 @@ pub(crate) fn written(app: &AppState, pass: Pass, events: Written, last_words: L
     let writing = Writing {
         events,
         comments: every(COMMENT_EVERY),
-        was_written: Instant::now(),
+        written_at: Instant::now(),
         looks: every(LOOK_AGAIN),
         stopping: Box::pin(app.stopping.clone().cancelled_owned()),
         others: Seldom::new(),
@@ -72,7 +72,7 @@ pub(crate) fn written(app: &AppState, pass: Pass, events: Written, last_words: L
         is_over: false,
         _open: (app.streams.token(), OpenStream::begin("sse")),
     };
-    // Boxed: it is handed back and forth with each event.
+    // Boxed: it is moved with each event.
     let events = stream::unfold(Box::new(writing), |mut writing| async {
         writing.next().await.map(|bytes| (Ok::<_, Infallible>(bytes), writing))
     });
@@ -87,8 +87,8 @@ pub(crate) fn written(app: &AppState, pass: Pass, events: Written, last_words: L
 struct Writing {
     events: Written,
     comments: Interval,
-    /// When something was, the last time.
-    was_written: Instant,
+    /// When something was written last.
+    written_at: Instant,
     looks: Interval,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     /// For all of those but the events.
@@ -116,7 +116,7 @@ impl Writing {
         loop {
             match poll_fn(|context| self.poll_due(context)).await {
                 Due::Event(event) => {
-                    self.was_written = Instant::now();
+                    self.written_at = Instant::now();
                     return event;
                 }
                 Due::Look => {
@@ -126,9 +126,9 @@ impl Writing {
                     }
                 }
                 Due::Comment => {
-                    let next = self.was_written + COMMENT_EVERY;
+                    let next = self.written_at + COMMENT_EVERY;
                     if next <= Instant::now() {
-                        self.was_written = Instant::now();
+                        self.written_at = Instant::now();
                         return Some(Bytes::from_static(b": still here\n"));
                     }
                     self.comments.reset_at(next);
@@ -138,7 +138,8 @@ impl Writing {
         }
     }
 
-    /// Events that end by themselves as the server stops have had their last words: they go before the stop.
+    /// Events go before a comment, and before the stop: those that end by themselves as the server stops have had their last
+    /// words.
     fn poll_due(&mut self, context: &mut Context<'_>) -> Poll<Due> {
         let other = self.others.poll(context, |context| {
             if self.looks.poll_tick(context).is_ready() {
@@ -150,8 +151,8 @@ impl Writing {
             self.stopping.as_mut().poll(context).map(|()| Due::Stopping)
         });
         match other {
-            Poll::Ready(Due::Look | Due::Comment | Due::Event(_)) => other,
-            Poll::Ready(Due::Stopping) | Poll::Pending => match self.events.poll_next_unpin(context) {
+            Poll::Ready(Due::Look | Due::Event(_)) => other,
+            Poll::Ready(Due::Comment | Due::Stopping) | Poll::Pending => match self.events.poll_next_unpin(context) {
                 Poll::Ready(event) => Poll::Ready(Due::Event(event)),
                 Poll::Pending => other,
             },
