@@ -57,7 +57,7 @@ pub(in crate::service) async fn chain_tenant(service: &Service, tenant: TenantPk
     Sealing::of(service).of_tenant(tenant).await
 }
 
-/// The same, for somebody who waits for it.
+/// The same, for somebody who waits for it: also where another chains lines at this moment.
 pub(in crate::service) async fn chain_tenant_now(service: &Service, tenant: TenantPk) -> Result<()> {
     Sealing { is_chore: false, ..Sealing::of(service) }.of_tenant(tenant).await
 }
@@ -69,7 +69,7 @@ struct Sealing<'a> {
     now: Millis,
     /// Whose webhooks are told of checkpoints; `None`: nobody is.
     service: Option<&'a Service>,
-    /// Nobody waits for it: it rests, and shares transactions.
+    /// Nobody waits for it: it shares transactions, and leaves the lines to whoever chains at this moment.
     is_chore: bool,
 }
 
@@ -113,14 +113,14 @@ impl<'a> Sealing<'a> {
                 links.push((found.id, hash.clone()));
             }
             let checkpoint = Checkpoint { n: behind + links.len() as i64, hash, at: self.now, jws: None };
-            let is_done = lines.is_empty() || !self.add(tenant, &name, behind, links, checkpoint).await?;
-            if is_done || lines.len() < BATCH as usize {
+            let is_added = !lines.is_empty() && self.add(tenant, &name, behind, links, checkpoint).await?;
+            // What is not added, another chains at this moment.
+            let is_done = if is_added { lines.len() < BATCH as usize } else { lines.is_empty() || self.is_chore };
+            if is_done {
                 self.store.chores().caught_up(("audit", tenant));
                 return Ok(());
             }
-            if self.is_chore {
-                pace.rest(self.store).await;
-            }
+            pace.rest(self.store).await;
         }
     }
 
