@@ -15,7 +15,7 @@ use crate::engine::event::Rewind;
 use crate::engine::history::ShownPlan;
 use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::{legible, read};
-use crate::service::{Service, feed, fork};
+use crate::service::{Service, feed, fork, threads};
 use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
 
 type Result<T, E = Fault> = std::result::Result<T, E>;
@@ -38,13 +38,10 @@ const CHUNK: u32 = 500;
 const TELLING: [ObservationType; 3] =
     [ObservationType::RunStarted, ObservationType::FinalResponse, ObservationType::StateUpdate];
 
-/// Frees the thread of its runs, where the caller wants that; else a thread with a run is a fault.
-async fn make_way(service: &Service, caller: &Caller, id: &ThreadId, row: &ThreadRow, on_busy: OnBusy) -> Result<()> {
-    if row.status.is_at_rest() {
-        return Ok(());
-    }
+/// A thread with a run goes back only where the caller wants that run to be cancelled.
+fn may_cancel(on_busy: OnBusy) -> Result<()> {
     match on_busy {
-        OnBusy::Interrupt => cancel::cancel_thread(service, caller, id, None).await.map(drop),
+        OnBusy::Interrupt => Ok(()),
         OnBusy::Enqueue | OnBusy::Steer | OnBusy::Reject => {
             let detail =
                 "A run is active, and a thread goes back only without one; wait for it, or set onBusy to interrupt.";
@@ -53,7 +50,8 @@ async fn make_way(service: &Service, caller: &Caller, id: &ThreadId, row: &Threa
     }
 }
 
-/// What it takes to go on there; `None`: the thread begins.
+/// What it takes to go on there; `None`: the thread begins. Runs that are in the way are cancelled, after all else that may
+/// refuse the query was looked at.
 pub(super) async fn of(
     service: &Service,
     caller: &Caller,
@@ -64,13 +62,14 @@ pub(super) async fn of(
     match (&ask.continue_at, row) {
         (None, _) | (Some(ContinueAt::Start), None) => Ok(None),
         (Some(ContinueAt::After(_) | ContinueAt::End(_)), None) => Err(unknown()),
-        (Some(at), Some(row)) => {
-            match at {
-                ContinueAt::Start | ContinueAt::After(_) => make_way(service, caller, id, row, ask.on_busy).await?,
-                ContinueAt::End(_) => {}
-            }
-            Ok(Some(Box::new(look_up(service, row, at).await?)))
+        (Some(at @ (ContinueAt::Start | ContinueAt::After(_))), Some(row)) if !row.status.is_at_rest() => {
+            may_cancel(ask.on_busy)?;
+            look_up(service, row, at).await?;
+            cancel::cancel_thread(service, caller, id, None).await?;
+            let row = threads::row(service, caller, id).await?;
+            Ok(Some(Box::new(look_up(service, &row, at).await?)))
         }
+        (Some(at), Some(row)) => Ok(Some(Box::new(look_up(service, row, at).await?))),
     }
 }
 

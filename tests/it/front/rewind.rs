@@ -113,3 +113,23 @@ async fn a_thread_with_a_run_goes_back_only_where_that_is_wanted() {
     assert_eq!(stands, ["completed", "cancelled", "completed"]);
     assert_eq!(said(&app, "t1").await.len(), 4);
 }
+
+#[tokio::test]
+async fn a_query_that_is_refused_cancels_nothing() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    app.suspend("t1", "send").await;
+    let place = said(&app, "t1").await[1]["messageId"].clone();
+    let wrong = [
+        json!({ "query": "hello", "after": "msg_none", "onBusy": "interrupt" }),
+        json!({ "query": "hello", "after": place, "onBusy": "interrupt",
+            "options": { "providerConfig": { "providerName": "demo", "modelId": "typo" } } }),
+    ];
+    for body in wrong {
+        let refused = app.post("/threads/t1/process", body).await;
+        assert!((400..500).contains(&refused.status), "{}", refused.status);
+    }
+    let runs = items(&app, "/threads/t1/runs").await;
+    let stands: Vec<&Value> = runs.iter().map(|run| &run["status"]).collect();
+    assert_eq!(stands, ["completed", "suspended"]);
+}
