@@ -97,10 +97,14 @@ async fn cancel_unheard(app: AppState, caller: Caller, run: RunId, key: LookupKe
         if app.listeners.0.lock().contains_key(&run) {
             return;
         }
-        wait = announced(&app, &caller, &run, &key).await;
-        if wait.is_zero() {
-            break;
-        }
+        wait = match announced(&app, &caller, &run, &key).await {
+            Ok(Duration::ZERO) => break,
+            Ok(wait) => wait,
+            Err(error) => {
+                tracing::debug!(runId = %run, %error, "whether somebody listens elsewhere is looked up again");
+                grace
+            }
+        };
     }
     let goes_on = match runs::get(&app.service, &caller, &run).await {
         Ok(run) => matches!(run.status, RunStatus::Running | RunStatus::Queued | RunStatus::Waiting),
@@ -115,8 +119,8 @@ async fn cancel_unheard(app: AppState, caller: Caller, run: RunId, key: LookupKe
 }
 
 /// How long it still counts that somebody listens elsewhere.
-async fn announced(app: &AppState, caller: &Caller, run: &RunId, key: &LookupKey) -> Duration {
-    let found = lookups::find(&app.service, caller, key, 1).await.unwrap_or_default();
+async fn announced(app: &AppState, caller: &Caller, run: &RunId, key: &LookupKey) -> Result<Duration, Fault> {
+    let found = lookups::find(&app.service, caller, key, 1).await?;
     let until = found.iter().find(|found| found.run_id == *run).map_or(0, |found| found.listening_until);
-    u64::try_from(until - app.service.now()).map(Duration::from_millis).unwrap_or_default()
+    Ok(u64::try_from(until - app.service.now()).map(Duration::from_millis).unwrap_or_default())
 }
