@@ -74,8 +74,10 @@ pub trait RowStore: Send + Sync + 'static {
     async fn suspensions(&self, ask: &SuspensionAsk) -> Result<Page<FoundRow>>;
     /// The tasks that the tenant's threads gave to other agents, newest first.
     async fn tasks(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<FoundRow>>;
-    /// The tenant's runs with where they stand, the last to change first, and how many there are on all pages.
-    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<FoundRow>, u64)>;
+    /// The tenant's runs with where they stand, the last to change first.
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<Page<FoundRow>>;
+    /// How many there are on all pages.
+    async fn count_by_standing(&self, ask: &StandingAsk) -> Result<u64>;
 }
 
 impl StandingAsk {

@@ -91,7 +91,8 @@ pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Re
     };
     let (tenant, standings) = (caller.tenant, ask.standings);
     let ask = (StandingAsk { tenant, thread, standings, since: ask.since, page: ask.page }, ask.with_messages);
-    let (page, total) = service.reads.runs_by_standing(&ask.0).await?;
+    let total = service.reads.count_by_standing(&ask.0).await?;
+    let page = service.reads.runs_by_standing(&ask.0).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for found in page.items {
         items.push(seen(service, found, ask.1).await?);

@@ -153,7 +153,7 @@ async fn ask_about(service: &Service, tenant: TenantPk, agent: &str) -> Result<(
     let first = PageAsk { cursor: None, limit: CHUNK };
     let mut runs = Entries::from(first, |page| {
         let ask = StandingAsk { tenant, thread: None, standings: standings.clone(), since: None, page };
-        async move { Ok(service.reads.runs_by_standing(&ask).await?.0) }
+        async move { service.reads.runs_by_standing(&ask).await }
     });
     while let Some(run) = runs.next().await? {
         let Some((_, rows)) = service.reads.load(run.pk).await? else { continue };

@@ -96,7 +96,7 @@ pub async fn list(
     };
     let standings = status.map(standings).unwrap_or_default();
     let ask = StandingAsk { tenant: caller.tenant, thread, standings, since: None, page };
-    let (page, _) = service.reads.runs_by_standing(&ask).await?;
+    let page = service.reads.runs_by_standing(&ask).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for found in page.items {
         let Some(run) = legible::<Run>(&found.row) else { continue };

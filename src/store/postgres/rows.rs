@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
 
 use super::Postgres;
 use super::nul::escaped;
@@ -42,18 +44,32 @@ const FOUND: &str = "
 SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
 WHERE r.tenant = $1 AND r.kind = $2 AND r.kind IN (1, 6, 7) AND r.id = $3";
 
-const OPEN: &str = "
-SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
-WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND r.id > $2 AND ($3::bigint IS NULL OR r.pk = $3)
-ORDER BY r.id LIMIT $4";
+/// Of all threads, or of one: what else the tenant has is not looked at.
+macro_rules! open {
+    ($of:literal) => {
+        concat!(
+            "SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
+             FROM thread_rows r JOIN threads t ON t.pk = r.pk
+             WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND r.id > $2 AND ",
+            $of,
+            " ORDER BY r.id LIMIT $4"
+        )
+    };
+}
 
-const OPEN_BY_EXPIRY: &str = "
-SELECT * FROM (
-    SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body,
-        coalesce((pes_json(r.body) ->> 'expiresAt')::bigint, 9223372036854775807) AS expiry
-    FROM thread_rows r JOIN threads t ON t.pk = r.pk
-    WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND ($2::bigint IS NULL OR r.pk = $2)
-) open WHERE (expiry, id) > ($3, $4) ORDER BY expiry, id LIMIT $5";
+macro_rules! open_by_expiry {
+    ($of:literal) => {
+        concat!(
+            "SELECT * FROM (
+                SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body,
+                    coalesce((pes_json(r.body) ->> 'expiresAt')::bigint, 9223372036854775807) AS expiry
+                FROM thread_rows r JOIN threads t ON t.pk = r.pk
+                WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND ",
+            $of,
+            ") open WHERE (expiry, id) > ($3, $4) ORDER BY expiry, id LIMIT $5"
+        )
+    };
+}
 
 /// By `rows_found`, as tasks are.
 const PAST: &str = "
@@ -186,12 +202,17 @@ impl RowStore for Postgres {
         match &ask.wanted {
             SuspensionsWanted::Open => {
                 let after = suspensions_after(page)?;
-                let query = sqlx::query(OPEN).bind(ask.tenant.0).bind(escaped(&after)).bind(thread).bind(page.rows());
+                let open = if thread.is_some() { open!("r.pk = $3") } else { open!("$3::bigint IS NULL") };
+                let query = sqlx::query(open).bind(ask.tenant.0).bind(escaped(&after)).bind(thread).bind(page.rows());
                 page_by_id(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, page)
             }
             SuspensionsWanted::OpenByExpiry => {
                 let after = rows::expiring_after(page)?;
-                let query = sqlx::query(OPEN_BY_EXPIRY).bind(ask.tenant.0).bind(thread).bind(after.at);
+                let open = match thread {
+                    Some(_) => open_by_expiry!("r.pk = $2"),
+                    None => open_by_expiry!("$2::bigint IS NULL"),
+                };
+                let query = sqlx::query(open).bind(ask.tenant.0).bind(thread).bind(after.at);
                 let query = query.bind(escaped(&after.id)).bind(page.rows());
                 let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
                 rows::page_by_expiry(&found, page)
@@ -218,20 +239,30 @@ impl RowStore for Postgres {
         page_by_id(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
     }
 
-    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<FoundRow>, u64)> {
-        let [count, list] = match ask.thread {
-            Some(_) => standings!(" AND s.pk = $2"),
-            None => standings!(" AND $2::bigint IS NULL"),
-        };
-        let bound = |sql: &'static str| {
-            let query = sqlx::query(sql).bind(ask.tenant.0).bind(ask.thread.map(|pk| pk.0));
-            query.bind(ask.since.unwrap_or(i64::MIN)).bind(ask.bodies())
-        };
-        let total =
-            self.pool.with_query(async |connection| bound(count).fetch_one(connection).await).await?.count("total")?;
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<Page<FoundRow>> {
+        let [_, list] = standings_of(ask);
         let before = ask.before()?;
-        let query = bound(list).bind(before.at).bind(escaped(&before.id)).bind(ask.page.rows());
+        let query = standing(list, ask).bind(before.at).bind(escaped(&before.id)).bind(ask.page.rows());
         let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
-        Ok((page_by_standing(&found, &ask.page)?, total))
+        page_by_standing(&found, &ask.page)
     }
+
+    async fn count_by_standing(&self, ask: &StandingAsk) -> Result<u64> {
+        let [count, _] = standings_of(ask);
+        let query = standing(count, ask);
+        self.pool.with_query(async |connection| query.fetch_one(connection).await).await?.count("total")
+    }
+}
+
+/// How they are counted and listed.
+fn standings_of(ask: &StandingAsk) -> [&'static str; 2] {
+    match ask.thread {
+        Some(_) => standings!(" AND s.pk = $2"),
+        None => standings!(" AND $2::bigint IS NULL"),
+    }
+}
+
+fn standing(sql: &'static str, ask: &StandingAsk) -> Query<'static, sqlx::Postgres, PgArguments> {
+    let query = sqlx::query(sql).bind(ask.tenant.0).bind(ask.thread.map(|pk| pk.0));
+    query.bind(ask.since.unwrap_or(i64::MIN)).bind(ask.bodies())
 }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use sqlx::SqliteExecutor;
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
 
 use super::Sqlite;
 use super::fault::unreadable;
@@ -68,10 +70,15 @@ fn select_page(kind: RowKind, descending: bool) -> &'static str {
 
 macro_rules! select_found {
     ($which:literal) => {
+        select_found!($which, "")
+    };
+    ($which:literal, $not_by_tenant:literal) => {
         concat!(
             "SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
              FROM thread_rows r JOIN threads t ON t.pk = r.pk
-             WHERE r.tenant = ?1 AND ",
+             WHERE ",
+            $not_by_tenant,
+            "r.tenant = ?1 AND ",
             $which
         )
     };
@@ -79,16 +86,25 @@ macro_rules! select_found {
 
 const FOUND: &str = select_found!("r.id = ?2 AND r.kind IN (1, 6, 7) AND r.kind = +?3");
 
-const OPEN: &str =
-    select_found!("r.id > ?2 AND r.kind = 6 AND r.keep = 1 AND (?3 IS NULL OR r.pk = ?3) ORDER BY r.id LIMIT ?4");
+const OPEN: &str = select_found!("r.id > ?2 AND r.kind = 6 AND r.keep = 1 ORDER BY r.id LIMIT ?4");
+/// Of one thread: what else the tenant has is not looked at.
+const OPEN_OF_THREAD: &str =
+    select_found!("r.pk = ?3 AND r.id > ?2 AND r.kind = 6 AND r.keep = 1 ORDER BY r.id LIMIT ?4", "+");
 
-const OPEN_BY_EXPIRY: &str = "
-SELECT * FROM (
-    SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body,
-        coalesce(iif(json_valid(r.body), r.body ->> 'expiresAt', NULL), 9223372036854775807) AS expiry
-    FROM thread_rows r JOIN threads t ON t.pk = r.pk
-    WHERE r.tenant = ?1 AND r.kind = 6 AND r.keep = 1 AND (?2 IS NULL OR r.pk = ?2)
-) WHERE (expiry, id) > (?3, ?4) ORDER BY expiry, id LIMIT ?5";
+macro_rules! open_by_expiry {
+    ($of:literal) => {
+        concat!(
+            "SELECT * FROM (
+                SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body,
+                    coalesce(iif(json_valid(r.body), r.body ->> 'expiresAt', NULL), 9223372036854775807) AS expiry
+                FROM thread_rows r JOIN threads t ON t.pk = r.pk
+                WHERE ",
+            $of,
+            " AND r.kind = 6 AND r.keep = 1
+            ) WHERE (expiry, id) > (?3, ?4) ORDER BY expiry, id LIMIT ?5"
+        )
+    };
+}
 
 /// By `rows_found`, as tasks are.
 const PAST: &str = select_found!(
@@ -212,13 +228,18 @@ impl RowStore for Sqlite {
         let (page, thread) = (&ask.page, ask.thread.map(|pk| pk.0));
         match &ask.wanted {
             SuspensionsWanted::Open => {
-                let query = sqlx::query(OPEN).bind(ask.tenant.0).bind(suspensions_after(page)?).bind(thread);
+                let open = if thread.is_some() { OPEN_OF_THREAD } else { OPEN };
+                let query = sqlx::query(open).bind(ask.tenant.0).bind(suspensions_after(page)?).bind(thread);
                 let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(unreadable)?;
                 page_by_id(&found, page)
             }
             SuspensionsWanted::OpenByExpiry => {
                 let after = rows::expiring_after(page)?;
-                let query = sqlx::query(OPEN_BY_EXPIRY).bind(ask.tenant.0).bind(thread).bind(after.at).bind(after.id);
+                let open = match thread {
+                    Some(_) => open_by_expiry!("r.pk = ?2 AND +r.tenant = ?1"),
+                    None => open_by_expiry!("r.tenant = ?1"),
+                };
+                let query = sqlx::query(open).bind(ask.tenant.0).bind(thread).bind(after.at).bind(after.id);
                 let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(unreadable)?;
                 rows::page_by_expiry(&found, page)
             }
@@ -241,20 +262,29 @@ impl RowStore for Sqlite {
         page_by_id(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
     }
 
-    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<(Page<FoundRow>, u64)> {
-        let [count, list] = match ask.thread {
-            Some(_) => standings!(" AND s.pk = ?2"),
-            None => standings!(""),
-        };
-        let bodies = serde_json::to_string(&ask.bodies()).expect("texts are JSON");
-        let bound = |sql: &'static str| {
-            let query = sqlx::query(sql).bind(ask.tenant.0).bind(ask.thread.map(|pk| pk.0));
-            query.bind(ask.since.unwrap_or(i64::MIN)).bind(bodies.clone())
-        };
-        let total = bound(count).fetch_one(&self.readers).await.map_err(unreadable)?.count("total")?;
+    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<Page<FoundRow>> {
+        let [_, list] = standings_of(ask);
         let before = ask.before()?;
-        let query = bound(list).bind(before.at).bind(before.id).bind(ask.page.rows());
-        let found = query.fetch_all(&self.readers).await.map_err(unreadable)?;
-        Ok((page_by_standing(&found, &ask.page)?, total))
+        let query = standing(list, ask).bind(before.at).bind(before.id).bind(ask.page.rows());
+        page_by_standing(&query.fetch_all(&self.readers).await.map_err(unreadable)?, &ask.page)
     }
+
+    async fn count_by_standing(&self, ask: &StandingAsk) -> Result<u64> {
+        let [count, _] = standings_of(ask);
+        standing(count, ask).fetch_one(&self.readers).await.map_err(unreadable)?.count("total")
+    }
+}
+
+/// How they are counted and listed.
+fn standings_of(ask: &StandingAsk) -> [&'static str; 2] {
+    match ask.thread {
+        Some(_) => standings!(" AND s.pk = ?2"),
+        None => standings!(""),
+    }
+}
+
+fn standing(sql: &'static str, ask: &StandingAsk) -> Query<'static, sqlx::Sqlite, SqliteArguments> {
+    let bodies = serde_json::to_string(&ask.bodies()).expect("texts are JSON");
+    let query = sqlx::query(sql).bind(ask.tenant.0).bind(ask.thread.map(|pk| pk.0));
+    query.bind(ask.since.unwrap_or(i64::MIN)).bind(bodies)
 }
