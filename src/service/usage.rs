@@ -3,7 +3,7 @@
 use super::{Result, Service, threads};
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
-use crate::domain::ids::ThreadId;
+use crate::domain::ids::{TenantPk, ThreadId};
 use crate::domain::usage::{UsageGroup, UsageSum};
 use crate::store::{Page, PageAsk, UsageAsk};
 
@@ -21,4 +21,22 @@ pub async fn sums(
         None => None,
     };
     Ok(service.reads.usage(&UsageAsk { tenant: caller.tenant, group, thread, from, to, page }).await?)
+}
+
+/// Of each tenant, all its calls answered from `from` on and before `to`, by its name.
+pub async fn of_all_tenants(service: &Service, (from, to): (Millis, Millis), page: PageAsk) -> Result<Page<UsageSum>> {
+    let mut tenants = service.reads.tenants().await?;
+    tenants.sort_unstable_by(|(_, one), (_, other)| one.cmp(other));
+    let one = PageAsk { cursor: None, limit: 1 };
+    let of = |tenant, page| UsageAsk { tenant, group: UsageGroup::Tenant, thread: None, from, to, page };
+    let ask = of(TenantPk::NONE, page);
+    let (after, _) = ask.after()?;
+    let mut sums = Vec::new();
+    for (tenant, _) in tenants.into_iter().filter(|(_, name)| *name > after) {
+        sums.extend(service.reads.usage(&of(tenant, one.clone())).await?.items);
+        if sums.len() > ask.page.limit as usize {
+            break;
+        }
+    }
+    Ok(ask.page_of(sums))
 }

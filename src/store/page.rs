@@ -42,7 +42,7 @@ impl Cursor {
         Self::read(text).map(Some).ok_or_else(|| Error::Refused("this cursor is not one of ours".to_owned()))
     }
 
-    fn write(&self) -> String {
+    pub(super) fn write(&self) -> String {
         hex::of(format!("{}~{}", self.at, self.id).as_bytes())
     }
 

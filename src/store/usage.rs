@@ -42,6 +42,20 @@ impl UsageAsk {
         let (key, sub) = id.split_once('\u{1f}').unwrap_or_default();
         Ok((key.to_owned(), sub.to_owned()))
     }
+
+    /// The page of these sums: if they are more than it holds there is another.
+    pub(crate) fn page_of(&self, mut sums: Vec<UsageSum>) -> Page<UsageSum> {
+        let limit = self.page.limit as usize;
+        let is_more = sums.len() > limit;
+        sums.truncate(limit);
+        let next_cursor = sums.last().filter(|_| is_more).map(|last| behind(last).write());
+        Page { items: sums, next_cursor }
+    }
+}
+
+/// Keys hold no control characters.
+fn behind(sum: &UsageSum) -> Cursor {
+    Cursor::new(0, format!("{}\u{1f}{}", sum.key, sum.sub))
 }
 
 fn read_sum(row: &impl Columns) -> Result<UsageSum> {
@@ -60,7 +74,7 @@ fn read_sum(row: &impl Columns) -> Result<UsageSum> {
     })
 }
 
-/// A page of sums. Keys hold no control characters.
+/// A page of sums.
 pub(crate) fn page_of_sums(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<UsageSum>> {
-    page_of(rows, ask, read_sum, |_, sum| Ok(Cursor::new(0, format!("{}\u{1f}{}", sum.key, sum.sub))))
+    page_of(rows, ask, read_sum, |_, sum| Ok(behind(sum)))
 }

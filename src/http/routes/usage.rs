@@ -46,6 +46,7 @@ pub(crate) struct Summed {
 }
 
 /// Tokens and money of the tenant's model calls, summed by run, run and model, item, model, day, or (with the scope `admin`) tenant.
+/// With the scope `operator`, sums by tenant are of all tenants.
 #[utoipa::path(get, path = "/usage", operation_id = "getUsage", tag = "server",
     params(("groupBy" = Option<String>, Query, description = "run (default), run,model, item, model, tenant or day"),
         ("threadId" = Option<String>, Query, description = "only calls of this thread"),
@@ -70,10 +71,15 @@ pub(crate) async fn list(
     let to = time(&mut params, "to")?.unwrap_or(Millis::MAX);
     let page = params.page()?;
     params.finish()?;
-    if group == UsageGroup::Tenant {
+    let is_of_all = group == UsageGroup::Tenant && thread.is_none() && caller.may(Scope::Operator);
+    if group == UsageGroup::Tenant && !is_of_all {
         permit(&caller, Scope::Admin)?;
     }
-    let page = usage::sums(&app.service, &caller, group, thread.as_ref(), (from, to), page).await?;
+    let page = if is_of_all {
+        usage::of_all_tenants(&app.service, (from, to), page).await?
+    } else {
+        usage::sums(&app.service, &caller, group, thread.as_ref(), (from, to), page).await?
+    };
     Ok(Json(page.map(|sum| summed(group, sum)).into()))
 }
 

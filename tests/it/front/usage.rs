@@ -73,3 +73,31 @@ async fn a_tenant_sees_its_own_usage_and_only_an_admin_sums_by_tenant() {
     assert_eq!(app.get("/usage").await.expect(200)["items"], json!([]));
     assert_eq!(app.get("/usage?groupBy=tenant").await.expect(200)["items"], json!([]));
 }
+
+#[tokio::test]
+async fn an_operator_sums_the_usage_of_all_tenants() {
+    let key = |name: &str| name.repeat(4) + "-0123456789abcdef";
+    let app = App::with(|config| {
+        let keys = ["c", "a", "b"].map(|name| format!("{name}/of-{name}:admin:{}", key(name)));
+        let operator = format!("ops/op:read+operator:{}", key("o"));
+        config.auth.keys = keys.into_iter().chain([operator]).map(|key| key.parse().unwrap()).collect();
+    })
+    .await;
+    let app = app.key(&key("a"));
+    app.finish("t", "count").await;
+    let app = app.key(&key("c"));
+    app.finish("t", "count").await;
+    let of = async |app: &App, query: &str| {
+        let page = app.get(&format!("/usage?groupBy=tenant{query}")).await.expect(200);
+        let tenants = page["items"].as_array().unwrap().iter().map(|sum| sum["tenant"].as_str().unwrap().to_owned());
+        (tenants.collect::<Vec<_>>(), page["nextCursor"].as_str().map(str::to_owned))
+    };
+    assert_eq!(of(&app, "").await, (vec!["c".to_owned()], None), "an admin has its own");
+    let app = app.key(&key("o"));
+    assert_eq!(of(&app, "").await, (vec!["a".to_owned(), "c".to_owned()], None));
+    let (first, next) = of(&app, "&limit=1").await;
+    assert_eq!(first, ["a"]);
+    let next = next.expect("there is another page");
+    assert_eq!(of(&app, &format!("&limit=1&cursor={next}")).await, (vec!["c".to_owned()], None));
+    app.get("/usage?groupBy=tenant&threadId=t").await.problem("forbidden");
+}
