@@ -1,4 +1,4 @@
-//! `pes keys`: through the server at PES_URL, or through the one that holds the folder of the database, else in the database
+//! `pes keys`: through the server that is named, or through the one that holds the folder of the database, else in the database
 //! itself. Never in another one than that of the server that is running.
 
 use std::sync::Arc;
@@ -18,10 +18,11 @@ use crate::store::{Store, sqlite};
 
 pub(super) async fn keys(
     command: KeysCommand,
+    url: Option<&str>,
     variables: &Variables,
     load: impl Fn() -> Result<Config, Error>,
 ) -> Result<(), Error> {
-    let place = KeysLocation::find(variables, load).await?;
+    let place = KeysLocation::find(url, variables, load).await?;
     let done = run(command, &place).await;
     if let KeysLocation::Store(store, _) = &place {
         store.close().await;
@@ -113,10 +114,14 @@ fn print(key: &ApiKey) {
 }
 
 impl KeysLocation {
-    /// Where the server at work has its keys, or will have them.
-    async fn find(variables: &Variables, load: impl Fn() -> Result<Config, Error>) -> Result<Self, Error> {
-        if let Some(server) = Server::of(variables)? {
-            return Ok(KeysLocation::Server(Box::new(server)));
+    /// Where the server at work has its keys, or will have them. `url`: which server that is.
+    async fn find(
+        url: Option<&str>,
+        variables: &Variables,
+        load: impl Fn() -> Result<Config, Error>,
+    ) -> Result<Self, Error> {
+        if let Some(url) = url.or(variables.get("PES_URL")) {
+            return Ok(KeysLocation::Server(Box::new(Server::at(url, variables)?)));
         }
         let config = load()?;
         let (store, folder) = (&config.store, config.store.data_dir.display());

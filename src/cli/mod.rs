@@ -44,7 +44,7 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
     let load = || -> Result<Config, Error> { Ok(arguments.flags.layers(&variables).load()?) };
     match arguments.command.unwrap_or(Command::Serve) {
         Command::Serve => serve::serve(load()?, &variables).await,
-        Command::Keys { command } => keys::keys(command, &variables, load).await,
+        Command::Keys { command } => keys::keys(command, arguments.url.as_deref(), &variables, load).await,
         Command::Health => health::health(arguments.url, &variables, load).await,
         Command::Backup { file } => backup::backup(&load()?, &file),
         Command::Restore { file, adopt, resume } => backup::restore(&load()?, file.as_deref(), adopt, resume).await,

@@ -43,11 +43,6 @@ struct Listed<T> {
 }
 
 impl Server {
-    /// `None`: PES_URL is not set.
-    pub(super) fn of(variables: &Variables) -> Result<Option<Self>, Error> {
-        variables.get("PES_URL").map(|base| Self::at(base, variables)).transpose()
-    }
-
     /// The one at this address.
     pub(super) fn at(base: &str, variables: &Variables) -> Result<Self, Error> {
         let mut headers = HeaderMap::new();

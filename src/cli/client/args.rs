@@ -50,7 +50,7 @@ pub(in crate::cli) enum ClientCommand {
         thread: Option<String>,
         #[command(subcommand)]
         command: Option<PlanCommand>,
-        #[arg(long)]
+        #[arg(long, global = true)]
         json: bool,
     },
     /// Play the past of a thread again

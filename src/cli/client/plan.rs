@@ -32,8 +32,8 @@ pub(super) async fn plan(
     match command {
         None if json => print(&server.get_text(&path).await?),
         None => show(server, &thread).await,
-        Some(PlanCommand::Edit) => edit(server, &path).await,
-        Some(PlanCommand::Diff) => diff(server, &thread).await,
+        Some(PlanCommand::Edit) => edit(server, &path, json).await,
+        Some(PlanCommand::Diff) => diff(server, &thread, json).await,
         Some(PlanCommand::Forecast) if json => print(&server.get_text(&format!("{path}/forecast")).await?),
         Some(PlanCommand::Forecast) => forecast(&server.get(&format!("{path}/forecast")).await?),
     }
@@ -77,21 +77,27 @@ async fn read(server: &Server, thread: &str) -> Result<Vec<ObservationFrame>, Er
     }
 }
 
-async fn edit(server: &Server, path: &str) -> Result<(), Error> {
+/// `json`: the plan as it is then is printed.
+async fn edit(server: &Server, path: &str, json: bool) -> Result<(), Error> {
     let (plan, etag) = server.get_with_etag(path).await?;
     let Some(new) = edited(&plan)? else {
         tell("Nothing was changed.");
         return Ok(());
     };
     let patch = json_patch::diff(&plan, &new);
-    let _: Value = server.patch(path, &etag, &json!(patch)).await?;
-    print("The plan was changed.")
+    let changed: Value = server.patch(path, &etag, &json!(patch)).await?;
+    if json { print(&changed.to_string()) } else { print("The plan was changed.") }
 }
 
-async fn diff(server: &Server, thread: &str) -> Result<(), Error> {
-    for frame in &read(server, thread).await? {
+/// `json`: the contents of the observations that tell of changes, one a line.
+async fn diff(server: &Server, thread: &str, json: bool) -> Result<(), Error> {
+    for frame in read(server, thread).await?.iter().filter(|frame| frame.kind == "PLAN_UPDATE") {
         let Ok(update) = WholePlanUpdate::deserialize(&frame.content) else { continue };
-        if frame.kind != "PLAN_UPDATE" || update.changes.changes.is_empty() {
+        if update.changes.changes.is_empty() {
+            continue;
+        }
+        if json {
+            print(&frame.content.to_string())?;
             continue;
         }
         let by = frame.metadata.as_ref().and_then(|metadata| metadata["by"].as_str()).map(line);

@@ -66,6 +66,9 @@ fn a_run_prints_its_answer_and_tells_its_progress_by_number() {
     let tree = stage.said(&["plan", "dinner"]);
     assert!(tree.contains("4/4") && tree.contains("1 error"), "{tree}");
     assert!(stage.said(&["plan", "dinner", "diff"]).contains("+ bill"));
+    let diff = stage.said(&["plan", "dinner", "diff", "--json"]);
+    let changes: Vec<Value> = diff.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(changes[0]["changes"]["changes"][0]["itemId"], "bill", "{diff}");
     assert!(stage.said(&["threads"]).contains("Team dinner"));
     assert!(stage.said(&["usage"]).contains("no price"));
     let replayed = stage.said(&["replay", "dinner", "--at", "10"]);

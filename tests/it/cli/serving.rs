@@ -256,6 +256,9 @@ fn an_open_address_without_keys_is_refused_until_there_is_one() {
     let token = [("PES_URL", url.as_str()), ("PES_TOKEN", key.as_str())];
     let listed = text(&run(folder.path(), &["keys", "ls"], &token).stdout);
     assert!(listed.contains("active") && listed.contains("acme  read+admin  cli"), "{listed}");
+    let elsewhere = [("PES_URL", "http://127.0.0.1:1"), token[1]];
+    let named = run(folder.path(), &["keys", "ls", "--url", &url], &elsewhere);
+    assert_eq!(text(&named.stdout), listed, "the flag goes first: {}", text(&named.stderr));
     let nobody = run(folder.path(), &["keys", "ls"], &[("PES_URL", &url)]);
     refused(&nobody, 6, &format!("pes: {url}: 401 unauthorized: "));
 }
