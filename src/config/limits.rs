@@ -48,7 +48,8 @@ section! {
         /// Wrong keys from one address, or from one /64 of version 6: too_many_requests for those beyond. Behind a proxy
         /// name it in `server.trusted_proxies`. Right keys are let in all the same.
         wrong_keys_per_address: Option<Rate> = None, by_path().example("\"30/60s\"");
-        /// What a tenant may add over the API, of each kind: webhooks, HTTP tools, MCP servers, schedules: too_many_documents.
+        /// What a tenant may add over the API, of each kind: webhooks, HTTP tools, agents, MCP servers, schedules:
+        /// too_many_documents.
         documents: usize = 100, by_path();
         /// Entries of one page of a list, at most 1000; a larger `limit` is invalid.
         page: u32 = 1000, by_path();

@@ -54,7 +54,7 @@ pub const COUNTED: &[Family] = &[
     ("pes_suspensions_total", Counter, "Questions to people, by kind."),
     ("pes_suspensions_answered_total", Counter, "Questions that were answered or timed out, by decision."),
     ("pes_suspension_wait_seconds", Histogram, "How long questions waited for their answer, by kind and decision."),
-    ("pes_policy_decisions_total", Counter, "What policy said of calls that it stands with: auto, ask, deny."),
+    ("pes_policy_decisions_total", Counter, "Decisions of the policy about calls of tools: auto, ask, deny."),
     ("pes_model_calls_total", Counter, "Attempts of model calls, by provider, model, phase and outcome."),
     ("pes_model_call_duration_seconds", Histogram, "How long attempts of model calls took."),
     ("pes_model_first_token_seconds", Histogram, "Until the first token of a model call came."),
