@@ -21,6 +21,9 @@ use crate::store::{FoundRow, Page, PageAsk, StandingAsk};
 /// How many messages are read at once.
 const CHUNK: u32 = 100;
 
+/// Clocks of replicas that had a run one after the other differ by less than this.
+const CLOCKS_DIFFER: Millis = 60_000;
+
 /// A run as those see it who asked for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSnapshot {
@@ -144,7 +147,8 @@ async fn open_of(service: &Service, pk: ThreadPk, rows: &[Row], run: &Run) -> Re
     Ok(open)
 }
 
-/// All of them have a number above the run's own; the last one of a run that is over is its answer.
+/// All of them have a number above the run's own. The last one of a run that has an answer is that; of another that is over none
+/// was said after its end.
 async fn messages_of(service: &Service, pk: ThreadPk, ord: i64, run: &Run) -> Result<Vec<ConversationMessage>> {
     let answer = run.outcome.as_ref().map(|outcome| &outcome.message_id);
     let mut rows = Entries::from(PageAsk::beyond(ord, CHUNK), |page| async move {
@@ -154,6 +158,9 @@ async fn messages_of(service: &Service, pk: ThreadPk, ord: i64, run: &Run) -> Re
     while let Some(row) = rows.next().await? {
         let Some(mut message) = legible::<ConversationMessage>(&row) else { continue };
         if message.run_id.as_ref() != Some(&run.run_id) {
+            if run.finished_at.is_some_and(|end| message.timestamp > end + CLOCKS_DIFFER) {
+                break;
+            }
             continue;
         }
         message.metadata = threads::whole(service, pk, message.metadata).await?;

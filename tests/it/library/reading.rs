@@ -8,12 +8,14 @@ use pes::domain::observation::{ObservationType, Record};
 use pes::domain::retention::Kept;
 use pes::domain::thread::ThreadProfile;
 use pes::live::EncodedKind;
+use pes::service::a2a::tasks;
 use pes::service::feed::{self, After, FeedAsk};
-use pes::service::threads;
-use pes::store::{Commit, Committed, Fence, NewThread, Store};
+use pes::service::{runs, threads};
+use pes::store::{Commit, Committed, Fence, NewThread, PageAsk, Store};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
 
+use super::retention::Aging;
 use crate::support::store::{Mood, Moody, fresh_store};
 
 const PAGE: u32 = 100;
@@ -125,6 +127,32 @@ async fn a_reader_that_has_caught_up_keeps_nothing_of_what_it_read() {
     assert!(feed.bytes() > 400 << 10, "the list takes {}", feed.bytes());
     while feed.next().await.expect("it catches up").kind != EncodedKind::CaughtUp {}
     assert!(feed.bytes() < 64 << 10, "{}", feed.bytes());
+}
+
+#[tokio::test]
+async fn a_task_that_was_cancelled_is_shown_without_what_was_said_later() {
+    let store = Moody::fresh().await;
+    let aging = Aging::on(store.clone(), |_| {}).await;
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    aging.suspend("t").await;
+    let runs = runs::list(service, caller, None, None, PageAsk { cursor: None, limit: 1 }).await.unwrap();
+    let run = &runs.items[0].run_id;
+    runs::cancel(service, caller, run, None).await.unwrap();
+    aging.clock.advance(120_000);
+    // Two messages each: more than are read at once.
+    for _ in 0..51 {
+        aging.finish("t").await;
+    }
+    store.set("rows", Mood::HangsNext);
+    tokio::select! {
+        shown = tasks::get(service, caller, run, true) => {
+            let said: Vec<_> = shown.unwrap().messages.into_iter().map(|message| message.run_id).collect();
+            assert_eq!(said, [Some(run.clone())], "what was asked");
+        }
+        () = store.holds("rows") => panic!("it reads on"),
+    }
+    store.set("rows", Mood::Well);
+    aging.instance.close().await;
 }
 
 #[tokio::test]
