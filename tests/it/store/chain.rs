@@ -68,7 +68,14 @@ async fn of_many_that_chain_at_once_one_wins(bed: Bed) {
         let checkpoint = Checkpoint { n: 1, hash: format!("{n:064}"), at: 1, jws: None };
         let (store, tenant) = (bed.store.clone(), bed.tenant);
         async move {
-            let new = NewLinks { tenant, behind: 0, links, checkpoint, deliveries: Vec::new(), is_chore: n % 2 == 0 };
+            let new = NewLinks {
+                tenant,
+                behind: 0,
+                links,
+                checkpoint,
+                deliveries: Vec::new(),
+                is_chore: n.is_multiple_of(2),
+            };
             store.add_links(new).await.unwrap()
         }
     });
