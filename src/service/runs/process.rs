@@ -82,11 +82,13 @@ async fn accept(
     for _ in 0..LOOKUPS {
         let Place { pk, core, profile, row } = thread_or_new(service, caller, id).await?;
         let last_seq = row.as_ref().map(|row| row.last_seq);
-        let early = subscribes.then(|| EarlySubscription::new(&service.hub, pk, last_seq.unwrap_or(0)));
         let settings = settings::of_run(service, caller, &core, &profile.config, &ask.options)?;
         let _place = admission::check(service, caller, &settings, &ask.query).await?;
         let rewind = rewind::of(service, caller, id, row.as_ref(), &ask).await?;
         let goes_back = rewind.is_some();
+        // Behind what was told of a run that was cancelled for it.
+        let told = rewind.as_ref().map(|rewind| rewind.as_of).or(last_seq);
+        let early = subscribes.then(|| EarlySubscription::new(&service.hub, pk, told.unwrap_or(0)));
         let asked = Ask {
             query: ask.query.clone(),
             metadata: ask.metadata.clone(),

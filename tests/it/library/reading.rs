@@ -6,10 +6,13 @@ use pes::domain::facts::Fact;
 use pes::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::observation::{ObservationType, Record};
 use pes::domain::retention::Kept;
+use pes::domain::run::OnBusy;
 use pes::domain::thread::ThreadProfile;
 use pes::live::EncodedKind;
 use pes::service::a2a::tasks;
 use pes::service::feed::{self, After, FeedAsk};
+use pes::service::once::Answered;
+use pes::service::runs::{ContinueAt, ProcessAsk};
 use pes::service::{runs, threads};
 use pes::store::{Commit, Committed, Fence, NewThread, PageAsk, Store};
 use pes::{AgentProps, Config, Instance};
@@ -127,6 +130,24 @@ async fn a_reader_that_has_caught_up_keeps_nothing_of_what_it_read() {
     assert!(feed.bytes() > 400 << 10, "the list takes {}", feed.bytes());
     while feed.next().await.expect("it catches up").kind != EncodedKind::CaughtUp {}
     assert!(feed.bytes() < 64 << 10, "{}", feed.bytes());
+}
+
+#[tokio::test]
+async fn whoever_goes_back_hears_nothing_of_the_run_that_made_way() {
+    let aging = Aging::on(fresh_store().await, |_| {}).await;
+    let (service, caller, id) = (aging.instance.service(), aging.instance.caller(), ThreadId::from("t"));
+    aging.suspend("t").await;
+    let (continue_at, on_busy) = (Some(ContinueAt::Start), OnBusy::Interrupt);
+    let ask = ProcessAsk { query: "hello".into(), continue_at, on_busy, ..ProcessAsk::default() };
+    let (answered, early) = runs::process_subscribed(service, caller, &id, ask, None).await.unwrap();
+    let Answered::Fresh(receipt) = answered else { panic!("{answered:?}") };
+    let from = FeedAsk { after: early.expect("it listens").after(), ..FeedAsk::default() };
+    let told = feed::page(service, caller, &id, from, 20).await.unwrap().items;
+    assert!(told.iter().any(|seen| seen.run_id == receipt.run_id));
+    // What tells that the thread went back is of no run.
+    let others = told.iter().filter(|seen| !seen.run_id.as_str().is_empty() && seen.run_id != receipt.run_id);
+    assert_eq!(others.map(|seen| seen.kind).collect::<Vec<_>>(), []);
+    aging.instance.close().await;
 }
 
 #[tokio::test]
