@@ -109,7 +109,7 @@ impl App {
         let agents = outward::agents(&config, &documents, &sealer, &egress)?;
         components.sources.push(Arc::new(Delegating::new(agents.clone())));
         let issuers = Issuers::new(&config.auth.oidc, &egress).map_err(config::Error)?;
-        let keys = Keys::open(&config.auth, store.clone(), Arc::new(move || clock.now())).await?;
+        let keys = Keys::open(&config.auth, store.clone(), Arc::new(move || clock.wall())).await?;
         let keys = Arc::new(keys.with_issuers(issuers).with_logins(sealer.clone()));
         let policies = Policies::of_server(&config, documents.clone())?;
         let tools =
@@ -188,3 +188,6 @@ impl Components {
         Self { store: None, models, tools, sources: Vec::new(), cores: cores::all(), clock: Arc::<System>::default() }
     }
 }
+
+#[cfg(test)]
+mod tests;

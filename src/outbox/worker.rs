@@ -33,6 +33,8 @@ pub struct Worker {
     pub store: Arc<dyn Store>,
     pub outbox: Arc<Outbox>,
     pub now: Arc<dyn Fn() -> Millis + Send + Sync>,
+    /// What the system's clock shows: receivers judge signatures by it.
+    pub wall: Arc<dyn Fn() -> Millis + Send + Sync>,
     /// Tells an agent that what a thread had given it is not wanted any more.
     pub stop: Sends,
 }
@@ -157,7 +159,7 @@ impl Worker {
         let webhook = webhook.map_err(Unaddressed::Unread)?.ok_or(Unaddressed::Gone)?;
         let webhook = webhook.map_err(Unaddressed::Illegible)?;
         let secrets = webhook.secrets.as_ref().map_err(|why| Unaddressed::Unreadable(why.clone()))?;
-        let (mut headers, seconds) = (HeaderMap::new(), (self.now)() / 1_000);
+        let (mut headers, seconds) = (HeaderMap::new(), (self.wall)() / 1_000);
         insert_trace_headers(&mut headers, &trace_of(delivery));
         sign(&mut headers, secrets, delivery.id.as_str(), seconds, delivery.body.as_bytes());
         Ok((webhook.to.clone(), headers))

@@ -1,7 +1,7 @@
 //! The source of time and of random seeds: the only file that reads the system's clock and random source.
 //!
-//! Two times: what people see, and how long something took. The first follows the system's clock, but not its steps:
-//! timers are stored by it, and a clock that is set back must not delay them.
+//! Three times: what people see, what the system's clock shows, and how long something took. The first follows the system's
+//! clock, but not its steps back: timers are stored by it, and a clock that is set back must not delay them.
 
 #[cfg(any(test, feature = "internals"))]
 mod manual;
@@ -19,6 +19,10 @@ pub use manual::Manual;
 pub trait Clock: Send + Sync + 'static {
     /// The time that people see. It never goes back, and an interval by it is at most a tenth too long.
     fn now(&self) -> Millis;
+    /// What the system's clock shows, its steps included: the time of whatever other machines judge, or are judged by.
+    fn wall(&self) -> Millis {
+        self.now()
+    }
     /// How long the machine has been up, the time that it was suspended included.
     fn uptime(&self) -> Duration;
     /// A new seed for ids: never the same twice.
@@ -30,12 +34,14 @@ pub trait Clock: Send + Sync + 'static {
 pub struct System(Mutex<Option<Steady>>);
 
 impl Clock for System {
-    #[expect(clippy::disallowed_methods, reason = "the home of the clock")]
     fn now(&self) -> Millis {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let time = since.map_or(0, millis);
-        let up = millis(self.uptime());
+        let (time, up) = (self.wall(), millis(self.uptime()));
         self.0.lock().get_or_insert(Steady { time, up }).read(time, up)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the home of the clock")]
+    fn wall(&self) -> Millis {
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis)
     }
 
     fn uptime(&self) -> Duration {
@@ -58,8 +64,9 @@ struct Steady {
     up: Millis,
 }
 
-/// A clock that was wrong by more than this was not set yet: it is believed at once when it is put forward.
-const UNSET: Millis = 24 * 3_600_000;
+/// A clock that is put forward by more than this is believed at once: it was not set yet, or the machine stood still, and
+/// what should have happened meanwhile is due.
+const STOOD_STILL: Millis = 60_000;
 
 impl Steady {
     /// The time at `up`, on its way to what the system's clock says: a tenth faster or slower until it is there.
@@ -69,8 +76,8 @@ impl Steady {
         let behind = system - expected;
         // A tenth of what has passed; less than ten milliseconds wait until they are ten.
         let slack = elapsed / 10;
-        let time = if behind > UNSET { system } else { expected + behind.clamp(-slack, slack) };
-        if slack > 0 || behind > UNSET {
+        let time = if behind > STOOD_STILL { system } else { expected + behind.clamp(-slack, slack) };
+        if slack > 0 || behind > STOOD_STILL {
             *self = Self { time, up };
         }
         time
@@ -99,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_put_forward_shortens_no_interval_by_more_than_a_tenth_and_one_that_was_not_set_is_believed() {
+    fn a_small_step_forward_shortens_no_interval_by_more_than_a_tenth_and_a_large_one_is_believed() {
         let mut steady = Steady { time: 0, up: 0 };
         assert_eq!(steady.read(60_000 + 1_000, 1_000), 1_100);
-        assert_eq!(steady.read(10 * UNSET, 2_000), 10 * UNSET);
+        assert_eq!(steady.read(3_600_000, 2_000), 3_600_000);
     }
 }

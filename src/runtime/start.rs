@@ -173,7 +173,14 @@ impl Shared {
     fn worker(self: &Arc<Self>) -> Arc<Worker> {
         let shared = self.clone();
         let stop = Arc::new(move |delivery| shared.clone().stop(delivery));
-        Arc::new(Worker { store: self.store.clone(), outbox: self.outbox.clone(), now: self.told_time(), stop })
+        let clock = self.clock.clone();
+        Arc::new(Worker {
+            store: self.store.clone(),
+            outbox: self.outbox.clone(),
+            now: self.told_time(),
+            wall: Arc::new(move || clock.wall()),
+            stop,
+        })
     }
 
     /// What sends the collector of traces what the outbox holds for it.

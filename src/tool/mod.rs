@@ -46,7 +46,7 @@ pub struct ToolContext {
     pub idempotency_key: String,
     /// The thread's application state as it was when the call started.
     pub agent_state: AgentState,
-    /// When the call began, for tools that need the time.
+    /// What the system's clock showed as the call began.
     pub now: Millis,
     /// Whom the tool may ask while it works.
     pub people: Arc<dyn People>,

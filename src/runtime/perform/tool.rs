@@ -157,7 +157,7 @@ impl ToolRun {
             trace: invocation.trace.clone(),
             idempotency_key: invocation.idempotency_key.clone(),
             agent_state: invocation.agent_state.clone(),
-            now: self.shared.now(),
+            now: self.shared.clock.wall(),
             people: Arc::new(people),
         }
     }

@@ -22,6 +22,7 @@ mod together;
 mod transfer;
 mod turns;
 mod unreadable;
+mod wall_time;
 mod year;
 
 use crate::support::store::fresh_store;
