@@ -1,11 +1,15 @@
 //! A query becomes a run: accepted by one decision of the thread's task, answered when that is durable.
 
+use std::panic::resume_unwind;
+
+use futures_util::FutureExt as _;
+
 use super::{ProcessAsk, Receipt, rewind};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::message::HistoryMessage;
-use crate::domain::run::{Ask, RunStatus};
+use crate::domain::run::{Ask, OnBusy, RunStatus};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::engine::event::Event;
@@ -54,11 +58,30 @@ async fn process_as(
 ) -> Result<(Answered<Receipt>, Option<EarlySubscription>)> {
     service.runtime.accepting()?;
     // On the heap: all that wait for it would hold it on their stacks, one in the other.
-    let accepted = Box::pin(accept(service, caller, id, ask, &key, subscribes));
+    let accepted = if ask.continue_at.is_some() && ask.on_busy == OnBusy::Interrupt {
+        accept_to_the_end(service, caller, id, ask, &key, subscribes).boxed()
+    } else {
+        accept(service, caller, id, ask, &key, subscribes).boxed()
+    };
     Ok(match once::perform(service, caller, key.as_ref(), accepted).await? {
         Answered::Fresh((receipt, early)) => (Answered::Fresh(receipt), early),
         Answered::Replayed { status, body, location } => (Answered::Replayed { status, body, location }, None),
     })
+}
+
+/// The same also where nobody waits for it any more. A run that makes way is cancelled before the query is accepted: a client
+/// that hung up in between would have ended the one without having asked the other.
+fn accept_to_the_end(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    ask: ProcessAsk,
+    key: &Option<Idempotent>,
+    subscribes: bool,
+) -> impl Future<Output = Result<(Receipt, Option<EarlySubscription>), Refusal>> + use<> {
+    let (service, caller, id, key) = (service.clone(), caller.clone(), id.clone(), key.clone());
+    let accepted = tokio::spawn(async move { accept(&service, &caller, &id, ask, &key, subscribes).await });
+    async move { accepted.await.unwrap_or_else(|error| resume_unwind(error.into_panic())) }
 }
 
 async fn accept(

@@ -6,7 +6,7 @@ use pes::domain::facts::Fact;
 use pes::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::observation::{ObservationType, Record};
 use pes::domain::retention::Kept;
-use pes::domain::run::OnBusy;
+use pes::domain::run::{OnBusy, RunStatus};
 use pes::domain::thread::ThreadProfile;
 use pes::live::EncodedKind;
 use pes::service::a2a::tasks;
@@ -19,6 +19,7 @@ use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
 
 use super::retention::Aging;
+use crate::support::http::soon;
 use crate::support::store::{Mood, Moody, fresh_store};
 
 const PAGE: u32 = 100;
@@ -147,6 +148,38 @@ async fn whoever_goes_back_hears_nothing_of_the_run_that_made_way() {
     // What tells that the thread went back is of no run.
     let others = told.iter().filter(|seen| !seen.run_id.as_str().is_empty() && seen.run_id != receipt.run_id);
     assert_eq!(others.map(|seen| seen.kind).collect::<Vec<_>>(), []);
+    aging.instance.close().await;
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_as_its_query_goes_back_has_asked_it() {
+    let store = Moody::fresh().await;
+    let aging = Aging::on(store.clone(), |_| {}).await;
+    let (service, caller, id) = (aging.instance.service(), aging.instance.caller(), ThreadId::from("t"));
+    aging.suspend("t").await;
+    let (continue_at, on_busy) = (Some(ContinueAt::Start), OnBusy::Interrupt);
+    let ask = ProcessAsk { query: "hello".into(), continue_at, on_busy, ..ProcessAsk::default() };
+    // Read once before the run is cancelled, and once after it.
+    store.set("messages", Mood::HangsNext);
+    tokio::select! {
+        answered = runs::process(service, caller, &id, ask, None) => panic!("{answered:?}"),
+        () = store.holds("messages") => {}
+    }
+    store.set("messages", Mood::Well);
+    let stands = async {
+        loop {
+            let page = PageAsk { cursor: None, limit: 9 };
+            let found = runs::list(service, caller, None, Some(&id), page).await.unwrap().items;
+            let stands: Vec<_> = found.iter().map(|run| run.status).collect();
+            if stands.len() == 2 && stands.iter().all(|status| status.is_terminal()) {
+                return stands;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let mut stands = soon(stands).await;
+    stands.sort_unstable_by_key(|status| status.as_str());
+    assert_eq!(stands, [RunStatus::Cancelled, RunStatus::Completed]);
     aging.instance.close().await;
 }
 
