@@ -59,7 +59,8 @@ section! {
 }
 
 section! {
-    /// How many runs each tenant may have at once, so that one leaves room for the others.
+    /// How many runs each tenant may have at once, so that one leaves room for the others. `PUT /limits/runs` gives a
+    /// tenant others.
     RunLimits {
         /// Runs under way; each process counts its own. One beyond them is accepted and waits, `queued` with the reason
         /// `tenant_busy`, until another has ended, or waits for an answer or another agent. One that has its answer goes

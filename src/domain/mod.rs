@@ -9,6 +9,7 @@ pub mod http_tool;
 pub mod lookup;
 pub(crate) mod pointer;
 pub mod retention;
+pub mod run_limits;
 pub mod schedule;
 pub mod spend;
 pub(crate) mod standing;

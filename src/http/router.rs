@@ -101,6 +101,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(mcp_servers::approve))
         .routes(routes!(usage::list))
         .routes(routes!(limits::get, limits::put))
+        .routes(routes!(limits::put_runs))
         .routes(routes!(audit::list))
         .routes(routes!(audit::export))
         .routes(routes!(audit::keys))

@@ -2,6 +2,7 @@
 
 use super::Runtime;
 use super::shared::Shared;
+use super::tenant_runs::RunLimits;
 use crate::domain::ids::TenantPk;
 use crate::domain::settings::RunSettings;
 use crate::domain::spend::{Amount, Capped, SpendCaps};
@@ -33,6 +34,21 @@ impl Runtime {
     /// The caps on what a tenant's model calls may cost.
     pub(crate) fn spend_caps(&self, tenant: TenantPk) -> SpendCaps {
         self.0.caps(tenant)
+    }
+
+    /// How many runs a tenant may have.
+    pub(crate) fn run_limits(&self, tenant: TenantPk) -> RunLimits {
+        self.0.run_limits(tenant)
+    }
+
+    /// How many it has under way in this process.
+    pub(crate) fn running_runs(&self, tenant: TenantPk) -> usize {
+        self.0.tenant_runs.running(tenant)
+    }
+
+    /// Looks at once whether runs that wait may begin.
+    pub(crate) fn begin_waiting(&self) {
+        self.0.alarm.sooner(self.0.now());
     }
 
     /// Tells webhooks that this cap leaves nothing for another run, unless they were told.

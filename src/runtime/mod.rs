@@ -53,6 +53,7 @@ use std::sync::Arc;
 pub(crate) use command::{AnswerToKeep, CommitExtras, Decided, LookupsToKeep, ProfileEdit, Refusal};
 pub(crate) use snapshot::ThreadSnapshot;
 pub use start::{Parts, StartError};
+pub(crate) use tenant_runs::RunLimits;
 
 /// A handle to the running process; clones share it.
 #[derive(Clone)]

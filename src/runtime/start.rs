@@ -82,7 +82,7 @@ impl Runtime {
             model_facts: ModelFacts::new(&parts.config, parts.models.clone()),
             model_meters: ModelMeters::new(parts.config.models.chosen()),
             gates: Gates::new(&parts.config.models.gate),
-            tenant_runs: TenantRuns::new(parts.config.limits.tenant.running_runs),
+            tenant_runs: TenantRuns::default(),
             pks: AtomicU64::new(parts.clock.seed()),
             reads: parts.store.for_readers().unwrap_or_else(|| parts.store.clone()),
             store: parts.store,

@@ -11,17 +11,25 @@ use super::loaded::LoadedThread;
 use super::shared::Shared;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::run::RunStatus;
+use crate::domain::run_limits::{RUN_LIMITS_ID, TenantRunLimits};
 use crate::engine::Begin;
 use crate::engine::event::Event;
 use crate::store;
+use crate::store::documents::DocumentKind;
 
 /// How many runs of a tenant are begun at one look at most.
 const BATCH: usize = 256;
 
-pub(super) struct TenantRuns {
-    /// How many each may have; `None`: as many as it likes.
-    most: Option<usize>,
-    known: Mutex<Known>,
+#[derive(Default)]
+pub(super) struct TenantRuns(Mutex<Known>);
+
+/// How many runs a tenant may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunLimits {
+    /// Under way in this process; `None`: as many as it likes.
+    pub(crate) running: Option<usize>,
+    /// Threads whose next run waits for that.
+    pub(crate) queued: u32,
 }
 
 #[derive(Default)]
@@ -53,27 +61,25 @@ impl Drop for RunPlace {
 }
 
 impl TenantRuns {
-    pub(super) fn new(most: Option<usize>) -> Self {
-        Self { most, known: Mutex::default() }
-    }
-
-    /// Whether another run of the tenant may begin, which counts from then on. Those that have waited go first.
-    fn begin(&self, tenant: TenantPk, has_waited: bool) -> bool {
-        let mut known = self.known.lock();
+    /// Whether another run of the tenant may begin, of so many at most; it counts from then on. Those that have waited go
+    /// first.
+    fn begin(&self, tenant: TenantPk, most: Option<usize>, has_waited: bool) -> bool {
+        let mut known = self.0.lock();
         let tenant = known.tenants.entry(tenant).or_default();
-        let may = self.most.is_none_or(|most| tenant.running < most) && (has_waited || tenant.waits.is_none());
+        let has_room = |most| tenant.running < most && (has_waited || tenant.waits.is_none());
+        let may = most.is_none_or(has_room);
         tenant.running += usize::from(may);
         may
     }
 
     /// A run goes on: it counts, whether or not there is room.
     fn go_on(&self, tenant: TenantPk) {
-        self.known.lock().tenants.entry(tenant).or_default().running += 1;
+        self.0.lock().tenants.entry(tenant).or_default().running += 1;
     }
 
     /// `true`: others wait for that.
     fn end(&self, tenant: TenantPk) -> bool {
-        let mut known = self.known.lock();
+        let mut known = self.0.lock();
         let Some(ended) = known.tenants.get_mut(&tenant) else { return false };
         ended.running = ended.running.saturating_sub(1);
         let (running, waits) = (ended.running, ended.waits.is_some());
@@ -84,22 +90,22 @@ impl TenantRuns {
     }
 
     /// A thread waits, as the store has it from now on; `true`: there is room for its run already.
-    fn wait(&self, tenant: TenantPk) -> bool {
-        let mut known = self.known.lock();
+    fn wait(&self, tenant: TenantPk, most: Option<usize>) -> bool {
+        let mut known = self.0.lock();
         known.said += 1;
         let said = known.said;
         let tenant = known.tenants.entry(tenant).or_default();
         tenant.waits = Some(said);
-        self.most.is_none_or(|most| tenant.running < most)
+        most.is_none_or(|most| tenant.running < most)
     }
 
     fn said(&self) -> u64 {
-        self.known.lock().said
+        self.0.lock().said
     }
 
     /// The store has threads of these that wait, and of no others. What was said since `before` it may not have shown yet.
     fn learn(&self, waiting: &[TenantPk], before: u64) {
-        let mut known = self.known.lock();
+        let mut known = self.0.lock();
         for pk in waiting {
             known.tenants.entry(*pk).or_default().waits.get_or_insert(before);
         }
@@ -109,10 +115,13 @@ impl TenantRuns {
         });
     }
 
-    /// For how many more runs of the tenant there is room.
-    fn room(&self, tenant: TenantPk) -> usize {
-        let running = self.known.lock().tenants.get(&tenant).map_or(0, |tenant| tenant.running);
-        self.most.map_or(BATCH, |most| most.saturating_sub(running).min(BATCH))
+    pub(super) fn running(&self, tenant: TenantPk) -> usize {
+        self.0.lock().tenants.get(&tenant).map_or(0, |tenant| tenant.running)
+    }
+
+    /// For how many more runs of the tenant there is room beside so many.
+    fn room(&self, tenant: TenantPk, most: Option<usize>) -> usize {
+        most.map_or(BATCH, |most| most.saturating_sub(self.running(tenant)).min(BATCH))
     }
 }
 
@@ -120,18 +129,15 @@ impl Actor {
     /// Whether the thread's next run may begin with what these events are about. It counts at once, until it is seen
     /// what becomes of it ([`Self::count_run`]).
     pub(super) async fn may_begin(&mut self, events: &[Arc<Event>]) -> store::Result<Begin> {
-        let runs = &self.shared.tenant_runs;
-        let Some(loaded) = self.loaded.as_ref().filter(|_| runs.most.is_some() && self.place.is_none()) else {
-            return Ok(Begin::Now);
-        };
+        let Some(loaded) = self.loaded.as_ref().filter(|_| self.place.is_none()) else { return Ok(Begin::Now) };
         let (tenant, has_waited) = (loaded.row.tenant, loaded.machine.waits_to_begin());
-        if runs.begin(tenant, has_waited) {
+        let RunLimits { running, queued: most } = self.shared.run_limits(tenant);
+        if self.shared.tenant_runs.begin(tenant, running, has_waited) {
             self.place = Some(RunPlace { shared: self.shared.clone(), tenant });
             return Ok(Begin::Now);
         }
         let is_new = !has_waited && loaded.machine.run().is_none();
         if is_new && events.iter().any(|event| matches!(**event, Event::Asked { .. })) {
-            let most = self.shared.config.limits.tenant.queued_runs;
             if self.shared.store.count_to_begin(tenant, most).await? >= most {
                 return Ok(Begin::Refused { most: most as usize });
             }
@@ -141,16 +147,15 @@ impl Actor {
 
     /// A run that is under way in this process counts, and no other.
     pub(super) fn count_run(&mut self) {
-        let runs = &self.shared.tenant_runs;
-        let loaded = self.loaded.as_ref().filter(|loaded| runs.most.is_some() && self.is_ours(loaded));
         let is_running =
             |loaded: &&LoadedThread| loaded.machine.run().is_some_and(|run| run.status == RunStatus::Running);
-        let Some(loaded) = loaded.filter(is_running) else {
+        let ours = self.loaded.as_ref().filter(|loaded| self.is_ours(loaded));
+        let Some(loaded) = ours.filter(is_running) else {
             self.place = None;
             return;
         };
         if self.place.is_none() {
-            runs.go_on(loaded.row.tenant);
+            self.shared.tenant_runs.go_on(loaded.row.tenant);
             self.place = Some(RunPlace { shared: self.shared.clone(), tenant: loaded.row.tenant });
         }
     }
@@ -158,13 +163,25 @@ impl Actor {
     /// The thread's next run waits: it is begun as soon as there is room.
     pub(super) fn announce_wait(&self) {
         let waiting = self.loaded.as_ref().filter(|loaded| loaded.machine.waits_to_begin());
-        if waiting.is_some_and(|loaded| self.shared.tenant_runs.wait(loaded.row.tenant)) {
+        let has_room = |tenant| self.shared.tenant_runs.wait(tenant, self.shared.run_limits(tenant).running);
+        if waiting.is_some_and(|loaded| has_room(loaded.row.tenant)) {
             self.shared.alarm.sooner(self.shared.now());
         }
     }
 }
 
 impl Shared {
+    /// Those of the settings, where the tenant has none of its own.
+    pub(super) fn run_limits(&self, tenant: TenantPk) -> RunLimits {
+        let general = &self.config.limits.tenant;
+        let own = self.documents.get(tenant, DocumentKind::RunLimits, RUN_LIMITS_ID);
+        let own: TenantRunLimits = own.and_then(|document| document.legible().ok()).unwrap_or_default();
+        RunLimits {
+            running: own.running_runs.map(|most| most as usize).or(general.running_runs),
+            queued: own.queued_runs.unwrap_or(general.queued_runs),
+        }
+    }
+
     /// Threads whose next run waited until it may begin, and now may.
     pub(super) async fn threads_to_begin(&self) -> store::Result<Vec<ThreadPk>> {
         let before = self.tenant_runs.said();
@@ -172,7 +189,7 @@ impl Shared {
         self.tenant_runs.learn(&tenants, before);
         let mut found = Vec::new();
         for tenant in tenants {
-            let room = self.tenant_runs.room(tenant);
+            let room = self.tenant_runs.room(tenant, self.run_limits(tenant).running);
             if room > 0 {
                 // Those that are not to be woken now are skipped.
                 let limit = self.wake_backoff.limit();
@@ -192,36 +209,40 @@ mod tests {
 
     #[test]
     fn those_that_have_waited_go_first() {
-        let runs = TenantRuns::new(Some(1));
-        assert!(runs.begin(ONE, false) && !runs.begin(ONE, false) && runs.begin(TenantPk(2), false));
-        assert!(!runs.wait(ONE), "there is no room yet");
+        let runs = TenantRuns::default();
+        assert!(
+            runs.begin(ONE, Some(1), false)
+                && !runs.begin(ONE, Some(1), false)
+                && runs.begin(TenantPk(2), Some(1), false)
+        );
+        assert!(!runs.wait(ONE, Some(1)), "there is no room yet");
         assert!(runs.end(ONE), "it is looked for those that wait");
-        assert!(!runs.begin(ONE, false), "one that comes now is not of them");
-        assert!(runs.begin(ONE, true));
+        assert!(!runs.begin(ONE, Some(1), false), "one that comes now is not of them");
+        assert!(runs.begin(ONE, Some(1), true));
         runs.learn(&[], runs.said());
-        assert!(!runs.end(ONE) && runs.begin(ONE, false));
+        assert!(!runs.end(ONE) && runs.begin(ONE, Some(1), false));
     }
 
     #[test]
     fn what_was_said_since_the_store_was_asked_is_not_forgotten() {
-        let runs = TenantRuns::new(Some(1));
+        let runs = TenantRuns::default();
         let before = runs.said();
-        assert!(runs.wait(ONE), "there is room: whoever waits is begun at once");
+        assert!(runs.wait(ONE, Some(1)), "there is room: whoever waits is begun at once");
         runs.learn(&[], before);
-        assert!(!runs.begin(ONE, false));
+        assert!(!runs.begin(ONE, Some(1), false));
         runs.learn(&[], runs.said());
-        assert!(runs.begin(ONE, false));
+        assert!(runs.begin(ONE, Some(1), false));
     }
 
     #[test]
     fn what_goes_on_counts_beyond_the_room() {
-        let runs = TenantRuns::new(Some(1));
+        let runs = TenantRuns::default();
         runs.go_on(ONE);
         runs.go_on(ONE);
-        assert_eq!(runs.room(ONE), 0);
+        assert_eq!(runs.room(ONE, Some(1)), 0);
         runs.end(ONE);
-        assert!(!runs.begin(ONE, true), "one of them still counts");
+        assert!(!runs.begin(ONE, Some(1), true), "one of them still counts");
         runs.end(ONE);
-        assert_eq!((runs.room(ONE), TenantRuns::new(None).room(ONE)), (1, BATCH));
+        assert_eq!((runs.room(ONE, Some(1)), runs.room(ONE, None)), (1, BATCH));
     }
 }

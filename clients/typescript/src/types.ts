@@ -935,6 +935,7 @@ export interface LastRun {
 
 /** What the caller's tenant and key may spend, and what they did; for operators the whole server, too. */
 export interface Limits {
+  runs: RunsOfTenant;
   /** One for each cap that there is. */
   spend: SpentOfCap[];
 }
@@ -1825,6 +1826,17 @@ export interface RunStartedObservation {
 
 export type RunStatus = "queued" | "running" | "suspended" | "waiting" | "completed" | "failed" | "cancelled";
 
+/** How many runs the tenant has of those that it may have. */
+export interface RunsOfTenant {
+  /** Threads whose next run waits for that. */
+  queued: number;
+  queuedMost: number;
+  /** Under way in the process that answers. */
+  running: number;
+  /** In each process; absent: as many as the tenant likes. */
+  runningMost?: number;
+}
+
 /** A schedule as clients see it. */
 export type ScheduleResource = ScheduleSpec & {
   /** Why the server paused it; absent: it did not, or somebody wrote it since. */
@@ -2183,6 +2195,14 @@ export interface TenantCaps {
   tenantMonthTokens?: number;
   /** In a month. */
   tenantMonthUsd?: number;
+}
+
+/** How many runs a tenant may have; what is absent is as in the server's settings. */
+export interface TenantRunLimits {
+  /** Threads whose next run waits for that; those beyond are refused. */
+  queuedRuns?: number;
+  /** Runs under way, in each process of the server. */
+  runningRuns?: number;
 }
 
 /** On which terms a person is asked. */

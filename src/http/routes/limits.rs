@@ -1,17 +1,19 @@
-//! `/limits`: what model calls may cost.
+//! `/limits`: what model calls may cost, and how many runs there may be.
 
 use axum::Json;
 use axum::extract::State;
 
+use crate::domain::run_limits::TenantRunLimits;
 use crate::domain::spend::TenantCaps;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayOperate, MayRead};
 use crate::http::json::JsonBody;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
-use crate::service::spending::{self, Limits};
+use crate::service::limits::{self, Limits};
 
-/// What the caller's tenant and key spent under the caps, in the day and the month that it is.
+/// What the caller's tenant and key spent under the caps, in the day and the month that it is, and how many runs the tenant
+/// has of those that it may have.
 #[utoipa::path(get, path = "/limits", operation_id = "getLimits", tag = "server",
     responses((status = 200, body = Limits)))]
 pub(crate) async fn get(
@@ -19,7 +21,7 @@ pub(crate) async fn get(
     State(app): State<AppState>,
     _: NoParams,
 ) -> HttpResult<Json<Limits>> {
-    Ok(Json(spending::limits(&app.service, &caller).await?))
+    Ok(Json(limits::get(&app.service, &caller).await?))
 }
 
 /// Say what a tenant may spend, with the scope `operator`. The body takes the place of what was said before; what is absent
@@ -35,5 +37,22 @@ pub(crate) async fn put(
 ) -> HttpResult<Json<TenantCaps>> {
     let tenant = params.text("tenant");
     params.finish()?;
-    Ok(Json(spending::put_caps(&app.service, &caller, tenant.as_deref(), sent.value).await?))
+    Ok(Json(limits::put_caps(&app.service, &caller, tenant.as_deref(), sent.value).await?))
+}
+
+/// Say how many runs a tenant may have, with the scope `operator`. The body takes the place of what was said before; what is
+/// absent is as in the server's settings. The answer has what holds now.
+#[utoipa::path(put, path = "/limits/runs", operation_id = "putRunLimits", tag = "server",
+    request_body = TenantRunLimits,
+    params(("tenant" = Option<String>, Query, description = "the tenant's name; the caller's own if absent")),
+    responses((status = 200, body = TenantRunLimits)))]
+pub(crate) async fn put_runs(
+    MayOperate(caller): MayOperate,
+    State(app): State<AppState>,
+    mut params: Params,
+    sent: JsonBody<TenantRunLimits>,
+) -> HttpResult<Json<TenantRunLimits>> {
+    let tenant = params.text("tenant");
+    params.finish()?;
+    Ok(Json(limits::put_runs(&app.service, &caller, tenant.as_deref(), sent.value).await?))
 }

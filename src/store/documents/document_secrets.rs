@@ -20,7 +20,8 @@ impl DocumentKind {
             | DocumentKind::McpTools
             | DocumentKind::Policy
             | DocumentKind::Schedule
-            | DocumentKind::SpendCaps => None,
+            | DocumentKind::SpendCaps
+            | DocumentKind::RunLimits => None,
         }
     }
 }

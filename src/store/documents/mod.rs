@@ -47,6 +47,8 @@ kinds! {
     Schedule = "schedule",
     /// What a tenant may spend, where that is not what the settings say.
     SpendCaps = "spend_caps",
+    /// The same of how many runs it may have.
+    RunLimits = "run_limits",
 }
 
 impl DocumentKind {

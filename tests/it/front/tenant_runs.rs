@@ -9,19 +9,24 @@ use tokio::sync::Notify;
 
 use super::saturation::{direct, says};
 use crate::support::app::App;
-use crate::support::http::soon;
+use crate::support::http::{Ask, soon};
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire};
 
 const ONE: &str = "key-a-0123456789abcdef";
 const TWO: &str = "key-b-0123456789abcdef";
+const OPS: &str = "key-o-0123456789abcdef";
 
 /// One run of each tenant at once.
 fn one_each(url: String) -> impl FnOnce(&mut Config) {
     move |config| {
         let key = |text: &str| text.parse::<ConfiguredKey>().unwrap();
-        config.auth.keys = vec![key(&format!("one:admin:{ONE}")), key(&format!("two:admin:{TWO}"))];
+        config.auth.keys = vec![
+            key(&format!("one:admin:{ONE}")),
+            key(&format!("two:admin:{TWO}")),
+            key(&format!("ops:operator:{OPS}")),
+        ];
         config.limits.tenant.running_runs = Some(1);
         // Nothing begins because the sweeper looks now and then.
         config.runtime.lease_ms = 3_600_000;
@@ -98,6 +103,72 @@ async fn where_too_many_wait_another_is_refused_and_leaves_nothing() {
     app.ask("GET", "/threads/t3").key(ONE).send().await.problem("not_found");
     gate.notify_one();
     ended(&app, ONE, &second).await;
+}
+
+fn put(app: &App, tenant: &str, limits: &Value) -> Ask {
+    app.ask("PUT", &format!("/limits/runs?tenant={tenant}")).key(OPS).json(limits)
+}
+
+#[tokio::test]
+async fn the_operator_gives_a_tenant_more_and_what_waits_begins_at_once() {
+    let (mut wire, gate) = gated(2).await;
+    let app = App::with(one_each(wire.url())).await;
+    let first = accepted(&app, ONE, "t1").await;
+    wire.request().await;
+    let second = accepted(&app, ONE, "t2").await;
+    let runs = json!({ "running": 1, "runningMost": 1, "queued": 1, "queuedMost": 1000 });
+    assert_eq!(read(&app, ONE, "/limits").await["runs"], runs);
+    let now = put(&app, "one", &json!({ "runningRuns": 2, "queuedRuns": 7 })).send().await.expect(200);
+    assert_eq!(now, json!({ "runningRuns": 2, "queuedRuns": 7 }));
+    ended(&app, ONE, &second).await;
+    assert_eq!(read(&app, ONE, &first).await["status"], "running");
+    let of_others = json!({ "running": 0, "runningMost": 1, "queued": 0, "queuedMost": 1000 });
+    assert_eq!(read(&app, TWO, "/limits").await["runs"], of_others);
+    // What is absent is as in the settings again.
+    let now = put(&app, "one", &json!({})).send().await.expect(200);
+    assert_eq!(now, json!({ "runningRuns": 1, "queuedRuns": 1000 }));
+    let third = accepted(&app, ONE, "t3").await;
+    assert_eq!(read(&app, ONE, &third).await["reason"], "tenant_busy");
+    gate.notify_one();
+    ended(&app, ONE, &first).await;
+    ended(&app, ONE, &third).await;
+}
+
+/// Also what was begun before there was a limit.
+#[tokio::test]
+async fn the_operator_limits_one_tenant_where_the_settings_limit_none() {
+    let (mut wire, gate) = gated(2).await;
+    let set = one_each(wire.url());
+    let app = App::with(|config| {
+        set(config);
+        config.limits.tenant.running_runs = None;
+    })
+    .await;
+    let first = accepted(&app, ONE, "t1").await;
+    wire.request().await;
+    let now = put(&app, "one", &json!({ "runningRuns": 1, "queuedRuns": 1 })).send().await.expect(200);
+    assert_eq!(now, json!({ "runningRuns": 1, "queuedRuns": 1 }));
+    let second = accepted(&app, ONE, "t2").await;
+    assert_eq!(read(&app, ONE, &second).await["reason"], "tenant_busy");
+    let refused = app.ask("POST", "/threads/t3/process").key(ONE).json(&json!({ "query": "hi" })).send().await;
+    refused.problem("queue_full");
+    assert_eq!(read(&app, TWO, "/limits").await["runs"], json!({ "running": 0, "queued": 0, "queuedMost": 1000 }));
+    ended(&app, TWO, &accepted(&app, TWO, "t1").await).await;
+    gate.notify_one();
+    ended(&app, ONE, &first).await;
+    ended(&app, ONE, &second).await;
+}
+
+#[tokio::test]
+async fn what_is_no_limit_of_runs_is_refused() {
+    let app = App::with(one_each("http://127.0.0.1:1".to_owned())).await;
+    let problem = put(&app, "one", &json!({ "runningRuns": 0 })).send().await.problem("invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/runningRuns", "{problem:#}");
+    put(&app, "one", &json!({ "running": 1 })).send().await.problem("invalid");
+    put(&app, "nobody", &json!({})).send().await.problem("not_found");
+    let own = app.ask("PUT", "/limits/runs").key(ONE).json(&json!({ "runningRuns": 2 }));
+    own.send().await.problem("forbidden");
+    assert_eq!(read(&app, ONE, "/limits").await["runs"]["runningMost"], 1);
 }
 
 #[tokio::test]

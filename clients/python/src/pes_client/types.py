@@ -1120,6 +1120,7 @@ class LastRun(TypedDict):
 class Limits(TypedDict):
     """What the caller's tenant and key may spend, and what they did; for operators the whole server, too."""
 
+    runs: RunsOfTenant
     # One for each cap that there is.
     spend: list[SpentOfCap]
 
@@ -2054,6 +2055,18 @@ class RunStartedObservation(TypedDict):
     type: Literal["RUN_STARTED"]
 
 
+class RunsOfTenant(TypedDict):
+    """How many runs the tenant has of those that it may have."""
+
+    # Threads whose next run waits for that.
+    queued: int
+    queuedMost: int
+    # Under way in the process that answers.
+    running: int
+    # In each process; absent: as many as the tenant likes.
+    runningMost: NotRequired[int]
+
+
 class ScheduleResource(TypedDict):
     """A schedule as clients see it."""
 
@@ -2412,6 +2425,15 @@ class TenantCaps(TypedDict):
     tenantMonthTokens: NotRequired[int]
     # In a month.
     tenantMonthUsd: NotRequired[float]
+
+
+class TenantRunLimits(TypedDict):
+    """How many runs a tenant may have; what is absent is as in the server's settings."""
+
+    # Threads whose next run waits for that; those beyond are refused.
+    queuedRuns: NotRequired[int]
+    # Runs under way, in each process of the server.
+    runningRuns: NotRequired[int]
 
 
 class Terms(TypedDict):

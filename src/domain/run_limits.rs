@@ -1,0 +1,26 @@
+//! How many runs a tenant may have at once, where that is not what the settings say.
+
+use serde::{Deserialize, Serialize};
+
+/// The id of the one document in which they stand.
+pub const RUN_LIMITS_ID: &str = "runs";
+
+/// How many runs a tenant may have; what is absent is as in the server's settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct TenantRunLimits {
+    /// Runs under way, in each process of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub running_runs: Option<u32>,
+    /// Threads whose next run waits for that; those beyond are refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_runs: Option<u32>,
+}
+
+impl TenantRunLimits {
+    /// What is no limit, by its name, and what it must be.
+    pub fn unsound(&self) -> Option<(&'static str, &'static str)> {
+        (self.running_runs == Some(0)).then_some(("runningRuns", "must be 1 or more: no run would ever begin"))
+    }
+}

@@ -1,0 +1,106 @@
+//! What a tenant may do at most, and how much of it is used.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Result, Service, spending};
+use crate::domain::caller::{Caller, Scope};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::TenantPk;
+use crate::domain::run_limits::{RUN_LIMITS_ID, TenantRunLimits};
+use crate::domain::spend::{CAPS_ID, Capped, Spender, SpentOfCap, TenantCaps};
+use crate::runtime::RunLimits;
+use crate::store::documents::{Change, DocumentKind, Expected};
+
+/// What the caller's tenant and key may spend, and what they did; for operators the whole server, too.
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+pub struct Limits {
+    /// One for each cap that there is.
+    pub spend: Vec<SpentOfCap>,
+    pub runs: RunsOfTenant,
+}
+
+/// How many runs the tenant has of those that it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunsOfTenant {
+    /// Under way in the process that answers.
+    pub running: usize,
+    /// In each process; absent: as many as the tenant likes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running_most: Option<usize>,
+    /// Threads whose next run waits for that.
+    pub queued: u32,
+    pub queued_most: u32,
+}
+
+pub async fn get(service: &Service, caller: &Caller) -> Result<Limits> {
+    let (caps, now) = (service.runtime.spend_caps(caller.tenant), service.now());
+    let spent = spending::spent(service, caller, &caps, now).await?;
+    // What all tenants together took is no tenant's business.
+    let is_shown = |capped: Capped| capped.spender() != Spender::Server || caller.may(Scope::Operator);
+    let shown = spent.iter().filter(|(_, capped, _)| is_shown(*capped));
+    let spend = shown.map(|(spent, capped, cap)| spent.shown(*capped, *cap, now)).collect();
+    Ok(Limits { spend, runs: runs(service, caller.tenant).await? })
+}
+
+async fn runs(service: &Service, tenant: TenantPk) -> Result<RunsOfTenant> {
+    let RunLimits { running: running_most, queued: queued_most } = service.runtime.run_limits(tenant);
+    let running = service.runtime.running_runs(tenant);
+    let queued = service.store.count_to_begin(tenant, queued_most).await?;
+    Ok(RunsOfTenant { running, running_most, queued, queued_most })
+}
+
+/// Says what a tenant may spend; on other replicas that holds within two seconds. Returns the caps that hold now.
+pub async fn put_caps(
+    service: &Service,
+    caller: &Caller,
+    tenant: Option<&str>,
+    caps: TenantCaps,
+) -> Result<TenantCaps> {
+    refuse(caps.unsound())?;
+    let tenant = put(service, caller, tenant, (DocumentKind::SpendCaps, CAPS_ID, json!(caps))).await?;
+    Ok(service.runtime.spend_caps(tenant).into())
+}
+
+/// Says how many runs a tenant may have, in the same way. Runs that wait begin at once where there is room by now.
+pub async fn put_runs(
+    service: &Service,
+    caller: &Caller,
+    tenant: Option<&str>,
+    limits: TenantRunLimits,
+) -> Result<TenantRunLimits> {
+    refuse(limits.unsound())?;
+    let tenant = put(service, caller, tenant, (DocumentKind::RunLimits, RUN_LIMITS_ID, json!(limits))).await?;
+    service.runtime.begin_waiting();
+    let RunLimits { running, queued } = service.runtime.run_limits(tenant);
+    let running_runs = running.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
+    Ok(TenantRunLimits { running_runs, queued_runs: Some(queued) })
+}
+
+fn refuse(unsound: Option<(&str, impl Into<String>)>) -> Result<()> {
+    let Some((member, why)) = unsound else { return Ok(()) };
+    let why = why.into();
+    Err(Fault::new(Code::Invalid, format!("`{member}` {why}.")).at(format!("/{member}"), why))
+}
+
+/// Writes what a tenant is limited to; returns which it is.
+async fn put(
+    service: &Service,
+    caller: &Caller,
+    tenant: Option<&str>,
+    (kind, id, body): (DocumentKind, &str, Value),
+) -> Result<TenantPk> {
+    service.runtime.accepting()?;
+    let tenant = match tenant {
+        None => caller.tenant,
+        Some(name) => {
+            let known = service.store.tenants().await?.into_iter().find(|(_, known)| known == name);
+            known.ok_or_else(|| Fault::not_found("tenant"))?.0
+        }
+    };
+    let (id, by) = (id.to_owned(), caller.name.clone());
+    let change = Change { tenant, kind, id, body: Some(body), by, why: None, now: service.now() };
+    service.documents.write(change, Expected::Any).await?;
+    Ok(tenant)
+}
