@@ -224,6 +224,13 @@ mod tests {
     }
 
     #[test]
+    fn what_began_without_a_limit_counts_as_soon_as_there_is_one() {
+        let runs = TenantRuns::default();
+        assert!(runs.begin(ONE, None, false) && runs.begin(ONE, None, false));
+        assert!(!runs.begin(ONE, Some(2), false) && runs.begin(ONE, Some(3), false));
+    }
+
+    #[test]
     fn what_was_said_since_the_store_was_asked_is_not_forgotten() {
         let runs = TenantRuns::default();
         let before = runs.said();

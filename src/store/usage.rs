@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 
-use super::Result;
 use super::columns::Columns;
 use super::page::{Cursor, Page, PageAsk, page_of};
+use super::{Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::model::Usage;
-use crate::domain::usage::{UsageGroup, UsageSum};
+use crate::domain::usage::{ModelUse, UsageGroup, UsageSum};
 
 /// Which model calls to sum.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +30,8 @@ pub struct UsageAsk {
 pub trait UsageStore: Send + Sync + 'static {
     /// What the tenant's model calls took, of threads that were not erased; an empty group is left out.
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>>;
+    /// The tenant's latest model calls, of threads that are there, answered from then on: at most so many, newest first.
+    async fn latest_calls(&self, tenant: TenantPk, from: Millis, limit: u32) -> Result<Vec<ModelUse>>;
     /// Forgets at most so many calls that were answered before then, but those of threads that are on hold, or say themselves
     /// that they are kept for ever; returns how many.
     async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64>;
@@ -72,6 +74,15 @@ fn read_sum(row: &impl Columns) -> Result<UsageSum> {
         cost_nanos: row.number("cost")?,
         unpriced: row.count("unpriced")?,
     })
+}
+
+/// The bodies of these rows; what cannot be read is left out.
+pub(crate) fn read_calls(rows: &[impl Columns]) -> Result<Vec<ModelUse>> {
+    let mut calls = Vec::with_capacity(rows.len());
+    for row in rows {
+        calls.extend(text::legible("usage", row.text("body")?));
+    }
+    Ok(calls)
 }
 
 /// A page of sums.

@@ -1,21 +1,21 @@
 //! What the items of a plan that are left may cost: by what items of runs with the same model took.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::expected_cost::{CostBasis, ExpectedCost};
 use crate::domain::forecast::PlanForecast;
+use crate::domain::ids::{ItemId, RunId};
 use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
-use crate::domain::usage::{Nanos, UsageGroup, UsageSum, nanos, usd};
-use crate::service::{Result, Service, usage};
-use crate::store::{Page, PageAsk};
+use crate::domain::usage::{ModelUse, Nanos, nanos, usd};
+use crate::service::{Result, Service};
 
 const DAYS: u32 = 30;
 const DAY_MS: Millis = 86_400_000;
-/// So many past items are looked at.
-const MOST: u32 = 1_000;
+/// So many past calls are looked at: the latest.
+const MOST: u32 = 2_000;
 
 /// `active` is the run that works at the plan; without one the next run has these settings.
 pub(super) async fn expected(
@@ -27,11 +27,10 @@ pub(super) async fn expected(
 ) -> Result<ExpectedCost> {
     let settings = active.map_or(next, |run| &run.settings);
     let items = plan.items.iter().filter(|item| !item.status.is_settled()).count() as u64;
-    let past = Past {
-        models: read(service, caller, UsageGroup::RunModel).await?,
-        items: read(service, caller, UsageGroup::Item).await?,
-    };
-    let (basis, tenths) = past.of_model(&format!("{}:{}", settings.provider, settings.model));
+    let from = service.now() - Millis::from(DAYS) * DAY_MS;
+    let calls = service.reads.latest_calls(caller.tenant, from, MOST).await?;
+    let past = Past { are_older: calls.len() == MOST as usize, calls };
+    let (basis, tenths) = past.of_model(&settings.provider, &settings.model);
     let times = |cost: Nanos| usd(cost.saturating_mul(items as i64));
     let spent = active.and_then(|run| run.counters.cost_nanos).unwrap_or_default();
     let budget = settings.budget.as_ref().and_then(|budget| budget.max_cost_usd);
@@ -46,47 +45,66 @@ pub(super) async fn expected(
     })
 }
 
-async fn read(service: &Service, caller: &Caller, group: UsageGroup) -> Result<Page<UsageSum>> {
-    let from = service.now() - Millis::from(DAYS) * DAY_MS;
-    usage::sums(service, caller, group, None, (from, Millis::MAX), PageAsk { cursor: None, limit: MOST }).await
+/// Past model calls.
+struct Past {
+    /// Newest first.
+    calls: Vec<ModelUse>,
+    /// There are older ones, which may be of the same runs.
+    are_older: bool,
 }
 
-/// Sums of past calls, both in the order of their runs.
-struct Past {
-    /// By run and model.
-    models: Page<UsageSum>,
-    /// By run and item.
-    items: Page<UsageSum>,
+/// What is known of a past run.
+#[derive(Default)]
+struct PastRun<'a> {
+    /// It asked another model, too.
+    asked_others: bool,
+    /// The oldest call that is known is that of an item.
+    begins_with_item: bool,
+    items: BTreeMap<&'a ItemId, PastItem>,
+}
+
+#[derive(Default)]
+struct PastItem {
+    calls: u64,
+    cost: Nanos,
+    /// One of its calls has no price.
+    is_unpriced: bool,
 }
 
 impl Past {
     /// The items of runs that asked this model alone, and what a cheap and a dear one of them cost.
-    fn of_model(&self, model: &str) -> (CostBasis, Option<(Nanos, Nanos)>) {
-        let runs = self.runs_of(model);
-        let of_items = self.items.items.iter().filter(|sum| !sum.sub.is_empty() && runs.contains(sum.key.as_str()));
-        let (priced, unpriced): (Vec<&UsageSum>, Vec<&UsageSum>) = of_items.partition(|sum| sum.unpriced == 0);
-        let mut costs: Vec<Nanos> = priced.iter().map(|sum| sum.cost_nanos).collect();
+    fn of_model(&self, provider: &str, model: &str) -> (CostBasis, Option<(Nanos, Nanos)>) {
+        let runs = self.runs(provider, model);
+        // A run begins with its plan: one whose first known call is an item's may have begun before what is known.
+        let is_whole = |run: &&PastRun<'_>| !(self.are_older && run.begins_with_item);
+        let counted = runs.values().filter(|run| !run.asked_others).filter(is_whole);
+        let items = counted.flat_map(|run| run.items.values());
+        let (unpriced, priced): (Vec<&PastItem>, Vec<&PastItem>) = items.partition(|item| item.is_unpriced);
+        let mut costs: Vec<Nanos> = priced.iter().map(|item| item.cost).collect();
         costs.sort_unstable();
         let basis = CostBasis {
             days: DAYS,
             items: priced.len() as u64,
-            calls: priced.iter().map(|sum| sum.calls).sum(),
+            calls: priced.iter().map(|item| item.calls).sum(),
             unpriced_items: unpriced.len() as u64,
         };
         let at = |tenths: usize| costs.get((costs.len() * tenths / 10).min(costs.len().saturating_sub(1))).copied();
         (basis, at(1).zip(at(9)))
     }
 
-    /// Of a run at which a page ends it is not known what else it asked.
-    fn runs_of(&self, model: &str) -> BTreeSet<&str> {
-        let mut models: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for sum in &self.models.items {
-            models.entry(&sum.key).or_default().push(&sum.sub);
+    fn runs(&self, provider: &str, model: &str) -> BTreeMap<&RunId, PastRun<'_>> {
+        let mut runs: BTreeMap<&RunId, PastRun<'_>> = BTreeMap::new();
+        for call in &self.calls {
+            let run = runs.entry(&call.run).or_default();
+            run.asked_others |= (call.provider.as_str(), call.model.as_str()) != (provider, model);
+            run.begins_with_item = call.item.is_some();
+            let Some(item) = &call.item else { continue };
+            let item = run.items.entry(item).or_default();
+            item.calls += 1;
+            item.cost += call.cost_nanos.unwrap_or_default();
+            item.is_unpriced |= call.cost_nanos.is_none();
         }
-        if self.models.next_cursor.is_some() {
-            models.pop_last();
-        }
-        models.into_iter().filter(|(_, asked)| asked == &[model]).map(|(run, _)| run).collect()
+        runs
     }
 }
 

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::Postgres;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::domain::usage::UsageSum;
-use crate::store::usage::page_of_sums;
+use crate::domain::usage::{ModelUse, UsageSum};
+use crate::store::usage::{page_of_sums, read_calls};
 use crate::store::{Page, Result, UsageAsk, UsageStore};
 
 const SUMS: &str = r#"
@@ -35,6 +35,9 @@ SELECT * FROM (
     GROUP BY 1, 2
 ) s WHERE (s.key, s.sub) > ($5 COLLATE "C", $6 COLLATE "C") ORDER BY 1, 2 LIMIT $7"#;
 
+const LATEST: &str = "
+SELECT body FROM thread_rows WHERE kind = 11 AND tenant = $1 AND ord >= $2 ORDER BY ord DESC LIMIT $3";
+
 /// Of threads that are there; not of those on hold, nor of those that are to be kept for ever themselves.
 const FORGET_IN_USE: &str = "
 DELETE FROM thread_rows WHERE ctid IN (
@@ -54,6 +57,11 @@ impl UsageStore for Postgres {
         let query = sqlx::query(SUMS).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
         let query = query.bind(key).bind(sub).bind(ask.page.rows()).bind(ask.thread.map(|pk| pk.0));
         page_of_sums(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, &ask.page)
+    }
+
+    async fn latest_calls(&self, tenant: TenantPk, from: Millis, limit: u32) -> Result<Vec<ModelUse>> {
+        let query = sqlx::query(LATEST).bind(tenant.0).bind(from).bind(i64::from(limit));
+        read_calls(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?)
     }
 
     async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64> {

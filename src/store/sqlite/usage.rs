@@ -7,8 +7,8 @@ use super::Sqlite;
 use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::domain::usage::UsageSum;
-use crate::store::usage::page_of_sums;
+use crate::domain::usage::{ModelUse, UsageSum};
+use crate::store::usage::{page_of_sums, read_calls};
 use crate::store::{Page, Result, UsageAsk, UsageStore};
 
 const SUMS: &str = "
@@ -25,6 +25,9 @@ FROM (
     UNION ALL SELECT tenant, ord, body FROM usage_kept WHERE tenant = ?2 AND ord >= ?3 AND ord < ?4 AND ?8 IS NULL
 ) r JOIN tenants t ON t.pk = r.tenant
 GROUP BY 1, 2 HAVING (key, sub) > (?5, ?6) ORDER BY 1, 2 LIMIT ?7";
+
+const LATEST: &str = "
+SELECT body FROM thread_rows WHERE kind = 11 AND tenant = ? AND ord >= ? ORDER BY ord DESC LIMIT ?";
 
 /// Of threads that are there; not of those on hold, nor of those that are to be kept for ever themselves.
 const FORGET_IN_USE: &str = "
@@ -44,6 +47,11 @@ impl UsageStore for Sqlite {
         let query = sqlx::query(SUMS).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
         let query = query.bind(key).bind(sub).bind(ask.page.rows()).bind(ask.thread.map(|pk| pk.0));
         page_of_sums(&query.fetch_all(&self.readers).await.map_err(unreadable)?, &ask.page)
+    }
+
+    async fn latest_calls(&self, tenant: TenantPk, from: Millis, limit: u32) -> Result<Vec<ModelUse>> {
+        let query = sqlx::query(LATEST).bind(tenant.0).bind(from).bind(limit);
+        read_calls(&query.fetch_all(&self.readers).await.map_err(unreadable)?)
     }
 
     async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64> {

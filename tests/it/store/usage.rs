@@ -12,6 +12,7 @@ super::on_every_store!(
     usage_has_pages,
     usage_of_others_and_of_other_times_is_left_out,
     usage_of_deleted_threads_still_counts,
+    the_latest_calls_are_read_and_no_others,
     old_usage_is_forgotten,
 );
 
@@ -124,6 +125,23 @@ async fn usage_of_deleted_threads_still_counts(bed: Bed) {
     assert_eq!(sums(&other, &ask(&other, UsageGroup::Model)).await, []);
     let within = UsageAsk { from: DAY, to: DAY + 1, ..ask(&bed, UsageGroup::Run) };
     assert_eq!(shown(&sums(&bed, &within).await), [("deleted", "", 1, 100, 0)]);
+}
+
+async fn the_latest_calls_are_read_and_no_others(bed: Bed) {
+    four_calls(&bed).await;
+    let latest = async |bed: &Bed, from, limit| {
+        let calls = bed.store.latest_calls(bed.tenant, from, limit).await.unwrap();
+        calls.into_iter().map(|call| (call.run.to_string(), call.model, call.cost_nanos)).collect::<Vec<_>>()
+    };
+    let of = |run: &str, model: &str, cost| (run.to_owned(), model.to_owned(), cost);
+    let newest = [of("run_1", "n", None), of("run_1", "m", Some(1_000_000_000_000))];
+    assert_eq!(latest(&bed, i64::MIN, 2).await, newest);
+    assert_eq!(latest(&bed, DAY + 1, 9).await, newest, "none that is older");
+    assert_eq!(latest(&bed, i64::MIN, 9).await.len(), 4);
+    assert_eq!(latest(&bed.other_tenant().await, i64::MIN, 9).await, []);
+    let thread = bed.store.thread(bed.tenant, &"t1".into()).await.unwrap().unwrap();
+    assert!(bed.erase(thread.pk).await);
+    assert_eq!(latest(&bed, i64::MIN, 9).await, [of("run_2", "m", Some(7))]);
 }
 
 async fn old_usage_is_forgotten(bed: Bed) {

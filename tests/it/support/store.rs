@@ -14,7 +14,7 @@ use pes::domain::ids::{DeliveryId, MessageId, PayloadId, RunId, TenantPk, Thread
 use pes::domain::lookup::{FoundRun, LookupKey};
 use pes::domain::message::ConversationMessage;
 use pes::domain::observation::{Observation, Recorded};
-use pes::domain::usage::UsageSum;
+use pes::domain::usage::{ModelUse, UsageSum};
 use pes::engine::step::{Row, RowKind};
 use pes::store::documents::{Changed, Document, DocumentKind, DocumentStore, Expected};
 use pes::store::outbox::{Delivery, DeliveryStatus, OutboxStore, Settlement, TargetKind};

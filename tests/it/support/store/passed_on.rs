@@ -200,6 +200,7 @@ passed_on! {
 passed_on! {
     UsageStore {}
     usage(ask: &UsageAsk) -> Page<UsageSum>;
+    latest_calls(tenant: TenantPk, from: Millis, limit: u32) -> Vec<ModelUse>;
     forget_usage(tenant: TenantPk, before: Millis, limit: u32) -> u64;
 }
 
