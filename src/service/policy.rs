@@ -152,7 +152,11 @@ pub async fn dry_run(service: &Service, caller: &Caller, ask: &DryRun) -> Result
         service.reads.threads(caller.tenant, &ThreadFilter::default(), &page).await
     });
     while let Some(thread) = threads.next().await? {
-        if thread.updated_at >= trial.since && !trial.thread(&thread).await? {
+        // They come by that time, the latest first.
+        if thread.updated_at < trial.since {
+            break;
+        }
+        if !trial.thread(&thread).await? {
             return Ok(trial.report);
         }
     }

@@ -45,9 +45,12 @@ impl Folds {
             return;
         }
         let bytes = fold.bytes();
+        if bytes > ROOM {
+            return;
+        }
         let fold = Arc::new(fold.clone());
         let mut kept = self.lock();
-        if !is_near(&kept) && bytes <= ROOM {
+        if !is_near(&kept) {
             kept.folds.entry(pk).or_default().insert(seq, fold);
             kept.order.push_back((pk, seq, bytes));
             kept.bytes += bytes;

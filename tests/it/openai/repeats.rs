@@ -9,6 +9,7 @@ use super::{CHAT, chat, said, stands, with};
 use crate::support::app::App;
 use crate::support::http::{Ask, Said, soon};
 use crate::support::postgres::Database;
+use crate::support::store::{Mood, Moody};
 
 const COUNT: &str = "x-stainless-retry-count";
 
@@ -126,6 +127,21 @@ async fn goes_on_while_somebody_listens(first: &App, second: &App) {
 async fn a_run_goes_on_while_the_second_of_two_requests_is_listened_to() {
     let app = App::with(|config| config.doors.chat_grace_ms = 1).await;
     goes_on_while_somebody_listens(&app, &app).await;
+}
+
+#[tokio::test]
+async fn whether_somebody_listens_is_asked_again_where_the_store_did_not_answer() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |config| config.doors.chat_grace_ms = 50).await;
+    let mut broken = chat(&app, &with(said("hang"), json!({ "stream": true }))).events().await;
+    soon(broken.next()).await.expect("it has begun");
+    let thread = newest(&app).await;
+    store.set("lookups", Mood::FailsNext);
+    drop(broken);
+    soon(store.holds("lookups")).await;
+    assert_eq!(runs(&app, &thread).await[0]["status"], "running");
+    store.set("lookups", Mood::Well);
+    stands(&app, &thread, "cancelled").await;
 }
 
 #[tokio::test]

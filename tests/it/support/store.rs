@@ -62,6 +62,8 @@ pub enum Mood {
     Fails,
     /// The next one fails, those after it do well.
     FailsOnce,
+    /// The next one fails, those after it wait until the mood is better.
+    FailsNext,
 }
 
 /// Moods by the name of the call; `*` is that of all others.
@@ -166,6 +168,10 @@ impl Moody {
                 Mood::Fails => return Err(Error::Unavailable("it was told to fail".to_owned())),
                 Mood::FailsOnce => {
                     self.set(call, Mood::Well);
+                    return Err(Error::Unavailable("it was told to fail".to_owned()));
+                }
+                Mood::FailsNext => {
+                    self.set(call, Mood::Hangs);
                     return Err(Error::Unavailable("it was told to fail".to_owned()));
                 }
                 Mood::HangsOnce => {
