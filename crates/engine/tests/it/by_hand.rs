@@ -3,6 +3,8 @@
 use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::model::FailureKind;
 use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::run::OnBusy;
+use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
 use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
 
@@ -96,4 +98,48 @@ fn only_what_is_in_the_plan_and_not_over_is_skipped() {
     }
     assert_eq!(skip(&mut sim, "x").unwrap_err(), "not_found");
     assert_eq!(retry(&mut sim, "x").unwrap_err(), "not_found");
+}
+
+#[test]
+fn what_is_done_again_goes_on_where_a_failure_had_stopped_the_plan() {
+    let mut begun = 0;
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[]), ("b", &[], &[])]),
+        "a.1" => {
+            begun += 1;
+            if begun == 1 { fails(FailureKind::Refused) } else { says("a is done") }
+        }
+        _ => says("fine"),
+    });
+    let execution =
+        ExecutionConfig { on_item_failure: OnItemFailure::Stop, max_parallel_items: 2, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.step();
+    sim.step();
+    assert_eq!(statuses(&sim), ["a: failed", "b: in_progress"]);
+    retry(&mut sim, "a").unwrap();
+    sim.go();
+    assert_eq!(statuses(&sim), ["a: completed", "b: completed"]);
+}
+
+#[test]
+fn the_call_of_a_skipped_item_is_told_to_have_ended() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[]), ("b", &[], &[])]),
+        _ => says("fine"),
+    });
+    sim.ask("go").unwrap();
+    sim.step();
+    skip(&mut sim, "a").unwrap();
+    sim.go();
+    assert!(sim.is_idle());
+    let streams =
+        |kind| -> Vec<Value> { sim.contents(kind).into_iter().map(|mut content| content["streamId"].take()).collect() };
+    let failed = streams(ObservationType::LlmStreamError);
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    let mut over = [failed, streams(ObservationType::LlmStreamEnd)].concat();
+    let mut started = streams(ObservationType::LlmStreamStart);
+    over.sort_by_key(Value::to_string);
+    started.sort_by_key(Value::to_string);
+    assert_eq!(over, started);
 }

@@ -26,6 +26,8 @@ pub(crate) fn retry(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> Handled {
             reopen_dependants(tx, id, &mut merged);
         }
     }
+    // Whoever has an item done again lets a plan go on that a failure had stopped.
+    tx.active().stopped = false;
     let version = tx.state.head.plan_version + 1;
     if let Some(item) = tx.state.list.get_mut(id) {
         item.def.edited = Some(version);

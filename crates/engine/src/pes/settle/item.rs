@@ -9,7 +9,7 @@ use crate::domain::plan::{ItemStatus, ValidationStatus};
 use crate::domain::settings::OnItemFailure;
 use crate::domain::tool::CallStatus;
 use crate::history::view;
-use crate::pes::settle::call;
+use crate::pes::settle::{call, model_call};
 use crate::pes::state::outcome::{self, REJECTED};
 use crate::pes::state::{Replan, State, text};
 use crate::pes::tx::Tx;
@@ -130,6 +130,7 @@ pub(crate) fn cancel_pending(tx: &mut Tx<'_>, reason: &str) {
 /// It counts as settled in the active run.
 pub(crate) fn cancel(tx: &mut Tx<'_>, id: &ItemId, reason: String) {
     let run = tx.state.active_run().run_id.clone();
+    model_call::stop(tx, Some(id));
     close_loop(tx, id);
     tx.change_progress(id, |progress| progress.run = Some(run));
     set_status(tx, id, ItemStatus::Cancelled, Some(reason));
