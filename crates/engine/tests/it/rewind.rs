@@ -139,3 +139,20 @@ fn a_thread_with_a_run_and_one_that_moved_do_not_go_back() {
     assert_eq!(sim.ask_again("anew", back).unwrap_err().0.code, Code::ThreadBusy);
     assert_eq!(sim.contents_said().len(), 4);
 }
+
+#[test]
+fn a_query_that_is_refused_has_taken_nothing_back() {
+    let mut sim = Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#));
+    for query in ["first", "second"] {
+        sim.ask(query).unwrap();
+        sim.go();
+    }
+    let back = sim.back_to(2);
+    let (said, view, records) = (sim.contents_said(), sim.view(), sim.records.len());
+    sim.begin = pes_engine::Begin::Later;
+    sim.limits.queued_runs = 0;
+    let refused = sim.ask_again("third", back).unwrap_err();
+    assert_eq!(refused.0.code, Code::QueueFull);
+    assert_eq!((sim.contents_said(), sim.view(), sim.records.len()), (said, view, records));
+    assert!(sim.machine.run().is_none());
+}

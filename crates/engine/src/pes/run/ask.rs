@@ -17,6 +17,10 @@ pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask,
     }
     waits::check(tx)?;
     history::check(tx, &ask.history)?;
+    if tx.world.begin != Begin::Now {
+        // Before anything changes: a query that is refused has changed nothing.
+        check_queue(tx)?;
+    }
     if let Some(rewind) = rewind {
         rewind::check(tx, &rewind)?;
         rewind::go_back(tx, rewind);
@@ -77,11 +81,16 @@ fn accepted(tx: &Tx<'_>, run_id: RunId, message_id: MessageId, ask: Ask) -> Run 
     }
 }
 
-fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> Handled {
+fn check_queue(tx: &Tx<'_>) -> Result<(), Fault> {
     let limit = tx.world.limits.queued_runs;
     if tx.state.head.queue.len() >= limit {
         return Err(Fault::new(Code::QueueFull, format!("At most {limit} runs may wait on a thread; try later.")));
     }
+    Ok(())
+}
+
+fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> Handled {
+    check_queue(tx)?;
     // A run's number is below those of its messages.
     let ord = tx.next_ord();
     let message = store_user_message(tx, &run);
