@@ -1,7 +1,7 @@
 //! Going back to a place in a thread's conversation: what stands behind it, and the plan of then, are looked up here; whether
 //! that still holds is decided with the query.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::{ProcessAsk, cancel};
 use crate::domain::caller::Caller;
@@ -98,8 +98,10 @@ async fn look_up(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
         said: 0,
         askers: askers(service, row.pk, &said).await?,
     };
-    let Some((_, first)) = rewind.superseded.first() else { return Ok(rewind) };
-    let seq = fork::within(row, told_at(service, row, &first.message_id).await? - 1)?;
+    if rewind.superseded.is_empty() {
+        return Ok(rewind);
+    }
+    let seq = fork::within(row, told_at(service, row, &rewind.superseded).await? - 1)?;
     let fold = feed::fold_to(service, row.pk, seq).await?;
     rewind.summary = fold.summary().cloned();
     rewind.said = bytes_behind(&said, rewind.summary.as_ref().map(|summary| &summary.upto));
@@ -131,30 +133,56 @@ async fn conversation(service: &Service, pk: ThreadPk) -> Result<Vec<(i64, Conve
     }
 }
 
-/// The seq of the observation that told this message.
-async fn told_at(service: &Service, row: &ThreadRow, message: &MessageId) -> Result<i64> {
+/// The seq of the observation that told the first of these messages, older than the log if that is gone. Those of runs that
+/// never began are told only as waiting: they changed no plan.
+async fn told_at(service: &Service, row: &ThreadRow, said: &[(i64, ConversationMessage)]) -> Result<i64> {
+    let (mut told, mut waiting) = (HashMap::new(), HashSet::new());
     let mut after = row.min_seq - 1;
     loop {
         let ask = ObservationAsk { after, limit: CHUNK, types: TELLING.to_vec(), ..ObservationAsk::default() };
-        let told = service.reads.observations(row.pk, &ask).await?;
-        if let Some(found) = told.iter().find(|told| tells(told, message)) {
-            return Ok(found.seq);
+        let seen = service.reads.observations(row.pk, &ask).await?;
+        for one in &seen {
+            after = one.seq;
+            let Telling { ids, waits } = telling(one);
+            for id in ids {
+                if waits {
+                    waiting.insert(id);
+                } else {
+                    told.entry(id).or_insert(one.seq);
+                }
+            }
         }
-        match told.last() {
-            Some(last) => after = last.seq,
-            // Older than the log: that is refused by the caller.
+        let first = said.first().and_then(|(_, first)| told.get(&first.message_id));
+        if let Some(seq) = first {
+            return Ok(*seq);
+        }
+        if seen.is_empty() {
+            break;
+        }
+    }
+    for (_, message) in said {
+        match told.get(&message.message_id) {
+            Some(seq) => return Ok(*seq),
+            None if waiting.contains(&message.message_id) => {}
             None => return Ok(row.min_seq - 1),
         }
     }
+    Ok(row.last_seq + 1)
 }
 
-/// A message of a run that waits is told again when the run begins, which is where it stands.
-fn tells(told: &Observation, message: &MessageId) -> bool {
-    let content = &told.content;
-    let is_it = |one: &serde_json::Value| one["messageId"] == message.as_str();
-    let is_queued = || content["keys"].as_array().is_some_and(|keys| keys.iter().any(|key| key == "queue"));
-    let many = content["messages"].as_array();
-    (is_it(&content["message"]) && !is_queued()) || many.is_some_and(|all| all.iter().any(is_it))
+/// The messages that an observation tells.
+struct Telling {
+    ids: Vec<MessageId>,
+    /// Their run waits. They are told again when it begins, which is where they stand.
+    waits: bool,
+}
+
+fn telling(seen: &Observation) -> Telling {
+    let content = &seen.content;
+    let many = content["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ids = many.iter().chain([&content["message"]]).filter_map(|one| one["messageId"].as_str());
+    let waits = content["keys"].as_array().is_some_and(|keys| keys.iter().any(|key| key == "queue"));
+    Telling { ids: ids.map(MessageId::from).collect(), waits }
 }
 
 /// The names of the keys that said any of these, or shaped a run that did.

@@ -133,3 +133,32 @@ async fn a_query_that_is_refused_cancels_nothing() {
     let stands: Vec<&Value> = runs.iter().map(|run| &run["status"]).collect();
     assert_eq!(stands, ["completed", "suspended"]);
 }
+
+/// Its run never began.
+#[tokio::test]
+async fn a_message_that_only_waited_is_taken_back_like_any_other() {
+    let app = App::start().await;
+    let asked = app.suspend("t1", "send").await;
+    let waits = app.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
+    app.post(&format!("{}/cancel", waits["runUrl"].as_str().unwrap()), json!({})).await.expect(202);
+    let answer = json!({ "suspensionId": asked["suspensionId"], "approved": true });
+    app.ask("POST", "/threads/t1/resume").header("prefer", "wait=30").json(&answer).send().await.expect(200);
+    let before = said(&app, "t1").await;
+    assert_eq!(contents(&before), ["send", "hello", "The mail is dealt with."]);
+    go_back(&app, "hello", &before[0]["messageId"]).await;
+    assert_eq!(contents(&said(&app, "t1").await)[..2], ["send", "hello"]);
+}
+
+/// Nothing else stands behind the place.
+#[tokio::test]
+async fn a_message_that_only_waited_is_taken_back_alone() {
+    let app = App::start().await;
+    for query in ["hang", "hello"] {
+        app.post("/threads/t1/process", json!({ "query": query })).await.expect(202);
+    }
+    app.post("/threads/t1/cancel", json!({})).await.expect(202);
+    let before = said(&app, "t1").await;
+    assert_eq!(contents(&before), ["hang", "hello"]);
+    go_back(&app, "hello", &before[0]["messageId"]).await;
+    assert_eq!(contents(&said(&app, "t1").await), ["hang", "hello", "Hello there."]);
+}
