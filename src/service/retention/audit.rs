@@ -43,8 +43,13 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
     let mut done = oldest.n - 1;
     while done < last.n {
         let pace = Pace::begin();
-        let next = service.store.checkpoints(tenant, (done + BATCH).min(last.n) - 1, 1).await?.pop();
-        done = next.map_or(last.n, |next| next.n.min(last.n));
+        // A thread may be on hold by now.
+        let Some(upto) = self::last(service, tenant, before).await?.map(|now| now.n.min(last.n)) else { break };
+        if upto <= done {
+            break;
+        }
+        let next = service.store.checkpoints(tenant, (done + BATCH).min(upto) - 1, 1).await?.pop();
+        done = next.map_or(upto, |next| next.n.min(upto));
         deleted("audit", service.store.forget_lines(tenant, done).await?);
         pace.rest(&*service.store).await;
     }

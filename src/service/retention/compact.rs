@@ -89,18 +89,21 @@ impl OldLog {
     }
 
     async fn step(&mut self, service: &Service) -> Result<Step> {
-        if !self.is_shortened && !self.shorten(service).await? {
+        // Looked up before each step: the thread may be on hold by now.
+        let Some(terms) = effective(service, self.left.thread(), self.of_tenant).await? else {
+            return Ok(Step::Nothing);
+        };
+        let Some(before) = kept(terms.log_days).cut_off(service.now()) else { return Ok(Step::Nothing) };
+        if !self.is_shortened && !self.shorten(service, before).await? {
             return Ok(Step::Nothing);
         }
         self.is_shortened = true;
         self.left.drop_some(service).await
     }
 
-    /// It begins later at once. `false`: nothing of it is ever too old.
-    async fn shorten(&self, service: &Service) -> Result<bool> {
+    /// It begins later at once, unless the thread is on hold by then. `false`: the thread is gone.
+    async fn shorten(&self, service: &Service, before: Millis) -> Result<bool> {
         let pk = self.left.thread();
-        let Some(terms) = effective(service, pk, self.of_tenant).await? else { return Ok(false) };
-        let Some(before) = kept(terms.log_days).cut_off(service.now()) else { return Ok(false) };
         let Some(row) = service.store.thread_by_pk(pk).await? else { return Ok(false) };
         if let Some(end) = end_of_old_runs(service, pk, row.min_seq, before).await?
             && let Some(upto) = service.store.last_entry(pk, end).await?.filter(|upto| *upto >= row.min_seq)

@@ -27,8 +27,10 @@ const SET_COMPACTED: &str = "
 INSERT INTO compacted (tenant, ended_at, run_id) VALUES ($1, $2, $3)
 ON CONFLICT (tenant) DO UPDATE SET ended_at = excluded.ended_at, run_id = excluded.run_id";
 
+/// Not one that is on hold.
 const COMPACT: &str = "
-WITH moved AS (UPDATE threads SET min_seq = $3 + 1 WHERE pk = $1 AND min_seq = $2 RETURNING pk),
+WITH moved AS (UPDATE threads SET min_seq = $3 + 1 WHERE pk = $1 AND min_seq = $2 AND NOT EXISTS (
+        SELECT FROM thread_rows h WHERE h.pk = $1 AND h.kind = 14 AND h.body::jsonb -> 'hold' IS NOT NULL) RETURNING pk),
     based AS (INSERT INTO bases (pk, seq, body) SELECT pk, $3, $4 FROM moved
         ON CONFLICT (pk) DO UPDATE SET seq = excluded.seq, body = excluded.body),
     dropped AS (DELETE FROM thread_rows r USING moved m, (SELECT unnest($5::smallint[]) AS kind, unnest($6::text[]) AS id) w

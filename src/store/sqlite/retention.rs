@@ -29,6 +29,11 @@ const SET_COMPACTED: &str = "
 INSERT INTO compacted (tenant, ended_at, run_id) VALUES (?1, ?2, ?3)
 ON CONFLICT (tenant) DO UPDATE SET ended_at = excluded.ended_at, run_id = excluded.run_id";
 
+/// Not one that is on hold.
+const SHORTEN: &str = "
+UPDATE threads SET min_seq = ?3 + 1 WHERE pk = ?1 AND min_seq = ?2 AND NOT EXISTS (
+    SELECT 1 FROM thread_rows h WHERE h.pk = ?1 AND h.kind = 14 AND h.body ->> '$.hold' IS NOT NULL)";
+
 const SET_BASE: &str = "
 INSERT INTO bases (pk, seq, body) VALUES (?1, ?2, ?3)
 ON CONFLICT (pk) DO UPDATE SET seq = excluded.seq, body = excluded.body";
@@ -128,9 +133,7 @@ impl RetentionStore for Sqlite {
 
 fn compact(tx: &Transaction<'_>, compaction: &Compaction) -> rusqlite::Result<bool> {
     let Compaction { thread, min_seq, upto, base, rows } = compaction;
-    let moved = tx
-        .prepare_cached("UPDATE threads SET min_seq = ?3 + 1 WHERE pk = ?1 AND min_seq = ?2")?
-        .execute(params![thread.0, min_seq, upto])?;
+    let moved = tx.prepare_cached(SHORTEN)?.execute(params![thread.0, min_seq, upto])?;
     if moved == 0 {
         return Ok(false);
     }

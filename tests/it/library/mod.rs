@@ -8,12 +8,13 @@ mod custom_model;
 #[allow(dead_code, reason = "an example has its own main")]
 mod embed;
 mod forgotten;
+mod held;
 mod kept;
 mod left_rows;
 mod lookups;
 mod reading;
 mod restored;
-mod retention;
+pub mod retention;
 mod schedules;
 mod side_by_side;
 mod simple_core;

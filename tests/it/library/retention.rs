@@ -29,7 +29,7 @@ pub(super) const DAY: i64 = 86_400_000;
 const TODAY: i64 = 1_795_219_200_000;
 
 /// An instance whose days pass when the test says so.
-pub(super) struct Aging {
+pub struct Aging {
     pub instance: Instance,
     pub store: Arc<dyn Store>,
     pub clock: Arc<Manual>,
