@@ -12,7 +12,7 @@ use crate::store::{Erasure, ErasureStore, Result};
 /// How many rows of each table one transaction removes at most: everything of most threads.
 const AT_ONCE: i64 = 1_000;
 
-/// Some rows of each table; what a deleted thread has cost stays. Replicas that do this at once take different rows.
+/// Some rows of each table; what a deleted thread has cost stays, as far as it can be read. Replicas that do this at once take different rows.
 const REMOVE: &str = r#"
 WITH i AS (DELETE FROM idempotency WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM idempotency WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1),
@@ -21,7 +21,8 @@ WITH i AS (DELETE FROM idempotency WHERE ctid = ANY (ARRAY(
     r AS (DELETE FROM thread_rows WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM thread_rows WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING tenant, kind, ord, body),
     u AS (INSERT INTO usage_kept (tenant, ord, body)
-        SELECT tenant, ord, ((body::jsonb - 'item') || '{"run": "deleted"}')::text FROM r WHERE kind = 11),
+        SELECT tenant, ord, ((pes_json(body) - 'item') || '{"run": "deleted"}')::text FROM r
+        WHERE kind = 11 AND pes_json(body) IS NOT NULL),
     b AS (DELETE FROM bases WHERE pk = $1),
     o AS (DELETE FROM observations WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM observations WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1)
@@ -57,7 +58,12 @@ pub(super) async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> R
     let gone = sqlx::query_scalar("DELETE FROM threads WHERE pk = $1 AND version = $2 RETURNING tenant");
     let gone = gone.bind(pk).bind(erasure.version).fetch_optional(&mut *transaction).await.map_err(error)?;
     let Some(tenant) = gone else { return Ok(false) };
-    for sql in ["DELETE FROM crashes WHERE pk = $1", "DELETE FROM deliveries WHERE pk = $1"] {
+    for sql in [
+        "DELETE FROM crashes WHERE pk = $1",
+        "DELETE FROM deliveries WHERE pk = $1",
+        // It waits to begin no longer.
+        "DELETE FROM thread_rows WHERE pk = $1 AND kind = 17",
+    ] {
         sqlx::query(sql).bind(pk).execute(&mut *transaction).await.map_err(error)?;
     }
     let erased = sqlx::query("INSERT INTO erased_threads (pk, erased_at, is_empty) VALUES ($1, $2, false)");

@@ -30,11 +30,11 @@ struct Table {
     remove: &'static [&'static str],
 }
 
-/// What a deleted thread has cost stays.
+/// What a deleted thread has cost stays, as far as it can be read.
 const KEEP_USAGE: &str = "
 INSERT INTO usage_kept (tenant, ord, body)
 SELECT tenant, ord, json_set(json_remove(body, '$.item'), '$.run', 'deleted') FROM thread_rows
-WHERE rowid IN (SELECT value FROM json_each(?1)) AND kind = 11";
+WHERE rowid IN (SELECT value FROM json_each(?1)) AND kind = 11 AND json_valid(body)";
 
 const TABLES: [Table; 5] = [
     Table {
@@ -108,6 +108,8 @@ pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result
     let Some(tenant) = tenant else { return Ok(false) };
     tx.prepare_cached("DELETE FROM crashes WHERE pk = ?1")?.execute([thread.0])?;
     tx.prepare_cached("DELETE FROM deliveries WHERE pk = ?1")?.execute([thread.0])?;
+    // It waits to begin no longer.
+    tx.prepare_cached("DELETE FROM thread_rows WHERE pk = ?1 AND kind = 17")?.execute([thread.0])?;
     let is_empty = remove(tx, *thread, AT_ONCE)? < u64::from(AT_ONCE.rows) && !has_rows(tx, *thread)?;
     tx.prepare_cached("INSERT INTO erased_threads (pk, erased_at, is_empty) VALUES (?1, ?2, ?3)")?
         .execute(params![thread.0, now, is_empty])?;

@@ -15,7 +15,11 @@ use uuid::Uuid;
 
 use super::bed::{Bed, page, record, row, state_update};
 
-super::on_every_store!(a_large_thread_is_gone_at_once_and_its_rows_a_few_at_a_time);
+super::on_every_store!(
+    a_large_thread_is_gone_at_once_and_its_rows_a_few_at_a_time,
+    a_deleted_thread_waits_to_begin_no_longer,
+    what_a_call_took_that_cannot_be_read_goes_with_its_thread,
+);
 
 fn used(id: usize) -> Row {
     let body = json!({
@@ -49,6 +53,26 @@ async fn a_large_thread_is_gone_at_once_and_its_rows_a_few_at_a_time(bed: Bed) {
     assert!(steps.len() >= 6 && steps.iter().all(|removed| *removed <= 400), "{steps:?}");
     assert_eq!(bed.store.rows(pk, RowKind::Payload, false, &page(1)).await.unwrap().items, []);
     assert!(bed.store.overwrite_erased().await.unwrap());
+}
+
+/// Also while most of its rows are left.
+async fn a_deleted_thread_waits_to_begin_no_longer(bed: Bed) {
+    let pk = bed.thread("large").await;
+    bed.write(pk, (0..1_500).map(|n| row(RowKind::Payload, &format!("p{n}"), n, Keep::Never)).collect()).await;
+    bed.write(pk, vec![row(RowKind::WaitsToBegin, "", 5, Keep::Never)]).await;
+    assert_eq!(bed.store.threads_to_begin(bed.tenant, 9).await.unwrap(), [pk]);
+    assert!(bed.erase(pk).await);
+    assert_ne!(bed.store.rows(pk, RowKind::Payload, false, &page(1)).await.unwrap().items, []);
+    assert_eq!(bed.store.threads_to_begin(bed.tenant, 9).await.unwrap(), []);
+    assert_eq!(bed.store.tenants_to_begin().await.unwrap(), []);
+    assert_eq!(bed.store.count_to_begin(bed.tenant, 9).await.unwrap(), 0);
+}
+
+async fn what_a_call_took_that_cannot_be_read_goes_with_its_thread(bed: Bed) {
+    let pk = bed.thread("damaged").await;
+    bed.write(pk, vec![used(1), Row { body: "x".to_owned(), ..used(2) }]).await;
+    assert!(bed.erase(pk).await);
+    assert_eq!(calls(&bed).await, 1);
 }
 
 /// How often the marker stands in the files of the database.
