@@ -199,6 +199,8 @@ struct Told {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ToldData {
+    /// Empty where it is about no run.
+    #[serde(default)]
     trace_id: String,
 }
 

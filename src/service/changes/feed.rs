@@ -175,8 +175,10 @@ impl Reader {
         let left: Vec<ThreadPk> = before.keys().copied().collect();
         if !left.is_empty() {
             for mark in self.service.reads.marks(&left).await? {
-                // It is there still, and has not been active for a while.
-                before.remove(&mark.pk);
+                // It is there still as it was, and has not been active for a while.
+                if before.get(&mark.pk).is_some_and(|(_, version)| *version == mark.version) {
+                    before.remove(&mark.pk);
+                }
             }
             changed.extend(before.into_iter().map(|(pk, (id, _))| (pk, id)));
         }
