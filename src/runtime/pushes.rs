@@ -69,7 +69,11 @@ impl LoadedThread {
             let task_events = TaskEvents::new(target.run_id.as_str(), self.row.thread_id.as_str(), state, open);
             (target, task_events.linked(urls.cloned()))
         };
-        let targets = self.receivers.0.values().chain(&extras.pushes).cloned();
+        // One that comes with the step takes the place of the one of its name.
+        let is_replaced =
+            |known: &&PushTarget| extras.pushes.iter().any(|new| (&new.run_id, &new.id) == (&known.run_id, &known.id));
+        let known = self.receivers.0.values().filter(|known| !is_replaced(known));
+        let targets = known.chain(&extras.pushes).cloned();
         Some(PushRecipients(targets.map(listening).collect()))
     }
 }

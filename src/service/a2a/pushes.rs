@@ -75,12 +75,36 @@ pub async fn add(
     let known = list(service, caller, run).await?;
     let (pk, stored) = runs::stored(service, caller, run).await?;
     let target = receiver(service, caller, run, config, version)?;
-    if known.len() >= MOST && known.iter().all(|other| other.id.as_ref() != Some(&target.id)) {
-        return Err(Fault::new(Code::Invalid, format!("A task has at most {MOST} push configurations.")));
-    }
+    check_room(&known, &target)?;
     let row = target.row(stored.status.is_terminal());
     service.runtime.keep_row(pk, row, None).await?;
     Ok(shown(target))
+}
+
+/// A receiver that a further message of the run names. Clients send theirs with each: without an id it takes the place of the
+/// one at its URL.
+pub(crate) async fn named_again(
+    service: &Service,
+    caller: &Caller,
+    run: &RunId,
+    config: &PushConfig,
+    version: Version,
+) -> Result<PushTarget> {
+    let known = list(service, caller, run).await?;
+    let is_named = config.id.as_ref().is_some_and(|id| !id.is_empty());
+    let url = config.url.parse::<url::Url>().ok().filter(|_| !is_named).map(|url| url.to_string());
+    let same = known.iter().find(|other| Some(&other.url) == url.as_ref());
+    let id = same.map_or_else(|| config.id.clone(), |same| same.id.clone());
+    let target = receiver(service, caller, run, &PushConfig { id, ..config.clone() }, version)?;
+    check_room(&known, &target)?;
+    Ok(target)
+}
+
+fn check_room(known: &[PushConfig], target: &PushTarget) -> Result<()> {
+    if known.len() >= MOST && known.iter().all(|other| other.id.as_ref() != Some(&target.id)) {
+        return Err(Fault::new(Code::Invalid, format!("A task has at most {MOST} push configurations.")));
+    }
+    Ok(())
 }
 
 /// Oldest first, without their secrets.

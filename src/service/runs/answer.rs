@@ -59,7 +59,7 @@ pub async fn reply(
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
     let pushes = match &said.push {
-        Some((run, config, version)) => vec![pushes::receiver(service, caller, run, config, *version)?],
+        Some((run, config, version)) => vec![pushes::named_again(service, caller, run, config, *version).await?],
         None => Vec::new(),
     };
     let extras = CommitExtras { pushes, lookups: lookups(said.found), ..CommitExtras::default() };

@@ -79,6 +79,23 @@ async fn every_change_is_told_in_order_with_the_proofs_that_were_given() {
     assert_eq!(words, ["Working", "InputRequired", "Working", "answer", "Completed"]);
 }
 
+/// Its client names where it listens with each message, and no id.
+#[tokio::test]
+async fn a_receiver_that_is_named_again_is_told_once() {
+    let mut wire = Wire::serve(oks(5)).await;
+    let app = App::with(allowing(&wire)).await;
+    let unnamed = || PushConfig { id: None, ..config(&wire) };
+    let task = NEW.send(&app, &with(unnamed(), says("m", "ask"))).await.unwrap();
+    NEW.send(&app, &about(&task, with(unnamed(), says("r", "blue")))).await.unwrap();
+    let mut words = Vec::new();
+    for _ in 0..5 {
+        words.push(word(&told(&next(&mut wire).await)));
+    }
+    assert_eq!(words, ["Working", "InputRequired", "Working", "answer", "Completed"]);
+    let listed = NEW.call(&app, Method::ListPushConfigs, json!({ "taskId": task.id })).await.unwrap();
+    assert_eq!(listed["configs"].as_array().map(Vec::len), Some(1), "{listed:#}");
+}
+
 #[tokio::test]
 async fn a_client_of_the_older_version_is_sent_the_task() {
     let mut wire = Wire::serve(oks(2)).await;
