@@ -1,6 +1,6 @@
 //! Cards as they were fetched: asked for again when they are no longer fresh, and only whether they changed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -109,6 +109,12 @@ impl Cards {
 
     fn keep(&self, peer: &Peer, card: CachedCard) {
         self.lock().insert(key(peer), card);
+    }
+
+    /// Forgets the cards of all others: of agents that are gone, and of what these were before.
+    pub fn retain(&self, peers: &[Peer]) {
+        let known: HashSet<Key> = peers.iter().map(key).collect();
+        self.lock().retain(|kept, _| known.contains(kept));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, CachedCard>> {

@@ -8,6 +8,7 @@ mod tool;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::{self, StreamExt as _};
 use http::HeaderValue;
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -26,6 +27,9 @@ use crate::store::documents::{
 
 use cards::Cards;
 pub use tool::Delegating;
+
+/// Cards that are fetched at once.
+const AT_ONCE: usize = 16;
 
 /// One agent, as somebody named it.
 #[derive(Clone, Debug)]
@@ -148,11 +152,15 @@ impl Directory {
     pub async fn follow(&self) {
         let mut changes = self.documents.changes();
         loop {
-            for peer in self.all() {
-                if let Err(error) = self.cards.get(&peer).await {
+            let peers = self.all();
+            self.cards.retain(&peers);
+            let fetched = peers.iter().map(|peer| async move {
+                if let Err(error) = self.cards.get(peer).await {
                     tracing::warn!(agentId = peer.id, %error, "an agent's card cannot be read");
                 }
-            }
+            });
+            // Those that do not answer keep few others waiting.
+            stream::iter(fetched).for_each_concurrent(AT_ONCE, |fetched| fetched).await;
             // Whoever changes the agents is gone with the process.
             tokio::time::timeout(cards::FRESH, changes.changed()).await.ok();
         }
