@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{all, ask, input, text, user, with};
 use crate::support::app::App;
-use crate::support::http::{Ask, Event};
+use crate::support::http::{Ask, Event, soon};
 
 async fn heard(ask: Ask) -> Vec<Event> {
     ask.events().await.all().await
@@ -124,4 +124,14 @@ async fn an_id_of_others_leads_nowhere() {
     elsewhere.send().await.problem("not_found");
     let app = app.key("key-b-0123456789abcdef0123456789");
     connect(&app, "r1", Some(&id)).send().await.problem("not_found");
+}
+
+#[tokio::test]
+async fn a_run_that_asks_is_told_and_not_the_one_that_waits_behind_it() {
+    let app = App::start().await;
+    app.suspend("t", "send").await;
+    app.post("/threads/t/process", json!({ "query": "hello", "onBusy": "enqueue" })).await.expect(202);
+    let told = soon(heard(connect(&app, "r", None))).await;
+    let outcome = &told.last().unwrap().data["outcome"];
+    assert_eq!(outcome["interrupts"].as_array().map(Vec::len), Some(1), "{outcome:#}");
 }

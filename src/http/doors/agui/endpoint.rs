@@ -14,6 +14,7 @@ use super::stream;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::run::RunStatus;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::json::JsonBody;
@@ -89,14 +90,16 @@ fn cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Fault> {
     cursor.map(Some).ok_or_else(refuse)
 }
 
-/// The run that goes on or waits; none of a thread that there is not yet.
+/// The run that goes on or asks, else one that waits for its turn; none of a thread that there is not yet.
 async fn active_on(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Option<RunId>, Fault> {
     let ask = PageAsk { cursor: None, limit: LOOKED_AT };
     let runs = match runs::list(&app.service, caller, None, Some(thread), ask).await {
         Err(fault) if fault.code == Code::NotFound => return Ok(None),
         runs => runs?.items,
     };
-    Ok(runs.iter().find(|run| !run.status.is_terminal()).map(|run| run.run_id.clone()))
+    let open = || runs.iter().filter(|run| !run.status.is_terminal());
+    let active = open().find(|run| run.status != RunStatus::Queued).or_else(|| open().next());
+    Ok(active.map(|run| run.run_id.clone()))
 }
 
 /// What this agent can do, in the words of AG-UI.
