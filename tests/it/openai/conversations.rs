@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{CHAT, chat, said, scripted, with};
 use crate::support::app::App;
-use crate::support::http::Said;
+use crate::support::http::{Said, soon};
 
 const HELLO: &str = "Hello there.";
 const COUNT: &str = "Two and two are four.";
@@ -241,6 +241,19 @@ async fn a_thread_that_is_named_later_begins_as_a_copy_of_what_was_said() {
     // One that nobody knows is taken in.
     named(&app, &turns(&["Who are you?", "Ana.", "hello"]), Some("conv-2")).await;
     assert_eq!(conversation(&app, "conv-2").await, ["Who are you?", "Ana.", "hello", HELLO]);
+}
+
+/// A copy of a copy may have the id of what it is a copy of.
+#[tokio::test]
+async fn a_thread_that_is_made_anew_under_an_old_id_is_not_what_its_copies_were_made_of() {
+    let app = App::start().await;
+    named(&app, &turns(&["hello"]), Some("b")).await;
+    app.post("/threads/b/fork", json!({ "threadId": "a" })).await.expect(201);
+    named(&app, &turns(&["hello", HELLO, "count"]), Some("a")).await;
+    assert_eq!(app.ask("DELETE", "/threads/b").send().await.status, 204);
+    app.post("/threads/a/fork", json!({ "threadId": "b" })).await.expect(201);
+    let next = turns(&["hello", HELLO, "count", COUNT, "hello"]);
+    assert_eq!(soon(ask(&app, &next)).await.0, "a");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, SuspensionKind};
 use crate::domain::ids::{MessageId, RunId, ThreadId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::observation::ObservationType;
-use crate::domain::thread::ForkedFrom;
+use crate::domain::thread::Thread;
 use crate::domain::which_thread::Shown;
 use crate::http::doors::question;
 use crate::http::doors::told::{Says, ToldFact};
@@ -61,7 +61,13 @@ pub(super) struct RunShown {
 /// Reads the thread to the end of the run; a thread whose log does not go back to its beginning shows nothing.
 pub(super) async fn of_run(asker: &Asker, thread: &ThreadId, run: &RunId) -> Result<RunShown, Fault> {
     let mut origins = vec![(thread.clone(), i64::MAX)];
-    while let Some(from) = origin(asker, &origins[origins.len() - 1].0).await? {
+    let mut copy = found(asker, thread).await?;
+    while let Some(Thread { forked_from: Some(from), created_at, .. }) = copy {
+        // One that is gone, or was made later under the same id, is not read: its copies have its messages.
+        copy = found(asker, &from.thread_id).await?.filter(|origin| origin.created_at <= created_at);
+        if copy.is_none() || origins.iter().any(|(known, _)| *known == from.thread_id) {
+            break;
+        }
         origins.push((from.thread_id, from.seq));
     }
     let mut reader = Reader::new(run.clone(), suspensions::urls(&asker.app.service));
@@ -75,10 +81,10 @@ pub(super) async fn of_run(asker: &Asker, thread: &ThreadId, run: &RunId) -> Res
     Ok(reader.end())
 }
 
-async fn origin(asker: &Asker, thread: &ThreadId) -> Result<Option<ForkedFrom>, Fault> {
+async fn found(asker: &Asker, thread: &ThreadId) -> Result<Option<Thread>, Fault> {
     match crate::service::threads::get(&asker.app.service, &asker.caller, thread).await {
         Err(fault) if fault.code == Code::NotFound => Ok(None),
-        found => Ok(found?.forked_from),
+        found => found.map(Some),
     }
 }
 
