@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{chat, said, scripted, with};
 use crate::support::app::App;
+use crate::support::http::soon;
 
 /// The settings that the run of an answer was accepted with.
 async fn options(app: &App, body: &Value) -> Value {
@@ -28,6 +29,46 @@ async fn what_bounds_an_answer_bounds_no_plan() {
     let response = app.ask("POST", "/v1/responses").json(&body).send().await.expect(200);
     let run = app.get(&format!("/runs/{}", response["metadata"]["pes_run"].as_str().unwrap())).await.expect(200);
     assert_eq!(run["options"]["synthesisParams"], json!({ "maxTokens": 9 }));
+}
+
+#[tokio::test]
+async fn what_the_system_says_in_the_input_of_a_response_is_told_to_the_model() {
+    let app = App::start().await;
+    let input = json!([
+        { "role": "system", "content": "Answer in French." },
+        { "role": "developer", "content": [{ "type": "input_text", "text": "Be short." }] },
+        { "role": "system", "content": " " },
+        { "role": "user", "content": "hello" },
+    ]);
+    for (instructions, expected) in [
+        (Value::Null, "Answer in French.\n\nBe short."),
+        (json!("You are Ana."), "You are Ana.\n\nAnswer in French.\n\nBe short."),
+    ] {
+        let body = json!({ "model": "pes", "input": input, "instructions": instructions });
+        let response = app.ask("POST", "/v1/responses").json(&body).send().await.expect(200);
+        let thread = response["conversation"]["id"].as_str().unwrap();
+        let calls = app.get(&format!("/threads/{thread}/events?types=LLM_STREAM_START")).await.expect(200);
+        let call = calls["items"][0]["content"]["streamId"].as_str().unwrap();
+        let prompt = app.get(&format!("/threads/{thread}/streams/{call}")).await.expect(200).to_string();
+        assert!(prompt.contains(&json!(expected).to_string().trim_matches('"').to_owned()), "{prompt}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_stays_of_what_a_front_end_asks_for_itself_and_does_not_wait_for() {
+    let app = App::start().await;
+    let task = chat(&app, &with(said("for ever"), json!({ "stream": true }))).header("x-pes-task", "tags");
+    let mut stream = task.events().await;
+    soon(stream.next()).await.expect("it has begun");
+    let threads = async || app.get("/threads").await.expect(200)["items"].as_array().unwrap().clone();
+    assert_eq!(threads().await.len(), 1);
+    drop(stream);
+    let none_is_left = async {
+        while !threads().await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(none_is_left).await;
 }
 
 #[tokio::test]

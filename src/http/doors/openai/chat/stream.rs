@@ -10,6 +10,7 @@ use futures_util::stream;
 use super::accept::Accepted;
 use super::events::{ChatEvents, Piece};
 use super::request::ChatRequest;
+use super::task;
 use super::wire::Completion;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
@@ -25,7 +26,7 @@ use crate::http::events::sse::written;
 use crate::http::listeners::Listening;
 use crate::http::metrics::WaitedForRun;
 use crate::service::feed::{self, Feed, FeedAsk};
-use crate::service::{suspensions, threads};
+use crate::service::suspensions;
 
 pub(super) async fn respond(asker: Asker, request: ChatRequest, accepted: Accepted) -> Result<Response, Refusal> {
     let (thread, run) = (accepted.thread.clone(), accepted.run.clone());
@@ -134,13 +135,6 @@ impl Telling {
         Ok(Self { run, events, ready, feed, listening, throw_away })
     }
 
-    async fn erase(&mut self) {
-        let Some((app, caller, thread)) = self.throw_away.take() else { return };
-        if let Err(error) = threads::delete(&app.service, &caller, &thread).await {
-            tracing::warn!(threadId = %thread, %error, "the thread of a task stays");
-        }
-    }
-
     /// `None`: the answer is told.
     async fn next(&mut self) -> Option<Piece> {
         loop {
@@ -149,7 +143,10 @@ impl Telling {
             }
             if self.events.is_over() {
                 self.listening.told_all();
-                self.erase().await;
+                if let Some((app, caller, thread)) = self.throw_away.take() {
+                    // Also where its client hangs up meanwhile.
+                    let _ = tokio::spawn(task::erase(app, caller, thread)).await;
+                }
                 return None;
             }
             let heard = match &mut self.feed {
@@ -168,6 +165,15 @@ impl Telling {
                 None => self.events.interrupted(Code::NotFound.as_str(), "The thread was erased."),
             };
             self.ready.extend(pieces);
+        }
+    }
+}
+
+impl Drop for Telling {
+    /// Nobody asks for the answer of a task again, also where its client hung up.
+    fn drop(&mut self) {
+        if let Some((app, caller, thread)) = self.throw_away.take() {
+            tokio::spawn(task::erase(app, caller, thread));
         }
     }
 }

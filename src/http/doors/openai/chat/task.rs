@@ -7,9 +7,13 @@ use axum::http::HeaderMap;
 use super::accept::Accepted;
 use super::request::ChatRequest;
 use super::thread::meant;
+use crate::domain::caller::Caller;
+use crate::domain::fault::Code;
+use crate::domain::ids::ThreadId;
 use crate::domain::lookup::LookupKey;
 use crate::domain::run::OnBusy;
 use crate::domain::which_thread::{self, Said};
+use crate::http::app_state::AppState;
 use crate::http::doors::openai::asking::{Asker, Begun, NewRun};
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
@@ -59,7 +63,22 @@ pub(super) async fn begin(
         lookups: vec![key.clone()],
     };
     let model = NamedModel { core: CORE.to_owned(), ..model.clone() };
-    let Begun { thread, run, follow } = new.begin(asker, &model, None).await?;
+    let thread = new.thread.clone();
+    let begun = new.begin(asker, &model, None).await;
+    if begun.is_err() {
+        // It may have been made before its run was refused.
+        erase(asker.app.clone(), asker.caller.clone(), thread).await;
+    }
+    let Begun { thread, run, follow } = begun?;
     let (is_found_again, is_again) = (false, false);
     Ok(Accepted { thread, run, open: Vec::new(), follow, is_found_again, key, is_again, is_task: true })
+}
+
+/// Erases the thread of a task, if there is one.
+pub(super) async fn erase(app: AppState, caller: Caller, thread: ThreadId) {
+    match threads::delete(&app.service, &caller, &thread).await {
+        Err(fault) if fault.code == Code::NotFound => {}
+        Err(error) => tracing::warn!(threadId = %thread, %error, "the thread of a task stays"),
+        Ok(()) => {}
+    }
 }

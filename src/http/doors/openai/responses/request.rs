@@ -73,6 +73,8 @@ pub(super) struct Input {
     pub(super) ours: Vec<String>,
     /// Everything that was said, by either.
     pub(super) said: Vec<Said>,
+    /// What the system says, which is no part of the conversation.
+    pub(super) system: Vec<String>,
 }
 
 /// The label under which this server's own tools are shown.
@@ -88,12 +90,15 @@ impl Sent {
             params.insert("reasoning_effort".to_owned(), effort);
         }
         let (llm_params, synthesis_params) = tools::params(&params);
+        let input = read_input(&self.input)?;
+        let instructions = self.instructions.iter().filter(|text| !text.trim().is_empty());
+        let system: Vec<&str> = instructions.chain(&input.system).map(String::as_str).collect();
         let options = CallOptions {
             provider_config: named.provider.clone(),
             llm_params: Some(llm_params),
             synthesis_params: Some(synthesis_params),
             answer_schema,
-            system_prompt: self.instructions.clone().filter(|text| !text.trim().is_empty()).map(SystemPrompt::Text),
+            system_prompt: (!system.is_empty()).then(|| SystemPrompt::Text(system.join("\n\n"))),
             client_tools,
             ..CallOptions::default()
         };
@@ -116,7 +121,7 @@ impl Sent {
             stored.extend(self.others.get(name).map(|value| (name.to_owned(), value.clone())));
         }
         Ok(ResponseRequest {
-            input: read_input(&self.input)?,
+            input,
             previous: previous.transpose()?,
             conversation: self.conversation.as_ref().and_then(named_conversation),
             is_streamed: self.stream.unwrap_or(false),
@@ -220,7 +225,8 @@ impl Input {
                 self.said.push(Said::Assistant { text, calls: Vec::new() });
                 self.said_before(item["id"].as_str().map(str::to_owned));
             }
-            "system" | "developer" => {}
+            "system" | "developer" if text.trim().is_empty() => {}
+            "system" | "developer" => self.system.push(text),
             other => {
                 let message = format!("There is no role `{other}`; known: system, developer, user and assistant.");
                 return Err(Refusal::wrong("invalid", format!("{place}.role"), message));
