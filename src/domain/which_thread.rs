@@ -118,6 +118,18 @@ pub fn news(said: &[Said]) -> &[Said] {
     &said[last_answer(said).map_or(0, |at| at + 1)..]
 }
 
+/// Whether the agent's last words, as the client shows them, hold this text; `None`: it shows no words of the agent.
+pub fn shows_last(said: &[Said], text: &str) -> Option<bool> {
+    let before = said[..said.len() - news(said).len()].iter().rev();
+    let last = before.map_while(|said| match said {
+        Said::Assistant { text, .. } => Some(text),
+        Said::User(_) | Said::ToolResult { .. } => None,
+    });
+    let (text, mut last) = (normal(text), last.peekable());
+    last.peek()?;
+    Some(last.any(|shown| normal(shown).contains(&text)))
+}
+
 /// What was said before that, for a thread that begins. Calls of tools and their results are left out: the thread that
 /// made them is not there.
 pub fn earlier(said: &[Said]) -> Vec<HistoryMessage> {
@@ -213,14 +225,22 @@ const BLOCKS: [(&str, &str); 2] = [("<think>", "</think>"), ("<details", "</deta
 
 /// A text as it is compared: without such blocks, each run of white space as one blank.
 fn normal(text: &str) -> String {
-    let mut text = text.to_owned();
-    for (begin, end) in BLOCKS {
-        while let Some(from) = text.find(begin) {
-            let Some(length) = text[from..].find(end) else { break };
-            text.replace_range(from..from + length + end.len(), " ");
-        }
-    }
+    let text = BLOCKS.iter().fold(text.to_owned(), |text, block| without(&text, *block));
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A blank in the place of each such block.
+fn without(text: &str, (begin, end): (&str, &str)) -> String {
+    let (mut rest, mut kept) = (text, String::with_capacity(text.len()));
+    while let Some(from) = rest.find(begin)
+        && let Some(length) = rest[from..].find(end)
+    {
+        kept.push_str(&rest[..from]);
+        kept.push(' ');
+        rest = &rest[from + length + end.len()..];
+    }
+    kept.push_str(rest);
+    kept
 }
 
 #[cfg(test)]

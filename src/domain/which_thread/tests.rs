@@ -307,6 +307,30 @@ fn act(said: &mut Vec<Said>, deed: &Deed) -> bool {
     !news(said).is_empty()
 }
 
+#[test]
+fn blocks_that_clients_add_are_no_part_of_a_text() {
+    let table = [
+        ("<think>a</think>b<think>c</think> d", "b d"),
+        ("a<details open>x</details>b", "a b"),
+        ("<think>a", "<think>a"),
+        ("a</think><think>b</think>", "a</think>"),
+        ("<think><details></think>a</details>", "a</details>"),
+    ];
+    for (text, bare) in table {
+        assert_eq!(normal(text), bare, "{text}");
+    }
+    assert_eq!(normal(&"<think></think>".repeat(70_000)), "");
+}
+
+#[test]
+fn what_was_shown_last_is_all_that_stands_before_the_news() {
+    let asked = [user("q"), answer("<think>Hm.</think>Sure?  Say so."), answer("more"), user("yes")];
+    assert_eq!(shows_last(&asked, "Sure? Say"), Some(true));
+    assert_eq!(shows_last(&asked, "Hm."), Some(false));
+    assert_eq!(shows_last(&[user("q"), answer("Sure?"), user("why"), answer("so"), user("yes")], "Sure?"), Some(false));
+    assert_eq!(shows_last(&[user("yes")], "Sure?"), None);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 

@@ -16,7 +16,7 @@ use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::live::{Encoded, EncodedKind, Hub, Live, Subscription, Wants};
-use crate::service::{Result, Service, runs, threads};
+use crate::service::{Result, Service, fork, runs, threads};
 
 /// A reader that sits on one frame for so long is slow; one that overflowed in a burst just reads again.
 const SLOW: Duration = Duration::from_millis(500);
@@ -117,6 +117,12 @@ pub async fn before(service: &Service, caller: &Caller, id: &ThreadId, run: &Run
     let row = threads::row(service, caller, id).await?;
     let began = service.reads.run_began(row.pk, run).await?;
     Ok(After::Seq(began.map_or(row.last_seq, |seq| seq - 1)))
+}
+
+/// Behind this place of the log, which must be kept.
+pub async fn behind(service: &Service, caller: &Caller, id: &ThreadId, seq: i64) -> Result<After> {
+    let row = threads::row(service, caller, id).await?;
+    Ok(After::Seq(fork::within(&row, seq)?))
 }
 
 async fn begin(

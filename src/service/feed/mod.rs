@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::domain::ids::RunId;
 use crate::domain::observation::{Observation, ObservationType};
 
-pub use live::{EarlySubscription, Feed, before, continued, open, subscribe};
+pub use live::{EarlySubscription, Feed, before, behind, continued, open, subscribe};
 pub use log::page;
 
 pub(super) use folds::Folds;

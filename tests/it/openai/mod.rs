@@ -10,6 +10,8 @@ mod params;
 mod peer;
 mod repeats;
 mod responses;
+mod shortened;
+mod shown_last;
 
 use serde_json::{Value, json};
 

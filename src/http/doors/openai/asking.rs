@@ -14,6 +14,7 @@ use crate::domain::lookup::LookupKey;
 use crate::domain::message::HistoryMessage;
 use crate::domain::run::{OnBusy, RunStatus};
 use crate::domain::settings::{CallOptions, ThreadConfig};
+use crate::domain::which_thread::{self, Said};
 use crate::http::app_state::AppState;
 use crate::http::doors::{question, text_reply};
 use crate::http::reply_preferences::ReplyPreferences;
@@ -56,6 +57,23 @@ pub(super) async fn open_on(asker: &Asker, thread: &ThreadId) -> Result<Vec<Susp
         found => Ok(found?),
     }
 }
+
+/// The oldest question that a text is for: people are asked it, and no approval of the request answers it.
+pub(super) fn for_people<'o>(open: &'o [Suspension], approvals: &Approvals) -> Option<&'o Suspension> {
+    let is_asked =
+        |open: &&Suspension| open.kind != SuspensionKind::ClientTool && !approvals.contains_key(&open.suspension_id);
+    open.iter().find(is_asked)
+}
+
+/// Whether a client that sends this conversation was shown the question last. One that sends no words of the agent is
+/// believed.
+pub(super) fn is_shown(asker: &Asker, said: &[Said], question: &Suspension) -> bool {
+    let text = question::text(&question.asked(), suspensions::urls(&asker.app.service).as_ref());
+    which_thread::shows_last(said, &text).unwrap_or(true)
+}
+
+/// What a client says to questions by their ids, with its reasons.
+pub(super) type Approvals = HashMap<SuspensionId, (bool, Option<String>)>;
 
 /// A query that becomes a run.
 pub(super) struct NewRun {
@@ -100,7 +118,10 @@ impl NewRun {
         };
         let (answered, early) = runs::process_subscribed(service, caller, &self.thread, ask, key).await?;
         let receipt = receipt(answered)?;
-        let follow = early.map_or(Follow::After(After::Seq(0)), Follow::Live);
+        let follow = match early {
+            Some(early) => Follow::Live(early),
+            None => Follow::After(feed::before(service, caller, &receipt.thread_id, &receipt.run_id).await?),
+        };
         Ok(Begun { thread: receipt.thread_id, run: receipt.run_id, follow })
     }
 }
@@ -150,7 +171,8 @@ pub(super) struct Reply<'a> {
     pub(super) open: &'a [Suspension],
     /// Of the client's functions, by the ids of the suspensions.
     pub(super) results: &'a HashMap<String, String>,
-    pub(super) approvals: &'a HashMap<SuspensionId, (bool, Option<String>)>,
+    pub(super) approvals: &'a Approvals,
+    /// Empty where its client was not shown what it would answer.
     pub(super) text: &'a str,
     /// What the run is to be found under, too.
     pub(super) lookups: &'a [LookupKey],
@@ -199,11 +221,8 @@ impl Reply<'_> {
             let answer = Answer { approved: Some(*approved), reason: reason.clone(), ..text_reply::blank(open) };
             answers.push((open, Answer { digest: open.digest.clone(), ..answer }));
         }
-        let is_unanswered = |open: &&Suspension| {
-            open.kind != SuspensionKind::ClientTool && !self.approvals.contains_key(&open.suspension_id)
-        };
         let says_something = may_approve && !self.text.trim().is_empty();
-        if let Some(open) = self.open.iter().find(is_unanswered).filter(|_| says_something) {
+        if let Some(open) = for_people(self.open, self.approvals).filter(|_| says_something) {
             answers.extend(question::answer(open, self.text).map(|answer| (open, answer)));
         }
         Ok(answers)

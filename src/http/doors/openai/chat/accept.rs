@@ -13,12 +13,12 @@ use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::lookup::LookupKey;
 use crate::domain::which_thread::{self, Said};
-use crate::http::doors::openai::asking::{Asker, Begun, Follow, NewRun, Reply, STORED, open_on};
+use crate::http::doors::openai::asking::{Asker, Begun, Follow, NewRun, Reply, STORED, for_people, is_shown, open_on};
 use crate::http::doors::openai::conversation::Conversation;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::openai::repeat::{self, First, Whole};
-use crate::service::feed::After;
+use crate::service::feed::{self, After};
 use crate::service::once::{self, Idempotent};
 
 /// Where the answer comes from.
@@ -102,8 +102,9 @@ impl Accepting<'_> {
         let open = if place.is_new { Vec::new() } else { open_on(asker, &place.thread).await? };
         if let Some(oldest) = open.first() {
             let run = oldest.run_id.clone();
-            let text = if place.may_answer { &self.text } else { "" };
             let (approvals, lookups) = (&HashMap::new(), &[conversation.key(), answers.clone()]);
+            let may_answer = |question| place.may_answer && is_shown(asker, &request.said, question);
+            let text = if for_people(&open, approvals).is_none_or(may_answer) { &self.text } else { "" };
             let reply = Reply { asker, thread: &place.thread, open: &open, results, approvals, text, lookups };
             let (follow, ..) = reply.given(key).await?;
             let open = open.iter().map(Suspension::asked).collect();
@@ -139,7 +140,9 @@ impl Accepting<'_> {
         let (asker, whole) = (self.asker, &self.whole);
         let accepted = match first {
             First::Began(found) => {
-                let follow = Follow::After(After::Seq(0));
+                let (service, caller) = (&asker.app.service, &asker.caller);
+                let start = feed::before(service, caller, &found.thread_id, &found.run_id).await?;
+                let follow = Follow::After(start);
                 self.accepted(found.thread_id, found.run_id, follow, whole.begins.clone())
             }
             First::Answered(found) => {

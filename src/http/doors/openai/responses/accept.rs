@@ -6,19 +6,19 @@ use super::object::{Head, ResponseId};
 use super::read;
 use super::request::{ResponseRequest, no_previous};
 use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::Suspension;
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::domain::lookup::LookupKey;
-use crate::domain::observation::ObservationType;
 use crate::domain::run::OnBusy;
 use crate::domain::which_thread;
-use crate::http::doors::openai::asking::{Asker, Follow, NewRun, Reply, STORED, open_on};
+use crate::http::doors::openai::asking::{Asker, Follow, NewRun, Reply, STORED, for_people, is_shown, open_on};
 use crate::http::doors::openai::conversation::{Conversation, Found};
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::openai::repeat::{self, First, Whole};
 use crate::http::ids::new_thread_id;
 use crate::service::a2a::tasks;
-use crate::service::feed::After;
+use crate::service::feed::{self, After};
 use crate::service::once::Idempotent;
 use crate::service::runs::ContinueAt;
 use crate::service::{fork, runs, suspensions, threads};
@@ -94,7 +94,11 @@ async fn attempt(
         if !open.is_empty() {
             let run = open[0].run_id.clone();
             let (results, approvals) = (&input.results, &input.approvals);
-            let (text, lookups) = (&input.text, &lookups(&whole.answers));
+            let text = match for_people(&open, approvals) {
+                Some(question) if !was_shown(asker, request, thread, question).await? => "",
+                Some(_) | None => &input.text,
+            };
+            let lookups = &lookups(&whole.answers);
             let reply = Reply { asker, thread, open: &open, results, approvals, text, lookups };
             let (follow, after, answers) = reply.given(key).await?;
             let id = ResponseId { run, start: seq(after), answers: Some(answers) };
@@ -121,15 +125,32 @@ async fn attempt(
     begin(asker, model, new, key).await
 }
 
+/// Whether the client was shown this question last: by what it sends back, or by the response that it goes on from. One that
+/// names a conversation and sends nothing back is believed.
+async fn was_shown(
+    asker: &Asker,
+    request: &ResponseRequest,
+    thread: &ThreadId,
+    question: &Suspension,
+) -> Result<bool, Refusal> {
+    let input = &request.input;
+    if input.ours.iter().any(|id| *id == question.suspension_id.as_str()) {
+        return Ok(true);
+    }
+    let sent_back = || input.ours.iter().rev().find_map(|id| ResponseId::of_item(id));
+    match request.previous.clone().or_else(sent_back) {
+        Some(response) => Ok(read::has_shown(asker, &response, thread, question).await?),
+        None => Ok(is_shown(asker, &input.said, question)),
+    }
+}
+
 async fn begin(asker: &Asker, model: &NamedModel, new: NewRun, key: Option<Idempotent>) -> Result<Accepted, Refusal> {
     let begun = new.begin(asker, model, key).await?;
     let start = match &begun.follow {
         Follow::Live(early) => seq(early.after()),
         // A repetition: it begins where its run did.
-        Follow::After(_) | Follow::AskedAgain => {
-            let started = read::seq_of(asker, &begun.thread, &begun.run, ObservationType::RunStarted).await?;
-            started.map_or(0, |started| started - 1)
-        }
+        Follow::After(start) => seq(*start),
+        Follow::AskedAgain => 0,
     };
     let id = ResponseId { run: begun.run, start, answers: None };
     Ok(Accepted { thread: begun.thread, id, follow: begun.follow })
@@ -219,7 +240,9 @@ async fn stored(asker: &Asker, run: &RunId) -> Result<Option<Map<String, Value>>
     Ok(asked.and_then(|message| message.metadata))
 }
 
-/// From where its log is read: a response that goes on needs what its run did before.
-pub(super) fn from(id: &ResponseId) -> After {
-    After::Seq(if id.answers.is_some() { 0 } else { id.start })
+/// From where its log is read: a response that goes on needs what its run did before. Fails where that is no longer kept.
+pub(super) async fn from(asker: &Asker, id: &ResponseId, thread: &ThreadId) -> Result<After, Refusal> {
+    let (service, caller) = (&asker.app.service, &asker.caller);
+    let start = feed::behind(service, caller, thread, id.start).await?;
+    Ok(if id.answers.is_some() { feed::before(service, caller, thread, &id.run).await? } else { start })
 }

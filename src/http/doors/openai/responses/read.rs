@@ -4,20 +4,27 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::accept;
 use super::events::ResponseEvents;
 use super::object::ResponseId;
 use super::telling::Telling;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::Suspension;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::http::doors::answer_headers::name_run;
-use crate::http::doors::openai::asking::{Asker, Follow};
+use crate::http::doors::openai::asking::Asker;
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::told::Told;
 use crate::service::feed::{self, After, FeedAsk};
 use crate::service::runs;
+
+/// Observations that are read at once.
+const CHUNK: u32 = 200;
+
+/// That something was asked, and that it is asked no more.
+const ASKED: [ObservationType; 3] =
+    [ObservationType::AgentSuspended, ObservationType::AgentResumed, ObservationType::SuspensionTimeout];
 
 pub(super) async fn thread_of(asker: &Asker, id: &ResponseId) -> Result<ThreadId, Refusal> {
     match runs::get(&asker.app.service, &asker.caller, &id.run).await {
@@ -42,7 +49,7 @@ pub(super) async fn object(asker: &Asker, id: &ResponseId) -> Result<Response, R
 /// All that has happened of it.
 pub(super) async fn state(asker: &Asker, id: &ResponseId) -> Result<ResponseEvents, Refusal> {
     let thread = thread_of(asker, id).await?;
-    let mut telling = Telling::of(asker, id, &thread, Follow::After(accept::from(id))).await?;
+    let mut telling = Telling::of(asker, id, &thread, None).await?;
     while !telling.events.is_over() {
         // What stands still, or is over, says so after all that has happened.
         if telling.hear().await && !stands_still(asker, &id.run).await? {
@@ -55,6 +62,32 @@ pub(super) async fn state(asker: &Asker, id: &ResponseId) -> Result<ResponseEven
 async fn stands_still(asker: &Asker, run: &RunId) -> Result<bool, Refusal> {
     let status = runs::get(&asker.app.service, &asker.caller, run).await?.status;
     Ok(status.is_terminal() || status == RunStatus::Suspended)
+}
+
+/// Whether this question was open when the response ended: it was asked before, or after nothing but the answers that the
+/// response goes on with.
+pub(super) async fn has_shown(
+    asker: &Asker,
+    id: &ResponseId,
+    thread: &ThreadId,
+    question: &Suspension,
+) -> Result<bool, Refusal> {
+    let (mut after, mut answers) = (id.start, 0);
+    loop {
+        let ask = FeedAsk { after: After::Seq(after), types: ASKED.to_vec(), ..FeedAsk::default() };
+        let page = feed::page(&asker.app.service, &asker.caller, thread, ask, CHUNK).await?;
+        for seen in page.items {
+            after = seen.seq;
+            if seen.kind != ObservationType::AgentSuspended {
+                answers += u32::from(seen.run_id == id.run);
+            } else if seen.content["suspensionId"] == question.suspension_id.as_str() {
+                return Ok(question.run_id == id.run && answers <= id.answers.unwrap_or(0));
+            }
+        }
+        if page.next_cursor.is_none() {
+            return Ok(question.run_id == id.run);
+        }
+    }
 }
 
 /// Where the log of a run that is over ends.

@@ -22,7 +22,7 @@ use crate::http::doors::sse;
 use crate::http::doors::told::Told;
 use crate::http::events::sse::written;
 use crate::http::metrics::WaitedForRun;
-use crate::service::feed::{self, Feed, FeedAsk};
+use crate::service::feed::{self, EarlySubscription, Feed, FeedAsk};
 use crate::service::suspensions;
 
 const STOPS: &str = "The server is stopping; the response can be had again from its successor.";
@@ -34,13 +34,17 @@ const MOST_AT_ONCE: usize = 64;
 pub(super) async fn respond(asker: Asker, request: &ResponseRequest, accepted: Accepted) -> Result<Response, Refusal> {
     let Accepted { thread, id, follow } = accepted;
     let run = id.run.clone();
+    let live = match follow {
+        Follow::Live(early) => Some(early),
+        Follow::After(_) | Follow::AskedAgain => None,
+    };
     let mut response = if request.is_streamed {
-        let telling = Telling::of(&asker, &id, &thread, follow).await?;
+        let telling = Telling::of(&asker, &id, &thread, live).await?;
         streamed(asker, telling, None)
     } else if request.is_background {
         read::object(&asker, &id).await?
     } else {
-        let told = Telling::of(&asker, &id, &thread, follow).await?.end().await;
+        let told = Telling::of(&asker, &id, &thread, live).await?.end().await;
         (Extension(WaitedForRun), Json(told)).into_response()
     };
     name_run(response.headers_mut(), &thread, &run);
@@ -50,7 +54,7 @@ pub(super) async fn respond(asker: Asker, request: &ResponseRequest, accepted: A
 /// The events of a response, those behind `after`.
 pub(super) async fn again(asker: Asker, id: ResponseId, after: Option<u64>) -> Result<Response, Refusal> {
     let thread = read::thread_of(&asker, &id).await?;
-    let telling = Telling::of(&asker, &id, &thread, Follow::After(accept::from(&id))).await?;
+    let telling = Telling::of(&asker, &id, &thread, None).await?;
     let mut response = streamed(asker, telling, after);
     name_run(response.headers_mut(), &thread, &id.run);
     Ok(response)
@@ -84,21 +88,27 @@ pub(super) struct Telling {
 }
 
 impl Telling {
-    pub(super) async fn of(asker: &Asker, id: &ResponseId, thread: &ThreadId, follow: Follow) -> Result<Self, Refusal> {
+    /// `live` hears what happens from here on.
+    pub(super) async fn of(
+        asker: &Asker,
+        id: &ResponseId,
+        thread: &ThreadId,
+        live: Option<EarlySubscription>,
+    ) -> Result<Self, Refusal> {
         let head = accept::head(asker, id).await?;
         let (service, caller) = (&asker.app.service, &asker.caller);
         let mut events = ResponseEvents::new(head, suspensions::urls(service));
         let ready = events.take().into();
         let ask = FeedAsk {
-            after: accept::from(id),
+            after: accept::from(asker, id, thread).await?,
             types: ResponseEvents::HEARD.to_vec(),
             tokens: true,
             until: Some(id.run.clone()),
             ends_suspended: true,
         };
-        let feed = match follow {
-            Follow::Live(early) if id.answers.is_none() => feed::continued(service, caller, thread, early, ask).await?,
-            Follow::Live(_) | Follow::After(_) | Follow::AskedAgain => feed::open(service, caller, thread, ask).await?,
+        let feed = match live.filter(|_| id.answers.is_none()) {
+            Some(early) => feed::continued(service, caller, thread, early, ask).await?,
+            None => feed::open(service, caller, thread, ask).await?,
         };
         Ok(Self { run: id.run.clone(), events, ready, feed: feed.with_joined_tokens() })
     }

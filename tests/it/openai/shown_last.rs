@@ -1,0 +1,77 @@
+//! A text answers only a question that its client was shown last.
+
+use pes::domain::settings::PolicyAction;
+use serde_json::{Value, json};
+
+use super::{chat, said, with};
+use crate::support::app::App;
+
+async fn gated() -> App {
+    App::with(|config| _ = config.agent.tool_policy.insert("calc*".to_owned(), PolicyAction::Ask)).await
+}
+
+/// How many questions were answered.
+async fn answered(app: &App, thread: &str) -> usize {
+    let log = app.get(&format!("/threads/{thread}/events?types=AGENT_RESUMED")).await.expect(200);
+    log["items"].as_array().unwrap().len()
+}
+
+#[tokio::test]
+async fn a_yes_that_is_sent_again_approves_no_later_call() {
+    let app = gated().await;
+    let on = async |texts: &[&str]| {
+        let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
+        let messages = texts.iter().enumerate().map(|(at, text)| json!({ "role": role(at), "content": text }));
+        let body = with(said(""), json!({ "messages": messages.collect::<Vec<_>>() }));
+        let answer = chat(&app, &body).header("x-pes-thread", "mine").send().await;
+        answer.expect(200)["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+    };
+    let first = on(&["in turn"]).await;
+    let second = on(&["in turn", &first, "yes"]).await;
+    assert_ne!(first, second);
+    assert_eq!(on(&["in turn", &first, "yes"]).await, second, "it is asked again");
+    assert_eq!(answered(&app, "mine").await, 1);
+    // What the model thought may stand before it, and blanks are none of it.
+    let shown = format!("<think>Hm.</think>\n\n  {second}\n");
+    assert_eq!(on(&["in turn", &first, "yes", &shown, "yes"]).await, "Two, then four.");
+    assert_eq!(answered(&app, "mine").await, 2);
+}
+
+fn text(response: &Value) -> &str {
+    response["output"].as_array().unwrap().last().unwrap()["content"][0]["text"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_yes_goes_on_from_the_response_that_asked() {
+    let app = gated().await;
+    let respond = async |input: &str, previous: &Value| {
+        let body = json!({ "model": "pes", "input": input, "previous_response_id": previous });
+        app.ask("POST", "/v1/responses").json(&body).send().await.expect(200)
+    };
+    let first = respond("in turn", &Value::Null).await;
+    let thread = first["conversation"]["id"].as_str().unwrap();
+    let second = respond("yes", &first["id"]).await;
+    assert_ne!(text(&first), text(&second));
+    let again = respond("yes", &first["id"]).await;
+    assert_eq!(text(&again), text(&second), "it is asked again");
+    assert_eq!(answered(&app, thread).await, 1);
+    assert_eq!(text(&respond("yes", &again["id"]).await), "Two, then four.");
+    assert_eq!(answered(&app, thread).await, 2);
+}
+
+#[tokio::test]
+async fn a_yes_behind_the_items_of_the_response_that_asked_answers_it() {
+    let app = gated().await;
+    let respond = async |input: &Value| {
+        let body = json!({ "model": "pes", "input": input, "store": false });
+        app.ask("POST", "/v1/responses").json(&body).send().await.expect(200)
+    };
+    let mut input = vec![json!({ "role": "user", "content": "in turn" })];
+    for expected in ["1 + 1", "2 + 2"] {
+        let response = respond(&json!(input)).await;
+        assert!(text(&response).contains(expected), "{response:#}");
+        input.extend(response["output"].as_array().unwrap().clone());
+        input.push(json!({ "role": "user", "content": "yes" }));
+    }
+    assert_eq!(text(&respond(&json!(input)).await), "Two, then four.");
+}
