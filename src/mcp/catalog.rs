@@ -60,6 +60,16 @@ struct CatalogState {
     announced: BTreeSet<(Key, String)>,
 }
 
+impl CatalogState {
+    /// Keeps nothing of what the server lists no longer.
+    fn forget_others(&mut self, key: &Key, listed: &[Stand]) {
+        let names: BTreeSet<&str> = listed.iter().map(|stand| stand.definition.name.as_str()).collect();
+        self.tools.retain(|(of, name), _| of != key || names.contains(name.as_str()));
+        let hashes: BTreeSet<String> = listed.iter().map(|stand| stand.definition.hash()).collect();
+        self.announced.retain(|(of, hash)| of != key || hashes.contains(hash));
+    }
+}
+
 /// A tool that a server lists, and whether a tenant is offered it.
 pub(super) struct Stand {
     pub(super) definition: Definition,
@@ -202,6 +212,7 @@ impl Catalog {
         for (key, server) in servers {
             let stands = self.stands(key.0.unwrap_or(TenantPk(0)), &server);
             let changed: Vec<&Stand> = stands.iter().filter(|stand| stand.standing == ToolStanding::Changed).collect();
+            self.held().forget_others(&key, &stands);
             for stand in changed {
                 let tool = tool_name(&key.1, &stand.definition.name);
                 if self.held().announced.insert((key.clone(), stand.definition.hash())) {

@@ -36,6 +36,8 @@ const KEY: &str = "pes/idempotencyKey";
 
 /// How many pages of tools are read.
 const MOST_PAGES: usize = 500;
+/// Bytes of all tools of a server.
+const MOST_LISTED: usize = 4 << 20;
 
 /// How often a server may answer a call with what it wants to know first.
 const MOST_ROUNDS: usize = 20;
@@ -107,13 +109,19 @@ impl Connection {
         self.peer.peer_info().map(|info| info.protocol_version.to_string())
     }
 
-    /// At most `most` tools, in the server's order; and whether there are more.
+    /// At most `most` tools, in the server's order, of a bounded length together; and whether there are more.
     pub(super) async fn definitions(&self, most: usize) -> Result<(Vec<Definition>, bool), String> {
-        let (mut found, mut cursor) = (Vec::new(), None);
+        let (mut found, mut bytes, mut cursor) = (Vec::new(), 0, None);
         for _ in 0..MOST_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let page = self.peer.list_tools(Some(params)).await.map_err(|error| chain(&error))?;
-            found.extend(page.tools.into_iter().map(|tool| definition(tool, &self.tasks)));
+            for definition in page.tools.into_iter().map(|tool| definition(tool, &self.tasks)) {
+                bytes += definition.bytes();
+                if bytes > MOST_LISTED {
+                    return Ok((found, true));
+                }
+                found.push(definition);
+            }
             cursor = page.next_cursor;
             if found.len() > most {
                 found.truncate(most);

@@ -47,6 +47,11 @@ pub(super) struct Hints {
 }
 
 impl Definition {
+    /// How long it is as it is stored.
+    pub(super) fn bytes(&self) -> usize {
+        serde_json::to_string(self).map_or(0, |text| text.len())
+    }
+
     /// Finds out whether its schemas can be used. What could not be stored and read again is not kept.
     pub(super) fn checked(mut self) -> Self {
         let schemas = [("inputSchema", Some(&self.input_schema)), ("outputSchema", self.output_schema.as_ref())];

@@ -18,6 +18,10 @@ const OPERATOR: TenantPk = TenantPk(0);
 /// Writes that may meet another replica's.
 const TRIES: usize = 8;
 
+/// Definitions of a server that are trusted because they were seen first, and their bytes: whatever it makes up.
+const MOST: usize = 1_024;
+const MOST_BYTES: usize = 2 << 20;
+
 /// A document's body.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Pinned {
@@ -43,7 +47,7 @@ impl Pins {
         pinned
     }
 
-    /// Trusts what is seen for the first time.
+    /// Trusts what is seen for the first time, as long as that is not too much: the rest is off until somebody approves it.
     pub(super) async fn first_seen(
         &self,
         owner: Option<TenantPk>,
@@ -53,9 +57,15 @@ impl Pins {
     ) -> store::Result<()> {
         let tenant = owner.unwrap_or(OPERATOR);
         self.change(tenant, server, "server", now, |pinned| {
+            let is_new = |definition: &&Definition| !pinned.tools.contains_key(&definition.name);
+            let new: Vec<Definition> = listed.iter().filter(is_new).cloned().collect();
             let before = pinned.tools.len();
-            for definition in listed {
-                pinned.tools.entry(definition.name.clone()).or_insert_with(|| definition.clone());
+            let mut bytes = if new.is_empty() { 0 } else { pinned.tools.values().map(Definition::bytes).sum() };
+            for definition in new {
+                bytes += definition.bytes();
+                if pinned.tools.len() < MOST && bytes <= MOST_BYTES {
+                    pinned.tools.insert(definition.name.clone(), definition);
+                }
             }
             pinned.tools.len() > before
         })
@@ -119,3 +129,6 @@ impl Pins {
 }
 
 const KIND: DocumentKind = DocumentKind::McpTools;
+
+#[cfg(test)]
+mod tests;

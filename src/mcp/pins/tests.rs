@@ -1,0 +1,31 @@
+use super::*;
+use crate::config::Synchronous;
+use crate::store::sqlite::Sqlite;
+
+const TENANT: TenantPk = TenantPk(1);
+
+fn listed(round: usize, description: &str) -> Vec<Definition> {
+    let definition =
+        |n| Definition { name: format!("t{round}-{n}"), description: description.to_owned(), ..Definition::default() };
+    (0..256).map(definition).collect()
+}
+
+#[tokio::test]
+async fn what_a_server_makes_up_is_trusted_within_bounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
+    let pins = Pins::new(DocumentCache::open(store).await.unwrap());
+    let trusted = |server: &str| pins.of(TENANT, Some(TENANT), server).tools;
+    for round in 0..6 {
+        pins.first_seen(Some(TENANT), "many", &listed(round, "x"), 1).await.unwrap();
+    }
+    assert_eq!(trusted("many").len(), MOST);
+    assert!(trusted("many").contains_key("t0-0") && !trusted("many").contains_key("t5-0"), "the first stay");
+    let late = &listed(5, "x")[0];
+    pins.approve(TENANT, "many", late, "ann", 1).await.unwrap();
+    assert!(trusted("many").contains_key("t5-0"), "a person decides");
+
+    pins.first_seen(Some(TENANT), "large", &listed(0, &"x".repeat(64 << 10)), 1).await.unwrap();
+    let bytes: usize = trusted("large").values().map(Definition::bytes).sum();
+    assert!(bytes > MOST_BYTES / 2 && bytes <= MOST_BYTES, "{bytes}");
+}
