@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::signed::{key, other_key};
 use super::tampered::Tampered;
 use crate::store::bed::Bed;
+use crate::support::store::{Mood, Moody};
 
 /// Four lines, chained two by two by a server with this key; the hash of the second.
 async fn chained(bed: &Bed, key: &AuditKey) -> String {
@@ -57,6 +58,29 @@ async fn a_line_that_the_server_signed_is_believed() {
         let ask = VerifyAsk { former: &public, ..VerifyAsk::default() };
         let found = verify(&*place.bed.store, &ask).await.unwrap().remove(0);
         assert_eq!((found.broken, found.signed), (None, 3));
+    }
+}
+
+/// Beside a server that forgets lines while they are verified.
+#[tokio::test]
+async fn lines_that_are_forgotten_while_they_are_verified_were_not_taken_away() {
+    let key = key();
+    for place in [Tampered::sqlite().await, Tampered::postgres().await] {
+        let hash = chained(&place.bed, &key).await;
+        let store = Moody::over(place.bed.store.clone());
+        store.set("chained_lines", Mood::HangsNext);
+        let ask = VerifyAsk { key: Some(&key), ..VerifyAsk::default() };
+        let meanwhile = async {
+            // Where it begins is known by the second, and the lines are read by the third.
+            store.holds_many("chained_lines", 1).await;
+            store.set("chained_lines", Mood::HangsNext);
+            store.holds_many("chained_lines", 2).await;
+            forget(&place, &key, line(&hash, key.sign(Signed::Forgotten, &forgotten("default", 2, &hash)))).await;
+            store.set("chained_lines", Mood::Well);
+        };
+        let (found, ()) = tokio::join!(verify(&*store, &ask), meanwhile);
+        let found = found.unwrap().remove(0);
+        assert_eq!((found.broken, found.forgotten, found.lines), (None, 2, 3));
     }
 }
 

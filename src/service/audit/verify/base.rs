@@ -15,9 +15,21 @@ use crate::store::{ChainedLine, Checkpoint, Result, Store};
 
 /// The checkpoint before the first line that is there; `None`: nothing was forgotten, or taken away up to no checkpoint.
 pub(super) async fn find(store: &dyn Store, tenant: TenantPk) -> Result<Option<Checkpoint>> {
-    let Some(first) = store.chained_lines(tenant, 0, 1).await?.pop() else { return Ok(None) };
-    let before = store.checkpoints(tenant, first.n - 2, 1).await?.pop();
-    Ok(before.filter(|before| before.n > 0 && before.n == first.n - 1))
+    let mut first = first_line(store, tenant).await?;
+    while let Some(n) = first {
+        let before = store.checkpoints(tenant, n - 2, 1).await?.pop();
+        let before = before.filter(|before| before.n > 0 && before.n == n - 1);
+        first = first_line(store, tenant).await?;
+        // Unless lines were forgotten in between.
+        if before.is_some() || first == Some(n) {
+            return Ok(before);
+        }
+    }
+    Ok(None)
+}
+
+async fn first_line(store: &dyn Store, tenant: TenantPk) -> Result<Option<i64>> {
+    Ok(store.chained_lines(tenant, 0, 1).await?.pop().map(|first| first.n))
 }
 
 /// Neither it nor what others kept of the lines before it is so young that they had to stay.
