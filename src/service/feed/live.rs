@@ -14,7 +14,7 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::observation::ObservationType;
-use crate::domain::run::RunStatus;
+use crate::domain::run::{Run, RunStatus};
 use crate::live::{Encoded, EncodedKind, Hub, Live, Subscription, Wants};
 use crate::service::{Result, Service, fork, runs, threads};
 
@@ -72,7 +72,7 @@ pub struct Feed {
 enum Source {
     Store,
     Live,
-    /// All that is left to say is how the run stands that it ends with.
+    /// All that is left to say is how the run ended.
     LastRun,
     Over,
 }
@@ -80,6 +80,14 @@ enum Source {
 struct Until {
     run: RunId,
     ends_suspended: bool,
+}
+
+/// How the run of `until` stands.
+enum Stands {
+    On,
+    Over(Box<Run>),
+    /// With its thread.
+    Erased,
 }
 
 impl Until {
@@ -311,7 +319,7 @@ impl Feed {
     /// The next page of the store; after the last one the reader has caught up.
     async fn read(&mut self) -> Result<()> {
         // Asked first: if the run is over now, then its last observation is in what is read next, or was told.
-        let is_over = self.is_over().await?;
+        let stands = self.stands().await?;
         let page = self.log.page(self.cursor, CHUNK, &self.heard, ROOM).await?.items;
         if !page.is_empty() {
             self.ready.extend(page.iter().map(|seen| Arc::new(Encoded::observation(seen))));
@@ -328,7 +336,16 @@ impl Feed {
         if !std::mem::replace(&mut self.is_caught_up, true) {
             self.ready.push_back(Arc::new(Encoded::caught_up(self.cursor)));
         }
-        self.source = if is_over { Source::LastRun } else { Source::Live };
+        self.source = match stands {
+            Stands::On => Source::Live,
+            Stands::Over(run) => {
+                // As it was asked for: by now it may go on again, with observations that are not read.
+                let run = runs::resource(&self.service, self.pk, *run).await?;
+                self.ready.push_back(Arc::new(Encoded::run(&run)));
+                Source::Over
+            }
+            Stands::Erased => Source::Over,
+        };
         self.log.rest();
         Ok(())
     }
@@ -346,12 +363,12 @@ impl Feed {
             .map(|run| Arc::new(Encoded::run(&run)))
     }
 
-    async fn is_over(&self) -> Result<bool> {
-        let Some(until) = &self.until else { return Ok(false) };
+    async fn stands(&self) -> Result<Stands> {
+        let Some(until) = &self.until else { return Ok(Stands::On) };
         match runs::stored(&self.service, &self.caller, &until.run).await {
-            Ok((_, run)) => Ok(until.is_met(run.status)),
-            // Erased with its thread.
-            Err(fault) if fault.code == Code::NotFound => Ok(true),
+            Ok((_, run)) if until.is_met(run.status) => Ok(Stands::Over(Box::new(run))),
+            Ok(_) => Ok(Stands::On),
+            Err(fault) if fault.code == Code::NotFound => Ok(Stands::Erased),
             Err(fault) => Err(fault),
         }
     }

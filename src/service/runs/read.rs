@@ -124,7 +124,7 @@ pub(crate) async fn stored(service: &Service, caller: &Caller, id: &RunId) -> Re
     }
 }
 
-async fn resource(service: &Service, pk: ThreadPk, run: Run) -> Result<RunResource> {
+pub(crate) async fn resource(service: &Service, pk: ThreadPk, run: Run) -> Result<RunResource> {
     let answer: Option<ConversationMessage> = match &run.outcome {
         None => None,
         Some(outcome) => {

@@ -13,7 +13,7 @@ use pes::service::a2a::tasks;
 use pes::service::feed::{self, After, FeedAsk};
 use pes::service::once::Answered;
 use pes::service::runs::{ContinueAt, ProcessAsk};
-use pes::service::{runs, threads};
+use pes::service::{runs, suspensions, threads};
 use pes::store::{Commit, Committed, Fence, NewThread, PageAsk, Store};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
@@ -180,6 +180,39 @@ async fn a_client_that_hangs_up_as_its_query_goes_back_has_asked_it() {
     let mut stands = soon(stands).await;
     stands.sort_unstable_by_key(|status| status.as_str());
     assert_eq!(stands, [RunStatus::Cancelled, RunStatus::Completed]);
+    aging.instance.close().await;
+}
+
+#[tokio::test]
+async fn whoever_reads_until_a_run_asks_is_told_so_also_where_it_is_answered_meanwhile() {
+    let store = Moody::fresh().await;
+    let aging = Aging::on(store.clone(), |_| {}).await;
+    let (service, caller, id) = (aging.instance.service(), aging.instance.caller(), ThreadId::from("t"));
+    aging.suspend("t").await;
+    let run = runs::list(service, caller, None, Some(&id), PageAsk { cursor: None, limit: 1 }).await.unwrap();
+    let until = Some(run.items[0].run_id.clone());
+    let ask = FeedAsk { after: After::Latest, until, ends_suspended: true, ..FeedAsk::default() };
+    let mut feed = feed::open(service, caller, &id, ask).await.unwrap();
+    // Between the look at the run and the end of the feed.
+    store.set("marks", Mood::Hangs);
+    let read = async {
+        let mut stands = Vec::new();
+        while let Some(frame) = feed.next().await {
+            if let EncodedKind::Run { status, .. } = &frame.kind {
+                stands.push(*status);
+            }
+        }
+        stands
+    };
+    let answered = async {
+        store.holds("marks").await;
+        let open = suspensions::open_on(service, caller, &id).await.unwrap().remove(0);
+        let answer = json!({ "suspensionId": open.suspension_id, "approved": true });
+        aging.instance.resume("t", serde_json::from_value(answer).unwrap()).await.unwrap();
+        store.set("marks", Mood::Well);
+    };
+    let (stands, ()) = tokio::join!(read, answered);
+    assert_eq!(stands, [RunStatus::Suspended]);
     aging.instance.close().await;
 }
 
