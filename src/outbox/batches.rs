@@ -58,7 +58,7 @@ impl Batches {
     async fn send_some(&self) -> bool {
         let now = (self.now)();
         let until = self.outbox.claim_ends(now);
-        let claimed = match self.store.claim_deliveries(TargetKind::BATCHED, now, until, AT_ONCE).await {
+        let claimed = match self.store.claim_batch(now, until, AT_ONCE).await {
             Ok(claimed) if claimed.is_empty() => return false,
             Ok(claimed) => claimed,
             Err(error) => {

@@ -5,13 +5,15 @@
 //! the event. They are stored by that commit, so every event that happened is sent, and no other. [`Worker`] claims
 //! what is due (one replica at a time), sends it under the same `webhook-id` in every attempt, and settles it. What all
 //! threads leave for the one collector of traces goes out together ([`Batches`]). A receiver that does not answer keeps no
-//! other waiting ([`Unanswered`]). A process that dies in between leaves a claim that runs out.
+//! other waiting ([`Unanswered`]), and no tenant another ([`Turns`]). A process that dies in between leaves a claim that
+//! runs out.
 
 mod announce;
 mod batches;
 mod directory;
 mod outcome;
 mod push;
+mod turns;
 mod unanswered;
 mod worker;
 
@@ -31,6 +33,7 @@ pub use outcome::Outcome;
 pub use push::PushTarget;
 pub use worker::Worker;
 
+use turns::Turns;
 use unanswered::Unanswered;
 
 /// The receivers of deliveries, and how they are reached.
@@ -40,11 +43,13 @@ pub struct Outbox {
     pub pace: Pace,
     pub bell: Bell,
     unanswered: Unanswered,
+    turns: Arc<Turns>,
 }
 
 impl Outbox {
     pub fn new(directory: Directory, egress: Arc<Egress>, pace: Pace) -> Self {
-        Self { directory, egress, pace, bell: Bell::default(), unanswered: Unanswered::default() }
+        let (bell, unanswered, turns) = (Bell::default(), Unanswered::default(), Arc::default());
+        Self { directory, egress, pace, bell, unanswered, turns }
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::outcome::Outcome;
+use super::turns::{Place, drop_served};
 use super::unanswered::Receiver;
 use super::{HORIZON, Outbox, PushTarget};
 use crate::domain::Millis;
@@ -67,29 +68,42 @@ impl Worker {
 
     /// Begins what is due and has a place; how long to rest then.
     async fn begin(self: &Arc<Self>, under_way: &mut JoinSet<()>, now: Millis) -> store::Result<Duration> {
-        let taken = under_way.len().saturating_sub(self.outbox.unanswered.given_away());
-        let free = PLACES.saturating_sub(taken);
-        if free == 0 {
+        // Whatever else has ended has left a place, too.
+        while under_way.try_join_next().is_some() {}
+        if self.free(under_way) == 0 {
             return Ok(HORIZON);
         }
         let until = self.outbox.claim_ends(now);
-        let claimed =
-            self.store.claim_deliveries(TargetKind::SINGLE, now, until, u32::try_from(free).unwrap_or(1)).await?;
-        let is_all = claimed.len() < free;
-        for delivery in claimed {
-            under_way.spawn(self.clone().deliver(delivery));
+        let mut due = self.store.tenants_due(now).await?;
+        loop {
+            let shares = self.outbox.turns.share(&due, self.free(under_way));
+            if shares.is_empty() {
+                break;
+            }
+            let claimed = self.store.claim_deliveries(&shares, now, until).await?;
+            // What they leave of their shares, the others get.
+            drop_served(&mut due, &shares, &claimed);
+            for delivery in claimed {
+                let place = Place::take(self.outbox.turns.clone(), delivery.tenant);
+                under_way.spawn(self.clone().deliver(delivery, place));
+            }
         }
-        if !is_all {
-            return Ok(Duration::ZERO);
+        if !due.is_empty() {
+            // They wait for a place.
+            return Ok(HORIZON);
         }
         let next = self.store.next_delivery(TargetKind::SINGLE).await?.unwrap_or(Millis::MAX);
         let rest = Duration::from_millis(u64::try_from(next.saturating_sub(now)).unwrap_or(0));
         Ok(rest.clamp(Duration::from_millis(20), HORIZON))
     }
 
-    async fn deliver(self: Arc<Self>, delivery: Delivery) {
+    fn free(&self, under_way: &JoinSet<()>) -> usize {
+        PLACES.saturating_sub(under_way.len().saturating_sub(self.outbox.unanswered.given_away()))
+    }
+
+    async fn deliver(self: Arc<Self>, delivery: Delivery, mut place: Place) {
         failpoint::reached("delivery.claimed");
-        let (outcome, said) = self.attempt(&delivery).await;
+        let (outcome, said) = self.attempt(&delivery, &mut place).await;
         failpoint::reached("delivery.sent");
         let now = (self.now)();
         let settlement = self.outbox.settlement(&delivery, outcome, said, now);
@@ -99,11 +113,11 @@ impl Worker {
         }
     }
 
-    async fn attempt(&self, delivery: &Delivery) -> Made {
+    async fn attempt(&self, delivery: &Delivery, place: &mut Place) -> Made {
         let address = match delivery.kind {
             TargetKind::Webhook => self.webhook(delivery).await,
             TargetKind::Push => self.receiver(delivery).await,
-            TargetKind::Agent => return self.stop(delivery).await,
+            TargetKind::Agent => return self.stop(delivery, place).await,
             TargetKind::Collector => return (Outcome::Failed, "it goes out with others".to_owned()),
         };
         let (to, mut headers) = match address {
@@ -125,7 +139,7 @@ impl Worker {
         let bounds = Bounds { headers: time, stall: time, total: time, bytes: ANSWER };
         let body = Bytes::from(delivery.body.clone());
         let receiver = Receiver::at(&to);
-        self.beside_others(receiver, self.post(Post { to, headers, body, bounds })).await
+        self.beside_others(receiver, place, self.post(Post { to, headers, body, bounds })).await
     }
 
     async fn post(&self, post: Post) -> Made {
@@ -140,15 +154,18 @@ impl Worker {
         }
     }
 
-    async fn stop(&self, delivery: &Delivery) -> Made {
+    async fn stop(&self, delivery: &Delivery, place: &mut Place) -> Made {
         let stop = timeout(self.outbox.pace.attempt, (self.stop)(delivery.clone()));
         let made = async { stop.await.unwrap_or((Outcome::Failed, "it took too long".to_owned())) };
-        self.beside_others(Receiver::agent(delivery.tenant, &delivery.target), made).await
+        self.beside_others(Receiver::agent(delivery.tenant, &delivery.target), place, made).await
     }
 
     /// Makes an attempt that keeps no other waiting for long, unless its receiver leaves too many unanswered.
-    async fn beside_others(&self, receiver: Receiver, attempt: impl Future<Output = Made>) -> Made {
-        let look = || self.outbox.bell.single.notify_one();
+    async fn beside_others(&self, receiver: Receiver, place: &mut Place, attempt: impl Future<Output = Made>) -> Made {
+        let look = || {
+            place.give_away();
+            self.outbox.bell.single.notify_one();
+        };
         let made = self.outbox.unanswered.attempt(receiver, attempt, look).await;
         made.unwrap_or_else(|silent| (Outcome::Failed, silent.to_string()))
     }

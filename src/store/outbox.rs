@@ -97,6 +97,13 @@ pub struct Delivery {
     pub finished_at: Option<Millis>,
 }
 
+/// How many of its deliveries a tenant is given at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub tenant: TenantPk,
+    pub most: u32,
+}
+
 /// What an attempt came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
@@ -129,15 +136,14 @@ impl Settled {
 /// The outbox; a part of every [`Store`](super::Store).
 #[async_trait]
 pub trait OutboxStore: Send + Sync + 'static {
-    /// Deliveries of these kinds that are due, oldest first, each with one attempt more; until `until` nobody else is given
-    /// them. Of an ordering key only the first that is not over. What a newer release stores for other kinds waits for it.
-    async fn claim_deliveries(
-        &self,
-        kinds: &'static [TargetKind],
-        now: Millis,
-        until: Millis,
-        limit: u32,
-    ) -> Result<Vec<Delivery>>;
+    /// Tenants with deliveries of [`TargetKind::SINGLE`] that can be made now. Their backlogs are not read.
+    async fn tenants_due(&self, now: Millis) -> Result<Vec<TenantPk>>;
+    /// Of each of these tenants at most so many deliveries of [`TargetKind::SINGLE`] that are due, oldest first, each with
+    /// one attempt more; until `until` nobody else is given them. Of an ordering key only the first that is not over. What a
+    /// newer release stores for other kinds waits for it.
+    async fn claim_deliveries(&self, shares: &[Share], now: Millis, until: Millis) -> Result<Vec<Delivery>>;
+    /// The same for [`TargetKind::BATCHED`], whatever tenants they are of.
+    async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>>;
     /// Records what attempts came to, all at once. Returns how many of them were still the caller's: the others were claimed
     /// again, replayed, or erased.
     async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize>;

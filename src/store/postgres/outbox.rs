@@ -1,6 +1,8 @@
 //! The outbox.
 
 use async_trait::async_trait;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
 use sqlx::{Connection, PgConnection};
 
 use super::fault::error;
@@ -9,7 +11,7 @@ use super::{Postgres, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::outbox::{
-    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, TargetKind, page_of_deliveries,
+    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind, page_of_deliveries,
 };
 use crate::store::{AnswerToStore, Page, PageAsk, Result};
 
@@ -19,23 +21,75 @@ macro_rules! columns {
     };
 }
 
+/// Of the kinds that are bound here. By an index of kinds, all that a tenant ever had would be read: none serves `IS TRUE`.
+macro_rules! of_kinds {
+    ($kinds:literal) => {
+        concat!("(d.target_kind = ANY(", $kinds, ")) IS TRUE")
+    };
+}
+
+/// Nothing with the same ordering key comes before it.
+macro_rules! is_first {
+    () => {
+        "(d.lane IS NULL OR NOT EXISTS (
+            SELECT FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))"
+    };
+}
+
+/// From one tenant to the next by the index: however many deliveries they have, one of each is looked at, and what is in
+/// front of the first that can be made. `EXISTS` would become a join with all that is due.
+const TENANTS_DUE: &str = concat!(
+    "WITH RECURSIVE open (tenant) AS (
+        SELECT min(tenant) FROM deliveries WHERE due_at IS NOT NULL AND target_kind <> 'collector'
+        UNION ALL
+        SELECT (SELECT min(d.tenant) FROM deliveries d
+                WHERE d.tenant > o.tenant AND d.due_at IS NOT NULL AND d.target_kind <> 'collector')
+        FROM open o WHERE o.tenant IS NOT NULL
+    )
+    SELECT o.tenant FROM open o CROSS JOIN LATERAL (
+        SELECT FROM deliveries d
+        WHERE d.tenant = o.tenant AND d.due_at <= $1 AND d.due_at IS NOT NULL AND d.target_kind <> 'collector' AND ",
+    of_kinds!("$2"),
+    " AND ",
+    is_first!(),
+    " LIMIT 1) d"
+);
+
 /// A row that another replica claims right now is skipped.
 const CLAIM: &str = concat!(
     "WITH due AS (
-        SELECT d.ord FROM deliveries d
-        WHERE d.due_at <= $1 AND d.target_kind = ANY($4) AND (d.lane IS NULL OR NOT EXISTS (
-            SELECT FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))
-        ORDER BY d.due_at, d.ord LIMIT $3 FOR UPDATE OF d SKIP LOCKED
+        SELECT o.ord FROM UNNEST($3::bigint[], $4::int[]) AS s (tenant, most) CROSS JOIN LATERAL (
+            SELECT d.ord FROM deliveries d
+            WHERE d.tenant = s.tenant AND d.due_at <= $1 AND d.due_at IS NOT NULL AND d.target_kind <> 'collector' AND ",
+    of_kinds!("$5"),
+    " AND ",
+    is_first!(),
+    "       ORDER BY d.due_at, d.ord LIMIT s.most FOR UPDATE OF d SKIP LOCKED) o
     )
     UPDATE deliveries SET due_at = $2, attempts = attempts + 1 FROM due WHERE deliveries.ord = due.ord RETURNING ",
     columns!()
 );
 
-const NEXT: &str = "
-SELECT d.due_at FROM deliveries d
-WHERE d.due_at IS NOT NULL AND d.target_kind = ANY($1) AND (d.lane IS NULL OR NOT EXISTS (
-    SELECT FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))
-ORDER BY d.due_at LIMIT 1";
+/// The same.
+const CLAIM_BATCH: &str = concat!(
+    "WITH due AS (
+        SELECT d.ord FROM deliveries d WHERE d.due_at <= $1 AND ",
+    of_kinds!("$4"),
+    " AND ",
+    is_first!(),
+    "   ORDER BY d.due_at, d.ord LIMIT $3 FOR UPDATE OF d SKIP LOCKED
+    )
+    UPDATE deliveries SET due_at = $2, attempts = attempts + 1 FROM due WHERE deliveries.ord = due.ord RETURNING ",
+    columns!()
+);
+
+const NEXT: &str = concat!(
+    "SELECT d.due_at FROM deliveries d WHERE d.due_at IS NOT NULL AND ",
+    of_kinds!("$1"),
+    " AND ",
+    is_first!(),
+    " ORDER BY d.due_at LIMIT 1"
+);
 
 const SETTLE: &str = "
 UPDATE deliveries d
@@ -80,20 +134,22 @@ DELETE FROM deliveries WHERE ord IN (
 
 #[async_trait]
 impl OutboxStore for Postgres {
-    async fn claim_deliveries(
-        &self,
-        kinds: &'static [TargetKind],
-        now: Millis,
-        until: Millis,
-        limit: u32,
-    ) -> Result<Vec<Delivery>> {
-        let query = sqlx::query(CLAIM).bind(now).bind(until).bind(i64::from(limit)).bind(TargetKind::names(kinds));
-        self.pool
-            .with_query(async |connection| query.fetch_all(connection).await)
-            .await?
-            .iter()
-            .map(Delivery::read)
-            .collect()
+    async fn tenants_due(&self, now: Millis) -> Result<Vec<TenantPk>> {
+        let query = sqlx::query_scalar(TENANTS_DUE).bind(now).bind(TargetKind::names(TargetKind::SINGLE));
+        let found: Vec<i64> = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        Ok(found.into_iter().map(TenantPk).collect())
+    }
+
+    async fn claim_deliveries(&self, shares: &[Share], now: Millis, until: Millis) -> Result<Vec<Delivery>> {
+        let tenants: Vec<i64> = shares.iter().map(|share| share.tenant.0).collect();
+        let most: Vec<i32> = shares.iter().map(|share| i32::try_from(share.most).unwrap_or(i32::MAX)).collect();
+        let query = sqlx::query(CLAIM).bind(now).bind(until).bind(tenants).bind(most);
+        self.claim(query.bind(TargetKind::names(TargetKind::SINGLE))).await
+    }
+
+    async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
+        let query = sqlx::query(CLAIM_BATCH).bind(now).bind(until).bind(i64::from(limit));
+        self.claim(query.bind(TargetKind::names(TargetKind::BATCHED))).await
     }
 
     async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize> {
@@ -170,6 +226,13 @@ impl OutboxStore for Postgres {
     async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64> {
         let delete = sqlx::query(FORGET).bind(before).bind(i64::from(limit));
         Ok(self.pool.with_query(async |connection| delete.execute(connection).await).await?.rows_affected())
+    }
+}
+
+impl Postgres {
+    async fn claim(&self, claim: Query<'_, sqlx::Postgres, PgArguments>) -> Result<Vec<Delivery>> {
+        let claimed = self.pool.with_query(async |connection| claim.fetch_all(connection).await).await?;
+        claimed.iter().map(Delivery::read).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Sqlite, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::outbox::{
-    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, TargetKind, page_of_deliveries,
+    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind, page_of_deliveries,
 };
 use crate::store::{AnswerToStore, Page, PageAsk, Result};
 
@@ -19,22 +19,72 @@ macro_rules! columns {
     };
 }
 
-const CLAIM: &str = concat!(
+/// Of the kinds that are bound here. By an index of kinds, all that a tenant ever had would be read: none serves `+`.
+macro_rules! of_kinds {
+    ($kinds:literal) => {
+        concat!("+d.target_kind IN (SELECT value FROM json_each(", $kinds, "))")
+    };
+}
+
+/// Nothing with the same ordering key comes before it.
+macro_rules! is_first {
+    () => {
+        "(d.lane IS NULL OR NOT EXISTS (
+            SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))"
+    };
+}
+
+/// From one tenant to the next by the index: however many deliveries they have, one of each is looked at, and what is in
+/// front of the first that can be made.
+pub(super) const TENANTS_DUE: &str = concat!(
+    "WITH RECURSIVE open (tenant) AS (
+         SELECT min(tenant) FROM deliveries WHERE due_at IS NOT NULL AND target_kind <> 'collector'
+         UNION ALL
+         SELECT (SELECT min(d.tenant) FROM deliveries d
+                 WHERE d.tenant > o.tenant AND d.due_at IS NOT NULL AND d.target_kind <> 'collector')
+         FROM open o WHERE o.tenant IS NOT NULL
+     )
+     SELECT o.tenant FROM open o WHERE o.tenant IS NOT NULL AND EXISTS (
+         SELECT 1 FROM deliveries d
+         WHERE d.tenant = o.tenant AND d.due_at <= ?1 AND d.due_at IS NOT NULL AND d.target_kind <> 'collector' AND ",
+    of_kinds!("?2"),
+    " AND ",
+    is_first!(),
+    ")"
+);
+
+pub(super) const CLAIM: &str = concat!(
     "UPDATE deliveries SET due_at = ?2, attempts = attempts + 1
      WHERE ord IN (
          SELECT d.ord FROM deliveries d
-         WHERE d.due_at <= ?1 AND d.target_kind IN (SELECT value FROM json_each(?4)) AND (d.lane IS NULL OR NOT EXISTS (
-             SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))
-         ORDER BY d.due_at, d.ord LIMIT ?3)
+         WHERE d.tenant = ?3 AND d.due_at <= ?1 AND d.due_at IS NOT NULL AND d.target_kind <> 'collector' AND ",
+    of_kinds!("?5"),
+    " AND ",
+    is_first!(),
+    " ORDER BY d.due_at, d.ord LIMIT ?4)
      RETURNING ",
     columns!()
 );
 
-const NEXT: &str = "
-SELECT d.due_at FROM deliveries d
-WHERE d.due_at IS NOT NULL AND d.target_kind IN (SELECT value FROM json_each(?1)) AND (d.lane IS NULL OR NOT EXISTS (
-    SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.ord < d.ord AND e.due_at IS NOT NULL))
-ORDER BY d.due_at LIMIT 1";
+const CLAIM_BATCH: &str = concat!(
+    "UPDATE deliveries SET due_at = ?2, attempts = attempts + 1
+     WHERE ord IN (
+         SELECT d.ord FROM deliveries d WHERE d.due_at <= ?1 AND ",
+    of_kinds!("?4"),
+    " AND ",
+    is_first!(),
+    " ORDER BY d.due_at, d.ord LIMIT ?3)
+     RETURNING ",
+    columns!()
+);
+
+const NEXT: &str = concat!(
+    "SELECT d.due_at FROM deliveries d WHERE d.due_at IS NOT NULL AND ",
+    of_kinds!("?1"),
+    " AND ",
+    is_first!(),
+    " ORDER BY d.due_at LIMIT 1"
+);
 
 const SETTLE: &str = "
 UPDATE deliveries SET status = ?3, due_at = ?4, said = ?5, finished_at = iif(?4 IS NULL, ?6, NULL)
@@ -98,17 +148,31 @@ fn names(kinds: &[TargetKind]) -> String {
 
 #[async_trait]
 impl OutboxStore for Sqlite {
-    async fn claim_deliveries(
-        &self,
-        kinds: &'static [TargetKind],
-        now: Millis,
-        until: Millis,
-        limit: u32,
-    ) -> Result<Vec<Delivery>> {
+    async fn tenants_due(&self, now: Millis) -> Result<Vec<TenantPk>> {
+        let query = sqlx::query_scalar(TENANTS_DUE).bind(now).bind(names(TargetKind::SINGLE));
+        let found: Vec<i64> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        Ok(found.into_iter().map(TenantPk).collect())
+    }
+
+    async fn claim_deliveries(&self, shares: &[Share], now: Millis, until: Millis) -> Result<Vec<Delivery>> {
+        let shares = shares.to_vec();
         let claim = move |tx: &Transaction<'_>| {
-            let mut statement = tx.prepare_cached(CLAIM)?;
-            let claimed =
-                statement.query_map(params![now, until, limit, names(kinds)], |row| Ok(Delivery::read(row)))?;
+            let (mut statement, mut claimed) = (tx.prepare_cached(CLAIM)?, Vec::new());
+            for Share { tenant, most } in shares {
+                let bound = params![now, until, tenant.0, most, names(TargetKind::SINGLE)];
+                let of_tenant = statement.query_map(bound, |row| Ok(Delivery::read(row)))?;
+                claimed.extend(of_tenant.collect::<rusqlite::Result<Vec<_>>>()?);
+            }
+            Ok(claimed)
+        };
+        self.writer.write(claim).await?.into_iter().collect()
+    }
+
+    async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
+        let claim = move |tx: &Transaction<'_>| {
+            let mut statement = tx.prepare_cached(CLAIM_BATCH)?;
+            let bound = params![now, until, limit, names(TargetKind::BATCHED)];
+            let claimed = statement.query_map(bound, |row| Ok(Delivery::read(row)))?;
             claimed.collect::<rusqlite::Result<Vec<_>>>()
         };
         self.writer.write(claim).await?.into_iter().collect()

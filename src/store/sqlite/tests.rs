@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use rusqlite::{StatementStatus, Transaction};
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::{Sqlite, idempotency, leases, lookups};
+use super::{Sqlite, idempotency, leases, lookups, outbox};
 use crate::config::Synchronous;
 use crate::domain::facts::TitleBody;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -123,6 +123,9 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
         (idempotency::FORGET, "idempotency_by_age"),
         (lookups::FORGET, "lookup_keys_by_age"),
         (lookups::NEWEST, "sqlite_autoindex_lookup_keys_1"),
+        (outbox::TENANTS_DUE, "deliveries_of_tenants (tenant=? AND due_at>? AND due_at<?)"),
+        (outbox::TENANTS_DUE, "deliveries_of_tenants (tenant>?)"),
+        (outbox::CLAIM, "deliveries_of_tenants (tenant=? AND due_at>? AND due_at<?)"),
     ] {
         let plan = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&store.readers).await;
         let plan: Vec<String> = plan.unwrap().iter().map(|row| row.get("detail")).collect();

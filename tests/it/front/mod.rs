@@ -50,4 +50,5 @@ mod tenants;
 mod threads;
 mod transfer;
 mod usage;
+mod webhook_turns;
 mod webhooks;

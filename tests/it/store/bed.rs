@@ -50,7 +50,11 @@ impl Bed {
     }
 
     pub async fn other_tenant(&self) -> Bed {
-        Bed { tenant: self.store.tenant("other", 1).await.unwrap(), ..self.clone() }
+        self.of_tenant("other").await
+    }
+
+    pub async fn of_tenant(&self, name: &str) -> Bed {
+        Bed { tenant: self.store.tenant(name, 1).await.unwrap(), ..self.clone() }
     }
 
     /// What creates a thread of this id, not sent yet.

@@ -1,8 +1,8 @@
 //! The outbox.
 
-use pes::domain::ids::{DeliveryId, ThreadPk};
+use pes::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use pes::store::Erasure;
-use pes::store::outbox::{Delivery, DeliveryStatus, NewDelivery, Settled, Settlement, TargetKind};
+use pes::store::outbox::{Delivery, DeliveryStatus, NewDelivery, Settled, Settlement, Share, TargetKind};
 use pes::store::{Commit, Committed};
 
 use super::bed::{Bed, after, page, together};
@@ -11,6 +11,9 @@ use super::on_every_store;
 on_every_store!(
     what_a_commit_leaves_is_stored_with_it_or_not_at_all,
     a_delivery_is_claimed_by_one_at_a_time,
+    tenants_are_known_that_have_something_to_be_made_now,
+    each_tenant_is_given_no_more_than_its_share_the_oldest_first,
+    who_claims_for_several_tenants_at_a_time_gets_nothing_twice,
     those_of_a_lane_go_one_after_another,
     only_who_claimed_it_last_settles_it,
     what_is_over_can_be_replayed_and_is_forgotten_in_time,
@@ -31,14 +34,34 @@ pub fn new(id: &str, ordering_key: Option<&str>) -> NewDelivery {
     }
 }
 
+/// For the collector of traces.
+fn trace(id: &str) -> NewDelivery {
+    NewDelivery { kind: TargetKind::Collector, ..new(id, None) }
+}
+
 /// Commits at 100.
 pub async fn post(bed: &Bed, pk: ThreadPk, deliveries: Vec<NewDelivery>) {
     let commit = Commit { deliveries, ..bed.next(pk).await };
     bed.done(commit).await;
 }
 
+/// What goes out by itself, of the bed's tenant; for 50.
+pub async fn claim_some(bed: &Bed, now: i64, most: u32) -> Vec<Delivery> {
+    let share = Share { tenant: bed.tenant, most };
+    bed.store.claim_deliveries(&[share], now, now + 50).await.unwrap()
+}
+
 async fn claim(bed: &Bed, now: i64) -> Vec<Delivery> {
-    bed.store.claim_deliveries(TargetKind::ALL, now, now + 50, 10).await.unwrap()
+    claim_some(bed, now, 10).await
+}
+
+/// What several tenants are given, in the order of their names.
+async fn claim_shares(bed: &Bed, now: i64, shares: &[(TenantPk, u32)]) -> Vec<String> {
+    let shares: Vec<Share> = shares.iter().map(|(tenant, most)| Share { tenant: *tenant, most: *most }).collect();
+    let claimed = bed.store.claim_deliveries(&shares, now, now + 50).await.unwrap();
+    let mut ids: Vec<String> = claimed.iter().map(|delivery| delivery.id.to_string()).collect();
+    ids.sort();
+    ids
 }
 
 fn ids(deliveries: &[Delivery]) -> Vec<&str> {
@@ -78,7 +101,7 @@ async fn a_delivery_is_claimed_by_one_at_a_time(bed: Bed) {
     assert!(claim(&bed, 99).await.is_empty(), "not due yet");
     let claims = together((0..6).map(|_| {
         let bed = bed.clone();
-        async move { bed.store.claim_deliveries(TargetKind::ALL, 100, 150, 4).await.unwrap() }
+        async move { claim_some(&bed, 100, 4).await }
     }));
     let mut claimed: Vec<String> = claims
         .await
@@ -94,6 +117,87 @@ async fn a_delivery_is_claimed_by_one_at_a_time(bed: Bed) {
     assert!(claim(&bed, 149).await.is_empty(), "all are claimed");
     let again = claim(&bed, 150).await;
     assert_eq!((again.len(), again[0].attempts), (10, 2), "a claim runs out");
+}
+
+async fn tenants_are_known_that_have_something_to_be_made_now(bed: Bed) {
+    let due = async |now| {
+        let mut tenants = bed.store.tenants_due(now).await.unwrap();
+        tenants.sort();
+        tenants
+    };
+    assert_eq!(due(100).await, []);
+    let (ready, later) = (bed.of_tenant("ready").await, bed.of_tenant("later").await);
+    let (over, traced, in_line) =
+        (bed.of_tenant("over").await, bed.of_tenant("traced").await, bed.of_tenant("in line").await);
+    for (bed, deliveries) in [
+        (&ready, vec![new("r1", None), new("r2", None)]),
+        (&later, vec![new("l", None)]),
+        (&over, vec![new("o", None)]),
+        (&traced, vec![trace("t")]),
+        (&in_line, vec![new("i1", Some("i")), new("i2", Some("i"))]),
+    ] {
+        post(bed, bed.thread("t").await, deliveries).await;
+    }
+    assert_eq!(due(99).await, []);
+    assert_eq!(due(100).await, [ready.tenant, later.tenant, over.tenant, in_line.tenant]);
+    for bed in [&later, &over] {
+        claim(bed, 100).await;
+    }
+    assert_eq!(ids(&claim(&in_line, 100).await), ["i1"]);
+    assert!(settle(&bed, "l", 1, Settled::Later(300)).await && settle(&bed, "o", 1, Settled::Delivered).await);
+    assert_eq!(due(149).await, [ready.tenant], "nothing of the others can be made");
+    assert_eq!(due(150).await, [ready.tenant, in_line.tenant], "a claim ran out");
+    assert_eq!(due(300).await, [ready.tenant, later.tenant, in_line.tenant]);
+}
+
+async fn each_tenant_is_given_no_more_than_its_share_the_oldest_first(bed: Bed) {
+    let (one, two, three) = (bed.clone(), bed.of_tenant("two").await, bed.of_tenant("three").await);
+    let named = |name: &str| (0..4).map(|n| new(&format!("{name}{n}"), None)).collect::<Vec<_>>();
+    let of_one = [named("a"), vec![new("lane1", Some("a")), new("lane2", Some("a")), trace("trace")]].concat();
+    post(&one, one.thread("t").await, of_one).await;
+    for (bed, name) in [(&two, "b"), (&three, "c")] {
+        post(bed, bed.thread("t").await, named(name)).await;
+    }
+    let (a, b) = (one.tenant, two.tenant);
+    assert_eq!(claim_shares(&bed, 100, &[(a, 2), (b, 3)]).await, ["a0", "a1", "b0", "b1", "b2"]);
+    assert!(settle(&bed, "a0", 1, Settled::Later(220)).await && settle(&bed, "a1", 1, Settled::Later(210)).await);
+    assert_eq!(claim_shares(&bed, 120, &[(b, 9), (a, 1)]).await, ["a2", "b3"], "who has fewer gets what there is");
+    assert_eq!(claim_shares(&bed, 120, &[(a, 9)]).await, ["a3", "lane1"], "of a lane it is the first");
+    for id in ["a2", "a3", "lane1"] {
+        assert!(settle(&bed, id, 1, Settled::Delivered).await);
+    }
+    assert_eq!(claim_shares(&bed, 300, &[(a, 2)]).await, ["a1", "lane2"], "they were due before");
+    assert_eq!(claim_shares(&bed, 300, &[(a, 2)]).await, ["a0"]);
+    assert_eq!(ids(&bed.store.claim_batch(300, 350, 9).await.unwrap()), ["trace"]);
+    assert_eq!(bed.store.tenants_due(300).await.unwrap(), [two.tenant, three.tenant], "those claims ran out");
+}
+
+async fn who_claims_for_several_tenants_at_a_time_gets_nothing_twice(bed: Bed) {
+    let other = bed.other_tenant().await;
+    for (bed, name) in [(&bed, "a"), (&other, "b")] {
+        let deliveries = (0..100).map(|n| new(&format!("{name}{n}"), None)).collect();
+        post(bed, bed.thread("t").await, deliveries).await;
+    }
+    let (a, b) = (bed.tenant, other.tenant);
+    let claims = together((0..4).map(|n| {
+        let (bed, shares) = (bed.clone(), if n % 2 == 0 { [(a, 3), (b, 3)] } else { [(b, 3), (a, 3)] });
+        async move {
+            let mut all = Vec::new();
+            loop {
+                let claimed = claim_shares(&bed, 100, &shares).await;
+                if claimed.is_empty() {
+                    return all;
+                }
+                all.extend(claimed);
+            }
+        }
+    }));
+    let mut claimed = claims.await.concat();
+    claimed.extend(claim_shares(&bed, 100, &[(a, 200), (b, 200)]).await);
+    claimed.sort();
+    let count = claimed.len();
+    claimed.dedup();
+    assert_eq!((claimed.len(), count), (200, 200), "each once");
 }
 
 async fn those_of_a_lane_go_one_after_another(bed: Bed) {
@@ -133,7 +237,7 @@ async fn what_is_over_can_be_replayed_and_is_forgotten_in_time(bed: Bed) {
     settle(&bed, "d", 1, Settled::Dead).await;
     assert_eq!(replay(bed.other_tenant().await.tenant, 200).await, None);
     assert_eq!(replay(bed.tenant, 600).await, Some(true));
-    let again = bed.store.claim_deliveries(TargetKind::ALL, 600, 650, 1).await.unwrap();
+    let again = claim_some(&bed, 600, 1).await;
     let again = again.iter().chain(&claim(&bed, 600).await).find(|one| one.id == id).unwrap().clone();
     assert_eq!((again.attempts, again.finished_at), (1, None));
     settle(&bed, "d", 1, Settled::Delivered).await;

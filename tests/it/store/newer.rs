@@ -14,7 +14,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, raw_sql};
 
 use super::bed::{Bed, row};
-use super::deliveries::{new, post};
+use super::deliveries::{claim_some, new, post};
 use crate::support::postgres::Database;
 use pes::store::outbox::TargetKind;
 
@@ -52,7 +52,8 @@ async fn works_beside_it(bed: &Bed, thread: ThreadPk) {
     assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), Some(100), "the one that is known");
     let (thread, rows) = bed.store.load(thread).await.expect("it is read").expect("it is there");
     assert_eq!(rows, [row(RowKind::Item, "a", 1, Keep::Always)], "{thread:?}");
-    let claimed = bed.store.claim_deliveries(TargetKind::ALL, 100, 200, 10).await.expect("no row is in the way");
+    assert_eq!(bed.store.tenants_due(99).await.unwrap(), [], "what is not known is nobody's turn");
+    let claimed = claim_some(bed, 100, 10).await;
     assert_eq!(claimed.iter().map(|delivery| delivery.id.as_str()).collect::<Vec<_>>(), ["known"]);
 }
 

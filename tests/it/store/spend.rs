@@ -7,6 +7,7 @@ use pes::store::spend::{HELD, USED};
 use pes::store::{Commit, Committed, Erasure, PastPeriods, SpendChange, SpendKey, SpendTell, TellSpent};
 
 use super::bed::{Bed, record, together};
+use super::deliveries::claim_some;
 
 super::on_every_store!(
     of_many_commits_as_many_are_stored_as_fit,
@@ -217,7 +218,7 @@ async fn of_many_that_tell_of_a_cap_one_does(bed: Bed) {
     assert_eq!(answers.iter().filter(|is_told| **is_told).count(), 1);
     assert!(told(&bed, 0, 100).await);
     assert!(!told(&bed, 1, 80).await, "more was told");
-    let left = bed.store.claim_deliveries(TargetKind::ALL, 5, 10, 100).await.unwrap();
+    let left = claim_some(&bed, 5, 100).await;
     assert_eq!(left.len(), 2);
     assert!(left.iter().all(|delivery| delivery.tenant == bed.tenant && delivery.event == "spend.threshold"));
 }
@@ -246,7 +247,7 @@ fn telling_of(cap: i64, of: SpendKey, used: i64, name: &str) -> SpendChange {
 
 /// Which deliveries are there, with what they say.
 async fn left(bed: &Bed) -> Vec<(String, serde_json::Value)> {
-    let left = bed.store.claim_deliveries(TargetKind::ALL, i64::MAX - 1, i64::MAX, 100).await.unwrap();
+    let left = claim_some(bed, i64::MAX - 50, 100).await;
     assert!(left.iter().all(|delivery| delivery.tenant == bed.tenant && delivery.event == "spend.threshold"));
     left.into_iter().map(|one| (one.id.to_string(), serde_json::from_str(&one.body).expect("it is JSON"))).collect()
 }

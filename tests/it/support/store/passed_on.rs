@@ -110,7 +110,9 @@ passed_on! {
 
 passed_on! {
     OutboxStore {}
-    claim_deliveries(kinds: &'static [TargetKind], now: Millis, until: Millis, limit: u32) -> Vec<Delivery>;
+    tenants_due(now: Millis) -> Vec<TenantPk>;
+    claim_deliveries(shares: &[Share], now: Millis, until: Millis) -> Vec<Delivery>;
+    claim_batch(now: Millis, until: Millis, limit: u32) -> Vec<Delivery>;
     settle_deliveries(settlements: Vec<Settlement>, now: Millis) -> usize;
     next_delivery(kinds: &'static [TargetKind]) -> Option<Millis>;
     deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
