@@ -13,10 +13,11 @@ use crate::store::outbox::{Delivery, Share};
 
 /// The places that the attempts of each tenant have in this process.
 ///
-/// An attempt that gave its place away ([`Unanswered`](super::unanswered::Unanswered)) does not count. It keeps nobody from
-/// anything, so its tenant owes nobody a turn for it; if it counted, a tenant with many silent receivers would have more
-/// than all others for as long as they are silent, and what it has for its other receivers would never be sent. Nor does its
-/// tenant get ahead by it: for each place that it gave away, it must wait for its turn again.
+/// An attempt that gave its place away ([`Unanswered`](super::unanswered::Unanswered)) does not count. As long as no more of
+/// them wait than may, it keeps nobody from anything, so its tenant owes nobody a turn for it. If it counted, a tenant with
+/// many silent receivers would have more than all others for as long as they are silent, and what it has for its other
+/// receivers would never be sent. Nor does its tenant get ahead by it: for each place that it gave away, it must wait for its
+/// turn again.
 #[derive(Default)]
 pub struct Turns(Mutex<Places>);
 

@@ -91,6 +91,15 @@ impl Stored {
         }
     }
 
+    /// What may be added once: a vacuum of PostgreSQL leaves what somebody who reads at that moment could still see, the next
+    /// rows come behind it, and it is used again by those that come later.
+    fn spare(&self) -> i64 {
+        match self {
+            Self::Sqlite(_) => 0,
+            Self::Postgres(_) => 512 << 10,
+        }
+    }
+
     async fn size(&self, day: i64) -> Size {
         const IN_SQLITE: &str = "SELECT name FROM sqlite_master WHERE type = 'table'";
         const IN_POSTGRES: &str = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
@@ -169,7 +178,7 @@ async fn as_much_goes_as_comes(stored: Stored) {
         assert!(*rows <= may_be, "{table} has {rows} rows and had {}: {sizes:#?}", full.rows[table]);
     }
     assert!(
-        end.bytes <= full.bytes + full.bytes / 20,
+        end.bytes <= full.bytes + full.bytes / 20 + stored.spare(),
         "{} bytes, and there were {}: {sizes:#?}",
         end.bytes,
         full.bytes
