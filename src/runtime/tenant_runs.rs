@@ -137,10 +137,9 @@ impl Actor {
             return Ok(Begin::Now);
         }
         let is_new = !has_waited && loaded.machine.run().is_none();
-        if is_new && events.iter().any(|event| matches!(**event, Event::Asked { .. })) {
-            if self.shared.store.count_to_begin(tenant, most).await? >= most {
-                return Ok(Begin::Refused { most: most as usize });
-            }
+        let asks = || events.iter().any(|event| matches!(**event, Event::Asked { .. }));
+        if is_new && asks() && self.shared.store.count_to_begin(tenant, most).await? >= most {
+            return Ok(Begin::Refused { most: most as usize });
         }
         Ok(Begin::Later)
     }
