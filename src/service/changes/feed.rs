@@ -9,6 +9,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::quiet::Quiet;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::hitl::Suspension;
@@ -86,6 +87,7 @@ struct Reader {
     seen: HashMap<ThreadPk, (ThreadId, i64)>,
     /// The questions that are open as far as the readers know, and until when.
     open: Open,
+    quiet: Quiet,
 }
 
 /// What is known to have changed.
@@ -101,7 +103,15 @@ impl Reader {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let changes = service.hub.changes();
-        Self { service: service.clone(), tenant, changes, looks, seen: HashMap::new(), open: HashMap::new() }
+        Self {
+            service: service.clone(),
+            tenant,
+            changes,
+            looks,
+            seen: HashMap::new(),
+            open: HashMap::new(),
+            quiet: Quiet::default(),
+        }
     }
 
     async fn tell(mut self, batches: broadcast::Sender<Arc<Batch>>) {
@@ -172,9 +182,13 @@ impl Reader {
         let is_new = |(pk, now): &(&ThreadPk, &(ThreadId, i64))| before.get(pk) != Some(now);
         let mut changed: Vec<_> = self.seen.iter().filter(is_new).map(|(pk, (id, _))| (*pk, id.clone())).collect();
         before.retain(|pk, _| !self.seen.contains_key(pk));
+        let reads = self.service.reads.clone();
+        let asking: Vec<ThreadPk> = self.open.keys().filter(|pk| !self.seen.contains_key(pk)).copied().collect();
+        self.quiet.are(&*reads, &asking, &before).await?;
+        changed.extend(self.quiet.changed(&*reads).await?);
         let left: Vec<ThreadPk> = before.keys().copied().collect();
         if !left.is_empty() {
-            for mark in self.service.reads.marks(&left).await? {
+            for mark in reads.marks(&left).await? {
                 // It is there still as it was, and has not been active for a while.
                 if before.get(&mark.pk).is_some_and(|(_, version)| *version == mark.version) {
                     before.remove(&mark.pk);

@@ -4,6 +4,7 @@
 //! However many listen, what changes is read once: by the tenant's [`Feed`], which lives as long as somebody listens.
 
 mod feed;
+mod quiet;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -112,6 +112,23 @@ async fn what_another_process_changes_is_told_too() {
     told(&mut socket, "thread_deleted", "t1", |_| true).await;
 }
 
+/// Also of a thread that was not active of late, and whose status stays as it is.
+#[tokio::test]
+async fn an_answer_that_another_process_takes_is_told_of_a_thread_that_has_waited_long() {
+    let database = Database::fresh().await;
+    let open = async || Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let (here, there) = (App::of(open().await, |_| {}).await, App::of(open().await, |_| {}).await);
+    let asked = there.suspend("t1", "two mails").await;
+    let sql = "UPDATE threads SET updated_at = updated_at - 3600000";
+    sqlx::query(sql).execute(&mut database.connect().await).await.unwrap();
+    let mut socket = here.socket("/events").await;
+    assert!(is_caught_up(&socket.next().await.unwrap()));
+    let answer = json!({ "suspensionId": asked["suspensionId"], "approved": false });
+    there.post("/threads/t1/resume", answer).await.expect(202);
+    told(&mut socket, "suspension", "t1", |one| one["status"] == "resolved").await;
+    assert_eq!(there.get("/threads/t1").await.expect(200)["status"], "suspended");
+}
+
 #[tokio::test]
 async fn a_change_is_read_once_for_everybody_who_listens() {
     let store = Moody::fresh().await;
