@@ -62,8 +62,9 @@ impl Pins {
             let before = pinned.tools.len();
             let mut bytes = if new.is_empty() { 0 } else { pinned.tools.values().map(Definition::bytes).sum() };
             for definition in new {
-                bytes += definition.bytes();
-                if pinned.tools.len() < MOST && bytes <= MOST_BYTES {
+                let with_it = bytes + definition.bytes();
+                if pinned.tools.len() < MOST && with_it <= MOST_BYTES {
+                    bytes = with_it;
                     pinned.tools.insert(definition.name.clone(), definition);
                 }
             }

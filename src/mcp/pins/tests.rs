@@ -28,4 +28,10 @@ async fn what_a_server_makes_up_is_trusted_within_bounds() {
     pins.first_seen(Some(TENANT), "large", &listed(0, &"x".repeat(64 << 10)), 1).await.unwrap();
     let bytes: usize = trusted("large").values().map(Definition::bytes).sum();
     assert!(bytes > MOST_BYTES / 2 && bytes <= MOST_BYTES, "{bytes}");
+
+    // One that is too long by itself keeps none behind it off.
+    let mut one_is_long = listed(0, "x");
+    one_is_long[0].description = "x".repeat(MOST_BYTES);
+    pins.first_seen(Some(TENANT), "one", &one_is_long, 1).await.unwrap();
+    assert_eq!(trusted("one").len(), one_is_long.len() - 1);
 }

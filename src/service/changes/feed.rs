@@ -87,6 +87,7 @@ struct Reader {
     seen: HashMap<ThreadPk, (ThreadId, i64)>,
     /// The questions that are open as far as the readers know, and until when.
     open: Open,
+    /// Threads that ask somebody something, and are not in `seen`.
     quiet: Quiet,
 }
 
@@ -184,7 +185,7 @@ impl Reader {
         before.retain(|pk, _| !self.seen.contains_key(pk));
         let reads = self.service.reads.clone();
         let asking: Vec<ThreadPk> = self.open.keys().filter(|pk| !self.seen.contains_key(pk)).copied().collect();
-        self.quiet.are(&*reads, &asking, &before).await?;
+        self.quiet.set_asking(&*reads, &asking, &before).await?;
         changed.extend(self.quiet.changed(&*reads).await?);
         let left: Vec<ThreadPk> = before.keys().copied().collect();
         if !left.is_empty() {

@@ -20,7 +20,7 @@ pub(super) struct Quiet {
 
 impl Quiet {
     /// These and no others ask, and were not active of late. What is known of some of them is in `left`.
-    pub(super) async fn are(
+    pub(super) async fn set_asking(
         &mut self,
         store: &dyn Store,
         asking: &[ThreadPk],
@@ -34,8 +34,10 @@ impl Quiet {
                 None => new.push(*pk),
             }
         }
-        for row in store.threads_by_pk(&new).await? {
-            self.known.insert(row.pk, (row.thread_id, row.fence.version));
+        for some in new.chunks(AT_ONCE) {
+            for row in store.threads_by_pk(some).await? {
+                self.known.insert(row.pk, (row.thread_id, row.fence.version));
+            }
         }
         Ok(())
     }

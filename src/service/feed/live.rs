@@ -84,7 +84,7 @@ struct Until {
 
 /// How the run of `until` stands.
 enum Stands {
-    On,
+    GoesOn,
     Over(Box<Run>),
     /// With its thread.
     Erased,
@@ -337,9 +337,9 @@ impl Feed {
             self.ready.push_back(Arc::new(Encoded::caught_up(self.cursor)));
         }
         self.source = match stands {
-            Stands::On => Source::Live,
+            Stands::GoesOn => Source::Live,
             Stands::Over(run) => {
-                // As it was asked for: by now it may go on again, with observations that are not read.
+                // As it stood before the page was read: it may go on by now, and what it did since is not read.
                 let run = runs::resource(&self.service, self.pk, *run).await?;
                 self.ready.push_back(Arc::new(Encoded::run(&run)));
                 Source::Over
@@ -364,10 +364,10 @@ impl Feed {
     }
 
     async fn stands(&self) -> Result<Stands> {
-        let Some(until) = &self.until else { return Ok(Stands::On) };
+        let Some(until) = &self.until else { return Ok(Stands::GoesOn) };
         match runs::stored(&self.service, &self.caller, &until.run).await {
             Ok((_, run)) if until.is_met(run.status) => Ok(Stands::Over(Box::new(run))),
-            Ok(_) => Ok(Stands::On),
+            Ok(_) => Ok(Stands::GoesOn),
             Err(fault) if fault.code == Code::NotFound => Ok(Stands::Erased),
             Err(fault) => Err(fault),
         }

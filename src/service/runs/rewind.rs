@@ -136,6 +136,7 @@ async fn conversation(service: &Service, pk: ThreadPk) -> Result<Vec<(i64, Conve
 /// The seq of the observation that told the first of these messages, older than the log if that is gone. Those of runs that
 /// never began are told only as waiting: they changed no plan.
 async fn told_at(service: &Service, row: &ThreadRow, said: &[(i64, ConversationMessage)]) -> Result<i64> {
+    let wanted: HashSet<&MessageId> = said.iter().map(|(_, message)| &message.message_id).collect();
     let (mut told, mut waiting) = (HashMap::new(), HashSet::new());
     let mut after = row.min_seq - 1;
     loop {
@@ -144,7 +145,7 @@ async fn told_at(service: &Service, row: &ThreadRow, said: &[(i64, ConversationM
         for one in &seen {
             after = one.seq;
             let Telling { ids, waits } = telling(one);
-            for id in ids {
+            for id in ids.into_iter().filter(|id| wanted.contains(id)) {
                 if waits {
                     waiting.insert(id);
                 } else {

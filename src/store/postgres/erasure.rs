@@ -12,7 +12,8 @@ use crate::store::{Erasure, ErasureStore, Result};
 /// How many rows of each table one transaction removes at most: everything of most threads.
 const AT_ONCE: i64 = 1_000;
 
-/// Some rows of each table; what a deleted thread has cost stays, as far as it can be read. Replicas that do this at once take different rows.
+/// Some rows of each table; what a deleted thread has cost stays, as far as it can be read. Replicas that do this at once take
+/// different rows.
 const REMOVE: &str = r#"
 WITH i AS (DELETE FROM idempotency WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM idempotency WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1),

@@ -17,8 +17,9 @@ pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask,
     }
     waits::check(tx)?;
     history::check(tx, &ask.history)?;
-    if tx.world.begin != Begin::Now {
-        // Before anything changes: a query that is refused has changed nothing.
+    let is_idle = tx.state.run.is_none() && tx.state.head.queue.is_empty();
+    if is_idle && tx.world.begin != Begin::Now {
+        // It will wait. This is looked at before anything changes: a query that is refused has changed nothing.
         check_queue(tx)?;
     }
     if let Some(rewind) = rewind {
@@ -29,7 +30,7 @@ pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask,
     let on_busy = ask.on_busy;
     ask.metadata = ask.metadata.map(|metadata| message::store_metadata(tx, &message, metadata));
     let run = accepted(tx, run, message, ask);
-    if tx.state.run.is_none() && tx.state.head.queue.is_empty() {
+    if is_idle {
         if tx.world.begin != Begin::Now {
             return enqueue(tx, run, false);
         }
