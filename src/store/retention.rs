@@ -43,7 +43,7 @@ pub trait RetentionStore: Send + Sync + 'static {
         behind: (Millis, ThreadPk),
         limit: u32,
     ) -> Result<Vec<(Millis, ThreadPk)>>;
-    /// Threads that say themselves how long they are kept, behind this one, with their tenants.
+    /// Threads that say themselves how long they are kept or were imported, behind this one, with their tenants.
     async fn threads_with_terms(&self, behind: ThreadPk, limit: u32) -> Result<Vec<(ThreadPk, TenantPk)>>;
     /// Runs of the tenant that stand since before `before` as they do, behind this one, in the order in which they came to.
     async fn runs_since(&self, tenant: TenantPk, behind: &RunEnd, before: Millis, limit: u32) -> Result<Vec<RunEnd>>;

@@ -117,7 +117,7 @@ impl OldOfTenant {
     }
 }
 
-/// The threads that say themselves how long they are kept.
+/// The threads that say themselves how long they are kept, and those that were imported.
 async fn of_their_own(service: &Service) -> Result<()> {
     const PAGE: u32 = 200;
     let mut behind = ThreadPk::NONE;

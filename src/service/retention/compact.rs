@@ -105,7 +105,9 @@ impl OldLog {
     async fn shorten(&self, service: &Service, before: Millis) -> Result<bool> {
         let pk = self.left.thread();
         let Some(row) = service.store.thread_by_pk(pk).await? else { return Ok(false) };
-        if let Some(end) = end_of_old_runs(service, pk, row.min_seq, before).await?
+        // An imported log may be older than its thread, and is kept as long from then on.
+        if row.created_at < before
+            && let Some(end) = end_of_old_runs(service, pk, row.min_seq, before).await?
             && let Some(upto) = service.store.last_entry(pk, end).await?.filter(|upto| *upto >= row.min_seq)
         {
             let base = feed::fold_to(service, pk, upto).await?.text();

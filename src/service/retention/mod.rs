@@ -107,6 +107,11 @@ fn stored(terms: &ThreadTerms) -> Row {
     Row { kind: RowKind::Retention, id: String::new(), ord: 0, keep: Keep::Never, body }
 }
 
+/// What an imported thread says of itself: nothing yet. Its log is found by this, as no run of it ended here.
+pub(super) fn imported() -> Row {
+    stored(&ThreadTerms::default())
+}
+
 /// What the thread says of itself.
 async fn own(service: &Service, pk: ThreadPk) -> store::Result<ThreadTerms> {
     let row = service.store.row(pk, RowKind::Retention, "").await?;

@@ -20,7 +20,7 @@ use crate::engine::event::{Event, PersonEvent};
 use crate::engine::history::ShownPlan;
 use crate::engine::step::{Keep, RowKind, Step};
 use crate::service::audit::AuditLine;
-use crate::service::{Result, Service, settings, threads};
+use crate::service::{Result, Service, retention, settings, threads};
 use crate::store::{AuditRow, Commit, Committed, NewEntry, NewImport, NewThread};
 
 /// Files are in memory one at a time, and values take many times the memory of their text.
@@ -143,6 +143,7 @@ fn made(service: &Service, caller: &Caller, archive: Archive) -> Result<(NewImpo
         }
     }
     rows.extend(archive.rows);
+    rows.push(retention::imported());
     let commit = Commit { head: step.head, rows, audit, ..Commit::creating(pk, new, profile, None) };
     let imported = Imported { thread_id: id, min_seq, last_seq: end, messages, cancelled, dry_run: false };
     Ok((NewImport { commit, log, min_seq, last_seq: end, base: archive.base }, imported))

@@ -254,6 +254,28 @@ async fn a_log_that_begins_later_comes_back_with_what_stands_for_its_beginning()
     .await;
 }
 
+/// No run of it ended here, and its observations are older than it is.
+#[tokio::test]
+async fn an_imported_log_is_kept_as_long_as_others_from_then_on() {
+    on_both(async |place| {
+        let min_seq = async |thread: &str| place.state(thread).await["minSeq"].as_i64().unwrap();
+        place.finish("t", "hello").await;
+        let text = place.export("t").await;
+        place.clock.advance(100 * DAY);
+        place.import(&text, Some("copy")).await.unwrap();
+        retention::sweep(place.instance.service()).await.unwrap();
+        assert!(min_seq("t").await > 1, "its run ended long ago");
+        assert_eq!(min_seq("copy").await, 1);
+        place.clock.advance(91 * DAY);
+        retention::sweep(place.instance.service()).await.unwrap();
+        assert!(min_seq("copy").await > 1);
+        let told = lines(&place.export("copy").await).into_iter().filter(|line| line.get("observation").is_some());
+        assert_eq!(told.count(), 0, "all of it is of the run that is over");
+        place.instance.close().await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn nothing_is_stored_of_what_is_refused() {
     on_both(async |place: Place| {
