@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 
 use crate::domain::ids::ThreadPk;
-use crate::engine::history::left::{names, rows_named};
+use crate::domain::observation::ObservationType;
+use crate::engine::history::left::{names, names_of, rows_named};
 use crate::engine::step::RowKind;
 use crate::service::Service;
 use crate::service::chore_metrics::deleted;
 use crate::service::pages::Entries;
-use crate::store::{PageAsk, Result};
+use crate::store::{ObservationAsk, PageAsk, Result};
 
 /// Entries of the log that one transaction deletes.
 const ENTRIES: u32 = 200;
@@ -69,32 +70,51 @@ impl Left {
         let kept = match self.kept.take() {
             Some(kept) => kept,
             None => {
-                let base = service.store.base(self.pk).await?.map(|(_, base)| base).unwrap_or_default();
-                names_kept(service, self.pk, &base).await?
+                let base = service.store.base(self.pk).await?;
+                let (upto, base) = base.unwrap_or_default();
+                names_kept(service, self.pk, upto, &base).await?
             }
         };
         Ok(self.kept.insert(kept))
     }
 }
 
-/// The rows that the base names that there is, and this next one does not.
-pub(super) async fn named_before(service: &Service, pk: ThreadPk, next: &str) -> Result<Vec<(RowKind, String)>> {
+/// The rows that the base names that there is, and neither this next one nor what is told behind it does.
+pub(super) async fn named_before(
+    service: &Service,
+    pk: ThreadPk,
+    upto: i64,
+    next: &str,
+) -> Result<Vec<(RowKind, String)>> {
     let Some((_, base)) = service.store.base(pk).await? else { return Ok(Vec::new()) };
     let mut named = BTreeSet::new();
     names(&base, &mut named);
-    Ok(gone(&named, &names_kept(service, pk, next).await?))
+    Ok(gone(&named, &names_kept(service, pk, upto, next).await?))
 }
 
-/// What is named by what stays: the base, which may be of a later end than the one that is gone up to, and the thread as it
-/// is loaded.
-async fn names_kept(service: &Service, pk: ThreadPk, base: &str) -> Result<BTreeSet<String>> {
+/// What is named by what stays: the base, which may be of a later end than the one that is gone up to, the plans that are
+/// told behind it, and the thread as it is loaded.
+async fn names_kept(service: &Service, pk: ThreadPk, upto: i64, base: &str) -> Result<BTreeSet<String>> {
     let mut kept = BTreeSet::new();
     names(base, &mut kept);
+    names_of_plans(service, pk, upto, &mut kept).await?;
     if let Some((thread, rows)) = service.store.load(pk).await? {
         names(&thread.head, &mut kept);
         rows.iter().for_each(|row| names(&row.body, &mut kept));
     }
     Ok(kept)
+}
+
+/// Where a thread went back, its plan is of items whose runs are long over.
+async fn names_of_plans(service: &Service, pk: ThreadPk, mut after: i64, kept: &mut BTreeSet<String>) -> Result<()> {
+    const PLANS: [ObservationType; 2] = [ObservationType::Plan, ObservationType::PlanUpdate];
+    loop {
+        let ask = ObservationAsk { after, limit: ROWS, types: PLANS.to_vec(), ..ObservationAsk::default() };
+        let told = service.store.observations(pk, &ask).await?;
+        let Some(last) = told.last() else { return Ok(()) };
+        after = last.seq;
+        told.into_iter().for_each(|told| names_of(told.content, kept));
+    }
 }
 
 fn gone(told: &BTreeSet<String>, kept: &BTreeSet<String>) -> Vec<(RowKind, String)> {

@@ -4,20 +4,36 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pes::AgentProps;
+use pes::config::Config;
 use pes::domain::fault::Code;
 use pes::domain::ids::ThreadPk;
+use pes::domain::observation::ObservationType;
 use pes::domain::retention::{Kept, Terms};
 use pes::engine::step::RowKind;
+use pes::service::runs::ContinueAt;
 use pes::store::postgres::Postgres;
 use pes::store::{PageAsk, Store};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::retention::Aging;
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
 
-/// Each run writes a long letter that somebody must approve, and then says something long.
+/// Each run writes a long letter that somebody must approve, and then says something long; with a plan, as its only step.
 const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning", query = "first" }
+json = { todoList = [{ id = "first", description = "Write", stepType = "tool", requiredTools = ["demo_send_email"] }] }
+
+[[reply]]
+when = { phase = "refinement", query = "second" }
+json = { todoList = [{ id = "second", description = "Write", stepType = "tool", requiredTools = ["demo_send_email"] }] }
+
+[[reply]]
+when = { phase = "synthesis" }
+text = "They are written."
+
 [[reply]]
 when = { phase = "execution", iteration = 1 }
 thinking = "LONG"
@@ -64,15 +80,7 @@ async fn what_runs_leave_beside_the_log_goes_with_it_on_postgresql() {
 }
 
 async fn old_runs_leave_nothing(store: Arc<dyn Store>) {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script.toml");
-    std::fs::write(&script, SCRIPT.replace("LONG", &"long ".repeat(200))).unwrap();
-    let aging = Aging::on(store.clone(), |config| {
-        config.models.demo.script = Some(script);
-        config.agent.core = "react".to_owned();
-        config.retention.usage_days = Kept::Days(100);
-    })
-    .await;
+    let (_script, aging) = writing(store.clone(), |config| config.retention.usage_days = Kept::Days(100)).await;
     let (t, held) = (run(&aging, "t").await, run(&aging, "held").await);
     aging.keep("held", Terms::default(), Some("case 4711")).await;
     let ever = run(&aging, "ever").await;
@@ -120,13 +128,59 @@ async fn old_runs_leave_nothing(store: Arc<dyn Store>) {
     aging.instance.close().await;
 }
 
+/// The plan of then is told behind what is deleted, and nothing but it names what its step came to.
+#[tokio::test]
+async fn what_a_plan_names_that_a_thread_went_back_to_stays() {
+    let (_script, aging) = writing(fresh_store().await, |config| {
+        config.agent.core = "pes".to_owned();
+        config.limits.items_per_plan = 1;
+    })
+    .await;
+    finish(&aging, AgentProps::new("t", "first")).await;
+    let said = aging.messages("t").await;
+    let answer = said.as_array().unwrap().last().unwrap()["messageId"].as_str().unwrap();
+    let back = Some(ContinueAt::After(answer.into()));
+    finish(&aging, AgentProps::new("t", "second")).await;
+    aging.days_pass(50).await;
+    finish(&aging, AgentProps { continue_at: back, ..AgentProps::new("t", "second") }).await;
+    let told = aging.page("t", 0).await.unwrap().items;
+    let went_back = told.iter().rfind(|seen| seen.content.get("superseded").is_some()).unwrap();
+    let plan = told.iter().find(|seen| seen.seq > went_back.seq && seen.kind == ObservationType::Plan).unwrap();
+    let then = aging.state("t", Some(plan.seq)).await.unwrap()["todoList"].clone();
+    assert!(then.to_string().contains("long long") && !then.to_string().contains("second"), "{then:#}");
+    aging.days_pass(41).await;
+    let floor = aging.page("t", 0).await.unwrap().min_seq;
+    assert!(1 < floor && floor < plan.seq, "{floor}");
+    assert_eq!(aging.state("t", Some(plan.seq)).await.unwrap()["todoList"], then);
+    aging.instance.close().await;
+}
+
+/// An instance whose runs follow the script above; the folder goes with it.
+async fn writing(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> (TempDir, Aging) {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.toml");
+    std::fs::write(&script, SCRIPT.replace("LONG", &"long ".repeat(200))).unwrap();
+    let aging = Aging::on(store, |config| {
+        config.models.demo.script = Some(script);
+        config.agent.core = "react".to_owned();
+        change(config);
+    })
+    .await;
+    (folder, aging)
+}
+
 /// One run of the thread, whose question somebody answers.
 async fn run(aging: &Aging, thread: &str) -> ThreadPk {
-    let fault = aging.instance.process(AgentProps::new(thread, "write to the team")).await.unwrap_err();
-    assert_eq!(fault.code, Code::Suspended, "{fault:?}");
-    let state = aging.state(thread, None).await.unwrap();
-    let answer = json!({ "suspensionId": state["suspensions"][0]["suspensionId"], "approved": true });
-    aging.instance.resume(thread, serde_json::from_value(answer).unwrap()).await.unwrap();
+    finish(aging, AgentProps::new(thread, "write to the team")).await;
     let tenant = aging.instance.caller().tenant;
     aging.store.thread(tenant, &thread.into()).await.unwrap().unwrap().pk
+}
+
+async fn finish(aging: &Aging, asked: AgentProps) {
+    let thread = asked.thread_id.to_string();
+    let fault = aging.instance.process(asked).await.unwrap_err();
+    assert_eq!(fault.code, Code::Suspended, "{fault:?}");
+    let state = aging.state(&thread, None).await.unwrap();
+    let answer = json!({ "suspensionId": state["suspensions"][0]["suspensionId"], "approved": true });
+    aging.instance.resume(thread.as_str(), serde_json::from_value(answer).unwrap()).await.unwrap();
 }

@@ -17,7 +17,8 @@ pub fn names(text: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-fn names_of(value: Value, found: &mut BTreeSet<String>) {
+/// Adds every string of this value that may be an id.
+pub fn names_of(value: Value, found: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => add(text, found),
         Value::Array(values) => values.into_iter().for_each(|value| names_of(value, found)),
