@@ -118,16 +118,24 @@ pub fn news(said: &[Said]) -> &[Said] {
     &said[last_answer(said).map_or(0, |at| at + 1)..]
 }
 
-/// Whether the agent's last words, as the client shows them, hold this text; `None`: it shows no words of the agent.
-pub fn shows_last(said: &[Said], text: &str) -> Option<bool> {
+/// Whether the agent's last words, as the client shows them, ask the first of these open questions, and before it none of
+/// those that were answered: a text that was sent for one of those is not for this. `None`: it shows no words of the agent.
+pub fn asks_first(said: &[Said], open: &[String], answered: &[String]) -> Option<bool> {
     let before = said[..said.len() - news(said).len()].iter().rev();
     let last = before.map_while(|said| match said {
-        Said::Assistant { text, .. } => Some(text),
+        Said::Assistant { text, .. } => Some(normal(text)),
         Said::User(_) | Said::ToolResult { .. } => None,
     });
-    let (text, mut last) = (normal(text), last.peekable());
-    last.peek()?;
-    Some(last.any(|shown| normal(shown).contains(&text)))
+    let mut last: Vec<String> = last.collect();
+    last.reverse();
+    let (shown, first) = (last.join(" "), normal(open.first()?));
+    if last.is_empty() {
+        return None;
+    }
+    // Of several that read the same, as many stand last as are open.
+    let alike = open.iter().filter(|one| normal(one) == first).count();
+    let found = shown.rmatch_indices(&first).take(alike).last();
+    Some(found.is_some_and(|(at, _)| answered.iter().all(|one| !shown[..at].contains(&normal(one)))))
 }
 
 /// What was said before that, for a thread that begins. Calls of tools and their results are left out: the thread that

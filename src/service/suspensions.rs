@@ -182,6 +182,22 @@ pub async fn open_on(service: &Service, caller: &Caller, thread: &ThreadId) -> R
     Ok(open)
 }
 
+/// Questions of a thread that are over, the last ones: of so many that were asked there.
+pub async fn past_on(service: &Service, caller: &Caller, thread: &ThreadId, limit: u32) -> Result<Vec<Suspension>> {
+    let pk = threads::row(service, caller, thread).await?.pk;
+    let wanted = SuspensionsWanted::Past { status: None, decided_by: None };
+    let page = PageAsk { limit, ..PageAsk::default() };
+    let ask = SuspensionAsk { tenant: caller.tenant, thread: Some(pk), wanted, page };
+    let mut past = Vec::new();
+    for found in service.reads.suspensions(&ask).await?.items {
+        let Some(suspension) = legible::<Suspension>(&found.row) else { continue };
+        if suspension.status != SuspensionStatus::Pending {
+            past.push(whole(service, pk, suspension).await?);
+        }
+    }
+    Ok(past)
+}
+
 /// The question by this id, open or not.
 pub async fn get(service: &Service, caller: &Caller, id: &SuspensionId) -> Result<Suspension> {
     let found = service.reads.find_row(caller.tenant, RowKind::Suspension, id.as_str()).await?;

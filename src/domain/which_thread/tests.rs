@@ -322,13 +322,38 @@ fn blocks_that_clients_add_are_no_part_of_a_text() {
     assert_eq!(normal(&"<think></think>".repeat(70_000)), "");
 }
 
+fn asks(said: &[Said], open: &[&str], answered: &[&str]) -> Option<bool> {
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    asks_first(said, &owned(open), &owned(answered))
+}
+
 #[test]
 fn what_was_shown_last_is_all_that_stands_before_the_news() {
     let asked = [user("q"), answer("<think>Hm.</think>Sure?  Say so."), answer("more"), user("yes")];
-    assert_eq!(shows_last(&asked, "Sure? Say"), Some(true));
-    assert_eq!(shows_last(&asked, "Hm."), Some(false));
-    assert_eq!(shows_last(&[user("q"), answer("Sure?"), user("why"), answer("so"), user("yes")], "Sure?"), Some(false));
-    assert_eq!(shows_last(&[user("yes")], "Sure?"), None);
+    assert_eq!(asks(&asked, &["Sure? Say"], &[]), Some(true));
+    assert_eq!(asks(&asked, &["Hm."], &[]), Some(false));
+    assert_eq!(
+        asks(&[user("q"), answer("Sure?"), user("why"), answer("so"), user("yes")], &["Sure?"], &[]),
+        Some(false)
+    );
+    assert_eq!(asks(&[user("yes")], &["Sure?"], &[]), None);
+}
+
+#[test]
+fn a_text_is_for_the_first_of_the_questions_that_were_shown() {
+    let shows = |text| [user("q"), answer(text), user("yes")];
+    assert_eq!(asks(&shows("So: A? B?"), &["A?", "B?"], &[]), Some(true));
+    assert_eq!(asks(&shows("So: A? B?"), &["B?"], &["A?"]), Some(false), "it was for the other");
+    assert_eq!(asks(&shows("B?"), &["B?"], &["A?"]), Some(true), "it was put again");
+    assert_eq!(asks(&shows("So: A? A?"), &["A?", "A?"], &[]), Some(true));
+    assert_eq!(asks(&shows("So: A? A?"), &["A?"], &["A?"]), Some(false), "they read the same");
+    assert_eq!(asks(&shows("A?"), &["A?"], &["A?"]), Some(true));
+    assert_eq!(asks(&shows("A? No, B, A?"), &["No, B, A?"], &["A?", "B"]), Some(false));
+    assert_eq!(
+        asks(&shows("No, B, A?"), &["No, B, A?"], &["A?", "B"]),
+        Some(true),
+        "within its own words they are none"
+    );
 }
 
 proptest! {

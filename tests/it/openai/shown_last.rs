@@ -10,6 +10,37 @@ async fn gated() -> App {
     App::with(|config| _ = config.agent.tool_policy.insert("calc*".to_owned(), PolicyAction::Ask)).await
 }
 
+/// A server whose model wants two sums at once, of which each is asked for.
+async fn gated_twice() -> App {
+    const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { todoList = [{ id = "sums", description = "Two sums", stepType = "tool", requiredTools = ["calculator"] }] }
+
+[[reply]]
+when = { phase = "execution", iteration = 1 }
+calls = [
+    { tool = "calculator", arguments = { expression = "1 + 1" } },
+    { tool = "calculator", arguments = { expression = "2 + 2" } },
+]
+
+[[reply]]
+when = { phase = "execution" }
+text = "Summed."
+
+[[reply]]
+when = { phase = "synthesis" }
+text = "Two and four."
+"#;
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::io::Write::write_all(&mut file, SCRIPT.as_bytes()).expect("it can be written");
+    App::with(|config| {
+        config.models.demo.script = Some(file.path().to_owned());
+        config.agent.tool_policy.insert("calc*".to_owned(), PolicyAction::Ask);
+    })
+    .await
+}
+
 /// How many questions were answered.
 async fn answered(app: &App, thread: &str) -> usize {
     let log = app.get(&format!("/threads/{thread}/events?types=AGENT_RESUMED")).await.expect(200);
@@ -74,4 +105,73 @@ async fn a_yes_behind_the_items_of_the_response_that_asked_answers_it() {
         input.push(json!({ "role": "user", "content": "yes" }));
     }
     assert_eq!(text(&respond(&json!(input)).await), "Two, then four.");
+}
+
+/// Two calls are asked for at once: a text is for the first, also where it comes twice.
+#[tokio::test]
+async fn a_yes_that_is_sent_again_approves_no_call_that_was_asked_for_beside_it() {
+    let app = gated_twice().await;
+    let on = async |texts: &[&str]| {
+        let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
+        let messages = texts.iter().enumerate().map(|(at, text)| json!({ "role": role(at), "content": text }));
+        let body = with(said(""), json!({ "messages": messages.collect::<Vec<_>>() }));
+        let answer = chat(&app, &body).header("x-pes-thread", "mine").send().await;
+        answer.expect(200)["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+    };
+    let both = on(&["sums"]).await;
+    assert!(both.contains("1 + 1") && both.contains("2 + 2"), "{both}");
+    let second = on(&["sums", &both, "yes"]).await;
+    assert!(!second.contains("1 + 1") && second.contains("2 + 2"), "{second}");
+    assert_eq!(on(&["sums", &both, "yes"]).await, second, "it is asked again");
+    assert_eq!(answered(&app, "mine").await, 1);
+    assert_eq!(on(&["sums", &both, "yes", &second, "yes"]).await, "Two and four.");
+    assert_eq!(answered(&app, "mine").await, 2);
+}
+
+#[tokio::test]
+async fn a_yes_behind_a_response_is_for_the_first_that_it_asked() {
+    let app = gated_twice().await;
+    let respond = async |input: &str, previous: &Value| {
+        let body = json!({ "model": "pes", "input": input, "previous_response_id": previous });
+        app.ask("POST", "/v1/responses").json(&body).send().await.expect(200)
+    };
+    let both = respond("sums", &Value::Null).await;
+    let thread = both["conversation"]["id"].as_str().unwrap();
+    let second = respond("yes", &both["id"]).await;
+    assert!(text(&second).contains("2 + 2"), "{second:#}");
+    let again = respond("yes", &both["id"]).await;
+    assert_eq!(text(&again), text(&second), "it is asked again");
+    assert_eq!(answered(&app, thread).await, 1);
+    assert_eq!(text(&respond("yes", &again["id"]).await), "Two and four.");
+    assert_eq!(answered(&app, thread).await, 2);
+}
+
+/// Approvals have the ids of their questions, which say nothing of a response.
+#[tokio::test]
+async fn a_yes_behind_approvals_is_for_the_first_that_was_asked_for() {
+    let app = gated_twice().await;
+    let respond = async |input: &[Value]| {
+        let tools = json!([{ "type": "mcp", "server_label": "pes", "require_approval": "always" }]);
+        let body = json!({ "model": "pes", "input": input, "tools": tools, "store": false });
+        app.ask("POST", "/v1/responses").json(&body).send().await.expect(200)
+    };
+    let asked = |response: &Value| {
+        let output = response["output"].as_array().unwrap();
+        output.iter().filter(|item| item["type"] == "mcp_approval_request").cloned().collect::<Vec<_>>()
+    };
+    let (query, yes) = (json!({ "role": "user", "content": "sums" }), json!({ "role": "user", "content": "yes" }));
+    let both = respond(std::slice::from_ref(&query)).await;
+    let thread = both["conversation"]["id"].as_str().unwrap();
+    let mut input = vec![query];
+    input.extend(asked(&both));
+    input.push(yes.clone());
+    assert_eq!(input.len(), 4, "{both:#}");
+    let second = asked(&respond(&input).await);
+    assert_eq!(second, [input[2].clone()], "the other is asked for again");
+    assert_eq!(asked(&respond(&input).await), second);
+    assert_eq!(answered(&app, thread).await, 1);
+    input.extend(second);
+    input.push(yes);
+    assert_eq!(text(&respond(&input).await), "Two and four.");
+    assert_eq!(answered(&app, thread).await, 2);
 }

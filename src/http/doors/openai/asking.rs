@@ -58,19 +58,34 @@ pub(super) async fn open_on(asker: &Asker, thread: &ThreadId) -> Result<Vec<Susp
     }
 }
 
-/// The oldest question that a text is for: people are asked it, and no approval of the request answers it.
-pub(super) fn for_people<'o>(open: &'o [Suspension], approvals: &Approvals) -> Option<&'o Suspension> {
-    let is_asked =
-        |open: &&Suspension| open.kind != SuspensionKind::ClientTool && !approvals.contains_key(&open.suspension_id);
-    open.iter().find(is_asked)
+/// The questions that a text may be for, the oldest first: people are asked them, and no approval of the request answers them.
+pub(super) fn for_people<'o>(open: &'o [Suspension], approvals: &Approvals) -> Vec<&'o Suspension> {
+    let is_asked = |open: &&Suspension| is_for_people(open) && !approvals.contains_key(&open.suspension_id);
+    open.iter().filter(is_asked).collect()
 }
 
-/// Whether a client that sends this conversation was shown the question last. One that sends no words of the agent is
-/// believed.
-pub(super) fn is_shown(asker: &Asker, said: &[Said], question: &Suspension) -> bool {
-    let text = question::text(&question.asked(), suspensions::urls(&asker.app.service).as_ref());
-    which_thread::shows_last(said, &text).unwrap_or(true)
+pub(super) fn is_for_people(question: &Suspension) -> bool {
+    question.kind != SuspensionKind::ClientTool
 }
+
+/// Whether a client that sends this conversation was shown the first of these open questions last, and none before it that was
+/// answered since. One that sends no words of the agent is believed.
+pub(super) async fn is_shown(
+    asker: &Asker,
+    said: &[Said],
+    thread: &ThreadId,
+    open: &[&Suspension],
+) -> Result<bool, Refusal> {
+    let urls = suspensions::urls(&asker.app.service);
+    let text = |question: &Suspension| question::text(&question.asked(), urls.as_ref());
+    let open: Vec<String> = open.iter().map(|question| text(question)).collect();
+    let answered = suspensions::past_on(&asker.app.service, &asker.caller, thread, ASKED_TOGETHER).await?;
+    let answered: Vec<String> = answered.iter().filter(|one| is_for_people(one)).map(text).collect();
+    Ok(which_thread::asks_first(said, &open, &answered).unwrap_or(true))
+}
+
+/// Questions of one thread that are looked at for those that were shown together.
+const ASKED_TOGETHER: u32 = 100;
 
 /// What a client says to questions by their ids, with its reasons.
 pub(super) type Approvals = HashMap<SuspensionId, (bool, Option<String>)>;
@@ -222,8 +237,8 @@ impl Reply<'_> {
             answers.push((open, Answer { digest: open.digest.clone(), ..answer }));
         }
         let says_something = may_approve && !self.text.trim().is_empty();
-        if let Some(open) = for_people(self.open, self.approvals).filter(|_| says_something) {
-            answers.extend(question::answer(open, self.text).map(|answer| (open, answer)));
+        if let Some(open) = for_people(self.open, self.approvals).first().filter(|_| says_something) {
+            answers.extend(question::answer(open, self.text).map(|answer| (*open, answer)));
         }
         Ok(answers)
     }

@@ -103,8 +103,10 @@ impl Accepting<'_> {
         if let Some(oldest) = open.first() {
             let run = oldest.run_id.clone();
             let (approvals, lookups) = (&HashMap::new(), &[conversation.key(), answers.clone()]);
-            let may_answer = |question| place.may_answer && is_shown(asker, &request.said, question);
-            let text = if for_people(&open, approvals).is_none_or(may_answer) { &self.text } else { "" };
+            let asked = for_people(&open, approvals);
+            let may_answer =
+                asked.is_empty() || (place.may_answer && is_shown(asker, &request.said, &place.thread, &asked).await?);
+            let text = if may_answer { &self.text } else { "" };
             let reply = Reply { asker, thread: &place.thread, open: &open, results, approvals, text, lookups };
             let (follow, ..) = reply.given(key).await?;
             let open = open.iter().map(Suspension::asked).collect();

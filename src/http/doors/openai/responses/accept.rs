@@ -94,10 +94,9 @@ async fn attempt(
         if !open.is_empty() {
             let run = open[0].run_id.clone();
             let (results, approvals) = (&input.results, &input.approvals);
-            let text = match for_people(&open, approvals) {
-                Some(question) if !was_shown(asker, request, thread, question).await? => "",
-                Some(_) | None => &input.text,
-            };
+            let asked = for_people(&open, approvals);
+            let may_answer = asked.is_empty() || was_shown(asker, request, thread, &asked).await?;
+            let text = if may_answer { &input.text } else { "" };
             let lookups = &lookups(&whole.answers);
             let reply = Reply { asker, thread, open: &open, results, approvals, text, lookups };
             let (follow, after, answers) = reply.given(key).await?;
@@ -125,22 +124,24 @@ async fn attempt(
     begin(asker, model, new, key).await
 }
 
-/// Whether the client was shown this question last: by what it sends back, or by the response that it goes on from. One that
-/// names a conversation and sends nothing back is believed.
+/// Whether the client was shown the first of these open questions last, and none before it that was answered since: by the
+/// response that it goes on from, or by what it sends back. One that names a conversation and sends nothing back is believed.
 async fn was_shown(
     asker: &Asker,
     request: &ResponseRequest,
     thread: &ThreadId,
-    question: &Suspension,
+    open: &[&Suspension],
 ) -> Result<bool, Refusal> {
-    let input = &request.input;
-    if input.ours.iter().any(|id| *id == question.suspension_id.as_str()) {
-        return Ok(true);
-    }
-    let sent_back = || input.ours.iter().rev().find_map(|id| ResponseId::of_item(id));
-    match request.previous.clone().or_else(sent_back) {
-        Some(response) => Ok(read::has_shown(asker, &response, thread, question).await?),
-        None => Ok(is_shown(asker, &input.said, question)),
+    let (input, question) = (&request.input, open[0]);
+    let response = |ids: &[String]| ids.iter().rev().find_map(|id| ResponseId::of_item(id));
+    let by_response = async |response: ResponseId| read::has_shown(asker, &response, thread, question).await;
+    match request.previous.clone().or_else(|| response(&input.shown_last)) {
+        Some(response) => by_response(response).await,
+        None => match (input.asked_last.first(), response(&input.ours)) {
+            (Some(first), _) => Ok(*first == question.suspension_id),
+            (None, Some(response)) => by_response(response).await,
+            (None, None) => is_shown(asker, &input.said, thread, open).await,
+        },
     }
 }
 

@@ -8,16 +8,16 @@ use super::events::ResponseEvents;
 use super::object::ResponseId;
 use super::telling::Telling;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::hitl::Suspension;
-use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::hitl::{ExpiryPolicy, Suspension};
+use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::http::doors::answer_headers::name_run;
-use crate::http::doors::openai::asking::Asker;
+use crate::http::doors::openai::asking::{Asker, is_for_people};
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::told::Told;
 use crate::service::feed::{self, After, FeedAsk};
-use crate::service::runs;
+use crate::service::{runs, suspensions};
 
 /// Observations that are read at once.
 const CHUNK: u32 = 200;
@@ -64,24 +64,37 @@ async fn stands_still(asker: &Asker, run: &RunId) -> Result<bool, Refusal> {
     Ok(status.is_terminal() || status == RunStatus::Suspended)
 }
 
-/// Whether this question was open when the response ended: it was asked before, or after nothing but the answers that the
-/// response goes on with.
+/// Whether this question was open when the response ended, and was the first to people: it was asked before, or after nothing
+/// but the answers that the response goes on with, and none that is older was answered since.
 pub(super) async fn has_shown(
     asker: &Asker,
     id: &ResponseId,
     thread: &ThreadId,
     question: &Suspension,
 ) -> Result<bool, Refusal> {
+    let (service, caller) = (&asker.app.service, &asker.caller);
     let (mut after, mut answers) = (id.start, 0);
     loop {
         let ask = FeedAsk { after: After::Seq(after), types: ASKED.to_vec(), ..FeedAsk::default() };
-        let page = feed::page(&asker.app.service, &asker.caller, thread, ask, CHUNK).await?;
+        let page = feed::page(service, caller, thread, ask, CHUNK).await?;
         for seen in page.items {
             after = seen.seq;
-            if seen.kind != ObservationType::AgentSuspended {
-                answers += u32::from(seen.run_id == id.run);
-            } else if seen.content["suspensionId"] == question.suspension_id.as_str() {
-                return Ok(question.run_id == id.run && answers <= id.answers.unwrap_or(0));
+            let is_reminder = seen.content["policy"] == ExpiryPolicy::Remind.as_str();
+            if seen.run_id != id.run || is_reminder {
+                continue;
+            }
+            let about = SuspensionId::from(seen.content["suspensionId"].as_str().unwrap_or_default());
+            if seen.kind == ObservationType::AgentSuspended {
+                if about == question.suspension_id && answers > id.answers.unwrap_or(0) {
+                    return Ok(false);
+                }
+                continue;
+            }
+            answers += 1;
+            // Their ids are in the order in which they were asked.
+            let is_older = answers > id.answers.unwrap_or(0) && about < question.suspension_id;
+            if is_older && suspensions::get(service, caller, &about).await.is_ok_and(|one| is_for_people(&one)) {
+                return Ok(false);
             }
         }
         if page.next_cursor.is_none() {

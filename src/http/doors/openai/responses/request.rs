@@ -71,6 +71,12 @@ pub(super) struct Input {
     pub(super) approvals: HashMap<SuspensionId, (bool, Option<String>)>,
     /// Things of this server's that are sent back: they say which conversation it is.
     pub(super) ours: Vec<String>,
+    /// Those of them that nothing of the user's stands behind but the news.
+    pub(super) shown_last: Vec<String>,
+    /// The approvals among these that were asked for, by the ids of their questions.
+    pub(super) asked_last: Vec<SuspensionId>,
+    /// The user said something behind the last thing of the agent's.
+    has_news: bool,
     /// Everything that was said, by either.
     pub(super) said: Vec<Said>,
     /// What the system says, which is no part of the conversation.
@@ -188,12 +194,14 @@ impl Input {
                 let call = text("call_id").ok_or_else(|| missing("call_id"))?;
                 let output = content::text(&format!("{place}.output"), item.get("output"))?;
                 self.said.push(Said::ToolResult { call: call.clone(), text: output.clone() });
+                self.has_news = true;
                 self.results.insert(call, output);
             }
             "mcp_approval_response" => {
                 let id = text("approval_request_id").ok_or_else(|| missing("approval_request_id"))?;
                 let approves = item["approve"].as_bool().ok_or_else(|| missing("approve"))?;
                 self.approvals.insert(id.into(), (approves, text("reason")));
+                self.has_news = true;
             }
             "item_reference"
             | "function_call"
@@ -205,6 +213,9 @@ impl Input {
                     self.said.push(Said::Assistant { text: String::new(), calls: vec![call] });
                 }
                 self.said_before(text("call_id").or_else(|| text("id")));
+                if item["type"] == "mcp_approval_request" {
+                    self.asked_last.extend(text("id").map(SuspensionId::from));
+                }
             }
             other => {
                 let message = format!("Items of the type `{other}` are not taken.");
@@ -220,6 +231,7 @@ impl Input {
             "user" => {
                 self.text = if self.text.is_empty() { text.clone() } else { format!("{}\n\n{text}", self.text) };
                 self.said.push(Said::User(text));
+                self.has_news = true;
             }
             "assistant" => {
                 self.said.push(Said::Assistant { text, calls: Vec::new() });
@@ -238,6 +250,11 @@ impl Input {
     /// What the user said before that is answered.
     fn said_before(&mut self, id: Option<String>) {
         self.text.clear();
-        self.ours.extend(id);
+        if std::mem::take(&mut self.has_news) {
+            self.shown_last.clear();
+            self.asked_last.clear();
+        }
+        self.ours.extend(id.clone());
+        self.shown_last.extend(id);
     }
 }
