@@ -7,9 +7,13 @@ use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::domain::usage::{ModelUse, UsageSum};
 use crate::store::usage::{page_of_sums, read_calls};
-use crate::store::{Page, Result, UsageAsk, UsageStore};
+use crate::store::{Error, Page, Result, UsageAsk, UsageStore};
 
-const SUMS: &str = r#"
+/// With how a body is read: what cannot be read is an error, or none.
+macro_rules! sums {
+    ($body:literal) => {
+        concat!(
+            r#"
 SELECT * FROM (
     SELECT u.key COLLATE "C" AS key, u.sub COLLATE "C" AS sub, count(*) AS calls,
         sum((u.body ->> 'inputTokens')::bigint)::bigint AS input,
@@ -26,24 +30,38 @@ SELECT * FROM (
             CASE $1 WHEN 'item' THEN coalesce(r.body ->> 'item', '') WHEN 'model' THEN r.body ->> 'model'
                 WHEN 'run,model' THEN (r.body ->> 'provider') || ':' || (r.body ->> 'model') ELSE '' END
                 AS sub
-        FROM (SELECT tenant, ord, body::jsonb AS body FROM thread_rows
+        FROM (SELECT tenant, ord, "#,
+            $body,
+            r#" AS body FROM thread_rows
             WHERE kind = 11 AND tenant = $2 AND ord >= $3 AND ord < $4 AND ($8::bigint IS NULL OR pk = $8)
-            UNION ALL SELECT tenant, ord, body::jsonb FROM usage_kept
+            UNION ALL SELECT tenant, ord, "#,
+            $body,
+            r#" FROM usage_kept
             WHERE tenant = $2 AND ord >= $3 AND ord < $4 AND $8::bigint IS NULL) r
-        JOIN tenants t ON t.pk = r.tenant
+        JOIN tenants t ON t.pk = r.tenant WHERE r.body IS NOT NULL
     ) u
     GROUP BY 1, 2
-) s WHERE (s.key, s.sub) > ($5 COLLATE "C", $6 COLLATE "C") ORDER BY 1, 2 LIMIT $7"#;
+) s WHERE (s.key, s.sub) > ($5 COLLATE "C", $6 COLLATE "C") ORDER BY 1, 2 LIMIT $7"#
+        )
+    };
+}
+
+const SUMS: &str = sums!("body::jsonb");
+
+/// Where something cannot be read: it is left out. Each body takes a transaction within this one.
+const SUMS_OF_LEGIBLE: &str = sums!("pes_json(body)");
 
 const LATEST: &str = "
 SELECT body FROM thread_rows WHERE kind = 11 AND tenant = $1 AND ord >= $2 ORDER BY ord DESC LIMIT $3";
 
-/// Of threads that are there; not of those on hold, nor of those that are to be kept for ever themselves.
+/// Of threads that are there; not of those on hold, nor of those that are to be kept for ever themselves, or say what
+/// cannot be read.
 const FORGET_IN_USE: &str = "
 DELETE FROM thread_rows WHERE ctid IN (
     SELECT u.ctid FROM thread_rows u WHERE u.kind = 11 AND u.tenant = $1 AND u.ord < $2 AND NOT EXISTS (
         SELECT 1 FROM thread_rows h WHERE h.pk = u.pk AND h.kind = 14
-            AND (h.body::jsonb -> 'hold' IS NOT NULL OR h.body::jsonb #>> '{terms,threadDays}' = 'forever'))
+            AND (pes_json(h.body) IS NULL OR pes_json(h.body) -> 'hold' IS NOT NULL
+                OR pes_json(h.body) #>> '{terms,threadDays}' = 'forever'))
     ORDER BY u.ord LIMIT $3 FOR UPDATE OF u SKIP LOCKED)";
 
 const FORGET: &str = "
@@ -53,10 +71,13 @@ DELETE FROM usage_kept WHERE ctid IN (
 #[async_trait]
 impl UsageStore for Postgres {
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
-        let (key, sub) = ask.after()?;
-        let query = sqlx::query(SUMS).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
-        let query = query.bind(key).bind(sub).bind(ask.page.rows()).bind(ask.thread.map(|pk| pk.0));
-        page_of_sums(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, &ask.page)
+        match self.sums(SUMS, ask).await {
+            Err(Error::Refused(error)) => {
+                tracing::error!(%error, "what a model call took cannot be read and is left out");
+                self.sums(SUMS_OF_LEGIBLE, ask).await
+            }
+            sums => sums,
+        }
     }
 
     async fn latest_calls(&self, tenant: TenantPk, from: Millis, limit: u32) -> Result<Vec<ModelUse>> {
@@ -73,5 +94,14 @@ impl UsageStore for Postgres {
                 self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected();
         }
         Ok(forgotten)
+    }
+}
+
+impl Postgres {
+    async fn sums(&self, sql: &'static str, ask: &UsageAsk) -> Result<Page<UsageSum>> {
+        let (key, sub) = ask.after()?;
+        let query = sqlx::query(sql).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
+        let query = query.bind(key).bind(sub).bind(ask.page.rows()).bind(ask.thread.map(|pk| pk.0));
+        page_of_sums(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, &ask.page)
     }
 }

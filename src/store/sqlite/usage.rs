@@ -21,20 +21,22 @@ SELECT CASE ?1 WHEN 'run' THEN r.body ->> 'run' WHEN 'run,model' THEN r.body ->>
     coalesce(sum(r.body ->> 'costNanos'), 0) AS cost, count(*) - count(r.body ->> 'costNanos') AS unpriced
 FROM (
     SELECT tenant, ord, body FROM thread_rows WHERE kind = 11 AND tenant = ?2 AND ord >= ?3 AND ord < ?4
-        AND (?8 IS NULL OR pk = ?8)
+        AND (?8 IS NULL OR pk = ?8) AND json_valid(body)
     UNION ALL SELECT tenant, ord, body FROM usage_kept WHERE tenant = ?2 AND ord >= ?3 AND ord < ?4 AND ?8 IS NULL
+        AND json_valid(body)
 ) r JOIN tenants t ON t.pk = r.tenant
 GROUP BY 1, 2 HAVING (key, sub) > (?5, ?6) ORDER BY 1, 2 LIMIT ?7";
 
 const LATEST: &str = "
 SELECT body FROM thread_rows WHERE kind = 11 AND tenant = ? AND ord >= ? ORDER BY ord DESC LIMIT ?";
 
-/// Of threads that are there; not of those on hold, nor of those that are to be kept for ever themselves.
+/// Of threads that are there; not of those on hold, nor of those that are to be kept for ever themselves, or say what
+/// cannot be read.
 const FORGET_IN_USE: &str = "
 DELETE FROM thread_rows WHERE rowid IN (
     SELECT u.rowid FROM thread_rows u WHERE u.kind = 11 AND u.tenant = ?1 AND u.ord < ?2 AND NOT EXISTS (
         SELECT 1 FROM thread_rows h WHERE h.pk = u.pk AND h.kind = 14
-            AND (h.body ->> '$.hold' IS NOT NULL OR h.body ->> '$.terms.threadDays' = 'forever'))
+            AND iif(json_valid(h.body), h.body ->> '$.hold' IS NOT NULL OR h.body ->> '$.terms.threadDays' = 'forever', 1))
     ORDER BY u.ord LIMIT ?3)";
 
 const FORGET: &str = "

@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use pes::config::Synchronous;
 use pes::domain::retention::{Kept, Terms};
+use pes::domain::usage::UsageGroup;
+use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
+use pes::store::{PageAsk, UsageAsk};
 use sqlx::{Connection, Executor};
 
 use super::retention::{Aging, of_threads};
+use crate::support::postgres::Database;
 
 /// Threads with the same terms; what is stored of the first is then spoilt.
 async fn spoilt(terms: Terms, damage: &'static str) -> (Aging, tempfile::TempDir) {
@@ -64,5 +68,45 @@ async fn a_thread_whose_terms_cannot_be_read_is_kept_whole_until_it_has_new_ones
     aging.keep("hurt", of_threads(10), None).await;
     aging.days_pass(1).await;
     assert!(!aging.is_there("hurt").await);
+    aging.instance.close().await;
+}
+
+const NO_USAGE: &str =
+    "UPDATE thread_rows SET body = '{' WHERE kind = 11 AND pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')";
+
+async fn calls(aging: &Aging) -> Vec<u64> {
+    let (tenant, page) = (aging.instance.caller().tenant, PageAsk { limit: 10, ..PageAsk::default() });
+    let ask = UsageAsk { tenant, group: UsageGroup::Tenant, thread: None, from: 0, to: i64::MAX, page };
+    aging.store.usage(&ask).await.unwrap().items.iter().map(|sum| sum.calls).collect()
+}
+
+#[tokio::test]
+async fn what_a_call_took_that_cannot_be_read_is_left_out_of_the_sums() {
+    let (aging, _folder) = spoilt(Terms::default(), NO_USAGE).await;
+    assert_eq!(calls(&aging).await, [1]);
+    aging.instance.close().await;
+}
+
+#[tokio::test]
+async fn what_a_call_took_that_cannot_be_read_is_left_out_of_the_sums_of_postgresql() {
+    let database = Database::fresh().await;
+    let aging = Aging::on(Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap()), |_| {}).await;
+    for thread in ["hurt", "well"] {
+        aging.finish(thread).await;
+    }
+    let mut other = sqlx::PgConnection::connect(&database.url()).await.unwrap();
+    assert!(other.execute(NO_USAGE).await.unwrap().rows_affected() > 0);
+    assert_eq!(calls(&aging).await, [1]);
+    aging.instance.close().await;
+}
+
+/// Its usage is kept with it, and that of others goes.
+#[tokio::test]
+async fn usage_of_others_than_a_thread_whose_terms_cannot_be_read_is_forgotten() {
+    let (aging, _folder) = spoilt(of_threads(4_000), NO_TERMS).await;
+    assert_eq!(calls(&aging).await, [2]);
+    let tenant = aging.instance.caller().tenant;
+    assert_eq!(aging.store.forget_usage(tenant, i64::MAX, 10).await.unwrap(), 1);
+    assert_eq!(calls(&aging).await, [1]);
     aging.instance.close().await;
 }
