@@ -26,7 +26,7 @@ pub struct AuditRow {
 #[async_trait]
 pub trait AuditStore: Send + Sync + 'static {
     /// Who decided what on the threads that have or had this id, oldest first.
-    async fn audit(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<AuditRow>>;
+    async fn audit(&self, tenant: TenantPk, thread: &ThreadId, page: &PageAsk) -> Result<Page<AuditRow>>;
     /// Who configured what of this tenant, made its keys and erased its threads; newest first.
     async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>>;
 }
@@ -45,7 +45,7 @@ impl AuditRow {
     }
 }
 
-/// A page of lines, newest first; `id` is in the order in which they were written.
+/// A page of lines; `id` is in the order in which they were written.
 pub(crate) fn page_of_audit_rows(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<AuditRow>> {
     page_of(rows, ask, AuditRow::read, |row, _| Ok(Cursor::new(row.number("id")?, "")))
 }

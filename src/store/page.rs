@@ -73,6 +73,11 @@ impl PageAsk {
         Ok(Cursor::of(self)?.map_or(i64::MAX, |cursor| cursor.at))
     }
 
+    /// Where a page of the oldest first begins, by number.
+    pub(crate) fn after(&self) -> Result<i64> {
+        Ok(Cursor::of(self)?.map_or(i64::MIN, |cursor| cursor.at))
+    }
+
     /// The rows with a greater `ord`.
     pub fn beyond(ord: i64, limit: u32) -> Self {
         Self { cursor: Some(Cursor::new(ord + 1, "").write()), limit }

@@ -17,14 +17,17 @@ use crate::service::audit::{self, AuditLine, PublicKeys};
 
 /// Decisions of people, of the policy and of the timer, oldest first.
 #[utoipa::path(get, path = "/threads/{thread}/audit", operation_id = "listThreadAudit", tag = "threads",
+    params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<AuditLine>)))]
 pub(crate) async fn list(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
-    _: NoParams,
+    mut params: Params,
 ) -> HttpResult<Json<Listed<AuditLine>>> {
-    Ok(Json(Listed::whole(audit::of_thread(&app.service, &caller, &ids.thread()?).await?)))
+    let page = params.page()?;
+    params.finish()?;
+    Ok(Json(audit::of_thread(&app.service, &caller, &ids.thread()?, page).await?.into()))
 }
 
 /// The chain of the tenant's audit, whole or behind line `after`, as lines of JSON: each with its number and its hash, and

@@ -38,12 +38,12 @@ impl From<AuditRow> for AuditLine {
 }
 
 /// Who decided what on this thread, oldest first: also when it was erased, and of all that had its id.
-pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Vec<AuditLine>> {
-    let lines = service.reads.audit(caller.tenant, id).await?;
-    if lines.is_empty() {
+pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<AuditLine>> {
+    let lines = service.reads.audit(caller.tenant, id, &page).await?;
+    if lines.items.is_empty() && page.cursor.is_none() {
         threads::row(service, caller, id).await?;
     }
-    Ok(lines.into_iter().map(AuditLine::from).collect())
+    Ok(lines.map(AuditLine::from))
 }
 
 /// What signatures are verified with: the public half of the key that signs, if there is one.

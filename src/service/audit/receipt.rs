@@ -13,11 +13,14 @@ use crate::domain::ids::{CallId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::tool::CallRecord;
 use crate::engine::step::RowKind;
 use crate::runtime::rows::read;
+use crate::service::pages::Entries;
 use crate::service::{Result, Service, threads};
-use crate::store::{self, AuditRow, ChainedLine};
+use crate::store::{self, AuditRow, ChainedLine, PageAsk};
 
 /// Lines of a chain that lie between two checkpoints, at most.
 const BETWEEN: u32 = 1_000;
+/// Lines of a thread that are read at once.
+const PAGE: u32 = 500;
 
 /// The receipt of one tool call.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
@@ -37,8 +40,7 @@ pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &C
     let record: CallRecord = serde_json::from_value(shown).map_err(|error| store::Error::Damaged(error.to_string()))?;
     let key = service.audit_key.as_deref();
     chain_tenant_now(service, caller.tenant).await?;
-    let lines: Vec<AuditRow> = service.store.audit(caller.tenant, id).await?;
-    let lines: Vec<AuditRow> = lines.into_iter().filter(|line| tells_of(line, call)).collect();
+    let lines = lines_of(service, caller.tenant, id, call).await?;
     let proofs = Proofs { service, caller, thread: thread.pk };
     let receipt = json!({
         "tenant": caller.tenant_name,
@@ -68,8 +70,17 @@ pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &C
     Ok(CallReceipt { receipt, jws })
 }
 
-fn tells_of(line: &AuditRow, call: &CallId) -> bool {
-    line.detail["callId"] == call.as_str()
+/// What the audit tells of a call, oldest first.
+async fn lines_of(service: &Service, tenant: TenantPk, id: &ThreadId, call: &CallId) -> Result<Vec<AuditRow>> {
+    let page = PageAsk { limit: PAGE, ..PageAsk::default() };
+    let mut of_thread = Entries::from(page, |page| async move { service.store.audit(tenant, id, &page).await });
+    let mut lines = Vec::new();
+    while let Some(line) = of_thread.next().await? {
+        if line.detail["callId"] == call.as_str() {
+            lines.push(line);
+        }
+    }
+    Ok(lines)
 }
 
 /// Whether it tells that a person was asked, not what came of it.

@@ -1,4 +1,4 @@
-//! Writing a thread out, a few lines at a time: of its log, its messages and its usage one page is in memory, of its audit all.
+//! Writing a thread out, a few lines at a time: of all that it has one page is in memory.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -39,6 +39,7 @@ enum Part {
     Observations(i64),
     Messages(PageAsk),
     State,
+    Audit(PageAsk),
     Usage(RowKind, PageAsk),
     End,
     Over,
@@ -75,6 +76,7 @@ impl Export {
                 Part::Observations(after) => self.observations(after, &mut text).await?,
                 Part::Messages(page) => self.messages(page, &mut text).await?,
                 Part::State => self.state(&mut text).await?,
+                Part::Audit(page) => self.audit(page, &mut text).await?,
                 Part::Usage(kind, page) => self.usage(kind, page, &mut text).await?,
                 Part::End => {
                     let end = json!({ "end": self.lines.end() });
@@ -154,18 +156,25 @@ impl Export {
         Ok(if page.cursor.is_some() { Part::Messages(page) } else { Part::State })
     }
 
-    /// The application's state, and who decided what.
+    /// The application's state.
     async fn state(&mut self, text: &mut Vec<u8>) -> Result<Part> {
         let pk = self.thread.pk;
         if let Some(row) = self.service.reads.row(pk, RowKind::AgentState, "").await? {
             let state: AgentState = read(&row)?;
             self.lines.write(&json!({ "agentState": state }), text);
         }
-        let audit = self.service.reads.audit(self.thread.tenant, &self.thread.thread_id).await?;
-        for row in audit.into_iter().filter(|row| row.thread == pk) {
-            self.lines.write(&json!({ "audit": AuditLine::from(row) }), text);
+        Ok(Part::Audit(first_page()))
+    }
+
+    async fn audit(&mut self, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Part> {
+        let Self { service, thread, lines, .. } = self;
+        let found = service.reads.audit(thread.tenant, &thread.thread_id, &page).await?;
+        for row in found.items.into_iter().filter(|row| row.thread == thread.pk) {
+            lines.write(&json!({ "audit": AuditLine::from(row) }), text);
         }
-        Ok(Part::Usage(RowKind::ImportedUsage, first_page()))
+        page.cursor = found.next_cursor;
+        let usage = Part::Usage(RowKind::ImportedUsage, first_page());
+        Ok(if page.cursor.is_some() { Part::Audit(page) } else { usage })
     }
 
     /// What its model calls took: elsewhere, then here.

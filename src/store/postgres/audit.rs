@@ -13,7 +13,8 @@ use crate::store::audit::page_of_audit_rows;
 use crate::store::{AuditRow, AuditStore, Page, PageAsk, Result};
 
 const OF_THREAD: &str = "
-SELECT id, pk, tenant, thread_id, at, actor, action, detail FROM audit WHERE tenant = $1 AND thread_id = $2 ORDER BY id";
+SELECT id, pk, tenant, thread_id, at, actor, action, detail FROM audit
+WHERE tenant = $1 AND thread_id = $2 AND id > $3 ORDER BY id LIMIT $4";
 
 const OF_TENANT: &str = "
 SELECT id, pk, tenant, thread_id, at, actor, action, detail FROM audit
@@ -24,14 +25,10 @@ INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail) VALUES ($1,
 
 #[async_trait]
 impl AuditStore for Postgres {
-    async fn audit(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<AuditRow>> {
+    async fn audit(&self, tenant: TenantPk, thread: &ThreadId, ask: &PageAsk) -> Result<Page<AuditRow>> {
         let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(escaped(thread.as_str()));
-        self.pool
-            .with_query(async |connection| query.fetch_all(connection).await)
-            .await?
-            .iter()
-            .map(AuditRow::read)
-            .collect()
+        let query = query.bind(ask.after()?).bind(ask.rows());
+        page_of_audit_rows(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
     }
 
     async fn audit_of_tenant(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {

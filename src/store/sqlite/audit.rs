@@ -10,7 +10,8 @@ use crate::store::audit::page_of_audit_rows;
 use crate::store::{AuditRow, AuditStore, Page, PageAsk, Result};
 
 const OF_THREAD: &str = "
-SELECT pk, tenant, thread_id, at, actor, action, detail FROM audit WHERE tenant = ? AND thread_id = ? ORDER BY rowid";
+SELECT rowid AS id, pk, tenant, thread_id, at, actor, action, detail FROM audit
+WHERE tenant = ? AND thread_id = ? AND rowid > ? ORDER BY rowid LIMIT ?";
 
 const OF_TENANT: &str = "
 SELECT rowid AS id, pk, tenant, thread_id, at, actor, action, detail FROM audit
@@ -35,9 +36,9 @@ pub(super) fn insert(tx: &Transaction<'_>, row: &AuditRow, detail: &str) -> rusq
 
 #[async_trait]
 impl AuditStore for Sqlite {
-    async fn audit(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<AuditRow>> {
-        let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(thread.as_str());
-        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(AuditRow::read).collect()
+    async fn audit(&self, tenant: TenantPk, thread: &ThreadId, ask: &PageAsk) -> Result<Page<AuditRow>> {
+        let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(thread.as_str()).bind(ask.after()?).bind(ask.rows());
+        page_of_audit_rows(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
     }
 
     async fn audit_of_tenant(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {

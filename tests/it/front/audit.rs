@@ -78,6 +78,11 @@ async fn an_erased_thread_leaves_its_audit_and_who_erased_it() {
     delete(&app, BOSS).await.expect(204);
     let lines = app.ask("GET", "/threads/t/audit").key(ANN).send().await.expect(200);
     assert_eq!(told(&lines)[1..], [("ann", "delete thread"), ("boss", "delete thread")], "one id, two threads");
+    let first = app.ask("GET", "/threads/t/audit?limit=2").key(ANN).send().await.expect(200);
+    let rest = format!("/threads/t/audit?limit=2&cursor={}", first["nextCursor"].as_str().unwrap());
+    let rest = app.ask("GET", &rest).key(ANN).send().await.expect(200);
+    assert_eq!((told(&first), told(&rest)), (told(&lines)[..2].to_vec(), told(&lines)[2..].to_vec()));
+    assert_eq!(rest["nextCursor"], Value::Null);
     app.ask("GET", "/threads/never/audit").key(ANN).send().await.problem("not_found");
 }
 

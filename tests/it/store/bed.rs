@@ -89,7 +89,8 @@ impl Bed {
 
     /// The lines of [`Bed::audit_line`] that are stored.
     pub async fn audit(&self, pk: ThreadPk) -> Vec<AuditRow> {
-        self.store.audit(self.tenant, &named(pk)).await.unwrap()
+        let page = PageAsk { limit: 1_000, ..PageAsk::default() };
+        self.store.audit(self.tenant, &named(pk), &page).await.unwrap().items
     }
 
     pub async fn register(&self, replica: Uuid, ttl: i64) {
@@ -252,6 +253,6 @@ pub fn ids(rows: &[Row]) -> Vec<&str> {
 }
 
 /// What a line calls its thread.
-fn named(pk: ThreadPk) -> ThreadId {
+pub fn named(pk: ThreadPk) -> ThreadId {
     format!("t{}", pk.0).into()
 }

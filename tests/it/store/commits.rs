@@ -6,7 +6,7 @@ use pes::engine::step::{Keep, RowKind};
 use pes::store::{Commit, Committed, Fence};
 use serde_json::json;
 
-use super::bed::{Bed, record, row, state_update, together};
+use super::bed::{Bed, named, page, record, row, state_update, together};
 
 super::on_every_store!(
     a_new_thread_is_idle_and_empty,
@@ -66,6 +66,16 @@ async fn a_commit_is_readable_as_a_whole(bed: Bed) {
     let key = bed.store.idempotency(bed.tenant, "POST /threads", "k").await.unwrap();
     assert_eq!(key, Some(bed.key("k")));
     assert_eq!(bed.audit(pk).await, [bed.audit_line(pk, "ann"), bed.audit_line(pk, "bob")]);
+    let (id, mut lines, mut ask) = (named(pk), Vec::new(), page(1));
+    while {
+        let found = bed.store.audit(bed.tenant, &id, &ask).await.unwrap();
+        lines.extend(found.items);
+        ask.cursor = found.next_cursor;
+        ask.cursor.is_some()
+    } {
+        assert!(lines.len() < 3, "it goes on for ever");
+    }
+    assert_eq!(lines, bed.audit(pk).await, "page by page");
 }
 
 async fn what_a_commit_does_not_mention_stays(bed: Bed) {

@@ -62,7 +62,7 @@ passed_on! {
 
 passed_on! {
     AuditStore {}
-    audit(tenant: TenantPk, thread: &ThreadId) -> Vec<AuditRow>;
+    audit(tenant: TenantPk, thread: &ThreadId, page: &PageAsk) -> Page<AuditRow>;
     audit_of_tenant(tenant: TenantPk, page: &PageAsk) -> Page<AuditRow>;
 }
 
