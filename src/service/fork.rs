@@ -7,14 +7,18 @@ use super::{Service, feed, threads};
 use crate::domain::caller::Caller;
 use crate::domain::facts::{RecordedMessage, Summary};
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{MessageId, ThreadId, ThreadPk};
+use crate::domain::ids::{MessageId, RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
+use crate::domain::observation::ObservationType;
+use crate::domain::run::Run;
 use crate::domain::thread::{AgentState, ForkedFrom, Thread, ThreadProfile};
 use crate::engine::event::{Event, PersonEvent};
-use crate::engine::history::ShownPlan;
 use crate::engine::history::fold::{Fold, StateWrite, StateWrites};
+use crate::engine::history::{ShownPlan, shapers};
+use crate::engine::step::RowKind;
+use crate::runtime::rows::legible;
 use crate::runtime::{AnswerToKeep, CommitExtras, Refusal};
-use crate::store::{self, NewThread, ThreadRow};
+use crate::store::{self, NewThread, ObservationAsk, ThreadRow};
 
 type Result<T, E = Fault> = std::result::Result<T, E>;
 
@@ -61,6 +65,7 @@ async fn copy(
             }
             None => None,
         },
+        shapers: shapers(service, caller, &row, &fold, at).await?,
     });
     let new = NewThread {
         tenant: caller.tenant,
@@ -88,6 +93,22 @@ pub(crate) async fn state_at(service: &Service, row: &ThreadRow, seq: i64) -> Re
     view["threadId"] = row.thread_id.as_str().into();
     view["minSeq"] = row.min_seq.into();
     Ok(view)
+}
+
+/// Who shaped what the copy finds undone: who copies it, whoever shaped the run that came to that, and whoever edited the plan
+/// since. The run after it took their names over.
+async fn shapers(service: &Service, caller: &Caller, row: &ThreadRow, fold: &Fold, at: i64) -> Result<Vec<String>> {
+    let ask = ObservationAsk { after: at, limit: 1, types: vec![ObservationType::RunStarted], ..Default::default() };
+    let after = service.reads.observations(row.pk, &ask).await?.into_iter().map(|began| began.run_id);
+    let current = fold.view()["runId"].as_str().map(RunId::from);
+    let last = || fold.messages().iter().rev().find_map(|message| message.run_id.clone());
+    let runs = current.or_else(last).into_iter().chain(after);
+    let wanted: Vec<_> = runs.map(|run| (row.pk, RowKind::Run, run.to_string())).collect();
+    let mut names = vec![caller.name.clone()];
+    names.extend(shapers::of_next_run(&row.head));
+    let found = service.reads.rows_by_id(&wanted).await?;
+    names.extend(found.iter().filter_map(|(_, row)| legible::<Run>(row)).flat_map(|run| run.requested_by));
+    Ok(names)
 }
 
 /// The plan as of then, its payloads put back in.

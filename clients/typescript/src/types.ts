@@ -305,7 +305,7 @@ export interface CallRecord {
   digest?: string;
   /** The names of those who edited them. */
   editedBy?: string[];
-  /** The lease epoch under which it was started. */
+  /** The lease epoch under which it was started; 0: that of another thread, from which it was copied. */
   epoch?: number;
   idempotent: boolean;
   itemId?: ItemId;

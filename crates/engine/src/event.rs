@@ -125,6 +125,8 @@ pub enum PersonEvent {
         messages: Vec<ConversationMessage>,
         agent_state: AgentState,
         summary: Option<Summary>,
+        /// Who shaped what the copy may do of the other's work, and who copies it.
+        shapers: Vec<String>,
     },
 }
 

@@ -9,13 +9,14 @@ use super::export::told;
 use crate::auth::Signed;
 use crate::domain::caller::Caller;
 use crate::domain::digest;
+use crate::domain::fault::Fault;
 use crate::domain::ids::{CallId, TenantPk, ThreadId, ThreadPk};
-use crate::domain::tool::CallRecord;
+use crate::domain::tool::{COPIED, CallRecord};
 use crate::engine::step::RowKind;
 use crate::runtime::rows::read;
 use crate::service::pages::Entries;
 use crate::service::{Result, Service, threads};
-use crate::store::{self, AuditRow, ChainedLine, PageAsk};
+use crate::store::{self, AuditRow, ChainedLine, PageAsk, ThreadRow};
 
 /// Lines of a chain that lie between two checkpoints, at most.
 const BETWEEN: u32 = 1_000;
@@ -38,9 +39,13 @@ pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &C
     let thread = threads::row(service, caller, id).await?;
     let shown = threads::tool_call(service, caller, id, call).await?;
     let record: CallRecord = serde_json::from_value(shown).map_err(|error| store::Error::Damaged(error.to_string()))?;
+    // What another thread's call came to is proved by that thread's own receipt.
+    if record.epoch == Some(COPIED) {
+        return Err(Fault::not_found("receipt"));
+    }
     let key = service.audit_key.as_deref();
     chain_tenant_now(service, caller.tenant).await?;
-    let lines = lines_of(service, caller.tenant, id, call).await?;
+    let lines = lines_of(service, &thread, call).await?;
     let proofs = Proofs { service, caller, thread: thread.pk };
     let receipt = json!({
         "tenant": caller.tenant_name,
@@ -70,13 +75,14 @@ pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &C
     Ok(CallReceipt { receipt, jws })
 }
 
-/// What the audit tells of a call, oldest first.
-async fn lines_of(service: &Service, tenant: TenantPk, id: &ThreadId, call: &CallId) -> Result<Vec<AuditRow>> {
+/// What the audit tells of a call of this thread, and of no other that had its id; oldest first.
+async fn lines_of(service: &Service, thread: &ThreadRow, call: &CallId) -> Result<Vec<AuditRow>> {
+    let (tenant, id, pk) = (thread.tenant, &thread.thread_id, thread.pk);
     let page = PageAsk { limit: PAGE, ..PageAsk::default() };
     let mut of_thread = Entries::from(page, |page| async move { service.store.audit(tenant, id, &page).await });
     let mut lines = Vec::new();
     while let Some(line) = of_thread.next().await? {
-        if line.detail["callId"] == call.as_str() {
+        if line.thread == pk && line.detail["callId"] == call.as_str() {
             lines.push(line);
         }
     }

@@ -1,13 +1,17 @@
 //! Making a thread of an export: all of it in one transaction, or nothing.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::archive::{self, Archive};
 use super::lines::Invalid;
+use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::facts::{Fact, RunFinishedBody};
 use crate::domain::fault::{Code, Fault};
@@ -26,6 +30,10 @@ use crate::store::{AuditRow, Commit, Committed, NewEntry, NewImport, NewThread};
 /// Files are in memory one at a time, and values take many times the memory of their text.
 static READER: Semaphore = Semaphore::const_new(1);
 
+/// How long one waits for its turn, and when it is worth to come again.
+const PATIENCE: Duration = Duration::from_secs(60);
+const COME_BACK_MS: Millis = 30_000;
+
 /// What whoever takes in a file holds from before its first byte.
 #[derive(Debug)]
 pub struct Turn {
@@ -33,9 +41,17 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Waits for those before.
-    pub async fn wait() -> Self {
-        Self { _permit: READER.acquire().await.expect("it is never closed") }
+    /// Waits for those before, for a while.
+    pub async fn wait() -> Result<Self> {
+        match timeout(PATIENCE, READER.acquire()).await {
+            Ok(permit) => Ok(Self { _permit: permit.expect("it is never closed") }),
+            Err(_) => {
+                let detail = "Other files are imported; send this one again in a while.";
+                let mut fault = Fault::new(Code::TooManyRequests, detail);
+                fault.retry_after_ms = Some(COME_BACK_MS);
+                Err(fault)
+            }
+        }
     }
 }
 
@@ -130,6 +146,7 @@ fn made(service: &Service, caller: &Caller, archive: Archive) -> Result<(NewImpo
         messages: archive.messages,
         agent_state: archive.agent_state.unwrap_or_default(),
         summary: archive.fold.summary().cloned(),
+        shapers: vec![caller.name.clone()],
     });
     let mut step = service.runtime.decided_anew(&new, last_seq, event)?;
     let mut log = archive.log;

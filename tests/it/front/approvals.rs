@@ -169,6 +169,21 @@ async fn who_edits_the_plan_of_a_run_has_shaped_it_too() {
     app.post("/threads/t1/resume", approval(&suspension)).await.expect(202);
 }
 
+/// Else whoever may not approve a call would copy its thread, and approve it there.
+#[tokio::test]
+async fn who_shaped_what_a_thread_left_undone_has_shaped_its_copy() {
+    let app = office().await;
+    rule(&app, json!({ "tool": "demo_*", "action": "ask", "fourEyes": true })).await;
+    let app = app.key(ASKER);
+    app.suspend("t1", "send").await;
+    let app = app.key(BOSS);
+    app.post("/threads/t1/fork", json!({ "threadId": "copy" })).await.expect(201);
+    let app = app.key(OTHER);
+    let run = app.finish("copy", "hello").await;
+    let path = format!("/runs/{}", run["metadata"]["runId"].as_str().unwrap());
+    assert_eq!(app.get(&path).await.expect(200)["requestedBy"], json!(["other", "boss", "asker"]));
+}
+
 /// Edited arguments are another question, and their editor has none of its answers but no.
 #[tokio::test]
 async fn edited_arguments_are_asked_about_anew_and_not_of_their_editor() {

@@ -271,6 +271,9 @@ pub enum CallStatus {
     Done,
 }
 
+/// The epoch of a call that was copied from another thread, under whose lease it was started.
+pub const COPIED: i64 = 0;
+
 /// A tool call as it is stored (row kind `call`) and as `GET /threads/{id}/tool-calls/{callId}` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -308,7 +311,7 @@ pub struct CallRecord {
     /// To whom it goes instead of running here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegation: Option<Delegation>,
-    /// The lease epoch under which it was started.
+    /// The lease epoch under which it was started; 0: that of another thread, from which it was copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
     /// That its last attempts failed, and when the next is due.

@@ -2,6 +2,7 @@
 
 pub mod fold;
 pub mod left;
+pub mod shapers;
 mod shown;
 pub(crate) mod view;
 

@@ -87,8 +87,8 @@ fn by_person(tx: &mut Tx<'_>, event: PersonEvent) -> Handled {
         PersonEvent::ItemRetried { item, by } => by_hand::retry(tx, &item, &by),
         PersonEvent::ItemSkipped { item, by } => by_hand::skip(tx, &item, &by),
         PersonEvent::StatePut { data, expected, by: _ } => agent_state::put(tx, data, expected),
-        PersonEvent::Forked { from, state, messages, agent_state, summary } => {
-            fork::begin(tx, &from, *state, messages, agent_state, summary)
+        PersonEvent::Forked { from, state, messages, agent_state, summary, shapers } => {
+            fork::begin(tx, &from, *state, messages, agent_state, summary, &shapers)
         }
     }
 }

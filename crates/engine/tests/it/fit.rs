@@ -55,6 +55,7 @@ impl Sim {
             messages,
             agent_state: AgentState::default(),
             summary,
+            shapers: Vec::new(),
         }))
         .unwrap();
         copy

@@ -7,11 +7,11 @@ use crate::domain::ids::CallId;
 use crate::domain::message::ConversationMessage;
 use crate::domain::plan::{ItemStatus, TodoItem};
 use crate::domain::thread::{AgentState, ForkedFrom};
-use crate::domain::tool::{CallRecord, CallStatus, ToolCall, ToolResult};
+use crate::domain::tool::{COPIED, CallRecord, CallStatus, ToolCall, ToolResult};
 use crate::history::{ShownPlan, view};
 use crate::pes::run::{message, summary};
 use crate::pes::state::{Call, Definition, Item, Progress};
-use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::tx::{self, Handled, Taken, Tx};
 use crate::pes::work::agent_state;
 
 /// An empty thread takes over the plan, the messages and the state of another.
@@ -22,6 +22,7 @@ pub(crate) fn begin(
     messages: Vec<ConversationMessage>,
     agent: AgentState,
     summary: Option<Summary>,
+    shapers: &[String],
 ) -> Handled {
     let ShownPlan { intent, title, plan, plan_version, todo_list, .. } = state;
     tx.title = Some(title.clone()).filter(|title| !title.is_empty());
@@ -34,6 +35,9 @@ pub(crate) fn begin(
     copy_messages(tx, from, messages);
     record_heading(tx);
     let items: Vec<Item> = todo_list.into_iter().enumerate().map(|(at, todo)| copied(tx, at as i64, todo)).collect();
+    if items.iter().any(|item| item.progress.status != ItemStatus::Completed) {
+        tx::add_names(&mut tx.state.head.shapers, shapers);
+    }
     for item in &items {
         tx.definition_changed(&item.def.id);
     }
@@ -147,8 +151,7 @@ fn copied_call(
         policy: None,
         digest: None,
         delegation: None,
-        // Started under a lease of the other thread: none of this one's.
-        epoch: ran.map(|_| 0),
+        epoch: ran.map(|_| COPIED),
         retrying: None,
         asked: None,
         result: Some(ToolResult { output, ..result }),
