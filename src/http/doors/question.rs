@@ -49,13 +49,11 @@ fn about(asked: &AskedQuestion) -> (String, bool) {
 /// What a person's text answers; `None`: it does not, and the question is put again.
 pub(super) fn answer(open: &Suspension, said: &str) -> Option<Answer> {
     how(&open.asked())?;
-    let bare = said.trim().trim_end_matches(['.', '!']);
     let answer = match open.kind {
         SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget => match refused(said) {
             Some(reason) => Answer { approved: Some(false), reason: Some(reason), ..text_reply::blank(open) },
             None => text_reply::answer(open, said).ok()?,
         },
-        SuspensionKind::Pause if !text_reply::is_yes(bare) => return None,
         SuspensionKind::Pause
         | SuspensionKind::Input
         | SuspensionKind::ClientTool

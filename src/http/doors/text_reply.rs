@@ -36,12 +36,13 @@ pub(super) fn answer(open: &Suspension, text: &str) -> Result<Answer, String> {
             let action: Option<InDoubtAction> = serde_json::from_value(said.to_lowercase().into()).ok();
             Ok(Answer { action: Some(action.ok_or("Answer retry, done, skip or abort.")?), ..blank })
         }
-        SuspensionKind::Pause => Ok(Answer { approved: Some(true), ..blank }),
+        SuspensionKind::Pause if is_yes(said) => Ok(Answer { approved: Some(true), ..blank }),
+        SuspensionKind::Pause => Err("It is paused; answer yes to let it go on.".to_owned()),
     }
 }
 
 /// Whether the text says yes and nothing else.
-pub(super) fn is_yes(said: &str) -> bool {
+fn is_yes(said: &str) -> bool {
     yes_or_no(said) == Some(true)
 }
 

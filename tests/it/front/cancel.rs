@@ -36,7 +36,7 @@ async fn whoever_waits_for_a_cancelled_run_gets_the_run() {
 }
 
 #[tokio::test]
-async fn a_pause_is_a_question_that_anything_answers() {
+async fn a_pause_is_a_question_that_anything_but_a_no_answers() {
     let app = App::start().await;
     app.ask("POST", "/threads/none/pause").send().await.problem("not_found");
     app.finish("t1", "hello").await;
@@ -46,6 +46,8 @@ async fn a_pause_is_a_question_that_anything_answers() {
     let inbox = app.get("/suspensions").await.expect(200);
     assert_eq!(inbox["items"][0]["kind"], "pause", "{inbox:#}");
     let id = &inbox["items"][0]["suspensionId"];
+    let no = app.post("/threads/t1/resume", json!({ "suspensionId": id, "approved": false })).await.problem("invalid");
+    assert_eq!(no["errors"][0]["pointer"], "/approved", "{no:#}");
     app.post("/threads/t1/resume", json!({ "suspensionId": id })).await.expect(202);
     assert_eq!(app.get("/suspensions").await.expect(200)["items"], json!([]));
 }

@@ -41,7 +41,12 @@ pub(super) fn said(asked: &AskedQuestion, result: &Value) -> Said {
     let nothing = Map::new();
     let content = result.get("content").and_then(Value::as_object).unwrap_or(&nothing);
     match result.get("action").and_then(Value::as_str) {
-        Some("accept") => accepted(asked, content).map_or(Said::Unclear, |answer| Said::Answer(Box::new(answer))),
+        Some("accept") => match accepted(asked, content) {
+            // It stays paused.
+            Some(Answer { approved: Some(false), .. }) if asked.kind == SuspensionKind::Pause => Said::Nothing,
+            Some(answer) => Said::Answer(Box::new(answer)),
+            None => Said::Unclear,
+        },
         Some("decline") if is_approval(asked.kind) => {
             Said::Answer(Box::new(Answer { approved: Some(false), ..blank(asked) }))
         }

@@ -77,7 +77,10 @@ fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> R
         }
         SuspensionKind::Approval => resume::judge_approval(tx, open, answer, by)?,
         SuspensionKind::InDoubt => resume::judge_doubt(answer)?,
-        SuspensionKind::Pause => (Decision::Resumed, Verdict::GoOn),
+        SuspensionKind::Pause => {
+            resume::judge_pause(&answer)?;
+            (Decision::Resumed, Verdict::GoOn)
+        }
         SuspensionKind::Budget => resume::judge_budget(tx.state, answer)?,
         SuspensionKind::Input | SuspensionKind::ClientTool => resume::judge_input(tx, open, answer, |value| {
             Verdict::End { status: ToolStatus::Success, result: Ok(value) }

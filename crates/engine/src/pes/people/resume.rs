@@ -215,6 +215,14 @@ pub(crate) fn judge_doubt(answer: Answer) -> Result<(Decision, Verdict), Fault> 
     })
 }
 
+/// Whoever says no to a run that is paused leaves it so.
+pub(crate) fn judge_pause(answer: &Answer) -> Result<(), Fault> {
+    match answer.approved {
+        Some(false) => Err(invalid("/approved", "true lets it go on; else leave the question open, or cancel the run")),
+        Some(true) | None => Ok(()),
+    }
+}
+
 fn rejection(reason: Option<String>) -> Verdict {
     let why = reason.unwrap_or_else(|| "a person said no".into());
     Verdict::End { status: ToolStatus::Error, result: Err(call::error(REJECTED, why)) }

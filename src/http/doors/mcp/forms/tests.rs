@@ -43,6 +43,16 @@ fn an_approval_is_a_yes_or_a_no_to_what_was_shown() {
 }
 
 #[test]
+fn a_pause_ends_by_a_yes_alone() {
+    let asked = asked("pause", json!({ "inputType": "confirm", "prompt": "Well?" }));
+    let Said::Answer(answer) = said(&asked, &accept(json!({ "approved": true }))) else { panic!() };
+    assert_eq!(answer.approved, Some(true));
+    for no in [accept(json!({ "approved": false })), json!({ "action": "decline" }), json!({ "action": "cancel" })] {
+        assert_eq!(said(&asked, &no), Said::Nothing, "{no}");
+    }
+}
+
+#[test]
 fn what_was_called_in_doubt_is_decided_by_a_word() {
     let asked = asked("in_doubt", json!({ "inputType": "select", "prompt": "Well?" }));
     let Said::Answer(answer) = said(&asked, &accept(json!({ "action": "skip" }))) else { panic!() };
