@@ -3,6 +3,7 @@
 use pes::a2a::fault::Error;
 use pes::a2a::types::{Content, Part, Task, TaskState};
 use pes::config::ConfiguredKey;
+use pes::domain::settings::PolicyAction;
 use serde_json::{Value, json};
 
 use super::door::{DOORS, NEW, about, message, of, says, text};
@@ -121,6 +122,45 @@ async fn of_two_questions_the_named_one_or_else_the_oldest_is_answered() {
     assert_eq!(form(&still)["suspensionId"], open[0]["suspensionId"]);
     let done = NEW.send(&app, &about(&task, says("m3", "yes"))).await.unwrap();
     assert_eq!(done.status.state, TaskState::Completed);
+}
+
+/// The message may have been written before the next one was asked.
+#[tokio::test]
+async fn a_yes_for_what_somebody_else_answered_approves_no_later_call() {
+    const ANN: &str = "ann-0123456789abcdef";
+    const BOB: &str = "bob-0123456789abcdef";
+    let key = |name: &str, key: &str| format!("one/{name}:read+run+approve:{key}").parse::<ConfiguredKey>().unwrap();
+    let app = App::with(|config| {
+        config.agent.tool_policy.insert("calc*".to_owned(), PolicyAction::Ask);
+        config.auth.keys = vec![key("ann", ANN), key("bob", BOB)];
+    })
+    .await
+    .key(ANN);
+    let task = NEW.send(&app, &says("m1", "in turn")).await.unwrap();
+    let yes = json!({ "suspensionId": form(&task)["suspensionId"], "approved": true });
+    let app = app.key(BOB);
+    let resume = app.ask("POST", &format!("/threads/{}/resume", task.context_id)).header("prefer", "wait=20");
+    let resumed = resume.json(&yes).send().await.expect(202);
+    let app = app.key(ANN);
+    let next = resumed["suspensions"][0]["suspensionId"].as_str().expect("the next is asked for").to_owned();
+
+    for (nth, said) in [Part::text("yes"), Part::data(json!({ "approved": true }))].into_iter().enumerate() {
+        let said = about(&task, of(message(&format!("late-{nth}"), vec![said])));
+        let still = NEW.send(&app, &said).await.unwrap();
+        assert_eq!(still.status.state, TaskState::InputRequired);
+        assert_eq!(form(&still)["suspensionId"], next.as_str());
+        let told: Vec<&str> = still.status.message.as_ref().unwrap().parts.iter().map(text_or_nothing).collect();
+        assert!(told.concat().contains(&format!("`{next} yes`")), "it says how: {told:?}");
+    }
+    let done = NEW.send(&app, &about(&task, says("m2", &format!("{next} yes")))).await.unwrap();
+    assert_eq!(done.status.state, TaskState::Completed);
+}
+
+fn text_or_nothing(part: &Part) -> &str {
+    match &part.content {
+        Content::Text(text) => text,
+        Content::Data(_) | Content::Raw(_) | Content::Url(_) => "",
+    }
 }
 
 #[tokio::test]

@@ -10,9 +10,12 @@ use crate::http::doors::text_reply;
 /// Members of a data part that make it an answer, and not a value.
 const SAID: [&str; 6] = ["suspensionId", "approved", "value", "modifiedArgs", "action", "reason"];
 
-/// The question that the message names.
-pub(super) fn named(message: &Message) -> Option<&str> {
-    data(message)?.get("suspensionId")?.as_str()
+/// The question that the message names: in its data part, or as the first word of its text.
+pub(super) fn named(message: &Message) -> Option<String> {
+    match data(message) {
+        Some(data) => data.get("suspensionId")?.as_str().map(str::to_owned),
+        None => query(message).split_whitespace().next().filter(|word| word.starts_with("sus_")).map(str::to_owned),
+    }
 }
 
 /// What the message says to the question; or why it says nothing.
@@ -27,7 +30,9 @@ pub(super) fn answer(open: &Suspension, message: &Message) -> Result<Answer, Str
             return Ok(Answer { value: Some(Value::Object(data.clone())), ..text_reply::blank(open) });
         }
     }
-    text_reply::answer(open, &query(message))
+    let said = query(message);
+    let said = said.trim_start();
+    text_reply::answer(open, said.strip_prefix(open.suspension_id.as_str()).unwrap_or(said))
         .map_err(|why| format!("{why} A data part with `approved`, `action` or `value` says it, too."))
 }
 
