@@ -76,7 +76,7 @@ impl Catalog {
         ServerView {
             health: if is_off { Health::Disabled } else { state.health },
             // What the operator's server says of itself may name the operator's secrets and folders.
-            reason: state.why.filter(|_| profile.owner.is_some() || caller.may(Scope::Admin)),
+            reason: state.why.filter(|_| profile.owner.is_some() || caller.may(Scope::Operator)),
             enabled: !is_off,
             protocol_version: state.protocol,
             restarts: state.restarts,

@@ -47,7 +47,9 @@ impl Tool for ProxyTool {
         let connection = self.server.connection().await?;
         tokio::select! {
             ended = connection.call(&self.definition.name, arguments, &context) => ended,
-            why = connection.ended() => Err(ToolError::lost(format!("The server ended during the call: {why}"))),
+            why = connection.ended() => {
+                Err(ToolError::lost(format!("The server ended during the call: {}", self.server.told(why))))
+            }
         }
     }
 }

@@ -118,10 +118,19 @@ impl Server {
         match found.ok().and_then(Result::ok).and_then(|live| live.clone()) {
             Some(connection) => Ok(connection),
             None => {
-                let why = self.state().why.unwrap_or_else(|| "it has not started yet".to_owned());
+                let why = self.state().why.map_or_else(|| "it has not started yet".to_owned(), |why| self.told(why));
                 let message = format!("The MCP server `{}` does not answer: {why}", self.profile.name);
                 Err(ToolError { code: "unavailable".to_owned(), message, pointer: None, retry_after_ms: None })
             }
+        }
+    }
+
+    /// Why it is not there, as runs and their models are told. What a configured server says of itself may name the operator's
+    /// secrets and folders: that is in the log.
+    pub(super) fn told(&self, why: String) -> String {
+        match self.profile.owner {
+            Some(_) => why,
+            None => "it is down; the log of this server says why".to_owned(),
         }
     }
 

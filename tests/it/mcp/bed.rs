@@ -108,7 +108,7 @@ fn start(config: &Mcp, documents: &Arc<DocumentCache>) -> Arc<Catalog> {
 }
 
 pub fn caller() -> Caller {
-    let scopes = vec![Scope::Admin];
+    let scopes = vec![Scope::Admin, Scope::Operator];
     Caller { tenant: TENANT, tenant_name: "one".to_owned(), name: "ann".to_owned(), scopes, groups: Vec::new() }
 }
 
