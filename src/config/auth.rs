@@ -11,6 +11,7 @@ use super::section::{file_only, named};
 use super::{Environment, Error, OidcIssuer, oidc};
 use crate::domain::caller::Scope;
 use crate::domain::policy::GROUP_PREFIX;
+use crate::domain::run::SCHEDULE_PREFIX;
 
 section! {
     /// Who may call.
@@ -176,11 +177,15 @@ pub(crate) fn is_legible(name: &str) -> bool {
 
 /// As [`check_name`], and no name that the audit gives to the server itself, to somebody of an issuer or to a group.
 pub(crate) fn check_key_name(name: &str) -> Result<(), &'static str> {
-    const OURS: [&str; 5] = ["policy", "timer", "local", "engine", "interrupt"];
+    const OURS: [&str; 7] = ["policy", "timer", "local", "engine", "interrupt", "server", "retention"];
+    const OUR_PREFIXES: [&str; 2] = ["configured-", SCHEDULE_PREFIX];
     check_name(name)?;
     let name = name.to_ascii_lowercase();
-    if OURS.contains(&name.as_str()) || name.starts_with("configured-") {
-        Err("must not be policy, timer, local, engine, interrupt or configured-…: these are the server's own")
+    if OURS.contains(&name.as_str()) || OUR_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        Err(
+            "must not be policy, timer, local, engine, interrupt, server, retention, configured-… or schedule:…: these are \
+             the server's own",
+        )
     } else if PEOPLE.iter().any(|prefix| name.starts_with(prefix)) {
         Err("must not begin with http://, https:// or group:, as people of an issuer and their groups do")
     } else {

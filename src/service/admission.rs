@@ -3,8 +3,8 @@
 use metrics::counter;
 
 use super::{Result, Service, spending};
-use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::TenantPk;
 use crate::domain::settings::{Budget, RunSettings};
 use crate::domain::spend::Unit;
 use crate::domain::usage::Price;
@@ -16,12 +16,17 @@ const COME_BACK_MS: i64 = 1_000;
 /// Refuses a run whose budget cannot be kept, one for which a cap on spending leaves nothing, and any while no model that
 /// it could ask has room for it. What is accepted waits for its turn; the room is kept until then, as long as the answer
 /// is held.
-pub(super) async fn check(service: &Service, caller: &Caller, settings: &RunSettings, query: &str) -> Result<Admitted> {
+pub(super) async fn check(
+    service: &Service,
+    (tenant, payer): (TenantPk, &str),
+    settings: &RunSettings,
+    query: &str,
+) -> Result<Admitted> {
     if let Some(budget) = &settings.budget {
         check_budget(service, budget, settings)?;
     }
-    check_caps(service, caller, settings, query).await?;
-    service.runtime.place_at_a_model(caller.tenant, settings).ok_or_else(|| {
+    check_caps(service, (tenant, payer), settings, query).await?;
+    service.runtime.place_at_a_model(tenant, settings).ok_or_else(|| {
         let mut fault =
             Fault::new(Code::ProviderSaturated, "Too many calls wait for the model already; ask again soon.");
         fault.retry_after_ms = Some(COME_BACK_MS);
@@ -46,8 +51,13 @@ fn unpriced(service: &Service, settings: &RunSettings) -> Option<String> {
 }
 
 /// What calls under way hold is not counted: they mostly need less, and a run waits for them.
-async fn check_caps(service: &Service, caller: &Caller, settings: &RunSettings, query: &str) -> Result<()> {
-    let caps = service.runtime.spend_caps(caller.tenant);
+async fn check_caps(
+    service: &Service,
+    (tenant, payer): (TenantPk, &str),
+    settings: &RunSettings,
+    query: &str,
+) -> Result<()> {
+    let caps = service.runtime.spend_caps(tenant);
     if caps.is_none() {
         return Ok(());
     }
@@ -55,12 +65,12 @@ async fn check_caps(service: &Service, caller: &Caller, settings: &RunSettings, 
         return Err(Fault::new(Code::Invalid, format!("There is a cap on spending (`limits.spend`), and {why}")));
     }
     let (provider, model) = settings.choice(0).unwrap_or_default();
-    let tools = service.tools.toolset(caller.tenant);
+    let tools = service.tools.toolset(tenant);
     let cost = |price: Price| least_cost(&price, settings, query, &*tools);
     let cost = service.runtime.price(provider, model).map_or(0, cost);
     let tokens = least_tokens(settings, query, &*tools);
     let now = service.now();
-    for (spent, capped, cap) in spending::spent(service, caller, &caps, now).await? {
+    for (spent, capped, cap) in spending::spent(service, (tenant, payer), &caps, now).await? {
         let least = match capped.unit() {
             Unit::Usd => cost,
             Unit::Tokens => tokens,

@@ -2,19 +2,19 @@
 
 use super::{Result, Service};
 use crate::domain::Millis;
-use crate::domain::caller::Caller;
+use crate::domain::ids::TenantPk;
 use crate::domain::spend::{Amount, Capped, SpendCaps};
 use crate::store::{SpendKey, Spent};
 
-/// What was spent of each cap that the caller has, in the periods of this time.
+/// What was spent of each cap that a key of this tenant has, in the periods of this time.
 pub(super) async fn spent(
     service: &Service,
-    caller: &Caller,
+    (tenant, key): (TenantPk, &str),
     caps: &SpendCaps,
     now: Millis,
 ) -> Result<Vec<(Spent, Capped, Amount)>> {
     let caps: Vec<_> = Capped::ALL.into_iter().filter_map(|capped| Some((capped, caps.of(capped)?))).collect();
-    let row = |capped: Capped| SpendKey::of(capped, caller.tenant, Some(&caller.name), now);
+    let row = |capped: Capped| SpendKey::of(capped, tenant, Some(key), now);
     let (rows, caps): (Vec<SpendKey>, Vec<_>) =
         caps.into_iter().filter_map(|(capped, cap)| Some((row(capped)?, (capped, cap)))).unzip();
     let spent = service.store.spent(&rows).await?;

@@ -32,10 +32,18 @@ pub struct EarlySubscription {
 }
 
 impl EarlySubscription {
-    pub(crate) fn new(hub: &Arc<Hub>, pk: ThreadPk, after: i64) -> Self {
-        let live = hub.subscribe(pk, Wants { tokens: true, types: Vec::new() });
+    /// To a thread that is not there yet.
+    pub(crate) fn of_new(hub: &Arc<Hub>, pk: ThreadPk) -> Self {
+        Self { live: hub.subscribe(pk, Wants { tokens: true, types: Vec::new() }), after: 0 }
+    }
+
+    /// To a thread that is there.
+    pub(crate) async fn of(service: &Service, pk: ThreadPk) -> Result<Self> {
+        let live = service.hub.subscribe(pk, Wants { tokens: true, types: Vec::new() });
+        // Read after the subscription: what is committed from here on is heard.
+        let after = service.store.thread_by_pk(pk).await?.map_or(0, |row| row.last_seq);
         live.has_read(after);
-        Self { live, after }
+        Ok(Self { live, after })
     }
 
     /// Everything that comes after what had happened when it began to listen.
@@ -116,7 +124,7 @@ pub async fn continued(
 /// Begins to listen to a thread.
 pub async fn subscribe(service: &Service, caller: &Caller, id: &ThreadId) -> Result<EarlySubscription> {
     let row = threads::row(service, caller, id).await?;
-    Ok(EarlySubscription::new(&service.hub, row.pk, row.last_seq))
+    EarlySubscription::of(service, row.pk).await
 }
 
 /// The place before everything that the log tells of the run.

@@ -106,12 +106,17 @@ async fn accept(
         let Place { pk, core, profile, row } = thread_or_new(service, caller, id).await?;
         let last_seq = row.as_ref().map(|row| row.last_seq);
         let settings = settings::of_run(service, caller, &core, &profile.config, &ask.options)?;
-        let _place = admission::check(service, caller, &settings, &ask.query).await?;
+        // A schedule spends what the key may that made it.
+        let payer = ask.shaped_by.first().unwrap_or(&caller.name);
+        let _place = admission::check(service, (caller.tenant, payer), &settings, &ask.query).await?;
         let rewind = rewind::of(service, caller, id, row.as_ref(), &ask).await?;
         let goes_back = rewind.is_some();
         // Behind what was told of a run that was cancelled for it.
-        let told = rewind.as_ref().map(|rewind| rewind.as_of).or(last_seq);
-        let early = subscribes.then(|| EarlySubscription::new(&service.hub, pk, told.unwrap_or(0)));
+        let early = match (subscribes, last_seq) {
+            (true, Some(_)) => Some(EarlySubscription::of(service, pk).await?),
+            (true, None) => Some(EarlySubscription::of_new(&service.hub, pk)),
+            (false, _) => None,
+        };
         let asked = Ask {
             query: ask.query.clone(),
             metadata: ask.metadata.clone(),

@@ -10,7 +10,7 @@ use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, TenantPk, ThreadId};
-use crate::domain::run::{OnBusy, RunStatus};
+use crate::domain::run::{OnBusy, RunStatus, SCHEDULE_PREFIX};
 use crate::domain::schedule::{Overlap, Passed, StoredSchedule, ThreadMode, Timing};
 use crate::failpoint;
 use crate::service::Service;
@@ -63,7 +63,11 @@ pub(super) async fn due(service: &Service, state: ScheduleState) -> Result<bool>
     let timed = stored.and_then(|stored| Ok((Timing::of(&stored.spec).map_err(|fault| fault.detail)?, stored)));
     let (timing, stored) = match timed {
         Ok(timed) => timed,
-        Err(why) => return moved(service, &state, None, 0, Some(why)).await,
+        // A newer program may have written it, and does what is due.
+        Err(why) => {
+            let look_again = Due { due: next.due, look_at: service.now() + LATER };
+            return moved(service, &state, Some(look_again), 0, Some(why)).await;
+        }
     };
     if let Some(why) = of_ended_key(service, state.tenant, &stored).await? {
         pause(service, &document, &why).await?;
@@ -79,7 +83,7 @@ pub(super) async fn due(service: &Service, state: ScheduleState) -> Result<bool>
 
 /// The schedule as the caller of what it asks.
 pub(super) fn acting(tenant: TenantPk, tenant_name: String, stored: &StoredSchedule) -> Caller {
-    let (name, scopes) = (format!("schedule:{}", stored.spec.id), stored.scopes.clone());
+    let (name, scopes) = (format!("{SCHEDULE_PREFIX}{}", stored.spec.id), stored.scopes.clone());
     Caller { tenant, tenant_name, name, scopes, groups: Vec::new() }
 }
 

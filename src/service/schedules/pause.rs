@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
+use crate::domain::run::SCHEDULE_PREFIX;
 use crate::domain::schedule::StoredSchedule;
 use crate::service::Service;
 use crate::store::Result;
@@ -22,7 +23,7 @@ pub(super) async fn pause(service: &Service, document: &Document, why: &str) -> 
     let mut body = document.body.clone().unwrap_or_default();
     body["spec"]["paused"] = Value::Bool(true);
     body["pausedBecause"] = Value::from(why);
-    let (tenant, id, by) = (document.tenant, document.id.clone(), format!("schedule:{}", document.id));
+    let (tenant, id, by) = (document.tenant, document.id.clone(), format!("{SCHEDULE_PREFIX}{}", document.id));
     let (kind, why) = (DocumentKind::Schedule, Some(why.to_owned()));
     let change = Change { tenant, kind, id, body: Some(body), by, why, now: service.now() };
     let written = service.documents.write(change, Expected::Version(document.version)).await?;

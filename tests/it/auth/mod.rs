@@ -145,7 +145,18 @@ async fn a_name_is_one_keys_in_its_tenant_for_ever() {
 #[test]
 fn names_that_are_the_servers_or_cannot_be_seen_are_refused() {
     let named = |name: &str| NewKey { name: name.to_owned(), ..new_key(&[Scope::Read]) };
-    let ours = ["policy", "Timer", "local", "engine", "interrupt", "configured-1", "Configured-x"];
+    let ours = [
+        "policy",
+        "Timer",
+        "local",
+        "engine",
+        "interrupt",
+        "Server",
+        "retention",
+        "configured-1",
+        "Configured-x",
+        "schedule:nightly",
+    ];
     let unseen = ["", " ann", "ann ", "a\nb", "a\u{202e}b", "a\u{2066}b", "a\u{200b}b", "\u{feff}a", "a\u{e0041}"];
     for name in ours.iter().chain(&unseen) {
         let fault = named(name).check(1).unwrap_err();

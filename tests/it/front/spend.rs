@@ -171,6 +171,8 @@ async fn each_key_has_its_own_cap() {
     .key("key-a-0123456789abcdef0123456789");
     spend_it_all(&app).await;
     app.post("/threads/t2/process", json!({ "query": "count" })).await.problem("spend_cap_reached");
+    app.post("/schedules", json!({ "id": "s", "cron": "30 2 * * *", "query": "count" })).await.expect(201);
+    app.ask("POST", "/schedules/s/trigger").send().await.problem("spend_cap_reached");
     let bob = app.key("key-b-0123456789abcdef0123456789");
     bob.post("/threads/t2/process", json!({ "query": "count" })).await.expect(202);
 }

@@ -89,7 +89,16 @@ pub enum CallerStatus {
     Cancelled,
 }
 
+/// How the names begin under which schedules ask.
+pub const SCHEDULE_PREFIX: &str = "schedule:";
+
 impl Run {
+    /// The key whose caps on spending the run counts under: who asked, and of a schedule the key that made it.
+    pub fn payer(&self) -> Option<&String> {
+        let is_schedule = self.requested_by.first().is_some_and(|name| name.starts_with(SCHEDULE_PREFIX));
+        self.requested_by.get(usize::from(is_schedule && self.requested_by.len() > 1))
+    }
+
     /// What the call of this key tells of the run's trace.
     pub fn call_trace(&self, key: &str) -> CallTrace {
         self.trace.call(&self.trace_id, key)

@@ -71,7 +71,7 @@ pub(crate) fn reservations(state: &State) -> Vec<Reservation> {
     let Some(run) = &state.run else { return Vec::new() };
     let reservation = |call: &ModelCall| {
         let Reserved { cost, tokens, under, .. } = call.reserved?;
-        let ((at, caps), tokens, key) = (under?, amount(tokens), run.requested_by.first().cloned());
+        let ((at, caps), tokens, key) = (under?, amount(tokens), run.payer().cloned());
         Some(Reservation { stream: call.stream()?.clone(), cost, tokens, at, caps, key })
     };
     state.model_calls_under_way().filter_map(reservation).collect()
