@@ -139,10 +139,26 @@ impl Shared {
             tracing::warn!(thread = pk.0, %error, "a crash of a thread could not be counted; trying again");
             sleep(PAUSE_AFTER_PANIC).await;
         }
-        match self.store.thread_by_pk(pk).await {
-            // A quarantined thread is not woken but to end its runs: rebuilding it may be what panicked.
-            Ok(Some(row)) if row.status == ThreadStatus::Quarantined && row.wake_at.is_none() => {}
-            Ok(_) | Err(_) => drop(self.wake_with_backoff(pk)),
+        loop {
+            match self.store.thread_by_pk(pk).await {
+                // A quarantined thread is not woken but to end its runs: rebuilding it may be what panicked.
+                Ok(Some(row)) if row.status == ThreadStatus::Quarantined && row.wake_at.is_none() => return,
+                Ok(_) | Err(_) => {}
+            }
+            if self.is_looked_after(pk).await {
+                return;
+            }
+            sleep(PAUSE_AFTER_PANIC).await;
+        }
+    }
+
+    /// Wakes a thread that no store says is due: what it does stands as under way here. `false`: it was not woken. Where its task
+    /// panics again, that one sees to the next start.
+    async fn is_looked_after(self: &Arc<Self>, pk: ThreadPk) -> bool {
+        let (reply, answer) = oneshot::channel();
+        match self.send(pk, Command::Wake { reply }).await {
+            Ok(()) => matches!(answer.await, Ok(Ok(()) | Err(Refusal::Gone)) | Err(_)),
+            Err(_) => false,
         }
     }
 }
@@ -154,5 +170,5 @@ fn too_many() -> Fault {
 }
 
 fn task_broke() -> Fault {
-    Fault::new(Code::Internal, "The thread's task task_broke; what was committed holds. Try again.")
+    Fault::new(Code::Internal, "The thread's task broke; what was committed holds. Try again.")
 }

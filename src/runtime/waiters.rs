@@ -18,6 +18,7 @@ type News = Option<Box<RunResource>>;
 
 struct Awaited {
     moved: watch::Sender<News>,
+    waiters: usize,
     /// Once it is known.
     pk: Option<ThreadPk>,
 }
@@ -33,7 +34,9 @@ impl Waiters {
     /// Waits for a run: every change from now on is notified. Read the run after this call, not before.
     pub(super) fn join(&self, run: &RunId) -> Waiter {
         let mut waiting = self.lock();
-        let awaited = waiting.entry(run.clone()).or_insert_with(|| Awaited { moved: watch::channel(None).0, pk: None });
+        let new = || Awaited { moved: watch::channel(None).0, waiters: 0, pk: None };
+        let awaited = waiting.entry(run.clone()).or_insert_with(new);
+        awaited.waiters += 1;
         Waiter { run: run.clone(), moved: awaited.moved.subscribe(), all: Self(self.0.clone()) }
     }
 
@@ -82,7 +85,9 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         let mut waiting = self.all.lock();
-        if waiting.get(&self.run).is_some_and(|awaited| awaited.moved.receiver_count() <= 1) {
+        let Some(awaited) = waiting.get_mut(&self.run) else { return };
+        awaited.waiters -= 1;
+        if awaited.waiters == 0 {
             waiting.remove(&self.run);
         }
     }

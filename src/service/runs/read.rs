@@ -38,12 +38,13 @@ pub async fn wait_for(
     let until = Instant::now() + at_most;
     let mut waiter = service.runtime.wait_on(id);
     loop {
-        let (pk, run) = stored(service, caller, id).await?;
+        let (pk, mut run) = stored(service, caller, id).await?;
         if !has_come(service, what, pk, &run).await? {
             match timeout_at(until, waiter.moved(pk)).await {
                 Ok(Some(run)) if run.status.is_terminal() => return Ok(Waited { run, suspensions: Vec::new() }),
                 Ok(Some(_) | None) => continue,
-                Err(_) => {}
+                // Another process may have changed it without a word to this one.
+                Err(_) => run = stored(service, caller, id).await?.1,
             }
         }
         let suspensions = match run.status {

@@ -14,7 +14,7 @@ use pes::engine::{Core, Illegal, Invocation, Loaded, Machine, Material, Needs, P
 use pes::service::runs::{self, ProcessAsk};
 use pes::store::Store;
 use pes::store::postgres::Postgres;
-use pes::{Config, Instance};
+use pes::{AgentProps, Config, Instance};
 use serde_json::Value;
 
 use super::probe::{Probe, ask, equipped, instance};
@@ -118,7 +118,7 @@ async fn a_process_that_was_only_cut_off_counts_for_nobody() {
     assert_eq!(seen.status, RunStatus::Running);
 }
 
-/// PES, but it breaks on what a tool brings to a run that asks for it.
+/// PES, but it breaks on what a tool brings to a run that asks for it, or on each prompt of one.
 struct Breaking;
 
 struct Broken(Box<dyn Machine>);
@@ -151,6 +151,8 @@ impl Machine for Broken {
         self.0.needs(effect)
     }
     fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
+        let is_poison = self.0.run().is_some_and(|run| run.query == "without prompts");
+        assert!(!is_poison, "it was told to break");
         self.0.request(world, effect, material)
     }
     fn invocation(&self, call: &CallId) -> Option<Invocation> {
@@ -182,6 +184,18 @@ async fn a_thread_that_breaks_its_task_is_set_aside_and_no_other_notices() {
     assert_eq!(probe.tally().begun, 1 + 3);
     let again = ask(&instance, "s", "call").await;
     assert_eq!(ended(&instance, &again).await, (RunStatus::Completed, None));
+}
+
+/// What it is woken for stands as under way here, so that no store says that it is due.
+#[tokio::test]
+async fn a_thread_that_breaks_its_task_at_each_wake_up_is_set_aside_too() {
+    let (store, probe) = (fresh_store().await, Probe::new());
+    let breaking = |config: &mut Config| config.agent.core = "breaking".to_owned();
+    let instance = equipped(&probe, breaking, |built| built.store(store).core(Arc::new(Breaking))).await;
+    let fault = soon(instance.process(AgentProps::new("p", "without prompts"))).await.unwrap_err();
+    assert_eq!(fault.code, Code::Internal, "it broke before it could answer: {fault:?}");
+    let poison = threads::get(instance.service(), instance.caller(), &"p".into()).await.unwrap().last_run.unwrap();
+    assert_eq!(ended(&instance, &poison.run_id).await, (RunStatus::Failed, Some(Code::Quarantined)));
 }
 
 /// A thread at rest that is the death of whoever reads it for a request. The first death points at nobody.
