@@ -13,7 +13,7 @@ use super::{HORIZON, Outbox};
 use crate::domain::Millis;
 use crate::failpoint;
 use crate::store::Store;
-use crate::store::outbox::{Delivery, TargetKind};
+use crate::store::outbox::Delivery;
 
 /// How long what is due waits for what comes after it.
 const GATHERED: Duration = Duration::from_millis(500);
@@ -44,7 +44,7 @@ impl Batches {
 
     /// Returns when something is due, and has waited for more.
     async fn gather(&self) {
-        let next = self.store.next_delivery(TargetKind::BATCHED).await.unwrap_or_else(|error| {
+        let next = self.store.next_batched().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "the outbox cannot be read");
             None
         });

@@ -92,7 +92,7 @@ impl Worker {
             // They wait for a place.
             return Ok(HORIZON);
         }
-        let next = self.store.next_delivery(TargetKind::SINGLE).await?.unwrap_or(Millis::MAX);
+        let next = self.store.next_single().await?.unwrap_or(Millis::MAX);
         let rest = Duration::from_millis(u64::try_from(next.saturating_sub(now)).unwrap_or(0));
         Ok(rest.clamp(Duration::from_millis(20), HORIZON))
     }

@@ -147,8 +147,10 @@ pub trait OutboxStore: Send + Sync + 'static {
     /// Records what attempts came to, all at once. Returns how many of them were still the caller's: the others were claimed
     /// again, replayed, or erased.
     async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize>;
-    /// When the next delivery of these kinds that can be made is due, if any.
-    async fn next_delivery(&self, kinds: &'static [TargetKind]) -> Result<Option<Millis>>;
+    /// When the next of [`TargetKind::SINGLE`] is due that is not behind another of its lane; `None`: none is left.
+    async fn next_single(&self) -> Result<Option<Millis>>;
+    /// The same for [`TargetKind::BATCHED`].
+    async fn next_batched(&self) -> Result<Option<Millis>>;
     /// A target's deliveries, sent and pending, newest first.
     async fn deliveries(
         &self,

@@ -36,17 +36,23 @@ macro_rules! is_first {
     };
 }
 
-/// From one tenant to the next by the index: however many deliveries they have, one of each is looked at, and what is in
-/// front of the first that can be made. `EXISTS` would become a join with all that is due.
+/// The tenants that have any, from one to the next by the index: however many deliveries they have, one of each is looked at.
+macro_rules! open_tenants {
+    () => {
+        "WITH RECURSIVE open (tenant) AS (
+            SELECT min(tenant) FROM deliveries WHERE due_at IS NOT NULL AND target_kind <> 'collector'
+            UNION ALL
+            SELECT (SELECT min(d.tenant) FROM deliveries d
+                    WHERE d.tenant > o.tenant AND d.due_at IS NOT NULL AND d.target_kind <> 'collector')
+            FROM open o WHERE o.tenant IS NOT NULL
+        )"
+    };
+}
+
+/// Of each, what is in front of the first that can be made is looked at, too. `EXISTS` would become a join with all that is due.
 const TENANTS_DUE: &str = concat!(
-    "WITH RECURSIVE open (tenant) AS (
-        SELECT min(tenant) FROM deliveries WHERE due_at IS NOT NULL AND target_kind <> 'collector'
-        UNION ALL
-        SELECT (SELECT min(d.tenant) FROM deliveries d
-                WHERE d.tenant > o.tenant AND d.due_at IS NOT NULL AND d.target_kind <> 'collector')
-        FROM open o WHERE o.tenant IS NOT NULL
-    )
-    SELECT o.tenant FROM open o CROSS JOIN LATERAL (
+    open_tenants!(),
+    "SELECT o.tenant FROM open o CROSS JOIN LATERAL (
         SELECT FROM deliveries d
         WHERE d.tenant = o.tenant AND d.due_at <= $1 AND d.due_at IS NOT NULL AND d.target_kind <> 'collector' AND ",
     of_kinds!("$2"),
@@ -73,9 +79,8 @@ const CLAIM: &str = concat!(
 /// The same.
 const CLAIM_BATCH: &str = concat!(
     "WITH due AS (
-        SELECT d.ord FROM deliveries d WHERE d.due_at <= $1 AND ",
-    of_kinds!("$4"),
-    " AND ",
+        SELECT d.ord FROM deliveries d
+        WHERE d.due_at <= $1 AND d.due_at IS NOT NULL AND d.target_kind = 'collector' AND ",
     is_first!(),
     "   ORDER BY d.due_at, d.ord LIMIT $3 FOR UPDATE OF d SKIP LOCKED
     )
@@ -83,12 +88,22 @@ const CLAIM_BATCH: &str = concat!(
     columns!()
 );
 
-const NEXT: &str = concat!(
-    "SELECT d.due_at FROM deliveries d WHERE d.due_at IS NOT NULL AND ",
+const NEXT_SINGLE: &str = concat!(
+    open_tenants!(),
+    "SELECT min(d.due_at) FROM open o CROSS JOIN LATERAL (
+        SELECT d.due_at FROM deliveries d
+        WHERE d.tenant = o.tenant AND d.due_at IS NOT NULL AND d.target_kind <> 'collector' AND ",
     of_kinds!("$1"),
     " AND ",
     is_first!(),
-    " ORDER BY d.due_at LIMIT 1"
+    "   ORDER BY d.due_at, d.ord LIMIT 1) d"
+);
+
+const NEXT_BATCHED: &str = concat!(
+    "SELECT min(d.due_at) FROM (
+        SELECT d.due_at FROM deliveries d WHERE d.due_at IS NOT NULL AND d.target_kind = 'collector' AND ",
+    is_first!(),
+    "   ORDER BY d.due_at, d.ord LIMIT 1) d"
 );
 
 const SETTLE: &str = "
@@ -149,7 +164,7 @@ impl OutboxStore for Postgres {
 
     async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
         let query = sqlx::query(CLAIM_BATCH).bind(now).bind(until).bind(i64::from(limit));
-        self.claim(query.bind(TargetKind::names(TargetKind::BATCHED))).await
+        self.claim(query).await
     }
 
     async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize> {
@@ -168,9 +183,14 @@ impl OutboxStore for Postgres {
         Ok(done.rows_affected() as usize)
     }
 
-    async fn next_delivery(&self, kinds: &'static [TargetKind]) -> Result<Option<Millis>> {
-        let query = sqlx::query_scalar(NEXT).bind(TargetKind::names(kinds));
-        self.pool.with_query(async |connection| query.fetch_optional(connection).await).await
+    async fn next_single(&self) -> Result<Option<Millis>> {
+        let query = sqlx::query_scalar(NEXT_SINGLE).bind(TargetKind::names(TargetKind::SINGLE));
+        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
+    }
+
+    async fn next_batched(&self) -> Result<Option<Millis>> {
+        let query = sqlx::query_scalar(NEXT_BATCHED);
+        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
     }
 
     async fn deliveries(

@@ -34,17 +34,23 @@ macro_rules! is_first {
     };
 }
 
-/// From one tenant to the next by the index: however many deliveries they have, one of each is looked at, and what is in
-/// front of the first that can be made.
+/// The tenants that have any, from one to the next by the index: however many deliveries they have, one of each is looked at.
+macro_rules! open_tenants {
+    () => {
+        "WITH RECURSIVE open (tenant) AS (
+             SELECT min(tenant) FROM deliveries WHERE due_at IS NOT NULL AND target_kind <> 'collector'
+             UNION ALL
+             SELECT (SELECT min(d.tenant) FROM deliveries d
+                     WHERE d.tenant > o.tenant AND d.due_at IS NOT NULL AND d.target_kind <> 'collector')
+             FROM open o WHERE o.tenant IS NOT NULL
+         )"
+    };
+}
+
+/// Of each, what is in front of the first that can be made is looked at, too.
 pub(super) const TENANTS_DUE: &str = concat!(
-    "WITH RECURSIVE open (tenant) AS (
-         SELECT min(tenant) FROM deliveries WHERE due_at IS NOT NULL AND target_kind <> 'collector'
-         UNION ALL
-         SELECT (SELECT min(d.tenant) FROM deliveries d
-                 WHERE d.tenant > o.tenant AND d.due_at IS NOT NULL AND d.target_kind <> 'collector')
-         FROM open o WHERE o.tenant IS NOT NULL
-     )
-     SELECT o.tenant FROM open o WHERE o.tenant IS NOT NULL AND EXISTS (
+    open_tenants!(),
+    "SELECT o.tenant FROM open o WHERE o.tenant IS NOT NULL AND EXISTS (
          SELECT 1 FROM deliveries d
          WHERE d.tenant = o.tenant AND d.due_at <= ?1 AND d.due_at IS NOT NULL AND d.target_kind <> 'collector' AND ",
     of_kinds!("?2"),
@@ -66,24 +72,33 @@ pub(super) const CLAIM: &str = concat!(
     columns!()
 );
 
-const CLAIM_BATCH: &str = concat!(
+pub(super) const CLAIM_BATCH: &str = concat!(
     "UPDATE deliveries SET due_at = ?2, attempts = attempts + 1
      WHERE ord IN (
-         SELECT d.ord FROM deliveries d WHERE d.due_at <= ?1 AND ",
-    of_kinds!("?4"),
-    " AND ",
+         SELECT d.ord FROM deliveries d
+         WHERE d.due_at <= ?1 AND d.due_at IS NOT NULL AND d.target_kind = 'collector' AND ",
     is_first!(),
     " ORDER BY d.due_at, d.ord LIMIT ?3)
      RETURNING ",
     columns!()
 );
 
-const NEXT: &str = concat!(
-    "SELECT d.due_at FROM deliveries d WHERE d.due_at IS NOT NULL AND ",
+pub(super) const NEXT_SINGLE: &str = concat!(
+    open_tenants!(),
+    "SELECT min(due_at) FROM (SELECT (
+         SELECT d.due_at FROM deliveries d
+         WHERE d.tenant = o.tenant AND d.due_at IS NOT NULL AND d.target_kind <> 'collector' AND ",
     of_kinds!("?1"),
     " AND ",
     is_first!(),
-    " ORDER BY d.due_at LIMIT 1"
+    " ORDER BY d.due_at LIMIT 1) AS due_at FROM open o WHERE o.tenant IS NOT NULL)"
+);
+
+pub(super) const NEXT_BATCHED: &str = concat!(
+    "SELECT min(due_at) FROM (
+         SELECT d.due_at FROM deliveries d WHERE d.due_at IS NOT NULL AND d.target_kind = 'collector' AND ",
+    is_first!(),
+    " ORDER BY d.due_at LIMIT 1)"
 );
 
 const SETTLE: &str = "
@@ -171,8 +186,7 @@ impl OutboxStore for Sqlite {
     async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
         let claim = move |tx: &Transaction<'_>| {
             let mut statement = tx.prepare_cached(CLAIM_BATCH)?;
-            let bound = params![now, until, limit, names(TargetKind::BATCHED)];
-            let claimed = statement.query_map(bound, |row| Ok(Delivery::read(row)))?;
+            let claimed = statement.query_map(params![now, until, limit], |row| Ok(Delivery::read(row)))?;
             claimed.collect::<rusqlite::Result<Vec<_>>>()
         };
         self.writer.write(claim).await?.into_iter().collect()
@@ -190,8 +204,13 @@ impl OutboxStore for Sqlite {
         self.writer.write(settle).await
     }
 
-    async fn next_delivery(&self, kinds: &'static [TargetKind]) -> Result<Option<Millis>> {
-        sqlx::query_scalar(NEXT).bind(names(kinds)).fetch_optional(&self.readers).await.map_err(unreadable)
+    async fn next_single(&self) -> Result<Option<Millis>> {
+        let query = sqlx::query_scalar(NEXT_SINGLE).bind(names(TargetKind::SINGLE));
+        query.fetch_one(&self.readers).await.map_err(unreadable)
+    }
+
+    async fn next_batched(&self) -> Result<Option<Millis>> {
+        sqlx::query_scalar(NEXT_BATCHED).fetch_one(&self.readers).await.map_err(unreadable)
     }
 
     async fn deliveries(

@@ -126,6 +126,9 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
         (outbox::TENANTS_DUE, "deliveries_of_tenants (tenant=? AND due_at>? AND due_at<?)"),
         (outbox::TENANTS_DUE, "deliveries_of_tenants (tenant>?)"),
         (outbox::CLAIM, "deliveries_of_tenants (tenant=? AND due_at>? AND due_at<?)"),
+        (outbox::NEXT_SINGLE, "deliveries_of_tenants (tenant=? AND due_at>?)"),
+        (outbox::CLAIM_BATCH, "deliveries_to_collectors (due_at>? AND due_at<?)"),
+        (outbox::NEXT_BATCHED, "deliveries_to_collectors"),
     ] {
         let plan = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&store.readers).await;
         let plan: Vec<String> = plan.unwrap().iter().map(|row| row.get("detail")).collect();

@@ -18,7 +18,6 @@ use pes::service::once::{Answered, Idempotent};
 use pes::service::resources::{self, Schedules};
 use pes::service::runs::{self, ProcessAsk};
 use pes::service::{audit, housekeeping, schedules, threads};
-use pes::store::outbox::TargetKind;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{SessionRow, Store};
@@ -189,7 +188,7 @@ async fn as_much_goes_as_comes(stored: Stored) {
 /// Until the collector has all of a day: what it does not have is not kept for a time only.
 async fn told(store: &dyn Store, collector: &mut Collector) {
     collector.told().await;
-    while store.next_delivery(TargetKind::BATCHED).await.unwrap().is_some() {
+    while store.next_batched().await.unwrap().is_some() {
         tokio::task::yield_now().await;
     }
 }

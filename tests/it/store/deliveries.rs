@@ -95,9 +95,9 @@ async fn what_a_commit_leaves_is_stored_with_it_or_not_at_all(bed: Bed) {
 
 async fn a_delivery_is_claimed_by_one_at_a_time(bed: Bed) {
     let pk = bed.thread("t").await;
-    assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), None);
+    assert_eq!(bed.store.next_single().await.unwrap(), None);
     post(&bed, pk, (0..20).map(|n| new(&format!("d{n}"), None)).collect()).await;
-    assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), Some(100));
+    assert_eq!(bed.store.next_single().await.unwrap(), Some(100));
     assert!(claim(&bed, 99).await.is_empty(), "not due yet");
     let claims = together((0..6).map(|_| {
         let bed = bed.clone();
@@ -207,7 +207,7 @@ async fn those_of_a_lane_go_one_after_another(bed: Bed) {
     assert!(settle(&bed, "a1", 1, Settled::Later(300)).await);
     assert!(claim(&bed, 120).await.is_empty(), "the first of its lane waits");
     assert!(settle(&bed, "b1", 1, Settled::Delivered).await && settle(&bed, "free", 1, Settled::Delivered).await);
-    assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), Some(300), "who waits for another is not next");
+    assert_eq!(bed.store.next_single().await.unwrap(), Some(300), "who waits for another is not next");
     assert!(!ids(&claim(&bed, 300).await).contains(&"a2"));
     assert!(settle(&bed, "a1", 2, Settled::Dead).await);
     assert_eq!(ids(&claim(&bed, 301).await), ["a2"]);
@@ -260,7 +260,7 @@ async fn a_replay_keeps_its_answer_or_does_not_happen(bed: Bed) {
     claim(&bed, 300).await;
     settle(&bed, "d", 1, Settled::Dead).await;
     assert_eq!(replay("k").await, Some(false), "the key is taken");
-    assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), None);
+    assert_eq!(bed.store.next_single().await.unwrap(), None);
 }
 
 async fn what_a_target_was_not_told_is_given_up_with_a_reason(bed: Bed) {
@@ -297,7 +297,7 @@ async fn what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all(bed: 
     };
     assert!(!erase(now - 1).await, "it has moved since");
     assert_eq!(bed.everything(pk).await, before);
-    assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), Some(100));
+    assert_eq!(bed.store.next_single().await.unwrap(), Some(100));
     assert!(erase(now).await);
     assert!(!erase(now).await, "there is nothing any more");
     let left = claim(&bed, 100).await;

@@ -49,7 +49,7 @@ async fn works_beside_it(bed: &Bed, thread: ThreadPk) {
     let documents = DocumentCache::open(bed.store.clone()).await.expect("it opens");
     let kinds: Vec<DocumentKind> = documents.of_all().iter().map(|document| document.kind).collect();
     assert_eq!(kinds, [DocumentKind::Policy]);
-    assert_eq!(bed.store.next_delivery(TargetKind::ALL).await.unwrap(), Some(100), "the one that is known");
+    assert_eq!(bed.store.next_single().await.unwrap(), Some(100), "the one that is known");
     let (thread, rows) = bed.store.load(thread).await.expect("it is read").expect("it is there");
     assert_eq!(rows, [row(RowKind::Item, "a", 1, Keep::Always)], "{thread:?}");
     assert_eq!(bed.store.tenants_due(99).await.unwrap(), [], "what is not known is nobody's turn");

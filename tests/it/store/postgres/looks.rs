@@ -76,6 +76,9 @@ async fn what_is_due_of_a_tenant_is_found_without_reading_its_backlog() {
     for store in [early, process(&database).await] {
         assert_eq!(store.tenants_due(100).await.unwrap(), [TenantPk(1), TenantPk(2)]);
         assert_eq!(store.claim_deliveries(&shares, 100, 200).await.unwrap().len(), 2);
+        assert_eq!(store.next_single().await.unwrap(), Some(50));
+        assert_eq!(store.next_batched().await.unwrap(), None);
+        assert!(store.claim_batch(100, 200, 512).await.unwrap().is_empty());
         store.close().await;
     }
     let looked = looked_at(&mut watcher, "deliveries").await;

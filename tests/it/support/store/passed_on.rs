@@ -114,7 +114,8 @@ passed_on! {
     claim_deliveries(shares: &[Share], now: Millis, until: Millis) -> Vec<Delivery>;
     claim_batch(now: Millis, until: Millis, limit: u32) -> Vec<Delivery>;
     settle_deliveries(settlements: Vec<Settlement>, now: Millis) -> usize;
-    next_delivery(kinds: &'static [TargetKind]) -> Option<Millis>;
+    next_single() -> Option<Millis>;
+    next_batched() -> Option<Millis>;
     deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
     deliveries_of_tenant(tenant: TenantPk, kind: TargetKind, status: Option<DeliveryStatus>, page: &PageAsk) -> Page<Delivery>;
     replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, kept: AnswerToStore) -> Option<bool>;
