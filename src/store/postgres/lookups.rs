@@ -17,10 +17,14 @@ const LISTEN: &str = "
 UPDATE lookup_keys SET listening_until = greatest(listening_until, $5)
 WHERE tenant = $1 AND kind = $2 AND digest = $3 AND run_id = $4";
 
+/// But not the last run of a schedule, by which it is told whether the next may begin.
 const FORGET: &str = "
 DELETE FROM lookup_keys WHERE (tenant, kind, digest, created_at, run_id) IN (
-    SELECT tenant, kind, digest, created_at, run_id FROM lookup_keys
-    WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
+    SELECT tenant, kind, digest, created_at, run_id FROM lookup_keys l
+    WHERE created_at < $1 AND (kind <> 'schedule' OR EXISTS (
+        SELECT FROM lookup_keys n WHERE n.tenant = l.tenant AND n.kind = l.kind AND n.digest = l.digest
+            AND n.created_at > l.created_at))
+    ORDER BY created_at LIMIT $2 FOR UPDATE OF l SKIP LOCKED)";
 
 #[async_trait]
 impl LookupStore for Postgres {

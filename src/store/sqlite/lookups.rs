@@ -19,8 +19,14 @@ const LISTEN: &str = "
 UPDATE lookup_keys SET listening_until = max(listening_until, ?5)
 WHERE tenant = ?1 AND kind = ?2 AND digest = ?3 AND run_id = ?4";
 
-pub(super) const FORGET: &str = "DELETE FROM lookup_keys WHERE rowid IN
-    (SELECT rowid FROM lookup_keys WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)";
+/// But not the last run of a schedule, by which it is told whether the next may begin.
+pub(super) const FORGET: &str = "
+DELETE FROM lookup_keys WHERE rowid IN (
+    SELECT l.rowid FROM lookup_keys l
+    WHERE l.created_at < ?1 AND (l.kind <> 'schedule' OR EXISTS (
+        SELECT 1 FROM lookup_keys n WHERE n.tenant = l.tenant AND n.kind = l.kind AND n.digest = l.digest
+            AND n.created_at > l.created_at))
+    ORDER BY l.created_at LIMIT ?2)";
 
 /// Two of one key and run in one commit are one.
 pub(super) fn insert(

@@ -12,6 +12,7 @@ super::on_every_store!(
     who_listens_longest_is_remembered,
     keys_die_with_their_thread,
     old_keys_are_forgotten_a_few_at_a_time,
+    the_last_run_of_a_schedule_is_remembered,
 );
 
 fn key(digest: &str) -> LookupKey {
@@ -95,4 +96,16 @@ async fn old_keys_are_forgotten_a_few_at_a_time(bed: Bed) {
     }
     assert_eq!(forgotten, [2, 2, 1, 0]);
     assert_eq!(runs(&bed.store.lookups(bed.tenant, &key("d"), 9).await.unwrap()), ["r7", "r6"]);
+}
+
+/// It may be one of a month, or wait for a person for longer.
+async fn the_last_run_of_a_schedule_is_remembered(bed: Bed) {
+    let of = |digest: &str| LookupKey { kind: "schedule", digest: digest.to_owned() };
+    for (now, digest) in [(1, "a"), (2, "b"), (3, "a"), (4, "a")] {
+        let lookups = vec![NewLookup { key: of(digest), run: format!("r{now}").as_str().into() }];
+        bed.done(Commit { lookups, now, ..bed.creating(&format!("t{now}")) }).await;
+    }
+    assert_eq!(bed.store.forget_lookups(i64::MAX, 9).await.unwrap(), 2);
+    assert_eq!(runs(&bed.store.lookups(bed.tenant, &of("a"), 9).await.unwrap()), ["r4"]);
+    assert_eq!(runs(&bed.store.lookups(bed.tenant, &of("b"), 9).await.unwrap()), ["r2"]);
 }
