@@ -23,6 +23,7 @@ mod replay;
 mod retry;
 mod size;
 mod think;
+mod tool_schema;
 mod turns;
 mod wire;
 

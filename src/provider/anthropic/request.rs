@@ -10,7 +10,7 @@ use crate::domain::prompt::PromptCall;
 use crate::domain::size::size;
 use crate::domain::tool::ToolSpec;
 use crate::provider::turns::{Conversation, Part, Speaker, Turn};
-use crate::provider::{ModelFacts, replay};
+use crate::provider::{ModelFacts, replay, tool_schema};
 
 /// What a reply may be long where nobody knows what the model can.
 const MOST_OUTPUT: u64 = 8_192;
@@ -163,7 +163,7 @@ fn input(call: &PromptCall) -> Value {
 }
 
 fn tool(spec: &ToolSpec) -> Value {
-    json!({ "name": spec.name, "description": spec.description, "input_schema": spec.input_schema })
+    json!({ "name": spec.name, "description": spec.description, "input_schema": tool_schema::fit(&spec.input_schema) })
 }
 
 fn params(params: &Map<String, Value>, body: &mut Value) {

@@ -12,7 +12,7 @@ use super::{WIRE, order};
 use crate::domain::model::ModelRequest;
 use crate::domain::prompt::{PromptCall, PromptMessage};
 use crate::domain::tool::ToolSpec;
-use crate::provider::replay;
+use crate::provider::{replay, tool_schema};
 
 /// The body, with what the request has already borrowed from it.
 #[derive(Serialize)]
@@ -83,7 +83,7 @@ struct Called<'r> {
 struct Tool<'r> {
     name: &'r str,
     description: &'r str,
-    parameters: &'r Value,
+    parameters: Cow<'r, Value>,
 }
 
 #[derive(Serialize)]
@@ -169,7 +169,11 @@ fn id<'i>(dialect: &Dialect, id: &'i str) -> Cow<'i, str> {
 }
 
 fn tool(spec: &ToolSpec) -> Typed<Tool<'_>> {
-    Typed::Function(Tool { name: &spec.name, description: &spec.description, parameters: &spec.input_schema })
+    Typed::Function(Tool {
+        name: &spec.name,
+        description: &spec.description,
+        parameters: tool_schema::fit(&spec.input_schema),
+    })
 }
 
 impl Serialize for Params<'_> {
