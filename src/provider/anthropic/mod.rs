@@ -75,6 +75,9 @@ impl Protocol for Messages {
             Some(name) if models::generation(model) == Generation::AdaptiveOnly => {
                 Err(params::unsupported(name, "this model takes no sampling parameters"))
             }
+            Some("temperature") if params.contains_key("topP") => {
+                Err(params::unsupported("topP", "Anthropic does not take it with temperature"))
+            }
             Some(name) if thinks => Err(params::unsupported(name, "Anthropic does not take it with reasoningEffort")),
             Some("temperature") if params["temperature"].as_f64().is_some_and(|value| value > 1.0) => {
                 Err(params::unsupported("temperature", "Anthropic takes a number from 0 to 1"))

@@ -207,6 +207,24 @@ fn the_number_of_calls_is_bounded_and_other_choices_are_ignored() {
     assert_eq!(deltas, [Delta::Text("mine".into()), Delta::Stop(StopReason::Other("weird".into()))]);
 }
 
+/// Grok counts what it thought beside what it wrote, and the sum with it.
+#[test]
+fn what_is_thought_is_among_the_output_however_it_is_counted() {
+    let usage = |written: u64, total: u64| {
+        let details = json!({ "reasoning_tokens": 386 });
+        let usage = json!({
+            "prompt_tokens": 12, "completion_tokens": written, "total_tokens": total, "completion_tokens_details": details,
+        });
+        let said = json!({ "choices": [{ "index": 0, "delta": { "content": "4" }, "finish_reason": "stop" }], "usage": usage });
+        let stream = format!("data: {said}\n\ndata: [DONE]\n\n");
+        let (deltas, _) = heard([stream.as_bytes()]);
+        let Some(Delta::Usage(used)) = deltas.iter().find(|delta| matches!(delta, Delta::Usage(_))) else { panic!() };
+        (used.output_tokens, used.thinking_tokens)
+    };
+    assert_eq!(usage(1, 399), (387, 386), "beside");
+    assert_eq!(usage(387, 399), (387, 386), "within");
+}
+
 #[test]
 fn a_server_that_does_not_stream_is_understood() {
     let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});

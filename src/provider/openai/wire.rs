@@ -96,6 +96,8 @@ struct WireUsage {
     #[serde(default)]
     completion_tokens: Option<u64>,
     #[serde(default)]
+    total_tokens: Option<u64>,
+    #[serde(default)]
     prompt_tokens_details: Option<Details>,
     #[serde(default)]
     completion_tokens_details: Option<Details>,
@@ -232,10 +234,15 @@ impl Wire {
 impl WireUsage {
     fn read(self) -> Usage {
         let prompt = self.prompt_tokens_details.unwrap_or_default();
+        let (input, written) = (self.prompt_tokens.unwrap_or(0), self.completion_tokens.unwrap_or(0));
+        let thought = self.completion_tokens_details.unwrap_or_default().reasoning_tokens.unwrap_or(0);
+        // Some vendors count what the model thought beside what it wrote; the sum tells.
+        let sum = input.checked_add(written).and_then(|sum| sum.checked_add(thought));
+        let is_beside = self.total_tokens.is_some_and(|total| Some(total) == sum);
         Usage {
-            input_tokens: self.prompt_tokens.unwrap_or(0),
-            output_tokens: self.completion_tokens.unwrap_or(0),
-            thinking_tokens: self.completion_tokens_details.unwrap_or_default().reasoning_tokens.unwrap_or(0),
+            input_tokens: input,
+            output_tokens: if is_beside { written + thought } else { written },
+            thinking_tokens: thought,
             cached_input_tokens: prompt.cached_tokens.or(self.prompt_cache_hit_tokens).unwrap_or(0),
         }
     }

@@ -22,7 +22,10 @@ const OF_ANSWER: [(&str, &str); 6] = [
 /// What all calls of models are asked with, and what only the one that writes the answer is.
 pub(super) fn params(sent: &Map<String, Value>) -> (Map<String, Value>, Map<String, Value>) {
     // Values that ask for nothing: not every provider knows the parameter.
-    let is_neutral = |name: &str, value: &Value| name.ends_with("_penalty") && value.as_f64() == Some(0.0);
+    let is_neutral = |name: &str, value: &Value| match name {
+        "top_p" => value.as_f64() == Some(1.0),
+        name => name.ends_with("_penalty") && value.as_f64() == Some(0.0),
+    };
     let asked = |name: &str| sent.get(name).filter(|value| !value.is_null() && !is_neutral(name, value)).cloned();
     let of = |known: &[(&str, &str)]| {
         known.iter().filter_map(|(theirs, ours)| Some(((*ours).to_owned(), asked(theirs)?))).collect()
