@@ -8,8 +8,21 @@ use tower_http::cors::CorsLayer;
 
 use super::doors;
 
-/// `None`: no origin is allowed, and nothing is said about it.
-pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
+/// What the libraries of OpenAI send with each request.
+const OF_OPENAI: [HeaderName; 9] = [
+    HeaderName::from_static("x-stainless-arch"),
+    HeaderName::from_static("x-stainless-helper-method"),
+    HeaderName::from_static("x-stainless-lang"),
+    HeaderName::from_static("x-stainless-os"),
+    HeaderName::from_static("x-stainless-package-version"),
+    HeaderName::from_static("x-stainless-retry-count"),
+    HeaderName::from_static("x-stainless-runtime"),
+    HeaderName::from_static("x-stainless-runtime-version"),
+    HeaderName::from_static("x-stainless-timeout"),
+];
+
+/// `None`: no origin is allowed, and nothing is said about it. `naming` are the headers that name a thread.
+pub(crate) fn layer(origins: &[String], naming: &[String]) -> Option<CorsLayer> {
     if origins.is_empty() {
         return None;
     }
@@ -17,27 +30,32 @@ pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
         |text: &String| HeaderValue::from_str(text.trim_end_matches('/')).expect("origins are checked at the start");
     let origins: Vec<HeaderValue> = origins.iter().map(origin).collect();
     let ours = HeaderName::from_static;
+    let naming = naming.iter().filter_map(|name| HeaderName::try_from(name.as_str()).ok());
+    let more = OF_OPENAI.into_iter().chain([ours("x-pes-thread"), ours("x-pes-task")]).chain(naming);
     Some(
         CorsLayer::new()
             .allow_origin(origins)
             .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
-            .allow_headers([
-                ACCEPT,
-                AUTHORIZATION,
-                CONTENT_TYPE,
-                IF_MATCH,
-                IF_NONE_MATCH,
-                ours("a2a-extensions"),
-                ours("a2a-version"),
-                ours("idempotency-key"),
-                ours("last-event-id"),
-                ours("mcp-method"),
-                ours("mcp-name"),
-                ours("mcp-protocol-version"),
-                ours("prefer"),
-                ours("traceparent"),
-                ours("tracestate"),
-            ])
+            .allow_headers(
+                more.chain([
+                    ACCEPT,
+                    AUTHORIZATION,
+                    CONTENT_TYPE,
+                    IF_MATCH,
+                    IF_NONE_MATCH,
+                    ours("a2a-extensions"),
+                    ours("a2a-version"),
+                    ours("idempotency-key"),
+                    ours("last-event-id"),
+                    ours("mcp-method"),
+                    ours("mcp-name"),
+                    ours("mcp-protocol-version"),
+                    ours("prefer"),
+                    ours("traceparent"),
+                    ours("tracestate"),
+                ])
+                .collect::<Vec<_>>(),
+            )
             .expose_headers(exposed())
             .max_age(Duration::from_secs(3600)),
     )

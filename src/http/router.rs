@@ -34,7 +34,7 @@ pub fn router(app: AppState) -> Router {
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(app.clone(), guard));
-    if let Some(cors) = cors::layer(&app.config.server.cors_origins) {
+    if let Some(cors) = cors::layer(&app.config.server.cors_origins, &app.config.doors.thread_headers) {
         routes = routes.layer(cors);
     }
     routes.layer(from_fn_with_state(app.clone(), respond)).with_state(app)
