@@ -10,7 +10,9 @@ use rmcp::model::{
 };
 use rmcp::service::{ClientInitializeError, Peer, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
+use rmcp::transport::streamable_http_client::{
+    HttpStatusError, StreamableHttpClientTransportConfig, StreamableHttpError,
+};
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
@@ -310,6 +312,7 @@ fn not_taken(error: &ServiceError) -> Option<ToolError> {
     match failure {
         StreamableHttpError::SessionExpired => Some(unavailable(failure)),
         StreamableHttpError::AuthRequired(_) => Some(refused(failure)),
+        StreamableHttpError::HttpStatus(error) => refused_by_status(error, failure),
         StreamableHttpError::Client(error) => match error {
             egress::Error::Unreachable(_) => Some(unavailable(failure)),
             egress::Error::Refused(_) => Some(refused(failure)),
@@ -323,9 +326,21 @@ fn not_taken(error: &ServiceError) -> Option<ToolError> {
     }
 }
 
+/// Nobody passes on what he refuses so, but where it took him too long.
+fn refused_by_status(error: &HttpStatusError, failure: &Failure) -> Option<ToolError> {
+    let wait = error.retry_after.as_ref().and_then(|millis| millis.parse().ok());
+    match error.status {
+        408 => None,
+        425 | 429 => Some(ToolError { retry_after_ms: Some(wait.unwrap_or(0)), ..refused(failure) }),
+        400..500 => Some(refused(failure)),
+        _ => None,
+    }
+}
+
+/// Nothing was sent, or the server says that it has begun nothing.
 fn unavailable(failure: &Failure) -> ToolError {
     let message = format!("The server did not take the call: {failure}");
-    ToolError { code: "unavailable".to_owned(), message, pointer: None, retry_after_ms: None }
+    ToolError { code: "unavailable".to_owned(), message, pointer: None, retry_after_ms: Some(0) }
 }
 
 fn refused(failure: &Failure) -> ToolError {

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::tasks::TaskTools;
-use crate::egress::{self, Answer, Bounds, Destination, Egress, Post};
+use crate::egress::{self, Answer, Bounds, Destination, Egress, Post, retry_after};
 
 /// How much of an error's body is read.
 const ERROR_BYTES: usize = 4 << 10;
@@ -138,6 +138,7 @@ impl StreamableHttpClient for Wire {
         if status.is_success() && is_type(&answer, EVENT_STREAM_MIME_TYPE) {
             return Ok(StreamableHttpPostResponse::Sse(self.events(answer), session));
         }
+        let wait = retry_after(answer.headers()).map(|millis| millis.to_string());
         let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
         let most = if status.is_success() { self.message_bytes } else { ERROR_BYTES };
         let body = timeout(self.patience, whole(&mut answer, most)).await;
@@ -151,7 +152,7 @@ impl StreamableHttpClient for Wire {
                 let said = ServerJsonRpcMessage::error(error, None);
                 Ok(StreamableHttpPostResponse::Json(correlated(said, &message), session))
             }
-            Err(_) if !status.is_success() => Err(HttpStatusError::new(status.as_u16(), None).into()),
+            Err(_) if !status.is_success() => Err(HttpStatusError::new(status.as_u16(), wait).into()),
             Err(error) => Err(error.into()),
         }
     }

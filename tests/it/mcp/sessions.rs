@@ -136,7 +136,7 @@ impl Endpoint {
         match asked["method"].as_str() {
             Some("tools/list") => result(self.page(&asked["params"]["cursor"])).into_response(),
             Some("tools/call") => match self.carry_out() {
-                Err(status) => status.into_response(),
+                Err(status) => (status, [("retry-after", "30")]).into_response(),
                 Ok(()) if asked["params"]["name"] == "slow" => {
                     self.slow_began.notify_one();
                     self.slow_ends.notified().await;
@@ -216,10 +216,11 @@ async fn a_call_that_was_taken_is_answered_although_its_session_is_forgotten() {
 #[tokio::test]
 async fn a_call_that_is_refused_or_reaches_nobody_is_not_lost() {
     let mut bed = Bed::new(|_| ()).await;
-    for status in [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN] {
-        bed.change(|standing| standing.refuses = Some(status));
+    let refused = [(400, None), (401, None), (403, None), (413, None), (415, None), (429, Some(30_000))];
+    for (status, wait) in refused {
+        bed.change(|standing| standing.refuses = Some(StatusCode::from_u16(status).unwrap()));
         let error = bed.call("plain").await.unwrap_err();
-        assert_eq!(error.code, "failed", "{status}: {error:?}");
+        assert_eq!((error.code.as_str(), error.retry_after_ms), ("failed", wait), "{status}: {error:?}");
     }
     bed.change(|standing| standing.refuses = Some(StatusCode::BAD_GATEWAY));
     let error = bed.call("plain").await.unwrap_err();
