@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Streamed, chat, said, stands, streamed, with};
+use super::{CHAT, Streamed, chat, said, stands, streamed, with};
 use crate::support::app::App;
 use crate::support::http::soon;
 
@@ -293,6 +293,41 @@ async fn another_core_answers_under_its_own_name() {
     let run = app.get(&format!("/runs/{}", answer.header("x-pes-run").unwrap())).await.expect(200);
     let thread = app.get(&format!("/threads/{}", run["threadId"].as_str().unwrap())).await.expect(200);
     assert_eq!(thread["config"]["agentCore"], "react");
+}
+
+/// Their libraries send it again, and are told what comes of the same run.
+#[tokio::test]
+async fn whoever_waits_for_an_answer_of_a_server_that_stops_is_told_to_ask_again() {
+    let of_response = json!({ "model": "pes", "input": "hang", "conversation": "t" });
+    for (path, body) in [(CHAT, said("hang")), ("/v1/responses", of_response)] {
+        let app = App::start().await;
+        app.post("/threads", json!({ "threadId": "t" })).await.expect(201);
+        let begun = app.ask("GET", "/threads/t/events?types=RUN_STARTED&tokens=false");
+        let mut begun = begun.header("accept", "text/event-stream").events().await;
+        let waiting = app.ask("POST", path).header("x-pes-thread", "t").json(&body);
+        let waiting = tokio::spawn(async move { waiting.send().await });
+        while soon(begun.next()).await.expect("it begins").event != "observation" {}
+        app.stop();
+        let told = soon(waiting).await.unwrap();
+        assert_eq!((told.status, told.header("x-should-retry")), (503, None), "{path}: {}", told.text());
+        assert_eq!(told.json()["error"]["code"], "draining");
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_is_streamed_when_the_server_stops_ends_with_an_error_and_counts_no_event_for_it() {
+    let app = App::start().await;
+    let body = json!({ "model": "pes", "input": "hang", "stream": true });
+    let mut events = app.ask("POST", "/v1/responses").json(&body).events().await;
+    let mut numbers = vec![soon(events.next()).await.expect("it has begun").data["sequence_number"].as_u64()];
+    app.stop();
+    let mut last = Value::Null;
+    while let Some(event) = soon(events.next()).await {
+        numbers.push(event.data["sequence_number"].as_u64());
+        last = event.data;
+    }
+    assert_eq!((&last["type"], &last["code"]), (&json!("error"), &json!("draining")), "{last:#}");
+    assert!(numbers[0].is_some() && numbers[numbers.len() - 1] == numbers[numbers.len() - 2], "{numbers:?}");
 }
 
 #[tokio::test]

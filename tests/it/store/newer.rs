@@ -16,7 +16,6 @@ use sqlx::{ConnectOptions, raw_sql};
 use super::bed::{Bed, row};
 use super::deliveries::{claim_some, new, post};
 use crate::support::postgres::Database;
-use pes::store::outbox::TargetKind;
 
 /// Each document, row and delivery once more, of a kind that is not known here.
 const LATER: &str = "

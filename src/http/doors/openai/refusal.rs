@@ -50,11 +50,13 @@ impl Refusal {
         Self { status: 404, ..Self::wrong("model_not_found", "model", message) }
     }
 
-    /// How a run ended that came to no answer. The same request again would be another run.
+    /// How a run ended that came to no answer: the same request again would be another run. Of a server that stops, it is told
+    /// what comes of this one.
     pub(super) fn failed(code: &str, message: &str) -> Self {
         let known = Code::ALL.iter().find(|known| known.as_str() == code);
         let status = known.map_or(500, |known| known.status());
-        Self { status, param: None, ..Self::wrong(code, "", message) }
+        let is_retryable = code == Code::Draining.as_str();
+        Self { status, param: None, is_retryable, ..Self::wrong(code, "", message) }
     }
 
     /// The same, of a request for a response.

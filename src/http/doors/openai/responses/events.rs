@@ -21,6 +21,7 @@ use crate::domain::model::{Phase, Usage};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::domain::standing::Standing;
+use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::progress::Progress;
 use crate::http::doors::told::{Says, ToldFact};
 
@@ -46,6 +47,7 @@ pub(super) struct ResponseEvents {
     urls: Option<ConsoleUrls>,
     number: u64,
     state: State,
+    interruption: Option<Refusal>,
     /// How many of the answers that it begins with are still to come.
     answers_left: u32,
     standing: Standing,
@@ -92,6 +94,7 @@ impl ResponseEvents {
             urls,
             number: 0,
             state: State::default(),
+            interruption: None,
             standing: Standing::default(),
             progress: Progress::default(),
             arguments: HashMap::new(),
@@ -109,7 +112,12 @@ impl ResponseEvents {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.state.is_over()
+        self.state.is_over() || self.interruption.is_some()
+    }
+
+    /// Why it is told no further although it goes on.
+    pub(super) fn interruption(&mut self) -> Option<Refusal> {
+        self.interruption.take()
     }
 
     /// The response as it stands.
@@ -250,14 +258,13 @@ impl ResponseEvents {
         }
     }
 
-    /// What is told ends here although the run does not: the same response can be had later.
-    pub(super) fn interrupted(&mut self, message: &str) {
-        let mut state = self.state.clone();
-        state.failure = Some(message.to_owned());
-        state.status = Some("failed");
-        let response = self.head.response(&state);
-        self.say("response.failed", json!({ "response": response }));
-        self.state = state;
+    /// What is told ends here although the run does not: the same response can be had later, with an event of this number.
+    pub(super) fn interrupted(&mut self, code: &str, message: &str) {
+        let data = json!({
+            "type": "error", "sequence_number": self.number.saturating_sub(1), "code": code, "message": message, "param": null,
+        });
+        self.ready.push(Event { number: self.number, kind: "error", data: data.to_string() });
+        self.interruption = Some(Refusal::failed(code, message));
     }
 
     fn ends(&mut self, status: &'static str) {

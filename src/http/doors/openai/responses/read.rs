@@ -56,7 +56,10 @@ pub(super) async fn state(asker: &Asker, id: &ResponseId) -> Result<ResponseEven
             break;
         }
     }
-    Ok(telling.events)
+    match telling.events.interruption() {
+        Some(refusal) => Err(refusal),
+        None => Ok(telling.events),
+    }
 }
 
 async fn stands_still(asker: &Asker, run: &RunId) -> Result<bool, Refusal> {

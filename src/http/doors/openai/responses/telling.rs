@@ -1,6 +1,8 @@
 //! A response being told: live, or again.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -13,6 +15,7 @@ use super::events::{Event, ResponseEvents};
 use super::object::ResponseId;
 use super::read;
 use super::request::ResponseRequest;
+use crate::domain::fault::Code;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::run::RunStatus;
 use crate::http::doors::answer_headers::name_run;
@@ -44,7 +47,7 @@ pub(super) async fn respond(asker: Asker, request: &ResponseRequest, accepted: A
     } else if request.is_background {
         read::object(&asker, &id).await?
     } else {
-        let told = Telling::of(&asker, &id, &thread, live).await?.end().await;
+        let told = Telling::of(&asker, &id, &thread, live).await?.end().await?;
         (Extension(WaitedForRun), Json(told)).into_response()
     };
     name_run(response.headers_mut(), &thread, &run);
@@ -61,18 +64,26 @@ pub(super) async fn again(asker: Asker, id: ResponseId, after: Option<u64>) -> R
 }
 
 fn streamed(asker: Asker, telling: Telling, after: Option<u64>) -> Response {
-    let last_words = sse::last_words(STOPS, |fault| {
+    let sent = Arc::new(AtomicU64::new(0));
+    let told = sent.clone();
+    let last_words = sse::last_words(STOPS, move |fault| {
         let error = Refusal::from(fault.clone()).body()["error"].take();
-        let said = json!({ "type": "error", "code": error["code"], "message": error["message"], "param": null });
+        let number = told.load(Ordering::Relaxed);
+        let said = json!({
+            "type": "error", "sequence_number": number, "code": error["code"], "message": error["message"], "param": null,
+        });
         sse::named("error", &said)
     });
-    let events = stream::unfold(telling, move |mut telling| async move {
+    let events = stream::unfold((telling, sent), move |(mut telling, sent)| async move {
         loop {
             let few = telling.next_few().await?;
+            if let Some(last) = few.last() {
+                sent.store(last.number, Ordering::Relaxed);
+            }
             let new = few.iter().filter(|event| after.is_none_or(|after| event.number > after));
             let pieces: Vec<Bytes> = new.map(|event| sse::named(event.kind, &event.data)).collect();
             if !pieces.is_empty() {
-                return Some((pieces.concat().into(), telling));
+                return Some((pieces.concat().into(), (telling, sent)));
             }
         }
     });
@@ -134,16 +145,20 @@ impl Telling {
             Some(Told::Stands(run, RunStatus::Suspended)) if run == self.run => self.events.suspended(),
             Some(Told::CaughtUp) => has_caught_up = true,
             Some(Told::Stands(..) | Told::Other) => {}
-            Some(Told::Draining) => self.events.interrupted(STOPS),
-            Some(Told::Gap) => self.events.interrupted("The client reads too slowly; get the response again."),
-            None => self.events.interrupted("The thread was erased."),
+            Some(Told::Draining) => self.events.interrupted(Code::Draining.as_str(), STOPS),
+            Some(Told::Gap) => self.events.interrupted("gap", "The client reads too slowly; get the response again."),
+            None => self.events.interrupted(Code::NotFound.as_str(), "The thread was erased."),
         }
         self.ready.extend(self.events.take());
         has_caught_up
     }
 
-    async fn end(mut self) -> Value {
+    /// The response once it is over. The client's library asks again where it was interrupted, and is told it then.
+    async fn end(mut self) -> Result<Value, Refusal> {
         while self.next_few().await.is_some() {}
-        self.events.response()
+        match self.events.interruption() {
+            Some(refusal) => Err(refusal),
+            None => Ok(self.events.response()),
+        }
     }
 }
