@@ -5,19 +5,18 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::Output;
 use super::follow::{Ended, Watched, follow};
-use super::prompt::{Line, typed};
+use super::input::Input;
 use super::run::{Receipt, outcome, thread_of};
 use super::terminal::{can_ask, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
 
-pub(super) async fn chat(server: &Server, thread: Option<String>) -> Result<(), Error> {
+pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut Input) -> Result<(), Error> {
     let mut place = thread_of(server, thread).await?;
     let thread = place.thread_id.clone();
     tell(&format!(
         "Thread {thread}. An empty line, Ctrl-D or Ctrl-C ends the talk; `pes chat {thread}` goes on with it."
     ));
-    let mut line: Line = None;
     // Once a run was followed, the process no longer ends of itself.
     let mut interrupts = signal(SignalKind::interrupt())?;
     loop {
@@ -25,7 +24,7 @@ pub(super) async fn chat(server: &Server, thread: Option<String>) -> Result<(), 
             eprint!("> ");
         }
         let typed = tokio::select! {
-            typed = typed(&mut line) => typed,
+            typed = input.line() => typed,
             _ = interrupts.recv() => return Ok(()),
         };
         let Some(query) = typed.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()) else {
@@ -35,7 +34,7 @@ pub(super) async fn chat(server: &Server, thread: Option<String>) -> Result<(), 
         let output = Output { json: false, tokens: false };
         let (run, after, title) = (receipt.run_id, place.last_seq, place.title);
         let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, timeout: None };
-        let ended = follow(server, watched).await?;
+        let ended = follow(server, watched, input).await?;
         let is_left = matches!(ended, Ended::Detached);
         match outcome(&thread, ended, false) {
             Ok(()) if is_left => return Ok(()),

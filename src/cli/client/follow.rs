@@ -11,9 +11,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::args::Output;
 use super::events::{Events, Next, ObservationFrame, Said};
+use super::input::Input;
 use super::lists::now;
 use super::plan_view::{PlanView, subject};
-use super::prompt::{self, Line, Typed};
+use super::prompt::{self, Typed};
 use super::screen::Screen;
 use super::show::line;
 use super::terminal::{Style, can_ask, is_drawn, print, size, tell};
@@ -66,12 +67,12 @@ struct Follower<'s> {
     /// Questions that were answered from here; the log may not have it yet.
     sent: Vec<SuspensionId>,
     status: RunStatus,
-    line: Line,
+    input: &'s mut Input,
     /// When nobody waits for the run any more.
     deadline: Option<Instant>,
 }
 
-pub(super) async fn follow(server: &Server, watched: Watched) -> Result<Ended, Error> {
+pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input) -> Result<Ended, Error> {
     let with_tokens = watched.output.tokens || (is_drawn() && !watched.output.json);
     let events = Events::new(server, &watched.thread, watched.after, Some(watched.run.clone()), with_tokens);
     let interrupts = signal(SignalKind::interrupt())?;
@@ -89,7 +90,7 @@ pub(super) async fn follow(server: &Server, watched: Watched) -> Result<Ended, E
         left: Vec::new(),
         sent: Vec::new(),
         status: RunStatus::Running,
-        line: None,
+        input,
     };
     follower.run(events, interrupts).await
 }
@@ -118,7 +119,7 @@ impl Follower<'_> {
                     Next::Lost { why, again_in } => self.lost(&why, again_in),
                 },
                 _ = ticks.tick(), if self.is_drawn && !asks => self.draw(),
-                typed = prompt::typed(&mut self.line), if asks => {
+                typed = self.input.line(), if asks => {
                     if let Some(ended) = self.typed(typed, &mut interrupts).await? {
                         return Ok(ended);
                     }
@@ -203,6 +204,8 @@ impl Follower<'_> {
         let Some(asked) = next.map(|one| one.asked.clone()) else { return };
         self.draw();
         self.screen.leave();
+        // Whoever typed it had not seen this question.
+        self.input.forget();
         tell(&format!("\n{}", card::card(&asked, now(), self.style)));
         prompt::show(&asked);
         self.asking = Some(asked);
@@ -220,7 +223,7 @@ impl Follower<'_> {
             return Ok(None);
         };
         let understood = tokio::select! {
-            understood = prompt::understood(&asked, text.trim(), &mut self.line) => understood,
+            understood = prompt::understood(&asked, text.trim(), self.input) => understood,
             // More is asked for, and nobody wants to say it.
             _ = interrupts.recv() => return self.interrupted(interrupts).await.map(Some),
             () = passed(self.deadline) => return Err(self.too_late()),

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::prompt::{Line, typed};
+use super::input::Input;
 use super::terminal::{can_ask, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -18,7 +18,12 @@ const PATIENCE: u32 = 300;
 const EVERY: Duration = Duration::from_millis(100);
 
 /// Offers to start a server where none answers and the caller named none.
-pub(super) async fn offer(server: &Server, config: Option<&Config>, arguments: &[OsString]) -> Result<(), Error> {
+pub(super) async fn offer(
+    server: &Server,
+    config: Option<&Config>,
+    arguments: &[OsString],
+    input: &mut Input,
+) -> Result<(), Error> {
     let Some(config) = config else { return Ok(()) };
     if server.is_pes().await {
         return Ok(());
@@ -30,8 +35,7 @@ pub(super) async fn offer(server: &Server, config: Option<&Config>, arguments: &
         )));
     }
     eprint!("No server answers at {place}. Start one here? [Y/n] ");
-    let mut line: Line = None;
-    match typed(&mut line).await.map(|text| text.trim().to_lowercase()).as_deref() {
+    match input.line().await.map(|text| text.trim().to_lowercase()).as_deref() {
         Some("" | "y" | "yes") => start(server, config, arguments).await,
         Some(_) | None => Err(Error::Unreachable("Nothing was started. Try: pes serve".to_owned())),
     }

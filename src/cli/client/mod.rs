@@ -6,6 +6,7 @@ mod card;
 mod chat;
 mod events;
 mod follow;
+mod input;
 mod lanes;
 mod lists;
 mod local_server;
@@ -33,6 +34,7 @@ use super::server::Server;
 use crate::config::Config;
 use crate::config::env::Variables;
 use crate::store::sqlite;
+use input::Input;
 use terminal::print;
 
 /// Runs a command on the server that is named, or on that of this machine; `own` are the flags that one would be started
@@ -52,16 +54,17 @@ pub(super) async fn client(
             (Server::at(&local(&config), variables)?, Some(config))
         }
     };
+    let mut input = Input::of_terminal();
     match command {
         ClientCommand::Run(run) => {
-            local_server::offer(&server, config.as_ref(), &own).await?;
-            run::run(&server, run).await
+            local_server::offer(&server, config.as_ref(), &own, &mut input).await?;
+            run::run(&server, run, &mut input).await
         }
         ClientCommand::Chat { thread } => {
-            local_server::offer(&server, config.as_ref(), &own).await?;
-            chat::chat(&server, thread).await
+            local_server::offer(&server, config.as_ref(), &own, &mut input).await?;
+            chat::chat(&server, thread, &mut input).await
         }
-        ClientCommand::Watch(watch) => run::watch(&server, watch).await,
+        ClientCommand::Watch(watch) => run::watch(&server, watch, &mut input).await,
         ClientCommand::Questions { json } => lists::questions(&server, json).await,
         ClientCommand::Approve(approve) => answer::approve(&server, approve).await,
         ClientCommand::Reject { suspension, reason } => answer::reject(&server, &suspension, &reason).await,

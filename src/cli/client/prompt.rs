@@ -1,12 +1,12 @@
 //! What somebody types at a question, and what it means.
 
-use std::io::{Write as _, stderr, stdin};
+use std::io::{Write as _, stderr};
 
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
 use super::answer::edited;
 use super::card;
+use super::input::Input;
 use crate::cli::Error;
 use crate::domain::hitl::{AskedQuestion, SuspensionKind};
 
@@ -19,9 +19,6 @@ pub(super) enum Typed {
     Again(String),
 }
 
-/// A line that is being read.
-pub(super) type Line = Option<oneshot::Receiver<Option<String>>>;
-
 pub(super) fn show(asked: &AskedQuestion) {
     words(card::prompt(asked));
 }
@@ -32,26 +29,8 @@ fn words(text: &str) {
     let _ = write!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// The next line of the input; `None`: it is closed. May be dropped and called again: no line is lost. Nothing is read
-/// while nobody calls it, so that an editor has the terminal to itself.
-pub(super) async fn typed(line: &mut Line) -> Option<String> {
-    let reading = line.get_or_insert_with(|| {
-        let (answer, answered) = oneshot::channel();
-        std::thread::spawn(move || {
-            let mut text = String::new();
-            let read = stdin().read_line(&mut text);
-            // Whoever waited may have gone.
-            let _ = answer.send(read.is_ok_and(|bytes| bytes > 0).then_some(text));
-        });
-        answered
-    });
-    let text = reading.await.ok().flatten();
-    *line = None;
-    text
-}
-
 /// Asks for what an answer needs besides its letter.
-pub(super) async fn understood(asked: &AskedQuestion, text: &str, line: &mut Line) -> Result<Typed, Error> {
+pub(super) async fn understood(asked: &AskedQuestion, text: &str, input: &mut Input) -> Result<Typed, Error> {
     let letter = text.to_lowercase();
     let is_choice = !matches!(
         asked.kind,
@@ -69,7 +48,7 @@ pub(super) async fn understood(asked: &AskedQuestion, text: &str, line: &mut Lin
         (SuspensionKind::InDoubt, "s" | "skip") => Typed::Answer(json!({ "action": "skip" })),
         (SuspensionKind::InDoubt, "b" | "abort") => Typed::Answer(json!({ "action": "abort" })),
         (SuspensionKind::InDoubt, "d" | "done") => {
-            let result = more("Its result: ", line).await;
+            let result = more("Its result: ", input).await;
             let value = serde_json::from_str(&result).unwrap_or(Value::String(result));
             Typed::Answer(json!({ "action": "done", "value": value }))
         }
@@ -78,7 +57,7 @@ pub(super) async fn understood(asked: &AskedQuestion, text: &str, line: &mut Lin
         (SuspensionKind::Pause, _) => Typed::Again("Type a or l.".to_owned()),
         (_, "a" | "approve" | "y" | "yes") => Typed::Answer(json!({ "approved": true })),
         (_, "x" | "reject" | "n" | "no") => {
-            let reason = more("Why not? ", line).await;
+            let reason = more("Why not? ", input).await;
             Typed::Answer(json!({ "approved": false, "reason": reason }))
         }
         (SuspensionKind::Approval, "e" | "edit") if asked.feedback_schema.allow_modify_args => {
@@ -106,7 +85,7 @@ fn todo_list(plan: &Value) -> Value {
     json!({ "todoList": items.map(item).collect::<Vec<_>>() })
 }
 
-async fn more(question: &str, line: &mut Line) -> String {
+async fn more(question: &str, input: &mut Input) -> String {
     words(question);
-    typed(line).await.unwrap_or_default().trim().to_owned()
+    input.line().await.unwrap_or_default().trim().to_owned()
 }

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::args::{RunArguments, WatchArguments};
 use super::follow::{Ended, Watched, follow, named};
+use super::input::Input;
 use super::show::{block, line};
 use super::terminal::{print, tell};
 use crate::cli::Error;
@@ -29,7 +30,7 @@ pub(super) struct Thread {
     last_run: Option<LastRun>,
 }
 
-pub(super) async fn run(server: &Server, arguments: RunArguments) -> Result<(), Error> {
+pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut Input) -> Result<(), Error> {
     let RunArguments { query, thread, review, timeout, no_input, detach, output } = arguments;
     let query = if query == "-" { std::io::read_to_string(std::io::stdin())? } else { query };
     let Thread { thread_id: thread, last_seq: after, title, .. } = thread_of(server, thread).await?;
@@ -44,7 +45,7 @@ pub(super) async fn run(server: &Server, arguments: RunArguments) -> Result<(), 
     }
     let (run, may_ask) = (receipt.run_id, !no_input);
     let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask, timeout };
-    let ended = follow(server, watched).await?;
+    let ended = follow(server, watched, input).await?;
     outcome(&thread, ended, output.json)
 }
 
@@ -57,7 +58,7 @@ pub(super) async fn thread_of(server: &Server, thread: Option<String>) -> Result
     }
 }
 
-pub(super) async fn watch(server: &Server, arguments: WatchArguments) -> Result<(), Error> {
+pub(super) async fn watch(server: &Server, arguments: WatchArguments, input: &mut Input) -> Result<(), Error> {
     let WatchArguments { thread, after, output } = arguments;
     let (title, newest) = match server.get::<Thread>(&format!("/threads/{thread}")).await {
         Ok(found) => (found.title, found.last_run),
@@ -71,7 +72,7 @@ pub(super) async fn watch(server: &Server, arguments: WatchArguments) -> Result<
     };
     let run = run.run_id.as_str().to_owned();
     let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, timeout: None };
-    let ended = follow(server, watched).await?;
+    let ended = follow(server, watched, input).await?;
     outcome(&thread, ended, output.json)
 }
 

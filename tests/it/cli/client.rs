@@ -11,16 +11,25 @@ use super::serving::{Served, serve, text};
 use super::{command, run};
 
 /// A server, and a folder from which it is asked.
-struct Stage {
+pub(super) struct Stage {
     folder: tempfile::TempDir,
     served: Served,
 }
 
 impl Stage {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// With these variables of the server.
+    pub(super) fn with(variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let served = serve(folder.path(), &[]);
+        let served = serve(folder.path(), variables);
         Self { folder, served }
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.served.url
     }
 
     fn pes(&self, arguments: &[&str]) -> Output {
@@ -29,14 +38,14 @@ impl Stage {
 
     /// What it prints; it must go well.
     #[track_caller]
-    fn said(&self, arguments: &[&str]) -> String {
+    pub(super) fn said(&self, arguments: &[&str]) -> String {
         let output = self.pes(arguments);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         text(&output.stdout)
     }
 
     #[track_caller]
-    fn refused(&self, arguments: &[&str], code: i32, expected: &str) {
+    pub(super) fn refused(&self, arguments: &[&str], code: i32, expected: &str) {
         let output = self.pes(arguments);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{said}");
@@ -45,7 +54,7 @@ impl Stage {
 }
 
 const DINNER: &str = "Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.";
-const MAIL: &str = "Send the team an invitation to the dinner.";
+pub(super) const MAIL: &str = "Send the team an invitation to the dinner.";
 
 #[test]
 fn a_run_prints_its_answer_and_tells_its_progress_by_number() {

@@ -3,6 +3,7 @@
 mod binary;
 mod client;
 mod config;
+mod questions;
 mod serving;
 mod terminal;
 

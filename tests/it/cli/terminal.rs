@@ -9,12 +9,12 @@ use super::PATIENCE;
 use super::serving::{serve, text};
 
 /// A terminal with a shell, ended when dropped.
-struct Terminal {
+pub(super) struct Terminal {
     folder: tempfile::TempDir,
 }
 
 impl Terminal {
-    fn new(columns: u16, rows: u16, variables: &[(&str, &str)]) -> Self {
+    pub(super) fn new(columns: u16, rows: u16, variables: &[(&str, &str)]) -> Self {
         let terminal = Self { folder: tempfile::tempdir().unwrap() };
         let variables: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let shell = format!("env -i TERM=screen PATH=/usr/bin:/bin PS1='$ ' {} sh", variables.join(" "));
@@ -33,17 +33,17 @@ impl Terminal {
         text(&output.stdout)
     }
 
-    fn keys(&self, keys: &[&str]) {
+    pub(super) fn keys(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    fn line(&self, line: &str) {
+    pub(super) fn line(&self, line: &str) {
         self.keys(&[line, "Enter"]);
     }
 
     /// What is on the screen, as soon as it has all of this.
     #[track_caller]
-    fn shows(&self, expected: &[&str]) -> String {
+    pub(super) fn shows(&self, expected: &[&str]) -> String {
         let began = Instant::now();
         loop {
             let shown = self.tmux(&["capture-pane", "-p"]);
@@ -64,7 +64,7 @@ impl Drop for Terminal {
     }
 }
 
-fn pes() -> &'static str {
+pub(super) fn pes() -> &'static str {
     env!("CARGO_BIN_EXE_pes")
 }
 

@@ -1,0 +1,70 @@
+//! Questions that others answer than whoever sits at the terminal of the run.
+
+use super::client::{MAIL, Stage};
+use super::terminal::{Terminal, pes};
+
+/// What the demo model says to a query that it does not know, and such a query.
+const UNKNOWN: &str = "it only knows these prompts";
+const OTHER: &str = "And what do we drink?";
+
+/// One mail, and when it was answered another one.
+const MAILS: &str = r#"
+[[reply]]
+when = { query = "mails", phase = "planning" }
+json = { title = "Send", intent = "Send", plan = "Send.", todoList = [
+    { id = "mails", description = "Send both mails", stepType = "tool", requiredTools = ["demo_send_email"] },
+] }
+
+[[reply]]
+when = { item = "mails", phase = "execution", iteration = [1, 2] }
+calls = [{ tool = "demo_send_email", arguments = { to = "a@example.com", subject = "S", body = "B" } }]
+
+[[reply]]
+when = { item = "mails", phase = "execution" }
+text = "Done."
+
+[[reply]]
+when = { query = "mails", phase = "synthesis" }
+text = "The mails are dealt with."
+"#;
+
+fn terminal(stage: &Stage) -> Terminal {
+    Terminal::new(110, 40, &[("PES_URL", stage.url()), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")])
+}
+
+#[test]
+fn what_was_typed_for_a_question_that_others_answered_is_no_answer_to_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.toml");
+    std::fs::write(&script, MAILS).unwrap();
+    let stage = Stage::with(&[("PES_DEMO_SCRIPT", script.to_str().unwrap())]);
+    let terminal = terminal(&stage);
+    terminal.line(&format!("{} run mails --thread m; echo code $?", pes()));
+    terminal.shows(&["[a]pprove"]);
+    terminal.keys(&["a"]);
+    terminal.shows(&["> a"]);
+    let first = stage.said(&["approve"]);
+    assert_eq!(first, "approved demo_send_email in m\n");
+    let shown = terminal.shows(&["Answered: approved by local.", "> a\n", "[l]ater  >\n"]);
+    assert_eq!(shown.matches("[a]pprove").count(), 2, "{shown}");
+    terminal.line("");
+    terminal.shows(&["Type the letter of an answer."]);
+    terminal.line("a");
+    terminal.shows(&["The mails are dealt with.", "code 0"]);
+}
+
+#[test]
+fn the_query_behind_a_question_that_others_answered_is_asked() {
+    let stage = Stage::new();
+    let terminal = terminal(&stage);
+    terminal.line(&format!("{} chat m; echo code $?", pes()));
+    terminal.shows(&["Thread m.", "\n>\n"]);
+    terminal.line(MAIL);
+    terminal.shows(&["[a]pprove"]);
+    stage.said(&["approve"]);
+    terminal.shows(&["The invitation to the team dinner was written, approved", "\n>\n"]);
+    terminal.line(OTHER);
+    terminal.shows(&[UNKNOWN]);
+    terminal.line("");
+    terminal.shows(&["code 0"]);
+}
