@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::plan_view::{kind, rule, subject};
-use super::show::{block, line, pad, span, width};
+use super::show::{block, fill, line, span, width};
 use super::terminal::Style;
 use crate::domain::Millis;
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, InputType, RiskLevel, SuspensionKind};
@@ -67,13 +67,14 @@ fn arguments(input: &Value) -> String {
     let member = |(name, value): (&String, &Value)| {
         let value = match value {
             Value::String(text) => block(text),
-            Value::Array(_) | Value::Object(_) => format!("{value:#}"),
+            // JSON escapes few of the characters that are not seen.
+            Value::Array(_) | Value::Object(_) => block(&format!("{value:#}")),
             Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
         };
         let mut rows = value.lines();
         let first = rows.next().unwrap_or_default();
         let rest: String = rows.map(|row| format!("\n    {}{row}", " ".repeat(names + 2))).collect();
-        format!("    {}  {first}{rest}", pad(&line(name), names))
+        format!("    {}  {first}{rest}", fill(&line(name), names))
     };
     members.iter().map(member).collect::<Vec<_>>().join("\n")
 }
@@ -122,3 +123,6 @@ pub(super) fn value(text: &str, input: InputType) -> Value {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

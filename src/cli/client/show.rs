@@ -78,9 +78,13 @@ pub(super) fn tail(shown: &str, columns: usize) -> String {
 
 /// Filled up with spaces.
 pub(super) fn pad(shown: &str, columns: usize) -> String {
-    let cut = cut(shown, columns);
-    let missing = columns.saturating_sub(cut.width());
-    cut + &" ".repeat(missing)
+    fill(&cut(shown, columns), columns)
+}
+
+/// The same, never cut.
+pub(super) fn fill(shown: &str, columns: usize) -> String {
+    let missing = columns.saturating_sub(shown.width());
+    format!("{shown}{}", " ".repeat(missing))
 }
 
 /// A span of time: `7.3s`, `2:21`, `1:02:03`.

@@ -1,0 +1,41 @@
+use serde_json::{Value, json};
+
+use super::card;
+use crate::cli::client::terminal::Style;
+
+const PLAIN: Style = Style { unicode: true, colour: false };
+
+fn shown(input: &Value) -> String {
+    let asked = json!({
+        "suspensionId": "sus_1", "kind": "approval", "message": "May it?", "toolName": "send", "toolInput": input,
+        "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" }
+    });
+    card(&serde_json::from_value(asked).unwrap(), 0, PLAIN)
+}
+
+#[test]
+fn what_is_not_seen_is_shown_as_its_code_however_deep_it_stands() {
+    let hostile = "pay\u{202e}evil\u{200b}\u{7f}\u{9b}31m";
+    let expected = "pay<U+202E>evil<U+200B><U+007F><U+009B>31m";
+    for input in [json!({ "to": hostile }), json!({ "to": [hostile] }), json!({ "to": { "deep": { hostile: 1 } } })] {
+        let shown = shown(&input);
+        assert!(shown.contains(expected), "{shown:?}");
+        assert!(!shown.contains(['\u{202e}', '\u{200b}', '\u{7f}', '\u{9b}']), "{shown:?}");
+    }
+}
+
+#[test]
+fn lines_of_a_nested_argument_stay_under_its_first() {
+    let shown = shown(&json!({ "to": ["a", "b"] }));
+    assert!(shown.ends_with("    to  [\n          \"a\",\n          \"b\"\n        ]"), "{shown}");
+}
+
+#[test]
+fn names_of_arguments_are_shown_whole() {
+    let (first, second) = ("recipients_of_the_invoice_who_pay", "recipients_of_the_invoice_who_wait");
+    let shown = shown(&json!({ first: "a", second: "b", "to": "c" }));
+    let rows: Vec<&str> = shown.lines().rev().take(3).collect();
+    assert!(rows[2].starts_with(&format!("    {first}  ")) && rows[2].ends_with("  a"), "{shown}");
+    assert!(rows[1].starts_with(&format!("    {second}  ")) && rows[1].ends_with("  b"), "{shown}");
+    assert_eq!(rows[0], format!("    {:24}  c", "to"), "a long name does not push the others away");
+}
