@@ -226,3 +226,6 @@ fn said(status: u16, body: &[u8]) -> String {
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(body).map_err(|error| Error::Failed(format!("the server answered something else: {error}")))
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -17,12 +17,13 @@ use super::plan_view::{PlanView, subject};
 use super::prompt::{self, Typed};
 use super::screen::Screen;
 use super::show::line;
+use super::standing::Standing;
 use super::terminal::{Style, can_ask, is_drawn, print, size, tell};
 use super::{card, plain, tree};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::hitl::AskedQuestion;
-use crate::domain::ids::SuspensionId;
+use crate::domain::ids::{RunId, SuspensionId};
 use crate::domain::run::{RunResource, RunStatus};
 
 /// How often what changed is drawn.
@@ -67,6 +68,8 @@ struct Follower<'s> {
     /// Questions that were answered from here; the log may not have it yet.
     sent: Vec<SuspensionId>,
     status: RunStatus,
+    /// The run that waits for a person, where this one is queued behind it.
+    ahead: Option<RunId>,
     input: &'s mut Input,
     /// When nobody waits for the run any more.
     deadline: Option<Instant>,
@@ -90,6 +93,7 @@ pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input)
         left: Vec::new(),
         sent: Vec::new(),
         status: RunStatus::Running,
+        ahead: None,
         input,
     };
     follower.run(events, interrupts).await
@@ -138,12 +142,7 @@ impl Follower<'_> {
         match said {
             Said::Observation(frame) => self.observe(&frame),
             Said::Token(token) => self.view.say(&token),
-            Said::CaughtUp => {
-                // The stream tells how the run changes, not how it stands.
-                let run: RunResource = self.server.get(&format!("/runs/{}", self.watched.run)).await?;
-                self.status = run.status;
-                self.is_caught_up = true;
-            }
+            Said::CaughtUp => self.catch_up().await?,
             Said::Run(run) if run.run_id.as_str() == self.watched.run => {
                 self.status = run.status;
                 let is_over = matches!(run.status, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled);
@@ -157,9 +156,28 @@ impl Follower<'_> {
                     return Ok(Some(Ended::Run(run)));
                 }
             }
-            Said::Run(_) | Said::Other => {}
+            Said::Run(other) => match other.status {
+                RunStatus::Suspended => self.ahead = Some(other.run_id),
+                RunStatus::Queued
+                | RunStatus::Running
+                | RunStatus::Waiting
+                | RunStatus::Completed
+                | RunStatus::Failed
+                | RunStatus::Cancelled => self.ahead = self.ahead.take().filter(|ahead| *ahead != other.run_id),
+            },
+            Said::Other => {}
         }
         Ok(None)
+    }
+
+    async fn catch_up(&mut self) -> Result<(), Error> {
+        let standing = Standing::of(self.server, &self.watched.thread, &self.watched.run).await?;
+        (self.status, self.ahead) = (standing.status, standing.ahead);
+        for open in &standing.open {
+            self.view.add_open(open);
+        }
+        self.is_caught_up = true;
+        Ok(())
     }
 
     fn observe(&mut self, frame: &ObservationFrame) {
@@ -259,7 +277,16 @@ impl Follower<'_> {
     fn waits(&mut self) -> Option<Ended> {
         let open: Vec<AskedQuestion> = self.view.questions.iter().map(|one| one.asked.clone()).collect();
         let is_for_others = |asked: &AskedQuestion| !self.can_ask() || self.left.contains(&asked.suspension_id);
-        let stands = self.status == RunStatus::Suspended && self.is_caught_up && !open.is_empty();
+        let stands = match self.status {
+            RunStatus::Suspended => true,
+            RunStatus::Queued => self.ahead.is_some(),
+            RunStatus::Running
+            | RunStatus::Waiting
+            | RunStatus::Completed
+            | RunStatus::Failed
+            | RunStatus::Cancelled => false,
+        };
+        let stands = stands && self.is_caught_up && !open.is_empty();
         (stands && open.iter().all(is_for_others)).then(|| Ended::Waits(open))
     }
 
@@ -300,3 +327,6 @@ pub(super) fn named(open: &[AskedQuestion]) -> String {
         open.iter().map(|asked| format!("{} ({})", subject(asked), asked.suspension_id.as_str())).collect();
     named.join(", ")
 }
+
+#[cfg(test)]
+mod tests;

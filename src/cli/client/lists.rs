@@ -38,6 +38,11 @@ pub(super) async fn open_questions(server: &Server) -> Result<Vec<Suspension>, E
     all(server, "/suspensions?status=pending&limit=200").await
 }
 
+/// Those of one thread.
+pub(super) async fn open_questions_of(server: &Server, thread: &str) -> Result<Vec<Suspension>, Error> {
+    all(server, &format!("/suspensions?threadId={thread}&status=pending&limit=200")).await
+}
+
 pub(super) async fn questions(server: &Server, json: bool) -> Result<(), Error> {
     if json {
         return print(&server.get_text("/suspensions?status=pending&limit=200").await?);

@@ -19,6 +19,7 @@ mod run;
 mod schedules;
 mod screen;
 mod show;
+mod standing;
 mod terminal;
 mod transfer;
 mod tree;

@@ -6,6 +6,7 @@ use super::events::ObservationFrame;
 use super::plan_view::{rule, subject};
 use super::show::{cut, line, span};
 use crate::domain::facts::{Fact, PlanSource, WholePlan, WholePlanUpdate};
+use crate::domain::hitl::ExpiryPolicy;
 use crate::domain::observation::ObservationType;
 
 /// How much of a text stands in a line.
@@ -69,7 +70,13 @@ fn of_fact(fact: &Fact, item: &str, now: i64) -> Option<String> {
         Fact::AgentResumed(body) => {
             format!("{item} {} by={} id={}", body.decision.as_str(), body.decided_by, body.suspension_id.as_str())
         }
-        Fact::SuspensionTimeout(body) => format!("{item} expired id={}", body.suspension_id.as_str()),
+        Fact::SuspensionTimeout(body) => {
+            let word = match body.policy {
+                ExpiryPolicy::Remind => "reminds",
+                ExpiryPolicy::Deny | ExpiryPolicy::Fail => "expired",
+            };
+            format!("{item} {word} id={}", body.suspension_id.as_str())
+        }
         Fact::A2aTask(body) => {
             format!("{item} agent={} {} task={}", body.agent_id, body.status.as_str(), body.task_id.as_str())
         }

@@ -6,7 +6,7 @@ use super::events::{ObservationFrame, TokenFrame};
 use super::show;
 use crate::domain::Millis;
 use crate::domain::facts::{Fact, WholePlan, WholePlanUpdate};
-use crate::domain::hitl::{AskedQuestion, SuspensionKind};
+use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, Suspension, SuspensionKind};
 use crate::domain::ids::{ItemId, SuspensionId};
 use crate::domain::observation::ObservationType;
 use crate::domain::plan::{ItemStatus, TodoItem};
@@ -54,6 +54,8 @@ pub(super) struct Saying {
 pub(super) struct AskedQuestionView {
     pub item: Option<ItemId>,
     pub asked: AskedQuestion,
+    /// How long it is open, and as long again after each reminder.
+    patience: Option<Millis>,
 }
 
 impl PlanView {
@@ -104,10 +106,14 @@ impl PlanView {
             Fact::LlmStreamError(_) => self.item(parent, |item| item.errors += 1),
             Fact::ToolExecution(body) if body.error.is_some() => self.item(parent, |item| item.errors += 1),
             Fact::AgentSuspended(asked) => {
-                self.questions.push(AskedQuestionView { item: parent.cloned(), asked: asked.clone() });
+                let patience = asked.expires_at.map(|at| at - now);
+                self.asks(AskedQuestionView { item: parent.cloned(), asked: asked.clone(), patience });
             }
             Fact::AgentResumed(body) => self.answered(&body.suspension_id),
-            Fact::SuspensionTimeout(body) => self.answered(&body.suspension_id),
+            Fact::SuspensionTimeout(body) => match body.policy {
+                ExpiryPolicy::Remind => self.reminded(&body.suspension_id, now),
+                ExpiryPolicy::Deny | ExpiryPolicy::Fail => self.answered(&body.suspension_id),
+            },
             Fact::A2aTask(body) => {
                 let is_open = match body.status {
                     TaskStatus::Sending
@@ -150,6 +156,28 @@ impl PlanView {
             view.dependencies.clone_from(&item.dependencies);
             view.status = item.status;
             self.items.push(view);
+        }
+    }
+
+    /// Takes a question that is open, whether an observation told of it or not.
+    pub fn add_open(&mut self, open: &Suspension) {
+        let patience = open.expires_after_ms.or_else(|| open.expires_at.map(|at| at - open.created_at));
+        self.asks(AskedQuestionView { item: open.item_id.clone(), asked: open.asked(), patience });
+    }
+
+    /// Asks nothing twice.
+    fn asks(&mut self, question: AskedQuestionView) {
+        let id = &question.asked.suspension_id;
+        match self.questions.iter_mut().find(|known| known.asked.suspension_id == *id) {
+            Some(known) => *known = question,
+            None => self.questions.push(question),
+        }
+    }
+
+    /// The question stays open for as long again.
+    fn reminded(&mut self, suspension: &SuspensionId, now: Millis) {
+        for question in self.questions.iter_mut().filter(|question| question.asked.suspension_id == *suspension) {
+            question.asked.expires_at = question.patience.map(|patience| now + patience);
         }
     }
 
@@ -255,3 +283,6 @@ pub(super) fn kind(kind: SuspensionKind) -> &'static str {
 pub(super) fn rule(asked: &AskedQuestion) -> Option<String> {
     asked.policy.as_ref().map(|ruling| show::line(&ruling.rule))
 }
+
+#[cfg(test)]
+mod tests;

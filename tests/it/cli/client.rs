@@ -268,7 +268,7 @@ fn settings_tell_where_they_come_from() {
 }
 
 /// A JSON answer of the server.
-fn http(url: &str, path: &str) -> Value {
+pub(super) fn http(url: &str, path: &str) -> Value {
     exchange(url, &format!("GET {path}"), "")
 }
 

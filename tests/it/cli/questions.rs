@@ -1,6 +1,8 @@
-//! Questions that others answer than whoever sits at the terminal of the run.
+//! Questions that the terminal of a run does not answer alone: others answer them, or an earlier run asks them.
 
-use super::client::{MAIL, Stage};
+use serde_json::Value;
+
+use super::client::{MAIL, Stage, http};
 use super::terminal::{Terminal, pes};
 
 /// What the demo model says to a query that it does not know, and such a query.
@@ -67,4 +69,33 @@ fn the_query_behind_a_question_that_others_answered_is_asked() {
     terminal.shows(&[UNKNOWN]);
     terminal.line("");
     terminal.shows(&["code 0"]);
+}
+
+#[test]
+fn a_question_from_before_what_is_watched_is_seen() {
+    let stage = Stage::new();
+    stage.refused(&["run", MAIL, "--thread", "m", "--no-input"], 4, "waits for a person");
+    let last = http(stage.url(), "/threads/m")["lastSeq"].to_string();
+    stage.refused(&["watch", "m", "--after", &last], 4, "waits for a person: demo_send_email (sus_");
+    let terminal = terminal(&stage);
+    terminal.line(&format!("{} watch m --after {last}; echo code $?", pes()));
+    terminal.shows(&["◆ demo_send_email  high risk", "[a]pprove"]);
+    terminal.line("a");
+    terminal.shows(&["The invitation to the team dinner was written, approved", "code 0"]);
+}
+
+#[test]
+fn a_run_behind_one_that_asks_waits_for_a_person_too() {
+    let stage = Stage::new();
+    stage.refused(&["run", MAIL, "--thread", "m", "--no-input"], 4, "waits for a person");
+    let waits = "waits for a person: demo_send_email (sus_";
+    stage.refused(&["run", OTHER, "--thread", "m", "--no-input"], 4, waits);
+    stage.refused(&["watch", "m"], 4, waits);
+    let open: Value = http(stage.url(), "/suspensions?threadId=m");
+    assert_eq!(open["items"].as_array().unwrap().len(), 1, "{open}");
+    let terminal = terminal(&stage);
+    terminal.line(&format!("{} watch m; echo code $?", pes()));
+    terminal.shows(&["◆ demo_send_email  high risk", "[a]pprove"]);
+    terminal.line("a");
+    terminal.shows(&[UNKNOWN, "code 0"]);
 }

@@ -1,0 +1,63 @@
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Ended, Watched, follow};
+use crate::cli::client::args::Output;
+use crate::cli::client::input::Input;
+use crate::cli::server::tests::answers;
+
+fn found(body: &serde_json::Value) -> String {
+    let body = body.to_string();
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Ended by what it says it waits for.
+async fn waits_for(all: &[&str]) -> Vec<String> {
+    let server = answers(all);
+    let watched = Watched {
+        thread: "t".to_owned(),
+        title: String::new(),
+        run: "run_2".to_owned(),
+        after: 4,
+        output: Output { json: true, tokens: false },
+        may_ask: false,
+        timeout: Some(Duration::from_secs(30)),
+    };
+    match follow(&server, watched, &mut Input::of_terminal()).await {
+        Ok(Ended::Waits(open)) => open.iter().map(|asked| asked.suspension_id.to_string()).collect(),
+        Ok(Ended::Run(_) | Ended::Detached) => panic!("it does not wait"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn run(status: &str) -> String {
+    let usage = json!({ "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0 });
+    found(&json!({
+        "runId": "run_2", "threadId": "t", "status": status, "query": "?", "traceId": "x", "model": "m", "provider": "p",
+        "createdAt": 1, "llmCalls": 1, "toolCalls": 0, "usage": usage
+    }))
+}
+
+fn open(run: &str) -> String {
+    let asked = json!({
+        "suspensionId": "sus_1", "threadId": "t", "runId": run, "kind": "approval", "status": "pending",
+        "message": "May it?", "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" }, "createdAt": 1
+    });
+    found(&json!({ "items": [asked] }))
+}
+
+/// All there was to tell came before.
+const STREAM: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: caught_up\ndata: {\"seq\":4}\n\n";
+
+#[tokio::test]
+async fn a_question_from_before_what_is_watched_is_waited_for() {
+    assert_eq!(waits_for(&[STREAM, &run("suspended"), &open("run_2")]).await, ["sus_1"]);
+}
+
+#[tokio::test]
+async fn a_run_that_is_queued_behind_one_that_asks_waits_for_a_person() {
+    let thread = found(&json!({ "status": "suspended" }));
+    assert_eq!(waits_for(&[STREAM, &run("queued"), &thread, &open("run_1")]).await, ["sus_1"]);
+}

@@ -1,0 +1,37 @@
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use super::Server;
+use crate::cli::Error;
+use crate::config::env::Variables;
+
+/// A server that gives these answers, one to each request, and is gone after the last. What has no end goes on until then.
+pub(in crate::cli) fn answers(answers: &[&str]) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let close = |answer: &&str| answer.replacen("\r\n", "\r\nConnection: close\r\n", 1);
+    let answers: Vec<String> = answers.iter().map(close).collect();
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = Vec::new();
+            while !asked.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                asked.extend_from_slice(&byte);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+            open.push(stream);
+        }
+    });
+    Server::at(&base, &Variables::default()).unwrap()
+}
+
+#[tokio::test]
+async fn a_key_that_is_refused_is_told_so() {
+    let refused = answers(&["HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"]).get::<Value>("/threads").await;
+    assert!(matches!(refused, Err(Error::KeyRefused(_))));
+}
