@@ -1,6 +1,7 @@
 //! Why a command did not do what it was asked for, and the exit code that says so. docs/CLI.md has the table.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use crate::config as settings;
 use crate::store;
@@ -27,6 +28,11 @@ pub enum Error {
     Conflict(String),
     #[error("{0}")]
     Unreachable(String),
+    /// Something answers, but not for the server: it stops, its database is away, or whoever stands before it cannot reach it.
+    #[error("{said}")]
+    Unavailable { said: String, again_in: Option<Duration> },
+    #[error("{said}")]
+    TooManyRequests { said: String, again_in: Option<Duration> },
     #[error("database: {0}")]
     Store(#[from] store::Error),
     #[error("{0}")]
@@ -40,7 +46,7 @@ impl Error {
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Error::OutputClosed => 0,
-            Error::Failed(_) => 1,
+            Error::Failed(_) | Error::TooManyRequests { .. } => 1,
             Error::Usage(_) | Error::Config(_) => 2,
             Error::Partial(_) => 3,
             Error::WaitsForPerson(_) => 4,
@@ -48,7 +54,7 @@ impl Error {
             Error::KeyRefused(_) => 6,
             Error::NotFound(_) => 7,
             Error::Conflict(_) => 8,
-            Error::Unreachable(_) | Error::Store(_) => 9,
+            Error::Unreachable(_) | Error::Unavailable { .. } | Error::Store(_) => 9,
             Error::TimedOut(_) => 124,
         })
     }

@@ -13,7 +13,7 @@ use url::Url;
 use super::Error;
 use crate::auth::{ApiKey, Issued, KeyRotation, NewKey};
 use crate::config::env::Variables;
-use crate::egress::{self, Answer, Bounds, Destination, Egress, Post};
+use crate::egress::{self, Answer, Bounds, Destination, Egress, Post, retry_after};
 
 const BOUNDS: Bounds = Bounds {
     headers: Duration::from_secs(30),
@@ -201,6 +201,7 @@ async fn whole(mut answer: Answer, base: &str) -> Result<Vec<u8>, Error> {
 /// A refusal, by what the caller can do about it.
 async fn refused(mut answer: Answer, base: &str) -> Error {
     let status = answer.status();
+    let again_in = retry_after(answer.headers()).map(|ms| Duration::from_millis(ms.unsigned_abs()));
     let said = format!("{base}: {}", said(status.as_u16(), &answer.beginning(64 << 10).await));
     match status {
         StatusCode::UNAUTHORIZED => Error::KeyRefused(format!(
@@ -210,6 +211,10 @@ async fn refused(mut answer: Answer, base: &str) -> Error {
         StatusCode::NOT_FOUND | StatusCode::GONE => Error::NotFound(said),
         StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => Error::Conflict(said),
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Error::Usage(said),
+        StatusCode::TOO_MANY_REQUESTS => Error::TooManyRequests { said, again_in },
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            Error::Unavailable { said, again_in }
+        }
         _ => Error::Failed(said),
     }
 }

@@ -15,6 +15,12 @@ use crate::egress::Answer;
 /// Waits between attempts to connect again, in seconds.
 const PAUSES: [u64; 6] = [1, 2, 4, 8, 16, 30];
 
+/// How long a server is left alone that did not answer so many times before, and wants to be left alone for so long.
+pub(super) fn pause(failures: usize, wanted: Option<Duration>) -> Duration {
+    let pause = Duration::from_secs(PAUSES[failures.min(PAUSES.len() - 1)]);
+    wanted.map_or(pause, |wanted| wanted.max(pause))
+}
+
 /// A frame as the API sends it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Frame {
@@ -102,7 +108,7 @@ impl<'s> Events<'s> {
         Self { server, thread, after, until, with_tokens, connection: None, pause: Duration::ZERO, failures: 0 }
     }
 
-    /// The next frame. An error if the first connection fails, or the server refuses. May be dropped and called again.
+    /// The next frame. An error if nothing answers the first time, or the server refuses for good. May be dropped and called again.
     pub async fn next(&mut self) -> Result<Next, Error> {
         loop {
             if self.connection.is_none()
@@ -126,7 +132,7 @@ impl<'s> Events<'s> {
                 Err(error) => error.to_string(),
             };
             self.connection = None;
-            return Ok(self.lost(broken));
+            return Ok(self.lost(broken, None));
         }
     }
 
@@ -141,14 +147,19 @@ impl<'s> Events<'s> {
         }
         match self.server.events(&path).await {
             Ok(answer) => self.connection = Some((answer, Blocks::default())),
-            Err(Error::Unreachable(why)) if self.failures > 0 || self.after > 0 => return Ok(Some(self.lost(why))),
+            Err(Error::Unreachable(why)) if self.failures > 0 || self.after > 0 => {
+                return Ok(Some(self.lost(why, None)));
+            }
+            Err(Error::Unavailable { said, again_in } | Error::TooManyRequests { said, again_in }) => {
+                return Ok(Some(self.lost(said, again_in)));
+            }
             Err(error) => return Err(error),
         }
         Ok(None)
     }
 
-    fn lost(&mut self, why: String) -> Next {
-        let again_in = Duration::from_secs(PAUSES[self.failures.min(PAUSES.len() - 1)]);
+    fn lost(&mut self, why: String, wanted: Option<Duration>) -> Next {
+        let again_in = pause(self.failures, wanted);
         self.failures += 1;
         self.pause = again_in;
         Next::Lost { why, again_in }
@@ -216,21 +227,4 @@ impl Blocks {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Blocks, Frame};
-
-    #[test]
-    fn frames_come_out_of_bytes_that_were_split_anywhere() {
-        let text = "retry: 1000\n: nothing\n\nevent: observation\nid: 4\ndata: {\"seq\":4}\n\nevent: run\ndata: {}\n\n";
-        for at in 0..text.len() {
-            let mut blocks = Blocks::default();
-            let mut frames = Vec::new();
-            for bytes in [&text.as_bytes()[..at], &text.as_bytes()[at..]] {
-                blocks.extend(bytes);
-                frames.extend(std::iter::from_fn(|| blocks.next()));
-            }
-            let frame = |event: &str, data: &str| Frame { event: event.to_owned(), data: data.to_owned() };
-            assert_eq!(frames, [frame("observation", "{\"seq\":4}"), frame("run", "{}")], "split at {at}");
-        }
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::args::Output;
-use super::events::{Events, Next, ObservationFrame, Said};
+use super::events::{Events, Next, ObservationFrame, Said, pause};
 use super::input::Input;
 use super::lists::now;
 use super::plan_view::{PlanView, subject};
@@ -60,6 +60,9 @@ struct Follower<'s> {
     style: Style,
     is_drawn: bool,
     is_caught_up: bool,
+    /// When it is asked again how the run stands, as the server did not say.
+    catch_up_at: Option<Instant>,
+    failures: usize,
     turn: usize,
     /// What is asked right now.
     asking: Option<AskedQuestion>,
@@ -88,6 +91,8 @@ pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input)
         screen: Screen::default(),
         style: Style::of_environment(),
         is_caught_up: false,
+        catch_up_at: None,
+        failures: 0,
         turn: 0,
         asking: None,
         left: Vec::new(),
@@ -129,6 +134,7 @@ impl Follower<'_> {
                     }
                 }
                 _ = interrupts.recv() => return self.interrupted(&mut interrupts).await,
+                () = passed(self.catch_up_at) => self.catch_up().await?,
                 () = passed(self.deadline) => return Err(self.too_late()),
             }
             self.ask();
@@ -171,13 +177,29 @@ impl Follower<'_> {
     }
 
     async fn catch_up(&mut self) -> Result<(), Error> {
-        let standing = Standing::of(self.server, &self.watched.thread, &self.watched.run).await?;
-        (self.status, self.ahead) = (standing.status, standing.ahead);
+        let (why, wanted) = match Standing::of(self.server, &self.watched.thread, &self.watched.run).await {
+            Ok(standing) => {
+                self.take_standing(&standing);
+                return Ok(());
+            }
+            Err(Error::Unreachable(why)) => (why, None),
+            Err(Error::Unavailable { said, again_in } | Error::TooManyRequests { said, again_in }) => (said, again_in),
+            Err(error) => return Err(error),
+        };
+        let again_in = pause(self.failures, wanted);
+        self.failures += 1;
+        self.catch_up_at = Some(Instant::now() + again_in);
+        self.lost(&why, again_in);
+        Ok(())
+    }
+
+    fn take_standing(&mut self, standing: &Standing) {
+        (self.status, self.ahead) = (standing.status, standing.ahead.clone());
         for open in &standing.open {
             self.view.add_open(open);
         }
         self.is_caught_up = true;
-        Ok(())
+        (self.catch_up_at, self.failures) = (None, 0);
     }
 
     fn observe(&mut self, frame: &ObservationFrame) {

@@ -31,7 +31,20 @@ pub(in crate::cli) fn answers(answers: &[&str]) -> Server {
 }
 
 #[tokio::test]
-async fn a_key_that_is_refused_is_told_so() {
+async fn a_server_that_cannot_answer_now_is_as_one_that_cannot_be_reached() {
+    let problem = r#"{ "code": "store_unavailable", "detail": "The database does not answer." }"#;
+    for status in [502, 503, 504] {
+        let length = problem.len();
+        let server = answers(&[&format!("HTTP/1.1 {status} No\r\nContent-Length: {length}\r\n\r\n{problem}")]);
+        let error = server.get::<Value>("/threads").await.unwrap_err();
+        assert!(error.to_string().ends_with(&format!("{status} store_unavailable: The database does not answer.")));
+        assert_eq!(format!("{:?}", error.exit_code()), format!("{:?}", std::process::ExitCode::from(9)), "{error}");
+    }
+    for status in [429, 500] {
+        let server = answers(&[&format!("HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n")]);
+        let error = server.get::<Value>("/threads").await.unwrap_err();
+        assert_eq!(format!("{:?}", error.exit_code()), format!("{:?}", std::process::ExitCode::from(1)), "{error}");
+    }
     let refused = answers(&["HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"]).get::<Value>("/threads").await;
     assert!(matches!(refused, Err(Error::KeyRefused(_))));
 }

@@ -50,6 +50,7 @@ fn open(run: &str) -> String {
 /// All there was to tell came before.
 const STREAM: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: caught_up\ndata: {\"seq\":4}\n\n";
+const BUSY: &str = "HTTP/1.1 503 No\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
 
 #[tokio::test]
 async fn a_question_from_before_what_is_watched_is_waited_for() {
@@ -60,4 +61,10 @@ async fn a_question_from_before_what_is_watched_is_waited_for() {
 async fn a_run_that_is_queued_behind_one_that_asks_waits_for_a_person() {
     let thread = found(&json!({ "status": "suspended" }));
     assert_eq!(waits_for(&[STREAM, &run("queued"), &thread, &open("run_1")]).await, ["sus_1"]);
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_say_now_how_the_run_stands_is_asked_again() {
+    assert_eq!(waits_for(&[STREAM, BUSY, &run("suspended"), &open("run_2")]).await, ["sus_1"]);
+    assert_eq!(waits_for(&[STREAM, &run("suspended"), BUSY, &run("suspended"), &open("run_2")]).await, ["sus_1"]);
 }

@@ -1,0 +1,54 @@
+use std::time::Duration;
+
+use super::{Blocks, Events, Frame, Next};
+use crate::cli::server::tests::answers;
+
+fn frame(event: &str, data: &str) -> Frame {
+    Frame { event: event.to_owned(), data: data.to_owned() }
+}
+
+#[test]
+fn frames_come_out_of_bytes_that_were_split_anywhere() {
+    let text = "retry: 1000\n: nothing\n\nevent: observation\nid: 4\ndata: {\"seq\":4}\n\nevent: run\ndata: {}\n\n";
+    for at in 0..text.len() {
+        let mut blocks = Blocks::default();
+        let mut frames = Vec::new();
+        for bytes in [&text.as_bytes()[..at], &text.as_bytes()[at..]] {
+            blocks.extend(bytes);
+            frames.extend(std::iter::from_fn(|| blocks.next()));
+        }
+        assert_eq!(frames, [frame("observation", "{\"seq\":4}"), frame("run", "{}")], "split at {at}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_answer_now_is_asked_again_when_it_wants_to_be() {
+    for status in [429, 502, 503, 504] {
+        let busy = format!("HTTP/1.1 {status} No\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n");
+        let server = answers(&[&busy]);
+        let mut events = Events::new(&server, "t", 0, None, false);
+        match events.next().await {
+            Ok(Next::Lost { why, again_in }) => {
+                assert!(why.contains(&format!("status {status}")), "{why}");
+                assert_eq!(again_in, Duration::from_secs(7), "{status}");
+            }
+            Ok(Next::Frame(frame)) => panic!("{status}: {frame:?}"),
+            Err(error) => panic!("{status}: {error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_behind_what_came_before_the_server_was_away() {
+    let stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: run\ndata: {}\n\n";
+    let server = answers(&["HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", stream]);
+    let mut events = Events::new(&server, "t", 4, None, false);
+    assert!(matches!(events.next().await, Ok(Next::Lost { again_in, .. }) if again_in == Duration::from_secs(1)));
+    assert!(matches!(events.next().await, Ok(Next::Frame(next)) if next == frame("run", "{}")));
+}
+
+#[tokio::test]
+async fn a_refusal_is_final() {
+    let server = answers(&["HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"]);
+    assert!(Events::new(&server, "t", 4, None, false).next().await.is_err());
+}
