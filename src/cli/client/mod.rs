@@ -5,6 +5,7 @@ mod args;
 mod card;
 mod chat;
 mod events;
+mod fold;
 mod follow;
 mod input;
 mod lanes;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::fold::{Folded, Stage};
 use super::lanes;
 use super::plan_view::{ItemView, PlanView, rule, subject};
 use super::show::{count, cut, line, pad, span, tail, width};
@@ -40,6 +41,15 @@ impl Shape {
         }
     }
 
+    fn stage(self) -> Stage {
+        match self {
+            Self::Done | Self::Failed | Self::Cancelled => Stage::Over,
+            Self::Pending => Stage::Pending,
+            Self::Running | Self::AtAgent => Stage::Running,
+            Self::Asks | Self::InDoubt => Stage::Asks,
+        }
+    }
+
     /// `turn` moves what runs.
     fn drawn(self, style: Style, turn: usize) -> String {
         const RUNNING: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -58,9 +68,11 @@ impl Shape {
     }
 }
 
-/// As many lines as fit: items that are over give way first.
+/// One line less than there are rows, at most: items that are over give way first, then those that are pending.
 pub(super) fn draw(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, turn: usize) -> Vec<String> {
-    let lines = lines(view, thread, now, size, style, turn);
+    let mut lines = lines(view, thread, now, size, style, turn);
+    // A line more would scroll the first one away, and what is drawn next would not stand in its place.
+    lines.truncate(size.rows.saturating_sub(1));
     if style.unicode {
         return lines;
     }
@@ -110,19 +122,20 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
     let is_wide = 2 * lanes > size.columns / 2;
     let ids = view.items.iter().map(|item| width(&line(item.id.as_str()))).max().unwrap_or(0).min(20);
     let longest = view.items.iter().map(|item| width(&line(&item.description))).max().unwrap_or(0);
-    let folded = folded(view, size.rows);
-    let mut drawn = Vec::new();
-    if folded > 0 {
-        let done = Shape::Done.drawn(style, turn);
-        drawn.push(format!("  {done} {folded} done"));
-    }
-    let mut left = folded;
-    for (item, row) in view.items.iter().zip(&rows) {
-        if left > 0 && item.status.is_settled() {
-            left -= 1;
+    let shapes: Vec<Shape> = view.items.iter().map(|item| Shape::of(view, item)).collect();
+    let stages: Vec<Stage> = shapes.iter().map(|shape| shape.stage()).collect();
+    // Besides the items there are the head, what the model says, and the row of the cursor.
+    let folded = Folded::of(&stages, size.rows.saturating_sub(2 + usize::from(view.saying.is_some())));
+    let in_one_line = |shape: Shape, words: &str| {
+        let count = folded.count(shape.stage());
+        (count > 0).then(|| format!("  {} {count} {words}", shape.drawn(style, turn)))
+    };
+    let mut drawn: Vec<String> = in_one_line(Shape::Done, "done").into_iter().collect();
+    for (at, (item, row)) in view.items.iter().zip(&rows).enumerate() {
+        if folded.hides(at) {
             continue;
         }
-        let shape = Shape::of(view, item).drawn(style, turn);
+        let shape = shapes[at].drawn(style, turn);
         let taken = if is_wide { 1 } else { 2 * lanes - 1 };
         let lane = if is_wide { shape } else { lanes::draw(row, &shape, lanes, style.unicode) };
         let note = note(view, item, now);
@@ -134,14 +147,9 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
         let line = format!("  {lane}  {}  {} {time:>7}  {note}", pad(&line(item.id.as_str()), ids), pad(&told, words));
         drawn.push(cut_drawn(&line, size.columns));
     }
+    let others = [(Shape::Pending, "pending"), (Shape::Running, "running"), (Shape::Asks, "asking")];
+    drawn.extend(others.into_iter().filter_map(|(shape, words)| in_one_line(shape, words)));
     drawn
-}
-
-/// How many items that are over give way so that the rest fits.
-fn folded(view: &PlanView, rows: usize) -> usize {
-    let room = rows.saturating_sub(4).max(1);
-    let over = view.items.iter().filter(|item| item.status.is_settled()).count();
-    if view.items.len() <= room { 0 } else { (view.items.len() + 1 - room).min(over) }
 }
 
 /// What an item waits for or says.
@@ -189,3 +197,6 @@ fn cut_drawn(line: &str, columns: usize) -> String {
     }
     kept.trim_end().to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+use serde_json::{Value, json};
+
+use super::draw;
+use crate::cli::client::events::ObservationFrame;
+use crate::cli::client::plan_view::PlanView;
+use crate::cli::client::terminal::{Size, Style};
+
+const PLAIN: Style = Style { unicode: true, colour: false };
+
+fn take(view: &mut PlanView, item: Option<&str>, kind: &str, content: Value) {
+    let seq = view.seq + 1;
+    let parent_id = item.map(Into::into);
+    view.take(&ObservationFrame { seq, parent_id, timestamp: 0, kind: kind.to_owned(), content, metadata: None });
+}
+
+/// A plan whose items are named `a0`, `a1` and so on, each with the status that stands at its place.
+fn plan(statuses: &[(usize, &str)]) -> PlanView {
+    let statuses = statuses.iter().flat_map(|(number, status)| std::iter::repeat_n(*status, *number));
+    let item = |(at, status): (usize, &str)| {
+        json!({
+            "id": format!("a{at}"), "description": "It", "status": status, "createdTimestamp": 0, "updatedTimestamp": 0
+        })
+    };
+    let items: Vec<Value> = statuses.enumerate().map(item).collect();
+    let mut view = PlanView::default();
+    let content = json!({ "planVersion": 1, "plan": "", "rawOutput": "", "todoList": items });
+    take(&mut view, None, "PLAN", content);
+    assert_eq!(view.items.len(), items.len(), "the plan was read");
+    view
+}
+
+fn asks(view: &mut PlanView, item: &str) {
+    let asked = json!({
+        "suspensionId": format!("sus_{item}"), "kind": "approval", "message": "May it?", "toolName": "send",
+        "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" }
+    });
+    take(view, Some(item), "AGENT_SUSPENDED", asked);
+}
+
+fn drawn(view: &PlanView, rows: usize) -> Vec<String> {
+    let lines = draw(view, "t", 0, Size { columns: 80, rows }, PLAIN, 0);
+    assert!(lines.len() < rows.max(1), "{} lines on {rows} rows:\n{}", lines.len(), lines.join("\n"));
+    lines
+}
+
+fn has(lines: &[String], shape: &str, id: &str) -> bool {
+    lines.iter().any(|line| line.starts_with(&format!("  {shape}  {id} ")))
+}
+
+#[test]
+fn a_plan_that_fits_is_shown_whole() {
+    let lines = drawn(&plan(&[(2, "completed"), (1, "in_progress"), (5, "pending")]), 24);
+    assert_eq!(lines.len(), 9, "{}", lines.join("\n"));
+}
+
+#[test]
+fn what_is_over_gives_way_before_what_is_pending() {
+    let lines = drawn(&plan(&[(12, "completed"), (1, "in_progress"), (10, "pending")]), 20);
+    assert!(lines[1].starts_with("  ✓ ") && lines[1].ends_with(" done"), "{}", lines.join("\n"));
+    assert!(has(&lines, "⠋", "a12") && has(&lines, "○", "a22"), "{}", lines.join("\n"));
+}
+
+#[test]
+fn what_is_pending_gives_way_to_what_runs_or_asks() {
+    let mut view = plan(&[(4, "completed"), (20, "pending"), (2, "in_progress"), (20, "pending")]);
+    asks(&mut view, "a45");
+    for rows in [7, 10, 24] {
+        let lines = drawn(&view, rows);
+        let text = lines.join("\n");
+        assert!(lines.iter().any(|line| line == "  ✓ 4 done"), "{text}");
+        assert!(lines.iter().any(|line| line.starts_with("  ○ ") && line.ends_with(" pending")), "{text}");
+        assert!(has(&lines, "⠋", "a24") && has(&lines, "⠋", "a25") && has(&lines, "◆", "a45"), "{text}");
+        assert_eq!(lines.len(), rows - 1, "no row is left empty:\n{text}");
+    }
+    assert!(drawn(&view, 7).iter().any(|line| line == "  ○ 39 pending"));
+}
+
+#[test]
+fn what_asks_gives_way_last() {
+    let mut view = plan(&[(5, "completed"), (60, "in_progress"), (5, "pending")]);
+    asks(&mut view, "a30");
+    let lines = drawn(&view, 12);
+    assert!(has(&lines, "◆", "a30"), "{}", lines.join("\n"));
+    assert!(lines.iter().any(|line| line.ends_with(" running")), "{}", lines.join("\n"));
+}
+
+#[test]
+fn however_few_rows_there_are_no_more_lines_are_drawn() {
+    let mut view = plan(&[(5, "completed"), (5, "in_progress"), (5, "pending")]);
+    asks(&mut view, "a7");
+    for rows in 0..20 {
+        drawn(&view, rows);
+        drawn(&PlanView::default(), rows);
+    }
+}
