@@ -5,6 +5,7 @@ mod answer_form;
 mod asked_again;
 mod asking;
 mod at_once;
+mod begun_again;
 mod budget;
 mod by_hand;
 mod cancel;

@@ -4,8 +4,13 @@ use crate::domain::Millis;
 use crate::domain::hitl::Suspension;
 use crate::domain::ids::{CallId, ItemId, StreamId, SuspensionId};
 use crate::domain::task::{Slot, Task};
-use crate::domain::tool::{CallRecord, CallStatus};
+use crate::domain::tool::{CallRecord, CallStatus, ToolClass, ToolStatus};
 use crate::pes::state::{Item, ItemLoop, ModelCall, State};
+
+/// The number from which on calls belong to the item's last begin.
+fn first_of(item: &Item) -> i64 {
+    item.progress.work.as_ref().map_or(0, |work| work.first)
+}
 
 impl State {
     /// Whether the call's slot is open for what this attempt of it says.
@@ -86,8 +91,19 @@ impl State {
 
     /// The calls of an item that have been made since it was begun the last time.
     pub(crate) fn calls_of<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
-        let first = item.progress.work.as_ref().map_or(0, |work| work.first);
+        let first = first_of(item);
         item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first).map(|c| &c.record)
+    }
+
+    /// The successful calls of an item's earlier begins that did more than read: their effect lasts. What is done again
+    /// after it was completed has none.
+    pub(crate) fn earlier_effects_of<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
+        let first = if item.progress.redone { 0 } else { first_of(item) };
+        let earlier = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord < first);
+        earlier.map(|call| &call.record).filter(|record| {
+            let is_success = record.result.as_ref().is_some_and(|result| result.status == ToolStatus::Success);
+            is_success && record.class != Some(ToolClass::Read)
+        })
     }
 
     /// Whether any call of the item's open batch is in one of these states.

@@ -1,4 +1,5 @@
-//! Required tools: an item is not done before the tools that it must use have been called successfully.
+//! Required tools: an item is not done before the tools that it must use have been called successfully. A call of an
+//! earlier begin counts too, unless it only read or the item was completed since and is done again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,8 @@ pub(crate) enum Missing {
 /// What an item that is said to be done has not called yet.
 pub(crate) fn missing(state: &State, id: &ItemId) -> Missing {
     let Some(item) = state.item(id) else { return Missing::Nothing(None) };
-    let mut called = BTreeSet::new();
+    // Whoever enforced these again would have them do twice what they did.
+    let mut called: BTreeSet<String> = state.earlier_effects_of(item).map(|call| call.tool_name.clone()).collect();
     let mut refused = BTreeSet::new();
     let mut erred = BTreeMap::new();
     for call in state.calls_of(item) {
