@@ -46,6 +46,7 @@ mod steps;
 mod suspend;
 mod terms;
 mod told;
+mod unheard;
 mod unreadable;
 mod waiting;
 mod waits_to_begin;

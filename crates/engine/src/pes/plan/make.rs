@@ -39,7 +39,7 @@ pub(crate) fn replied(tx: &mut Tx<'_>, replied: &Replied<'_>) -> Planned {
     if let Some(fault) = names::unknown(tx, replied.call, &draft.items) {
         return repair(tx, replied.call, text, fault, true);
     }
-    refine::notes_were_shown(tx);
+    refine::planner_was_told(tx);
     record_heading(tx, &draft);
     if let (true, Some(answer)) = (draft.items.is_empty(), &draft.answer) {
         let answer = answer.clone();

@@ -130,7 +130,7 @@ fn steer(tx: &mut Tx<'_>, mut run: Run) -> Handled {
     tx.add_requesters(&run.requested_by);
     let shown = store_user_message(tx, &run);
     let text = shown.content.clone();
-    tx.active().steers.push(Steer { message: run.message_id, text, shown: false });
+    tx.active().steers.push(Steer::new(run.message_id, text));
     tx.record_message("messages", shown);
     Ok(Taken::Yes)
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::domain::Millis;
 use crate::domain::facts::Summary;
 use crate::domain::ids::{MessageId, RunId, SuspensionId};
-use crate::domain::run::Counters;
+use crate::domain::run::{Counters, RunError};
 use crate::domain::usage::Nanos;
 use crate::pes::state::model_call::ModelCall;
 
@@ -169,6 +169,9 @@ pub(crate) struct Active {
     /// Set by `onItemFailure: stop`: nothing new begins.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
+    /// Why no planner took a message into account that came in meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unheard: Option<RunError>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,6 +194,12 @@ pub(crate) struct Steer {
     /// Shown to a refinement; from then on it is part of what was asked for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown: bool,
+    /// No refinement that it was shown to has come to anything yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
+    /// How many of them failed.
+    #[serde(default, skip_serializing_if = "super::model_call::is_zero")]
+    pub failures: u32,
 }
 
 /// Whether the planner is asked to plan around a failed item: at most once per run.
@@ -219,6 +228,13 @@ pub(crate) struct Cancel {
     pub ends: Ends,
 }
 
+impl Steer {
+    /// A message that no planner has seen.
+    pub fn new(message: MessageId, text: Value) -> Self {
+        Self { message, text, shown: false, open: false, failures: 0 }
+    }
+}
+
 impl Active {
     /// A run that has done nothing yet but what is counted.
     pub fn begin(run: RunId, ord: i64, counters: Counters) -> Self {
@@ -238,6 +254,7 @@ impl Active {
             planned: false,
             review: Review::default(),
             stopped: false,
+            unheard: None,
         }
     }
 

@@ -17,7 +17,7 @@ const CHARS: usize = 500;
 pub(crate) const REJECTED: &str = "rejected";
 
 impl State {
-    /// In list order; what ended the run comes last, and always.
+    /// In list order; what was said and came to nothing, and what ended the run, come last, and always.
     pub(crate) fn failures(&self, error: Option<&RunError>) -> Vec<RunFailure> {
         let of_items = self.settled_now().flat_map(|item| {
             let of_tools = self.last_errors(item).into_iter().map(|call| of_call(item, call));
@@ -25,8 +25,13 @@ impl State {
         });
         let cut = |failure: RunFailure| RunFailure { message: text::cut(&failure.message, CHARS), ..failure };
         let mut failures: Vec<RunFailure> = of_items.map(cut).take(LISTED).collect();
-        failures.extend(error.map(RunFailure::from).map(cut));
+        failures.extend(self.unheard().into_iter().chain(error).map(RunFailure::from).map(cut));
         failures
+    }
+
+    /// Why a message that came in meanwhile was not taken into account.
+    fn unheard(&self) -> Option<&RunError> {
+        self.head.active.as_ref()?.unheard.as_ref()
     }
 
     /// The calls that were the last word of their tool in this item, and errors; what people or policies refuse is none.
@@ -61,14 +66,15 @@ impl State {
         list.filter(move |item| item.progress.run.as_ref() == Some(run) && item.progress.status.is_settled())
     }
 
-    /// `partial`: an item failed or was cancelled other than by an edit, or a tool's last word in an item was an error.
+    /// `partial`: an item failed or was cancelled other than by an edit, a tool's last word in an item was an error, or no
+    /// planner took into account what was said meanwhile.
     pub(crate) fn result_status(&self) -> ResultStatus {
         let is_whole = self.settled_now().all(|item| match item.progress.status {
             ItemStatus::Completed => self.last_errors(item).is_empty(),
             ItemStatus::Cancelled => item.progress.edited_away,
             ItemStatus::Failed | ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting => false,
         });
-        if is_whole { ResultStatus::Success } else { ResultStatus::Partial }
+        if is_whole && self.unheard().is_none() { ResultStatus::Success } else { ResultStatus::Partial }
     }
 }
 
