@@ -1,5 +1,6 @@
 //! The result of a decision, and the only place where effects are derived.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -172,7 +173,8 @@ impl Step {
         if next.is_noop {
             return Step { stop_effects, ..self };
         }
-        self.rows.retain(|row| next.rows.iter().all(|later| (later.kind, &later.id) != (row.kind, &row.id)));
+        let later: HashSet<(RowKind, &str)> = next.rows.iter().map(|row| (row.kind, row.id.as_str())).collect();
+        self.rows.retain(|row| !later.contains(&(row.kind, row.id.as_str())));
         self.rows.extend(next.rows);
         self.runs.retain(|run| next.runs.iter().all(|later| later.run_id != run.run_id));
         self.runs.extend(next.runs);

@@ -4,12 +4,13 @@
 //! in which it is asked, writes each changed row once, and ends as the one [`Step`] that is committed.
 
 mod record;
+mod written;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::hitl::Suspension;
 use crate::domain::ids::{CallId, ItemId, Mint, PayloadId, TaskId};
@@ -17,9 +18,9 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Record;
 use crate::domain::run::{CallerStatus, Run};
 use crate::domain::task::{Slot, Task, TaskAction, TaskActionKind};
-use crate::domain::{Millis, payload};
 use crate::pes::state::{Active, Call, ItemLoop, ModelCall, Progress, State, Turn, TurnContent, rows, run, wake};
-use crate::step::{Keep, Row, RowKind, Step};
+use crate::pes::tx::written::Written;
+use crate::step::{Keep, RowKind, Step};
 use crate::{Stamp, World};
 
 /// Whether an event found an open slot.
@@ -39,9 +40,8 @@ pub(crate) struct Tx<'a> {
     pub stamp: Stamp,
     pub mint: Mint,
     pub records: Vec<Record>,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) written: Written,
     pub(crate) runs: Vec<Run>,
-    payloads: Vec<(PayloadId, Arc<Value>)>,
     pub(crate) title: Option<String>,
     definitions: BTreeSet<ItemId>,
     progressed: BTreeSet<ItemId>,
@@ -62,9 +62,8 @@ impl<'a> Tx<'a> {
             stamp,
             mint: Mint::new(stamp.now, stamp.seed),
             records: Vec::new(),
-            rows: Vec::new(),
+            written: Written::default(),
             runs: Vec::new(),
-            payloads: Vec::new(),
             title: None,
             definitions: BTreeSet::new(),
             progressed: BTreeSet::new(),
@@ -135,20 +134,12 @@ impl<'a> Tx<'a> {
 
     /// Stores a value once, under a name of its own; returns what to write in its place.
     pub fn store(&mut self, id: impl Into<PayloadId>, value: Value) -> Value {
-        let (written, large) = payload::store(id, value);
-        if let Some((id, value)) = large
-            && !self.payloads.iter().any(|(known, _)| *known == id)
-        {
-            self.rows.push(rows::payload(&id, &value));
-            self.payloads.push((id, value));
-        }
-        written
+        self.written.store(id, value)
     }
 
     /// Writes a message of the conversation, in place of one with the same id.
     pub fn write_message(&mut self, ord: i64, message: &ConversationMessage) {
-        self.rows.retain(|row| row.kind != RowKind::Message || row.id != message.message_id.as_str());
-        self.rows.push(rows::message(ord, message));
+        self.written.put(rows::message(ord, message));
         if !message.is_error() {
             self.state.head.said += message.content.len() as u64;
         }
@@ -158,7 +149,7 @@ impl<'a> Tx<'a> {
     pub fn add_turn(&mut self, item: &ItemId, content: TurnContent) {
         let ord = self.next_ord();
         let turn = Turn { item: item.clone(), content };
-        self.rows.push(rows::turn(ord, &turn));
+        self.written.put(rows::turn(ord, &turn));
         if let Some(item) = self.state.list.get_mut(item) {
             item.turns.push(turn);
         }
@@ -167,14 +158,12 @@ impl<'a> Tx<'a> {
     /// Writes a question, in place of what was written of it before.
     pub fn write_suspension(&mut self, ord: i64, suspension: &Suspension, keep: Keep) {
         let id = suspension.suspension_id.to_string();
-        self.rows.retain(|row| row.kind != RowKind::Suspension || row.id != id);
-        self.rows.push(rows::row(RowKind::Suspension, id, ord, keep, suspension));
+        self.written.put(rows::row(RowKind::Suspension, id, ord, keep, suspension));
     }
 
     /// A run that is not the active one.
     pub fn write_run(&mut self, ord: i64, run: &Run) {
-        self.rows.retain(|row| row.kind != RowKind::Run || row.id != run.run_id.as_str());
-        self.rows.push(rows::run(ord, run));
+        self.written.put(rows::run(ord, run));
         self.runs.retain(|other| other.run_id != run.run_id);
         self.runs.push(run.clone());
     }
@@ -226,7 +215,7 @@ impl<'a> Tx<'a> {
     pub fn seal(mut self) -> Step {
         self.settle_status();
         let is_unchanged = self.records.is_empty()
-            && self.rows.is_empty()
+            && self.written.is_empty()
             && self.definitions.is_empty()
             && self.progressed.is_empty()
             && self.calls.is_empty()
@@ -240,12 +229,13 @@ impl<'a> Tx<'a> {
         self.write_changed();
         self.state.last_seq += self.records.len() as i64;
         let wake_at = wake::wake_at(self.state, self.world, self.stamp.now);
+        let (rows, payloads) = self.written.into_parts();
         Step {
             head: Some(rows::text(&self.state.head)),
-            rows: self.rows,
+            rows,
             records: self.records,
             runs: self.runs,
-            payloads: self.payloads,
+            payloads,
             status: run::thread_status(self.state),
             title: self.title,
             wake_at,
@@ -259,22 +249,22 @@ impl<'a> Tx<'a> {
     fn write_changed(&mut self) {
         for id in &self.definitions {
             if let Some(item) = self.state.list.get(id) {
-                self.rows.push(rows::definition(item));
+                self.written.put(rows::definition(item));
             }
         }
         for id in &self.progressed {
             if let Some(item) = self.state.list.get(id) {
-                self.rows.push(rows::progress(item));
+                self.written.put(rows::progress(item));
             }
         }
         for id in &self.calls {
             if let Some(call) = self.state.calls.get(id) {
-                self.rows.push(rows::call(call));
+                self.written.put(rows::call(call));
             }
         }
         for id in &self.tasks {
             if let Some((ord, task)) = self.state.tasks.get(id) {
-                self.rows.push(rows::task(*ord, task));
+                self.written.put(rows::task(*ord, task));
             }
         }
         self.state.tasks.retain(|_, (_, task)| !task.is_over());

@@ -86,7 +86,7 @@ fn account_for(
         usage: usage.clone(),
         cost_nanos: cost,
     };
-    tx.rows.push(rows::used(stream, tx.stamp.now, &used));
+    tx.written.put(rows::used(stream, tx.stamp.now, &used));
     cost
 }
 

@@ -103,11 +103,11 @@ pub(crate) fn remove(tx: &mut Tx<'_>, item: &Item, version: i64, merged: &mut Me
     merged.note(ChangeType::Removed, id);
     tx.item_removed(id);
     let ord = tx.next_ord();
-    tx.rows.extend(rows::tombstone(id, ord, version));
+    rows::tombstone(id, ord, version).into_iter().for_each(|row| tx.written.put(row));
     tx.state.removed.insert(id.clone(), version);
     for call in &item.calls {
         if let Some(call) = tx.state.calls.remove(call) {
-            tx.rows.push(rows::forgotten_call(&call));
+            tx.written.put(rows::forgotten_call(&call));
         }
     }
 }

@@ -67,9 +67,9 @@ fn forget_items(tx: &mut Tx<'_>) {
     let mut old = Vec::new();
     tx.state.list.rebuild(|list| old = std::mem::take(list));
     for item in old {
-        tx.rows.extend(rows::forgotten_item(&item));
+        rows::forgotten_item(&item).into_iter().for_each(|row| tx.written.put(row));
         for call in item.calls.iter().filter_map(|id| tx.state.calls.remove(id)) {
-            tx.rows.push(rows::forgotten_call(&call));
+            tx.written.put(rows::forgotten_call(&call));
         }
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn set_unreadable_aside(tx: &mut Tx<'_>) -> Handled {
     if names.is_empty() {
         return Ok(Taken::No);
     }
-    tx.rows.extend(rows.into_iter().map(|row| Row { keep: Keep::Never, ..row }));
+    rows.into_iter().for_each(|row| tx.written.put(Row { keep: Keep::Never, ..row }));
     let message = format!("What is stored of this thread cannot be read any more: {}.", names.join(", "));
     set_aside(tx, Code::UnreadableState, message);
     Ok(Taken::Yes)

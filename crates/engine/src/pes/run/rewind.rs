@@ -47,7 +47,7 @@ pub(crate) fn go_back(tx: &mut Tx<'_>, rewind: Rewind) {
 fn supersede(tx: &mut Tx<'_>, superseded: Vec<(i64, ConversationMessage)>, then: Option<Summary>, said: u64) {
     let mut bytes = 0;
     for (ord, message) in &superseded {
-        tx.rows.push(rows::superseded_message(*ord, message));
+        tx.written.put(rows::superseded_message(*ord, message));
         bytes += if message.is_error() { 0 } else { message.content.len() as u64 };
     }
     let ids: Vec<MessageId> = superseded.into_iter().map(|(_, message)| message.message_id).collect();
@@ -115,10 +115,10 @@ fn forget_others(tx: &mut Tx<'_>, restored: &[Item]) {
     let calls: BTreeSet<_> = restored.iter().flat_map(|item| &item.calls).collect();
     let others = tx.state.list.iter().filter(|item| !ids.contains(&item.def.id));
     let rows: Vec<_> = others.flat_map(rows::forgotten_item).collect();
-    tx.rows.extend(rows);
+    rows.into_iter().for_each(|row| tx.written.put(row));
     let listed = tx.state.list.iter().flat_map(|item| &item.calls);
     let gone: Vec<CallId> = listed.filter(|id| !calls.contains(id)).cloned().collect();
     for call in gone.iter().filter_map(|id| tx.state.calls.remove(id)) {
-        tx.rows.push(rows::forgotten_call(&call));
+        tx.written.put(rows::forgotten_call(&call));
     }
 }

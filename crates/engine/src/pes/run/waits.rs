@@ -41,7 +41,7 @@ pub(crate) fn restored(tx: &mut Tx<'_>, message: String) -> Taken {
 pub(crate) fn settle(tx: &mut Tx<'_>, waited: bool) {
     let waits = tx.state.waits_to_begin();
     if waits != waited {
-        tx.rows.push(rows::waits_to_begin(waits.then_some(tx.stamp.now)));
+        tx.written.put(rows::waits_to_begin(waits.then_some(tx.stamp.now)));
     }
     let reason = waits.then_some(QueuedReason::TenantBusy);
     let mut changed = Vec::new();

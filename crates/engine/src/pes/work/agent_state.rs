@@ -56,8 +56,7 @@ fn keep(tx: &mut Tx<'_>, state: AgentState, keys: Vec<String>, written: Written)
         Written::Patch(patch) => (None, Some(tx.store(id, patch))),
     };
     tx.state.agent_state = state;
-    tx.rows.retain(|other| other.kind != row.kind);
-    tx.rows.push(row);
+    tx.written.put(row);
     let body = StateUpdateBody { data, patch, ..tx.state_update(keys) };
     tx.record(None, "State changed", body);
 }
