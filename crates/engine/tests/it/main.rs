@@ -33,6 +33,7 @@ mod queries;
 mod random;
 mod react;
 mod redo;
+mod redone_beneath;
 mod results;
 mod retry;
 mod review;

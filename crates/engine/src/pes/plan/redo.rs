@@ -25,8 +25,8 @@ pub(crate) fn redo(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut
     note_for_dependants(tx, id);
 }
 
-/// Items at work get a note in their next prompt; completed ones are marked, for planners and for the answer. Those
-/// that have not begun wait for the new result.
+/// Items that have begun are marked, for planners and for the answer; those at work get a note in their next prompt too.
+/// Those that have not begun wait for the new result.
 fn note_for_dependants(tx: &mut Tx<'_>, id: &ItemId) {
     let dependants: Vec<(ItemId, ItemStatus)> =
         tx.state.list.dependants(id).map(|item| (item.def.id.clone(), item.progress.status)).collect();
@@ -35,16 +35,32 @@ fn note_for_dependants(tx: &mut Tx<'_>, id: &ItemId) {
             ItemStatus::InProgress | ItemStatus::Waiting => {
                 let note = format!("Item {id}, on which this depends, is done again: its earlier result is void.");
                 change::note(tx, Some(&dependant), note);
+                mark_outdated(tx, &dependant, id);
             }
-            ItemStatus::Completed => {
-                tx.change_progress(&dependant, |progress| {
-                    progress.outdated.retain(|known| known != id);
-                    progress.outdated.push(id.clone());
-                });
-            }
+            ItemStatus::Completed => mark_outdated(tx, &dependant, id),
             ItemStatus::Pending | ItemStatus::Failed | ItemStatus::Cancelled => {}
         }
     }
+}
+
+fn mark_outdated(tx: &mut Tx<'_>, dependant: &ItemId, need: &ItemId) {
+    tx.change_progress(dependant, |progress| {
+        progress.outdated.retain(|known| known != need);
+        progress.outdated.push(need.clone());
+    });
+}
+
+/// The next prompt of an item at work has the results of now: what has been completed anew is not outdated any more.
+/// Returns how many notes it has.
+pub(crate) fn catch_up(tx: &mut Tx<'_>, id: &ItemId) -> u32 {
+    let Some(item) = tx.state.item(id) else { return 0 };
+    let notes = item.progress.work.as_ref().map_or(0, |work| work.notes.len() as u32);
+    let is_done = |need: &ItemId| tx.state.item(need).is_some_and(|it| it.progress.status == ItemStatus::Completed);
+    let outdated: Vec<ItemId> = item.progress.outdated.iter().filter(|need| !is_done(need)).cloned().collect();
+    if outdated.len() < item.progress.outdated.len() {
+        tx.change_progress(id, |progress| progress.outdated = outdated);
+    }
+    notes
 }
 
 /// A note in the first prompt of an item that is done again.

@@ -67,7 +67,7 @@ pub(crate) struct Progress {
     /// It was completed and is done again: what it calls may have had its effect already.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub redone: bool,
-    /// What it depends on and was done again after it was completed: its result rests on what that came to before.
+    /// What it depends on and was done again after it began: its result rests on what that came to before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outdated: Vec<ItemId>,
     /// Cancelled by an edit of the plan (a person's or a planner's), which does not make the run `partial`.

@@ -36,6 +36,9 @@ pub(crate) struct ModelCall {
     pub tight: bool,
     /// The planVersion that the prompt shows.
     pub shown: i64,
+    /// How many of its item's notes the prompt shows at least.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub notes: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
     /// It sums up the conversation, for another call.
@@ -84,6 +87,7 @@ impl ModelCall {
             tight: false,
             reserved: None,
             shown,
+            notes: 0,
             repair: None,
             sums: None,
             fitted: false,

@@ -5,6 +5,7 @@ use crate::domain::ids::{CallId, ItemId};
 use crate::domain::tool::{CallRecord, CallStatus, ToolOutcome};
 use crate::domain::{model, payload};
 use crate::pes::peers::send;
+use crate::pes::plan::redo;
 use crate::pes::state::funds::{self, Funds};
 use crate::pes::state::{ModelCall, ModelSlot, Phase, Reserved, State, wake};
 use crate::pes::tx::Tx;
@@ -70,6 +71,9 @@ fn start_model(tx: &mut Tx<'_>, call: &mut ModelCall, item: Option<&ItemId>, pha
     let Funds::Enough(reserved) = funds::for_call(tx.state, tx.world, call) else { return false };
     let stream = tx.mint.stream();
     call.shown = tx.state.head.plan_version;
+    if let Some(id) = item {
+        call.notes = redo::catch_up(tx, id);
+    }
     let under = tx.world.allowance.caps().map(|caps| (tx.stamp.now, caps));
     call.reserved = reserved.map(|reserved| Reserved { under, ..reserved });
     call.slot = ModelSlot::Running { epoch, stream: stream.clone() };

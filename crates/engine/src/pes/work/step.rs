@@ -55,7 +55,9 @@ pub(crate) fn usable(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>) -> Res
         let text = tx.store(format!("{}.thoughts", replied.stream), Value::String(thoughts.clone()));
         tx.record_thoughts(replied.stream, Some(id), Phase::Execution, text);
     }
-    tx.change_loop(id, |work| work.notes.clear());
+    // What was noted since it was asked stands in the next prompt.
+    let told = replied.call.notes as usize;
+    tx.change_loop(id, |work| work.notes.drain(..told.min(work.notes.len())).count());
     Ok(draft)
 }
 
