@@ -59,8 +59,8 @@ fn of_object(object: &Object) -> ItemDraft {
     }
 }
 
-/// One line, no surrounding space, not too long.
-fn clean_id(id: &str) -> String {
+/// An id as models write it: one line, no white space, not too long.
+pub(crate) fn clean_id(id: &str) -> String {
     let line: String = id.trim().chars().map(|c| if c.is_control() || c.is_whitespace() { '_' } else { c }).collect();
     head(&line, ID_BYTES).to_owned()
 }

@@ -21,6 +21,7 @@ use serde_json::Value;
 use crate::domain::plan::{ItemStatus, StepType, ToolValidationMode};
 
 pub use find::embedded;
+pub(crate) use item::clean_id;
 pub use plan::plan;
 pub use step::step;
 pub use synthesis::synthesis;

@@ -22,6 +22,7 @@ mod flow;
 
 mod hex;
 mod history;
+mod item_ids;
 mod lasting;
 mod log;
 mod names;

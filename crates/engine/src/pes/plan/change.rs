@@ -1,6 +1,6 @@
 //! Changes of items, as `PLAN` and `PLAN_UPDATE` record them: what planners, steps and people have in common.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::domain::facts::{IntentBody, PlanSource, PlanUpdateBody};
 use crate::domain::ids::ItemId;
 use crate::domain::plan::{ChangeType, ItemStatus, StepType, TodoItemChange};
 use crate::history::view;
-use crate::parse::ItemDraft;
+use crate::parse::{self, ItemDraft};
 use crate::pes::settle::item;
 use crate::pes::state::{Definition, Item, Progress, State, text};
 use crate::pes::tx::Tx;
@@ -36,6 +36,24 @@ impl Merged {
     pub fn note(&mut self, kind: ChangeType, id: &ItemId) {
         if !self.changes.iter().any(|change| change.item_id == *id) {
             self.changes.push(TodoItemChange::new(kind, id.clone(), 0));
+        }
+    }
+}
+
+/// What a model writes of an id is read without white space. Of items whose ids have some, the ids are put back.
+pub(crate) fn restore_ids(state: &State, drafts: &mut [ItemDraft]) {
+    let listed = state.list.iter().map(|item| &item.def.id).chain(state.removed.keys());
+    let unlike: BTreeMap<String, &ItemId> = listed
+        .map(|id| (parse::clean_id(id.as_str()), id))
+        .filter(|(clean, id)| !clean.is_empty() && clean != id.as_str() && state.item(&clean.as_str().into()).is_none())
+        .collect();
+    if unlike.is_empty() {
+        return;
+    }
+    let named = drafts.iter_mut().flat_map(|draft| draft.dependencies.iter_mut().flatten().chain([&mut draft.id]));
+    for name in named {
+        if let Some(id) = unlike.get(name.as_str()) {
+            *name = id.to_string();
         }
     }
 }

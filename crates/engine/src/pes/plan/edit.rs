@@ -10,6 +10,7 @@ use crate::domain::ids::ItemId;
 use crate::domain::observation::RecordMetadata;
 use crate::domain::plan::{ChangeType, ItemStatus, StepType, TodoItem, TodoItemChange, ToolValidationMode};
 use crate::domain::settings::RunSettings;
+use crate::parse;
 use crate::pes::plan::change::{self, Merged};
 use crate::pes::plan::forget;
 use crate::pes::state::{Definition, Item, Phase, Progress, Shape, State};
@@ -47,6 +48,7 @@ struct Wanted {
 pub(crate) fn edit(tx: &mut Tx<'_>, expected: i64, list: Vec<Value>, by: &str, next: &RunSettings) -> Handled {
     check_editable(tx, expected, list.len())?;
     let wanted = read_list(list)?;
+    check_new_ids(tx.state, &wanted)?;
     check_protected(tx.state, &wanted)?;
     check_graph(&wanted)?;
     check_tools(tx, &wanted, next)?;
@@ -86,6 +88,18 @@ fn check_editable(tx: &Tx<'_>, expected: i64, len: usize) -> Result<(), Fault> {
     let most = tx.world.limits.items_per_plan;
     if len > most {
         return Err(Fault::new(Code::TooManyItems, format!("A plan has at most {most} items.")));
+    }
+    Ok(())
+}
+
+/// A model that names an item writes its id without white space: under another one it would be another item.
+fn check_new_ids(state: &State, wanted: &[Wanted]) -> Result<(), Fault> {
+    for (at, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| state.item(&wanted.id).is_none()) {
+        let clean = parse::clean_id(wanted.id.as_str());
+        if clean != wanted.id.as_str() {
+            let better = if clean.is_empty() { String::new() } else { format!("; write `{clean}`") };
+            return Err(invalid(at, "id", format!("an id has no white space{better}")));
+        }
     }
     Ok(())
 }

@@ -82,6 +82,7 @@ fn refused(state: &State, reason: String) -> Planned {
 
 fn usable(tx: &Tx<'_>, reply: &ModelReply) -> Result<PlanDraft, String> {
     let mut draft = parse::plan(reply).map_err(|fault| fault.0)?;
+    change::restore_ids(tx.state, &mut draft.items);
     let most = tx.world.limits.items_per_plan;
     if draft.items.len() > most {
         return Err(format!("The todoList has {} items; at most {most} are allowed.", draft.items.len()));

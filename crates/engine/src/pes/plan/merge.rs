@@ -34,6 +34,7 @@ pub(crate) fn merge(tx: &mut Tx<'_>, draft: &PlanDraft, shown: i64) -> Merged {
 
 /// `updatedPlan`: adds and changes by id; cancels only what it says is cancelled.
 pub(crate) fn apply_patch(tx: &mut Tx<'_>, item: &ItemId, shown: i64, mut patch: PlanPatchDraft) {
+    change::restore_ids(tx.state, &mut patch.items);
     change::name_items(tx.state, &mut patch.items);
     change::set_intent(tx, patch.intent.as_deref(), Some(item));
     let has_plan = change::set_text(tx, patch.plan.as_deref());
