@@ -1,6 +1,7 @@
 //! The engine alone: every defect of the flow, and properties over random runs with crashes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod account;
 mod answer_form;
 mod asked_again;
 mod asking;

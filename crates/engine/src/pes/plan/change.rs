@@ -161,6 +161,7 @@ pub(crate) fn move_status(tx: &mut Tx<'_>, id: &ItemId, to: ItemStatus, merged: 
         progress.edited_away = to == ItemStatus::Cancelled;
         if to == ItemStatus::Pending {
             progress.result = None;
+            progress.excerpt = None;
             progress.validation = None;
         }
     });

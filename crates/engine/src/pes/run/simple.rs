@@ -74,7 +74,7 @@ fn follow(tx: &mut Tx<'_>, id: &ItemId, next: Next, replied: Option<&Replied<'_>
                     tx.store(payload, Value::String(text.clone()))
                 }
             };
-            item::complete(tx, id, shown.clone(), None);
+            item::complete(tx, id, shown.clone(), &text, None);
             flow::item_completed(tx, text, shown);
         }
         Next::Fail(why) => fail(tx, id, why),

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::domain::facts::ItemStatusChangeBody;
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::model::Phase;
+use crate::domain::payload;
 use crate::domain::plan::{ItemStatus, ValidationStatus};
 use crate::domain::settings::OnItemFailure;
 use crate::domain::tool::CallStatus;
@@ -14,6 +15,8 @@ use crate::pes::state::outcome::{self, REJECTED};
 use crate::pes::state::{Replan, State, text};
 use crate::pes::tx::Tx;
 
+/// How much of a long result is kept with its item.
+const EXCERPT_CHARS: usize = 1_000;
 pub(crate) const DEPENDENCY_FAILED: &str = "dependency failed";
 /// The reason of an item that `onItemFailure: stop` kept from beginning.
 const STOPPED: &str = "an item failed";
@@ -47,11 +50,14 @@ pub(crate) fn record_status(tx: &mut Tx<'_>, id: &ItemId, from: ItemStatus) {
     tx.record(Some(id), title, body);
 }
 
-/// It has its result.
-pub(crate) fn complete(tx: &mut Tx<'_>, id: &ItemId, result: Value, validation: Option<ValidationStatus>) {
+/// It has its result, which says this.
+pub(crate) fn complete(tx: &mut Tx<'_>, id: &ItemId, result: Value, says: &str, validation: Option<ValidationStatus>) {
     close_loop(tx, id);
+    let is_apart = payload::reference(&result).is_some() && !says.trim().is_empty();
+    let excerpt = is_apart.then(|| text::excerpt(says, EXCERPT_CHARS));
     tx.change_progress(id, |progress| {
         progress.result = Some(result);
+        progress.excerpt = excerpt;
         progress.validation = validation;
     });
     set_status(tx, id, ItemStatus::Completed, None);

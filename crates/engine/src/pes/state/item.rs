@@ -57,6 +57,9 @@ pub(crate) struct Progress {
     /// The result, or a reference to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
+    /// How the result begins, where that is a reference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub excerpt: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<ValidationStatus>,
     pub updated: Millis,

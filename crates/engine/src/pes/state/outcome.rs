@@ -1,10 +1,12 @@
 //! The outcome of the active run so far: what settled, what failed, and how that is reported.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::domain::model::Phase;
+use crate::domain::payload;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::{ResultStatus, RunError, RunFailure};
 use crate::domain::tool::{CallRecord, ToolStatus};
@@ -52,7 +54,7 @@ impl State {
             if let Some(reason) = &item.progress.reason {
                 text.push_str(&format!(" ({reason})"));
             }
-            if let Some(result) = item.progress.result.as_ref().and_then(Value::as_str) {
+            if let Some(result) = told_result(item) {
                 text.push_str(&format!(" — {result}"));
             }
         }
@@ -75,6 +77,18 @@ impl State {
             ItemStatus::Failed | ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting => false,
         });
         if is_whole && self.unheard().is_none() { ResultStatus::Success } else { ResultStatus::Partial }
+    }
+}
+
+/// An item's result in words, as far as it is at hand.
+fn told_result(item: &Item) -> Option<Cow<'_, str>> {
+    let progress = &item.progress;
+    match (progress.result.as_ref()?, &progress.excerpt) {
+        (_, Some(excerpt)) => Some(excerpt.into()),
+        (Value::Null, None) => None,
+        (Value::String(text), None) => Some(text.into()),
+        (result, None) if payload::reference(result).is_some() => Some("its result stands with the item".into()),
+        (result, None) => Some(result.to_string().into()),
     }
 }
 

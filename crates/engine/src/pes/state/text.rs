@@ -7,6 +7,17 @@ pub(crate) fn to_value(body: &impl serde::Serialize) -> Value {
     serde_json::to_value(body).expect("our own types have string keys and finite numbers")
 }
 
+/// How a text begins, and where it was cut.
+pub(crate) fn excerpt(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => {
+            let count = text.chars().count();
+            format!("{}… [cut here: {} more characters of {count} stand with the item]", &text[..at], count - most)
+        }
+        None => text.to_owned(),
+    }
+}
+
 /// At most `most` characters.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {

@@ -97,7 +97,7 @@ fn answered(tx: &mut Tx<'_>, id: &ItemId, draft: StepDraft, replied: &Replied<'_
     match required_tools::missing(tx.state, id) {
         Missing::Nothing(validation) => {
             let result = result_text(tx, id, &draft.content, replied);
-            item::complete(tx, id, result.clone(), validation);
+            item::complete(tx, id, result.clone(), &draft.content, validation);
             return StepOutcome::Completed { content: draft.content, shown: result };
         }
         Missing::Enforce(message) => {
