@@ -3,20 +3,26 @@
 use std::cell::Cell;
 
 use super::template::{DATA, fill};
-use crate::domain::prompt::PromptMessage;
+use crate::domain::prompt::{self, PromptMessage};
 
-/// Renders a prompt under a nonce that stands in its markers and nowhere between them; whoever knows an earlier one and
-/// writes it into data only makes this prompt take another.
+/// How many short nonces are tried: a prompt takes that many renderings, and one more.
+const ROUNDS: usize = 4;
+
+/// Renders a prompt under a nonce that stands in its markers and nowhere between them. The same prompt has the same nonce
+/// whenever it is rendered, so whoever knows the run can write short ones into data; then the nonce is the digest of all
+/// that the prompt says, which nothing in it can hold.
 pub(super) fn marked(seed: &str, render: impl Fn(&Marker) -> Vec<PromptMessage>) -> Vec<PromptMessage> {
     let mut number = fnv(seed);
-    loop {
-        let marker = Marker { nonce: format!("{:012x}", number & 0xFFFF_FFFF_FFFF), is_known: Cell::new(false) };
-        let messages = render(&marker);
+    let mut messages = Vec::new();
+    for _ in 0..ROUNDS {
+        let marker = Marker::new(format!("{:012x}", number & 0xFFFF_FFFF_FFFF));
+        messages = render(&marker);
         if !marker.is_known.get() {
             return messages;
         }
         number = fnv(&marker.nonce);
     }
+    render(&Marker::new(prompt::digest(&messages)))
 }
 
 pub(super) struct Marker {
@@ -26,6 +32,10 @@ pub(super) struct Marker {
 }
 
 impl Marker {
+    fn new(nonce: String) -> Self {
+        Self { nonce, is_known: Cell::new(false) }
+    }
+
     /// `text` verbatim, between lines that name it.
     pub(super) fn block(&self, name: &str, text: &str) -> String {
         let mut block = String::new();
@@ -71,3 +81,6 @@ pub(crate) fn shortened(text: &str, most: usize, whereabouts: &str) -> String {
 fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
 }
+
+#[cfg(test)]
+mod tests;
