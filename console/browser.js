@@ -1,7 +1,7 @@
 // What the page has of the browser: keys, widths, and the polite live region.
 //
 // Keys: a view says what its keys do while it is shown; of several the one shown last counts. Single keys never fire in fields
-// and dialogs, and can be switched off.
+// and dialogs, and can be switched off. Where a field is taken away under somebody who types, what is typed on is no command.
 
 import { WORD } from './shapes.js';
 import { plain } from './text.js';
@@ -38,14 +38,29 @@ export function useKeys(keys) {
   useLayoutEffect(() => onKeys(() => latest.current), []);
 }
 
-const FIELDS = 'input, textarea, select, dialog, [contenteditable]';
+const FIELDS = 'input, textarea, select, [contenteditable]';
+const fieldOf = (element) => element.closest?.(FIELDS) ?? null;
+
+/** Keys with which a person leaves a field, or what became of one. */
+const LEAVES = ['Tab', 'Escape', 'Mod+enter', 'Mod+s'];
 
 export function startKeyboard(document = globalThis.document) {
+  /** Where somebody types, or typed until it was taken away. */
+  let field = null;
+  const turned = ({ target }) => {
+    field = fieldOf(target);
+  };
+  document.addEventListener('focusin', turned);
+  document.addEventListener('click', turned, true);
   document.addEventListener('keydown', (event) => {
-    if (event.defaultPrevented || event.isComposing) return;
     const name = nameOf(event);
+    const inside = fieldOf(event.target);
+    if (LEAVES.includes(name) || (name === 'Enter' && inside && !inside.matches('textarea'))) field = null;
+    else field = inside ?? field;
+    if (event.defaultPrevented || event.isComposing) return;
     const isSingle = !name.startsWith('Mod+');
-    if (isSingle && (event.target.closest?.(FIELDS) || !areKeysOn())) return;
+    const isTakenAway = field && (!field.isConnected || field.matches(':disabled'));
+    if (isSingle && (inside || event.target.closest?.('dialog') || isTakenAway || !areKeysOn())) return;
     // A focused button takes its own keys.
     if ((name === 'Enter' || name === 'Space') && event.target.closest?.('button, a, summary, [role=button], [role=tab]')) return;
     for (const layer of [...layers].reverse()) {

@@ -5,6 +5,7 @@ import { at, diff, pointer, put, same, without } from './diff.js';
 
 const DEEPEST = 3;
 const LONG_TEXT = 60;
+const DAY = /^\d{4}-\d\d-\d\d$/;
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
@@ -20,25 +21,29 @@ function resolved(schema, root, steps = 0) {
 
 /**
  * The fields of a value: `{path, key, name, title?, control, value, description?, options?, integer?, required, unknown, absent,
- * fields?}`. Controls: text area number boolean date select lines group json. An absent field is one that may be given.
+ * fields?}`. Controls: text area number boolean date select lines group json. An absent field is one that may be given. `base`
+ * is what the value was when its edit began: a field keeps the control that it had then.
  */
-export function fieldsOf(schema, value, root = schema, path = []) {
+export function fieldsOf(schema, value, base = value, root = schema, path = []) {
   const rules = resolved(schema, root);
-  if (!isObject(value)) return [field(rules, value, root, path, {})];
+  if (!isObject(value)) return [field(rules, value, base, root, path, {})];
   const known = isObject(rules.properties) ? rules.properties : {};
   const required = Array.isArray(rules.required) ? rules.required : [];
   const names = [...new Set([...Object.keys(known), ...Object.keys(value)])];
   return names.map((name) => {
     const isKnown = Object.hasOwn(known, name);
     const more = { required: required.includes(name), unknown: !isKnown && isObject(rules.properties) };
-    return field(isKnown ? known[name] : {}, at(value, [name]), root, [...path, name], more);
+    return field(isKnown ? known[name] : {}, at(value, [name]), at(base, [name]), root, [...path, name], more);
   });
 }
 
-function field(schema, value, root, path, { required = false, unknown = false }) {
+function field(schema, value, base, root, path, { required = false, unknown = false }) {
   const rules = resolved(schema, root);
   const absent = value === undefined;
-  const control = controlOf(rules, absent ? emptyOf(rules) : value, path.length, root);
+  const controlFor = (given) => controlOf(rules, given === undefined ? emptyOf(rules) : given, path.length, root);
+  // Typing must not exchange the control that has the focus; what was edited as JSON may not fit it any more.
+  const first = controlFor(base);
+  const control = absent || fits(first, value) ? first : controlFor(value);
   return {
     path,
     key: pointer(path),
@@ -52,7 +57,7 @@ function field(schema, value, root, path, { required = false, unknown = false })
     description: typeof rules.description === 'string' ? rules.description : undefined,
     options: control === 'select' ? optionsOf(rules, value) : undefined,
     integer: rules.type === 'integer',
-    fields: control === 'group' && !absent ? fieldsOf(rules, value, root, path) : undefined,
+    fields: control === 'group' && !absent ? fieldsOf(rules, value, base ?? {}, root, path) : undefined,
   };
 }
 
@@ -77,7 +82,7 @@ function typeOf(value) {
 }
 
 function textControl(rules, value) {
-  if (rules.format === 'date' && /^\d{4}-\d\d-\d\d$/.test(value)) return 'date';
+  if (rules.format === 'date' && DAY.test(value)) return 'date';
   return value.length > LONG_TEXT || value.includes('\n') ? 'area' : 'text';
 }
 
@@ -85,8 +90,20 @@ function textControl(rules, value) {
 function isLines(rules, value, root) {
   const items = resolved(rules.items, root);
   const isOfTexts = items.type === 'string' && !items.enum;
-  return isOfTexts && Array.isArray(value)
-    && value.every((entry) => typeof entry === 'string' && entry !== '' && !entry.includes('\n'));
+  return isOfTexts && fits('lines', value);
+}
+
+/** Whether a control can show a value; what is typed into it always fits. */
+function fits(control, value) {
+  switch (control) {
+    case 'json': return true;
+    case 'select': return isScalar(value);
+    case 'group': return isObject(value);
+    case 'number': case 'boolean': return typeof value === control;
+    case 'date': return DAY.test(value);
+    case 'lines': return Array.isArray(value) && value.every((entry) => typeof entry === 'string' && entry !== '' && !entry.includes('\n'));
+    default: return typeof value === 'string';
+  }
 }
 
 // A value that is not among the options is shown as what it is.
@@ -116,7 +133,7 @@ export function read(control, text, integer = false) {
     case 'number': return readNumber(text.trim(), integer);
     case 'lines': return { value: text.split(/\r?\n/).filter((line) => line !== '') };
     case 'json': return readJson(text);
-    case 'date': return /^\d{4}-\d\d-\d\d$/.test(text) ? { value: text } : { error: 'A day is needed.' };
+    case 'date': return DAY.test(text) ? { value: text } : { error: 'A day is needed.' };
     default: return { value: text };
   }
 }

@@ -37,7 +37,7 @@ const TYPED = ['text', 'area', 'number', 'date'];
  * All fields for editing. `state` is a form of form.js, `set` takes the next one. `blank`: nothing was given before, so that
  * what is absent stands there as an empty control.
  */
-export function EditFields({ state, set, fields = form.fieldsOf(state.schema, state.value), refused = {}, blank }) {
+export function EditFields({ state, set, fields = form.fieldsOf(state.schema, state.value, state.base), refused = {}, blank }) {
   return fields.map((field) => {
     if (blank && TYPED.includes(field.control)) {
       return html`<${Blank} key=${field.key} field=${field} state=${state} set=${set} refused=${refused[field.key]} />`;

@@ -46,6 +46,22 @@ test('a value of another type than the schema wants is shown as JSON, as it is',
   assert.deepEqual(one.options.map((option) => option.value), ['z', 'a']);
 });
 
+test('while it is edited a field keeps the control that it had at first', () => {
+  const properties = {
+    short: { type: 'string' }, long: { type: 'string' }, code: { type: 'number' }, given: { type: 'string' }, tags: { type: 'array', items: { type: 'string' } },
+    place: { type: 'object', properties: { street: { type: 'string' } } },
+  };
+  const base = { short: 'x', long: 'y'.repeat(80), code: '7', tags: [], other: null };
+  const controls = (now) => Object.fromEntries(form.fieldsOf({ properties }, { ...base, ...now }, base)
+    .flatMap((field) => [field, ...field.fields ?? []]).map((field) => [field.name, field.control]));
+  const first = { short: 'text', long: 'area', code: 'json', given: 'text', tags: 'lines', place: 'group', other: 'json' };
+  assert.deepEqual(controls({}), first);
+  const typed = { short: 'x'.repeat(80), long: 'y', code: 7, given: 'z'.repeat(80), tags: ['a'], place: { street: 'w'.repeat(80) }, other: 'null and void' };
+  assert.deepEqual(controls(typed), { ...first, street: 'text' });
+  // What was edited as JSON is shown as what it has become.
+  assert.deepEqual(controls({ short: 5, tags: [1] }), { ...first, short: 'json', tags: 'json' });
+});
+
 test('no schema, a foreign reference and a circle of references are no harm', () => {
   assert.deepEqual(form.fieldsOf(undefined, { a: 'x', n: 1 }).map((field) => field.control), ['text', 'number']);
   assert.equal(form.fieldsOf(true, [1, 2])[0].control, 'json');
