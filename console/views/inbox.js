@@ -11,29 +11,38 @@ import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { KIND } from '../words.js';
 import { FailurePanel } from './failure.js';
 import { away, Left, Loading } from './parts.js';
-import { QuestionCard } from './question/card.js';
+import { QuestionCard, useShown } from './question/card.js';
 
 const FILTERS = [['open', 'Open'], ['mine', 'I may answer'], ['answered', 'Answered']];
 
 export function Inbox({ ctx, route }) {
   const filter = FILTERS.some(([name]) => name === route.query.get('show')) ? route.query.get('show') : 'open';
-  const answered = useAnswered(ctx, filter === 'answered');
-  const [last, keep] = useState(null);
+  const [gone, setGone] = useState(null);
+  const answered = useAnswered(ctx, filter === 'answered' || gone !== null);
   const rows = rowsOf(ctx, filter, answered);
-  const chosen = rows?.find((one) => one.suspensionId === route.id) ?? (route.id !== null && last?.suspensionId === route.id ? last : null);
-  const shown = chosen ?? (route.id ? null : rows?.[0]) ?? null;
+  const open = ctx.questions;
+  const by = (id) => (one) => one.suspensionId === id;
+  // It stays, whatever comes before it or becomes of it: another one would stand under the hand.
+  const { shown, hand, leave } = useShown(rows ? `${filter} ${route.id}` : null, (had) => {
+    const id = had?.suspensionId ?? route.id;
+    if (!id) return rows?.[0] ?? null;
+    return rows?.find(by(id)) ?? (had && (open?.find(by(id)) ?? answered.items?.find(by(id)) ?? { ...had, isGone: true }));
+  });
+  const goneId = shown && ![...rows ?? [], ...open ?? []].includes(shown) ? shown.suspensionId : null;
+  useEffect(() => setGone(goneId), [goneId]);
   const go = (row) => ctx.go(hashOf(row?.suspensionId, filter), { replace: true });
   const step = (by) => {
     const at = rows?.indexOf(shown) ?? -1;
     const next = rows?.[Math.max(0, Math.min(rows.length - 1, at + by))];
     if (next) go(next);
   };
-  useKeys({ j: () => step(1), k: () => step(-1), q: () => step(1) });
-  // The next one opens after an answer; what was answered stays in sight where it was the last.
+  const call = () => (shown && !goneId && !hand.isHere ? hand.reach() : step(1));
+  useKeys({ j: () => step(1), k: () => step(-1), q: call });
+  // The next one opens after an answer.
   const done = (question) => {
     const at = rows.findIndex((one) => one.suspensionId === question.suspensionId);
     const left = [...rows.slice(at + 1), ...rows.slice(0, Math.max(0, at))].filter((one) => one.status === 'pending');
-    keep(question);
+    leave();
     if (left.length > 0) go(left[0]);
   };
   return html`<main class="stage wide" data-testid="inbox"><div class=${`inbox${route.id ? ' one' : ''}`}>
@@ -44,7 +53,7 @@ export function Inbox({ ctx, route }) {
     <section class="beside" aria-label="The question">
       ${route.id && html`<a class="b small only-narrow back" href=${hashOf(null, filter)}>All questions</a>`}
       ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown}
-          link=${threadHash({ id: shown.threadId, tab: 'ask' })} onDone=${done} />`
+          link=${threadHash({ id: shown.threadId, tab: 'ask' })} onDone=${done} hand=${hand} />`
         : route.id && rows && html`<p class="fact" data-testid="question-gone">This question is not open any more, or it is not for this key.
           <a href=${hashOf(null, 'answered')}>Look at the answered ones</a></p>`}</section>
   </div></main>`;
@@ -86,7 +95,7 @@ function Rows({ ctx, rows, shown, filter }) {
     return html`<p class="fact dim" data-testid="no-questions">${filter === 'answered' ? 'Nothing was answered yet.'
       : html`Nobody is asked anything. When a rule says ask, it stands here: see <a href="#/policy">Policy</a>.`}</p>`;
   }
-  return rows.map((row) => html`<${Row} key=${row.suspensionId} ctx=${ctx} row=${row} isShown=${row === shown} filter=${filter} />`);
+  return rows.map((row) => html`<${Row} key=${row.suspensionId} ctx=${ctx} row=${row} isShown=${row.suspensionId === shown?.suspensionId} filter=${filter} />`);
 }
 
 function Row({ ctx, row, isShown, filter }) {

@@ -8,7 +8,7 @@ import { Button } from './parts.js';
 const KEYS = [
   ['Next, previous row', 'j k'], ['Open, close branch', '→ ←'], ['Open details', '↵'], ['Plan as graph, list', 'g l'],
   ['Changes, forecast', 'd o'], ['Edit plan', 'E'], ['Approve (twice on high risk)', 'a'], ['Edit arguments', 'e'], ['Reject', 'x'],
-  ['Next question', 'q'], ['Pause, cancel', 'p c'], ['Fork from the row', 'f'], ['Context of the call', 'v'], ['Raw observation', 'r'],
+  ['Take up the question, the next one', 'q'], ['Pause, cancel', 'p c'], ['Fork from the row', 'f'], ['Context of the call', 'v'], ['Raw observation', 'r'],
   ['Copy as curl', 'y'], ['Play, stop the tape', 'Space'], ['One observation', ', .'], ['One status change', '< >'], ['Live', '0'],
   ['Search threads', '/'], ['Find or do', '⌘K'], ['New thread', 'n'], ['Light, dark', 't'], ['Close, back', 'Esc'], ['These keys', '?'],
 ];

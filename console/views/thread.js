@@ -114,19 +114,20 @@ const TAB_PANES = { ask: QuestionTab, talk: Talk, item: ItemTab, context: Contex
  */
 function useUsualTab(thread) {
   const asks = thread.core.suspensions.length > 0;
-  const [tab, setTab] = useState(asks ? 'ask' : 'talk');
+  const [usual, set] = useState({ tab: asks ? 'ask' : 'talk' });
   const panel = useRef(null);
   useEffect(() => {
     const active = document.activeElement;
     const isTyping = panel.current?.contains(active) && active.matches('input, textarea, select');
-    if (asks && !isTyping) setTab('ask');
+    if (asks && !isTyping) set((had) => (had.tab === 'ask' ? had : { tab: 'ask', cameByItself: true }));
   }, [asks]);
-  return [tab, panel];
+  return [usual, panel];
 }
 
 function Side({ ctx, route, thread }) {
   const [usual, panel] = useUsualTab(thread);
-  const tab = route.tab ?? (route.part === 'talk' ? 'talk' : route.part === 'ask' ? 'ask' : usual);
+  const asked = route.tab ?? (route.part === 'talk' ? 'talk' : route.part === 'ask' ? 'ask' : null);
+  const tab = asked ?? usual.tab;
   const Pane = TAB_PANES[tab];
   const asks = thread.core.suspensions.length;
   return html`<div class="side" ref=${panel} data-testid="side" data-tab=${tab}>
@@ -137,7 +138,7 @@ function Side({ ctx, route, thread }) {
         ${name === 'ask' && asks > 0 && html`<span class="count">${asks}</span>`}</button>`)}
     </div>
     <div class="side-panel" id="side-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>
-      <${Pane} ctx=${ctx} route=${route} thread=${thread} /></div>
+      <${Pane} ctx=${ctx} route=${route} thread=${thread} cameByItself=${!asked && usual.cameByItself} /></div>
   </div>`;
 }
 

@@ -8,19 +8,19 @@ import { bytes } from '../../format.js';
 import { countHidden, hiddenNote, show } from '../../text.js';
 import { html, useMemo } from '../../vendor/preact-htm.js';
 import { EditFields, ReadFields } from './fields.js';
-import { Decide, pressed, Reason, ReasonField, Why } from './parts.js';
+import { Decide, keysOf, pressed, Reason, ReasonField, Why } from './parts.js';
 
-export function Approval({ ctx, question, draft, set, press, whyNot, over }) {
+export function Approval({ ctx, question, draft, set, press, whyNot, over, hand }) {
   const schema = question.inputSchema;
   const mayEdit = !over && question.feedbackSchema?.allowModifyArgs === true && whyNot.approve === null;
   return html`
     <${Arguments} question=${question} schema=${schema} draft=${draft} set=${set} mayEdit=${mayEdit} />
     <${Why} ctx=${ctx} question=${question} />
     ${!over && html`<${Acts} question=${question} draft=${draft} set=${set} press=${press} whyNot=${whyNot}
-      mayEdit=${mayEdit} schema=${schema} />`}`;
+      mayEdit=${mayEdit} schema=${schema} hand=${hand} />`}`;
 }
 
-function Acts({ question, draft, set, press, whyNot, mayEdit, schema }) {
+function Acts({ question, draft, set, press, whyNot, mayEdit, schema, hand }) {
   const edited = draft.view === 'edit' && draft.form ? draft.form : null;
   const isChanged = edited !== null && form.changes(edited).length > 0;
   const size = useFacts(question.toolInput).text.length;
@@ -36,7 +36,7 @@ function Acts({ question, draft, set, press, whyNot, mayEdit, schema }) {
   const undo = () => set({ view: 'form', form: form.begin(schema, question.toolInput), armed: false, asJson: false });
   const edit = () => set({ view: 'edit', seen: true, form: form.begin(schema, question.toolInput), armed: false });
   const off = whyNot.approve ?? stop;
-  useKeys({
+  useKeys(!hand?.isHere ? {} : {
     a: pressed(draft, off, approve),
     x: pressed(draft, whyNot.reject, reject),
     e: pressed(draft, edited || mayEdit ? null : 'no', edited ? undo : edit),
@@ -45,13 +45,13 @@ function Acts({ question, draft, set, press, whyNot, mayEdit, schema }) {
   return html`
     <${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} />
     <div class="acts">
-      <${Decide} name="approve" keys=${needsTwo(question) ? 'a a' : 'a'} cls=${`main${draft.armed ? ' armed' : ''}`} draft=${draft} off=${off}
+      <${Decide} name="approve" keys=${keysOf(hand, needsTwo(question) ? 'a a' : 'a')} cls=${`main${draft.armed ? ' armed' : ''}`} draft=${draft} off=${off}
         label=${html`${label}${draft.armed && html`: <span class="mono">${show(question.toolName)}</span>`}`} onPress=${approve} />
       ${edited
         ? html`<button type="button" class="b" data-testid="undo" onClick=${undo}>Undo</button>`
         : mayEdit && html`<button type="button" class="b" data-testid="edit" disabled=${draft.busy !== null} onClick=${edit}>Edit<kbd
-            aria-hidden="true">e</kbd></button>`}
-      <${Decide} name="reject" keys="x" cls="bad" label="Reject" draft=${draft} off=${whyNot.reject} onPress=${reject} />
+            aria-hidden="true">${keysOf(hand, 'e')}</kbd></button>`}
+      <${Decide} name="reject" keys=${keysOf(hand, 'x')} cls="bad" label="Reject" draft=${draft} off=${whyNot.reject} onPress=${reject} />
       <${Reason} text=${off} />
     </div>`;
 }

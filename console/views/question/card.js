@@ -7,13 +7,13 @@ import { useKeys } from '../../browser.js';
 import { threadHash } from '../../router.js';
 import { KIND_SHAPE, Shape, Sign } from '../../shapes.js';
 import { countHidden, hiddenNote, show } from '../../text.js';
-import { html, useEffect } from '../../vendor/preact-htm.js';
+import { html, useEffect, useReducer, useRef } from '../../vendor/preact-htm.js';
 import { barredText, CLASS, EXPIRED, KIND } from '../../words.js';
 import { ForecastList, Sentence } from '../forecast-table.js';
 import { Todo, useKept } from '../parts.js';
 import { Approval, Diff } from './approval.js';
 import { Budget, ClientTool, InDoubt, Input, Pause, PeerAuth } from './kinds.js';
-import { Countdown, Decide, pressed, Reason, ReasonField, Why } from './parts.js';
+import { Countdown, Decide, keysOf, pressed, Reason, ReasonField, Why } from './parts.js';
 
 const BODY = {
   approval: Approval, input: Input, in_doubt: InDoubt, client_tool: ClientTool, budget: Budget, peer_input: Input,
@@ -21,19 +21,42 @@ const BODY = {
 };
 
 /**
- * `question` is a suspension as the server or the fold has it, with `threadId`; `thread` only on the thread's page; `link`
- * leads to the thread from elsewhere.
+ * Which question is shown: `pick(had)` says it, of the one that was shown before, if any. It is at hand where the person came to
+ * it, by another `place` or by `reach()`; one that appeared by itself is not, nor what comes after `leave()`.
  */
-export function QuestionCard({ ctx, question, thread, boxed, link, onDone }) {
+export function useShown(place, pick, cameByItself = false) {
+  const here = useRef({ isLeft: cameByItself });
+  const [, again] = useReducer((n) => n + 1, 0);
+  const had = here.current;
+  const isNew = had.place !== place;
+  const shown = pick(isNew ? null : had.shown);
+  const atHand = isNew ? !had.isLeft : shown?.suspensionId === had.shown?.suspensionId && had.atHand;
+  here.current = { place, shown, atHand };
+  const reach = () => {
+    if (here.current.atHand) return;
+    here.current.atHand = true;
+    again();
+  };
+  const leave = () => {
+    here.current.isLeft = true;
+  };
+  return { shown, hand: { isHere: atHand, reach }, leave };
+}
+
+/**
+ * `question` is a suspension as the server or the fold has it, with `threadId`; `thread` only on the thread's page; `link`
+ * leads to the thread from elsewhere. Keys act where it is at `hand`.
+ */
+export function QuestionCard({ ctx, question, thread, boxed, link, onDone, hand }) {
   const { draft, set, press } = useAnswer(ctx, question, onDone);
   useEffect(() => disarmLater(draft.armed, set), [draft.armed]);
   const asked = draft.newer ?? question;
-  const over = endOf(question, ctx.clock.now()) ?? draft.over?.text ?? null;
+  const over = endOf(question, ctx.clock.now()) ?? draft.over?.text ?? (question.isGone ? 'It is not open any more.' : null);
   const Body = BODY[asked.kind];
-  const props = { ctx, question: asked, thread, draft, set, press, whyNot: whyNot(ctx, asked) };
+  const props = { ctx, question: asked, thread, draft, set, press, whyNot: whyNot(ctx, asked), hand };
   return html`<section class=${`card k-${asked.kind}${boxed ? ' box' : ''}${over ? ' over' : ''}`} data-testid="question"
       data-id=${question.suspensionId} data-kind=${asked.kind} data-state=${over ? 'over' : draft.busy ? 'busy' : 'open'}
-      aria-label="Question to a person">
+      aria-label="Question to a person" onPointerDown=${hand?.reach} onFocusCapture=${hand?.reach}>
     <${Header} ctx=${ctx} question=${asked} link=${link} />
     <p class="q">${show(asked.message)}</p>
     <${HiddenNote} text=${asked.message} />
@@ -158,12 +181,12 @@ async function readAgain(ctx, question) {
 
 /* May this plan run? What it will ask and may do, and the plan itself beside it. */
 
-function PlanReview({ ctx, question, draft, set, press, whyNot, over }) {
+function PlanReview({ ctx, question, draft, set, press, whyNot, over, hand }) {
   const run = () => press('approve', approval(question, null, draft.reason));
   const another = () => (draft.reason.trim() === '' ? set({ needsReason: true }) : press('another', rejection(question, draft.reason)));
   const off = whyNot.approve;
   const edit = threadHash({ id: question.threadId, view: 'edit' });
-  useKeys(over ? {} : { a: pressed(draft, off, run), x: pressed(draft, whyNot.reject, another) });
+  useKeys(over || !hand?.isHere ? {} : { a: pressed(draft, off, run), x: pressed(draft, whyNot.reject, another) });
   return html`
     ${question.plan && html`<div data-testid="review"><${Sentence} forecast=${question.plan} />
       <${ForecastList} forecast=${question.plan} /></div>`}
@@ -171,9 +194,9 @@ function PlanReview({ ctx, question, draft, set, press, whyNot, over }) {
     ${!over && html`
       <${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="What should be otherwise (the planner reads it)" />
       <div class="acts">
-        <${Decide} name="approve" keys="a" cls="main" label="Run it" draft=${draft} off=${off} onPress=${run} />
+        <${Decide} name="approve" keys=${keysOf(hand, 'a')} cls="main" label="Run it" draft=${draft} off=${off} onPress=${run} />
         <a class="b" href=${edit} data-testid="edit-first">Edit first</a>
-        <${Decide} name="another" keys="x" label="Ask for another" draft=${draft} off=${whyNot.reject} onPress=${another} />
+        <${Decide} name="another" keys=${keysOf(hand, 'x')} label="Ask for another" draft=${draft} off=${whyNot.reject} onPress=${another} />
         <${Decide} name="end" cls="bad" label="End the run" draft=${draft} off=${whyNot.reject}
           onPress=${() => press('end', reply(question, { approved: false }))} />
         <${Reason} text=${off} />

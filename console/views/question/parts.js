@@ -21,6 +21,9 @@ export function Decide({ name, label, keys, cls = '', draft, off, onPress }) {
   </button>`;
 }
 
+/** What is pressed for it: a question that is not at hand is called first. */
+export const keysOf = (hand, keys) => (hand?.isHere ? keys : hand && `q ${keys}`);
+
 /** The same for a key: `off` says why it does nothing. */
 export function pressed(draft, off, act) {
   return (event) => {

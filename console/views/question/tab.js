@@ -1,33 +1,37 @@
 // The questions of a thread: the tab, and how they are put together from its log and the list of all questions.
 
-import { resolutionText } from '../../format.js';
+import { count, resolutionText } from '../../format.js';
 import { useKeys } from '../../browser.js';
 import { byUrgency } from '../../lists.js';
 import { KIND_SHAPE, Shape } from '../../shapes.js';
 import { plain, show } from '../../text.js';
 import { html, useState } from '../../vendor/preact-htm.js';
 import { keptAt, SeqLink } from '../parts.js';
-import { draftKey, QuestionCard } from './card.js';
+import { draftKey, QuestionCard, useShown } from './card.js';
 
-export function QuestionTab({ ctx, thread }) {
+export function QuestionTab({ ctx, thread, cameByItself }) {
   const { open, over } = questionsOf(ctx, thread);
   const [chosen, choose] = useState(null);
-  const latest = over[0];
-  // What was just answered here stays in sight until something else is chosen or asked.
-  const draft = latest && keptAt(draftKey(latest));
-  const isMine = draft && (draft.over !== null || draft.sent !== null);
-  const shown = open.find((one) => one.suspensionId === chosen) ?? open[0] ?? (isMine ? latest : null);
+  const isMine = (one) => one?.ended && keptAt(draftKey(one))?.over?.mine;
+  // What was answered here stays in sight until something else is chosen or asked; what somebody else answered, until the person
+  // goes on: another one would stand under the hand.
+  const { shown, hand } = useShown(chosen, (had) => {
+    const { suspensionId: id } = had ?? chosen ?? {};
+    const kept = (thread.replay ? open : [...open, ...over]).find((one) => one.suspensionId === id);
+    return (isMine(kept) ? null : kept) ?? open[0] ?? (isMine(over[0]) ? over[0] : null);
+  }, cameByItself);
   const rest = over.filter((one) => one !== shown);
   useKeys({
     q: () => {
       const at = open.indexOf(shown);
-      if (at >= 0 && at + 1 < open.length) choose(open[at + 1].suspensionId);
+      if (at >= 0 && !hand.isHere) hand.reach();
+      else if (at + 1 < open.length) choose({ ...open[at + 1] });
       else ctx.go('#/questions');
     },
   });
   return html`<div class="scroll" data-testid="question-tab">
-    ${open.length > 1 && html`<${Chooser} open=${open} shown=${shown} choose=${choose} />`}
-    ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown} thread=${thread} />`
+    ${open.length > (open.includes(shown) ? 1 : 0) && html`<${Chooser} open=${open} shown=${shown} choose=${choose} />`}
+    ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown} thread=${thread} hand=${hand} />`
       : html`<p class="fact dim" data-testid="no-question">${nothing(ctx, thread, over)}</p>`}
     ${rest.length > 0 && html`<${Before} ctx=${ctx} rest=${rest} />`}
   </div>`;
@@ -41,9 +45,9 @@ function nothing(ctx, thread, over) {
 }
 
 function Chooser({ open, shown, choose }) {
-  return html`<div class="bar wrap" role="group" aria-label="Open questions"><span class="mid">${open.length} questions</span>
+  return html`<div class="bar wrap" role="group" aria-label="Open questions"><span class="mid">${count(open.length, 'question')}</span>
     <span class="seg">${open.map((one, i) => html`<button type="button" key=${one.suspensionId} aria-pressed=${String(one === shown)}
-      title=${plain(one.message)} onClick=${() => choose(one.suspensionId)}>${i + 1}${one.itemId ? html` <span
+      title=${plain(one.message)} onClick=${() => choose({ ...one })}>${i + 1}${one.itemId ? html` <span
           class="mono">${show(one.itemId)}</span>` : ''}
     </button>`)}</span></div>`;
 }

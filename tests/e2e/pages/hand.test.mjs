@@ -1,9 +1,9 @@
-// What stands under the hand of a person who types or presses stays there: fields.
+// What stands under the hand of a person who types or presses stays there: fields, and questions.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { open, quit } from '../support/browser.mjs';
-import { at, done } from '../support/people.mjs';
+import { open, painted, quit } from '../support/browser.mjs';
+import { at, done, questionOf } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
 
 const INVITE = 'Send the team an invitation to the dinner.';
@@ -16,6 +16,24 @@ after(async () => {
   await quit();
   await server?.stop();
 });
+
+const card = (page, id, state) => page.waitForSelector(`[data-testid=question][data-id="${id}"]${state ? `[data-state=${state}]` : ''}`);
+const shownId = (page) => at(page, 'question').getAttribute('data-id');
+const rejects = (thread, { suspensionId }, where = server) => where.resume(thread, { suspensionId, approved: false, reason: 'No.' });
+
+/** Waits until the keys of the card act, which its buttons say. */
+const hasKeys = (page) => page.waitForFunction(() => document.querySelector('[data-testid=approve] kbd')?.textContent === 'a a');
+const isArmed = async (page) => /Press again/.test(await at(page, 'approve').innerText());
+
+/** What is sent as an answer from now on, and does not arrive. */
+async function answers(page) {
+  const sent = [];
+  await page.route('**/resume', (route) => {
+    sent.push(route.request().postDataJSON());
+    return route.abort();
+  });
+  return sent;
+}
 
 test('a text that grows long is typed to its end in the field in which it was begun', async () => {
   await server.run('grows', INVITE);
@@ -51,5 +69,112 @@ test('what is typed on where a field was is no command, until the person turns e
       await page.locator('[data-testid=graph]').waitFor();
     }
   }
+  await done(page);
+});
+
+test('what the person closes by a click takes no keys with it', async () => {
+  await server.run('closed', INVITE);
+  const page = await open(server, '#/t/closed');
+  await at(page, 'question').waitFor();
+  const leave = {
+    '?': () => page.locator('dialog').getByRole('button', { name: 'Close' }).click(),
+    'Control+k': () => page.locator('dialog .found-row').first().click(),
+  };
+  for (const [key, close] of Object.entries(leave)) {
+    await page.keyboard.press(key);
+    await page.locator('dialog').waitFor();
+    await close();
+    await page.locator('dialog').waitFor({ state: 'detached' });
+    await page.keyboard.press('l');
+    await page.locator('[data-testid=plan-list]').waitFor();
+    await page.keyboard.press('g');
+    await page.locator('[data-testid=graph]').waitFor();
+  }
+  await done(page);
+});
+
+test('a question of a thread that somebody else answers stays, and says so, until the person goes on', async () => {
+  await server.run('both', 'Ask twice.');
+  const page = await open(server, '#/t/both');
+  await page.locator('.side').getByText('2 questions', { exact: true }).waitFor();
+  const sent = await answers(page);
+  const first = await questionOf(server, 'both', 'approval');
+  assert.equal(await shownId(page), first.suspensionId);
+  await at(page, 'reason').focus();
+  await page.keyboard.type('No, ');
+  await rejects('both', first);
+  await card(page, first.suspensionId, 'over');
+  assert.match(await at(page, 'verdict').innerText(), /rejected this/);
+  await page.keyboard.type('a cat');
+  await at(page, 'verdict').click();
+  await page.keyboard.type('ax');
+  await page.locator('.side').getByText('1 question', { exact: true }).waitFor();
+  await page.keyboard.press('q');
+  await card(page, (await questionOf(server, 'both', 'input')).suspensionId, 'open');
+  assert.deepEqual(sent, []);
+  await done(page);
+});
+
+test('among all questions the one that is shown stays, whatever comes before it or becomes of it', async (t) => {
+  const other = await Server.start();
+  t.after(() => other.stop());
+  await other.run('calm', INVITE);
+  const calm = await questionOf(other, 'calm');
+  const page = await open(other, '#/questions');
+  await card(page, calm.suspensionId, 'open');
+  const sent = await answers(page);
+  await other.ask('PUT', '/policy', { rules: [{ id: 'soon', thread: 'hasty', tool: 'demo_send_email', action: 'ask', expiresAfterMs: 3_600_000, onExpiry: 'deny' }] });
+  await other.run('hasty', INVITE);
+  const hasty = await questionOf(other, 'hasty');
+  await page.waitForFunction((id) => document.querySelector('[data-testid=question-row]').dataset.id === id, hasty.suspensionId);
+  assert.equal(await shownId(page), calm.suspensionId);
+  await rejects('calm', calm, other);
+  await card(page, calm.suspensionId, 'over');
+  await page.locator('[data-testid=verdict]', { hasText: 'rejected this' }).waitFor();
+  await page.keyboard.type('ax');
+  await page.keyboard.press('q');
+  await card(page, hasty.suspensionId, 'open');
+  assert.deepEqual(sent, []);
+  await page.keyboard.press('a');
+  assert.equal(await isArmed(page), true);
+  await done(page);
+});
+
+for (const [how, come] of [
+  ['called by q', (page) => page.keyboard.press('q')], ['clicked', (page) => page.locator('[data-testid=question] .q').click()],
+  ['focused', (page) => at(page, 'show-json').focus()],
+]) {
+  test(`keys do nothing with a question that appeared by itself until it is ${how}`, async () => {
+    const thread = `comes-${how.replaceAll(' ', '-')}`;
+    await server.run(thread, 'Answer at length.');
+    const page = await open(server, `#/t/${thread}`);
+    await painted(page, (await server.get(`/threads/${thread}`)).lastSeq);
+    await server.run(thread, INVITE);
+    await at(page, 'question').waitFor();
+    assert.match(await at(page, 'approve').innerText(), /q a a/);
+    await page.keyboard.type('ax');
+    await come(page);
+    await hasKeys(page);
+    assert.equal(await isArmed(page), false);
+    assert.equal(await at(page, 'needs-reason').count(), 0);
+    await page.keyboard.press('a');
+    assert.equal(await isArmed(page), true);
+    await rejects(thread, await questionOf(server, thread));
+    await done(page);
+  });
+}
+
+test('keys do nothing with the question that opens after an answer until it is called', async () => {
+  for (const thread of ['next-1', 'next-2']) await server.run(thread, INVITE);
+  const [first, second] = [await questionOf(server, 'next-1'), await questionOf(server, 'next-2')];
+  const page = await open(server, `#/questions/${first.suspensionId}`);
+  await card(page, first.suspensionId, 'open');
+  await page.keyboard.type('aa');
+  await card(page, second.suspensionId, 'open');
+  await page.keyboard.type('ax');
+  await page.keyboard.press('q');
+  await hasKeys(page);
+  assert.equal(await isArmed(page), false);
+  assert.equal(await shownId(page), second.suspensionId);
   await done(page);
 });
