@@ -10,7 +10,8 @@ import { changed as changedHash, parse, threadHash } from './router.js';
 import { openThread } from './store.js';
 import { plain } from './text.js';
 import { html, render } from './vendor/preact-htm.js';
-import { isReading } from './views/later.js';
+import { Boundary } from './views/boundary.js';
+import { isReading, wide } from './views/later.js';
 import { Shell } from './views/shell.js';
 
 const root = document.getElementById('app');
@@ -62,7 +63,8 @@ function paintNow() {
   const { route, thread, dialog } = app;
   const ctx = makeContext(app);
   const close = () => openDialog(null);
-  render(html`<${Shell} ctx=${ctx} route=${route} thread=${thread} dialog=${dialog} closeDialog=${close} />`, root);
+  render(html`<${Boundary} ctx=${ctx} place=${shownHash} wrap=${wide}><${Shell} ctx=${ctx} route=${route} thread=${thread} dialog=${dialog}
+    closeDialog=${close} /></${Boundary}>`, root);
   page.dataset.conn = ctx.conn;
   if (!isReading()) page.dataset.seq = thread?.seq ?? 0;
   page.dataset.page = route.page;

@@ -6,13 +6,14 @@ const BOUND = { eq: '=', ne: '≠', min: '≥', max: '≤', above: '>', below: '
 const value = (given) => (typeof given === 'string' ? given : JSON.stringify(given));
 
 /** A condition of a rule: `/amountEur ≥ 200`. */
-export function conditionText({ pointer, op, value: given }) {
+export function conditionText(condition) {
+  const { pointer, op, value: given } = condition ?? {};
   const where = pointer || 'the arguments';
   if (OP[op]) return `${where} ${OP[op]} ${value(given)}`;
   switch (op) {
     case 'number': return Object.entries(given ?? {}).map(([bound, n]) => `${where} ${BOUND[bound] ?? bound} ${value(n)}`).join(' and ');
     case 'exists': return given === false ? `${where} is not there` : `${where} is there`;
-    case 'in': return `${where} is one of ${(given ?? []).map(value).join(', ')}`;
+    case 'in': return `${where} is one of ${[given ?? []].flat().map(value).join(', ')}`;
     case 'starts_with': return `${where} begins with ${value(given)}`;
     case 'email_domain': return `${where} is at ${[given].flat().map(value).join(' or ')}`;
     case 'host': return `${where} leads to ${[given].flat().map(value).join(' or ')}`;

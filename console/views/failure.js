@@ -30,7 +30,7 @@ function ofProblem(problem) {
     code: problem.code ?? 'unreachable',
     title: problem.title ?? 'The request was refused',
     message: problem.detail === problem.title ? null : problem.detail,
-    todo: problem.isUnreachable ? 'Wait until the server answers; it is asked again by itself' : REMEDIES[problem.code],
+    todo: problem.todo ?? (problem.isUnreachable ? 'Wait until the server answers; it is asked again by itself' : REMEDIES[problem.code]),
     errors: problem.errors,
     traceId: problem.traceId,
     retryable: problem.retryable,

@@ -50,8 +50,8 @@ function later(name, load, meanwhile = (shown) => shown) {
 const Missing = () => html`<p class="fact" role="alert" data-testid="not-read">This part of the page could not be read: the server
   did not answer. <button type="button" class="b small" onClick=${() => location.reload()}>Load the page again</button></p>`;
 
-const stage = (shown) => html`<main class="stage">${shown}</main>`;
-const wide = (shown) => html`<main class="stage wide">${shown}</main>`;
+export const stage = (shown) => html`<main class="stage">${shown}</main>`;
+export const wide = (shown) => html`<main class="stage wide">${shown}</main>`;
 const nothing = () => null;
 
 /* Pages. */

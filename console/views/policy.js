@@ -3,7 +3,7 @@
 import { useKeys } from '../browser.js';
 import { count } from '../format.js';
 import { threadHash } from '../router.js';
-import { show } from '../text.js';
+import { brief, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { CLASS, conditionText } from '../words.js';
 import { FailurePanel } from './failure.js';
@@ -107,8 +107,8 @@ const Action = ({ action }) => html`<span
 const THEN = { remind: 'then remind', deny: 'then refuse', fail: 'then the run fails' };
 
 function terms({ fourEyes, approvers, expiresAfterMs, onExpiry, reason }) {
-  return [fourEyes && 'four eyes', approvers?.length && approvers.join(', '),
-    expiresAfterMs && [time(expiresAfterMs), THEN[onExpiry]].filter(Boolean).join(', '), reason && `“${reason}”`].filter(Boolean).join('; ');
+  return [fourEyes && 'four eyes', [approvers ?? []].flat().map((one) => brief(one)).join(', '),
+    expiresAfterMs > 0 && [time(expiresAfterMs), THEN[onExpiry]].filter(Boolean).join(', '), reason && `“${brief(reason)}”`].filter(Boolean).join('; ');
 }
 
 function time(ms) {

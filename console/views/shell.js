@@ -7,7 +7,8 @@ import { byUrgency } from '../lists.js';
 import { partOf } from '../router.js';
 import { Shape, Sign } from '../shapes.js';
 import { html } from '../vendor/preact-htm.js';
-import { Compare, FailurePanel, Inbox, KeysDialog, Login, NewThread, Palette, Policy, System, Usage } from './later.js';
+import { Boundary } from './boundary.js';
+import { Compare, FailurePanel, Inbox, KeysDialog, Login, NewThread, Palette, Policy, stage, System, Usage, wide } from './later.js';
 import { Kbd, Left, Loading } from './parts.js';
 import { Rail, ThreadsPage } from './rail.js';
 import { ThreadPage } from './thread.js';
@@ -31,9 +32,10 @@ export function Shell({ ctx, route, thread, dialog, closeDialog }) {
 
 function pageOf(ctx, route, thread) {
   const Wide = WIDE[route.page];
-  if (Wide) return html`<${Wide} ctx=${ctx} route=${route} />`;
+  if (Wide) return html`<${Boundary} key=${route.page} ctx=${ctx} wrap=${wide}><${Wide} ctx=${ctx} route=${route} /></${Boundary}>`;
   if (route.page === 'threads') return html`<${ThreadsPage} ctx=${ctx} route=${route} />`;
-  return html`<${Rail} ctx=${ctx} route=${route} />${beside(ctx, route, thread)}`;
+  return html`<${Rail} ctx=${ctx} route=${route} />
+    <${Boundary} ctx=${ctx} place=${`${route.page} ${route.id}`} wrap=${stage}>${beside(ctx, route, thread)}</${Boundary}>`;
 }
 
 function beside(ctx, route, thread) {

@@ -4,6 +4,7 @@ import { useKeys } from '../browser.js';
 import { duration } from '../format.js';
 import { partOf } from '../router.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
+import { Boundary } from './boundary.js';
 import { Decides, Graph } from './graph.js';
 import { Head } from './head.js';
 import { Changes, ContextTab, EditPlan, FailurePanel, Forecast, ItemTab, PlanList, QuestionTab } from './later.js';
@@ -45,9 +46,9 @@ export function ThreadPage({ ctx, route, thread }) {
       <div class="work">
         <section class="planbox ${isTall ? 'tall' : ''}" aria-label="Plan" data-view=${view}>
           <${PlanBar} ctx=${ctx} route=${route} thread=${thread} view=${view} />
-          ${pane(ctx, route, thread, view)}
+          <${Boundary} ctx=${ctx} place=${view}>${pane(ctx, route, thread, view)}</${Boundary}>
         </section>
-        ${isTall && !isNarrow() ? null : html`<${Timeline} ctx=${ctx} route=${route} thread=${thread} />`}
+        ${isTall && !isNarrow() ? null : html`<${Boundary} ctx=${ctx}><${Timeline} ctx=${ctx} route=${route} thread=${thread} /></${Boundary}>`}
       </div>
       <${Side} ctx=${ctx} route=${route} thread=${thread} />
     </div>
@@ -138,7 +139,8 @@ function Side({ ctx, route, thread }) {
         ${name === 'ask' && asks > 0 && html`<span class="count">${asks}</span>`}</button>`)}
     </div>
     <div class="side-panel" id="side-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>
-      <${Pane} ctx=${ctx} route=${route} thread=${thread} cameByItself=${!asked && usual.cameByItself} /></div>
+      <${Boundary} ctx=${ctx} place=${`${tab} ${route.sel}`}><${Pane} ctx=${ctx} route=${route} thread=${thread}
+        cameByItself=${!asked && usual.cameByItself} /></${Boundary}></div>
   </div>`;
 }
 

@@ -252,3 +252,51 @@ test('who is not named by the rule, and who asked under four eyes, is told who m
   await page.waitForFunction(() => document.querySelectorAll('[data-testid=question-row]').length === 1);
   await done(page);
 });
+
+test('rules of any shape are shown while they are typed', async () => {
+  const page = await open(server, '#/policy');
+  const type = (rules) => at(page, 'rules-json').fill(JSON.stringify(rules));
+  await at(page, 'rules-json').waitFor({ state: 'attached' });
+  await page.locator('details.part').evaluate((part) => { part.open = true; });
+  for (const [rule, words] of [
+    [{ approvers: 'treasurer' }, 'treasurer'], [{ when: [{ pointer: '/to', op: 'in', value: 'x' }] }, '/to is one of x'], [{ when: [null, 7] }, 'the arguments'],
+    [{ approvers: { a: 1 }, expiresAfterMs: 'soon', reason: ['because'] }, 'because'], [{ id: { a: 1 }, tool: [], thread: 5, action: {} }, 'in 5'],
+  ]) {
+    await type([rule]);
+    await at(page, 'policy').locator('td', { hasText: words }).first().waitFor();
+  }
+  await type([]);
+  await at(page, 'no-rules').waitFor();
+  await done(page);
+});
+
+for (const [what, file, name, hash, rest] of [
+  ['a pane of the plan', 'views/changes.js', 'Changes', '#/t/Changes/changes', ['head', 'side', 'tape']],
+  ['a tab beside it', 'views/item.js', 'ItemTab', '#/t/ItemTab?tab=item&sel=write', ['head', 'graph', 'timeline', 'tape']],
+  ['a page', 'views/usage.js', 'Usage', '#/usage', ['palette', 'theme']],
+]) {
+  test(`${what} that fails while it is drawn is said in its place, and can be tried again`, async () => {
+    await server.run(name, INVITE);
+    const page = await open(server, '#/new');
+    await at(page, 'query').waitFor();
+    await page.route(`**/console/${file}`, (route) => route.fulfill({ contentType: 'text/javascript', body: `import { html } from '../vendor/preact-htm.js';
+      export function ${name}() {
+        if (!window.isMended) throw new Error('A list was expected.');
+        return html\`<p data-testid="mended">Here.</p>\`;
+      }` }));
+    await page.evaluate((to) => { location.hash = to; }, hash);
+    await at(page, 'failure').waitFor();
+    assert.equal(await at(page, 'failure').getAttribute('data-code'), 'page_failed');
+    assert.match(await at(page, 'failure').innerText(), /could not be shown[\s\S]*A list was expected\.[\s\S]*Try again/);
+    for (const one of rest) assert.equal(await at(page, one).first().isVisible(), true, one);
+    await at(page, 'try-again').click();
+    await at(page, 'failure').waitFor();
+    await page.evaluate(() => { window.isMended = true; });
+    await at(page, 'try-again').click();
+    await at(page, 'mended').waitFor();
+    assert.equal(await at(page, 'failure').count(), 0);
+    // It is told where every error of a script is told.
+    assert.deepEqual(page.wrong.splice(0), Array(2).fill('error: A list was expected.'));
+    await done(page);
+  });
+}

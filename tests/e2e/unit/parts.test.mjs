@@ -14,6 +14,7 @@ import { createClock, tickText } from '../../../console/format.js';
 import { openLive } from '../../../console/live.js';
 import { changed, parse } from '../../../console/router.js';
 import { createTokens } from '../../../console/live.js';
+import { conditionText } from '../../../console/words.js';
 
 const CONSOLE = fileURLToPath(new URL('../../../console', import.meta.url));
 
@@ -79,6 +80,15 @@ test('figures are written as people read them', () => {
   assert.deepEqual([0, 999, 7300, 151_000, 3_725_000, 90_000_000].map(words.duration), ['0 ms', '999 ms', '7.3 s', '2:31', '1:02:05', '1 d 1 h']);
   assert.deepEqual([null, 0.0941, 0.0004, 12.5].map(words.dollars), [null, '$0.094', '<$0.001', '$12.50']);
   assert.deepEqual([412, 2314, 38_200, 1_200_000].map(words.tokens), ['412', '2,314', '38.2k', '1.2M']);
+});
+
+test('a condition of a rule is told in words, whatever stands in it', () => {
+  const told = [
+    { pointer: '/a', op: 'ge', value: 200 }, { pointer: '/a', op: 'in', value: ['x', 1] }, { pointer: '/a', op: 'in', value: 'x' }, { pointer: '/a', op: 'number', value: { min: 1 } },
+    { op: 'in' }, null, 7,
+  ].map(conditionText);
+  assert.deepEqual(told.slice(0, 5), ['/a ≥ 200', '/a is one of x, 1', '/a is one of x', '/a ≥ 1', 'the arguments is one of ']);
+  assert.ok(told.every((text) => typeof text === 'string'));
 });
 
 test('curl names the variable of the key, and quotes what is in the way', () => {
