@@ -19,9 +19,12 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   let isGone = false;
   let at = null;
   let shown = { history: null, seq: -1, thread: null };
+  /** `told`: runId → status, as read, or told since. */
   const state = {
-    conn: 'connecting', retryAt: null, problem: null, row: null, runs: null, run: null, started: new Map(),
+    conn: 'connecting', retryAt: null, problem: null, row: null, runs: null, told: new Map(), started: new Map(),
   };
+  /** What was told since the runs were asked for last: it is newer than the answer. */
+  let since;
 
   const live = open({
     url: (after) => eventsUrl(id, after),
@@ -31,12 +34,12 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   readRow();
 
   async function readRow() {
+    const mine = since = new Map();
     try {
-      [state.row, state.runs] = await Promise.all([
-        api.get(`/threads/${enc(id)}`),
-        api.get(`/runs?threadId=${enc(id)}&limit=100`).then((page) => page.items),
-      ]);
-      state.problem = null;
+      const [row, { items }] = await Promise.all([api.get(`/threads/${enc(id)}`), api.get(`/runs?threadId=${enc(id)}&limit=100`)]);
+      // It was asked again meanwhile.
+      if (mine !== since) return;
+      Object.assign(state, { row, runs: items, told: new Map([...items.map((run) => [run.runId, run.status]), ...since]), problem: null });
     } catch (problem) {
       if (!problem.isUnreachable) state.problem = problem;
       if (problem.status === 404) gone();
@@ -61,7 +64,8 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
         tokens.token(data);
         break;
       case 'run':
-        state.run = data;
+        since.set(data.runId, data.status);
+        state.told = new Map([...state.told, ...since]);
         tell();
         break;
       case 'caught_up':
@@ -123,11 +127,12 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
       batch.forEach(ended);
       if (queue[0] === null) {
         queue.shift();
+        // What changed while there was no connection was told by no frame.
+        if (isCaughtUp) state.told = new Map();
         isCaughtUp = true;
         state.conn = 'live';
         state.retryAt = null;
         tell();
-        // What changed its status before this socket stood is told by no frame.
         readRow();
       }
       if (now() > until && queue.length) return setTimeout(slice);
@@ -171,12 +176,12 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
       const isReady = isCaughtUp || lastSeq > 0;
       const status = isReady && isCaughtUp && !isGone ? 'ready' : state.problem ? 'failed' : 'loading';
       const same = shown.history === history && shown.seq === seq && shown.lastSeq === lastSeq && shown.conn === state.conn
-        && shown.row === state.row && shown.run === state.run && shown.problem === state.problem && shown.started === state.started.size && shown.status === status;
+        && shown.row === state.row && shown.told === state.told && shown.problem === state.problem && shown.started === state.started.size && shown.status === status;
       if (same) return shown.thread;
       const point = isReplay ? history.at(seq) : history.last;
       const thread = new Thread({ id, history, point, lastSeq, isReplay, state, clock, status });
       shown = {
-        history, seq, lastSeq, conn: state.conn, row: state.row, run: state.run, problem: state.problem, started: state.started.size, status, thread,
+        history, seq, lastSeq, conn: state.conn, row: state.row, told: state.told, problem: state.problem, started: state.started.size, status, thread,
       };
       return thread;
     },
@@ -211,7 +216,7 @@ class Thread {
     this.row = state.row;
     this.runs = state.runs;
     this.started = isReplay ? new Map() : state.started;
-    this.told = isReplay ? null : state.run;
+    this.told = state.told;
     this.seq = point.seq;
     this.lastSeq = lastSeq;
     this.minSeq = history.minSeq;
@@ -243,8 +248,8 @@ class Thread {
   get runStatus() {
     const { runId, status } = this.core;
     if (this.replay || runId == null) return status;
-    const told = this.told?.runId === runId ? this.told : this.runs?.find((run) => run.runId === runId);
-    return status === 'running' && told && told.status in WAITS ? told.status : status;
+    const told = this.told.get(runId);
+    return status === 'running' && told in WAITS ? told : status;
   }
 
   item(id) {

@@ -14,10 +14,12 @@ function opened() {
   const api = {
     problem: null,
     reads: 0,
+    runs: [],
     async get(path) {
       if (!path.startsWith('/runs')) api.reads += 1;
       if (api.problem) throw api.problem;
-      return path.startsWith('/runs') ? { items: [] } : { threadId: 'again', title: 'Of the list' };
+      if (path.startsWith('/runs')) return { items: await api.runs };
+      return { threadId: 'again', title: 'Of the list' };
     },
   };
   const open = ({ on }) => {
@@ -77,6 +79,65 @@ test('when the socket ends the thread is asked whether it is there still', async
   one.socket.held(1000, 1006);
   await one.settled();
   assert.deepEqual([one.thread.thread().status, one.socket.closed], ['failed', 1]);
+});
+
+const RUN = LOG[0].runId;
+/** As much of the log as the run is told to be under way in. */
+const UNDER_WAY = LOG.slice(0, 30);
+const run = (status) => ({ runId: RUN, status });
+
+test('what is read after a reconnection counts more than what was told before it', async () => {
+  const one = opened();
+  one.hear(UNDER_WAY);
+  await caughtUp(one);
+  assert.equal(one.thread.thread().core.status, 'running');
+  one.socket.frame('run', run('suspended'));
+  assert.equal(one.thread.thread().runStatus, 'suspended');
+  one.socket.held(1000, 1006);
+  await one.settled();
+  one.api.runs = [run('running')];
+  await caughtUp(one);
+  assert.equal(one.thread.thread().runStatus, 'running');
+  one.api.runs = [run('waiting')];
+  await caughtUp(one);
+  assert.equal(one.thread.thread().runStatus, 'waiting');
+});
+
+test('until it is read how the run stands now, it stands as the log has it', async () => {
+  const one = opened();
+  one.api.runs = [run('suspended')];
+  one.hear(UNDER_WAY);
+  await caughtUp(one);
+  assert.equal(one.thread.thread().runStatus, 'suspended');
+  one.api.runs = new Promise(() => {});
+  await caughtUp(one);
+  assert.equal(one.thread.thread().runStatus, 'running');
+});
+
+test('an answer that is older than what was told meanwhile changes nothing', async () => {
+  const one = opened();
+  one.hear(UNDER_WAY);
+  await caughtUp(one);
+  let answer;
+  one.api.runs = new Promise((resolve) => { answer = resolve; });
+  await caughtUp(one);
+  one.socket.frame('run', run('waiting'));
+  answer([run('running')]);
+  await one.settled();
+  assert.equal(one.thread.thread().runStatus, 'waiting');
+  // The same of two answers that come in the other order.
+  const answers = [];
+  const asked = () => {
+    one.api.runs = new Promise((resolve) => { answers.push(resolve); });
+    return caughtUp(one);
+  };
+  await asked();
+  await asked();
+  answers[1]([run('suspended')]);
+  await one.settled();
+  answers[0]([run('waiting')]);
+  await one.settled();
+  assert.equal(one.thread.thread().runStatus, 'suspended');
 });
 
 test('a question of the past is shown without what the list of questions knows by now', () => {
