@@ -69,7 +69,7 @@ function Tree({ ctx, route, thread, run, filter, openRaw }) {
   // The end that is followed is what began last: what has not begun stands below it.
   const begun = rows.findLastIndex((row) => row.span) + 1;
   const follow = useFollow(box, isOpen, Math.max(0, tops[begun] + ROOM - height), begun, height);
-  const selected = rows.findIndex((row) => row.span && row.span.seq === route.row);
+  const { selected, choose } = useSelected(rows, route.row);
   const toggle = (row) => setToggled((had) => {
     const next = new Set(had);
     if (!next.delete(row.key)) next.add(row.key);
@@ -77,9 +77,10 @@ function Tree({ ctx, route, thread, run, filter, openRaw }) {
   });
   const select = (row) => {
     if (row.isOpenable) toggle(row);
+    choose(row);
     ctx.go(ctx.to({ row: row.span?.seq ?? null, ...(row.kind === 'item' || row.kind === 'pending' ? { sel: idOf(row), ...sideOn('item') } : {}) }), { replace: true });
   };
-  useTreeKeys({ ctx, thread, rows, selected, box, tops, toggle, openRaw });
+  useTreeKeys({ ctx, thread, rows, selected, choose, box, tops, toggle, openRaw });
   const scrolled = (event) => {
     setScrollTop(event.currentTarget.scrollTop);
     follow.scrolled(event.currentTarget);
@@ -148,7 +149,21 @@ function useFollow(box, isOpen, end, count, height) {
   };
 }
 
-function useTreeKeys({ ctx, thread, rows, selected, box, tops, toggle, openRaw }) {
+/** Rows may have one number: the one that was chosen here is known by its key, and only the first one by the number alone. */
+function useSelected(rows, number) {
+  const chosen = useRef({});
+  const [, again] = useReducer((n) => n + 1, 0);
+  const atKey = rows.findIndex((row) => row.key === chosen.current.key);
+  if (chosen.current.number !== number) chosen.current = { number, key: rows[atKey]?.span?.seq === number ? rows[atKey].key : null };
+  const selected = atKey >= 0 && chosen.current.key ? atKey : rows.findIndex((row) => row.span && row.span.seq === number);
+  const choose = (row) => {
+    chosen.current.key = row.span && row.key;
+    again();
+  };
+  return { selected, choose };
+}
+
+function useTreeKeys({ ctx, thread, rows, selected, choose, box, tops, toggle, openRaw }) {
   // Where the next key starts: keys may come quicker than paintings.
   const cursor = useRef(selected);
   cursor.current = selected;
@@ -159,6 +174,7 @@ function useTreeKeys({ ctx, thread, rows, selected, box, tops, toggle, openRaw }
     while (rows[next] && !rows[next].span) next += step;
     if (!rows[next]) return;
     cursor.current = next;
+    choose(rows[next]);
     ctx.go(ctx.to({ row: rows[next].span.seq }), { replace: true });
     ctx.say(labelOf(thread, rows[next]));
     const [above, below] = [tops[next], tops[next + 1] + 30];

@@ -1,0 +1,98 @@
+// Rows of the timeline that have one number, as a phase and its first stream, or the calls of one reply: each is a row of its own.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { open, painted, quit } from '../support/browser.mjs';
+import { done } from '../support/people.mjs';
+import { Server } from '../support/server.mjs';
+
+const SAYS = `
+[[reply]]
+when = { query = "Count twice.", phase = "planning" }
+json = { title = "Sums", intent = "Count", plan = "Count.", todoList = [{ id = "sums", description = "Count twice", stepType = "tool", requiredTools = ["calculator"] }] }
+
+[[reply]]
+when = { item = "sums", iteration = 1 }
+calls = [{ tool = "calculator", arguments = { expression = "1 + 1" } }, { tool = "calculator", arguments = { expression = "2 + 2" } }, { tool = "calculator", arguments = { expression = "3 + 3" } }]
+
+[[reply]]
+when = { query = "Count twice." }
+text = "Counted."
+`;
+
+let server;
+before(async () => {
+  server = await Server.start({ says: SAYS });
+  await server.run('sums', 'Count twice.');
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+});
+
+/** The selected row in words: its kind and what stands first in it. */
+const selected = (page) => page.locator('.tl-row[aria-selected=true]').evaluateAll((rows) => rows.map((row) => `${row.dataset.kind} ${row.querySelector('.label').textContent.trim()}`));
+const isSelected = (page, words) => page.waitForFunction((wants) => {
+  const [row, ...more] = document.querySelectorAll('.tl-row[aria-selected=true]');
+  return row && more.length === 0 && `${row.dataset.kind} ${row.querySelector('.label').textContent}`.includes(wants);
+}, words);
+
+async function opened() {
+  const page = await open(server, '#/t/sums');
+  await painted(page, (await server.get('/threads/sums')).lastSeq);
+  for (const row of ['phase', 'item']) await page.locator(`.tl-row[data-kind=${row}]`).first().click();
+  await page.locator('.tl-row[data-kind=call]').nth(2).waitFor();
+  return page;
+}
+
+test('each of them is selected by a click, and opened from there', async () => {
+  const page = await opened();
+  const calls = page.locator('.tl-row[data-kind=call]');
+  const numbers = new Set(await calls.evaluateAll((rows) => rows.map((row) => row.dataset.seq)));
+  assert.equal(numbers.size, 1, 'the calls have one number');
+  for (const [i, words] of ['1 + 1', '3 + 3', '2 + 2'].entries()) {
+    await calls.filter({ hasText: words }).click();
+    await isSelected(page, words);
+    assert.equal(await page.locator('[role=tree]').getAttribute('aria-activedescendant'), await page.locator('.tl-row[aria-selected=true]').getAttribute('id'), `${i}`);
+  }
+  await done(page);
+});
+
+test('keys pass from each to the next, on and back', async () => {
+  const page = await opened();
+  const rows = await page.locator('.tl-row').count();
+  await page.locator('.tl-row').first().click();
+  await isSelected(page, 'run');
+  const seen = [await selected(page)];
+  const walk = async (key) => {
+    const before_ = await page.locator('.tl-row[aria-selected=true]').getAttribute('id');
+    await page.keyboard.press(key);
+    await page.waitForFunction((id) => document.querySelector('.tl-row[aria-selected=true]').id !== id, before_);
+    return page.locator('.tl-row[aria-selected=true]').getAttribute('id');
+  };
+  for (let i = 1; i < rows; i++) assert.equal(await walk('j'), `row-${i}`);
+  for (let i = rows - 2; i >= 0; i--) assert.equal(await walk('k'), `row-${i}`);
+  assert.deepEqual([await selected(page)], seen);
+  await done(page);
+});
+
+test('keys that come quicker than paintings pass all of them, too', async () => {
+  const page = await opened();
+  await page.locator('.tl-row').first().click();
+  const rows = await page.locator('.tl-row').count();
+  await page.keyboard.type('j'.repeat(rows - 1));
+  await page.waitForFunction((id) => document.querySelector('.tl-row[aria-selected=true]')?.id === id, `row-${rows - 1}`);
+  await done(page);
+});
+
+test('a link to a number selects the first row that has it, and another number another row', async () => {
+  const page = await opened();
+  const [call] = await page.locator('.tl-row[data-kind=call]').evaluateAll((all) => all.map((row) => row.dataset.seq));
+  await page.locator('.tl-row[data-kind=call]', { hasText: '3 + 3' }).click();
+  await isSelected(page, '3 + 3');
+  await page.evaluate(() => { location.hash = '#/t/sums?row=1'; });
+  await isSelected(page, 'run');
+  await page.evaluate((seq) => { location.hash = `#/t/sums?row=${seq}`; }, call);
+  await isSelected(page, '1 + 1');
+  await done(page);
+});
