@@ -189,7 +189,7 @@ async function readTools() {
 const THEME = 'pes.theme';
 
 const LACKS = {
-  run: 'to start, steer or stop, use one with the scope run',
+  run: 'to start, steer, stop or fork, use one with the scope run',
   approve: 'to answer, use one with the scope approve',
   admin: 'to change this, use one with the scope admin',
 };
@@ -227,9 +227,9 @@ function makeContext(app) {
     signedIn: app.start,
     openPalette: () => app.openDialog('palette'),
     openKeys: () => app.openDialog('keys'),
-    whyNot(scope) {
+    whyNot(scope, { inPast = false } = {}) {
       if (conn === 'held') return 'Not connected: nothing can be sent now.';
-      if (thread?.replay && route.page === 'thread') return 'You look at the past. Fork here to go on from this point.';
+      if (!inPast && thread?.replay && route.page === 'thread') return 'You look at the past. Fork here to go on from this point.';
       if (!me?.scopes || me.scopes.includes(scope) || me.scopes.includes('admin')) return null;
       return `This key may ${me.scopes.join(' and ') || 'do nothing'} only: ${LACKS[scope] ?? `use one with the scope ${scope}`}.`;
     },

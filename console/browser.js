@@ -74,6 +74,8 @@ export function startKeyboard(document = globalThis.document) {
 
 /* Widths: of a pane as it is, and of words before they are drawn. */
 
+export const isNarrow = () => innerWidth <= 860;
+
 let pen = null;
 
 /** Breaks a text into at most `most` lines of at most `width` pixels; what does not fit ends in “…”. */

@@ -18,7 +18,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   let isClosed = false;
   let isGone = false;
   let at = null;
-  let shown = { history: null, seq: -1, thread: null };
+  let shown = { key: [], thread: null };
   /** `told`: runId → status, as read, or told since. */
   const state = {
     conn: 'connecting', retryAt: null, problem: null, row: null, runs: null, told: new Map(), started: new Map(),
@@ -175,14 +175,11 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
       const seq = isReplay ? Math.max(history.minSeq - 1, at) : lastSeq;
       const isReady = isCaughtUp || lastSeq > 0;
       const status = isReady && isCaughtUp && !isGone ? 'ready' : state.problem ? 'failed' : 'loading';
-      const same = shown.history === history && shown.seq === seq && shown.lastSeq === lastSeq && shown.conn === state.conn
-        && shown.row === state.row && shown.told === state.told && shown.problem === state.problem && shown.started === state.started.size && shown.status === status;
-      if (same) return shown.thread;
+      const key = [history, seq, lastSeq, status, ...Object.values(state), state.started.size];
+      if (key.every((one, i) => one === shown.key[i])) return shown.thread;
       const point = isReplay ? history.at(seq) : history.last;
       const thread = new Thread({ id, history, point, lastSeq, isReplay, state, clock, status });
-      shown = {
-        history, seq, lastSeq, conn: state.conn, row: state.row, told: state.told, problem: state.problem, started: state.started.size, status, thread,
-      };
+      shown = { key, thread };
       return thread;
     },
     close() {

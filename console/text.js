@@ -41,20 +41,6 @@ export function pieces(text) {
   return found;
 }
 
-/** How many hidden characters or sequences a text, or all texts and names within a JSON value, have. */
-export function countHidden(value) {
-  if (typeof value === 'string') return pieces(value).reduce((sum, piece) => sum + (piece.count ?? 0), 0);
-  if (Array.isArray(value)) return value.reduce((sum, entry) => sum + countHidden(entry), 0);
-  if (value === null || typeof value !== 'object') return 0;
-  return Object.entries(value).reduce((sum, [name, entry]) => sum + countHidden(name) + countHidden(entry), 0);
-}
-
-/** The same for the card: a sentence, or nothing. */
-export function hiddenNote(count) {
-  if (count === 0) return null;
-  return count === 1 ? '1 hidden character is shown as its code.' : `${count.toLocaleString('en')} hidden characters are shown as their codes.`;
-}
-
 // So many marks of a text stand in elements of their own; the rest as `[U+202E]`, as a browser takes long over more.
 const MOST_MARKS = 300;
 const bracketed = (piece) => (typeof piece === 'string' ? piece : `[${piece.mark}]`);

@@ -6,9 +6,10 @@ import { waited } from '../fold/waits.js';
 import { dollars, duration, ruleName } from '../format.js';
 import { gist } from '../markdown.js';
 import { Shape, WORD } from '../shapes.js';
-import { countHidden, hiddenNote, show } from '../text.js';
+import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { Button, Copy, Json, Refusal, SeqLink, usePress } from './parts.js';
+import { Copy, countHidden, hiddenNote, Json } from './code.js';
+import { Button, Refusal, SeqLink, usePress } from './parts.js';
 
 const VALIDATED = { passed: 'tools checked: passed', failed: 'tools checked: failed', skipped: 'tools not checked' };
 

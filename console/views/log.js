@@ -1,18 +1,17 @@
 // The log itself: one line for each observation.
 
-import { useKeys, useSize } from '../browser.js';
+import { isNarrow, useKeys, useSize } from '../browser.js';
 import { placed } from '../format.js';
 import { show } from '../text.js';
 import { html, useRef, useState } from '../vendor/preact-htm.js';
 
-const NARROW = 860;
 const MARGIN = 20;
 
 export function Log({ ctx, route, thread, openRaw }) {
   const [scrollTop, setScrollTop] = useState(0);
   const box = useRef(null);
   const { height } = useSize(box);
-  const row = innerWidth <= NARROW ? 34 : 26;
+  const row = isNarrow() ? 34 : 26;
   const all = thread.upTo();
   const from = Math.max(0, Math.floor(scrollTop / row) - MARGIN);
   const to = Math.min(all.length, Math.ceil((scrollTop + (height || 400)) / row) + MARGIN);

@@ -4,8 +4,9 @@ import { enc } from '../api.js';
 import { dollars, duration, placed } from '../format.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { Json } from './code.js';
 import { FailurePanel } from './failure.js';
-import { away, Json, Loading, SeqLink, wordsOf } from './parts.js';
+import { away, Loading, SeqLink, wordsOf } from './parts.js';
 
 const KIND = {
   system: 'System prompt', persona: 'Persona', thread: 'Prompt of server, thread and call', tools: 'Tools offered', summary: 'Summary of what came before',

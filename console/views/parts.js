@@ -1,7 +1,7 @@
 // Small parts that many views are made of.
 
 import { enc, newKey } from '../api.js';
-import { bytes, countdown } from '../format.js';
+import { countdown } from '../format.js';
 import { threadHash } from '../router.js';
 import { show } from '../text.js';
 import { Component, h, html, useRef, useState } from '../vendor/preact-htm.js';
@@ -21,24 +21,6 @@ export function Button({ label, k, cls = '', why = null, onClick, id, ...more })
 /** A number of the log: a place to look at, to replay to, to fork from. */
 export function SeqLink({ ctx, seq, label }) {
   return html`<a class="seqlink mono" href=${ctx.to({ at: seq })} title=${`Look at the thread as of observation ${seq}`}>${label ?? seq}</a>`;
-}
-
-const MOST_BYTES = 20_000;
-const MOST_LINES = 400;
-
-/** JSON as text. What is large is cut, with a button that shows all; `onAll` hears when all of it was shown. */
-export function Json({ value, onAll, label = 'JSON' }) {
-  const [isAll, setAll] = useState(false);
-  const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2) ?? '';
-  const lines = text.split('\n');
-  const isLong = text.length > MOST_BYTES || lines.length > MOST_LINES;
-  const cut = isLong && !isAll ? lines.slice(0, MOST_LINES).join('\n').slice(0, MOST_BYTES) : text;
-  const all = () => {
-    setAll(true);
-    onAll?.();
-  };
-  return html`<pre class="json" tabindex="0" role="region" aria-label=${label}>${show(cut)}</pre>
-    ${isLong && !isAll ? html`<${Button} cls="small" label=${`Show all (${bytes(text.length)})`} onClick=${all} />` : null}`;
 }
 
 /** Grey bars of about the right height, while something is read. */
@@ -66,13 +48,6 @@ export function pure(View) {
 
 /** What came of it, in words. Over plain HTTP a browser gives no page its clipboard. */
 export const copied = (text) => (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => 'Copied', () => 'No clipboard: needs HTTPS');
-
-/** `text` is what is copied, or makes it. */
-export function Copy({ text, label, cls = '', id }) {
-  const [said, say] = useState(null);
-  const copy = async () => say(await copied(typeof text === 'function' ? await text() : text));
-  return html`<${Button} cls=${`small ${cls}`} id=${id} label=${said ?? label} onClick=${copy} />`;
-}
 
 /* State that outlives its component: drafts of answers, messages and plans, kept while the page is open and nowhere else. */
 
@@ -131,17 +106,7 @@ export function usePress(ctx) {
   return { ...state, press };
 }
 
-/** What to do, the names in it as code. */
-export const Todo = ({ text }) => html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${show(part)}</code>` : show(part)))}.`;
-
 /* Going on from an earlier observation, in a thread of its own. */
-
-/** A fork of the past changes nothing there: replay is no reason against it. */
-export function whyForkNot(ctx) {
-  if (ctx.conn === 'held') return 'Not connected: nothing can be sent now.';
-  const scopes = ctx.me?.scopes;
-  return !scopes || scopes.includes('run') || scopes.includes('admin') ? null : 'This key may read only: to fork, use one with the scope run.';
-}
 
 /** `{at(seq), why, problem}` */
 export function useFork(ctx, thread) {
@@ -150,5 +115,6 @@ export function useFork(ctx, thread) {
     const made = await press(`${seq}`, `/threads/${enc(thread.id)}/fork`, seq == null ? {} : { at: seq });
     if (made) ctx.go(threadHash({ id: made.threadId }));
   };
-  return { at, why: whyForkNot(ctx), problem };
+  // A fork of the past changes nothing there.
+  return { at, why: ctx.whyNot('run', { inPast: true }), problem };
 }

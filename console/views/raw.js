@@ -3,8 +3,9 @@
 import { asCurl, enc } from '../api.js';
 import { fullTime } from '../format.js';
 import { html } from '../vendor/preact-htm.js';
+import { Copy, Json } from './code.js';
 import { Dialog } from './dialog.js';
-import { Button, Copy, Json, useFork } from './parts.js';
+import { Button, useFork } from './parts.js';
 
 export function RawDialog({ ctx, thread, seq, close }) {
   const told = thread.observation(seq);

@@ -4,7 +4,8 @@ import { REMEDIES } from '../remedies.js';
 import { Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
-import { away, Loading, Refusal, Todo, wordsOf } from './parts.js';
+import { Todo } from './code.js';
+import { away, Loading, Refusal, wordsOf } from './parts.js';
 
 /** A table that scrolls by itself where it is wider than its place. */
 export const Table = ({ label, heads, cls = '', id, children }) => html`<div class="scrollx" tabindex="0" role="region" aria-label=${label}>

@@ -8,7 +8,8 @@ import { Sign } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { CLASS } from '../words.js';
-import { away, Button, Copy, Left, Refusal } from './parts.js';
+import { Copy } from './code.js';
+import { away, Button, Left, Refusal } from './parts.js';
 import { RowAction, Section, Status, useList } from './section.js';
 
 export function System({ ctx }) {

@@ -4,9 +4,9 @@ import { enc, newKey } from '../api.js';
 import { clockTime, count, fullTime, resolutionText } from '../format.js';
 import { threadHash } from '../router.js';
 import { KIND_SHAPE, Shape, WORD } from '../shapes.js';
-import { plain, show, webAddress } from '../text.js';
+import { plain, show } from '../text.js';
 import { html, useEffect, useRef } from '../vendor/preact-htm.js';
-import { Markdown } from './later.js';
+import { Extras, Markdown } from './later.js';
 import { Refusal, SeqLink, useKept } from './parts.js';
 
 export function Talk({ ctx, thread }) {
@@ -61,38 +61,11 @@ function Message({ ctx, entry, composer, thread }) {
     <header><b>${show(who)}</b><time title=${plain(fullTime(entry.at))}>${clockTime(entry.at)}</time>
       ${TAG[entry.kind] && html`<span class="tag run">${TAG[entry.kind]}</span>`}</header>
     <div class="body">${isUser ? html`<p>${show(entry.content)}</p>` : html`<${Markdown} ctx=${ctx} text=${entry.content} />`}
-      ${!isUser && html`<${Extras} ui=${entry.metadata?.uiMetadata} composer=${composer} isLast=${isLast(thread, entry)} />`}</div>
+      ${!isUser && entry.metadata?.uiMetadata && html`<${Extras} ctx=${ctx} ui=${entry.metadata.uiMetadata} composer=${composer} isLast=${isLast(thread, entry)} />`}</div>
   </article>`;
 }
 
 const isLast = (thread, entry) => thread.view.messages.at(-1) === entry && !thread.replay;
-
-/** What the answer brings besides its text. */
-function Extras({ ui, composer, isLast: withSuggestions }) {
-  if (ui === null || typeof ui !== 'object') return null;
-  const sources = list(ui.sources).map(sourceOf).filter(Boolean);
-  const suggestions = withSuggestions ? list(ui.suggestions).filter((one) => typeof one === 'string') : [];
-  return html`
-    ${sources.length > 0 && html`<div class="extras"><h3>Sources</h3><ol>${sources.map(({ title, address }) => html`<li>
-      ${address ? html`<a href=${address.href} target="_blank" rel="noopener noreferrer">${show(title)}</a><span
-          class="host"> (${address.host})</span>`
-        : show(title)}</li>`)}</ol></div>`}
-    ${suggestions.length > 0 && html`<div class="extras"><h3>To go on</h3><ul>${suggestions.map((text) => html`<li class="row">
-      <span class="grow">${show(text)}</span>
-      <button type="button" class="b small" onClick=${() => composer.take(text)}>Use</button></li>`)}</ul></div>`}`;
-}
-
-const list = (value) => (Array.isArray(value) ? value.slice(0, 20) : []);
-
-function sourceOf(source) {
-  if (typeof source === 'string') return { title: source, address: webAddress(source) };
-  if (source === null || typeof source !== 'object') return null;
-  const url = typeof source.url === 'string' ? source.url : '';
-  const title = String(source.title || source.sourceName || url).trim();
-  return title === '' ? null : { title, address: webAddress(url) };
-}
-
-const WHO = { planner: 'Plan', refinement: 'Plan', agent: 'Plan', user: 'Plan', copy: 'Plan', rewind: 'Plan' };
 
 function Revision({ ctx, entry }) {
   const { added, modified, removed } = entry.changes;
@@ -101,7 +74,7 @@ function Revision({ ctx, entry }) {
   const words = isFirst ? `${count(entry.todoList.length, 'item')}.`
     : `${[ids('Added', added), ids('Changed', modified), ids('Removed', removed)].filter(Boolean).join('. ')}.`;
   return html`<article class="msg note" data-testid="plan-note"><${SeqLink} ctx=${ctx} seq=${entry.seq} />
-    <header><b>${WHO[entry.source] ?? 'Plan'} v${entry.version}</b><time>${clockTime(entry.at)}</time></header>
+    <header><b>Plan v${entry.version}</b><time>${clockTime(entry.at)}</time></header>
     <div class="body"><a href=${ctx.to({ view: 'changes' })}>${show(words)}</a></div></article>`;
 }
 

@@ -1,6 +1,6 @@
 // A thread: head, plan over timeline, the side, and the tape below.
 
-import { useKeys } from '../browser.js';
+import { isNarrow, useKeys } from '../browser.js';
 import { duration } from '../format.js';
 import { partOf } from '../router.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
@@ -13,7 +13,6 @@ import { Talk } from './talk.js';
 import { Tape } from './tape.js';
 import { Timeline } from './timeline.js';
 
-const NARROW = 860;
 /** Beyond so many items the list says more than the graph. */
 const MANY = 80;
 
@@ -55,8 +54,6 @@ export function ThreadPage({ ctx, route, thread }) {
     <${Tape} ctx=${ctx} route=${route} thread=${thread} />
   </main>`;
 }
-
-const isNarrow = () => innerWidth <= NARROW;
 
 function shownView(route, thread) {
   if (thread.replay && route.view === 'edit') return 'graph';

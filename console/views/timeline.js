@@ -1,7 +1,7 @@
 // What took time in a run, as a tree, or the plain log.
 
 import { asCurl, enc } from '../api.js';
-import { useKeys, useSize } from '../browser.js';
+import { isNarrow, useKeys, useSize } from '../browser.js';
 import { duration, placed } from '../format.js';
 import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from '../vendor/preact-htm.js';
 import { chosenRun } from './head.js';
@@ -11,7 +11,6 @@ import { labelOf, TimelineRow } from './timeline/row.js';
 import { busyTimes, FILTERS, scale as scaleOf, summary, timelineRows, windowOf } from './timeline/rows.js';
 import { waitText } from './waiting.js';
 
-const NARROW = 860;
 /** What the text of a stream that goes on adds to its row. */
 const TOKENS = 62;
 const PAGE = 400;
@@ -98,10 +97,10 @@ function Tree({ ctx, route, thread, run, filter, openRaw }) {
 const idOf = (row) => row.item?.id ?? row.span?.itemId;
 
 /** On narrow screens a row says what it is in its place: the side is another part. */
-const sideOn = (tab) => (innerWidth > NARROW ? { tab } : {});
+const sideOn = (tab) => (isNarrow() ? {} : { tab });
 
 function topsOf(rows, thread) {
-  const height = innerWidth <= NARROW ? 34 : 26;
+  const height = isNarrow() ? 34 : 26;
   const tops = [0];
   for (const row of rows) {
     const isLive = row.kind === 'stream' && row.span.end == null && !thread.replay;

@@ -5,8 +5,9 @@ import { useKeys } from '../../browser.js';
 import { diffLines } from '../../diff.js';
 import * as form from '../../form.js';
 import { bytes } from '../../format.js';
-import { countHidden, hiddenNote, show } from '../../text.js';
+import { show } from '../../text.js';
 import { html, useMemo } from '../../vendor/preact-htm.js';
+import { countHidden, hiddenNote } from '../code.js';
 import { EditFields, ReadFields } from './fields.js';
 import { Decide, keysOf, pressed, Reason, ReasonField, Why } from './parts.js';
 

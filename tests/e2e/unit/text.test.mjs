@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { countHidden, hiddenNote, pieces, plain, show, shown, showStart } from '../../../console/text.js';
+import { pieces, plain, show, shown, showStart } from '../../../console/text.js';
+import { countHidden, hiddenNote } from '../../../console/views/code.js';
 
 const marks = (text) => pieces(text).filter((piece) => piece.mark).map((piece) => piece.mark);
 

@@ -1,0 +1,48 @@
+// What is shown as code: JSON, the names in a sentence, and how many hidden characters; and copying.
+
+import { bytes } from '../format.js';
+import { pieces, show } from '../text.js';
+import { html, useState } from '../vendor/preact-htm.js';
+import { Button, copied } from './parts.js';
+
+const MOST_BYTES = 20_000;
+const MOST_LINES = 400;
+
+/** JSON as text. What is large is cut, with a button that shows all; `onAll` hears when all of it was shown. */
+export function Json({ value, onAll, label = 'JSON' }) {
+  const [isAll, setAll] = useState(false);
+  const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2) ?? '';
+  const lines = text.split('\n');
+  const isLong = text.length > MOST_BYTES || lines.length > MOST_LINES;
+  const cut = isLong && !isAll ? lines.slice(0, MOST_LINES).join('\n').slice(0, MOST_BYTES) : text;
+  const all = () => {
+    setAll(true);
+    onAll?.();
+  };
+  return html`<pre class="json" tabindex="0" role="region" aria-label=${label}>${show(cut)}</pre>
+    ${isLong && !isAll ? html`<${Button} cls="small" label=${`Show all (${bytes(text.length)})`} onClick=${all} />` : null}`;
+}
+
+/** `text` is what is copied, or makes it. */
+export function Copy({ text, label, cls = '', id }) {
+  const [said, say] = useState(null);
+  const copy = async () => say(await copied(typeof text === 'function' ? await text() : text));
+  return html`<${Button} cls=${`small ${cls}`} id=${id} label=${said ?? label} onClick=${copy} />`;
+}
+
+/** What to do, the names in it as code. */
+export const Todo = ({ text }) => html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${show(part)}</code>` : show(part)))}.`;
+
+/** How many hidden characters or sequences a text, or all texts and names within a JSON value, have. */
+export function countHidden(value) {
+  if (typeof value === 'string') return pieces(value).reduce((sum, piece) => sum + (piece.count ?? 0), 0);
+  if (Array.isArray(value)) return value.reduce((sum, entry) => sum + countHidden(entry), 0);
+  if (value === null || typeof value !== 'object') return 0;
+  return Object.entries(value).reduce((sum, [name, entry]) => sum + countHidden(name) + countHidden(entry), 0);
+}
+
+/** The same for the card: a sentence, or nothing. */
+export function hiddenNote(count) {
+  if (count === 0) return null;
+  return count === 1 ? '1 hidden character is shown as its code.' : `${count.toLocaleString('en')} hidden characters are shown as their codes.`;
+}
