@@ -52,6 +52,9 @@ export function startKeyboard(document = globalThis.document) {
   };
   document.addEventListener('focusin', turned);
   document.addEventListener('click', turned, true);
+  addEventListener('hashchange', () => {
+    field = null;
+  });
   document.addEventListener('keydown', (event) => {
     const name = nameOf(event);
     const inside = fieldOf(event.target);
