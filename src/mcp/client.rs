@@ -326,7 +326,7 @@ fn not_taken(error: &ServiceError) -> Option<ToolError> {
     }
 }
 
-/// Nobody passes on what he refuses so, but where it took him too long.
+/// A call that was refused with a 4xx has not begun; one that ran into a 408 may have.
 fn refused_by_status(error: &HttpStatusError, failure: &Failure) -> Option<ToolError> {
     let wait = error.retry_after.as_ref().and_then(|millis| millis.parse().ok());
     match error.status {

@@ -138,6 +138,7 @@ impl StreamableHttpClient for Wire {
         if status.is_success() && is_type(&answer, EVENT_STREAM_MIME_TYPE) {
             return Ok(StreamableHttpPostResponse::Sse(self.events(answer), session));
         }
+        // In milliseconds, as `client.rs` reads it back.
         let wait = retry_after(answer.headers()).map(|millis| millis.to_string());
         let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
         let most = if status.is_success() { self.message_bytes } else { ERROR_BYTES };

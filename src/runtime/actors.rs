@@ -145,16 +145,16 @@ impl Shared {
                 Ok(Some(row)) if row.status == ThreadStatus::Quarantined && row.wake_at.is_none() => return,
                 Ok(_) | Err(_) => {}
             }
-            if self.is_looked_after(pk).await {
+            if self.wake_again(pk).await {
                 return;
             }
             sleep(PAUSE_AFTER_PANIC).await;
         }
     }
 
-    /// Wakes a thread that no store says is due: what it does stands as under way here. `false`: it was not woken. Where its task
-    /// panics again, that one sees to the next start.
-    async fn is_looked_after(self: &Arc<Self>, pk: ThreadPk) -> bool {
+    /// Wakes a thread that the store does not show as due, as what it does is under way in this process. `false`: it was not woken,
+    /// try again. Where its new task panics, too, that task has it started again itself.
+    async fn wake_again(self: &Arc<Self>, pk: ThreadPk) -> bool {
         let (reply, answer) = oneshot::channel();
         match self.send(pk, Command::Wake { reply }).await {
             Ok(()) => matches!(answer.await, Ok(Ok(()) | Err(Refusal::Gone)) | Err(_)),
