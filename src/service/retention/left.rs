@@ -17,6 +17,8 @@ use crate::store::{ObservationAsk, PageAsk, Result};
 const ENTRIES: u32 = 200;
 /// Rows that one transaction looks for, or deletes.
 const ROWS: u32 = 500;
+/// Plans that are in memory at once: each may hold a whole list.
+const PLANS_AT_ONCE: u32 = 20;
 
 /// What a step came to.
 pub(super) enum Step {
@@ -109,7 +111,7 @@ async fn names_kept(service: &Service, pk: ThreadPk, upto: i64, base: &str) -> R
 async fn names_of_plans(service: &Service, pk: ThreadPk, mut after: i64, kept: &mut BTreeSet<String>) -> Result<()> {
     const PLANS: [ObservationType; 2] = [ObservationType::Plan, ObservationType::PlanUpdate];
     loop {
-        let ask = ObservationAsk { after, limit: ROWS, types: PLANS.to_vec(), ..ObservationAsk::default() };
+        let ask = ObservationAsk { after, limit: PLANS_AT_ONCE, types: PLANS.to_vec(), ..ObservationAsk::default() };
         let told = service.store.observations(pk, &ask).await?;
         let Some(last) = told.last() else { return Ok(()) };
         after = last.seq;
