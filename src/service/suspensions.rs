@@ -10,7 +10,7 @@ use crate::domain::caller::{Caller, Scope};
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Suspension, SuspensionKind, SuspensionStatus};
-use crate::domain::ids::{SuspensionId, ThreadId, ThreadPk};
+use crate::domain::ids::{RunId, SuspensionId, ThreadId, ThreadPk};
 use crate::domain::policy::Barred;
 use crate::domain::run::Run;
 use crate::domain::tool::CallRecord;
@@ -182,20 +182,50 @@ pub async fn open_on(service: &Service, caller: &Caller, thread: &ThreadId) -> R
     Ok(open)
 }
 
-/// Questions of a thread that are over, the last ones: of so many that were asked there.
-pub async fn past_on(service: &Service, caller: &Caller, thread: &ThreadId, limit: u32) -> Result<Vec<Suspension>> {
+/// Questions of a thread that are looked at for those of one run that are over.
+const PAST_OF_RUN: u32 = 100;
+
+/// The last questions of a run that are over, whole.
+pub async fn past_of_run(
+    service: &Service,
+    caller: &Caller,
+    thread: &ThreadId,
+    run: &RunId,
+) -> Result<Vec<Suspension>> {
+    let (pk, past) = stored_past_of_run(service, caller, thread, run).await?;
+    let mut whole_ones = Vec::with_capacity(past.len());
+    for suspension in past {
+        whole_ones.push(whole(service, pk, suspension).await?);
+    }
+    Ok(whole_ones)
+}
+
+/// Who ended the question of a run that was over last; a time-out has a name of the server's own. `None`: none is over.
+pub async fn last_ended_by(
+    service: &Service,
+    caller: &Caller,
+    thread: &ThreadId,
+    run: &RunId,
+) -> Result<Option<String>> {
+    let (_, past) = stored_past_of_run(service, caller, thread, run).await?;
+    let last = past.into_iter().filter_map(|over| over.resolution).max_by_key(|resolution| resolution.decided_at);
+    Ok(last.map(|resolution| resolution.decided_by))
+}
+
+/// Their arguments and plans may be references to payloads.
+async fn stored_past_of_run(
+    service: &Service,
+    caller: &Caller,
+    thread: &ThreadId,
+    run: &RunId,
+) -> Result<(ThreadPk, Vec<Suspension>)> {
     let pk = threads::row(service, caller, thread).await?.pk;
     let wanted = SuspensionsWanted::Past { status: None, decided_by: None };
-    let page = PageAsk { limit, ..PageAsk::default() };
+    let page = PageAsk { limit: PAST_OF_RUN, ..PageAsk::default() };
     let ask = SuspensionAsk { tenant: caller.tenant, thread: Some(pk), wanted, page };
-    let mut past = Vec::new();
-    for found in service.reads.suspensions(&ask).await?.items {
-        let Some(suspension) = legible::<Suspension>(&found.row) else { continue };
-        if suspension.status != SuspensionStatus::Pending {
-            past.push(whole(service, pk, suspension).await?);
-        }
-    }
-    Ok(past)
+    let asked = service.reads.suspensions(&ask).await?.items;
+    let of_run = asked.iter().filter_map(|found| legible::<Suspension>(&found.row)).filter(|one| one.run_id == *run);
+    Ok((pk, of_run.filter(|one| one.status != SuspensionStatus::Pending).collect()))
 }
 
 /// The question by this id, open or not.

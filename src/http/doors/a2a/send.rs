@@ -13,7 +13,7 @@ use crate::a2a::wire::Version;
 use crate::domain::caller::Scope;
 use crate::domain::digest;
 use crate::domain::fault::Code;
-use crate::domain::hitl::{Suspension, SuspensionKind};
+use crate::domain::hitl::Suspension;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::http::doors::scope_to_answer;
 use crate::service::a2a::tasks;
@@ -145,8 +145,11 @@ async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool
         Ok(open) => open,
         Err(complaint) => return Ok(complain(complaint)),
     };
-    asker.may(scope_to_answer(open.kind))?;
-    if reply::named(message).is_none() && decides(open.kind) && is_answered_by_others(asker, &task, &thread).await? {
+    let scope = scope_to_answer(open.kind);
+    asker.may(scope)?;
+    // What lets something happen is meant for the question that was seen.
+    let is_unnamed = scope == Scope::Approve && reply::named(message).is_none();
+    if is_unnamed && is_answered_by_others(asker, &task, &thread).await? {
         return Ok(complain(unnamed(open)));
     }
     let answer = match reply::answer(open, message) {
@@ -178,36 +181,16 @@ fn question<'e>(snapshot: &'e RunSnapshot, message: &Message) -> Result<Result<&
         return Err(Fault::new(Error::UnsupportedOperation, detail).into());
     };
     let Some(named) = reply::named(message) else { return Ok(Ok(oldest)) };
-    let named = named.as_str();
-    let known = snapshot.open.iter().find(|open| open.suspension_id.as_str() == named);
+    let known = snapshot.open.iter().find(|open| open.suspension_id.as_str() == named.as_str());
     Ok(known.ok_or_else(|| format!("This task has no open question `{named}`.")))
-}
-
-/// Whether an answer lets something happen, and is not what was asked for itself.
-fn decides(kind: SuspensionKind) -> bool {
-    match kind {
-        SuspensionKind::Approval
-        | SuspensionKind::PlanReview
-        | SuspensionKind::Budget
-        | SuspensionKind::InDoubt
-        | SuspensionKind::Pause => true,
-        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
-            false
-        }
-    }
 }
 
 /// Whether somebody else than the caller answered what the task asked before, or nobody did in time: then the caller may not
 /// have seen yet what it asks now.
 async fn is_answered_by_others(asker: &Asker, task: &RunId, thread: &ThreadId) -> Result<bool, Refusal> {
-    let past = suspensions::past_on(&asker.app.service, &asker.caller, thread, LAST_ASKED).await?;
-    let over = past.iter().filter(|over| over.run_id == *task).filter_map(|over| over.resolution.as_ref());
-    let last = over.max_by_key(|resolution| resolution.decided_at);
-    Ok(last.is_some_and(|last| last.decided_by != asker.caller.name))
+    let last = suspensions::last_ended_by(&asker.app.service, &asker.caller, thread, task).await?;
+    Ok(last.is_some_and(|by| by != asker.caller.name))
 }
-
-/// Questions of a thread that are looked at for the last that is over.
-const LAST_ASKED: u32 = 100;
 
 fn unnamed(open: &Suspension) -> String {
     let id = &open.suspension_id;

@@ -78,14 +78,12 @@ pub(super) async fn is_shown(
 ) -> Result<bool, Refusal> {
     let urls = suspensions::urls(&asker.app.service);
     let text = |question: &Suspension| question::text(&question.asked(), urls.as_ref());
+    let Some(run) = open.first().map(|question| &question.run_id) else { return Ok(true) };
     let open: Vec<String> = open.iter().map(|question| text(question)).collect();
-    let answered = suspensions::past_on(&asker.app.service, &asker.caller, thread, ASKED_TOGETHER).await?;
+    let answered = suspensions::past_of_run(&asker.app.service, &asker.caller, thread, run).await?;
     let answered: Vec<String> = answered.iter().filter(|one| is_for_people(one)).map(text).collect();
     Ok(which_thread::asks_first(said, &open, &answered).unwrap_or(true))
 }
-
-/// Questions of one thread that are looked at for those that were shown together.
-const ASKED_TOGETHER: u32 = 100;
 
 /// What a client says to questions by their ids, with its reasons.
 pub(super) type Approvals = HashMap<SuspensionId, (bool, Option<String>)>;
