@@ -47,16 +47,24 @@ async fn answered(app: &App, thread: &str) -> usize {
     log["items"].as_array().unwrap().len()
 }
 
+/// What is shown behind these texts, of the user and the agent in turns.
+async fn talk(app: &App, texts: &[&str]) -> String {
+    let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
+    let messages = texts.iter().enumerate().map(|(at, text)| json!({ "role": role(at), "content": text }));
+    let body = with(said(""), json!({ "messages": messages.collect::<Vec<_>>() }));
+    let answer = chat(app, &body).header("x-pes-thread", "mine").send().await;
+    answer.expect(200)["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+}
+
+async fn respond_to(app: &App, input: &str, previous: &Value) -> Value {
+    let body = json!({ "model": "pes", "input": input, "previous_response_id": previous });
+    app.ask("POST", "/v1/responses").json(&body).send().await.expect(200)
+}
+
 #[tokio::test]
 async fn a_yes_that_is_sent_again_approves_no_later_call() {
     let app = gated().await;
-    let on = async |texts: &[&str]| {
-        let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
-        let messages = texts.iter().enumerate().map(|(at, text)| json!({ "role": role(at), "content": text }));
-        let body = with(said(""), json!({ "messages": messages.collect::<Vec<_>>() }));
-        let answer = chat(&app, &body).header("x-pes-thread", "mine").send().await;
-        answer.expect(200)["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
-    };
+    let on = async |texts: &[&str]| talk(&app, texts).await;
     let first = on(&["in turn"]).await;
     let second = on(&["in turn", &first, "yes"]).await;
     assert_ne!(first, second);
@@ -75,10 +83,7 @@ fn text(response: &Value) -> &str {
 #[tokio::test]
 async fn a_yes_goes_on_from_the_response_that_asked() {
     let app = gated().await;
-    let respond = async |input: &str, previous: &Value| {
-        let body = json!({ "model": "pes", "input": input, "previous_response_id": previous });
-        app.ask("POST", "/v1/responses").json(&body).send().await.expect(200)
-    };
+    let respond = async |input: &str, previous: &Value| respond_to(&app, input, previous).await;
     let first = respond("in turn", &Value::Null).await;
     let thread = first["conversation"]["id"].as_str().unwrap();
     let second = respond("yes", &first["id"]).await;
@@ -111,13 +116,7 @@ async fn a_yes_behind_the_items_of_the_response_that_asked_answers_it() {
 #[tokio::test]
 async fn a_yes_that_is_sent_again_approves_no_call_that_was_asked_for_beside_it() {
     let app = gated_twice().await;
-    let on = async |texts: &[&str]| {
-        let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
-        let messages = texts.iter().enumerate().map(|(at, text)| json!({ "role": role(at), "content": text }));
-        let body = with(said(""), json!({ "messages": messages.collect::<Vec<_>>() }));
-        let answer = chat(&app, &body).header("x-pes-thread", "mine").send().await;
-        answer.expect(200)["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
-    };
+    let on = async |texts: &[&str]| talk(&app, texts).await;
     let both = on(&["sums"]).await;
     assert!(both.contains("1 + 1") && both.contains("2 + 2"), "{both}");
     let second = on(&["sums", &both, "yes"]).await;
@@ -131,10 +130,7 @@ async fn a_yes_that_is_sent_again_approves_no_call_that_was_asked_for_beside_it(
 #[tokio::test]
 async fn a_yes_behind_a_response_is_for_the_first_that_it_asked() {
     let app = gated_twice().await;
-    let respond = async |input: &str, previous: &Value| {
-        let body = json!({ "model": "pes", "input": input, "previous_response_id": previous });
-        app.ask("POST", "/v1/responses").json(&body).send().await.expect(200)
-    };
+    let respond = async |input: &str, previous: &Value| respond_to(&app, input, previous).await;
     let both = respond("sums", &Value::Null).await;
     let thread = both["conversation"]["id"].as_str().unwrap();
     let second = respond("yes", &both["id"]).await;
