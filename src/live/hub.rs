@@ -58,7 +58,7 @@ impl Hub {
     pub fn observation(&self, pk: ThreadPk, observation: &Observation) {
         let Some(topic) = self.topic(pk) else { return };
         let mut topic = lock(&topic);
-        topic.told = observation.seq;
+        topic.told = topic.told.max(observation.seq);
         topic.publish(|wants| wants.includes(observation.kind), || Encoded::observation(observation));
     }
 

@@ -50,15 +50,17 @@ impl Shared {
     async fn look_at_followed(&self, followed: &mut Followed) -> Result<()> {
         let mut pks = self.hub.watched();
         pks.extend(self.waiters.threads());
-        // Where we hold the lease, the thread's own actor publishes its commits.
-        pks.retain(|pk| !self.actors.holds(*pk));
         pks.sort_unstable();
         pks.dedup();
         let marks = self.marks(&pks).await?;
         let before = std::mem::replace(followed, marks.iter().map(|mark| (mark.pk, mark.version)).collect());
         for mark in marks.iter().filter(|mark| before.get(&mark.pk) != Some(&mark.version)) {
+            // Also where we hold the lease: a call may take long, and the thread's actor does not read the store meanwhile.
             self.hub.read_up_to(mark.pk, mark.last_seq);
-            self.waiters.notify_thread(mark.pk);
+            // It does say how runs end.
+            if !self.actors.holds(mark.pk) {
+                self.waiters.notify_thread(mark.pk);
+            }
         }
         // The thread was deleted: those who read it again find that.
         for pk in pks.iter().filter(|pk| !followed.contains_key(pk)) {

@@ -213,6 +213,24 @@ async fn who_listens_elsewhere_hears_every_observation() {
 }
 
 #[tokio::test]
+async fn who_listens_to_the_owner_hears_what_is_queued_elsewhere_while_its_call_is_under_way() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    ask(&owner, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let listen = FeedAsk { after: After::Latest, types: Vec::new(), tokens: true, until: None, ends_suspended: false };
+    let mut feed = feed::open(owner.service(), owner.caller(), &"t".into(), listen).await.unwrap();
+    let queued = ask(&other, "t", "talk").await;
+    loop {
+        let frame = soon(feed.next()).await.unwrap();
+        if matches!(&frame.kind, EncodedKind::Observation { .. }) && String::from_utf8_lossy(&frame.json()).contains(queued.as_str()) {
+            break;
+        }
+    }
+    assert_eq!(probe.tally().over, 0, "the call of the owner is still under way");
+}
+
+#[tokio::test]
 async fn what_a_draining_process_has_finished_with_is_anothers_at_once() {
     let (database, probe) = (Database::fresh().await, Probe::new());
     let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
