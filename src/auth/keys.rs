@@ -17,7 +17,7 @@ use super::sessions::Holder;
 use super::wrong_key_throttle::WrongKeyThrottle;
 use crate::config::Auth;
 use crate::domain::Millis;
-use crate::domain::caller::{Caller, Scope};
+use crate::domain::caller::{Caller, LOCAL, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::store::{self, KeyRow, Store};
@@ -304,7 +304,7 @@ impl Keys {
         Caller {
             tenant: self.open_tenant,
             tenant_name: OPEN_TENANT.to_owned(),
-            name: "local".to_owned(),
+            name: LOCAL.to_owned(),
             scopes: Scope::ALL.to_vec(),
             groups: Vec::new(),
         }

@@ -10,9 +10,9 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::Error;
-use super::keys::OPERATOR;
 use crate::app::outward;
 use crate::config::Config;
+use crate::domain::caller::LOCAL;
 use crate::domain::{Millis, hex};
 use crate::runtime::clock::{Clock, System};
 use crate::store::sqlite::{self, Act, PutBack};
@@ -49,7 +49,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     let part = with_suffix(to, ".part");
     // Of one that was interrupted.
     let _ = fs::remove_file(&part);
-    let act = Act { by: OPERATOR, at: taken_at, detail: json!({ "program": env!("CARGO_PKG_VERSION") }) };
+    let act = Act { by: LOCAL, at: taken_at, detail: json!({ "program": env!("CARGO_PKG_VERSION") }) };
     sqlite::back_up(&config.store.data_dir, &part, &act)?;
     let (bytes, sha256) = sum(&part)?;
     let said = Manifest {
@@ -110,8 +110,7 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
         )));
     }
     let as_of = said.taken_at;
-    let resumed =
-        || Act { by: OPERATOR, at: System::default().now(), detail: json!({ "asOf": as_of, "resumed": true }) };
+    let resumed = || Act { by: LOCAL, at: System::default().now(), detail: json!({ "asOf": as_of, "resumed": true }) };
     let how = if resumes { PutBack::Resumed(resumed()) } else { PutBack::Held { as_of } };
     sqlite::put_back(from, &config.store.data_dir, how)?;
     let next = if resumes {

@@ -12,7 +12,7 @@ use crate::config::auth::scope_name;
 use crate::config::env::Variables;
 use crate::config::{Auth, Config};
 use crate::domain::Millis;
-use crate::domain::caller::Scope;
+use crate::domain::caller::{LOCAL, Scope};
 use crate::runtime::clock::{Clock, System};
 use crate::store::{Store, sqlite};
 
@@ -29,9 +29,6 @@ pub(super) async fn keys(
     }
     done
 }
-
-/// The actor in the audit of a command that works on the database itself.
-pub(super) const OPERATOR: &str = "local";
 
 /// Where the keys are.
 enum KeysLocation {
@@ -156,7 +153,7 @@ impl KeysLocation {
             return Err(Error::Failed("stop the server first: it has its tenants in mind".to_owned()));
         };
         auth::check_tenant(tenant).map_err(|fault| Error::Failed(fault.detail))?;
-        if store.rename_tenant(OPEN_TENANT, tenant, OPERATOR, System::default().now()).await? {
+        if store.rename_tenant(OPEN_TENANT, tenant, LOCAL, System::default().now()).await? {
             Ok(())
         } else {
             Err(Error::Failed(format!(
@@ -169,8 +166,7 @@ impl KeysLocation {
     async fn issue(&self, new: &NewKey) -> Result<Issued, Error> {
         match self {
             KeysLocation::Server(server) => server.issue(new).await,
-            KeysLocation::Store(store, _) => match auth::issue(&**store, new, OPERATOR, System::default().now()).await?
-            {
+            KeysLocation::Store(store, _) => match auth::issue(&**store, new, LOCAL, System::default().now()).await? {
                 Some(issued) => Ok(issued),
                 None => Err(Error::Failed(auth::taken(&new.name).detail)),
             },
@@ -188,7 +184,7 @@ impl KeysLocation {
         match self {
             KeysLocation::Server(server) => server.rotate(key_id, how).await,
             KeysLocation::Store(store, _) => {
-                let rotated = auth::rotate(&**store, key_id, how, OPERATOR, System::default().now()).await?;
+                let rotated = auth::rotate(&**store, key_id, how, LOCAL, System::default().now()).await?;
                 rotated.ok_or_else(|| Error::Failed(format!("there is no active key {key_id}")))
             }
         }
@@ -197,9 +193,7 @@ impl KeysLocation {
     async fn revoke(&self, key_id: &str) -> Result<(), Error> {
         match self {
             KeysLocation::Server(server) => server.revoke(key_id).await,
-            KeysLocation::Store(store, _)
-                if auth::revoke(&**store, key_id, OPERATOR, System::default().now()).await? =>
-            {
+            KeysLocation::Store(store, _) if auth::revoke(&**store, key_id, LOCAL, System::default().now()).await? => {
                 Ok(())
             }
             KeysLocation::Store(..) => Err(Error::Failed(format!("there is no active key {key_id}"))),

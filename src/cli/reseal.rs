@@ -8,6 +8,7 @@ use serde_json::json;
 use super::Error;
 use crate::app::outward;
 use crate::config::Config;
+use crate::domain::caller::LOCAL;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::engine::step::{Keep, Row, RowKind};
 use crate::outbox::PushTarget;
@@ -16,8 +17,6 @@ use crate::store::documents::{ANSWER, Document, Expected, Sealer, Unreadable, an
 use crate::store::sealed::{SealedKind, SealedRow};
 use crate::store::{self, AuditRow, Store, sqlite};
 
-/// The actor in the audit of a command that works on the database itself.
-const OPERATOR: &str = "local";
 /// Rows that are read at once.
 const BATCH: u32 = 200;
 
@@ -129,7 +128,7 @@ impl<'s> Walk<'s> {
             thread: ThreadPk::NONE,
             thread_id: None,
             at: now,
-            actor: OPERATOR.to_owned(),
+            actor: LOCAL.to_owned(),
             action: "reseal document".to_owned(),
             detail: json!({ "kind": document.kind.as_str(), "id": document.id }),
         };

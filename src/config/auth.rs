@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::secret::{self, REDACTED};
 use super::section::{file_only, named};
 use super::{Environment, Error, OidcIssuer, oidc};
-use crate::domain::caller::Scope;
+use crate::domain::caller::{LOCAL, Scope};
 use crate::domain::policy::GROUP_PREFIX;
 use crate::domain::run::SCHEDULE_PREFIX;
 
@@ -177,7 +177,7 @@ pub(crate) fn is_legible(name: &str) -> bool {
 
 /// As [`check_name`], and no name that the audit gives to the server itself, to somebody of an issuer or to a group.
 pub(crate) fn check_key_name(name: &str) -> Result<(), &'static str> {
-    const OURS: [&str; 7] = ["policy", "timer", "local", "engine", "interrupt", "server", "retention"];
+    const OURS: [&str; 7] = ["policy", "timer", LOCAL, "engine", "interrupt", "server", "retention"];
     const OUR_PREFIXES: [&str; 2] = ["configured-", SCHEDULE_PREFIX];
     check_name(name)?;
     let name = name.to_ascii_lowercase();

@@ -45,6 +45,9 @@ section! {
         requests_per_key: Option<Rate> = None, by_path().example("\"600/60s\"");
         /// The same of all keys of a tenant together.
         requests_per_tenant: Option<Rate> = None, by_path().example("\"3000/60s\"");
+        /// Requests of one key that are answered at once, with its open streams and sockets: too_many_requests. Each process
+        /// counts for itself; an open server, whose callers have no keys, does not.
+        requests_at_once_per_key: usize = 5_000, by_path();
         /// Wrong keys from one address, or from one /64 of version 6: too_many_requests for those beyond. Behind a proxy
         /// name it in `server.trusted_proxies`. Right keys are let in all the same.
         wrong_keys_per_address: Option<Rate> = None, by_path().example("\"30/60s\"");

@@ -20,6 +20,9 @@ impl Scope {
     pub const ALL: [Scope; 5] = [Scope::Read, Scope::Run, Scope::Approve, Scope::Admin, Scope::Operator];
 }
 
+/// The name of whoever calls an open loopback server, and, in the audit, of whoever works on the database itself by a command.
+pub const LOCAL: &str = "local";
+
 /// The authenticated origin of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {

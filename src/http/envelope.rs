@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 use tracing::Instrument;
 
 use super::app_state::AppState;
+use super::at_once;
 use super::challenge;
 use super::doors::Door;
 use super::metrics;
@@ -62,6 +63,9 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     challenge::write(&mut response, challenge, metadata.as_deref());
     protect(response.headers_mut());
     rates.write(response.headers_mut());
+    if rates.has_place() {
+        response = response.map(|body| at_once::held(body, rates));
+    }
     if door.is_some() {
         Door::mark(response.headers_mut(), &trace);
     }

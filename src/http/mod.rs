@@ -5,6 +5,7 @@
 //! needs: who may call, which ids, which parameters, which body.
 
 mod app_state;
+mod at_once;
 mod caller;
 mod challenge;
 mod console;

@@ -1,5 +1,5 @@
 //! How often a key and a tenant may ask, as `limits.requests_per_key` and `limits.requests_per_tenant` say, and how many wrong
-//! keys may come from an address (`limits.wrong_keys_per_address`). Each process counts for itself, in memory, by the generic
+//! keys may come from an address (`limits.wrong_keys_per_address`); `at_once.rs` has what is open together. Each process counts for itself, in memory, by the generic
 //! cell rate algorithm: a request moves the time at which all before it are paid for.
 
 use std::collections::HashMap;
@@ -11,6 +11,7 @@ use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use tokio::time::{Duration, Instant};
 
+use super::at_once::{AtOnce, Place};
 use crate::config::{Limits, Rate};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
@@ -21,14 +22,25 @@ const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 /// How many are known at least before those whose requests are all paid for are forgotten.
 const KNOWN: usize = 1_024;
 
-/// What the answer to a request says of its caller's limits; set once, by whoever finds out who asks.
-#[derive(Clone, Default)]
-pub(crate) struct RateNotice(Arc<OnceLock<Vec<Left>>>);
+/// What the answer to a request says of its caller's limits; set once, by whoever finds out who asks. While any clone is
+/// there, the request takes a place among those of its key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RateNotice(Arc<Noted>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    left: OnceLock<Vec<Left>>,
+    place: OnceLock<Place>,
+}
 
 impl RateNotice {
+    pub(crate) fn has_place(&self) -> bool {
+        self.0.place.get().is_some()
+    }
+
     /// As headers (draft-ietf-httpapi-ratelimit-headers).
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
-        for left in self.0.get().into_iter().flatten() {
+        for left in self.0.left.get().into_iter().flatten() {
             let Left { name, rate, remaining, .. } = left;
             let policy = format!("\"{name}\";q={};w={}", rate.count, rate.window.as_secs());
             let now = format!("\"{name}\";r={remaining};t={}", left.reset.as_secs_f64().ceil());
@@ -53,6 +65,7 @@ pub(crate) struct Rates {
     of_key: Option<Counted<(TenantPk, String)>>,
     of_tenant: Option<Counted<TenantPk>>,
     wrong_keys: Option<Counted<IpAddr>>,
+    at_once: AtOnce,
 }
 
 impl Rates {
@@ -61,6 +74,7 @@ impl Rates {
             of_key: limits.requests_per_key.map(|rate| Counted::new("key", rate)),
             of_tenant: limits.requests_per_tenant.map(|rate| Counted::new("tenant", rate)),
             wrong_keys: limits.wrong_keys_per_address.map(|rate| Counted::new("address", rate)),
+            at_once: AtOnce::new(limits.requests_at_once_per_key),
         }
     }
 
@@ -83,9 +97,14 @@ impl Rates {
         if let Some(counted) = &self.of_tenant {
             left.push(counted.take(caller.tenant, now)?);
         }
-        if let Some(notice) = notice.filter(|_| !left.is_empty()) {
-            // One request has one caller.
-            let _ = notice.0.set(left);
+        // What a socket asks is a part of the request that opened it, and has no notice.
+        let Some(notice) = notice else { return Ok(()) };
+        // One request has one caller.
+        if let Some(place) = self.at_once.take(caller)? {
+            let _ = notice.0.place.set(place);
+        }
+        if !left.is_empty() {
+            let _ = notice.0.left.set(left);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use super::app_state::AppState;
 use super::caller::pass;
 use super::prefer;
 use super::problem::Problem;
+use super::rates::RateNotice;
 use super::remote_addr::RemoteAddr;
 use super::trace::TraceId;
 use crate::auth::Pass;
@@ -21,6 +22,7 @@ pub(crate) struct ReplyPreferences {
     /// What goes before a path to make it a URL.
     pub(crate) base: String,
     pub(crate) trace: TraceId,
+    pub(crate) rates: RateNotice,
     /// `Prefer: wait=N`.
     pub(crate) wait: Option<Duration>,
     /// `Accept: text/event-stream`.
@@ -39,6 +41,7 @@ impl FromRequestParts<AppState> for ReplyPreferences {
             // Where a key is needed, one that cannot be read has been refused.
             pass: pass(app, parts).unwrap_or_else(|_| Pass::of(None)),
             base: app.links.base(peer, &parts.headers),
+            rates: parts.extensions.get().cloned().unwrap_or_default(),
             trace: trace.unwrap_or_else(|| TraceId::of(&parts.headers)),
             wait: prefer::wait(&parts.headers),
             wants_events: accepts.any(|accept| accept.trim().starts_with("text/event-stream")),

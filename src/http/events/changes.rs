@@ -36,10 +36,10 @@ pub(crate) async fn changes(
     if asks_for_socket(&headers) {
         let upgrade = upgrade.map_err(|refused| Fault::new(Code::Malformed, format!("{}.", refused.body_text())))?;
         let frames = frames(changes::open(&app.service, &caller).await?);
-        let ReplyPreferences { pass, base, trace, .. } = preferences;
+        let ReplyPreferences { pass, base, trace, rates, .. } = preferences;
         return Ok(socket::upgrade(
             upgrade,
-            socket::SocketSession { app, caller, pass, thread: None, base, trace },
+            socket::SocketSession { app, caller, pass, thread: None, base, trace, _rates: rates },
             frames,
         ));
     }

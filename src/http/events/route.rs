@@ -56,6 +56,7 @@ pub(crate) async fn events(
             thread: Some(id),
             base: preferences.base,
             trace: preferences.trace,
+            _rates: preferences.rates,
         },
         frames,
     ))

@@ -23,6 +23,7 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
 use crate::http::app_state::AppState;
 use crate::http::metrics;
+use crate::http::rates::RateNotice;
 use crate::http::trace::TraceId;
 use crate::live::{Encoded, EncodedKind};
 use crate::service::feed::FeedAsk;
@@ -51,6 +52,8 @@ pub(super) struct SocketSession {
     pub(super) base: String,
     /// Of the request that opened the socket: ops that name none continue it.
     pub(super) trace: TraceId,
+    /// Of the same request, whose place it keeps for as long as the socket is open.
+    pub(super) _rates: RateNotice,
 }
 
 impl SocketSession {

@@ -68,7 +68,7 @@ fn known(family: &str, config: &Config) -> Known {
             let kinds: Vec<&str> = TargetKind::ALL.iter().map(|kind| kind.as_str()).collect();
             [one("kind", &kinds), one("outcome", &["delivered", "failed", "dead"])].concat()
         }
-        "pes_rate_limited_total" => one("limit", &["key", "tenant", "address"]),
+        "pes_rate_limited_total" => one("limit", &["key", "tenant", "address", "at_once"]),
         "pes_telemetry_spans_total" => one("outcome", &["sent", "refused", "dropped"]),
         "pes_secrets_unreadable_total" | "pes_documents_illegible_total" => {
             one("kind", &DocumentKind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>())

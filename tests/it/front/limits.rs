@@ -10,7 +10,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::support::app::App;
-use crate::support::http::{read_answer, soon};
+use crate::support::http::{Ask, Said, read_answer, soon};
 use crate::support::ws::is;
 
 /// How a limit is lowered, and how it is met.
@@ -90,6 +90,7 @@ fn cases() -> Vec<Case> {
         case!(mailbox = 1, |app| mailbox(app).await),
         case!(requests_per_key = Some("2/60s".parse().expect("a rate")), |app| rate(app, "key").await),
         case!(requests_per_tenant = Some("2/60s".parse().expect("a rate")), |app| rate(app, "tenant").await),
+        case!(requests_at_once_per_key = 2, |app| at_once(app).await),
         case!(wrong_keys_per_address = Some("1/60s".parse().expect("a rate")), |app| wrong_keys(app).await),
         case!(spend = Spend { tenant_day_usd: Some(1.0), ..Spend::default() }, |app| {
             // At the cap, and without prices: `front::spend`.
@@ -125,6 +126,43 @@ async fn rate(app: &App, name: &str) {
     // Who watches the server is none of them.
     app.get("/readyz").await.expect(200);
     assert_eq!(app.get("/metrics").await.status, 200);
+}
+
+/// A socket and a stream are two; who has another key is let in all the same, and a place is free again when one is closed.
+async fn at_once(app: &App) {
+    let minted = async |ask: Ask, name: &str| {
+        let new = json!({ "tenant": "default", "name": name, "scopes": ["admin"] });
+        ask.json(&new).send().await.expect(201)["key"].as_str().expect("a key").to_owned()
+    };
+    let one = minted(app.ask("POST", "/keys"), "one").await;
+    let other = minted(app.ask("POST", "/keys").key(&one), "other").await;
+    let with = async |key: &str| app.ask("GET", "/threads").key(key).send().await;
+    let bearer = format!("Bearer {one}");
+    let socket = app.try_socket("/events", &[("authorization", &bearer)]).await.expect("the first");
+    let stream = app.ask("GET", "/events").key(&one).header("accept", "text/event-stream").events().await;
+    let refused = with(&one).await;
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    refused.problem("too_many_requests");
+    with(&other).await.expect(200);
+    drop(stream);
+    until_served(async || with(&one).await, "too_many_requests").await;
+    let stream = app.ask("GET", "/events").key(&one).header("accept", "text/event-stream").events().await;
+    with(&one).await.problem("too_many_requests");
+    drop(socket);
+    until_served(async || with(&one).await, "too_many_requests").await;
+    drop(stream);
+}
+
+/// A place is free as soon as the server has seen the end of the connection.
+async fn until_served(ask: impl AsyncFn() -> Said, refusal: &str) {
+    loop {
+        let said = ask().await;
+        if said.status == 200 {
+            return;
+        }
+        said.problem(refusal);
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Whoever has a key is let in all the same.
@@ -180,7 +218,7 @@ async fn body(app: &App) {
 }
 
 /// Sends, and leaves the connection open: the answer must come all the same.
-async fn exchange_open(app: &App, request: &[u8]) -> crate::support::http::Said {
+async fn exchange_open(app: &App, request: &[u8]) -> Said {
     let (reader, mut writer) = TcpStream::connect(app.address).await.unwrap().into_split();
     let sent = async {
         let _ = writer.write_all(request).await;
@@ -224,15 +262,7 @@ async fn connections(app: &App) {
         );
     }
     held.pop();
-    // The place is free as soon as the server has seen the end of the connection.
-    loop {
-        let said = app.get("/threads").await;
-        if said.status == 200 {
-            break;
-        }
-        said.problem("too_many_connections");
-        tokio::task::yield_now().await;
-    }
+    until_served(async || app.get("/threads").await, "too_many_connections").await;
 }
 
 async fn late_headers(app: &App) {

@@ -223,7 +223,9 @@ async fn who_listens_to_the_owner_hears_what_is_queued_elsewhere_while_its_call_
     let queued = ask(&other, "t", "talk").await;
     loop {
         let frame = soon(feed.next()).await.unwrap();
-        if matches!(&frame.kind, EncodedKind::Observation { .. }) && String::from_utf8_lossy(&frame.json()).contains(queued.as_str()) {
+        if matches!(&frame.kind, EncodedKind::Observation { .. })
+            && String::from_utf8_lossy(&frame.json()).contains(queued.as_str())
+        {
             break;
         }
     }

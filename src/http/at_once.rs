@@ -1,0 +1,105 @@
+//! How many requests of one key are answered at once (`limits.requests_at_once_per_key`): event streams and sockets are
+//! such requests for as long as they are open.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
+
+use super::rates::RateNotice;
+use crate::domain::caller::{Caller, LOCAL};
+use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::TenantPk;
+
+/// Whose requests are counted together.
+type Who = (TenantPk, String);
+
+/// How soon one that was refused may ask again: places come free as answers end.
+const AGAIN_MS: i64 = 1_000;
+
+pub(crate) struct AtOnce {
+    most: usize,
+    open: Arc<Mutex<HashMap<Who, usize>>>,
+}
+
+/// One request among those of its key, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    who: Who,
+    open: Arc<Mutex<HashMap<Who, usize>>>,
+}
+
+impl AtOnce {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, open: Arc::default() }
+    }
+
+    /// `None`: the server is open to all on this machine, who share one name.
+    pub(crate) fn take(&self, caller: &Caller) -> Result<Option<Place>, Fault> {
+        if caller.name == LOCAL {
+            return Ok(None);
+        }
+        let who = (caller.tenant, caller.name.clone());
+        let mut open = self.open.lock();
+        let count = open.entry(who.clone()).or_default();
+        if *count >= self.most {
+            metrics::counter!("pes_rate_limited_total", "limit" => "at_once").increment(1);
+            let detail = format!(
+                "{} requests, streams and sockets of this key are open; close some, or ask again later.",
+                self.most
+            );
+            let mut fault = Fault::new(Code::TooManyRequests, detail);
+            fault.retry_after_ms = Some(AGAIN_MS);
+            return Err(fault);
+        }
+        *count += 1;
+        Ok(Some(Place { who, open: self.open.clone() }))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.open.lock();
+        if let Some(count) = open.get_mut(&self.who) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.who);
+            }
+        }
+    }
+}
+
+/// The body of an answer, which takes its request's place until it is sent or given up.
+pub(crate) fn held(body: Body, place: RateNotice) -> Body {
+    Body::new(Held { body, _place: place })
+}
+
+struct Held {
+    body: Body,
+    _place: RateNotice,
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
