@@ -57,31 +57,32 @@ async fn process_as(
     subscribes: bool,
 ) -> Result<(Answered<Receipt>, Option<EarlySubscription>)> {
     service.runtime.accepting()?;
-    // On the heap: all that wait for it would hold it on their stacks, one in the other.
-    let accepted = if ask.continue_at.is_some() && ask.on_busy == OnBusy::Interrupt {
-        accept_to_the_end(service, caller, id, ask, &key, subscribes).boxed()
+    let answered = if ask.continue_at.is_some() && ask.on_busy == OnBusy::Interrupt {
+        // A run that makes way is cancelled before the query is accepted: a client that hung up in between would have ended
+        // the one without having asked the other. So all of it goes on where nobody waits for it any more.
+        let (service, caller, id) = (service.clone(), caller.clone(), id.clone());
+        let accepted = tokio::spawn(async move { accept_once(&service, &caller, &id, ask, key, subscribes).await });
+        accepted.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
     } else {
-        accept(service, caller, id, ask, &key, subscribes).boxed()
+        accept_once(service, caller, id, ask, key, subscribes).await
     };
-    Ok(match once::perform(service, caller, key.as_ref(), accepted).await? {
+    Ok(match answered? {
         Answered::Fresh((receipt, early)) => (Answered::Fresh(receipt), early),
         Answered::Replayed { status, body, location } => (Answered::Replayed { status, body, location }, None),
     })
 }
 
-/// The same also where nobody waits for it any more. A run that makes way is cancelled before the query is accepted: a client
-/// that hung up in between would have ended the one without having asked the other.
-fn accept_to_the_end(
+async fn accept_once(
     service: &Service,
     caller: &Caller,
     id: &ThreadId,
     ask: ProcessAsk,
-    key: &Option<Idempotent>,
+    key: Option<Idempotent>,
     subscribes: bool,
-) -> impl Future<Output = Result<(Receipt, Option<EarlySubscription>), Refusal>> + use<> {
-    let (service, caller, id, key) = (service.clone(), caller.clone(), id.clone(), key.clone());
-    let accepted = tokio::spawn(async move { accept(&service, &caller, &id, ask, &key, subscribes).await });
-    async move { accepted.await.unwrap_or_else(|error| resume_unwind(error.into_panic())) }
+) -> Result<Answered<(Receipt, Option<EarlySubscription>)>> {
+    // On the heap: all that wait for it would hold it on their stacks, one in the other.
+    let accepted = accept(service, caller, id, ask, &key, subscribes).boxed();
+    once::perform(service, caller, key.as_ref(), accepted).await
 }
 
 async fn accept(

@@ -134,6 +134,31 @@ async fn a_query_that_is_refused_cancels_nothing() {
     assert_eq!(stands, ["completed", "suspended"]);
 }
 
+/// The run that the first one began goes on, whatever is sent under its key.
+#[tokio::test]
+async fn a_query_that_goes_back_and_is_sent_again_cancels_nothing() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    let place = said(&app, "t1").await[1]["messageId"].clone();
+    let sent = async |query: &str| {
+        let body = json!({ "query": query, "after": place, "onBusy": "interrupt" });
+        let ask = app.ask("POST", "/threads/t1/process").header("idempotency-key", "k").header("prefer", "wait=30");
+        ask.json(&body).send().await
+    };
+    let first = sent("send").await.expect(202);
+    assert_eq!(first["status"], "suspended", "{first:#}");
+    for _ in 0..3 {
+        let again = sent("send").await.expect(202);
+        assert_eq!((&again["runId"], &again["status"]), (&first["runId"], &first["status"]));
+        sent("hello").await.problem("idempotency_mismatch");
+    }
+    let answer = json!({ "suspensionId": first["suspensions"][0]["suspensionId"], "approved": true });
+    app.ask("POST", "/threads/t1/resume").header("prefer", "wait=30").json(&answer).send().await.expect(200);
+    let runs = items(&app, "/threads/t1/runs").await;
+    let stands: Vec<&Value> = runs.iter().map(|run| &run["status"]).collect();
+    assert_eq!(stands, ["completed", "completed"]);
+}
+
 /// Its run never began.
 #[tokio::test]
 async fn a_message_that_only_waited_is_taken_back_like_any_other() {
