@@ -1,5 +1,6 @@
 //! Folds of logs that were read not long ago, at fixed distances: a reader of a page begins at the nearest one instead
-//! of the beginning. A log only grows, so what was folded once stays true. Shared by all readers, and bounded.
+//! of the beginning. What was folded once stays true, but where the log was shortened past a fold, one cannot go on from it:
+//! whoever takes one looks whether what follows it can still be read. Shared by all readers, and bounded.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

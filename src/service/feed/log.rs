@@ -102,6 +102,10 @@ impl Log {
             let ask =
                 ObservationAsk { after: self.folded, until: Some(last), limit: CHUNK, types: Fold::LISTED.to_vec() };
             let chunk = self.store.observations(self.pk, &ask).await?;
+            if let Some(later) = self.base_beyond(before).await? {
+                (self.folded, self.fold) = later;
+                continue;
+            }
             for observation in &chunk {
                 let Some(whole) = folded(&mut self.fold, observation) else { continue };
                 if let Ok(place) = page.binary_search_by_key(&observation.seq, |seen| seen.seq) {
@@ -112,6 +116,19 @@ impl Log {
             self.folds.offer(self.pk, self.folded, &self.fold);
         }
         Ok(())
+    }
+}
+
+impl Log {
+    /// The base of the log, where it stands for more than was folded: a kept fold may be older than the base, and what lies
+    /// between them cannot be read any more. Asked behind each chunk, as the log may be shortened meanwhile.
+    async fn base_beyond(&self, before: i64) -> store::Result<Option<(i64, Fold)>> {
+        let row = self.store.thread_by_pk(self.pk).await?;
+        if row.is_none_or(|row| row.min_seq <= self.folded + 1) {
+            return Ok(None);
+        }
+        let base = beginning(&*self.store, self.pk, before).await?;
+        Ok(Some(base).filter(|(seq, _)| *seq > self.folded))
     }
 }
 
@@ -160,6 +177,14 @@ pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store:
     while after < seq {
         let ask = ObservationAsk { after, until: Some(seq), limit: CHUNK, ..ObservationAsk::default() };
         let chunk = service.reads.observations(pk, &ask).await?;
+        // Where the log was shortened since what was kept was folded, its base stands for what is missing in between.
+        if chunk.first().is_none_or(|first| first.seq > after + 1) {
+            let (base, anew) = beginning(&*service.reads, pk, seq).await?;
+            if base > after {
+                (after, fold) = (base, anew);
+                continue;
+            }
+        }
         let Some(last) = chunk.last() else { break };
         after = last.seq;
         for observation in &chunk {

@@ -13,6 +13,7 @@ mod kept;
 mod left_rows;
 mod lookups;
 mod reading;
+mod refolded;
 mod restored;
 pub mod retention;
 mod schedules;

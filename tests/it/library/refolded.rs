@@ -1,0 +1,48 @@
+//! A log that was shortened past what was folded of it before: states, copies and the next beginning have all of it.
+
+use pes::domain::ids::ThreadId;
+use pes::service::fork;
+use serde_json::{Value, json};
+
+use super::retention::Aging;
+use crate::support::http::soon;
+use crate::support::store::fresh_store;
+
+/// More than lie between two folds that are kept, and the rest of another such distance.
+const ENTRIES: i64 = 700;
+
+#[tokio::test]
+async fn what_lies_between_a_kept_fold_and_the_beginning_is_not_left_out() {
+    let aging = Aging::on(fresh_store().await, |_| {}).await;
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let thread: ThreadId = "t".into();
+    let last = async |from: i64| aging.page("t", from).await.unwrap().last_seq;
+    aging.finish("t").await;
+    while last(0).await < ENTRIES {
+        aging.finish("t").await;
+    }
+    aging.days_pass(91).await;
+    assert!(aging.page("t", 0).await.unwrap().min_seq > ENTRIES, "it was shortened to its end");
+    aging.finish("t").await;
+    let (end, messages) = (last(0).await, contents(&aging.messages("t").await));
+    let state = aging.state("t", None).await.unwrap();
+    let then = aging.state("t", Some(end)).await.unwrap();
+    assert_eq!((&then["todoList"], &then["messageCount"]), (&state["todoList"], &state["messageCount"]));
+    let copied = async |id: &str| {
+        soon(fork::fork(service, caller, &thread, Some(end), Some(id.into()), None)).await.unwrap();
+        contents(&aging.messages(id).await)
+    };
+    assert_eq!(copied("copy").await, messages);
+    // The next beginning is made of the one before.
+    aging.days_pass(91).await;
+    assert!(aging.page("t", 0).await.unwrap().min_seq > end);
+    aging.finish("t").await;
+    let end = last(0).await;
+    soon(fork::fork(service, caller, &thread, Some(end), Some("later".into()), None)).await.unwrap();
+    assert_eq!(contents(&aging.messages("later").await), contents(&aging.messages("t").await));
+    aging.instance.close().await;
+}
+
+fn contents(messages: &Value) -> Vec<Value> {
+    messages.as_array().unwrap().iter().map(|message| json!([message["role"], message["content"]])).collect()
+}
