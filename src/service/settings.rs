@@ -229,8 +229,7 @@ fn filled<'a>(text: &'a str, variables: &BTreeMap<String, String>) -> std::resul
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("{{") {
         out.push_str(before);
-        let named = after.split_once("}}").map(|(name, after)| (name.trim(), after));
-        match named.filter(|(name, _)| is_name(name)) {
+        match name_at(after) {
             Some((name, after)) => {
                 out.push_str(variables.get(name).ok_or(name)?);
                 rest = after;
@@ -244,8 +243,17 @@ fn filled<'a>(text: &'a str, variables: &BTreeMap<String, String>) -> std::resul
     Ok(out + rest)
 }
 
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c))
+/// The name that a text begins with behind `{{`, and what follows its `}}`. No more is looked at than may belong to a name, so
+/// that a text full of braces costs no more than one without.
+fn name_at(text: &str) -> Option<(&str, &str)> {
+    let named = text.trim_start();
+    let (name, rest) = named.split_at(named.find(|c: char| !is_of_name(c)).unwrap_or(named.len()));
+    let after = rest.trim_start().strip_prefix("}}")?;
+    (!name.is_empty()).then_some((name, after))
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || "_-.".contains(c)
 }
 
 fn persona(layers: [Option<&Persona>; 3]) -> Persona {
@@ -307,3 +315,6 @@ fn within<T: Copy + PartialOrd + Display>(field: &str, least: T, most: T, value:
     let detail = format!("`{field}` is {value}; it must be {least} to {most}.");
     Err(Fault::new(Code::Invalid, detail.clone()).at(format!("/options/executionConfig/{field}"), detail))
 }
+
+#[cfg(test)]
+mod tests;
