@@ -52,12 +52,7 @@ pub async fn sign_ends(store: &dyn Store, key: &AuditKey, now: Millis) -> Result
     Sealing { store, key: Some(key), now, service: None, is_chore: true }.sign_ends().await
 }
 
-/// Chains the lines of one tenant.
-pub(in crate::service) async fn chain_tenant(service: &Service, tenant: TenantPk) -> Result<()> {
-    Sealing::of(service).of_tenant(tenant).await
-}
-
-/// The same, for somebody who waits for it: also where another chains lines at this moment.
+/// Chains the lines of one tenant, for somebody who waits for it: also where another chains lines at this moment.
 pub(in crate::service) async fn chain_tenant_now(service: &Service, tenant: TenantPk) -> Result<()> {
     Sealing { is_chore: false, ..Sealing::of(service) }.of_tenant(tenant).await
 }

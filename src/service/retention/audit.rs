@@ -39,7 +39,7 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
         detail,
     };
     service.store.add_line(line).await?;
-    audit::chain_tenant(service, tenant).await?;
+    audit::chain_tenant_now(service, tenant).await?;
     let mut done = oldest.n - 1;
     while done < last.n {
         let pace = Pace::begin();
