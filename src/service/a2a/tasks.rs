@@ -50,7 +50,9 @@ pub struct RunSnapshotAsk {
 
 pub async fn get(service: &Service, caller: &Caller, id: &RunId, with_messages: bool) -> Result<RunSnapshot> {
     let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
-    seen(service, found.ok_or_else(|| Fault::not_found("run"))?, with_messages).await
+    let found = found.ok_or_else(|| Fault::not_found("run"))?;
+    let run = read(&found.row)?;
+    seen(service, &found, run, with_messages).await
 }
 
 /// Returns when the run is over or asks something, or when the time is up.
@@ -98,13 +100,13 @@ pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Re
     let page = service.reads.runs_by_standing(&ask.0).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for found in page.items {
-        items.push(seen(service, found, ask.1).await?);
+        let Some(run) = legible(&found.row) else { continue };
+        items.push(seen(service, &found, run, ask.1).await?);
     }
     Ok((Page { items, next_cursor: page.next_cursor }, total))
 }
 
-async fn seen(service: &Service, found: FoundRow, with_messages: bool) -> Result<RunSnapshot> {
-    let run: Run = read(&found.row)?;
+async fn seen(service: &Service, found: &FoundRow, run: Run, with_messages: bool) -> Result<RunSnapshot> {
     let open = match run.standing {
         CallerStatus::Suspended | CallerStatus::NeedsAuth => questions(service, found.pk, found.row.ord, &run).await?,
         CallerStatus::Queued

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pes::domain::fault::Code;
 use pes::domain::run::RunStatus;
+use pes::service::a2a::tasks::{self, RunSnapshotAsk};
 use pes::service::feed::{self, FeedAsk};
 use pes::service::once::Answered;
 use pes::service::runs::{self, ProcessAsk};
@@ -145,5 +146,17 @@ async fn an_entry_of_the_log_that_cannot_be_read_is_left_out() {
     }
     let (hurt, well) = (lengths[0], lengths[1]);
     assert!(0 < hurt && hurt < well, "{hurt} of {well}");
+    instance.close().await;
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_read_is_left_out_of_what_other_agents_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "UPDATE thread_rows SET body = json_remove(body, '$.query')
+               WHERE kind = 1 AND pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')";
+    let (instance, [_, well]) = spoilt(folder.path(), &[sql]).await;
+    let ask = RunSnapshotAsk { page: PageAsk { cursor: None, limit: 10 }, ..RunSnapshotAsk::default() };
+    let (page, _) = tasks::list(instance.service(), instance.caller(), ask).await.unwrap();
+    assert_eq!(page.items.iter().map(|seen| &seen.run.run_id).collect::<Vec<_>>(), [&well]);
     instance.close().await;
 }
