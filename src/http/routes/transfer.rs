@@ -61,7 +61,7 @@ pub(crate) async fn import(
     let thread_id = params.text("threadId").map(|id| new_thread_id(&id, longest, "/threadId")).transpose()?;
     let dry_run = params.read("dryRun", "must be true or false")?.unwrap_or(false);
     params.finish()?;
-    let turn = Turn::wait().await?;
+    let turn = Turn::wait(&app.service, &caller).await?;
     let text = read_text(request, &app.config.limits, LINES, MOST_BYTES).await?;
     let imported = transfer::import(&app.service, &caller, turn, text, ImportAsk { thread_id, dry_run }).await?;
     if dry_run {

@@ -24,6 +24,7 @@ use crate::engine::event::{Event, PersonEvent};
 use crate::engine::history::ShownPlan;
 use crate::engine::step::{Keep, RowKind, Step};
 use crate::service::audit::AuditLine;
+use crate::service::once::Flight;
 use crate::service::{Result, Service, retention, settings, threads};
 use crate::store::{AuditRow, Commit, Committed, NewEntry, NewImport, NewThread};
 
@@ -35,23 +36,26 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const COME_BACK_MS: Millis = 30_000;
 
 /// What whoever takes in a file holds from before its first byte.
-#[derive(Debug)]
 pub struct Turn {
     _permit: SemaphorePermit<'static>,
+    _of_tenant: Flight,
 }
 
 impl Turn {
-    /// Waits for those before, for a while.
-    pub async fn wait() -> Result<Self> {
-        match timeout(PATIENCE, READER.acquire()).await {
-            Ok(permit) => Ok(Self { _permit: permit.expect("it is never closed") }),
-            Err(_) => {
-                let detail = "Other files are imported; send this one again in a while.";
-                let mut fault = Fault::new(Code::TooManyRequests, detail);
-                fault.retry_after_ms = Some(COME_BACK_MS);
-                Err(fault)
-            }
-        }
+    /// Waits for those before, for a while. Of a tenant's files one is in the queue of all tenants at a time, so that many
+    /// that are sent slowly keep nobody else out.
+    pub async fn wait(service: &Service, caller: &Caller) -> Result<Self> {
+        let waited = async {
+            let of_tenant = service.flights.turn(caller.tenant, "import", "", PATIENCE).await.ok()?;
+            let permit = timeout(PATIENCE, READER.acquire()).await.ok()?;
+            Some(Self { _permit: permit.expect("it is never closed"), _of_tenant: of_tenant })
+        };
+        waited.await.ok_or_else(|| {
+            let detail = "Other files are imported; send this one again in a while.";
+            let mut fault = Fault::new(Code::TooManyRequests, detail);
+            fault.retry_after_ms = Some(COME_BACK_MS);
+            fault
+        })
     }
 }
 
@@ -82,15 +86,17 @@ pub struct Imported {
 }
 
 /// A new, idle thread of what was exported.
-pub async fn import(service: &Service, caller: &Caller, _turn: Turn, text: Bytes, ask: ImportAsk) -> Result<Imported> {
+pub async fn import(service: &Service, caller: &Caller, turn: Turn, text: Bytes, ask: ImportAsk) -> Result<Imported> {
     service.runtime.accepting()?;
     if let Some(id) = &ask.thread_id {
         threads::check_id(service, id)?;
     }
     let (state_bytes, id) = (service.config.limits.state_bytes, ask.thread_id);
-    let read = spawn_blocking(move || archive::read(&text, state_bytes, id)).await;
+    // The turn stays with the file while it is read: that goes on also where nobody waits for it any more.
+    let read = spawn_blocking(move || (archive::read(&text, state_bytes, id), turn)).await;
     let broken = |error| Fault::new(Code::Internal, format!("The file was not read: {error}."));
-    let archive = read.map_err(broken)?.map_err(refused)?;
+    let (archive, _turn) = read.map_err(broken)?;
+    let archive = archive.map_err(refused)?;
     threads::check_id(service, &archive.id)?;
     if service.store.thread(caller.tenant, &archive.id).await?.is_some() {
         return Err(exists(&archive.id));

@@ -86,7 +86,8 @@ impl Place {
     async fn import(&self, text: &[u8], id: Option<&str>) -> Result<Imported, Fault> {
         let ask = ImportAsk { thread_id: id.map(Into::into), dry_run: false };
         let (service, caller) = (self.instance.service(), self.instance.caller());
-        transfer::import(service, caller, Turn::wait().await.unwrap(), Bytes::copy_from_slice(text), ask).await
+        transfer::import(service, caller, Turn::wait(service, caller).await.unwrap(), Bytes::copy_from_slice(text), ask)
+            .await
     }
 
     async fn is_there(&self, thread: &str) -> bool {
@@ -290,9 +291,15 @@ async fn nothing_is_stored_of_what_is_refused() {
         assert!(!place.is_there("copy").await);
         let ask = ImportAsk { thread_id: Some("copy".into()), dry_run: true };
         let (service, caller) = (place.instance.service(), place.instance.caller());
-        let tried = transfer::import(service, caller, Turn::wait().await.unwrap(), Bytes::from(text.clone()), ask)
-            .await
-            .unwrap();
+        let tried = transfer::import(
+            service,
+            caller,
+            Turn::wait(service, caller).await.unwrap(),
+            Bytes::from(text.clone()),
+            ask,
+        )
+        .await
+        .unwrap();
         assert!(tried.dry_run && !place.is_there("copy").await);
         let at_once = [place.import(&text, Some("copy")), place.import(&text, Some("copy"))];
         let made = futures_util::future::join_all(at_once).await;
