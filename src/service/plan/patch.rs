@@ -12,6 +12,9 @@ use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
 use crate::service::Result;
 
+/// What a list may take in all, in bytes of JSON, however many patches it grows by: as much as a model may write of one.
+const LIST_BYTES: usize = 4 << 20;
+
 pub(super) fn apply(mut list: Value, patch: PlanPatch, limits: &Limits) -> Result<Vec<Value>> {
     match patch {
         PlanPatch::JsonPatch(operations) => operate(&mut list, &operations, limits)?,
@@ -20,6 +23,11 @@ pub(super) fn apply(mut list: Value, patch: PlanPatch, limits: &Limits) -> Resul
         PlanPatch::MergePatch(_) => {
             return Err(invalid("A merge patch is a list, or an object by item id.".to_owned()));
         }
+    }
+    let bytes = list.to_string().len();
+    if bytes > LIST_BYTES {
+        let detail = format!("A todo list may take {LIST_BYTES} bytes as JSON; this would take {bytes}.");
+        return Err(Fault::new(Code::TooManyItems, detail));
     }
     match list {
         Value::Array(list) => Ok(list),

@@ -16,6 +16,10 @@ use crate::runtime::audit::line;
 use crate::service::Result;
 use crate::store::{AuditRow, ThreadRow};
 
+/// What the title, the metadata and the settings of a thread may take together, in bytes of JSON: every request to the
+/// thread reads them, and a page of a list has up to a thousand.
+const PROFILE_BYTES: usize = 64 << 10;
+
 /// The patch as the thread's task applies it, to the thread as it is then.
 pub(super) fn edit(patch: Value, by: Caller, environment: Environment) -> ProfileEdit {
     Box::new(move |row, now| {
@@ -51,6 +55,18 @@ pub(super) fn patched(row: &ThreadRow, patch: &Value, by: &Caller, environment: 
         );
     }
     signed(&row.profile, profile, by, environment)
+}
+
+/// Refuses a profile that is too large, whatever it has grown by.
+pub(super) fn check_size(profile: &ThreadProfile) -> Result<()> {
+    let bytes = json!(profile).to_string().len();
+    if bytes <= PROFILE_BYTES {
+        return Ok(());
+    }
+    let detail = format!(
+        "The title, metadata and config of a thread may take {PROFILE_BYTES} bytes as JSON; these take {bytes}."
+    );
+    Err(Fault::new(Code::Invalid, detail.clone()).at("", detail))
 }
 
 /// That somebody changed the thread, and what of it; its `toolPolicy` in full, as it says who must be asked. `None`: all is

@@ -146,3 +146,20 @@ async fn an_item_is_done_again_or_skipped_by_hand() {
     }
     assert_eq!(told, wanted);
 }
+
+/// Patch by patch, each of which is small enough to be sent.
+#[tokio::test]
+async fn a_list_takes_so_many_bytes_and_no_more() {
+    let app = App::start().await;
+    let mut tag = stuck(&app).await;
+    let long = "x".repeat(900_000);
+    for n in 0..4 {
+        let item = json!({ "id": format!("long-{n}"), "description": long });
+        let said = patch(&app, &tag, json!([{ "op": "add", "path": "/-", "value": item }])).await;
+        said.expect(200);
+        tag = said.header("etag").unwrap().to_owned();
+    }
+    let item = json!({ "id": "one-more", "description": long });
+    let refused = patch(&app, &tag, json!([{ "op": "add", "path": "/-", "value": item }])).await;
+    assert!(refused.problem("too_many_items")["detail"].as_str().unwrap().contains("4194304 bytes"));
+}

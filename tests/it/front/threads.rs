@@ -1,6 +1,6 @@
 //! `/threads`
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::app::App;
 
@@ -165,4 +165,19 @@ async fn a_run_tells_the_settings_in_effect() {
     assert_eq!((&run["providerConfig"]["providerName"], &run["agentCore"]), (&json!("demo"), &json!("pes")));
     let log = app.get("/threads/t1/events?types=RUN_STARTED").await.expect(200);
     assert_eq!(log["items"][0]["content"]["options"], run);
+}
+
+#[tokio::test]
+async fn what_a_thread_says_of_itself_is_bounded_however_it_grows() {
+    let app = App::start().await;
+    let (some, more) = ("x".repeat(40_000), json!({ "metadata": { "other": "y".repeat(40_000) } }));
+    app.post("/threads", json!({ "threadId": "t1", "metadata": { "one": some } })).await.expect(201);
+    let patch =
+        |change: &Value| app.ask("PATCH", "/threads/t1").typed("application/merge-patch+json", &change.to_string());
+    let refused = patch(&more).send().await.problem("invalid");
+    assert!(refused["detail"].as_str().unwrap().contains("65536 bytes"), "{refused:#}");
+    patch(&json!({ "metadata": { "one": null } })).send().await.expect(200);
+    patch(&more).send().await.expect(200);
+    let large = json!({ "threadId": "t2", "metadata": { "one": "x".repeat(70_000) } });
+    app.post("/threads", large).await.problem("invalid");
 }
