@@ -204,10 +204,12 @@ impl Actor {
 
     /// The second phase of a cancel: nothing runs any more, and that is recorded. Returns the runs that it ended.
     async fn stop_effects(&mut self) -> Result<Vec<Run>, Refusal> {
-        self.work.stop().await;
-        // What other agents said may be of a task whose run is over long since.
-        self.uncommitted
-            .retain(|event| matches!(&**event, Event::Peer(PeerEvent::Seen { .. } | PeerEvent::Failed { .. })));
+        let spent = self.work.stop().await;
+        // What other agents said may be of a task whose run is over long since, and what model calls took is paid for.
+        self.uncommitted.retain(|event| {
+            matches!(&**event, Event::Model(_) | Event::Peer(PeerEvent::Seen { .. } | PeerEvent::Failed { .. }))
+        });
+        self.uncommitted.extend(spent.into_iter().map(Arc::new));
         self.uncommitted.push_back(Arc::new(Event::Cancel(CancelEvent::EffectsStopped)));
         let ended = self.commit_pending().await;
         if self.uncommitted.is_empty() {

@@ -114,8 +114,10 @@ impl Actor {
             }
         };
         let head = head(loaded, &stream, &request);
-        let (shared, tenant) = (self.shared.clone(), loaded.row.tenant);
-        let call = ModelCall { shared, pk: self.pk, tenant, stream, attempt, request, head, hold: hold.clone() };
+        let (shared, tenant, interrupt) = (self.shared.clone(), loaded.row.tenant, self.work.interrupt());
+        let hold_of_call = hold.clone();
+        let call =
+            ModelCall { shared, pk: self.pk, tenant, stream, attempt, request, head, hold: hold_of_call, interrupt };
         let span = span(loaded);
         self.work.start(effect, hold, call.perform().instrument(span));
         // Lets the call go out before the next one's prompt is read.

@@ -3,6 +3,7 @@
 //! Nothing of the thread is left then, so the tasks that it had given to other agents are cancelled by deliveries of the
 //! outbox, each of which holds all it needs.
 
+use std::iter;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use super::actor::Actor;
 use super::audit;
-use super::command::Refusal;
+use super::command::{CommitExtras, Refusal};
 use super::load::{TRIES, contended};
 use super::perform::{Reached, Sought};
 use super::rows::read;
@@ -27,7 +28,7 @@ use crate::domain::spend::SpendCaps;
 use crate::domain::task::Task;
 use crate::domain::thread::ThreadStatus;
 use crate::engine::Loaded;
-use crate::engine::event::{Event, SystemEvent};
+use crate::engine::event::{CancelEvent, Event, SystemEvent};
 use crate::engine::step::{Row, RowKind};
 use crate::failpoint;
 use crate::outbox::Outcome;
@@ -61,7 +62,10 @@ impl Actor {
     pub(super) async fn delete(&mut self, by: &str) -> Result<(), Refusal> {
         let Some(row) = self.shared.store.thread_by_pk(self.pk).await? else { return Err(Refusal::Gone) };
         self.shared.check_hold(row.tenant, self.pk).await?;
-        self.work.stop().await;
+        let spent = self.work.stop().await;
+        if !spent.is_empty() {
+            self.write_down(spent, by).await;
+        }
         self.drop_work_in_progress();
         self.loaded = None;
         let erased = self.erase(by, false, |_| true).await;
@@ -73,6 +77,21 @@ impl Actor {
         }
         self.announce_end();
         erased.map(drop)
+    }
+
+    /// What the model calls took that were stopped so that the thread can be erased counts as that of a run that is cancelled;
+    /// nobody is told of that run, as those who wait for it are told that the thread is gone.
+    async fn write_down(&mut self, spent: Vec<Event>, by: &str) {
+        let replied = self.uncommitted.drain(..).filter(|event| matches!(&**event, Event::Model(_)));
+        let cancel = Event::Cancel(CancelEvent::Asked { run: None, by: by.to_owned() });
+        let stopped = Event::Cancel(CancelEvent::EffectsStopped);
+        let spent = replied.chain(spent.into_iter().map(Arc::new));
+        let events: Vec<Arc<Event>> = iter::once(Arc::new(cancel)).chain(spent).chain([Arc::new(stopped)]).collect();
+        let silent = CommitExtras { is_silent: true, ..CommitExtras::default() };
+        if let Err(refusal) = self.transit(&events, &silent).await {
+            let thread = self.pk.0;
+            tracing::warn!(thread, ?refusal, "what a model call took that was stopped for an erasure is not counted");
+        }
     }
 
     /// Erases the thread if it is at rest and nobody used it since `before`.

@@ -10,6 +10,7 @@ use super::audit;
 use super::command::{CommitExtras, Decided, Refusal};
 use super::load::{ClaimMode, CommitLease, TRIES, contended};
 use super::loaded::{LoadedThread, RowAfterCommit};
+use super::outgoing::Outgoing;
 use super::spending::Spending;
 use super::tally::Tally;
 use crate::domain::Millis;
@@ -107,11 +108,15 @@ impl Actor {
         if events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Recovered))) {
             tally.made_again(&before, &step.rows);
         }
-        let outgoing = match shared.outgoing(loaded, &step, recipients, extras, now).await {
-            Ok(outgoing) => outgoing,
-            Err(error) => {
-                self.loaded = None;
-                return Err(error.into());
+        let outgoing = if extras.is_silent {
+            Outgoing::default()
+        } else {
+            match shared.outgoing(loaded, &step, recipients, extras, now).await {
+                Ok(outgoing) => outgoing,
+                Err(error) => {
+                    self.loaded = None;
+                    return Err(error.into());
+                }
             }
         };
         shared.announce_used(&caps, &mut spending);
@@ -133,7 +138,9 @@ impl Actor {
         if step.progress && events.iter().any(|event| is_result(event)) {
             self.forget_crashes().await;
         }
-        self.publish(news, &step).await;
+        if !extras.is_silent {
+            self.publish(news, &step).await;
+        }
         self.perform(&before, lease.epoch.is_some()).await;
         Ok(Some(decided))
     }

@@ -19,6 +19,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::domain::hitl::Reply;
 use crate::domain::ids::CallId;
@@ -48,12 +49,15 @@ pub(super) struct Work {
     asks: (mpsc::Sender<Asking>, mpsc::Receiver<Asking>),
     /// Questions of running calls that wait for their reply.
     asking: HashMap<CallId, Asking>,
+    /// Ends the model calls under way, which say what they took until then.
+    interrupt: CancellationToken,
 }
 
 impl Default for Work {
     fn default() -> Self {
         let (tasks, aside) = (JoinSet::new(), JoinSet::new());
-        Self { tasks, aside, handles: HashMap::new(), asks: mpsc::channel(1), asking: HashMap::new() }
+        let (handles, asks, asking) = (HashMap::new(), mpsc::channel(1), HashMap::new());
+        Self { tasks, aside, handles, asks, asking, interrupt: CancellationToken::new() }
     }
 }
 
@@ -114,6 +118,11 @@ impl Work {
         self.asks.0.clone()
     }
 
+    /// What interrupts a model call.
+    pub(super) fn interrupt(&self) -> CancellationToken {
+        self.interrupt.clone()
+    }
+
     /// Gives every open question the reply that `reply` finds for it; `None`: it stays open.
     pub(super) fn reply(&mut self, reply: impl Fn(&Asking) -> Option<Reply>) {
         let replies: Vec<(CallId, Reply)> =
@@ -142,15 +151,30 @@ impl Work {
         });
     }
 
-    /// Aborts the effects of the run and waits until their tasks have ended. One whose code does not yield for too long is
-    /// left to itself: it cannot be stopped, and its result is dropped.
-    pub(super) async fn stop(&mut self) {
-        self.handles.retain(|effect, _| effect.is_aside());
+    /// Aborts the effects of the run and waits until their tasks have ended; model calls are interrupted, and what they say
+    /// of that is returned, because it was spent. One whose code does not yield for too long is left to itself: it cannot be
+    /// stopped, and its result is dropped.
+    pub(super) async fn stop(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.interrupt).cancel();
+        self.handles.retain(|effect, handle| {
+            if !(effect.is_aside() || matches!(effect, Effect::CallModel { .. })) {
+                handle.abort();
+            }
+            effect.is_aside()
+        });
         self.asking.clear();
-        if timeout(STOP_WAIT, self.tasks.shutdown()).await.is_err() {
+        let mut spent = Vec::new();
+        let ends = async {
+            while let Some(ended) = self.tasks.join_next().await {
+                spent.extend(ended.ok().and_then(|(_, event)| event).filter(|event| matches!(event, Event::Model(_))));
+            }
+        };
+        if timeout(STOP_WAIT, ends).await.is_err() {
             tracing::error!("the code of an effect does not yield; it is left behind");
+            self.tasks.abort_all();
             self.tasks.detach_all();
         }
+        spent
     }
 
     /// Aborts everything; the tasks end when they next yield.

@@ -1,9 +1,11 @@
 //! One attempt of one model call: its tokens go to the hub as they come, the whole reply to the engine.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::model_failed;
 use super::reply::ReplyBuilder;
@@ -30,10 +32,12 @@ pub(in crate::runtime) struct ModelCall {
     pub(in crate::runtime) request: ModelRequest,
     pub(in crate::runtime) head: StreamHead,
     pub(in crate::runtime) hold: Lease,
+    /// Ends the call with what it took until then.
+    pub(in crate::runtime) interrupt: CancellationToken,
 }
 
 impl ModelCall {
-    /// `None`: the right to call was lost before the request was sent.
+    /// `None`: the right to call was lost, or the call was interrupted, before the request was sent.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         let (phase, began) = (self.head.phase, Instant::now());
         let meters = self.shared.model_meters.of(&self.request.provider, &self.request.model);
@@ -56,7 +60,7 @@ impl ModelCall {
 
     async fn call(self) -> Option<Event> {
         failpoint::reached("model.before");
-        let Self { shared, pk, tenant, stream, attempt, request, head, hold } = self;
+        let Self { shared, pk, tenant, stream, attempt, request, head, hold, interrupt } = self;
         let began = Instant::now();
         let (provider, model) = (request.provider.clone(), request.model.clone());
         let (fit, prompt_digest) = (request.context.fit, Some(prompt::digest(&request.messages)));
@@ -65,12 +69,14 @@ impl ModelCall {
             Err(fault) => return Some(model_failed(&stream, attempt, FailureKind::Refused, &fault.detail)),
         };
         let (gates, asker) = (&shared.gates, shared.asker(tenant, &provider));
-        let entered = if request.context.has_other {
-            gates.enter_soon(&provider, asker).await
-        } else {
-            gates.enter(&provider, asker).await
+        let enter = async {
+            if request.context.has_other {
+                gates.enter_soon(&provider, asker).await
+            } else {
+                gates.enter(&provider, asker).await
+            }
         };
-        let pass = match entered {
+        let pass = match interrupt.run_until_cancelled(enter).await? {
             Ok(pass) => pass,
             Err(failure) => return Some(Event::Model(ModelEvent::Failed { stream, attempt, failure })),
         };
@@ -79,13 +85,18 @@ impl ModelCall {
             return None;
         }
         let asked = Asked::of(&request);
-        let deltas = match pass.call(&*client, request).await {
+        let reply = ReplyBuilder::new(began, shared.config.models.reply_bytes);
+        let deltas = match interrupt.run_until_cancelled(pass.call(&*client, request)).await {
+            Some(deltas) => deltas,
+            // It was asked: what it was asked is paid for.
+            None => Err(ModelFailure { usage: Some(reply.taken(asked.tokens())), ..interrupted() }),
+        };
+        let deltas = match deltas {
             Ok(deltas) => deltas,
             Err(failure) => return Some(Event::Model(ModelEvent::Failed { stream, attempt, failure })),
         };
         let mut tokens = Tokens::open(shared.hub.clone(), pk, head);
-        let reply = ReplyBuilder::new(began, shared.config.models.reply_bytes);
-        let answered = listen(deltas, reply, &mut tokens, &asked, (provider, model)).await;
+        let answered = listen(deltas, &interrupt, reply, &mut tokens, &asked, (provider, model)).await;
         failpoint::reached("model.replied");
         Some(match answered {
             Ok(reply) => {
@@ -123,15 +134,23 @@ impl Asked {
 
 async fn listen(
     mut deltas: DeltaStream,
+    interrupt: &CancellationToken,
     mut reply: ReplyBuilder,
     tokens: &mut Tokens,
     asked: &Asked,
     (provider, model): (String, String),
 ) -> Result<ModelReply, ModelFailure> {
-    while let Some(next) = deltas.next().await {
+    let mut ends = pin!(interrupt.cancelled());
+    loop {
+        let next = tokio::select! {
+            biased;
+            next = deltas.next() => next,
+            () = &mut ends => Some(Err(interrupted())),
+        };
         let delta = match next {
-            Ok(delta) => delta,
-            Err(failure) => return Err(broken_off(failure, &reply, tokens, asked)),
+            Some(Ok(delta)) => delta,
+            Some(Err(failure)) => return Err(broken_off(failure, &reply, tokens, asked)),
+            None => break,
         };
         tokens.show(&delta);
         if reply.take(delta).is_err() {
@@ -150,9 +169,13 @@ fn failure(kind: FailureKind, message: String) -> ModelFailure {
     ModelFailure { kind, message, http_status: None, retry_after_ms: None, partial_text: String::new(), usage: None }
 }
 
+fn interrupted() -> ModelFailure {
+    failure(FailureKind::Interrupted, "the run was stopped".to_owned())
+}
+
 /// An error that comes instead of a reply took nothing.
 fn broken_off(failure: ModelFailure, reply: &ReplyBuilder, tokens: &Tokens, asked: &Asked) -> ModelFailure {
-    let has_begun = reply.has_begun() || failure.kind == FailureKind::Incomplete;
+    let has_begun = reply.has_begun() || matches!(failure.kind, FailureKind::Incomplete | FailureKind::Interrupted);
     let usage = has_begun.then(|| reply.taken(asked.tokens()));
     ModelFailure { partial_text: tokens.said(), usage, ..failure }
 }

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::{Asking, ModelCall, ToolRun, Work, peer_failed};
 use crate::a2a::directory::Directory as Agents;
@@ -225,6 +226,7 @@ async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
             trace_id: "trace".to_owned(),
         },
         hold,
+        interrupt: CancellationToken::new(),
     };
     let hold = over();
     assert!(call(hold.clone()).perform().await.is_none());

@@ -121,10 +121,13 @@ async fn a_thread_that_is_deleted_gives_back_what_its_call_held() {
     })
     .await;
     app.post("/threads/t1/process", json!({ "query": "count" })).await.expect(202);
-    assert!(this_month(&*store).await.held > 0);
+    let held = this_month(&*store).await.held;
+    assert!(held > 0);
     assert_eq!(app.ask("DELETE", "/threads/t1").send().await.status, 204);
     let spent = this_month(&*store).await;
-    assert_eq!((spent.used, spent.held), (0, 0));
+    assert_eq!(spent.held, 0);
+    // The model was asked, and its provider takes the prompt for that.
+    assert!((1..held).contains(&spent.used), "{} of {held}", spent.used);
 }
 
 /// The demo model's first call takes more than is left then.

@@ -1,12 +1,16 @@
 //! Caps in tokens and of keys in a month, what attempts that failed count under them, and when webhooks are told.
 
+use std::sync::Arc;
+
 use pes::config::{ConfiguredKey, Provider};
 use pes::domain::spend::{Capped, Unit};
 use pes::store::SpendKey;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::spend::{capped, now, spend_it_all, tenant, this_month};
 use crate::support::app::App;
+use crate::support::http::soon;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire, end, event, event_stream};
 
@@ -111,6 +115,47 @@ async fn a_reply_that_breaks_off_counts_what_arrived() {
     assert!(input > 300, "the prompt of the first is estimated: {sums:#}");
     let spent = this_month(&*store).await;
     assert_eq!((spent.used, spent.held), ((input + 1_021) * 10_000, 0));
+}
+
+/// Whoever stops a run just before its end has had what arrived, and pays for it: also where the thread goes with it.
+#[rstest::rstest]
+#[tokio::test]
+async fn a_reply_that_is_stopped_counts_what_arrived(#[values("cancel", "delete")] how: &str) {
+    let long = "x".repeat(3_000);
+    let (goes_on, hung_up) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let endless = vec![
+        event_stream(),
+        Step::Until(goes_on.clone()),
+        chunk(json!({ "content": long }), Value::Null),
+        Step::Stall(hung_up.clone()),
+    ];
+    let mut wire = Wire::serve(vec![endless]).await;
+    let (url, store) = (wire.url(), fresh_store().await);
+    let app = App::of(store.clone(), |config| {
+        capped(config, 10.0);
+        config.models.choice = vec!["house:m".parse().unwrap()];
+        config.models.providers.insert("house".to_owned(), Provider { base_url: Some(url), ..Provider::default() });
+        config.prices.insert("house:*".to_owned(), config.prices["demo:*"]);
+    })
+    .await;
+    app.post("/threads/t1/process", json!({ "query": "hi" })).await.expect(202);
+    wire.request().await;
+    let mut socket = app.socket("/threads/t1/events").await;
+    socket.until(|frame| frame["event"] == "caught_up").await;
+    goes_on.notify_one();
+    socket.until(|frame| frame["event"] == "token").await;
+    if how == "cancel" {
+        app.post("/threads/t1/cancel", json!({})).await.expect(202);
+    } else {
+        assert_eq!(app.ask("DELETE", "/threads/t1").send().await.status, 204);
+    }
+    soon(hung_up.notified()).await;
+    let sums = app.get("/usage?groupBy=tenant").await.expect(200)["items"][0].clone();
+    assert_eq!((&sums["calls"], &sums["outputTokens"]), (&json!(1), &json!(1_001)), "{sums:#}");
+    let input = sums["inputTokens"].as_i64().unwrap();
+    assert!(input > 300, "and the prompt: {sums:#}");
+    let spent = this_month(&*store).await;
+    assert_eq!((spent.used, spent.held), ((input + 1_001) * 10_000, 0));
 }
 
 /// What is told is there with the commit that spends: whoever kills the process loses nothing, and no other step has to
