@@ -124,6 +124,9 @@ impl Actor {
         kinds.extend(spending.tells().then_some(TargetKind::Webhook));
         let id = loaded.row.thread_id.clone();
         let mut commit = loaded.commit_of(&mut step, &lease, extras, &decided, now);
+        if lease.epoch.is_none() && loaded.row.is_owned {
+            commit.wake_at = loaded.row.due_to_its_owner(commit.wake_at, now);
+        }
         commit.deliveries = outgoing.deliveries;
         commit.rows.extend(outgoing.rows);
         commit.spend = spending.changes();
@@ -330,6 +333,13 @@ impl LoadedThread {
 }
 
 impl ThreadRow {
+    /// What is due now is due to the process that owns the thread at once, whose clock may be behind: it is told a time that
+    /// has passed there, too, as that process wrote it.
+    fn due_to_its_owner(&self, wake_at: Option<Millis>, now: Millis) -> Option<Millis> {
+        let passed = |at: Millis| at.min(self.updated_at).min(self.wake_at.unwrap_or(at));
+        wake_at.map(|at| if at <= now { passed(at) } else { at })
+    }
+
     /// A commit on top of it that changes nothing.
     pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
         Commit {

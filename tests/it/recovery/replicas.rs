@@ -9,12 +9,13 @@ use pes::domain::hitl::Answer;
 use pes::domain::ids::RunId;
 use pes::domain::run::RunStatus;
 use pes::live::EncodedKind;
+use pes::runtime::clock::{Clock as _, Manual, System};
 use pes::service::feed::{self, After, FeedAsk};
 use pes::service::once::Answered;
 use pes::store::postgres::Postgres;
 use pes::store::{Registration, Store};
 
-use super::probe::{Probe, ask, asked, instance};
+use super::probe::{Probe, ask, asked, equipped, instance};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody};
@@ -159,6 +160,22 @@ async fn an_answer_given_elsewhere_is_carried_out_by_the_owner_at_once() {
     assert_eq!(waited.run.status, RunStatus::Completed);
 }
 
+/// The other's clock may be ahead of the owner's.
+#[tokio::test]
+async fn a_decision_of_a_process_whose_clock_is_ahead_is_carried_out_at_once() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let owner = replica(&database, &probe, LONG).await;
+    let run = ask(&owner, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let ahead = Arc::new(Manual::at(System::default().now() + 3_600_000));
+    let shared = store(&database).await;
+    let lease = |config: &mut pes::Config| config.runtime.lease_ms = LONG;
+    let other = equipped(&probe, lease, |built| built.store(shared).clock(ahead)).await;
+    assert_eq!(cancel(&other).await, 1);
+    assert_eq!(probe.tally().over, 1);
+    assert_eq!(finished(&owner, &run).await, RunStatus::Cancelled);
+}
+
 #[tokio::test]
 async fn a_call_that_asks_in_the_middle_is_answered_from_elsewhere_and_goes_on() {
     let (database, probe) = (Database::fresh().await, Probe::new());
@@ -220,6 +237,7 @@ async fn who_listens_to_the_owner_hears_what_is_queued_elsewhere_while_its_call_
     probe.reaches(|tally| tally.begun == 1).await;
     let listen = FeedAsk { after: After::Latest, types: Vec::new(), tokens: true, until: None, ends_suspended: false };
     let mut feed = feed::open(owner.service(), owner.caller(), &"t".into(), listen).await.unwrap();
+    while soon(feed.next()).await.unwrap().kind != EncodedKind::CaughtUp {}
     let queued = ask(&other, "t", "talk").await;
     loop {
         let frame = soon(feed.next()).await.unwrap();
