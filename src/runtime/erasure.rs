@@ -155,6 +155,12 @@ fn is_at_rest(status: ThreadStatus) -> bool {
     }
 }
 
+/// Whether the agent will say the same for ever. That it is out of order, or takes no key, may be a matter of minutes.
+fn is_final(error: fault::Error) -> bool {
+    use fault::Error::{Internal, PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable};
+    !matches!(error, Internal | PermissionDenied | ResourceExhausted | Unauthenticated | Unavailable)
+}
+
 impl Shared {
     /// What the thread's model calls hold under the caps, as it is stored.
     fn given_back(&self, row: &ThreadRow, rows: Vec<Row>) -> Vec<SpendChange> {
@@ -203,7 +209,9 @@ impl Shared {
             Ok(_) => Ok(()),
             Err(Error::Said(said)) if said.error == fault::Error::TaskNotCancelable => Ok(()),
             // One that cannot be named may not have arrived yet.
-            Err(Error::Said(said)) if sought.remote_task_id.is_some() => Err((Outcome::Useless, said.detail)),
+            Err(Error::Said(said)) if sought.remote_task_id.is_some() && is_final(said.error) => {
+                Err((Outcome::Useless, said.detail))
+            }
             Err(error) => Err(failed(error)),
         }
     }

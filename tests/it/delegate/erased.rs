@@ -66,6 +66,23 @@ async fn an_agent_that_is_too_busy_to_hear_it_is_told_again() {
     assert_eq!(elsewhere.connections(), 0);
 }
 
+/// A key that is exchanged just then is good again in a minute.
+#[tokio::test]
+async fn an_agent_that_takes_no_key_for_a_while_is_told_again() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = App::with(|config| {
+        knows(config, peer.card(), NEVER);
+        config.outbox.backoff_ms = vec![1; 9];
+    })
+    .await;
+    delegated(&app, "t").await;
+    peer.becomes(|told| told.locked = true);
+    assert_eq!(app.ask("DELETE", "/threads/t").send().await.status, 204);
+    peer.until(|told| told.refused > 1).await;
+    peer.becomes(|told| told.locked = false);
+    peer.until(|told| told.cancelled == ["their-1"]).await;
+}
+
 #[cfg(feature = "failpoints")]
 #[tokio::test]
 async fn that_is_not_lost_when_the_process_is_killed_right_after_the_erasure() {

@@ -43,7 +43,9 @@ pub struct Told {
     pub busy: Option<u32>,
     /// Where it sends those who call it, and where its card says that it is.
     pub moved: Option<SocketAddr>,
-    /// How many it sent there.
+    /// It takes no key.
+    pub locked: bool,
+    /// How many it sent there, or did not let in.
     pub refused: usize,
     pub elsewhere: Option<SocketAddr>,
     /// How all of its tasks stand, in the words of 1.0 without their beginning.
@@ -283,6 +285,10 @@ async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: Hea
         peer.becomes(|told| told.refused += 1);
         let there = [("location", format!("http://{elsewhere}{}", uri.path()))];
         return (StatusCode::TEMPORARY_REDIRECT, there).into_response();
+    }
+    if peer.told.lock().unwrap().locked {
+        peer.becomes(|told| told.refused += 1);
+        return StatusCode::UNAUTHORIZED.into_response();
     }
     let found = match (&peer.dialect, path) {
         (_, "/.well-known/agent-card.json") => {
