@@ -14,6 +14,9 @@ use crate::http::{self, AppState};
 /// How long sockets may take to hear that the server stops.
 const GOODBYES: Duration = Duration::from_secs(2);
 
+/// How long it may take, after the drain, to write down which logins were refused.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
 /// How many may read the metrics at one time.
 const SCRAPERS: usize = 16;
 
@@ -42,15 +45,16 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
         sleep(delay).await;
     }
     tracing::info!("stopping");
-    let draining = async {
-        drain(&state, &closing, serving, telling).await;
-        // Nobody asks any more: what was refused is all there.
-        served.cancel();
-        if let Err(error) = auditing.await {
-            tracing::error!(%error, "what tells of refused logins broke");
-        }
-    };
-    match timeout(Duration::from_millis(state.config.runtime.drain_ms), draining).await {
+    let draining = drain(&state, &closing, serving, telling);
+    let drained = timeout(Duration::from_millis(state.config.runtime.drain_ms), draining).await;
+    // Hardly anybody asks any more: what was refused is there, also where somebody reads an answer slowly.
+    served.cancel();
+    match timeout(LAST_LINES, auditing).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::error!(%error, "what tells of refused logins broke"),
+        Err(_) => tracing::warn!("refused logins of the last minutes are not in the audit: the store did not answer"),
+    }
+    match drained {
         Ok(()) => tracing::info!("stopped"),
         Err(_) => tracing::warn!("stopped before everything was done; the next start goes on with it"),
     }

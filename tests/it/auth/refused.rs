@@ -8,6 +8,8 @@ use pes::config::OidcIssuer;
 use pes::domain::caller::Scope;
 use pes::store::{AuditRow, PageAsk, Store};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::bed::{NOW, keys};
@@ -174,4 +176,30 @@ async fn a_server_that_closes_writes_what_it_has_summed_up() {
     app.stopped().await;
     let sums = sums(&*store, "ops").await;
     assert!(sums.len() == 1 && sums[0]["cause"] == "unknown key" && sums[0]["count"] == 1, "{sums:?}");
+}
+
+/// Somebody who is slow to ask holds the stop up until the drain is over.
+#[tokio::test]
+async fn so_does_one_whose_drain_takes_too_long() {
+    let store = fresh_store().await;
+    let key = "key-a-0123456789abcdef0123456789";
+    let app = App::of(store.clone(), |config| {
+        config.auth.keys = vec![format!("ops/ops:operator:{key}").parse().unwrap()];
+        config.runtime.drain_ms = 100;
+    })
+    .await;
+    app.ask("POST", "/session").key("not-the-key").send().await.problem("unauthorized");
+    let mut slow = TcpStream::connect(app.address).await.unwrap();
+    let begun = format!(
+        "PUT /limits?tenant=ops HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n\
+         expect: 100-continue\r\ncontent-length: 2\r\n\r\n"
+    );
+    slow.write_all(begun.as_bytes()).await.unwrap();
+    // The server reads the body.
+    let mut said = [0; 12];
+    slow.read_exact(&mut said).await.unwrap();
+    assert_eq!(&said, b"HTTP/1.1 100");
+    app.stopped().await;
+    let sums = sums(&*store, "ops").await;
+    assert!(sums.len() == 1 && sums[0]["count"] == 1, "{sums:?}");
 }
