@@ -137,11 +137,13 @@ impl Shared {
             let gone = || (Outcome::Useless, "no collector is set any more".to_owned());
             return deliveries.iter().map(|_| gone()).collect();
         };
-        let until = Instant::now() + self.outbox.pace.attempt;
+        let began = Instant::now();
+        // What was not read by then is read with the next attempt, so that what was read goes out.
+        let (read_until, until) = (began + self.outbox.pace.attempt / 2, began + self.outbox.pace.attempt);
         let mut outcomes: Vec<Option<(Outcome, String)>> = vec![None; deliveries.len()];
         let mut group = Group::default();
         for (at, delivery) in deliveries.iter().enumerate() {
-            match timeout_at(until, self.spans_of(traces, delivery)).await {
+            match timeout_at(read_until, self.spans_of(traces, delivery)).await {
                 Ok(Ok(spans)) => group.add(at, spans),
                 Ok(Err(came_to)) => outcomes[at] = Some(came_to),
                 Err(_) => outcomes[at] = Some((Outcome::Failed, TOO_LONG.to_owned())),
