@@ -7,7 +7,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::actor::Actor;
-use super::loaded::LoadedThread;
 use super::shared::Shared;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::run::RunStatus;
@@ -144,15 +143,15 @@ impl Actor {
         Ok(Begin::Later)
     }
 
-    /// A run that is under way in this process counts, and no other.
+    /// A run that is under way in this process counts, and no other. Where the thread has to be read again, as its commit
+    /// failed, its run goes on counting until then.
     pub(super) fn count_run(&mut self) {
-        let is_running =
-            |loaded: &&LoadedThread| loaded.machine.run().is_some_and(|run| run.status == RunStatus::Running);
-        let ours = self.loaded.as_ref().filter(|loaded| self.is_ours(loaded));
-        let Some(loaded) = ours.filter(is_running) else {
+        let Some(loaded) = &self.loaded else { return };
+        let is_running = loaded.machine.run().is_some_and(|run| run.status == RunStatus::Running);
+        if !(is_running && self.is_ours(loaded)) {
             self.place = None;
             return;
-        };
+        }
         if self.place.is_none() {
             self.shared.tenant_runs.go_on(loaded.row.tenant);
             self.place = Some(RunPlace { shared: self.shared.clone(), tenant: loaded.row.tenant });
