@@ -189,6 +189,8 @@ impl Actor {
         if loaded.machine.is_unreadable() {
             // The holder of the lease may still have in memory what cannot be read from the store.
             if self.lease_for_commit(loaded, ClaimMode::IfFree).epoch.is_none() && loaded.row.is_owned {
+                // Nothing may be decided on what was made of it without the part that cannot be read.
+                self.loaded = None;
                 return Err(contended());
             }
             self.drop_work_in_progress();
@@ -221,7 +223,11 @@ impl Actor {
     fn is_uncommitted(&self, effect: &Effect) -> bool {
         self.uncommitted.iter().any(|event| match (&**event, effect) {
             (
-                Event::Model(ModelEvent::Replied { stream, attempt, .. } | ModelEvent::Failed { stream, attempt, .. }),
+                Event::Model(
+                    ModelEvent::Replied { stream, attempt, .. }
+                    | ModelEvent::Failed { stream, attempt, .. }
+                    | ModelEvent::Overflowed { stream, attempt, .. },
+                ),
                 Effect::CallModel { stream: asked, attempt: current },
             ) => stream == asked && attempt == current,
             (
