@@ -7,10 +7,17 @@ use crate::domain::fault::{Code, Fault};
 /// Name, what must hold of its value, and that in words.
 type Rule = (&'static str, fn(&Value) -> bool, &'static str);
 
+/// No model writes longer replies, and what calls may take is summed up.
+const MOST_TOKENS: u64 = 10_000_000;
+
 const KNOWN: [Rule; 8] = [
     ("temperature", |value| within(value, 0.0, 2.0), "a number from 0 to 2"),
     ("topP", |value| within(value, 0.0, 1.0), "a number from 0 to 1"),
-    ("maxTokens", |value| value.as_u64().is_some_and(|n| n > 0), "a whole number above 0"),
+    (
+        "maxTokens",
+        |value| value.as_u64().is_some_and(|n| (1..=MOST_TOKENS).contains(&n)),
+        "a whole number from 1 to 10000000",
+    ),
     ("seed", Value::is_i64, "a whole number"),
     ("stop", is_stop, "a text or up to 4 texts"),
     ("frequencyPenalty", |value| within(value, -2.0, 2.0), "a number from -2 to 2"),
@@ -73,5 +80,10 @@ mod tests {
         let fault = check(bad.as_object().unwrap()).unwrap_err();
         assert_eq!((fault.code, fault.errors.len()), (Code::Invalid, 7));
         assert_eq!(fault.errors[6].pointer, "/options/llmParams/user~1id");
+        let most = |tokens: u64| check(json!({ "maxTokens": tokens }).as_object().unwrap());
+        assert_eq!(most(10_000_000), Ok(()));
+        for tokens in [10_000_001, 10_u64.pow(16), u64::MAX] {
+            assert_eq!(most(tokens).unwrap_err().errors[0].pointer, "/options/llmParams/maxTokens");
+        }
     }
 }

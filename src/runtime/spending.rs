@@ -50,6 +50,11 @@ impl Amounts {
         Self { cost: took.cost_nanos.unwrap_or(0), tokens: Amount::try_from(tokens).unwrap_or(Amount::MAX) }
     }
 
+    fn add(&mut self, other: Self) {
+        self.cost = self.cost.saturating_add(other.cost);
+        self.tokens = self.tokens.saturating_add(other.tokens);
+    }
+
     fn of(self, unit: Unit) -> Amount {
         match unit {
             Unit::Usd => self.cost,
@@ -94,13 +99,12 @@ impl Spending {
         for reserved in before {
             let (goes_on, held) = (has(after, reserved), Amounts::held(reserved));
             if goes_on {
-                spending.kept.cost += held.cost;
-                spending.kept.tokens += held.tokens;
+                spending.kept.add(held);
             }
             spending.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
                 let held = held.of(change.capped.unit());
-                change.own += held;
-                change.ended += if goes_on { 0 } else { held };
+                change.own = change.own.saturating_add(held);
+                change.ended = change.ended.saturating_add(if goes_on { 0 } else { held });
             });
         }
         for row in rows.iter().filter(|row| row.kind == RowKind::Usage) {
@@ -113,12 +117,12 @@ impl Spending {
             };
             let Ok(took) = serde_json::from_str::<ModelUse>(&row.body) else { continue };
             let took = Amounts::used(&took);
-            spending.change(whose, |change| change.used += took.of(change.capped.unit()));
+            spending.change(whose, |change| change.used = change.used.saturating_add(took.of(change.capped.unit())));
         }
         for reserved in after.iter().filter(|reserved| !has(before, reserved)) {
             let held = Amounts::held(reserved);
             spending.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
-                change.begun += held.of(change.capped.unit());
+                change.begun = change.begun.saturating_add(held.of(change.capped.unit()));
                 change.cap = caps.of(change.capped);
             });
         }
@@ -230,7 +234,8 @@ impl Shared {
                 Unit::Usd => &mut room.cost,
                 Unit::Tokens => &mut room.tokens,
             };
-            let most = spending.kept.of(capped.unit()) + cap - (spent.used + spent.held) - used + ended;
+            let free = spending.kept.of(capped.unit()).saturating_add(*cap).saturating_add(*ended);
+            let most = free.saturating_sub(spent.used).saturating_sub(spent.held).saturating_sub(*used);
             if most < left.most {
                 let is_held_by_others = spent.held > *own;
                 *left = Left {

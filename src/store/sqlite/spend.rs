@@ -39,7 +39,7 @@ pub(super) fn fits(tx: &Transaction<'_>, changes: &[SpendChange]) -> rusqlite::R
         let Some(cap) = cap else { continue };
         let before: Option<i64> =
             taken.query_row(params![of.tenant.0, of.key, of.row()], |row| row.get(0)).optional()?;
-        if before.unwrap_or(0) + used + held > *cap {
+        if before.unwrap_or(0).saturating_add(*used).saturating_add(*held) > *cap {
             return Ok(false);
         }
     }

@@ -39,7 +39,8 @@ impl Price {
             (thinking, self.thinking_per_million.unwrap_or(self.output_per_million)),
         ];
         // A dollar per million tokens is a thousand nanos per token.
-        parts.into_iter().map(|(tokens, price)| (tokens as f64 * price * 1_000.0).round() as Nanos).sum()
+        let cost = |(tokens, price): (u64, f64)| (tokens as f64 * price * 1_000.0).round() as Nanos;
+        parts.into_iter().map(cost).fold(0, Nanos::saturating_add)
     }
 
     pub fn is_sound(&self) -> bool {
@@ -139,6 +140,8 @@ mod tests {
         let price = Price { cached_input_per_million: Some(0.1), thinking_per_million: Some(0.0), ..price };
         assert_eq!(price.of(&usage), 240_000 + 40_000 + 96_000);
         assert_eq!((usd(1_500_000_000), nanos(0.000_000_1)), (1.5, 100));
+        let all = Usage { input_tokens: u64::MAX, output_tokens: u64::MAX, ..usage };
+        assert_eq!(price.of(&all), Nanos::MAX, "no sum is less than its parts");
     }
 
     #[test]

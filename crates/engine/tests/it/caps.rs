@@ -9,6 +9,7 @@ use pes_engine::domain::usage::{CapSet, Price};
 use pes_engine::event::{CancelEvent, Event, SystemEvent};
 use pes_engine::step::Step;
 use pes_engine::{Allowance, Left, Prompt, Room};
+use serde_json::json;
 
 use super::sim::*;
 
@@ -171,6 +172,21 @@ fn tokens_are_kept_to_as_money_is() {
     let error = sim.run("run_1").outcome.unwrap().error.unwrap();
     assert!(error.message.contains("the cap of tokens is reached"), "{}", error.message);
     assert_eq!(sim.prompts.len(), 0);
+}
+
+/// A sum that wraps would hold nothing, or less than nothing: caps would not hold.
+#[test]
+fn a_reply_of_any_length_is_reserved_for_whatever_was_asked_for() {
+    for asked in [10_u64.pow(16), u64::MAX] {
+        let mut sim = capped();
+        let llm_params = json!({ "maxTokens": asked }).as_object().unwrap().clone();
+        sim.ask_with("go", OnBusy::Enqueue, RunSettings { llm_params, ..RunSettings::default() }).unwrap();
+        let reserved = sim.machine.reservations().remove(0);
+        assert!(reserved.tokens > 10_000_000, "{reserved:?}");
+        assert_eq!(reserved.cost, reserved.tokens * 1_000, "a dollar per million tokens");
+        let Prompt::Call(request) = sim.prompt(&sim.in_flight[0]) else { panic!("it fits") };
+        assert_eq!(request.params["maxTokens"], 10_000_000, "no more than that is asked for");
+    }
 }
 
 /// What is known of an attempt that failed is in the run's figures, with a row of its own; the next one has another.

@@ -21,7 +21,7 @@ pub(crate) fn model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, re
     let cost = account_for(tx, stream, item.as_ref(), model, &reply.usage);
     let active = tx.active();
     active.counters.total_generation_ms += reply.total_ms;
-    active.largest = active.largest.max(reply.usage.input_tokens + reply.usage.output_tokens);
+    active.largest = active.largest.max(reply.usage.input_tokens.saturating_add(reply.usage.output_tokens));
     if reply.is_refusal() {
         return on_model_failed(tx, stream, attempt, refused(&reply));
     }
@@ -75,7 +75,8 @@ fn account_for(
     let counters = &mut tx.active().counters;
     counters.usage.add(usage);
     if let Some(cost) = cost {
-        *counters.cost_nanos.get_or_insert(0) += cost;
+        let sum = counters.cost_nanos.get_or_insert(0);
+        *sum = sum.saturating_add(cost);
     }
     let plain = |text: &str| text.replace(char::is_control, " ");
     let used = ModelUse {

@@ -17,6 +17,8 @@ use crate::{Allowance, Left, Reservation, Room, Toolbox, World};
 const LEAST_OUTPUT: u64 = 256;
 /// A reply whose length nobody bounded.
 const USUAL_OUTPUT: u64 = 4_096;
+/// No reply is longer, whatever a request says: more would leave no room for sums.
+const MOST_OUTPUT: u64 = 10_000_000;
 /// The fixed text of a prompt, around its contents.
 const WORDING: u64 = 800;
 const TIME: &str = "its time is over";
@@ -59,7 +61,7 @@ pub fn least_cost(price: &Price, settings: &RunSettings, query: &str, tools: &dy
 
 /// The same in tokens.
 pub fn least_tokens(settings: &RunSettings, query: &str, tools: &dyn Toolbox) -> i64 {
-    amount(opening_estimate(settings, query, tools) + LEAST_OUTPUT)
+    amount(opening_estimate(settings, query, tools).saturating_add(LEAST_OUTPUT))
 }
 
 fn amount(tokens: u64) -> i64 {
@@ -108,12 +110,15 @@ fn reserve<'a>(
         return Ok(None);
     }
     let held = state.model_calls_under_way().filter_map(|call| call.reserved);
-    let (held_tokens, held_cost) = held.fold((0, 0), |sum, it| (sum.0 + it.tokens, sum.1 + it.cost));
+    let add =
+        |(tokens, cost): (u64, Nanos), it: Reserved| (tokens.saturating_add(it.tokens), cost.saturating_add(it.cost));
+    let (held_tokens, held_cost) = held.fold((0, 0), add);
     let input = prompt_estimate(state, world);
-    let mut output = run.settings.llm_params.get("maxTokens").and_then(|n| n.as_u64()).unwrap_or(USUAL_OUTPUT);
+    let asked = run.settings.llm_params.get("maxTokens").and_then(|n| n.as_u64());
+    let mut output = asked.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT);
     let least = LEAST_OUTPUT.min(output);
     if let Some(most) = budget.max_tokens {
-        let used = counters.usage.input_tokens + counters.usage.output_tokens + held_tokens;
+        let used = counters.usage.input_tokens.saturating_add(counters.usage.output_tokens).saturating_add(held_tokens);
         let left = most.saturating_add(granted.tokens).saturating_sub(used.saturating_add(input));
         output = output.min(left);
         if output < least {
@@ -123,7 +128,8 @@ fn reserve<'a>(
     let (provider, model) = run.settings.choice(call.choice).unwrap_or_default();
     let price = world.models.price(provider, model).unwrap_or_default();
     if let Some(most) = budget.max_cost_usd {
-        let left = nanos(most) + granted.cost - counters.cost_nanos.unwrap_or(0) - held_cost;
+        let left = nanos(most).saturating_add(granted.cost);
+        let left = left.saturating_sub(counters.cost_nanos.unwrap_or(0)).saturating_sub(held_cost);
         output = affordable(&price, input, least..=output, left).ok_or(Lack::Budget(MONEY))?;
     }
     match world.allowance {
@@ -132,7 +138,8 @@ fn reserve<'a>(
             output = output_in(state, room, &price, input, least..=output)?;
         }
     }
-    Ok(Some(Reserved { tokens: input + output, cost: cost(&price, input, output), output, under: None }))
+    let (tokens, cost) = (input.saturating_add(output), cost(&price, input, output));
+    Ok(Some(Reserved { tokens, cost, output, under: None }))
 }
 
 /// How long a reply may be for which the caps have room beside the calls under way. It is cut short only where no more can
@@ -147,13 +154,14 @@ fn output_in<'a>(
     let (shortest, mut output) = lengths.into_inner();
     let least = |left: &Left, output: u64| if left.again_at.is_some() { output } else { shortest.min(output) };
     let held = reservations(state);
-    let tokens = room.tokens.most - held.iter().map(|reserved| reserved.tokens).sum::<i64>();
+    let without = |most: i64, of: fn(&Reservation) -> i64| held.iter().map(of).fold(most, i64::saturating_sub);
+    let tokens = without(room.tokens.most, |reserved| reserved.tokens);
     let tokens = u64::try_from(tokens).unwrap_or(0).saturating_sub(input);
     if tokens < least(&room.tokens, output) {
         return Err(Lack::Room(&room.tokens));
     }
     output = output.min(tokens);
-    let cost = room.cost.most - held.iter().map(|reserved| reserved.cost).sum::<Nanos>();
+    let cost = without(room.cost.most, |reserved| reserved.cost);
     let least = least(&room.cost, output);
     affordable(price, input, least..=output, cost).ok_or(Lack::Room(&room.cost))
 }
@@ -166,7 +174,7 @@ fn affordable(price: &Price, input: u64, lengths: RangeInclusive<u64>, left: Nan
     }
     // A dollar per million tokens is a thousand nanos per token.
     let per_token = price.output_per_million.max(price.thinking_per_million.unwrap_or(0.0)) * 1_000.0;
-    let paid = ((left - cost(price, input, 0)).max(0) as f64 / per_token) as u64;
+    let paid = (left.saturating_sub(cost(price, input, 0)).max(0) as f64 / per_token) as u64;
     Some(if per_token > 0.0 { most.min(paid).max(least) } else { most })
 }
 
