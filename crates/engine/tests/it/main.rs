@@ -21,6 +21,7 @@ mod failures;
 mod fit;
 mod flow;
 
+mod held_back;
 mod hex;
 mod history;
 mod item_ids;

@@ -5,7 +5,7 @@ use crate::domain::hitl::Suspension;
 use crate::domain::ids::{CallId, ItemId, StreamId, SuspensionId};
 use crate::domain::task::{Slot, Task};
 use crate::domain::tool::{CallRecord, CallStatus, ToolClass, ToolStatus};
-use crate::pes::state::{Item, ItemLoop, ModelCall, State};
+use crate::pes::state::{Item, ItemLoop, ModelCall, State, outcome};
 
 /// The number from which on calls belong to the item's last begin.
 fn first_of(item: &Item) -> i64 {
@@ -103,6 +103,18 @@ impl State {
         earlier.map(|call| &call.record).filter(|record| {
             let is_success = record.result.as_ref().is_some_and(|result| result.status == ToolStatus::Success);
             is_success && record.class != Some(ToolClass::Read)
+        })
+    }
+
+    /// The calls of this begin of an item, and of earlier ones, that may have had an effect though they brought no result: a
+    /// person skipped them or gave them up, or nobody knows. What is done again after it was completed has no earlier ones.
+    pub(crate) fn perhaps_done_of<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
+        let first = if item.progress.redone { first_of(item) } else { 0 };
+        let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first);
+        calls.map(|call| &call.record).filter(|record| {
+            let error = record.result.as_ref().and_then(|result| result.error.as_ref());
+            let is_open_ended = error.is_some_and(|error| outcome::is_open_ended(&error.code));
+            is_open_ended && record.epoch.is_some() && record.class != Some(ToolClass::Read)
         })
     }
 

@@ -136,6 +136,11 @@ pub(crate) fn is_refusal(code: Option<&str>) -> bool {
     matches!(code, Some(REJECTED | "denied"))
 }
 
+/// That of a call which was not heard to the end, though it may have begun.
+pub(crate) fn is_open_ended(code: &str) -> bool {
+    matches!(code, "skipped" | "unknown" | "cancelled")
+}
+
 /// As people read it.
 pub(crate) fn status_word(status: ItemStatus) -> &'static str {
     match status {

@@ -1,11 +1,12 @@
 //! Required tools: an item is not done before the tools that it must use have been called successfully. A call of an
-//! earlier begin counts too, unless it only read or the item was completed since and is done again.
+//! earlier begin counts too, unless it only read or the item was completed since and is done again. What people refused,
+//! and what may have had its effect already, the model is not told to call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::ids::ItemId;
 use crate::domain::plan::{ToolValidationMode, ValidationStatus};
-use crate::domain::tool::{ToolError, ToolStatus};
+use crate::domain::tool::{CallRecord, ToolError, ToolStatus};
 use crate::pes::state::outcome::{self, REJECTED};
 use crate::pes::state::{ModelCall, State, TurnContent};
 use crate::pes::tx::Tx;
@@ -26,7 +27,8 @@ pub(crate) fn missing(state: &State, id: &ItemId) -> Missing {
     // Whoever enforced these again would have them do twice what they did.
     let mut called: BTreeSet<String> = state.earlier_effects_of(item).map(|call| call.tool_name.clone()).collect();
     let mut refused = BTreeSet::new();
-    let mut erred = BTreeMap::new();
+    let perhaps_done: BTreeMap<String, Option<ToolError>> = state.perhaps_done_of(item).map(error_of).collect();
+    let mut erred = perhaps_done.clone();
     for call in state.calls_of(item) {
         let Some(result) = &call.result else { continue };
         let code = result.error.as_ref().map(|error| error.code.as_str());
@@ -35,7 +37,10 @@ pub(crate) fn missing(state: &State, id: &ItemId) -> Missing {
             ToolStatus::Error | ToolStatus::Skipped if outcome::is_refusal(code) => {
                 refused.insert(call.tool_name.clone())
             }
-            ToolStatus::Error => erred.insert(call.tool_name.clone(), result.error.clone()).is_none(),
+            ToolStatus::Error => {
+                let (tool, error) = error_of(call);
+                erred.insert(tool, error).is_none()
+            }
             ToolStatus::Skipped => false,
         };
     }
@@ -48,16 +53,21 @@ pub(crate) fn missing(state: &State, id: &ItemId) -> Missing {
         return Missing::Nothing(Some(ValidationStatus::Passed));
     }
     let open: Vec<String> = missing.iter().filter(|tool| !refused.contains(*tool)).cloned().collect();
+    let again: Vec<String> = open.iter().filter(|tool| !perhaps_done.contains_key(*tool)).cloned().collect();
     let enforced = item.progress.work.as_ref().map_or(0, |work| work.enforced);
     let is_strict = item.def.tool_validation_mode.unwrap_or(ToolValidationMode::Strict) == ToolValidationMode::Strict;
     match (open.is_empty(), is_strict) {
         (true, _) => Missing::Hopeless(REJECTED, format!("refused: {}", missing.join(", "))),
         (false, false) => Missing::Nothing(Some(ValidationStatus::Failed)),
-        (false, true) if enforced < state.run_settings().execution.taef_max_retries => {
-            Missing::Enforce(prompt::enforcement(&open))
+        (false, true) if !again.is_empty() && enforced < state.run_settings().execution.taef_max_retries => {
+            Missing::Enforce(prompt::enforcement(&again))
         }
         (false, true) => Missing::Hopeless("required_tools", why_missing(&open, &erred)),
     }
+}
+
+fn error_of(call: &CallRecord) -> (String, Option<ToolError>) {
+    (call.tool_name.clone(), call.result.as_ref().and_then(|result| result.error.clone()))
 }
 
 /// Asks again; this uses up no iteration.

@@ -1,0 +1,96 @@
+//! A call that may have had its effect is not ordered again: a person skipped it, nobody knows what became of it, or the
+//! run was cancelled while it was under way.
+
+use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction};
+use pes_engine::domain::run::{OnBusy, RunStatus};
+use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
+use pes_engine::effect::Effect;
+use pes_engine::event::{CancelEvent, Event, SystemEvent};
+use serde_json::json;
+
+use super::sim::*;
+use super::suspend::ran;
+
+/// A run whose only item must call this tool; its model calls it whenever it is told to, and else says that it is done.
+fn must_call(tool: &'static str) -> Sim {
+    let list = move || json!([{ "id": "a", "description": "do a", "status": "pending", "requiredTools": [tool] }]);
+    let mut asked = 0;
+    Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[tool])]),
+        "refinement" => says(json!({ "title": "t", "intent": "i", "plan": "p", "todoList": list() }).to_string()),
+        "synthesis" => says("the answer"),
+        _ => {
+            asked += 1;
+            let is_told = format!("{:?}", request.messages.last()).contains("Call them now");
+            if asked == 1 || is_told { calls(&[(tool, json!({ "x": "1" }))]) } else { says("that is all") }
+        }
+    })
+}
+
+fn until_it_runs(sim: &mut Sim) {
+    while !matches!(sim.in_flight.first(), Some(Effect::CallTool { .. })) {
+        assert!(sim.step(), "no tool runs");
+    }
+}
+
+fn is_ordered_again(sim: &Sim) -> bool {
+    sim.prompts.iter().any(|prompt| format!("{:?}", prompt.messages).contains("Call them now"))
+}
+
+/// The call may have been sent when the process died.
+fn in_doubt(execution: ExecutionConfig) -> Sim {
+    let mut sim = must_call("write");
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    until_it_runs(&mut sim);
+    sim.crash();
+    assert_eq!(sim.suspensions().len(), 1);
+    sim
+}
+
+fn ends_without_it(sim: &mut Sim, code: &str) {
+    sim.go();
+    assert_eq!((is_ordered_again(sim), ran(sim).len()), (false, 0));
+    let item = sim.item("a");
+    let reason = item["reason"].as_str().unwrap();
+    assert!(reason.starts_with("required_tools: ") && reason.contains(code), "{reason}");
+    assert!(sim.is_idle());
+}
+
+#[test]
+fn what_a_person_skipped_is_not_ordered_again() {
+    let mut sim = in_doubt(ExecutionConfig::default());
+    sim.answer(0, |answer| answer.action = Some(InDoubtAction::Skip)).unwrap();
+    ends_without_it(&mut sim, "skipped");
+}
+
+#[test]
+fn what_nobody_answered_for_is_not_ordered_again() {
+    let mut sim = in_doubt(ExecutionConfig {
+        suspension_timeout_ms: Some(5_000),
+        suspension_expiry: ExpiryPolicy::Deny,
+        ..ExecutionConfig::default()
+    });
+    sim.now += 5_000;
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    ends_without_it(&mut sim, "unknown");
+}
+
+/// The next run begins the item again, and what ran when the first one was cancelled may have had its effect.
+#[test]
+fn what_ran_when_its_run_was_cancelled_is_not_ordered_by_the_next_one() {
+    for (tool, is_safe) in [("write", false), ("read", true)] {
+        let mut sim = must_call(tool);
+        sim.ask("go").unwrap();
+        until_it_runs(&mut sim);
+        sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+        sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+        assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+        sim.ask("try it again").unwrap();
+        if is_safe {
+            sim.go();
+            assert_eq!((is_ordered_again(&sim), ran(&sim).len()), (true, 1), "what only reads may be called again");
+        } else {
+            ends_without_it(&mut sim, "unknown");
+        }
+    }
+}
