@@ -74,6 +74,27 @@ fn a_planner_that_insists_or_fails_is_not_a_yes() {
     assert_eq!((review(&sim).kind, ran(&sim).len()), (SuspensionKind::PlanReview, 0));
 }
 
+/// What made it risky is taken out while a person is asked, so the rest asks nobody by itself. The person says no; the
+/// refinement fails, or comes to the same list.
+#[test]
+fn what_was_rejected_does_not_run_for_being_harmless() {
+    for plans_again in [false, true] {
+        let mut sim = Sim::new(move |request| match which(request).as_str() {
+            "planning" => plan(&[("gated", &[], &["gated"]), ("write", &[], &["write"])]),
+            "refinement" if plans_again => plan(&[("write", &[], &["write"])]),
+            "refinement" => says("I do not plan"),
+            _ => does_it(request),
+        });
+        asked(&mut sim, PlanReview::Risky);
+        edit(&mut sim, |list| list.retain(|item| item["id"] == "write"));
+        assert_eq!(shown(&sim)["risky"], false, "it is asked about since it was asked about before");
+        reject(&mut sim, "not that either");
+        assert_eq!((review(&sim).kind, ran(&sim).len()), (SuspensionKind::PlanReview, 0), "{plans_again}");
+        approve(&mut sim);
+        assert_eq!(ran(&sim), ["write:1"]);
+    }
+}
+
 #[test]
 fn a_planner_that_answers_instead_ends_the_run() {
     let mut sim = Sim::new(|request| match which(request).as_str() {

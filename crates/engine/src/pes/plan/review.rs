@@ -68,8 +68,8 @@ pub(crate) fn ask_if_wanted(tx: &mut Tx<'_>) {
     let plan = forecast::forecast(tx.state, tx.world, tx.state.run_settings());
     let is_wanted = match tx.state.run_settings().execution.plan_review {
         PlanReview::Off => false,
-        // Who was asked once is asked about what became of it.
-        PlanReview::Risky => plan.risky || asked.is_some(),
+        // Who was asked once is asked about what became of it, and who said no is asked whatever became of it.
+        PlanReview::Risky => plan.risky || asked.is_some() || tx.active().review.rejections > 0,
         PlanReview::Always => true,
     };
     if is_wanted { ask(tx, &plan) } else { tx.active().review.passed = Some(version) }
