@@ -16,6 +16,7 @@ pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFai
         message: message.into(),
         http_status: None,
         retry_after_ms: None,
+        queued_ms: None,
         partial_text: String::new(),
         usage: None,
     }

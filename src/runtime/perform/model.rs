@@ -76,11 +76,16 @@ impl ModelCall {
                 gates.enter(&provider, asker).await
             }
         };
-        let pass = match interrupt.run_until_cancelled(enter).await? {
-            Ok(pass) => pass,
-            Err(failure) => return Some(Event::Model(ModelEvent::Failed { stream, attempt, failure })),
-        };
+        let entered = interrupt.run_until_cancelled(enter).await?;
         let queued_ms = i64::try_from(began.elapsed().as_millis()).ok().filter(|waited| *waited > 0);
+        let failed = |failure: ModelFailure| {
+            let failure = ModelFailure { queued_ms, ..failure };
+            Event::Model(ModelEvent::Failed { stream: stream.clone(), attempt, failure })
+        };
+        let pass = match entered {
+            Ok(pass) => pass,
+            Err(failure) => return Some(failed(failure)),
+        };
         if !hold.holds() {
             return None;
         }
@@ -93,7 +98,7 @@ impl ModelCall {
         };
         let deltas = match deltas {
             Ok(deltas) => deltas,
-            Err(failure) => return Some(Event::Model(ModelEvent::Failed { stream, attempt, failure })),
+            Err(failure) => return Some(failed(failure)),
         };
         let mut tokens = Tokens::open(shared.hub.clone(), pk, head);
         let answered = listen(deltas, &interrupt, reply, &mut tokens, &asked, (provider, model)).await;
@@ -103,9 +108,9 @@ impl ModelCall {
                 // What a vendor wants back as it was cannot be kept if it could not be read again.
                 let replay = reply.replay.filter(|blocks| !exceeds(blocks, MOST_DEPTH));
                 let reply = Box::new(ModelReply { fit, replay, queued_ms, prompt_digest, ..reply });
-                Event::Model(ModelEvent::Replied { stream, attempt, reply })
+                Event::Model(ModelEvent::Replied { stream: stream.clone(), attempt, reply })
             }
-            Err(failure) => Event::Model(ModelEvent::Failed { stream, attempt, failure }),
+            Err(failure) => failed(failure),
         })
     }
 }
@@ -166,7 +171,8 @@ async fn listen(
 }
 
 fn failure(kind: FailureKind, message: String) -> ModelFailure {
-    ModelFailure { kind, message, http_status: None, retry_after_ms: None, partial_text: String::new(), usage: None }
+    let (partial_text, queued_ms) = (String::new(), None);
+    ModelFailure { kind, message, http_status: None, retry_after_ms: None, queued_ms, partial_text, usage: None }
 }
 
 fn interrupted() -> ModelFailure {

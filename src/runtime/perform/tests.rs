@@ -95,6 +95,7 @@ impl ChatModel for Counted {
             message,
             http_status: None,
             retry_after_ms: None,
+            queued_ms: None,
             partial_text,
             usage: None,
         })

@@ -42,7 +42,8 @@ impl ChatModel for Model {
 
 fn failure(kind: FailureKind) -> ModelFailure {
     let message = "as told".to_owned();
-    ModelFailure { kind, message, http_status: None, retry_after_ms: None, partial_text: String::new(), usage: None }
+    let (partial_text, queued_ms) = (String::new(), None);
+    ModelFailure { kind, message, http_status: None, retry_after_ms: None, queued_ms, partial_text, usage: None }
 }
 
 fn gates(change: impl FnOnce(&mut config::Gate)) -> Gates {

@@ -212,6 +212,9 @@ pub struct ModelFailure {
     /// When the provider said to come back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<Millis>,
+    /// How long it waited here before it was sent, or was not: no fault of the provider's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_ms: Option<Millis>,
     /// What had been shown before it failed; its tokens carry the attempt's stream id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub partial_text: String,

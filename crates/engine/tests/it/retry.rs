@@ -5,6 +5,7 @@ use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ModelChoice, RunSettings};
 use pes_engine::domain::usage::Price;
+use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
 
 use super::sim::*;
@@ -208,6 +209,65 @@ fn who_waits_for_a_place_is_never_given_up() {
     });
     assert_eq!((sim.run("run_1").status, models(&sim).len()), (RunStatus::Completed, 504));
     assert!(span(&sim) > 120_000, "longer than a model is tried: {}", span(&sim));
+}
+
+/// What was waited for a place after a failure is none of the model's time either.
+#[test]
+fn a_place_that_comes_late_costs_no_patience() {
+    let mut asked_so_far = 0;
+    let sim = asked(0, move |_| {
+        asked_so_far += 1;
+        match asked_so_far {
+            1 | 501 => Some(FailureKind::Retry),
+            2..=500 => Some(FailureKind::Saturated),
+            _ => None,
+        }
+    });
+    assert_eq!((sim.run("run_1").status, models(&sim).len()), (RunStatus::Completed, 502));
+    assert!(span(&sim) > 120_000, "longer than a model is tried: {}", span(&sim));
+}
+
+const HOUR: i64 = 3_600_000;
+
+/// The model is busy twice, and then it answers; this comes between.
+fn an_hour_passes(queued_ms: Option<i64>, between: fn(&mut Sim)) -> RunStatus {
+    let mut asked = 0;
+    let mut sim = Sim::new(move |_| {
+        asked += 1;
+        match asked {
+            1 => fails(FailureKind::Retry),
+            2 => fails(FailureKind::Retry).map_err(|failure| ModelFailure { queued_ms, ..failure }),
+            _ => says(r#"{"answer":"yes","todoList":[]}"#),
+        }
+    });
+    sim.ask("go").unwrap();
+    sim.step();
+    between(&mut sim);
+    sim.go();
+    sim.run("run_1").status
+}
+
+#[test]
+fn time_that_is_not_the_models_does_not_count_among_what_it_is_tried_for() {
+    let pause = |sim: &mut Sim| {
+        sim.apply(Event::Person(PersonEvent::PauseAsked { by: "ann".into() })).unwrap();
+        sim.now += HOUR;
+        sim.answer(0, |_| ()).unwrap();
+    };
+    let under_way = |sim: &mut Sim| {
+        assert!(sim.step() && !sim.in_flight.is_empty());
+        sim.now += HOUR;
+    };
+    let lost = |sim: &mut Sim| {
+        assert!(sim.step() && !sim.in_flight.is_empty());
+        sim.now += HOUR;
+        sim.crash();
+    };
+    assert_eq!(an_hour_passes(None, pause), RunStatus::Completed);
+    assert_eq!(an_hour_passes(None, |sim| sim.now += HOUR), RunStatus::Completed, "nobody was there to start it");
+    assert_eq!(an_hour_passes(None, lost), RunStatus::Completed, "the process was away");
+    assert_eq!(an_hour_passes(Some(HOUR), under_way), RunStatus::Completed, "it waited in the queue");
+    assert_eq!(an_hour_passes(None, under_way), RunStatus::Failed, "the model took it");
 }
 
 #[test]

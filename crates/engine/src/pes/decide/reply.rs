@@ -111,7 +111,7 @@ pub(crate) fn on_model_failed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, 
         Some(delay) => {
             call.attempt += 1;
             call.reserved = None;
-            call.slot = ModelSlot::Ready { not_before: (delay > 0).then_some(tx.stamp.now + delay) };
+            call.slot = ModelSlot::Ready { not_before: Some(tx.stamp.now + delay) };
             tx.put_model_call(item.as_ref(), call);
         }
         None => match call.sums.take() {
@@ -129,7 +129,9 @@ pub(crate) fn model_interrupted(tx: &mut Tx<'_>, item: Option<&ItemId>, mut call
     tx.record_stream_error(&stream, item, &failure, Some(0));
     call.attempt += 1;
     call.reserved = None;
-    call.slot = ModelSlot::Ready { not_before: None };
+    call.slot = ModelSlot::Ready { not_before: Some(tx.stamp.now) };
+    // How long nobody listened is not known: models are tried for as long as before.
+    call.failing_since = call.failing_since.map(|_| tx.stamp.now);
     tx.put_model_call(item, call);
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct ModelCall {
     /// Attempts that this model failed; those that a crash interrupted do not count.
     #[serde(default)]
     pub failures: u32,
-    /// When the first of them failed, of whatever model.
+    /// When the first of them failed, of whatever model; later by what was waited since for other reasons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Millis>,
     /// Which of the run's models is asked: 0 is the first choice, then the fallbacks.
@@ -102,6 +102,11 @@ impl ModelCall {
     /// Where it stands for people: what sums up the conversation plans, whatever it is for.
     pub fn phase(&self, phase: Phase) -> Phase {
         if self.sums.is_some() { Phase::Planning } else { phase }
+    }
+
+    /// So much time is no fault of the models': it does not count among what they are tried for.
+    pub fn excuse(&mut self, waited: Millis) {
+        self.failing_since = self.failing_since.map(|since| since.saturating_add(waited.max(0)));
     }
 
     pub fn stream(&self) -> Option<&StreamId> {

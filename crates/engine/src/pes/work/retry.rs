@@ -31,13 +31,18 @@ enum Next {
 
 /// Makes the call ready for its next attempt and says when that is; `None`: there is none.
 pub(crate) fn prepare_next(tx: &mut Tx<'_>, call: &mut ModelCall, failure: &ModelFailure) -> Option<Millis> {
-    // Our own queue is no failure of the model's: who waits is not given up.
-    if failure.kind != FailureKind::Saturated {
+    // Our own queue is no failure of the model's: who waits is not given up, and what was waited does not count.
+    let is_ours = failure.kind == FailureKind::Saturated;
+    call.excuse(failure.queued_ms.unwrap_or(0));
+    if !is_ours {
         call.failures += 1;
         call.failing_since.get_or_insert(tx.stamp.now);
     }
     match after(tx, call, failure) {
-        Next::Again(delay) => Some(delay),
+        Next::Again(delay) => {
+            call.excuse(if is_ours { delay } else { 0 });
+            Some(delay)
+        }
         Next::Other => {
             call.choice += 1;
             call.failures = 0;

@@ -65,10 +65,13 @@ fn start_sending(tx: &mut Tx<'_>, call: &CallId) {
 /// `true`: the call changed.
 fn start_model(tx: &mut Tx<'_>, call: &mut ModelCall, item: Option<&ItemId>, phase: model::Phase) -> bool {
     let (Some(epoch), ModelSlot::Ready { not_before }) = (tx.stamp.holder, &call.slot) else { return false };
-    if !wake::is_due(tx.stamp.now, *not_before) || !tx.state.may_begin() {
+    let not_before = *not_before;
+    if !wake::is_due(tx.stamp.now, not_before) || !tx.state.may_begin() {
         return false;
     }
     let Funds::Enough(reserved) = funds::for_call(tx.state, tx.world, call) else { return false };
+    // A pause, a stop of the server, or others' calls kept it from starting when it was due.
+    call.excuse(tx.stamp.now - not_before.unwrap_or(tx.stamp.now));
     let stream = tx.mint.stream();
     call.shown = tx.state.head.plan_version;
     if let Some(id) = item {
