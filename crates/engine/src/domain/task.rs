@@ -141,11 +141,14 @@ pub struct Task {
     pub errand: Option<TaskAction>,
     /// Of its actions, counted together: an answer to an earlier one changes nothing.
     pub attempt: u32,
-    /// Actions in a row that changed nothing.
+    /// Actions in a row, since our last message arrived or of one that does not: each comes later than the one before.
     pub tries: u32,
     /// How often in a row the agent said that it knows no such task.
     #[serde(default)]
     pub strikes: u32,
+    /// How often it wanted to know something of a person.
+    #[serde(default)]
+    pub questions: u32,
     /// It was called back about while an action was under way.
     #[serde(default)]
     pub called: bool,

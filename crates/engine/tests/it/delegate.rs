@@ -14,7 +14,7 @@ use super::peers::{End, Way};
 use super::sim::*;
 
 /// One item that makes these calls at once, each to an agent that behaves so.
-fn sim(made: &'static [(&'static str, &'static str)], ways: &[(&str, Way)]) -> Sim {
+pub fn sim(made: &'static [(&'static str, &'static str)], ways: &[(&str, Way)]) -> Sim {
     let mut sim = Sim::new(move |request| match which(request).as_str() {
         "planning" => plan(&[("i", &[], &[])]),
         "i.1" => {
@@ -30,7 +30,7 @@ fn sim(made: &'static [(&'static str, &'static str)], ways: &[(&str, Way)]) -> S
 }
 
 /// Until the run waits for an agent, and is asked for nothing more.
-fn until_it_waits(sim: &mut Sim) {
+pub fn until_it_waits(sim: &mut Sim) {
     while !sim.in_flight.is_empty() || sim.is_active() {
         assert!(sim.step());
     }
@@ -40,13 +40,13 @@ fn stored(sim: &Sim) -> Vec<Task> {
     sim.rows().filter(|row| row.kind == RowKind::Task).map(|row| serde_json::from_str(&row.body).unwrap()).collect()
 }
 
-fn error_code(sim: &Sim) -> Value {
+pub fn error_code(sim: &Sim) -> Value {
     sim.contents(ObservationType::ToolExecution)[0]["error"]["code"].clone()
 }
 
-const AT_ONCE: Way =
+pub const AT_ONCE: Way =
     Way { slow: 0, asks: false, wants_login: false, end: End::Done, lists: false, dedupes: false, flaky: 0 };
-const NEVER: Way = Way { end: End::Never, ..AT_ONCE };
+pub const NEVER: Way = Way { end: End::Never, ..AT_ONCE };
 
 #[test]
 fn a_delegation_waits_with_nothing_running_and_its_result_goes_on_in_the_batch() {
@@ -95,6 +95,9 @@ fn an_agent_is_asked_less_and_less_often_until_it_calls_back() {
     assert!(called(&mut sim).is_noop, "and not more often");
     let effect = sim.in_flight[0].clone();
     sim.perform(&effect);
+    let soon = sim.steps.last().unwrap().wake_at.unwrap() - sim.now;
+    assert!(sim.in_flight.is_empty() && (1..=1_000).contains(&soon), "in a moment: it may call all the time");
+    sim.step();
     assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]));
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod account;
+mod agents_ask;
 mod answer_form;
 mod asked_again;
 mod asking;

@@ -19,6 +19,8 @@ use crate::pes::tx::Tx;
 const MOST_SENDS: u32 = 6;
 /// How often a cancel is sent to an agent that does not take it.
 const MOST_CANCELS: u32 = 6;
+/// So many questions to people come of one task: an agent that goes back and forth would cost without end.
+const MOST_QUESTIONS: u32 = 50;
 /// So often in a row an agent may say that it knows no such task.
 const MOST_STRIKES: u32 = 3;
 
@@ -69,24 +71,23 @@ pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) 
         PeerState::InputRequired => {
             task_continues(tx, id, TaskStatus::InputRequired, is_news);
             let asked = PeerQuestion { message: seen.message, form: seen.form, input_type: InputType::Text };
-            ask_a_person(tx, &task, SuspensionKind::PeerInput, asked);
-            return TaskOutcome::Continues;
+            return ask_a_person(tx, &task, SuspensionKind::PeerInput, asked);
         }
         PeerState::AuthRequired => {
             task_continues(tx, id, TaskStatus::AuthRequired, is_news);
             let asked = PeerQuestion { message: seen.message, form: None, input_type: InputType::Confirm };
-            ask_a_person(tx, &task, SuspensionKind::PeerAuth, asked);
-            return TaskOutcome::Continues;
+            return ask_a_person(tx, &task, SuspensionKind::PeerAuth, asked);
         }
     };
     task_ended(tx, id, &call, status, result)
 }
 
-/// It is not over: it is asked about again, sooner if something changed.
+/// It is not over: it is asked about again, soon if it is a message of ours that it went on with. An agent that goes back
+/// and forth by itself is asked less and less often all the same.
 fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, is_news: bool) {
     let Some((_, task)) = tx.state.tasks.get(id) else { return };
     let (call, has_moved) = (task.call_id.clone(), task.status != status);
-    if has_moved {
+    if matches!(task.status, TaskStatus::Sending | TaskStatus::InDoubt) {
         tx.change_task(id, |task| task.tries = 0);
     }
     send::put_off(tx, id, TaskActionKind::Ask, None);
@@ -99,11 +100,16 @@ fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, is_news: boo
     }
 }
 
-/// A person is asked what the agent asked, once.
-fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, seen: PeerQuestion) {
+/// A person is asked what the agent asked, once, unless it asked too often.
+fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, seen: PeerQuestion) -> TaskOutcome {
     if tx.state.suspension_of(&task.call_id).is_some() {
-        return;
+        return TaskOutcome::Continues;
     }
+    if task.questions >= MOST_QUESTIONS {
+        let why = format!("{} asks again and again", task.agent_id);
+        return send::give_up(tx, &task.call_id, "peer_failed", why);
+    }
+    tx.change_task(&task.task_id, |task| task.questions += 1);
     let says = seen.message.unwrap_or_else(|| format!("{} needs more to go on.", task.agent_id));
     let schema = seen.form.unwrap_or_else(|| FeedbackSchema {
         input_type: seen.input_type,
@@ -113,6 +119,7 @@ fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, seen: PeerQu
         custom_schema: None,
     });
     suspend::park(tx, &task.call_id, kind, says, schema, None);
+    TaskOutcome::Continues
 }
 
 fn task_ended(

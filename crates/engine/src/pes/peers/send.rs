@@ -14,6 +14,8 @@ use crate::pes::tx::Tx;
 
 /// How long a task may take if nobody says otherwise.
 const WEEK: Millis = 7 * 24 * 3_600_000;
+/// So soon an agent that called while it was asked is asked once more, but no sooner: it may call all the time.
+const CALLED_AGAIN: Millis = 1_000;
 /// After so long an action that nobody answered is done anew; the process that performs it gives up before.
 const PATIENCE: Millis = 120_000;
 
@@ -54,6 +56,7 @@ pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, ep
         attempt: 0,
         tries: 0,
         strikes: 0,
+        questions: 0,
         called: false,
         is_out: false,
         cancel_heard: None,
@@ -80,12 +83,12 @@ pub(crate) fn call_at_peer(tx: &mut Tx<'_>, id: &CallId) {
     });
 }
 
-/// The action comes after a while that grows as long as nothing changes: at once if the agent called meanwhile.
+/// The action comes after a while that grows with every one of them, or soon if the agent called meanwhile.
 pub(crate) fn put_off(tx: &mut Tx<'_>, id: &TaskId, what: TaskActionKind, no_sooner_than: Option<Millis>) {
     let (now, seed, limits) = (tx.stamp.now, tx.stamp.seed, tx.world.limits);
     tx.change_task(id, |task| {
         let delay = backing_off(seed, limits.ask_peer_ms, limits.ask_peer_most_ms, task.tries);
-        let delay = if std::mem::take(&mut task.called) { 0 } else { delay };
+        let delay = if std::mem::take(&mut task.called) { delay.min(CALLED_AGAIN) } else { delay };
         task.tries += 1;
         let at = now.saturating_add(delay.max(no_sooner_than.unwrap_or(0)));
         task.errand = Some(TaskAction { what, slot: Slot::Ready { at } });
@@ -148,7 +151,8 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, by: &str) -> Result<TaskOutco
     Ok(give_up(tx, &call, "cancelled", format!("{by} cancelled the task")))
 }
 
-fn give_up(tx: &mut Tx<'_>, call: &CallId, code: &str, why: String) -> TaskOutcome {
+/// The call ends without what it was for, and the agent is told to stop.
+pub(crate) fn give_up(tx: &mut Tx<'_>, call: &CallId, code: &str, why: String) -> TaskOutcome {
     suspension::withdraw(tx, call, &why);
     call::end(tx, call, ToolStatus::Error, Err(call::error(code, why)), None, task::age(tx, call));
     TaskOutcome::CallEnded(call.clone())
