@@ -1,11 +1,14 @@
 //! Agents that ask people something: how often, and what becomes of an answer on its way.
 
-use pes_engine::domain::task::{PeerState, Seen};
+use pes_engine::domain::hitl::SuspensionKind;
+use pes_engine::domain::run::RunStatus;
+use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerState, Seen, TaskStatus};
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent, SystemEvent};
 use serde_json::Value;
 
-use super::delegate::{NEVER, error_code, sim, until_it_waits};
+use super::delegate::{AT_ONCE, NEVER, error_code, sim, until_it_waits};
+use super::peers::Way;
 use super::sim::*;
 
 /// When it is due, the agent is asked.
@@ -49,4 +52,55 @@ fn an_agent_that_goes_back_and_forth_is_asked_less_and_less_often_and_given_up_a
     says_that_it_is(&mut sim, PeerState::InputRequired);
     assert_eq!((error_code(&sim), sim.suspensions().len()), ("peer_failed".into(), 0));
     assert!(sim.in_flight.iter().any(|effect| matches!(effect, Effect::CancelPeer { .. })), "it is told to stop");
+}
+
+/// A person's answer was sent, and nobody can tell whether it reached the agent.
+fn answer_in_doubt() -> Sim {
+    let mut sim = sim(&[("peer", "p")], &[("p", Way { asks: true, ..AT_ONCE })]);
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.answer(0, |answer| answer.value = Some("yes".into())).unwrap();
+    // It is looked into, and that tells nothing either.
+    for _ in 0..2 {
+        let [Effect::Delegate { task, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
+        let (task, attempt) = (task.clone(), *attempt);
+        let failure =
+            PeerFailure { kind: PeerFailureKind::Unknown, message: "it broke off".into(), retry_after_ms: None };
+        sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap();
+    }
+    assert_eq!(kinds(&sim), [SuspensionKind::InDoubt]);
+    sim
+}
+
+fn kinds(sim: &Sim) -> Vec<SuspensionKind> {
+    sim.suspensions().iter().map(|open| open.kind).collect()
+}
+
+#[test]
+fn what_the_agent_does_next_settles_whether_an_answer_reached_it() {
+    for reached in [true, false] {
+        let mut sim = answer_in_doubt();
+        if reached {
+            sim.peers.tasks.values_mut().for_each(|remote| _ = remote.heard.insert("ours".to_owned()));
+        }
+        asked(&mut sim);
+        assert_eq!(kinds(&sim), [SuspensionKind::InDoubt], "until it has said something");
+        sim.go();
+        if reached {
+            assert_eq!(sim.run("run_1").status, RunStatus::Completed);
+        } else {
+            assert_eq!(kinds(&sim), [SuspensionKind::PeerInput], "it waits for an answer still");
+            assert_eq!(sim.tasks()[0].status, TaskStatus::InputRequired);
+        }
+    }
+}
+
+#[test]
+fn a_report_of_the_agent_is_heard_while_an_answer_is_in_doubt() {
+    let mut sim = answer_in_doubt();
+    let task = sim.tasks()[0].clone();
+    let report = PeerEvent::CalledBack { task: task.task_id, remote_task_id: task.remote_task_id };
+    assert!(!sim.apply(Event::Peer(report)).unwrap().is_noop);
+    assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]));
+    assert_eq!(kinds(&sim), [SuspensionKind::InDoubt], "a report is no answer");
 }

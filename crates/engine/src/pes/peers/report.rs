@@ -224,16 +224,20 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
     }
 }
 
-/// It is not known whether our message arrived: a person decides. If the agent calls back, it did.
+/// It is not known whether our message arrived: a person decides, unless the agent says more. One that names a task that we
+/// could not name has got it; one whose task we know, which then was to get an answer, is asked meanwhile.
 fn in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
-    let Some(call) = tx.change_task(id, |task| {
+    let Some((call, is_known)) = tx.change_task(id, |task| {
         task.errand = None;
-        task.call_id.clone()
+        (task.call_id.clone(), task.remote_task_id.is_some())
     }) else {
         return;
     };
     task::set_status(tx, id, TaskStatus::InDoubt);
     suspend::park_in_doubt(tx, &call, &format!("Whether the agent got the task is not known: {why}"));
+    if is_known {
+        send::put_off(tx, id, TaskActionKind::Ask, None);
+    }
 }
 
 fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
@@ -342,7 +346,7 @@ pub(crate) fn called_back(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) 
     if let Some((what, Some(at))) = next {
         tx.put_action(id, what, at);
     }
-    if task.status == TaskStatus::InDoubt {
+    if task.status == TaskStatus::InDoubt && names_it {
         suspension::withdraw(tx, &task.call_id, "the agent called back");
         send::call_at_peer(tx, &task.call_id);
         task::set_status(tx, id, TaskStatus::Working);
