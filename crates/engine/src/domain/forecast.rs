@@ -102,12 +102,8 @@ pub struct ConditionalRuling {
 impl ToolForecast {
     /// Policy asks about it, perhaps only with some arguments; or what it does leaves this server or cannot be undone.
     pub fn is_risky(&self) -> bool {
-        let reaches_out = match self.class {
-            ToolClass::External | ToolClass::Irreversible => true,
-            ToolClass::Read | ToolClass::Write => false,
-        };
         let mut rulings = std::iter::once(&self.policy).chain(self.conditions.iter().map(|rule| &rule.policy));
-        reaches_out || rulings.any(|ruling| ruling.action == PolicyAction::Ask)
+        self.class.reaches_out() || rulings.any(|ruling| ruling.action == PolicyAction::Ask)
     }
 
     /// In an item that is done again, a person is asked about what must not be done twice.

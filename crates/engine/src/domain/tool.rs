@@ -41,6 +41,14 @@ pub enum ToolClass {
 
 impl ToolClass {
     pub const ALL: [ToolClass; 4] = [ToolClass::Read, ToolClass::Write, ToolClass::External, ToolClass::Irreversible];
+
+    /// What it does leaves this server or cannot be undone.
+    pub fn reaches_out(self) -> bool {
+        match self {
+            ToolClass::External | ToolClass::Irreversible => true,
+            ToolClass::Read | ToolClass::Write => false,
+        }
+    }
 }
 
 /// A tool of the caller's own program, declared for one run: its calls are sent to the caller, whose answer is the result.

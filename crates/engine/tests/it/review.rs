@@ -158,6 +158,37 @@ fn a_step_that_names_no_tool_may_call_any() {
     assert_eq!(plan["tools"].as_array().unwrap().len(), 9, "{plan:#}");
 }
 
+/// The plan says that the step reads; its model sends something to an agent.
+#[test]
+fn what_a_step_calls_that_the_plan_does_not_name_asks_if_it_reaches_out() {
+    let called = |tool: &'static str, named: &'static [&'static str], review| {
+        let mut sim = Sim::new(move |request| match which(request).as_str() {
+            "planning" => plan(&[("a", &[], named)]),
+            "a.1" => calls(&[(tool, json!({ "x": "1", "agentId": "away", "taskType": "t" }))]),
+            _ => does_it(request),
+        });
+        sim.peers.ways.insert("1".to_owned(), Default::default());
+        asked(&mut sim, review);
+        sim
+    };
+    for review in [PlanReview::Risky, PlanReview::Always] {
+        let mut sim = called("peer", &["read"], review);
+        if review == PlanReview::Always {
+            approve(&mut sim);
+        }
+        let open = sim.suspensions();
+        assert_eq!((open.len(), open[0].kind, sim.peers.tasks.len()), (1, SuspensionKind::Approval, 0));
+        assert!(open[0].message.contains("did not name `peer`"), "{}", open[0].message);
+        approve(&mut sim);
+        assert_eq!(sim.peers.tasks.len(), 1, "it is sent once a person lets it");
+    }
+    assert_eq!(called("write", &["read"], PlanReview::Risky).suspensions().len(), 0, "it stays here");
+    assert_eq!(called("peer", &["read"], PlanReview::Off).peers.tasks.len(), 1, "nobody reviews");
+    let mut named = called("peer", &["peer"], PlanReview::Risky);
+    approve(&mut named);
+    assert_eq!(named.peers.tasks.len(), 1, "the plan showed it");
+}
+
 #[test]
 fn a_direct_answer_and_a_run_without_reviews_ask_nobody() {
     let mut sim = Sim::new(|_| says(r#"{"answer":"at once","todoList":[]}"#));

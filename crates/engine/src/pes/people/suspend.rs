@@ -49,6 +49,18 @@ pub(crate) fn park_for_approval(
     park(tx, call, SuspensionKind::Approval, message, schema, risk);
 }
 
+/// In place of a call that would run: a person is asked, who may edit its arguments.
+pub(crate) fn ask_first(class: ToolClass, idempotent: bool, delegates: bool, message: String) -> Verdict {
+    let schema = FeedbackSchema {
+        input_type: InputType::Confirm,
+        prompt: message.clone(),
+        options: Vec::new(),
+        allow_modify_args: true,
+        custom_schema: None,
+    };
+    Verdict::Ask { class, idempotent, message, schema, risk: None, delegates }
+}
+
 /// What does this call need to know?
 pub(crate) fn park_for_input(tx: &mut Tx<'_>, call: &CallId, message: String, schema: FeedbackSchema) {
     park(tx, call, SuspensionKind::Input, message, schema, None);

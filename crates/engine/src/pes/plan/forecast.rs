@@ -32,6 +32,11 @@ fn may_call_any(item: &Item) -> bool {
     is_open(item) && item.def.required_tools.is_empty() && item.def.step_type != Some(StepType::Reasoning)
 }
 
+/// Whether a plan shows of its step that it may call this tool.
+pub(crate) fn shows(item: &Item, tool: &str) -> bool {
+    item.def.required_tools.iter().any(|name| name == tool) || may_call_any(item)
+}
+
 fn of_item(item: &Item, tools: &BTreeMap<&str, ToolForecast>) -> ItemForecast {
     let def = item.def.clone();
     let mut seen = BTreeSet::new();

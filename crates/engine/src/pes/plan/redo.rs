@@ -1,11 +1,11 @@
 //! A completed item is done again, because a refinement says so: a new attempt of the same item. What the old one came to
 //! stays in the log. It may have had its effect already, so a person is asked before anything of it has it twice.
 
-use crate::domain::hitl::{FeedbackSchema, InputType};
 use crate::domain::ids::ItemId;
 use crate::domain::plan::ItemStatus;
 use crate::domain::tool::{Judgement, ToolClass, Verdict};
 use crate::parse::ItemDraft;
+use crate::pes::people::suspend;
 use crate::pes::plan::change::{self, Merged};
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
@@ -83,13 +83,5 @@ pub(crate) fn asks_again(state: &State, item: &ItemId, tool: &str, judgement: Ju
         Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Input { .. } | Verdict::Refuse(_) => return judgement,
     };
     let message = format!("Step {item} is done again. May `{tool}` run once more with these arguments?");
-    let schema = FeedbackSchema {
-        input_type: InputType::Confirm,
-        prompt: message.clone(),
-        options: Vec::new(),
-        allow_modify_args: true,
-        custom_schema: None,
-    };
-    let verdict = Verdict::Ask { class, idempotent: false, message, schema, risk: None, delegates };
-    Judgement { verdict, ..judgement }
+    Judgement { verdict: suspend::ask_first(class, false, delegates, message), ..judgement }
 }

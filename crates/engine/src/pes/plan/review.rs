@@ -10,8 +10,10 @@ use crate::domain::digest;
 use crate::domain::fault::{Fault, Pointed};
 use crate::domain::forecast::PlanForecast;
 use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, FeedbackSchema, InputType, Suspension, SuspensionKind};
+use crate::domain::ids::ItemId;
 use crate::domain::plan::ItemStatus;
 use crate::domain::settings::PlanReview;
+use crate::domain::tool::{Judgement, ToolClass, Verdict};
 use crate::pes::people::{resume, suspend};
 use crate::pes::plan::{change, edit, forecast};
 use crate::pes::settle::{item, suspension};
@@ -154,6 +156,24 @@ pub(crate) fn apply(tx: &mut Tx<'_>, reviewed: Reviewed) -> Option<String> {
         }
         Reviewed::Ends(why) => Some(why),
     }
+}
+
+/// Where plans are reviewed, a call that reaches out or cannot be undone asks a person if its tool is none that the plan
+/// shows of its step: nobody let that run.
+pub(crate) fn asks_about_unnamed(state: &State, id: &ItemId, tool: &str, judgement: Judgement) -> Judgement {
+    let is_reviewed = state.shape == Shape::Planned && state.run_settings().execution.plan_review != PlanReview::Off;
+    if !is_reviewed || state.item(id).is_none_or(|item| forecast::shows(item, tool)) {
+        return judgement;
+    }
+    let (class, idempotent, delegates) = match judgement.verdict {
+        Verdict::Run { class, idempotent } if class.reaches_out() => (class, idempotent, false),
+        Verdict::Delegate => (ToolClass::External, false, true),
+        Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Input { .. } | Verdict::Client | Verdict::Refuse(_) => {
+            return judgement;
+        }
+    };
+    let message = format!("The plan did not name `{tool}` for step {id}. May it run with these arguments?");
+    Judgement { verdict: suspend::ask_first(class, idempotent, delegates, message), ..judgement }
 }
 
 /// Nobody answered in time: what the run ends as.

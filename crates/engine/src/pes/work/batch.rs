@@ -13,7 +13,7 @@ use crate::domain::tool::{
 };
 use crate::parse::CallDraft;
 use crate::pes::people::suspend;
-use crate::pes::plan::{merge, redo};
+use crate::pes::plan::{merge, redo, review};
 use crate::pes::settle::call;
 use crate::pes::state::{Call, Replied, TurnContent};
 use crate::pes::tx::{Handled, Taken, Tx};
@@ -33,6 +33,7 @@ pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, 
     let mut verdicts = Vec::with_capacity(drafts.len());
     for draft in drafts {
         let judgement = redo::asks_again(tx.state, id, &draft.name, judge(tx, &draft));
+        let judgement = review::asks_about_unnamed(tx.state, id, &draft.name, judgement);
         batch.push(new_call(tx, id, iteration, draft, &judgement));
         verdicts.push(judgement.verdict);
     }
