@@ -2,13 +2,16 @@
 
 use pes_engine::domain::fault::{Code, Fault};
 use pes_engine::domain::run::{Run, RunStatus};
+use pes_engine::domain::task::{PeerState, Seen, Task, TaskStatus};
 use pes_engine::domain::thread::ThreadStatus;
-use pes_engine::event::{Event, SystemEvent};
+use pes_engine::effect::Effect;
+use pes_engine::event::{Event, PeerEvent, SystemEvent};
 use pes_engine::pes::{Pes, runs_only};
 use pes_engine::step::{self, Keep, Row, RowKind, Step};
 use pes_engine::{Begin, Core, Loaded, Machine, Stamp, World};
 
 use super::cancel::two_items;
+use super::delegate;
 use super::sim::Sim;
 
 /// A run whose first item calls a tool and whose second has not begun, and a queued one.
@@ -34,6 +37,10 @@ fn loaded(sim: &Sim) -> Loaded {
 }
 
 fn decide(sim: &mut Sim, machine: &mut dyn Machine, event: SystemEvent) -> Step {
+    decide_on(sim, machine, Event::System(event))
+}
+
+fn decide_on(sim: &mut Sim, machine: &mut dyn Machine, event: Event) -> Step {
     sim.now += 1;
     let stamp = Stamp { now: sim.now, seed: 7, holder: Some(2) };
     let world = World {
@@ -43,7 +50,7 @@ fn decide(sim: &mut Sim, machine: &mut dyn Machine, event: SystemEvent) -> Step 
         allowance: &sim.allowance,
         begin: Begin::Now,
     };
-    let step = step::decide(machine, &world, stamp, Event::System(event)).unwrap();
+    let step = step::decide(machine, &world, stamp, event).unwrap();
     for row in &step.rows {
         sim.rows.insert((row.kind, row.id.clone()), row.clone());
     }
@@ -114,6 +121,41 @@ fn of_a_thread_that_cannot_be_rebuilt_only_the_runs_are_read_and_they_end() {
     let again = read(&sim).unwrap();
     assert!(!again.is_unreadable() && again.running().is_empty());
     assert_eq!(again.view()["todoList"], serde_json::json!([]));
+}
+
+/// The agent has the task, and what was stored beside it cannot be read: the run ends, and the task with it.
+#[rstest::rstest]
+#[case::progress_of_its_item(RowKind::Progress)]
+#[case::its_call(RowKind::Call)]
+fn a_task_that_nobody_waits_for_any_more_is_cancelled(#[case] damaged: RowKind) {
+    let mut sim = delegate::sim(&[("peer", "p")], &[("p", delegate::NEVER)]);
+    sim.ask("go").unwrap();
+    delegate::until_it_waits(&mut sim);
+    let task = sim.tasks().remove(0);
+    let id = if damaged == RowKind::Call { task.call_id.as_str() } else { "i" };
+    spoil(&mut sim, damaged, id);
+    let mut machine = read(&sim).unwrap();
+    decide(&mut sim, &mut *machine, SystemEvent::Unreadable);
+    assert_eq!(sim.run("run_1").status, RunStatus::Failed);
+    let ended = |sim: &Sim| -> Task {
+        serde_json::from_str(&sim.rows[&(RowKind::Task, task.task_id.to_string())].body).unwrap()
+    };
+    assert_eq!(ended(&sim).status, TaskStatus::Canceled);
+    let [Effect::CancelPeer { attempt, .. }] = machine.running()[..] else { panic!("{:?}", machine.running()) };
+    // What the agent says of it finds no run any more.
+    let seen = Seen {
+        state: PeerState::Completed,
+        remote_task_id: None,
+        remote_context_id: None,
+        message: None,
+        form: None,
+        output: serde_json::Value::Null,
+        patience_ms: None,
+    };
+    let told = PeerEvent::Seen { task: task.task_id.clone(), attempt, seen: Box::new(seen) };
+    decide_on(&mut sim, &mut *machine, Event::Peer(told));
+    assert!(machine.running().is_empty());
+    assert_eq!(ended(&sim).cancel_heard, Some(true));
 }
 
 #[test]

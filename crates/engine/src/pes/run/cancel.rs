@@ -83,7 +83,7 @@ fn set_aside(tx: &mut Tx<'_>, code: Code, message: String) {
         finish::end_queued(tx, &id, RunStatus::Failed, Some(error.clone()));
     }
     if tx.state.run.is_some() {
-        stop::everything(tx, "the thread was quarantined");
+        stop::whatever_is_there(tx, "the thread was quarantined");
         finish::fail(tx, code, message, model::Phase::Execution);
     }
     tx.state.head.quarantined = true;

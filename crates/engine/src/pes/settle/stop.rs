@@ -3,7 +3,7 @@
 use crate::domain::hitl::{Decision, SuspensionKind};
 use crate::domain::ids::{CallId, ItemId, SuspensionId};
 use crate::domain::tool::CallStatus;
-use crate::pes::settle::{call, item, model_call, suspension};
+use crate::pes::settle::{call, item, model_call, suspension, task};
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
 
@@ -23,6 +23,20 @@ pub(crate) fn everything(tx: &mut Tx<'_>, reason: &str) {
         suspension::close(tx, &id, Decision::Cancelled, "engine", Some(reason.to_owned()));
     }
     item::cancel_pending(tx, reason);
+}
+
+/// The same of a thread of which something cannot be read: calls whose item does not know them any more, and tasks whose
+/// call is gone, would else outlast the run.
+pub(crate) fn whatever_is_there(tx: &mut Tx<'_>, reason: &str) {
+    let is_open = |id: &&CallId| tx.state.call_status(id) != Some(CallStatus::Done);
+    for call in tx.state.calls.keys().filter(is_open).cloned().collect::<Vec<_>>() {
+        call::end_open(tx, &call, reason);
+    }
+    let tasks = tx.state.tasks.values().filter(|(_, task)| !task.status.is_terminal());
+    for id in tasks.map(|(_, task)| task.task_id.clone()).collect::<Vec<_>>() {
+        task::cancel(tx, &id, Some(reason.to_owned()));
+    }
+    everything(tx, reason);
 }
 
 fn open_calls(state: &State, item: &ItemId) -> Vec<CallId> {

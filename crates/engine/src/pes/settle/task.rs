@@ -32,19 +32,32 @@ pub(crate) fn age(tx: &Tx<'_>, call: &CallId) -> Millis {
 /// Ends the task of a call that has ended. An agent that may be working on it is sent a cancel.
 pub(crate) fn end(tx: &mut Tx<'_>, call: &CallId, status: ToolStatus, why: Option<String>) {
     let Some(task) = tx.state.task_of(call).filter(|task| !task.status.is_terminal()) else { return };
-    let (id, is_out) = (task.task_id.clone(), task.is_out);
-    tx.change_task(&id, |task| {
+    let id = task.task_id.clone();
+    match status {
+        ToolStatus::Success => {
+            settle(tx, &id, why);
+            set_status(tx, &id, TaskStatus::Completed);
+        }
+        ToolStatus::Error | ToolStatus::Skipped => cancel(tx, &id, why),
+    }
+}
+
+/// Nobody waits for it any more; an agent that may be working on it is sent a cancel.
+pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, why: Option<String>) {
+    let is_out = settle(tx, id, why);
+    set_status(tx, id, TaskStatus::Canceled);
+    if is_out {
+        tx.put_action(id, TaskActionKind::Cancel, tx.stamp.now);
+    }
+}
+
+/// Nothing more is done of what was to be done. `true`: the agent may have it.
+fn settle(tx: &mut Tx<'_>, id: &TaskId, why: Option<String>) -> bool {
+    let is_out = tx.change_task(id, |task| {
         task.errand = None;
         task.tries = 0;
         task.reason = why;
+        task.is_out
     });
-    match status {
-        ToolStatus::Success => set_status(tx, &id, TaskStatus::Completed),
-        ToolStatus::Error | ToolStatus::Skipped => {
-            set_status(tx, &id, TaskStatus::Canceled);
-            if is_out {
-                tx.put_action(&id, TaskActionKind::Cancel, tx.stamp.now);
-            }
-        }
-    }
+    is_out.unwrap_or(false)
 }
