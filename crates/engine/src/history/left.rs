@@ -36,40 +36,24 @@ fn add(text: String, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The rows that a log tells of by this name, as far as they may go with it: messages stay, and so do their payloads.
+/// The rows that a log tells of by this name, as far as they may go with it: messages stay, and so do their payloads. A model
+/// gives items what ids it likes, so any name may be that of one.
 pub fn rows_named(name: &str) -> Vec<(RowKind, String)> {
-    let payload = |name: String| (RowKind::Payload, name);
+    let payload = |what: &str| (RowKind::Payload, format!("{name}{what}"));
     let own = |kind| (kind, name.to_owned());
-    match name.split_once('_').map(|(kind, _)| kind) {
+    let others = match name.split_once('_').map(|(kind, _)| kind) {
         Some("msg") => Vec::new(),
-        Some("call") => vec![own(RowKind::Call), payload(name.to_owned())],
+        Some("call") => vec![own(RowKind::Call), payload("")],
         Some("task") => vec![own(RowKind::Task)],
-        Some("str") => vec![payload(name.to_owned()), payload(format!("{name}.replay"))],
+        Some("str") => vec![payload(""), payload(".replay")],
         Some("sus") => {
-            let apart = ["", ".system", ".task"].map(|what| payload(format!("{name}{what}")));
+            let apart = ["", ".system", ".task", ".reply"].map(payload);
             [own(RowKind::Suspension)].into_iter().chain(apart).collect()
         }
-        Some(_) | None => vec![own(RowKind::Item), own(RowKind::Progress), payload(name.to_owned())],
-    }
+        Some(_) | None => vec![payload("")],
+    };
+    [own(RowKind::Item), own(RowKind::Progress)].into_iter().chain(others).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_all_short_strings_of_a_text() {
-        let mut found = BTreeSet::new();
-        let long = "x".repeat(LONGEST + 1);
-        names(&format!(r#"{{"a":["call_1",{{"$payload":"str_2"}},7,"{long}"]}}"#), &mut found);
-        names("no JSON", &mut found);
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["$payload", "a", "call_1", "str_2"]);
-    }
-
-    #[test]
-    fn what_messages_consist_of_stays() {
-        assert_eq!(rows_named("msg_1"), []);
-        assert_eq!(rows_named("msg_1.ui"), []);
-        assert!(rows_named("str_1").contains(&(RowKind::Payload, "str_1.replay".to_owned())));
-    }
-}
+mod tests;

@@ -5,6 +5,8 @@ use pes_engine::domain::run::RunStatus;
 use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerState, Seen, TaskStatus};
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent, SystemEvent};
+use pes_engine::history::left;
+use pes_engine::step::RowKind;
 use serde_json::Value;
 
 use super::delegate::{AT_ONCE, NEVER, error_code, sim, until_it_waits};
@@ -103,4 +105,22 @@ fn a_report_of_the_agent_is_heard_while_an_answer_is_in_doubt() {
     assert!(!sim.apply(Event::Peer(report)).unwrap().is_noop);
     assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]));
     assert_eq!(kinds(&sim), [SuspensionKind::InDoubt], "a report is no answer");
+}
+
+/// What is deleted with the log is found by the names in it.
+#[test]
+fn a_long_answer_to_an_agent_is_stored_under_a_name_that_the_log_tells() {
+    let mut sim = sim(&[("peer", "p")], &[("p", Way { asks: true, ..AT_ONCE })]);
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.answer(0, |answer| answer.value = Some("a long answer ".repeat(100).into())).unwrap();
+    sim.go();
+    let mut told = std::collections::BTreeSet::new();
+    sim.records.iter().for_each(|record| left::names_of(record.fact.content(), &mut told));
+    let named: Vec<_> = told.iter().flat_map(|name| left::rows_named(name)).collect();
+    let is_answer = |body: &str| body.contains("a long answer");
+    let stored = sim.rows().filter(|row| row.kind == RowKind::Payload && is_answer(&row.body));
+    let stored: Vec<_> = stored.map(|row| (row.kind, row.id.clone())).collect();
+    assert_eq!(stored.len(), 1, "{stored:?}");
+    assert!(named.contains(&stored[0]), "{stored:?}");
 }

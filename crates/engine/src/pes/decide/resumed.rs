@@ -2,7 +2,7 @@
 
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, Reply, Suspension, SuspensionKind};
-use crate::domain::ids::CallId;
+use crate::domain::ids::{CallId, SuspensionId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::policy::Answerer;
 use crate::domain::tool::ToolStatus;
@@ -62,7 +62,7 @@ pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Optio
                 end_early::end_early(tx, Ends::Rejected, &why);
             }
         }
-        (Answered::Question(verdict), Some(call)) => settle_call(tx, call, verdict),
+        (Answered::Question(verdict), Some(call)) => settle_call(tx, call, &open.suspension_id, verdict),
         (Answered::Question(verdict), None) => settle_run(tx, verdict),
     }
     Ok(Taken::Yes)
@@ -108,12 +108,12 @@ fn settle_run(tx: &mut Tx<'_>, verdict: Verdict) {
     }
 }
 
-fn settle_call(tx: &mut Tx<'_>, call: &CallId, verdict: Verdict) {
+fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict: Verdict) {
     match verdict {
         Verdict::Run { modified } => suspend::unpark(tx, call, modified),
         Verdict::AskAnew(anew) => return suspend::ask_anew(tx, call, *anew),
         Verdict::End { status, result } => call::end(tx, call, status, result, None, 0),
-        Verdict::Reply(value) => send::reply(tx, call, value),
+        Verdict::Reply(value) => send::reply(tx, call, question, value),
         Verdict::Look => send::look_again(tx, call),
         Verdict::Again if tx.state.task_of(call).is_some() => send::send_again(tx, call),
         Verdict::Again => {

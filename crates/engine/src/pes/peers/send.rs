@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::domain::Millis;
 use crate::domain::fault::Fault;
-use crate::domain::ids::{CallId, TaskId};
+use crate::domain::ids::{CallId, SuspensionId, TaskId};
 use crate::domain::task::{Delegation, Slot, Task, TaskAction, TaskActionKind, TaskStatus};
 use crate::domain::tool::{CallStatus, ToolStatus};
 use crate::pes::peers::TaskOutcome;
@@ -158,11 +158,12 @@ pub(crate) fn give_up(tx: &mut Tx<'_>, call: &CallId, code: &str, why: String) -
     TaskOutcome::CallEnded(call.clone())
 }
 
-/// A person answered what the agent had asked: that is sent to it, as a message of its own.
-pub(crate) fn reply(tx: &mut Tx<'_>, call: &CallId, value: Value) {
+/// A person answered what the agent had asked: that is sent to it, as a message of its own. It is stored under the name of
+/// the question, by which the log tells of it.
+pub(crate) fn reply(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, value: Value) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
     let message_id = tx.mint.message();
-    let reply = tx.store(format!("{message_id}.reply"), value);
+    let reply = tx.store(format!("{question}.reply"), value);
     tx.change_task(&id, |task| {
         task.message_id = message_id;
         task.reply = Some(reply);
