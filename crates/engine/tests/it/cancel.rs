@@ -1,11 +1,14 @@
 //! Cancel, interrupt, quarantine, crashes, models that fail.
 
+use pes_engine::domain::message::ConversationMessage;
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};
-use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::observation::{Observation, ObservationType};
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
 use pes_engine::effect::Effect;
 use pes_engine::event::{CancelEvent, Event, SystemEvent, ToolEvent};
+use pes_engine::history::fold::Fold;
+use pes_engine::step::{Keep, Row, RowKind};
 use serde_json::json;
 
 use super::sim::*;
@@ -85,6 +88,34 @@ fn a_run_cancelled_while_queued_has_only_run_finished() {
         sim.records.iter().filter(|r| r.run_id.as_str() == "run_2").map(|record| record.kind().as_str()).collect();
     assert_eq!(of_run, ["RUN_FINISHED"]);
     assert_eq!(sim.run("run_1").status, RunStatus::Running);
+}
+
+/// Nobody asks it any more, so no model is told of it; and a copy of the thread has the same conversation.
+#[test]
+fn what_was_cancelled_while_queued_is_no_part_of_the_conversation() {
+    let mut sim = Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#));
+    sim.ask("the first").unwrap();
+    sim.ask("the second").unwrap();
+    sim.ask("the third").unwrap();
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_2".into()), by: "ann".into() })).unwrap();
+    sim.go();
+    sim.ask("the fourth").unwrap();
+    sim.go();
+    let told = format!("{:?}", sim.prompts.last().unwrap().messages);
+    assert!(told.contains("the first") && told.contains("the third") && !told.contains("the second"), "{told}");
+
+    let mut rows: Vec<&Row> =
+        sim.rows().filter(|row| row.kind == RowKind::Message && row.keep == Keep::Never).collect();
+    rows.sort_by_key(|row| row.ord);
+    let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    let mut fold = Fold::default();
+    for (at, record) in sim.records.iter().enumerate() {
+        fold.tell(&Observation::of(record.clone(), "t1".into(), at as i64 + 1)).unwrap();
+    }
+    assert_eq!(fold.messages().iter().map(|message| message.message_id.as_str()).collect::<Vec<_>>(), ids);
+    let said = |row: &&Row| serde_json::from_str::<ConversationMessage>(&row.body).unwrap().content.len();
+    let head: serde_json::Value = serde_json::from_str(&sim.head).unwrap();
+    assert_eq!(head["said"], rows.iter().map(said).sum::<usize>());
 }
 
 #[test]

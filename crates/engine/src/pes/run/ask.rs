@@ -92,7 +92,7 @@ fn check_queue(tx: &Tx<'_>) -> Result<(), Fault> {
 
 fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> Handled {
     check_queue(tx)?;
-    // A run's number is below those of its messages.
+    // A run's number is below those of its messages, and this message's comes right behind it.
     let ord = tx.next_ord();
     let message = store_user_message(tx, &run);
     tx.record_message("queue", message);

@@ -11,9 +11,9 @@ use crate::domain::model;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::{CallerStatus, Outcome, ResultStatus, Run, RunError, RunFailure, RunStatus};
 use crate::pes::people::pause;
-use crate::pes::run::{answer_form, begin};
+use crate::pes::run::{answer_form, begin, message};
 use crate::pes::settle::suspension;
-use crate::pes::state::{Item, Phase, text};
+use crate::pes::state::{Item, Phase, rows, text};
 use crate::pes::tx::Tx;
 use crate::world::Begin;
 
@@ -162,7 +162,7 @@ fn start_first(tx: &mut Tx<'_>) {
     }
 }
 
-/// A run that never started ends.
+/// A run that never started ends. Who cancels it takes back what was asked; one that fails is told why.
 pub(crate) fn end_queued(tx: &mut Tx<'_>, id: &RunId, status: RunStatus, error: Option<RunError>) {
     tx.state.head.queue.retain(|queued| queued != id);
     let Some((ord, run)) = tx.state.queued.remove(id) else { return };
@@ -172,5 +172,16 @@ pub(crate) fn end_queued(tx: &mut Tx<'_>, id: &RunId, status: RunStatus, error: 
         let errors = vec![RunFailure::from(&error)];
         Outcome { status: ResultStatus::Error, message_id, error: Some(error), errors }
     });
+    if outcome.is_none() {
+        take_back(tx, ord, &run);
+    }
     conclude(tx, ord, run, status, outcome);
+}
+
+/// Its message is no part of the conversation any more: the log tells of it as waiting only, so no copy of the thread has
+/// it. Its number is the one behind the run's.
+fn take_back(tx: &mut Tx<'_>, ord: i64, run: &Run) {
+    let message = message::user_message(run);
+    tx.written.put(rows::superseded_message(ord + 1, &message));
+    tx.state.head.said = tx.state.head.said.saturating_sub(message.content.len() as u64);
 }
