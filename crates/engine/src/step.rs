@@ -49,7 +49,9 @@ pub struct Row {
     pub kind: RowKind,
     /// Unique within thread and kind.
     pub id: String,
-    /// Order within the kind, as the core numbers it; pages follow it.
+    /// Order within the kind, as the core numbers it; pages follow it. Of items it is the place in the list. Of calls, turns,
+    /// messages, runs, questions and tasks it is the thread's counter, which only grows. A removed item has that, too, as it is
+    /// compared with [`Step::floor`].
     pub ord: i64,
     pub keep: Keep,
     /// JSON text.

@@ -223,6 +223,9 @@ impl<'a> Tx<'a> {
             && !self.run_touched
             && !self.head_touched;
         let stop_effects = self.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
+        // What changed in the head alone and was not marked follows from the rest of the state: that a version of the plan
+        // needs nobody's yes, or which phase or model call comes next. It is not written; the next event decides it again, on
+        // this machine or on one that is loaded anew, and comes to the same.
         if is_unchanged {
             return Step { stop_effects, ..Step::nothing() };
         }

@@ -133,6 +133,8 @@ fn reserve<'a>(
         output = affordable(&price, input, least..=output, left).ok_or(Lack::Budget(MONEY))?;
     }
     match world.allowance {
+        // First pass: we say what we want, and the store refuses the commit (`Capped`) if it does not fit. Second pass:
+        // decided again with `Room`, where it is clamped here.
         Allowance::Uncapped | Allowance::Reserve(_) => {}
         Allowance::Room(_, room) => {
             output = output_in(state, room, &price, input, least..=output)?;

@@ -132,7 +132,7 @@ pub(crate) struct Reserved {
     pub cost: Nanos,
     /// How long its reply may be.
     pub output: u64,
-    /// When, and under which caps on spending; `None`: there were none.
+    /// When, and under which caps on spending; `None`: there were none. Filled in when the call starts (`start_model`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under: Option<(Millis, CapSet)>,
 }
