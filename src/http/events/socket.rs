@@ -1,7 +1,7 @@
 //! A WebSocket: frames out, ops in. Whatever its peer does, no run waits for it.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,9 +10,11 @@ use axum::extract::ws::{CloseCode, CloseFrame, Message, Utf8Bytes, WebSocket, We
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::SinkExt;
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::{self, FuturesUnordered, StreamExt};
+use tokio::task::JoinError;
 use tokio::time::Interval;
 use tokio_util::sync::WaitForCancellationFutureOwned;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::ops::{self, Op};
 use super::seldom::Seldom;
@@ -20,13 +22,13 @@ use super::sse::RETRY_MS;
 use super::{Frames, WRITE_BYTES, every, open};
 use crate::auth::{LOOK_AGAIN, Pass};
 use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
 use crate::http::app_state::AppState;
 use crate::http::metrics;
 use crate::http::rates::RateNotice;
 use crate::http::trace::TraceId;
 use crate::live::{Encoded, EncodedKind};
-use crate::service::feed::FeedAsk;
 
 const SUBPROTOCOL: &str = "pes.v1";
 /// A peer that says nothing between two pings, not even a pong, is gone.
@@ -90,12 +92,18 @@ pub(super) fn upgrade(upgrade: WebSocketUpgrade, session: SocketSession, frames:
 /// What a conversation waits for.
 enum Event {
     Message(Option<Told<Message>>),
-    Answer(String),
+    Done(Result<Done, JoinError>),
     /// `None`: the stream is over.
     Frames(Option<Vec<Arc<Encoded>>>),
     Ping,
     Look,
     Stopping,
+}
+
+/// What an op came to.
+enum Done {
+    Answer(String),
+    Subscription(ops::OpId, Result<Frames, Fault>),
 }
 
 /// How a conversation goes on.
@@ -110,13 +118,50 @@ enum Next {
 
 type Told<T> = Result<T, axum::Error>;
 
+/// The frames of a conversation.
+struct Coming {
+    frames: Frames,
+    /// Those that came while something else was waited for.
+    kept: Poll<Option<Vec<Arc<Encoded>>>>,
+}
+
+impl Coming {
+    fn new(frames: Frames) -> Self {
+        Self { frames, kept: Poll::Pending }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Vec<Arc<Encoded>>>> {
+        match std::mem::replace(&mut self.kept, Poll::Pending) {
+            Poll::Pending => self.frames.poll_next_unpin(context),
+            kept @ Poll::Ready(_) => kept,
+        }
+    }
+
+    /// Waits for `work`. What is read for the frames goes on meanwhile: it may have a connection to the store, for which
+    /// others wait, `work` among them.
+    async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            if self.kept.is_pending() {
+                self.kept = self.frames.poll_next_unpin(context);
+            }
+            work.as_mut().poll(context)
+        })
+        .await
+    }
+}
+
 struct Conversation {
     socket: WebSocket,
     session: SocketSession,
-    frames: Frames,
+    frames: Coming,
     /// The last frame was a gap. If nothing comes after it, the reader is too slow, or could not be served.
     is_behind: bool,
-    ops: FuturesUnordered<Pin<Box<dyn Future<Output = String> + Send>>>,
+    /// Tasks of their own: whatever this one waits for, they come to their end, and give back the connections to the store
+    /// that they have.
+    ops: FuturesUnordered<AbortOnDropHandle<Done>>,
+    /// One of them opens another subscription; nothing is read before it stands.
+    is_subscribing: bool,
     pings: Interval,
     looks: Interval,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -135,9 +180,10 @@ impl Conversation {
         Self {
             socket,
             session,
-            frames,
+            frames: Coming::new(frames),
             is_behind: false,
             ops,
+            is_subscribing: false,
             pings,
             looks,
             stopping,
@@ -153,6 +199,7 @@ impl Conversation {
                 Next::On => {}
                 Next::Over => return Ok(()),
                 Next::Closed => {
+                    self.stop();
                     self.read_to_end().await;
                     return Ok(());
                 }
@@ -164,12 +211,14 @@ impl Conversation {
     async fn next(&mut self) -> Told<Next> {
         match poll_fn(|context| self.poll_event(context)).await {
             Event::Message(message) => self.hear(message).await,
-            Event::Answer(answer) => self.say(answer.into()).await,
+            Event::Done(Ok(Done::Answer(answer))) => self.say(answer.into()).await,
+            Event::Done(Ok(Done::Subscription(id, opened))) => self.subscribed(&id, opened).await,
+            Event::Done(Err(broken)) => Err(axum::Error::new(broken)),
             Event::Frames(Some(few)) => self.show(few).await,
             Event::Frames(None) if self.is_behind => Ok(Next::Close(AGAIN, "come again")),
             Event::Frames(None) => Ok(Next::Close(close_code::NORMAL, "the end")),
             Event::Ping => self.ping().await,
-            Event::Look => Ok(self.session.looked_at().await),
+            Event::Look => Ok(self.frames.beside(self.session.looked_at()).await),
             Event::Stopping => {
                 self.say(text(Encoded::draining(RETRY_MS).json())).await?;
                 Ok(Next::Close(RESTART, "draining"))
@@ -180,7 +229,7 @@ impl Conversation {
     /// Frames and messages take turns where both wait.
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event> {
         if std::mem::take(&mut self.are_frames_next)
-            && let Poll::Ready(few) = self.frames.poll_next_unpin(context)
+            && let Poll::Ready(few) = self.frames.poll(context)
         {
             return Poll::Ready(Event::Frames(few));
         }
@@ -191,10 +240,11 @@ impl Conversation {
             if self.stopping.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Event::Stopping);
             }
-            if let Poll::Ready(Some(answer)) = self.ops.poll_next_unpin(context) {
-                return Poll::Ready(Event::Answer(answer));
+            if let Poll::Ready(Some(done)) = self.ops.poll_next_unpin(context) {
+                return Poll::Ready(Event::Done(done));
             }
             if self.ops.len() < AT_ONCE
+                && !self.is_subscribing
                 && let Poll::Ready(message) = self.socket.poll_next_unpin(context)
             {
                 return Poll::Ready(Event::Message(message));
@@ -202,14 +252,14 @@ impl Conversation {
             // After the socket was read: what was heard meanwhile counts.
             self.pings.poll_tick(context).map(|_| Event::Ping)
         });
-        self.are_frames_next = matches!(other, Poll::Ready(Event::Message(_) | Event::Answer(_)));
+        self.are_frames_next = matches!(other, Poll::Ready(Event::Message(_) | Event::Done(_)));
         match other {
             // What waits goes out before the stop.
-            Poll::Ready(Event::Stopping) | Poll::Pending => match self.frames.poll_next_unpin(context) {
+            Poll::Ready(Event::Stopping) | Poll::Pending => match self.frames.poll(context) {
                 Poll::Ready(few) => Poll::Ready(Event::Frames(few)),
                 Poll::Pending => other,
             },
-            Poll::Ready(Event::Look | Event::Message(_) | Event::Answer(_) | Event::Ping | Event::Frames(_)) => other,
+            Poll::Ready(Event::Look | Event::Message(_) | Event::Done(_) | Event::Ping | Event::Frames(_)) => other,
         }
     }
 
@@ -238,7 +288,7 @@ impl Conversation {
             Some(Err(error)) => Err(error),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(Next::On),
             Some(Ok(Message::Binary(_))) => Ok(Next::Close(close_code::UNSUPPORTED, "send text")),
-            Some(Ok(Message::Text(said))) => match self.session.looked_at().await {
+            Some(Ok(Message::Text(said))) => match self.frames.beside(self.session.looked_at()).await {
                 Next::On => self.obey(&said).await,
                 ended @ (Next::Close(..) | Next::Closed | Next::Over) => Ok(ended),
             },
@@ -249,18 +299,28 @@ impl Conversation {
         match ops::read(&self.session, said) {
             Op::Answered(answer) => self.say(answer.into()).await,
             Op::Begun(work) => {
-                self.ops.push(work);
+                self.begin(async { Done::Answer(work.await) });
                 Ok(Next::On)
             }
-            Op::Subscribe(id, ask) => Box::pin(self.subscribe(id, ask)).await,
+            Op::Subscribe(id, ask) => {
+                let SocketSession { app, caller, thread, .. } = self.session.clone();
+                let Some(thread) = thread else { return Ok(Next::On) };
+                self.is_subscribing = true;
+                self.begin(async move { Done::Subscription(id, open(&app, &caller, &thread, ask).await) });
+                Ok(Next::On)
+            }
         }
     }
 
-    async fn subscribe(&mut self, id: ops::OpId, ask: FeedAsk) -> Told<Next> {
-        let SocketSession { app, caller, thread: Some(thread), .. } = &self.session else { return Ok(Next::On) };
-        match open(app, caller, thread, ask).await {
+    fn begin(&self, work: impl Future<Output = Done> + Send + 'static) {
+        self.ops.push(AbortOnDropHandle::new(tokio::spawn(work)));
+    }
+
+    async fn subscribed(&mut self, id: &ops::OpId, opened: Result<Frames, Fault>) -> Told<Next> {
+        self.is_subscribing = false;
+        match opened {
             Ok(frames) => {
-                (self.frames, self.is_behind) = (frames, false);
+                (self.frames, self.is_behind) = (Coming::new(frames), false);
                 self.say(id.ack(serde_json::Map::new()).into()).await
             }
             Err(fault) => self.say(id.nack(&self.session, &fault).into()).await,
@@ -272,19 +332,26 @@ impl Conversation {
             return Ok(Next::Over);
         }
         self.was_heard = false;
-        self.socket.send(Message::Ping(Bytes::new())).await?;
+        self.frames.beside(self.socket.send(Message::Ping(Bytes::new()))).await?;
         Ok(Next::On)
     }
 
     async fn say(&mut self, text: Utf8Bytes) -> Told<Next> {
-        self.socket.send(Message::Text(text)).await?;
+        self.frames.beside(self.socket.send(Message::Text(text))).await?;
         Ok(Next::On)
     }
 
     async fn close(mut self, code: CloseCode, reason: &'static str) -> Told<()> {
+        self.stop();
         self.socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
         self.read_to_end().await;
         Ok(())
+    }
+
+    /// Ends all that nobody waits for any more, whatever it has of the store.
+    fn stop(&mut self) {
+        self.frames = Coming::new(Box::pin(stream::empty()));
+        self.ops.clear();
     }
 
     /// Reads to the end: that is also what sends the answer to a peer's close.

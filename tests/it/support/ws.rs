@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Response;
 use tokio_tungstenite::tungstenite::{self, Message};
@@ -22,12 +22,29 @@ pub type Refused = (u16, Value);
 
 impl Socket {
     pub async fn open(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Result<Self, Refused> {
+        let stream = TcpStream::connect(address).await.expect("the server listens");
+        Self::over(stream, address, path, headers).await
+    }
+
+    /// One whose system takes next to nothing for a client that does not read.
+    pub async fn narrow(address: SocketAddr, path: &str) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("a size");
+        let stream = socket.connect(address).await.expect("the server listens");
+        Self::over(stream, address, path, &[]).await.expect("a socket")
+    }
+
+    async fn over(
+        stream: TcpStream,
+        address: SocketAddr,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Self, Refused> {
         let mut request = format!("ws://{address}{path}").into_client_request().expect("a URL");
         for (name, value) in headers {
             let name: tungstenite::http::HeaderName = name.parse().expect("a header's name");
             request.headers_mut().insert(name, value.parse().expect("a header's value"));
         }
-        let stream = TcpStream::connect(address).await.expect("the server listens");
         match soon(client_async(request, stream)).await {
             Ok((inner, response)) => Ok(Self { inner, response }),
             Err(tungstenite::Error::Http(response)) => {
@@ -40,6 +57,14 @@ impl Socket {
 
     pub async fn say(&mut self, op: Value) {
         self.send(Message::text(op.to_string())).await;
+    }
+
+    /// All of them in one write.
+    pub async fn say_at_once(&mut self, ops: Vec<Value>) {
+        for op in ops {
+            soon(self.inner.feed(Message::text(op.to_string()))).await.expect("the socket is open");
+        }
+        soon(self.inner.flush()).await.expect("the socket is open");
     }
 
     pub async fn send(&mut self, message: Message) {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::app::App;
+use crate::support::postgres::Database;
 use crate::support::ws::{Socket, is};
 
 async fn idle(app: &App) -> Socket {
@@ -113,4 +114,49 @@ async fn bad_ops_are_refused_with_the_codes_of_rest() {
         let nack = socket.until(|frame| frame["event"] == "nack").await.pop().unwrap();
         assert_eq!(nack["data"]["problem"]["code"], "malformed", "{text}: {nack:#}");
     }
+}
+
+/// A server whose engine reads over one connection to PostgreSQL.
+async fn with_one_connection(database: &Database) -> App {
+    let url = database.url();
+    App::with(|config| {
+        (config.store.url, config.store.connections) = (Some(url.into()), 2);
+        config.limits.socket_queue_bytes = 4096;
+    })
+    .await
+}
+
+#[tokio::test]
+async fn ops_that_come_together_do_not_wait_for_each_other() {
+    let database = Database::fresh().await;
+    let app = with_one_connection(&database).await;
+    let mut socket = idle(&app).await;
+    let process = json!({ "op": "process", "id": "p", "query": "hello" });
+    socket.say_at_once(vec![process, json!({ "op": "subscribe", "id": "s" })]).await;
+    let mut asked = vec!["p", "s"];
+    while !asked.is_empty() {
+        let frame = socket.next().await.unwrap();
+        if let Some(at) = asked.iter().position(|id| frame["data"]["id"] == *id) {
+            assert_eq!(frame["event"], "ack", "{frame:#}");
+            asked.remove(at);
+        }
+    }
+}
+
+/// What its ops have of the store they give back, although nothing can be said to it.
+#[tokio::test]
+async fn a_client_that_does_not_read_keeps_nothing_from_others() {
+    let database = Database::fresh().await;
+    let app = with_one_connection(&database).await;
+    for _ in 0..4 {
+        app.finish("t1", "count").await;
+    }
+    let mut deaf = Socket::narrow(app.address, "/threads/t1/events?after=latest").await;
+    let mut ops = vec![json!({ "op": "subscribe", "id": "s" })];
+    ops.extend((0..24).map(|nth| json!({ "op": "pause", "id": nth.to_string() })));
+    deaf.say_at_once(ops).await;
+    for nth in 0..32 {
+        app.post(&format!("/threads/other-{nth}/process"), json!({ "query": "hello" })).await.expect(202);
+    }
+    deaf.answer("23").await;
 }
