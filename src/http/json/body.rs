@@ -10,8 +10,11 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
+use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::{Instant, timeout_at};
 
+use super::room::{ARRIVED, PARSER, Room};
 use super::{fingerprint, parse, typed};
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
@@ -55,8 +58,8 @@ pub(crate) struct Read {
 pub(crate) async fn read_value(request: Request, limits: &Limits, types: &[&'static str]) -> Result<Read, Fault> {
     let (parts, body) = request.into_parts();
     let media_type = accepted(&parts.headers, types)?;
-    let bytes = read(&parts.headers, body, limits, limits.body_bytes).await?;
-    Ok(Read { value: parsed(bytes, limits.json_depth).await?, media_type })
+    let arrived = read(&parts.headers, body, limits, limits.body_bytes).await?;
+    Ok(Read { value: parsed(arrived, limits.json_depth).await?, media_type })
 }
 
 /// The same; `None` if nothing at all was sent.
@@ -66,33 +69,44 @@ pub(crate) async fn read_any(
     types: &[&'static str],
 ) -> Result<Option<Value>, Fault> {
     let (parts, body) = request.into_parts();
-    let bytes = read(&parts.headers, body, limits, limits.body_bytes).await?;
-    if bytes.is_empty() {
+    let arrived = read(&parts.headers, body, limits, limits.body_bytes).await?;
+    if arrived.bytes.is_empty() {
         return Ok(None);
     }
     accepted(&parts.headers, types)?;
-    parsed(bytes, limits.json_depth).await.map(Some)
+    parsed(arrived, limits.json_depth).await.map(Some)
 }
 
-/// What all requests together may have in the parser: values need many times the memory of their text.
-const PARSED_KIB: u32 = 64 << 10;
-static PARSER: Semaphore = Semaphore::const_new(PARSED_KIB as usize);
 /// A longer text is parsed beside the threads that serve everybody.
 const LONG_BYTES: usize = 128 << 10;
 
-async fn parsed(bytes: Bytes, max_depth: usize) -> Result<Value, Fault> {
-    if bytes.len() <= LONG_BYTES {
-        return parse(&bytes, max_depth);
+async fn parsed(arrived: Arrived, max_depth: usize) -> Result<Value, Fault> {
+    let length = arrived.bytes.len();
+    if length <= LONG_BYTES {
+        return parse(&arrived.bytes, max_depth);
     }
-    let _room = room_for(bytes.len()).await;
-    let parsing = tokio::task::spawn_blocking(move || parse(&bytes, max_depth));
+    let parsing = in_parser(&PARSER, length, move || {
+        let Arrived { bytes, room } = arrived;
+        let parsed = parse(&bytes, max_depth);
+        drop(room);
+        parsed
+    });
     parsing.await.unwrap_or_else(|error| Err(Fault::new(Code::Internal, format!("The body was not read: {error}."))))
 }
 
-/// Waits until a text of this length may be parsed beside those that are.
-async fn room_for(length: usize) -> SemaphorePermit<'static> {
-    let room = u32::try_from(length >> 10).unwrap_or(PARSED_KIB).clamp(1, PARSED_KIB);
-    PARSER.acquire_many(room).await.expect("it is never closed")
+/// Does `work`, which has the room until it is done: hanging up does not end it.
+async fn in_parser<T: Send + 'static>(
+    room: &'static Room,
+    length: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    let place = room.take(length).await;
+    let working = move || {
+        let done = work();
+        drop(place);
+        done
+    };
+    spawn_blocking(working).await
 }
 
 /// Which of `types` the body says it is.
@@ -122,32 +136,58 @@ pub(crate) async fn read_text(
 ) -> Result<Bytes, Fault> {
     let (parts, body) = request.into_parts();
     accepted(&parts.headers, &[media_type])?;
-    read(&parts.headers, body, limits, most).await
+    Ok(read(&parts.headers, body, limits, most).await?.bytes)
 }
 
-async fn read(headers: &HeaderMap, body: Body, limits: &Limits, most: usize) -> Result<Bytes, Fault> {
+async fn read(headers: &HeaderMap, body: Body, limits: &Limits, most: usize) -> Result<Arrived, Fault> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: u64| length > most as u64) {
+    if announced.is_some_and(|length| length > most) {
         return Err(too_large(most));
     }
-    let patience = Duration::from_millis(limits.body_timeout_ms);
-    tokio::time::timeout(patience, collect(body, most)).await.unwrap_or_else(|_| {
-        let detail = format!("The body did not arrive within {} ms.", limits.body_timeout_ms);
-        Err(Fault::new(Code::RequestTimeout, detail))
-    })
+    collect(body, Expected { most, announced, within_ms: limits.body_timeout_ms }, &ARRIVED).await
 }
 
-async fn collect(mut body: Body, most: usize) -> Result<Bytes, Fault> {
-    let mut collected = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+/// How long a body may be, how long it says that it is, and until when it must be here.
+struct Expected {
+    most: usize,
+    announced: Option<usize>,
+    within_ms: u64,
+}
+
+/// A whole body, and its room among those that arrive.
+struct Arrived {
+    bytes: Bytes,
+    room: Option<SemaphorePermit<'static>>,
+}
+
+/// A long body has room before more than its beginning is taken from the connection.
+async fn collect(mut body: Body, expected: Expected, room: &'static Room) -> Result<Arrived, Fault> {
+    let Expected { most, announced, within_ms } = expected;
+    let until = Instant::now() + Duration::from_millis(within_ms);
+    let (mut collected, mut place) = (BytesMut::new(), None);
+    while let Some(frame) = timeout_at(until, body.frame()).await.map_err(|_| late(within_ms))? {
         let frame = frame.map_err(|error| Fault::new(Code::Malformed, format!("The body broke off: {error}.")))?;
         let Some(data) = frame.data_ref() else { continue };
-        if collected.len() + data.len() > most {
+        let length = collected.len() + data.len();
+        if length > most {
             return Err(too_large(most));
+        }
+        if length > LONG_BYTES && place.is_none() {
+            let taken = timeout_at(until, room.take(announced.unwrap_or(most))).await;
+            place = Some(taken.map_err(|_| no_room())?);
         }
         collected.extend_from_slice(data);
     }
-    Ok(collected.freeze())
+    Ok(Arrived { bytes: collected.freeze(), room: place })
+}
+
+fn late(within_ms: u64) -> Fault {
+    Fault::new(Code::RequestTimeout, format!("The body did not arrive within {within_ms} ms."))
+}
+
+fn no_room() -> Fault {
+    let detail = "Large bodies of others have all the room that there is for them; send this one again.";
+    Fault::new(Code::TooManyConnections, detail)
 }
 
 fn too_large(most: usize) -> Fault {
@@ -156,22 +196,4 @@ fn too_large(most: usize) -> Fault {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures_util::FutureExt;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn long_bodies_wait_for_room_in_the_parser_and_short_ones_do_not() {
-        let forty = room_for(40 << 20).await;
-        assert!(room_for(40 << 20).now_or_never().is_none());
-        assert!(room_for(20 << 20).now_or_never().is_some());
-        drop(forty);
-        let all = room_for(usize::MAX).await;
-        assert_eq!(parsed(Bytes::from_static(b"[]"), 4).await.unwrap(), Value::Array(Vec::new()));
-        let long = Bytes::from(format!("\"{}\"", "x".repeat(LONG_BYTES)));
-        assert!(parsed(long.clone(), 4).now_or_never().is_none(), "it has no room yet");
-        drop(all);
-        assert!(parsed(long, 4).await.is_ok());
-    }
-}
+mod tests;

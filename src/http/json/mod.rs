@@ -2,6 +2,7 @@
 
 mod body;
 mod nothing;
+mod room;
 mod strict;
 
 pub(crate) use crate::domain::digest::of as fingerprint;

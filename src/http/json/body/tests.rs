@@ -1,0 +1,73 @@
+use std::sync::mpsc;
+
+use futures_util::FutureExt;
+use tokio::sync::oneshot;
+
+use super::*;
+
+fn long() -> Vec<u8> {
+    format!("\"{}\"", "x".repeat(LONG_BYTES)).into_bytes()
+}
+
+fn expected() -> Expected {
+    Expected { most: LONG_BYTES + 2, announced: None, within_ms: 30_000 }
+}
+
+fn collecting(body: Vec<u8>, room: &'static Room) -> impl Future<Output = Result<Arrived, Fault>> {
+    collect(Body::from(body), expected(), room)
+}
+
+#[tokio::test]
+async fn there_is_room_for_so_much_and_what_is_larger_has_it_alone() {
+    static ROOM: Room = Room::of(64 << 10);
+    let forty = ROOM.take(40 << 20).await;
+    assert!(ROOM.take(40 << 20).now_or_never().is_none());
+    assert!(ROOM.take(20 << 20).now_or_never().is_some());
+    drop(forty);
+    let all = ROOM.take(usize::MAX).await;
+    assert!(ROOM.take(1).now_or_never().is_none());
+    drop(all);
+    assert!(ROOM.take(1).now_or_never().is_some());
+}
+
+#[tokio::test]
+async fn a_long_body_waits_for_room_in_the_parser_and_a_short_one_does_not() {
+    let all = PARSER.take(usize::MAX).await;
+    let arrived = |bytes: Vec<u8>| Arrived { bytes: bytes.into(), room: None };
+    assert_eq!(parsed(arrived(b"[]".to_vec()), 4).await.unwrap(), Value::Array(Vec::new()));
+    assert!(parsed(arrived(long()), 4).now_or_never().is_none(), "it has no room yet");
+    drop(all);
+    assert!(parsed(arrived(long()), 4).await.is_ok());
+}
+
+#[tokio::test]
+async fn hanging_up_gives_no_room_back_while_the_body_is_parsed() {
+    static ROOM: Room = Room::of(1);
+    let (begun, has_begun) = oneshot::channel();
+    let (end, ends) = mpsc::channel::<()>();
+    let mut parsing = Box::pin(in_parser(&ROOM, 1 << 10, move || (begun.send(()), ends.recv())));
+    assert!((&mut parsing).now_or_never().is_none());
+    has_begun.await.unwrap();
+    drop(parsing);
+    assert!(ROOM.take(1).now_or_never().is_none(), "it is still parsed");
+    drop(end);
+    drop(ROOM.take(1).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_bodies_that_arrive_have_a_bound_together() {
+    static ROOM: Room = Room::of(200);
+    let first = collecting(long(), &ROOM).await.unwrap();
+    let refused = collecting(long(), &ROOM).await.err().unwrap();
+    assert_eq!((refused.code, refused.code.status()), (Code::TooManyConnections, 503));
+    assert!(collecting(b"{}".to_vec(), &ROOM).await.is_ok(), "a short one needs no room");
+    drop(first);
+    assert!(collecting(long(), &ROOM).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_is_waited_for_so_long() {
+    let never = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+    let late = collect(never, expected(), &ARRIVED).await.err().unwrap();
+    assert_eq!(late.code, Code::RequestTimeout);
+}
