@@ -1,11 +1,14 @@
 //! `Idempotency-Key`: the same request, sent again, is answered again and done once.
 
+use std::borrow::Cow;
+
 use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::http::header::LOCATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -29,7 +32,17 @@ impl FromRequestParts<AppState> for IdempotencyKey {
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Problem> {
         let key = header(&parts.headers)?;
-        Ok(Self { key, scope: format!("{} {}", parts.method, parts.uri.path()) })
+        let path: Vec<Cow<'_, str>> = parts.uri.path().split('/').map(plain).collect();
+        Ok(Self { key, scope: format!("{} {}", parts.method, path.join("/")) })
+    }
+}
+
+/// A segment of a path, however it is spelled: `a%3Ab` is `a:b`. One that would be another when decoded, or several, stays as it
+/// is.
+fn plain(segment: &str) -> Cow<'_, str> {
+    match percent_decode_str(segment).decode_utf8() {
+        Ok(text) if !text.contains(['/', '%']) => text,
+        Ok(_) | Err(_) => segment.into(),
     }
 }
 
@@ -104,6 +117,20 @@ pub(crate) fn settle<T: DeserializeOwned>(answered: Answered<T>, status: StatusC
             let value = serde_json::from_str(&body).map_err(|error| unreadable(error.to_string()))?;
             let status = StatusCode::from_u16(status).map_err(|error| unreadable(error.to_string()))?;
             Ok(Settled { value, status, is_replay: true })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn a_segment_is_decoded_if_it_stays_that_segment() {
+        for (segment, is) in
+            [("a%3Ab", "a:b"), ("a:b", "a:b"), ("a%2Fb", "a%2Fb"), ("a%252Fb", "a%252Fb"), ("%C3", "%C3"), ("%", "%")]
+        {
+            assert_eq!(plain(segment), is);
         }
     }
 }

@@ -64,6 +64,21 @@ async fn a_key_counts_on_its_own_path_and_on_both_transports() {
     assert_ne!(other.expect(202)["runId"], receipt["runId"]);
 }
 
+/// Clients spell the `:` of an id as it is, or as `%3A`.
+#[tokio::test]
+async fn a_key_counts_for_a_thread_however_its_id_is_spelled() {
+    let app = App::start().await;
+    let mut runs = Vec::new();
+    for path in ["/threads/a%3Ab/process", "/threads/a:b/process"] {
+        let ask = app.ask("POST", path).header("idempotency-key", "k1").json(&json!({ "query": "hello" }));
+        runs.push(ask.send().await.expect(202)["runId"].clone());
+    }
+    let mut socket = app.socket("/threads/a%3Ab/events").await;
+    socket.say(json!({ "op": "process", "id": "1", "idempotencyKey": "k1", "query": "hello" })).await;
+    runs.push(socket.answer("1").await["data"]["runId"].clone());
+    assert!(runs.iter().all(|run| run.is_string() && *run == runs[0]), "{runs:?}");
+}
+
 #[tokio::test]
 async fn every_call_that_creates_or_decides_takes_one() {
     let app = App::start().await;
