@@ -47,3 +47,8 @@ fn all<'e>(events: &'e [Value], kind: &str) -> Vec<&'e Value> {
 fn text(events: &[Value]) -> String {
     all(events, "TEXT_MESSAGE_CONTENT").iter().map(|event| event["delta"].as_str().unwrap()).collect()
 }
+
+/// What a stream ends with that waits for answers.
+fn interrupts(events: &[Value]) -> &[Value] {
+    events.last().and_then(|end| end["outcome"]["interrupts"].as_array()).map_or(&[], Vec::as_slice)
+}

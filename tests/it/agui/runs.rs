@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{all, ask, input, text, told, user, with};
+use super::{all, ask, input, interrupts, text, told, user, with};
 use crate::support::app::App;
 use crate::support::wire::{Wire, end, event, event_stream};
 
@@ -67,18 +67,57 @@ async fn an_interrupt_that_is_given_up_is_refused() {
     let interrupt = &asked.last().unwrap()["outcome"]["interrupts"][0];
     let resumes = |resumes: Value| with(input("t", "r2", &[]), "resume", resumes);
     let cancelled = json!({ "interruptId": interrupt["id"], "status": "cancelled" });
-    // One that is not open beside it: nothing is taken.
     let unknown = json!({ "interruptId": "sus_none", "status": "cancelled" });
-    let refused = told(ask(&app, &resumes(json!([cancelled, unknown])))).await;
+    let refused = told(ask(&app, &resumes(json!([unknown])))).await;
     assert_eq!(refused[1]["code"], "already_resolved");
     // Nor is the result of a call that waits for an approval.
     let result = json!({ "id": "m", "role": "tool", "toolCallId": interrupt["toolCallId"], "content": "It was sent." });
     let forged = told(ask(&app, &input("t", "r3", &[result]))).await;
     assert_eq!(forged[1]["code"], "thread_busy");
     assert_eq!(app.get("/suspensions").await.expect(200)["items"].as_array().unwrap().len(), 1);
-    told(ask(&app, &resumes(json!([cancelled])))).await;
+    // One that is not open beside it counts for nothing.
+    told(ask(&app, &resumes(json!([unknown, cancelled])))).await;
     let log = app.get("/threads/t/events?types=AGENT_RESUMED").await.expect(200);
     assert_eq!(log["items"][0]["content"]["decision"], "rejected");
+}
+
+#[tokio::test]
+async fn of_two_answers_the_one_that_fits_is_taken() {
+    let app = App::start().await;
+    let asked = told(ask(&app, &input("t", "r1", &[user("two mails")]))).await;
+    let ids: Vec<Value> = interrupts(&asked).iter().map(|interrupt| interrupt["id"].clone()).collect();
+    let [first, second] = &ids[..] else { panic!("{asked:#?}") };
+    let resumes = |run: &str, payload: Value| {
+        let yes = json!({ "interruptId": first, "status": "resolved", "payload": { "approved": true } });
+        let other = json!({ "interruptId": second, "status": "resolved", "payload": payload });
+        with(input("t", run, &[]), "resume", json!([yes, other]))
+    };
+    let half = told(ask(&app, &resumes("r2", json!({ "approved": true, "editedArgs": 1 })))).await;
+    let left: Vec<&Value> = interrupts(&half).iter().map(|interrupt| &interrupt["id"]).collect();
+    assert_eq!(left, [second], "{half:#?}");
+    // With the answer that was taken beside it.
+    let done = told(ask(&app, &resumes("r3", json!({ "approved": true })))).await;
+    assert_eq!(text(&done), "The mails are dealt with.");
+}
+
+#[tokio::test]
+async fn a_pause_that_is_given_up_stays() {
+    let app = App::start().await;
+    let asked = told(ask(&app, &input("t", "r1", &[user("send")]))).await;
+    app.post("/threads/t/pause", json!({})).await.expect(202);
+    let open = app.get("/suspensions").await.expect(200)["items"].as_array().unwrap().clone();
+    let pause = &open.iter().find(|open| open["kind"] == "pause").unwrap()["suspensionId"];
+    let given_up = json!({ "interruptId": pause, "status": "cancelled" });
+    let yes = |id: &Value| json!({ "interruptId": id, "status": "resolved", "payload": { "approved": true } });
+    let resumes = |run: &str, resumes: Value| with(input("t", run, &[]), "resume", resumes);
+    let both = json!([yes(&interrupts(&asked)[0]["id"]), given_up]);
+    for (run, said) in [("r2", both), ("r3", json!([given_up]))] {
+        let stream = told(ask(&app, &resumes(run, said))).await;
+        let left: Vec<&Value> = interrupts(&stream).iter().map(|interrupt| &interrupt["id"]).collect();
+        assert_eq!(left, [pause], "{run}: {stream:#?}");
+    }
+    let done = told(ask(&app, &resumes("r4", json!([yes(pause)])))).await;
+    assert_eq!(text(&done), "The mail is dealt with.");
 }
 
 #[tokio::test]

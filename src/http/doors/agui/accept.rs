@@ -2,7 +2,7 @@
 
 use super::cursor::Cursor;
 use super::interrupt;
-use super::request::{ClientRun, Query, Sent};
+use super::request::{ClientRun, Query, Resume, Sent, ToolMessage};
 use crate::domain::caller::Caller;
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
@@ -11,7 +11,7 @@ use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::settings::CallOptions;
 use crate::http::app_state::AppState;
 use crate::http::caller::permit;
-use crate::http::doors::{scope_to_answer, text_reply};
+use crate::http::doors::scope_to_answer;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::{Answered, Idempotent};
@@ -100,52 +100,69 @@ fn receipt(answered: Answered<Receipt>) -> Result<Receipt, Fault> {
     }
 }
 
-/// What the client says to all that is open; whatever is left out would stay open unseen.
-fn answers<'o>(open: &'o [Suspension], sent: &Sent) -> Result<Vec<(&'o Suspension, Answer)>, Fault> {
-    for resume in &sent.resume {
-        if !open.iter().any(|open| open.suspension_id.as_str() == resume.interrupt_id) {
-            let detail = format!("Nothing of the id `{}` is open here.", resume.interrupt_id);
-            return Err(Fault::new(Code::AlreadyResolved, detail));
-        }
+/// What the client says to all that is open; `None`: that it stays open. Whatever is left out would stay open unseen. What it
+/// says to a question that is over counts for nothing beside an answer to one that is open.
+fn answers<'o>(open: &'o [Suspension], sent: &Sent) -> Result<Vec<(&'o Suspension, Option<Answer>)>, Fault> {
+    let said: Vec<(&Suspension, Option<Said<'_>>)> = open.iter().map(|open| (open, said(open, sent))).collect();
+    let is_open = |id: &str| open.iter().any(|open| open.suspension_id.as_str() == id);
+    if let Some(past) = sent.resume.iter().find(|resume| !is_open(&resume.interrupt_id))
+        && said.iter().all(|(_, said)| said.is_none())
+    {
+        let detail = format!("Nothing of the id `{}` is open here.", past.interrupt_id);
+        return Err(Fault::new(Code::AlreadyResolved, detail));
     }
-    let mut answers = Vec::new();
-    for open in open {
-        let by_id = sent.resume.iter().find(|resume| resume.interrupt_id == open.suspension_id.as_str());
-        let result = || {
-            let call = open.call_id.as_ref()?.as_str();
-            sent.results.iter().find(|result| interrupt::is_of_call(open, call) && result.call == call)
-        };
-        let blank = Answer { digest: open.digest.clone(), ..text_reply::blank(open) };
-        answers.push(match (by_id, result()) {
-            (Some(resume), _) => (open, interrupt::answer(open, resume)?),
-            (None, Some(result)) => match &result.error {
-                None => (open, Answer { value: Some(result.content.clone()), ..blank }),
-                Some(why) => (open, Answer { approved: Some(false), reason: Some(why.clone()), ..blank }),
-            },
-            (None, None) => {
+    let mut answers = Vec::with_capacity(said.len());
+    for (open, said) in said {
+        let answer = match said {
+            Some(Said::Resume(resume)) => interrupt::answer(open, resume)?,
+            Some(Said::Result(result)) => Some(interrupt::answer_of_result(open, result)),
+            None => {
                 let detail = format!("The run waits for an answer to `{}`; resume it with one.", open.suspension_id);
                 return Err(Fault::new(Code::ThreadBusy, detail));
             }
-        });
+        };
+        answers.push((open, answer));
     }
     Ok(answers)
 }
 
-async fn answer(asker: &Asker, client: &ClientRun, answers: Vec<(&Suspension, Answer)>) -> Result<Accepted, Fault> {
+/// How a client answers a question.
+enum Said<'s> {
+    Resume(&'s Resume),
+    Result(&'s ToolMessage),
+}
+
+fn said<'s>(open: &Suspension, sent: &'s Sent) -> Option<Said<'s>> {
+    let by_id = sent.resume.iter().find(|resume| resume.interrupt_id == open.suspension_id.as_str());
+    let result = || sent.results.iter().find(|result| interrupt::is_of_call(open, &result.call));
+    by_id.map(Said::Resume).or_else(|| result().map(Said::Result))
+}
+
+async fn answer(
+    asker: &Asker,
+    client: &ClientRun,
+    answers: Vec<(&Suspension, Option<Answer>)>,
+) -> Result<Accepted, Fault> {
     let (service, caller, thread) = (&asker.app.service, &asker.caller, &client.thread);
     let Some((first, _)) = answers.first() else {
         return Ok(Accepted::Refused(Fault::new(Code::AlreadyResolved, "Nothing is open here any more.")));
     };
     let run = first.run_id.clone();
-    let given = u32::try_from(answers.len()).unwrap_or(u32::MAX);
     for (open, _) in &answers {
         permit(caller, scope_to_answer(open.kind))?;
     }
     let after = feed::subscribe(service, caller, thread).await?.after();
-    for (_, answer) in answers {
-        if let Err(fault) = runs::resume(service, caller, thread, answer, None).await {
-            return if fault.code == Code::Forbidden { Err(fault) } else { Ok(Accepted::Refused(fault)) };
+    let (mut given, mut refusal) = (0, None);
+    for answer in answers.into_iter().filter_map(|(_, answer)| answer) {
+        match runs::resume(service, caller, thread, answer, None).await {
+            Ok(_) => given += 1,
+            Err(fault) => refusal = refusal.or(Some(fault)),
         }
     }
-    Ok(Accepted::Told(run, Follow::Behind(after, given)))
+    match refusal {
+        Some(fault) if given == 0 && fault.code == Code::Forbidden => Err(fault),
+        Some(fault) if given == 0 => Ok(Accepted::Refused(fault)),
+        // Those that were taken have moved the run: what is still open of it is asked again.
+        Some(_) | None => Ok(Accepted::Told(run, Follow::Behind(after, given))),
+    }
 }

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::request::{Resume, ResumeStatus};
+use super::request::{Resume, ResumeStatus, ToolMessage};
 use crate::domain::fault::Fault;
-use crate::domain::hitl::{Answer, AskedQuestion, Suspension, SuspensionKind};
+use crate::domain::hitl::{Answer, AskedQuestion, InDoubtAction, Suspension, SuspensionKind};
 use crate::domain::ids::CallId;
 use crate::http::doors::text_reply;
 
@@ -58,12 +58,10 @@ fn schema(question: &AskedQuestion) -> Value {
     }
 }
 
-/// What the client says to an open question.
-pub(super) fn answer(open: &Suspension, resume: &Resume) -> Result<Answer, Fault> {
-    let blank = Answer { digest: open.digest.clone(), ..text_reply::blank(open) };
+/// What the client says to an open question; `None`: that it stays open.
+pub(super) fn answer(open: &Suspension, resume: &Resume) -> Result<Option<Answer>, Fault> {
     if resume.status == ResumeStatus::Cancelled {
-        let reason = Some("The client gave it up.".to_owned());
-        return Ok(Answer { approved: Some(false), reason, ..blank });
+        return Ok(given_up(open));
     }
     let payload = &resume.payload;
     let given = json!({
@@ -75,7 +73,7 @@ pub(super) fn answer(open: &Suspension, resume: &Resume) -> Result<Answer, Fault
     if let Value::Object(members) = &mut given {
         members.retain(|_, value| !value.is_null());
     }
-    crate::http::json::typed(given).map_err(|mut fault| {
+    crate::http::json::typed(given).map(Some).map_err(|mut fault| {
         for pointed in &mut fault.errors {
             pointed.pointer = format!("/resume/payload{}", pointed.pointer);
         }
@@ -83,8 +81,53 @@ pub(super) fn answer(open: &Suspension, resume: &Resume) -> Result<Answer, Fault
     })
 }
 
+/// The gentlest refusal that the question knows. A pause knows none: it stays.
+fn given_up(open: &Suspension) -> Option<Answer> {
+    let reason = Some("The client gave it up.".to_owned());
+    let blank = Answer { digest: open.digest.clone(), reason, ..text_reply::blank(open) };
+    match open.kind {
+        SuspensionKind::Pause => None,
+        SuspensionKind::InDoubt => Some(Answer { action: Some(InDoubtAction::Skip), ..blank }),
+        SuspensionKind::Approval
+        | SuspensionKind::Input
+        | SuspensionKind::ClientTool
+        | SuspensionKind::Budget
+        | SuspensionKind::PeerInput
+        | SuspensionKind::PeerAuth
+        | SuspensionKind::PlanReview => Some(Answer { approved: Some(false), ..blank }),
+    }
+}
+
+/// What the result of a call that the client made says to the question for it.
+pub(super) fn answer_of_result(open: &Suspension, result: &ToolMessage) -> Answer {
+    let blank = Answer { digest: open.digest.clone(), ..text_reply::blank(open) };
+    match &result.error {
+        None => Answer { value: Some(result.content.clone()), ..blank },
+        Some(why) => Answer { approved: Some(false), reason: Some(why.clone()), ..blank },
+    }
+}
+
 /// The result of a call that the client made.
 pub(super) fn is_of_call(open: &Suspension, call: &str) -> bool {
     let is_own = matches!(open.kind, SuspensionKind::ClientTool | SuspensionKind::Input);
     is_own && open.call_id.as_ref().map(CallId::as_str) == Some(call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_up_is_answered_as_its_question_takes_it() {
+        let given_up = |kind: &str| {
+            let open = json!({
+                "suspensionId": "sus_1", "threadId": "t", "runId": "run_1", "kind": kind, "status": "pending", "message": "?",
+                "feedbackSchema": { "inputType": "confirm", "prompt": "?" }, "createdAt": 1,
+            });
+            given_up(&serde_json::from_value(open).unwrap()).map(|answer| (answer.approved, answer.action))
+        };
+        assert_eq!(given_up("approval"), Some((Some(false), None)));
+        assert_eq!(given_up("in_doubt"), Some((None, Some(InDoubtAction::Skip))));
+        assert_eq!(given_up("pause"), None);
+    }
 }
