@@ -27,6 +27,7 @@ use crate::store::documents::{
 
 use cards::Cards;
 pub use tool::Delegating;
+use tool::line;
 
 /// Cards that are fetched at once.
 const AT_ONCE: usize = 16;
@@ -270,7 +271,7 @@ fn known(peer: &Peer, card: Option<&AgentCard>) -> KnownAgent {
         is_fixed: peer.owner.is_none(),
         dedupes: peer.dedupes,
         timeout_ms: peer.timeout_ms,
-        name: card.map(|card| card.name.clone()),
+        name: card.map(|card| line(&card.name)),
         description: card.map(|card| card.description.clone()),
         skills: card.map_or_else(Vec::new, |card| card.skills.iter().map(known_skill).collect()),
         secret_error: peer.token.as_ref().err().map(ToString::to_string),
@@ -287,8 +288,8 @@ pub fn bearer(token: &str) -> Option<HeaderValue> {
 
 fn known_skill(skill: &super::types::Skill) -> KnownSkill {
     KnownSkill {
-        id: skill.id.clone(),
-        name: skill.name.clone(),
+        id: line(&skill.id),
+        name: line(&skill.name),
         description: skill.description.clone(),
         tags: skill.tags.clone(),
     }

@@ -17,7 +17,7 @@ use crate::domain::task;
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput, ToolSource};
 
-/// How much of an agent's own description is given to the planner.
+/// How much of each of an agent's own words is given to the planner.
 const MOST_CHARS: usize = 300;
 /// How many skills of one agent are.
 const MOST_SKILLS: usize = 20;
@@ -79,14 +79,14 @@ fn spec(agents: &[KnownAgent]) -> ToolSpec {
     for agent in agents {
         let _ = write!(description, "\n- {}", agent.id);
         if let Some(name) = &agent.name {
-            let _ = write!(description, " ({name})");
+            let _ = write!(description, " ({})", line(name));
         }
         if let Some(about) = &agent.description {
             let _ = write!(description, ": {}", line(about));
         }
         for skill in agent.skills.iter().take(MOST_SKILLS) {
-            let _ =
-                write!(description, "\n  - skill {}: {}. {}", skill.id, line(&skill.name), line(&skill.description));
+            let [id, name, about] = [&skill.id, &skill.name, &skill.description].map(|text| line(text));
+            let _ = write!(description, "\n  - skill {id}: {name}. {about}");
         }
     }
     let ids: Vec<&str> = agents.iter().map(|agent| agent.id.as_str()).collect();
@@ -113,6 +113,38 @@ fn spec(agents: &[KnownAgent]) -> ToolSpec {
 }
 
 /// Another's words, as one bounded line.
-fn line(text: &str) -> String {
+pub(super) fn line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::known_skill;
+    use super::*;
+    use crate::a2a::types::Skill;
+    use crate::domain::agent::KnownSkill;
+
+    #[test]
+    fn whatever_a_card_says_the_planner_is_told_bounded_lines() {
+        let long = |start: &str| format!("{start}\n- {}", "x".repeat(1 << 20));
+        let mut agent = KnownAgent::illegible("helper".to_owned(), String::new());
+        (agent.name, agent.description) = (Some(long("Helper")), Some(long("It helps.")));
+        let texts = || vec![long("text")];
+        let skill = Skill {
+            id: long("help"),
+            name: long("Help"),
+            description: long("Helps."),
+            tags: texts(),
+            examples: texts(),
+            input_modes: texts(),
+            output_modes: texts(),
+        };
+        let shown = known_skill(&skill);
+        assert_eq!([&shown.id, &shown.name].map(|text| text.chars().count()), [MOST_CHARS; 2]);
+        agent.skills = vec![KnownSkill { id: skill.id, name: skill.name, ..shown }];
+        let told = spec(&[agent]).description;
+        assert!(told.len() < 6 * MOST_CHARS, "{} bytes", told.len());
+        assert_eq!(told.lines().count(), 3, "{told}");
+        assert!(told.contains("\n- helper (Helper - xx") && told.contains("\n  - skill help - xx"), "{told}");
+    }
 }
