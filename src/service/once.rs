@@ -88,6 +88,11 @@ pub async fn is_repeat(service: &Service, caller: &Caller, key: &Idempotent) -> 
     Ok(stored(service, caller, key).await?.is_some())
 }
 
+/// What this very request was answered before. Another one under its key is refused.
+pub(crate) async fn answered<T>(service: &Service, caller: &Caller, key: &Idempotent) -> Result<Option<Answered<T>>> {
+    stored(service, caller, key).await?.map(|row| opened(service, row)).transpose()
+}
+
 /// Whether some request was answered under this key, this one or another.
 pub(crate) async fn is_stored(service: &Service, caller: &Caller, key: &Idempotent) -> Result<bool> {
     Ok(service.store.idempotency(caller.tenant, &key.scope, &key.key).await?.is_some())

@@ -82,6 +82,16 @@ async fn an_interrupt_that_is_given_up_is_refused() {
 }
 
 #[tokio::test]
+async fn a_query_that_is_sent_again_is_told_what_it_asks() {
+    let app = App::start().await;
+    let sent = input("t", "r1", &[user("send")]);
+    let (first, again) = (told(ask(&app, &sent)).await, told(ask(&app, &sent)).await);
+    assert_eq!(interrupts(&first).len(), 1);
+    assert_eq!(interrupts(&again), interrupts(&first));
+    assert_eq!(app.get("/threads/t/runs").await.expect(200)["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn of_two_answers_the_one_that_fits_is_taken() {
     let app = App::start().await;
     let asked = told(ask(&app, &input("t", "r1", &[user("two mails")]))).await;

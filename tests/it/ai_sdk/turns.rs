@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Streamed, body, chat, running, shown, told, user};
+use super::{Streamed, body, changed, chat, decides, running, shown, told, user};
 use crate::support::app::App;
 use crate::support::store::Moody;
 
@@ -144,4 +144,21 @@ async fn the_same_key_is_the_same_message() {
     assert_eq!(shown(&app, "t").await.len(), 2);
     let other = chat(&app, &body("t", &[user("count")])).header("idempotency-key", "k").send().await;
     other.problem("idempotency_mismatch");
+}
+
+/// The first answer was lost on its way: what it asked is asked again, and what it told is told again.
+#[tokio::test]
+async fn a_message_that_is_sent_again_is_told_again_although_the_agent_asks_or_was_answered() {
+    let app = App::start().await;
+    let send = async |key: &str, sent: &Value| {
+        let ask = || chat(&app, sent).header("idempotency-key", key).send();
+        let (first, again) = (Streamed::of(&ask().await), Streamed::of(&ask().await));
+        again.is_of(&first.run);
+        (first, again)
+    };
+    let (asked, again) = send("k1", &body("t", &[user("send")])).await;
+    assert_eq!(again.one("tool-approval-request"), asked.one("tool-approval-request"));
+    let approved = changed(&app, "t", decides(true)).await;
+    let (told, again) = send("k2", &body("t", &[user("send"), approved])).await;
+    assert_eq!((again.text(), &again.run), (told.text(), &asked.run));
 }

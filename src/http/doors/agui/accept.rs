@@ -14,7 +14,7 @@ use crate::http::caller::permit;
 use crate::http::doors::scope_to_answer;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
-use crate::service::once::{Answered, Idempotent};
+use crate::service::once::{self, Answered, Idempotent};
 use crate::service::runs::{self, ProcessAsk, Receipt};
 use crate::service::suspensions;
 use serde_json::{Map, json};
@@ -44,8 +44,14 @@ pub(super) enum Follow {
 }
 
 pub(super) async fn accept(asker: &Asker, sent: Sent) -> Result<Accepted, Fault> {
-    let thread = sent.run.thread.clone();
-    let open = open_on(asker, &thread).await?;
+    let asks = sent.resume.is_empty() && sent.results.is_empty();
+    // The same request again is the same run, whatever that asks by now.
+    if let Some(query) = sent.query.as_ref().filter(|_| asks)
+        && once::is_repeat(&asker.app.service, &asker.caller, &once(asker, &sent.run, query)).await?
+    {
+        return ask(asker, &sent.run, query, sent.options).await;
+    }
+    let open = open_on(asker, &sent.run.thread).await?;
     if open.is_empty() && sent.resume.is_empty() {
         let Some(query) = &sent.query else {
             let why = "The last message must be the user's, or the result of a call that waits for it.";
@@ -79,14 +85,18 @@ async fn ask(asker: &Asker, run: &ClientRun, query: &Query, options: CallOptions
         options,
         ..ProcessAsk::default()
     };
-    let once = Idempotent {
-        key: run.id.clone(),
-        scope: format!("AG-UI {} {}", caller.name, run.thread),
-        fingerprint: digest::of(&json!([query.text, query.message_id])),
-    };
-    let (answered, early) = runs::process_subscribed(service, caller, &run.thread, ask, Some(once)).await?;
+    let once = Some(once(asker, run, query));
+    let (answered, early) = runs::process_subscribed(service, caller, &run.thread, ask, once).await?;
     let run = receipt(answered)?.run_id;
     Ok(Accepted::Told(run, early.map_or(Follow::Whole, Follow::Live)))
+}
+
+fn once(asker: &Asker, run: &ClientRun, query: &Query) -> Idempotent {
+    Idempotent {
+        key: run.id.clone(),
+        scope: format!("AG-UI {} {}", asker.caller.name, run.thread),
+        fingerprint: digest::of(&json!([query.text, query.message_id])),
+    }
 }
 
 /// Where the client's own id of a message stands in its metadata.

@@ -17,7 +17,7 @@ use crate::http::caller::permit;
 use crate::http::doors::{scope_to_answer, text_reply};
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
-use crate::service::once::{Answered, Idempotent};
+use crate::service::once::{self, Answered, Idempotent};
 use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt};
 use crate::service::suspensions;
 
@@ -76,7 +76,7 @@ async fn ask(
 ) -> Result<Accepted, Fault> {
     let (service, caller) = (&asker.app.service, &asker.caller);
     let goes_back = asks.place.is_some();
-    if pes.on_busy.is_none() && !goes_back && !open_on(asker, &thread).await?.is_empty() {
+    if pes.on_busy.is_none() && !goes_back && !is_repeat(asker, key.as_ref()).await? && waits(asker, &thread).await? {
         let detail = "The agent waits for an answer in this chat; give it, or send `pes: {onBusy: \"interrupt\"}`.";
         return Err(Fault::new(Code::ThreadBusy, detail));
     }
@@ -97,11 +97,19 @@ async fn ask(
     Ok(Accepted { thread, run, follow: early.map_or(Follow::Whole, Follow::Live) })
 }
 
-/// None where there is no such thread yet.
-async fn open_on(asker: &Asker, thread: &ThreadId) -> Result<Vec<Suspension>, Fault> {
+/// The same request again is the same run, whatever that asks by now.
+async fn is_repeat(asker: &Asker, key: Option<&Idempotent>) -> Result<bool, Fault> {
+    match key {
+        Some(key) => once::is_repeat(&asker.app.service, &asker.caller, key).await,
+        None => Ok(false),
+    }
+}
+
+/// Whether the agent waits for an answer; not where there is no such thread yet.
+async fn waits(asker: &Asker, thread: &ThreadId) -> Result<bool, Fault> {
     match suspensions::open_on(&asker.app.service, &asker.caller, thread).await {
-        Err(fault) if fault.code == Code::NotFound => Ok(Vec::new()),
-        found => found,
+        Err(fault) if fault.code == Code::NotFound => Ok(false),
+        open => Ok(!open?.is_empty()),
     }
 }
 
@@ -118,19 +126,18 @@ fn receipt(answered: Answered<Receipt>) -> Result<Receipt, Fault> {
 async fn answer(asker: &Asker, thread: ThreadId, answers: Answers, key: Option<Idempotent>) -> Result<Accepted, Fault> {
     let (service, caller) = (&asker.app.service, &asker.caller);
     let open = suspensions::open_on(service, caller, &thread).await?;
-    let matching: Vec<(&Suspension, Answer)> =
-        answers.given.iter().filter_map(|given| open.iter().find_map(|open| said(open, given))).collect();
-    let Some((first, _)) = matching.first() else { return Err(past(asker, &thread, &answers).await) };
+    let of_given = |given| open.iter().find_map(|open| Some((given, open, said(open, given)?)));
+    let matching: Vec<(&Given, &Suspension, Answer)> = answers.given.iter().filter_map(of_given).collect();
+    let Some((_, first, _)) = matching.first() else { return taken_before(asker, thread, &answers, key).await };
     let run = first.run_id.clone();
     // All of them or none: a message of which only a part may be said is not half taken.
-    for (open, _) in &matching {
+    for (_, open, _) in &matching {
         permit(caller, scope_to_answer(open.kind))?;
     }
     let after = feed::subscribe(service, caller, &thread).await?.after();
     let mut answered = HashSet::new();
-    for (open, answer) in matching {
-        let key = key.clone().map(|key| Idempotent { scope: format!("{} {}", key.scope, open.suspension_id), ..key });
-        match runs::resume(service, caller, &thread, answer, key).await {
+    for (given, open, answer) in matching {
+        match runs::resume(service, caller, &thread, answer, key.as_ref().map(|key| of_one(key, given))).await {
             Ok(_) => {}
             // The others have moved the run: what is still open of it is asked again.
             Err(_) if !answered.is_empty() => continue,
@@ -141,24 +148,48 @@ async fn answer(asker: &Asker, thread: ThreadId, answers: Answers, key: Option<I
     Ok(Accepted { thread, run, follow: Follow::Resumed { after, known: answers.known, answered } })
 }
 
+/// The key of one answer of a message.
+fn of_one(key: &Idempotent, given: &Given) -> Idempotent {
+    let about = match given {
+        Given::Decision { suspension, .. } => suspension,
+        Given::Result { call, .. } | Given::Failure { call, .. } => call,
+    };
+    Idempotent { scope: format!("{} {about}", key.scope), ..key.clone() }
+}
+
+/// The run that took these very answers when they came first; else, why they are not taken.
+async fn taken_before(
+    asker: &Asker,
+    thread: ThreadId,
+    answers: &Answers,
+    key: Option<Idempotent>,
+) -> Result<Accepted, Fault> {
+    for given in &answers.given {
+        let Some(key) = key.as_ref().map(|key| of_one(key, given)) else { break };
+        if let Some(answered) = once::answered(&asker.app.service, &asker.caller, &key).await? {
+            return Ok(Accepted { thread, run: receipt(answered)?.run_id, follow: Follow::Whole });
+        }
+    }
+    Err(past(asker, &thread, answers).await)
+}
+
 /// What the client gave, as the answer to this question; `None`: it is meant for another.
-fn said<'s>(open: &'s Suspension, given: &Given) -> Option<(&'s Suspension, Answer)> {
+fn said(open: &Suspension, given: &Given) -> Option<Answer> {
     let blank = Answer { digest: open.digest.clone(), ..text_reply::blank(open) };
     let is_call = |call: &String| {
         let is_for_page = matches!(open.kind, SuspensionKind::ClientTool | SuspensionKind::Input);
         is_for_page && open.call_id.as_ref().is_some_and(|id| id.as_str() == call)
     };
-    let answer = match given {
+    match given {
         Given::Decision { suspension, approved, reason } if open.suspension_id.as_str() == suspension => {
-            Answer { approved: Some(*approved), reason: reason.clone(), ..blank }
+            Some(Answer { approved: Some(*approved), reason: reason.clone(), ..blank })
         }
-        Given::Result { call, output } if is_call(call) => Answer { value: Some(output.clone()), ..blank },
+        Given::Result { call, output } if is_call(call) => Some(Answer { value: Some(output.clone()), ..blank }),
         Given::Failure { call, why } if is_call(call) => {
-            Answer { approved: Some(false), reason: Some(why.clone()), ..blank }
+            Some(Answer { approved: Some(false), reason: Some(why.clone()), ..blank })
         }
-        Given::Decision { .. } | Given::Result { .. } | Given::Failure { .. } => return None,
-    };
-    Some((open, answer))
+        Given::Decision { .. } | Given::Result { .. } | Given::Failure { .. } => None,
+    }
 }
 
 /// What became of the questions that the message answers.
