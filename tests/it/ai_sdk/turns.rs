@@ -53,7 +53,9 @@ async fn two_turns_are_one_conversation() {
 #[tokio::test]
 async fn a_message_that_is_being_written_is_told_from_its_start() {
     let app = App::start().await;
-    assert_eq!(app.get("/api/chat/t/stream").await.status, 404, "there is no such chat");
+    assert_eq!(app.get("/api/chat/t/stream").await.status, 204, "a page that begins a chat asks for it, too");
+    assert!(shown(&app, "t").await.is_empty());
+    app.get("/threads/t").await.problem("not_found");
     told(&app, &body("t", &[user("hello")])).await;
     let nothing = app.get("/api/chat/t/stream").await;
     assert_eq!((nothing.status, nothing.text().as_str()), (204, ""));

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use super::accept::{self, Accepted, Asker, Follow};
 use super::request::{self, Body};
 use super::stream;
+use crate::domain::fault::Code;
 use crate::domain::run::{RunResource, RunStatus};
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
@@ -42,7 +43,7 @@ pub(crate) async fn send(
     Ok(stream::respond(asker, accepted).await?)
 }
 
-/// The message that is being written, from its start. 204: none is.
+/// The message that is being written, from its start. 204: none is, as in a chat that has not begun.
 #[utoipa::path(get, path = "/api/chat/{thread}/stream", operation_id = "resumeChat", tag = "ai-sdk",
     responses((status = 200, description = "A UI message stream", content((String = "text/event-stream"))),
         (status = 204, description = "Nothing goes on in this chat")))]
@@ -55,7 +56,10 @@ pub(crate) async fn resume(
 ) -> HttpResult<Response> {
     let thread = ids.thread()?;
     let ask = PageAsk { cursor: None, limit: LOOKED_AT };
-    let runs = runs::list(&app.service, &caller, None, Some(&thread), ask).await?.items;
+    let runs = match runs::list(&app.service, &caller, None, Some(&thread), ask).await {
+        Err(fault) if fault.code == Code::NotFound => Vec::new(),
+        runs => runs?.items,
+    };
     let Some(run) = runs.iter().find(|run| goes_on(run)).or_else(|| runs.iter().find(|run| waits(run))) else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };

@@ -21,7 +21,7 @@ use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::service::suspensions;
 
-/// The messages of a chat, as `useChat` takes them, with what the agent asks now.
+/// The messages of a chat, as `useChat` takes them, with what the agent asks now; none of a chat that has not begun.
 #[utoipa::path(get, path = "/api/chat/{thread}", operation_id = "getChat", tag = "ai-sdk",
     responses((status = 200, body = Object, description = "`{id, messages}`, each a `UIMessage`")))]
 pub(crate) async fn messages(
@@ -31,8 +31,8 @@ pub(crate) async fn messages(
     _: NoParams,
 ) -> HttpResult<Json<Value>> {
     let thread = ids.thread()?;
-    let said = conversation::said(&app, &caller, &thread).await?;
-    let answers = answers(&app, &caller, &thread).await?;
+    let said = conversation::said_so_far(&app, &caller, &thread).await?;
+    let answers = if said.is_empty() { HashMap::new() } else { answers(&app, &caller, &thread).await? };
     Ok(Json(json!({ "id": thread, "messages": shown(&said, &answers) })))
 }
 
