@@ -214,8 +214,9 @@ async fn what_the_page_shows_beside_the_chat_is_told_to_the_model() {
         config.models.choice = vec!["openai:small".parse().unwrap()];
     })
     .await;
-    let context = json!([{ "description": "The open document", "value": "Minutes of Monday" }]);
+    // Front ends send JSON, and templates of their own.
+    let context = json!([{ "description": "The open document", "value": r#"{"t":"Hello {{name}}"}"# }]);
     told(ask(&app, &with(input("t", "r", &[user("hello")]), "context", context))).await;
     let prompt = wire.request().await.body["messages"].to_string();
-    assert!(prompt.contains("The open document: Minutes of Monday"), "{prompt}");
+    assert!(prompt.contains(r#"The open document: {\"t\":\"Hello {{name}}\"}"#), "{prompt}");
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
-use crate::domain::prompt::{SystemPrompt, SystemPromptLayer};
+use crate::domain::prompt::SystemPrompt;
 use crate::domain::settings::CallOptions;
 use crate::domain::tool::ClientTool;
 use crate::http::app_state::AppState;
@@ -131,10 +131,8 @@ pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<Sent, Fault> 
     let context: Vec<String> =
         input.context.iter().flatten().map(|one| format!("{}: {}", one.description, one.value)).collect();
     if !context.is_empty() && options.system_prompt.is_none() {
-        options.system_prompt = Some(SystemPrompt::Layer(SystemPromptLayer {
-            content: Some(context.join("\n")),
-            ..SystemPromptLayer::default()
-        }));
+        // As it is: a layer would have variables put in.
+        options.system_prompt = Some(SystemPrompt::Text(context.join("\n")));
     }
     Ok(Sent { run, resume: input.resume.unwrap_or_default(), results, query, options })
 }
