@@ -130,6 +130,19 @@ async fn a_pause_that_is_given_up_stays() {
     assert_eq!(text(&done), "The mail is dealt with.");
 }
 
+/// What a person types is text, also where it could be JSON.
+#[tokio::test]
+async fn a_question_for_text_is_answered_by_a_number() {
+    let app = App::start().await;
+    let asked = told(ask(&app, &input("t", "r1", &[user("ask")]))).await;
+    let call = &interrupts(&asked)[0]["toolCallId"];
+    let answer = json!({ "id": "m", "role": "tool", "toolCallId": call, "content": "42" });
+    let done = told(ask(&app, &input("t", "r2", &[answer]))).await;
+    assert_eq!(text(&done), "You were asked.", "{done:#?}");
+    let log = app.get("/threads/t/events?types=TOOL_EXECUTION").await.expect(200);
+    assert_eq!(log["items"][0]["content"]["output"], "42");
+}
+
 #[tokio::test]
 async fn calls_of_the_client_alone_are_left_to_it() {
     let app = App::start().await;

@@ -125,7 +125,7 @@ fn answers<'o>(open: &'o [Suspension], sent: &Sent) -> Result<Vec<(&'o Suspensio
     for (open, said) in said {
         let answer = match said {
             Some(Said::Resume(resume)) => interrupt::answer(open, resume)?,
-            Some(Said::Result(result)) => Some(interrupt::answer_of_result(open, result)),
+            Some(Said::Result(result)) => Some(interrupt::answer_of_result(open, result)?),
             None => {
                 let detail = format!("The run waits for an answer to `{}`; resume it with one.", open.suspension_id);
                 return Err(Fault::new(Code::ThreadBusy, detail));

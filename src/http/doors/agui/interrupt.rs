@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::request::{Resume, ResumeStatus, ToolMessage};
-use crate::domain::fault::Fault;
+use crate::domain::depth;
+use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, AskedQuestion, InDoubtAction, Suspension, SuspensionKind};
 use crate::domain::ids::CallId;
 use crate::http::doors::text_reply;
@@ -98,13 +99,23 @@ fn given_up(open: &Suspension) -> Option<Answer> {
     }
 }
 
-/// What the result of a call that the client made says to the question for it.
-pub(super) fn answer_of_result(open: &Suspension, result: &ToolMessage) -> Answer {
-    let blank = Answer { digest: open.digest.clone(), ..text_reply::blank(open) };
-    match &result.error {
-        None => Answer { value: Some(result.content.clone()), ..blank },
-        Some(why) => Answer { approved: Some(false), reason: Some(why.clone()), ..blank },
-    }
+/// What the result of a call that the client made says to the question for it. The result of a tool may be JSON, as text; what
+/// a person is asked for is said as the question wants it.
+pub(super) fn answer_of_result(open: &Suspension, result: &ToolMessage) -> Result<Answer, Fault> {
+    let blank = text_reply::blank(open);
+    let answer = match (&result.error, &result.content) {
+        (Some(why), _) => Answer { approved: Some(false), reason: Some(why.clone()), ..blank },
+        (None, Value::String(text)) if open.kind == SuspensionKind::Input => {
+            let refuse = |why: String| Fault::new(Code::Invalid, why.clone()).at(result.place.clone(), why);
+            text_reply::answer(open, text).map_err(refuse)?
+        }
+        (None, Value::String(text)) => {
+            let value = depth::read(text.as_bytes()).unwrap_or_else(|_| Value::from(text.clone()));
+            Answer { value: Some(value), ..blank }
+        }
+        (None, content) => Answer { value: Some(content.clone()), ..blank },
+    };
+    Ok(Answer { digest: open.digest.clone(), ..answer })
 }
 
 /// The result of a call that the client made.

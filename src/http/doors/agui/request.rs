@@ -90,6 +90,8 @@ pub(super) struct Query {
 #[derive(Clone, Debug)]
 pub(super) struct ToolMessage {
     pub(super) call: String,
+    /// Where it stands in the request.
+    pub(super) place: String,
     pub(super) content: Value,
     pub(super) error: Option<String>,
 }
@@ -170,11 +172,8 @@ fn said(message: &Value, place: &str) -> Result<Query, Fault> {
 fn result(message: &Value, place: &str) -> Result<ToolMessage, Fault> {
     let call = message["toolCallId"].as_str();
     let call = call.ok_or_else(|| invalid(&format!("{place}/toolCallId"), "must be text".to_owned()))?.to_owned();
-    let content = match &message["content"] {
-        Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.clone())),
-        other => other.clone(),
-    };
-    Ok(ToolMessage { call, content, error: message["error"].as_str().map(str::to_owned) })
+    let (place, content) = (format!("{place}/content"), message["content"].clone());
+    Ok(ToolMessage { call, place, content, error: message["error"].as_str().map(str::to_owned) })
 }
 
 pub(super) fn invalid(pointer: &str, how: String) -> Fault {
