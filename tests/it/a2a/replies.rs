@@ -124,6 +124,23 @@ async fn of_two_questions_the_named_one_or_else_the_oldest_is_answered() {
     assert_eq!(done.status.state, TaskState::Completed);
 }
 
+/// Ids of questions are no words of people, but others have ids that begin like them.
+#[tokio::test]
+async fn a_text_that_only_looks_like_the_name_of_a_question_is_the_answer() {
+    let app = App::start().await;
+    let other = NEW.send(&app, &says("other", "ask")).await.unwrap();
+    let elsewhere = form(&other)["suspensionId"].as_str().unwrap().to_owned();
+    let never = "sus_01890a5d-ac96-774b-bcce-b302099a8057";
+    for (nth, said) in ["sus_arrow", never, &format!("{elsewhere} blue")].into_iter().enumerate() {
+        let task = NEW.send(&app, &says(&format!("m{nth}"), "ask")).await.unwrap();
+        let done = NEW.send(&app, &about(&task, says(&format!("r{nth}"), said))).await.unwrap();
+        assert_eq!(done.status.state, TaskState::Completed, "{said}");
+        let log = app.get(&format!("/threads/{}/events?types=TOOL_EXECUTION", task.context_id)).await.expect(200);
+        assert_eq!(log["items"][0]["content"]["output"], said);
+    }
+    assert_eq!(NEW.get(&app, &other.id).await.unwrap(), other);
+}
+
 /// The message may have been written before the next one was asked.
 #[tokio::test]
 async fn a_yes_for_what_somebody_else_answered_approves_no_later_call() {

@@ -1,21 +1,39 @@
 //! A message that answers a question: its data part if it has one, else its text.
 
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::message::query;
 use crate::a2a::types::{Content, Message};
 use crate::domain::hitl::{Answer, Suspension, SuspensionKind};
+use crate::domain::ids::SuspensionId;
 use crate::http::doors::text_reply;
 
 /// Members of a data part that make it an answer, and not a value.
 const SAID: [&str; 6] = ["suspensionId", "approved", "value", "modifiedArgs", "action", "reason"];
 
-/// The question that the message names: in its data part, or as the first word of its text.
-pub(super) fn named(message: &Message) -> Option<String> {
+/// How a message names a question.
+pub(super) enum Named {
+    InData(SuspensionId),
+    /// By the first word of its text, which may mean something else.
+    InText(SuspensionId),
+}
+
+/// The question that the message names.
+pub(super) fn named(message: &Message) -> Option<Named> {
     match data(message) {
-        Some(data) => data.get("suspensionId")?.as_str().map(str::to_owned),
-        None => query(message).split_whitespace().next().filter(|word| word.starts_with("sus_")).map(str::to_owned),
+        Some(data) => data.get("suspensionId")?.as_str().map(|id| Named::InData(id.into())),
+        None => {
+            let said = query(message);
+            said.split_whitespace().next().filter(|word| is_id(word)).map(|word| Named::InText(word.into()))
+        }
     }
+}
+
+/// As the engine makes them.
+fn is_id(word: &str) -> bool {
+    let digits = word.strip_prefix("sus_").unwrap_or_default();
+    Uuid::try_parse(digits).is_ok_and(|id| id.hyphenated().to_string() == digits)
 }
 
 /// What the message says to the question; or why it says nothing.

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::caller::Asker;
 use super::operations::{awaited, seen};
 use super::refusal::Refusal;
+use super::reply::Named;
 use super::task::{self, Show};
 use super::{card, message, reply};
 use crate::a2a::fault::{Error, Fault};
@@ -14,7 +15,7 @@ use crate::domain::caller::Scope;
 use crate::domain::digest;
 use crate::domain::fault::Code;
 use crate::domain::hitl::Suspension;
-use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::http::doors::scope_to_answer;
 use crate::service::a2a::tasks;
 use crate::service::a2a::tasks::RunSnapshot;
@@ -141,14 +142,15 @@ async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool
         return Ok(Accepted::unchanged(task, None));
     }
     let complain = |complaint| Accepted::unchanged(task.clone(), Some(complaint));
-    let open = match question(&snapshot, message)? {
+    let named = named(asker, &thread, message).await?;
+    let open = match question(&snapshot, named.as_ref())? {
         Ok(open) => open,
         Err(complaint) => return Ok(complain(complaint)),
     };
     let scope = scope_to_answer(open.kind);
     asker.may(scope)?;
     // What lets something happen is meant for the question that was seen.
-    let is_unnamed = scope == Scope::Approve && reply::named(message).is_none();
+    let is_unnamed = scope == Scope::Approve && named.is_none();
     if is_unnamed && is_answered_by_others(asker, &task, &thread).await? {
         return Ok(complain(unnamed(open)));
     }
@@ -171,7 +173,10 @@ async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool
 }
 
 /// The question that a message answers: the one that it names, else the oldest.
-fn question<'e>(snapshot: &'e RunSnapshot, message: &Message) -> Result<Result<&'e Suspension, String>, Refusal> {
+fn question<'e>(
+    snapshot: &'e RunSnapshot,
+    named: Option<&SuspensionId>,
+) -> Result<Result<&'e Suspension, String>, Refusal> {
     let Some(oldest) = snapshot.open.first() else {
         let detail = if snapshot.run.status.is_terminal() {
             "The task is over; send the message without a task id."
@@ -180,9 +185,23 @@ fn question<'e>(snapshot: &'e RunSnapshot, message: &Message) -> Result<Result<&
         };
         return Err(Fault::new(Error::UnsupportedOperation, detail).into());
     };
-    let Some(named) = reply::named(message) else { return Ok(Ok(oldest)) };
-    let known = snapshot.open.iter().find(|open| open.suspension_id.as_str() == named.as_str());
+    let Some(named) = named else { return Ok(Ok(oldest)) };
+    let known = snapshot.open.iter().find(|open| open.suspension_id == *named);
     Ok(known.ok_or_else(|| format!("This task has no open question `{named}`.")))
+}
+
+/// The question that a message names. A text that begins like the name of one is a text, if the thread never asked that.
+async fn named(asker: &Asker, thread: &ThreadId, message: &Message) -> Result<Option<SuspensionId>, Refusal> {
+    let id = match reply::named(message) {
+        None => return Ok(None),
+        Some(Named::InData(id)) => return Ok(Some(id)),
+        Some(Named::InText(id)) => id,
+    };
+    match suspensions::get(&asker.app.service, &asker.caller, &id).await {
+        Ok(asked) => Ok((asked.thread_id == *thread).then_some(id)),
+        Err(fault) if fault.code == Code::NotFound => Ok(None),
+        Err(fault) => Err(fault.into()),
+    }
 }
 
 /// Whether somebody else than the caller answered what the task asked before, or nobody did in time: then the caller may not
