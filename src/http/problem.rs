@@ -10,7 +10,8 @@ use crate::domain::fault::{Code, Fault};
 
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
-/// A fault on its way out. It travels as a response without a body; `dress` writes it, who knows the rest.
+/// A fault on its way out. It travels as a response without a body, in its extensions: `envelope::respond` takes it out of them
+/// and has `complete`, or the door's `refuse`, write the body.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem(pub(crate) Fault);
 

@@ -7,7 +7,8 @@ use crate::domain::answer_text::AnswerText;
 use crate::domain::frame::Token;
 use crate::domain::ids::StreamId;
 
-/// A piece of what is said; answers and thoughts are told apart by their ids, which may be the same.
+/// A piece of what is said. An answer and the thoughts of one stream have the same id; the variant says which of the two a
+/// piece belongs to, so a wire with one space of ids must rename one of them (AG-UI: `thoughts-...`).
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Spoken {
     AnswerStart { id: String },
