@@ -13,7 +13,7 @@ use crate::domain::fault::{Code, Fault};
 pub(crate) struct Links {
     public: Option<String>,
     bound: SocketAddr,
-    /// Empty, or `/agents`.
+    /// What this server's own paths begin with: empty, or `/agents`.
     pub(crate) base_path: String,
     trusted: Vec<Cidr>,
 }
@@ -68,6 +68,13 @@ impl Links {
             Some(host) if self.bound.ip().is_unspecified() => format!("http://{host}{}", self.base_path),
             Some(_) | None => format!("http://{}{}", self.bound, self.base_path),
         }
+    }
+
+    /// The path of that, as browsers see it: empty, or `/agents`. A proxy may take it away before this server sees it.
+    pub(crate) fn path(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> String {
+        let base = url::Url::parse(&self.base(peer, headers)).ok();
+        let path = base.as_ref().map_or("", url::Url::path).trim_matches('/');
+        if path.is_empty() { String::new() } else { format!("/{path}") }
     }
 
     /// The request headers that decide what [`base`](Self::base) is, for `Vary`; `None`: it is the same for everybody.
@@ -171,5 +178,17 @@ mod tests {
         assert_eq!(public("https://a.example", "agents/"), "https://a.example/agents");
         assert_eq!(public("https://a.example/agents", "/agents"), "https://a.example/agents");
         assert_eq!(public("http://agents", "/agents"), "http://agents/agents");
+    }
+
+    #[test]
+    fn browsers_see_the_path_that_a_proxy_takes_away() {
+        let links = links(Server { trusted_proxies: vec!["10.0.0.0/8".into()], ..Server::default() });
+        let path = |prefix: &str| {
+            let mut headers = forwarded();
+            headers.insert("x-forwarded-prefix", prefix.parse().unwrap());
+            links.path(Some("10.1.1.1".parse().unwrap()), &headers)
+        };
+        assert_eq!([path("/agents"), path("/agents/"), path("/"), path("/a;b")], ["/agents", "/agents", "", ""]);
+        assert_eq!(path("//evil.example"), "/evil.example", "never another host's");
     }
 }

@@ -1,6 +1,8 @@
 //! The cookie of a browser's session. Scripts cannot read it, and it counts only for what pages of this server ask: a cookie
 //! that comes with the origin of another page is no credential.
 
+use std::net::IpAddr;
+
 use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method};
@@ -38,8 +40,7 @@ fn is_asked_by_own_page(app: &AppState, parts: &Parts) -> bool {
 
 /// Whether a page of this origin came from here.
 pub(crate) fn is_own(app: &AppState, parts: &Parts, origin: &str) -> bool {
-    let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
-    let base = url::Url::parse(&app.links.base(peer, &parts.headers)).ok();
+    let base = url::Url::parse(&app.links.base(peer(parts), &parts.headers)).ok();
     if base.is_some_and(|base| base.origin().ascii_serialization() == origin) {
         return true;
     }
@@ -48,17 +49,18 @@ pub(crate) fn is_own(app: &AppState, parts: &Parts, origin: &str) -> bool {
 }
 
 /// Has the browser hold this.
-pub(crate) fn set(app: &AppState, session: &Session) -> HeaderValue {
-    written(app, &session.token, session.seconds)
+pub(crate) fn set(app: &AppState, parts: &Parts, session: &Session) -> HeaderValue {
+    written(app, parts, &session.token, session.seconds)
 }
 
 /// Has the browser forget it.
-pub(crate) fn forget(app: &AppState) -> HeaderValue {
-    written(app, "", 0)
+pub(crate) fn forget(app: &AppState, parts: &Parts) -> HeaderValue {
+    written(app, parts, "", 0)
 }
 
-fn written(app: &AppState, token: &str, seconds: i64) -> HeaderValue {
-    let path = if app.links.base_path.is_empty() { "/" } else { &app.links.base_path };
+fn written(app: &AppState, parts: &Parts, token: &str, seconds: i64) -> HeaderValue {
+    let path = path(app, parts);
+    let path = if path.is_empty() { "/" } else { &path };
     of_parts(app, &format!("{NAME}={token}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict"))
 }
 
@@ -68,18 +70,27 @@ pub(crate) fn login(parts: &Parts) -> Option<&str> {
     cookie(parts, LOGIN_NAME)
 }
 
-pub(crate) fn set_login(app: &AppState, carried: &str) -> HeaderValue {
-    written_login(app, carried, LOGIN / 1000)
+pub(crate) fn set_login(app: &AppState, parts: &Parts, carried: &str) -> HeaderValue {
+    written_login(app, parts, carried, LOGIN / 1000)
 }
 
-pub(crate) fn forget_login(app: &AppState) -> HeaderValue {
-    written_login(app, "", 0)
+pub(crate) fn forget_login(app: &AppState, parts: &Parts) -> HeaderValue {
+    written_login(app, parts, "", 0)
 }
 
-fn written_login(app: &AppState, carried: &str, seconds: i64) -> HeaderValue {
-    let path = &app.links.base_path;
+fn written_login(app: &AppState, parts: &Parts, carried: &str, seconds: i64) -> HeaderValue {
+    let path = path(app, parts);
     let rest = format!("Path={path}/session/oidc; Max-Age={seconds}; HttpOnly; SameSite=Lax");
     of_parts(app, &format!("{LOGIN_NAME}={carried}; {rest}"))
+}
+
+/// Where the browser that asks finds this server, on its host.
+pub(crate) fn path(app: &AppState, parts: &Parts) -> String {
+    app.links.path(peer(parts), &parts.headers)
+}
+
+fn peer(parts: &Parts) -> Option<IpAddr> {
+    parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip())
 }
 
 fn of_parts(app: &AppState, cookie: &str) -> HeaderValue {

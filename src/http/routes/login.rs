@@ -45,7 +45,7 @@ pub(crate) async fn begin(
     let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
     let base = app.links.base(peer, &parts.headers);
     let login = app.keys.begin_login(&name, format!("{base}/session/oidc/{name}/callback")).await?;
-    let cookie = session_cookie::set_login(&app, &login.carried);
+    let cookie = session_cookie::set_login(&app, &parts, &login.carried);
     Ok((StatusCode::SEE_OTHER, AppendHeaders([(LOCATION, place(&login.to)?), (SET_COOKIE, cookie), never_kept()])))
 }
 
@@ -68,8 +68,8 @@ pub(crate) async fn finish(
         error: params.text("error"),
     };
     let session = app.keys.finish_login(&name, session_cookie::login(&parts), &returned).await?;
-    let cookies = (session_cookie::set(&app, &session), session_cookie::forget_login(&app));
-    let to = place(&format!("{}/", app.links.base_path))?;
+    let cookies = (session_cookie::set(&app, &parts, &session), session_cookie::forget_login(&app, &parts));
+    let to = place(&format!("{}/", session_cookie::path(&app, &parts)))?;
     let headers = [(LOCATION, to), (SET_COOKIE, cookies.0), (SET_COOKIE, cookies.1), never_kept()];
     Ok((StatusCode::SEE_OTHER, AppendHeaders(headers)))
 }

@@ -52,7 +52,7 @@ pub(crate) async fn begin(
 ) -> HttpResult<Response> {
     same_origin(&app, &parts)?;
     let session = app.keys.begin_session(&pass(&app, &parts)?).await?;
-    let cookie = session.map(|session| cookie(session_cookie::set(&app, &session)));
+    let cookie = session.map(|session| cookie(session_cookie::set(&app, &parts, &session)));
     let told = Json(told(&app, caller).await?);
     Ok(match cookie {
         Some(cookie) => (cookie, told).into_response(),
@@ -70,7 +70,7 @@ pub(crate) async fn end(
 ) -> HttpResult<Response> {
     same_origin(&app, &parts)?;
     app.keys.end_session(&pass(&app, &parts)?).await?;
-    Ok((cookie(session_cookie::forget(&app)), StatusCode::NO_CONTENT).into_response())
+    Ok((cookie(session_cookie::forget(&app, &parts)), StatusCode::NO_CONTENT).into_response())
 }
 
 /// Sessions are for pages of this server, also where other origins may call with a key.

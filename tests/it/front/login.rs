@@ -197,6 +197,32 @@ async fn only_an_issuer_with_a_client_is_a_way_to_sign_in() {
     desk.ask("/session/oidc/corp").send().await.problem("issuer_unavailable");
 }
 
+/// The proxy asks for `/session` where the browser asked for `/agents/session`.
+#[tokio::test]
+async fn a_browser_signs_in_behind_a_proxy_that_takes_its_prefix_away() {
+    let signer = Signer::rs256("k1");
+    let issuer = Issuer::with(&[&signer]).await;
+    let app = App::with(|config| {
+        configured(config, &issuer);
+        config.server.public_url = Some("https://pes.example/agents".to_owned());
+    })
+    .await;
+    let begun = app.ask("GET", "/session/oidc/corp").send().await;
+    let set = begun.header("set-cookie").unwrap();
+    assert!(set.contains("; Path=/agents/session/oidc; "), "{set}");
+    let to: Url = begun.header("location").unwrap().parse().unwrap();
+    let asked: HashMap<String, String> = to.query_pairs().into_owned().collect();
+    assert_eq!(asked["redirect_uri"], "https://pes.example/agents/session/oidc/corp/callback");
+    let claims =
+        json!({ "iss": issuer.url, "sub": "ann", "aud": "console", "exp": now() + 60, "nonce": asked["nonce"] });
+    issuer.said.lock().tokens = json!({ "id_token": signer.token(&claims), "scope": "read" });
+    let path = format!("/session/oidc/corp/callback?code=c0de&state={}", asked["state"]);
+    let said = app.ask("GET", &path).header("cookie", set.split(';').next().unwrap()).send().await;
+    assert_eq!((said.status, said.header("location")), (303, Some("/agents/")), "{}", said.text());
+    let [session, login] = cookies(&said)[..] else { panic!("{said:?}") };
+    assert!(session.contains("; Path=/agents; ") && login.contains("; Path=/agents/session/oidc; "), "{said:?}");
+}
+
 #[tokio::test]
 async fn whoever_began_at_one_replica_may_come_back_to_another() {
     let signer = Signer::es256("k1");
