@@ -2,15 +2,18 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::Request;
+use axum::http::StatusCode;
 use axum::response::Response;
-use hyper::body::Incoming;
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -18,11 +21,15 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::line::{End, Line};
+use super::line::{Answering, End, Line};
 use super::refusal;
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
 use crate::http::remote_addr::RemoteAddr;
+
+/// How long a connection may be open between two requests: longer than proxies keep theirs, or they would send a request
+/// on one that is just being closed.
+const IDLE: Duration = Duration::from_secs(75);
 
 /// hyper's own floor for its buffer.
 const LEAST_BUFFER: usize = 8192;
@@ -53,7 +60,7 @@ impl Connection {
         let line = Line::new(stream);
         // Boxed: what hyper needs is freed while a WebSocket lives on.
         match Box::pin(self.converse(line.clone(), keep_alive)).await {
-            Err(error) if error.is_timeout() && line.is_owed() => line.write_now(&self.too_late()),
+            Err(error) if (error.is_timeout() || line.is_late()) && line.is_owed() => line.write_now(&self.too_late()),
             Err(error) => tracing::trace!(%error, peer = %self.peer, "a connection ended"),
             Ok(()) => {}
         }
@@ -62,13 +69,15 @@ impl Connection {
     }
 
     async fn converse(&self, line: Arc<Line>, keep_alive: KeepAlive) -> hyper::Result<()> {
-        let service = service_fn(|request| self.answer(request));
+        let service = service_fn(|request| self.answer(&line, request));
+        let head_time = Duration::from_millis(self.limits.header_timeout_ms);
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .keep_alive(keep_alive == KeepAlive::Yes)
-            .header_read_timeout(Duration::from_millis(self.limits.header_timeout_ms))
+            .header_read_timeout(IDLE.max(head_time))
             .max_buf_size((self.limits.header_bytes * READ_BEYOND_LIMIT).max(LEAST_BUFFER));
-        let mut conversation = pin!(http.serve_connection(TokioIo::new(End::new(line)), service).with_upgrades());
+        let end = TokioIo::new(End::new(line.clone(), head_time));
+        let mut conversation = pin!(http.serve_connection(end, service).with_upgrades());
         tokio::select! {
             ended = conversation.as_mut() => return ended,
             () = self.closing.cancelled() => conversation.as_mut().graceful_shutdown(),
@@ -76,14 +85,47 @@ impl Connection {
         conversation.await
     }
 
-    async fn answer(&self, request: hyper::Request<Incoming>) -> Result<Response, Infallible> {
+    async fn answer(
+        &self,
+        line: &Arc<Line>,
+        request: hyper::Request<Incoming>,
+    ) -> Result<hyper::Response<Answer>, Infallible> {
+        let mut answering = line.answers();
         let mut request: Request = request.map(Body::new);
         request.extensions_mut().insert(RemoteAddr(self.peer));
-        self.app.clone().oneshot(request).await
+        let response: Response = self.app.clone().oneshot(request).await?;
+        answering.is_last = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        Ok(response.map(|body| Answer { body, _answering: answering }))
     }
 
     fn too_late(&self) -> Vec<u8> {
         let detail = format!("The headers did not arrive within {} ms.", self.limits.header_timeout_ms);
         refusal::response(&Fault::new(Code::RequestTimeout, detail))
+    }
+}
+
+/// The body of an answer, which is being given until this is dropped.
+struct Answer {
+    body: Body,
+    _answering: Answering,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

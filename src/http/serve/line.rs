@@ -5,14 +5,14 @@ use std::io;
 use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 #[cfg(test)]
 mod tests;
@@ -28,12 +28,50 @@ pub(super) struct Line {
     stream: TcpStream,
     /// Something arrived since anything was written.
     heard: AtomicBool,
+    /// Requests whose headers have arrived.
+    requests: AtomicUsize,
+    /// The last of them is being answered, or the connection is no HTTP any more.
+    is_answering: AtomicBool,
+    /// The headers of another one took too long.
+    is_late: AtomicBool,
     released: Notify,
+}
+
+/// For as long as a request is answered.
+pub(super) struct Answering {
+    line: Arc<Line>,
+    /// No other one follows: the connection is no HTTP any more.
+    pub(super) is_last: bool,
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.line.is_answering.store(self.is_last, Ordering::Relaxed);
+    }
 }
 
 impl Line {
     pub(super) fn new(stream: TcpStream) -> Arc<Self> {
-        Arc::new(Self { stream, heard: AtomicBool::new(false), released: Notify::new() })
+        Arc::new(Self {
+            stream,
+            heard: AtomicBool::new(false),
+            requests: AtomicUsize::new(0),
+            is_answering: AtomicBool::new(false),
+            is_late: AtomicBool::new(false),
+            released: Notify::new(),
+        })
+    }
+
+    /// The headers of a request have arrived.
+    pub(super) fn answers(self: &Arc<Self>) -> Answering {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.is_answering.store(true, Ordering::Relaxed);
+        Answering { line: self.clone(), is_last: false }
+    }
+
+    /// The headers of a request began to arrive, and did not come to their end in time.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.load(Ordering::Relaxed)
     }
 
     /// Returns when hyper, or the WebSocket that took over from it, has let go.
@@ -82,11 +120,44 @@ impl Line {
 pub(super) struct End {
     line: Arc<Line>,
     stalled: Option<Pin<Box<Sleep>>>,
+    /// How long the headers of a request may take from their first byte on; those of the first request, from the beginning.
+    head_time: Duration,
+    /// When those began that arrive now, and behind how many requests.
+    head: Option<(Instant, usize)>,
+    late: Option<Pin<Box<Sleep>>>,
 }
 
 impl End {
-    pub(super) fn new(line: Arc<Line>) -> Self {
-        Self { line, stalled: None }
+    pub(super) fn new(line: Arc<Line>, head_time: Duration) -> Self {
+        Self { line, stalled: None, head_time, head: Some((Instant::now(), 0)), late: None }
+    }
+
+    /// When the headers that arrive now began; `None`: none do.
+    fn head(&mut self) -> Option<Instant> {
+        let requests = self.line.requests.load(Ordering::Relaxed);
+        let is_answering = self.line.is_answering.load(Ordering::Relaxed);
+        self.head = self.head.filter(|(_, behind)| *behind == requests && !is_answering);
+        if self.head.is_none() {
+            self.late = None;
+        }
+        self.head.map(|(begun, _)| begun)
+    }
+
+    fn hears(&mut self) {
+        self.line.heard.store(true, Ordering::Relaxed);
+        if self.head().is_none() && !self.line.is_answering.load(Ordering::Relaxed) {
+            self.head = Some((Instant::now(), self.line.requests.load(Ordering::Relaxed)));
+        }
+    }
+
+    /// Nothing has arrived: an error where headers take too long.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(begun) = self.head() else { return Poll::Pending };
+        let until = begun + self.head_time;
+        let late = self.late.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
+        ready!(late.as_mut().poll(context));
+        self.line.is_late.store(true, Ordering::Relaxed);
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -109,13 +180,16 @@ impl Drop for End {
 }
 
 impl AsyncRead for End {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
-            ready!(self.line.stream.poll_read_ready(context))?;
+            let Poll::Ready(ready) = self.line.stream.poll_read_ready(context) else {
+                return self.poll_late(context);
+            };
+            ready?;
             match self.line.stream.try_read_buf(into) {
                 Ok(read) => {
                     if read > 0 {
-                        self.line.heard.store(true, Ordering::Relaxed);
+                        self.hears();
                     }
                     return Poll::Ready(Ok(()));
                 }

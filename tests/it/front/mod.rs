@@ -20,6 +20,7 @@ mod history;
 mod http_tools;
 mod idempotency;
 mod illegible;
+mod keep_alive;
 mod last_words;
 mod layers;
 mod limits;
