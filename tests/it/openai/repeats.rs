@@ -81,6 +81,33 @@ async fn a_response_that_is_asked_for_again_is_the_same_to_the_byte() {
     assert_eq!(again(ask(&with_history)).await.expect(200), first);
 }
 
+async fn count_threads(app: &App) -> usize {
+    app.get("/threads?limit=200").await.expect(200)["items"].as_array().unwrap().len()
+}
+
+/// The query is no answer to what its own run asks, and no further copy is made for it.
+#[tokio::test]
+async fn a_response_that_is_asked_for_again_under_its_key_answers_nothing() {
+    let app = App::start().await;
+    let respond = async |body: &Value| app.ask("POST", "/v1/responses").json(body).send().await.expect(200);
+    let first = respond(&json!({ "model": "pes", "input": "hello" })).await;
+    respond(&json!({ "model": "pes", "input": "hello", "previous_response_id": first["id"] })).await;
+    for (key, more) in
+        [("k1", json!({ "conversation": "mine" })), ("k2", json!({ "previous_response_id": first["id"] }))]
+    {
+        let body = with(json!({ "model": "pes", "input": "ask" }), more);
+        let keyed = || app.ask("POST", "/v1/responses").json(&body).header("idempotency-key", key).send();
+        let (first, threads) = (keyed().await, count_threads(&app).await);
+        let second = keyed().await;
+        assert_eq!(run(&first), run(&second), "{key}");
+        assert_eq!((first.status, second.status), (200, 200), "{key}");
+        assert_eq!(count_threads(&app).await, threads, "{key}");
+        let thread = first.header("x-pes-thread").expect("a thread");
+        let answers = app.get(&format!("/threads/{thread}/events?types=AGENT_RESUMED")).await.expect(200);
+        assert_eq!((&answers["items"], &runs(&app, thread).await[0]["status"]), (&json!([]), &json!("suspended")));
+    }
+}
+
 #[tokio::test]
 async fn what_was_cancelled_meanwhile_is_begun_anew() {
     let app = App::start().await;

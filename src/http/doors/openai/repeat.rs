@@ -73,12 +73,16 @@ impl Whole {
         }
     }
 
-    /// A run that was cancelled meanwhile is begun anew: its client has seen nothing of it.
+    /// A run that was cancelled meanwhile is begun anew, as its client has seen nothing of it; under a key nothing is.
     pub(super) async fn first(&self, asker: &Asker, key: Option<&Idempotent>) -> Result<Option<First>, Fault> {
         let (service, caller) = (&asker.app.service, &asker.caller);
         let is_again = match key {
-            // Queries are looked up where they are accepted, and so is the first of the answers.
-            Some(key) => once::is_repeat(service, caller, &answer_key(key, 0)).await?,
+            // A key is stored under itself by a query, and under `<key>.0` by the first answer of a request; either one means
+            // that this request was taken before.
+            Some(key) => {
+                once::is_repeat(service, caller, key).await?
+                    || once::is_repeat(service, caller, &answer_key(key, 0)).await?
+            }
             None => self.is_again,
         };
         if !is_again {
@@ -95,7 +99,7 @@ impl Whole {
         }
         match runs::get(service, caller, &found.run_id).await {
             Err(fault) if fault.code == Code::NotFound => Ok(None),
-            run => Ok((run?.status != RunStatus::Cancelled).then_some(first)),
+            run => Ok((run?.status != RunStatus::Cancelled || key.is_some()).then_some(first)),
         }
     }
 }
