@@ -173,8 +173,8 @@ impl Actor {
                 let deleted = self.delete(&by).await;
                 self.answer(reply, deleted).await;
             }
-            Command::Expire { before, reply } => {
-                let expired = self.expire(before).await;
+            Command::Expire { before, by, reply } => {
+                let expired = self.expire(before, by.as_deref()).await;
                 self.answer(reply, expired).await;
             }
             Command::Wake { reply } => {

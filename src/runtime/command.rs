@@ -31,8 +31,9 @@ pub(super) enum Command {
     Keep { row: Row, audit: Option<Audited>, reply: Reply<()> },
     /// Stops everything and erases the thread.
     Delete { by: String, reply: Reply<()> },
-    /// Erases the thread if it is at rest and nobody used it since then. Answered with whether it did.
-    Expire { before: Millis, reply: Reply<bool> },
+    /// Erases the thread if it is at rest and nobody used it since then, on behalf of somebody or because of its age. Answered
+    /// with whether it did.
+    Expire { before: Millis, by: Option<String>, reply: Reply<bool> },
     /// Look after the thread: a timer is due, something is ready, nobody owns it, or it was erased elsewhere. Answered when
     /// that is committed.
     Wake { reply: Reply<()> },

@@ -94,13 +94,13 @@ impl Actor {
         }
     }
 
-    /// Erases the thread if it is at rest and nobody used it since `before`.
-    pub(super) async fn expire(&mut self, before: Millis) -> Result<bool, Refusal> {
+    /// Erases the thread if it is at rest and nobody used it since `before`; where nobody asked for that it is a chore.
+    pub(super) async fn expire(&mut self, before: Millis, by: Option<&str>) -> Result<bool, Refusal> {
         let is_expired = |row: &ThreadRow| row.updated_at < before && is_at_rest(row.status);
         if !self.work.is_empty() || !self.uncommitted.is_empty() {
             return Ok(false);
         }
-        match self.erase(RETENTION, true, is_expired).await {
+        match self.erase(by.unwrap_or(RETENTION), by.is_none(), is_expired).await {
             Ok(true) => {
                 self.loaded = None;
                 self.announce_end();

@@ -50,7 +50,12 @@ impl Runtime {
 
     /// Erases the thread if it is at rest, not on hold, and nobody used it since `before`; whether it did.
     pub(crate) async fn expire(&self, pk: ThreadPk, before: Millis) -> Result<bool, Refusal> {
-        self.0.ask(pk, |reply| Command::Expire { before, reply }).await
+        self.0.ask(pk, |reply| Command::Expire { before, by: None, reply }).await
+    }
+
+    /// The same on behalf of `by`, and at once.
+    pub(crate) async fn delete_unused(&self, pk: ThreadPk, before: Millis, by: String) -> Result<bool, Refusal> {
+        self.0.ask(pk, |reply| Command::Expire { before, by: Some(by), reply }).await
     }
 
     /// What this event makes of a new thread whose log ends with `last_seq`. Nothing is stored.

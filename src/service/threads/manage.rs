@@ -129,6 +129,16 @@ pub async fn delete(service: &Service, caller: &Caller, id: &ThreadId) -> Result
     Ok(service.runtime.delete(row.pk, caller.name.clone()).await?)
 }
 
+/// Erases a thread that the caller made, if nothing was asked on it; whether it did. A query that is being accepted meanwhile keeps it.
+pub async fn delete_unused(service: &Service, caller: &Caller, id: &ThreadId) -> Result<bool> {
+    let row = row(service, caller, id).await?;
+    let is_used = service.reads.outlines(&[row.pk]).await?.iter().any(|outline| outline.last_run.is_some());
+    if is_used || row.created_by != caller.name {
+        return Ok(false);
+    }
+    Ok(service.runtime.delete_unused(row.pk, row.updated_at + 1, caller.name.clone()).await?)
+}
+
 /// An id for a thread that is to be made.
 pub fn new_id(service: &Service) -> ThreadId {
     service.mint().thread()

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::domain::ids::ThreadId;
 use crate::domain::settings::ThreadConfig;
 
-pub use manage::{create, delete, get, list, new_id, patch, release};
+pub use manage::{create, delete, delete_unused, get, list, new_id, patch, release};
 pub use prompt::{CallPrompt, prompt};
 pub use view::{agent_state, messages, put_agent_state, state, tool_call};
 

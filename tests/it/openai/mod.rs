@@ -8,6 +8,7 @@ mod killed;
 mod models;
 mod params;
 mod peer;
+mod refused;
 mod repeats;
 mod responses;
 mod shortened;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::made::Made;
 use super::models::NamedModel;
 use super::refusal::Refusal;
 use crate::domain::caller::{Caller, Scope};
@@ -105,22 +106,36 @@ pub(super) struct NewRun {
     pub(super) continue_at: Option<ContinueAt>,
     /// What the run is to be found under.
     pub(super) lookups: Vec<LookupKey>,
+    /// That thread, if it was made for this.
+    pub(super) made: Option<Made>,
 }
 
 impl NewRun {
+    /// Where no run is begun nothing stays of a thread that was made for it.
     pub(super) async fn begin(
-        self,
+        mut self,
         asker: &Asker,
         model: &NamedModel,
         key: Option<Idempotent>,
     ) -> Result<Begun, Refusal> {
+        let made = match self.made.take() {
+            Some(copy) => Some(copy),
+            None => give_core(asker, &self.thread, model, self.has_tools).await?,
+        };
+        let begun = self.asked(asker, key).await;
+        if let Some(made) = made {
+            made.settle(&begun).await;
+        }
+        begun
+    }
+
+    async fn asked(self, asker: &Asker, key: Option<Idempotent>) -> Result<Begun, Refusal> {
         let (service, caller) = (&asker.app.service, &asker.caller);
-        give_core(asker, &self.thread, model, self.has_tools).await?;
         let trace = &asker.preferences.trace;
         let ask = ProcessAsk {
             query: self.query,
             metadata: self.metadata,
-            user_id: user(&asker.app, self.user)?,
+            user_id: self.user.filter(|user| !user.is_empty()),
             trace: Some((trace.0.clone(), trace.1.clone())),
             on_busy: self.on_busy,
             options: self.options,
@@ -141,26 +156,29 @@ impl NewRun {
 
 /// A thread of another agent core than the server's own, or without tools, is made before it is asked; one that exists keeps
 /// what it has.
-async fn give_core(asker: &Asker, thread: &ThreadId, model: &NamedModel, has_tools: bool) -> Result<(), Refusal> {
+async fn give_core(
+    asker: &Asker,
+    thread: &ThreadId,
+    model: &NamedModel,
+    has_tools: bool,
+) -> Result<Option<Made>, Refusal> {
     if model.core == asker.app.config.agent.core && has_tools {
-        return Ok(());
+        return Ok(None);
     }
     let enabled_tools = (!has_tools).then(Vec::new);
     let config = ThreadConfig { agent_core: Some(model.core.clone()), enabled_tools, ..ThreadConfig::default() };
-    let new = threads::NewThreadAsk { thread_id: Some(thread.clone()), config, ..threads::NewThreadAsk::default() };
-    match threads::create(&asker.app.service, &asker.caller, new, None).await {
-        Err(fault) if fault.code != Code::ThreadExists => Err(fault.into()),
-        Ok(_) | Err(_) => Ok(()),
-    }
+    let new = threads::NewThreadAsk { config, ..threads::NewThreadAsk::default() };
+    Ok(Made::create(asker, thread.clone(), new).await?)
 }
 
-fn user(app: &AppState, user: Option<String>) -> Result<Option<String>, Refusal> {
-    let Some(user) = user.filter(|user| !user.is_empty()) else { return Ok(None) };
+/// Refuses a name of a user that no run can have.
+pub(super) fn check_user(app: &AppState, user: Option<&str>) -> Result<(), Refusal> {
+    let user = user.unwrap_or_default();
     if user.len() > app.config.limits.id_length || user.contains(char::is_control) {
         let message = format!("It has at most {} bytes and no control characters.", app.config.limits.id_length);
         return Err(Refusal::wrong("invalid", "user", message));
     }
-    Ok(Some(user))
+    Ok(())
 }
 
 fn receipt(answered: Answered<Receipt>) -> Result<Receipt, Refusal> {

@@ -2,13 +2,14 @@
 //! said before, and whose agent showed what the client sends back ([`which_thread`]).
 
 use super::asking::Asker;
+use super::made::Made;
 use super::shown::{self, Ends, Stage};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{MessageId, RunId, ThreadId};
 use crate::domain::lookup::LookupKey;
 use crate::domain::run::RunStatus;
 use crate::domain::which_thread::{self, Candidate, Choice, Said, Sender, Shown};
-use crate::service::{fork, lookups, runs, threads};
+use crate::service::{lookups, runs, threads};
 
 /// Runs that are looked at: of people who all say the same, the newest.
 const MOST: u32 = 20;
@@ -90,11 +91,10 @@ impl Conversation<'_> {
     }
 
     /// A copy of a thread as of a place in its log, under this id; `None`: that place is no longer kept.
-    pub(super) async fn copy(&self, of: &ThreadId, at: i64, id: ThreadId) -> Result<Option<ThreadId>, Fault> {
-        match fork::fork(&self.asker.app.service, &self.asker.caller, of, Some(at), Some(id.clone()), None).await {
+    pub(super) async fn copy(&self, of: &ThreadId, at: i64, id: ThreadId) -> Result<Option<Made>, Fault> {
+        match Made::copy(self.asker, of, at, id).await {
             Err(fault) if matches!(fault.code, Code::NotFound | Code::HistoryCompacted) => Ok(None),
-            Err(fault) => Err(fault),
-            Ok(_) => Ok(Some(id)),
+            copy => copy.map(Some),
         }
     }
 }

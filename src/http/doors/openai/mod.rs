@@ -8,6 +8,7 @@ mod asking;
 mod chat;
 mod content;
 mod conversation;
+mod made;
 mod models;
 mod refusal;
 mod repeat;

@@ -13,7 +13,9 @@ use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::lookup::LookupKey;
 use crate::domain::which_thread::{self, Said};
-use crate::http::doors::openai::asking::{Asker, Begun, Follow, NewRun, Reply, STORED, for_people, is_shown, open_on};
+use crate::http::doors::openai::asking::{
+    Asker, Begun, Follow, NewRun, Reply, STORED, check_user, for_people, is_shown, open_on,
+};
 use crate::http::doors::openai::conversation::Conversation;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
@@ -62,6 +64,7 @@ pub(super) async fn accept(
     if results.is_empty() && text.trim().is_empty() {
         return Err(Refusal::wrong("invalid", "messages", "The user's message must say something."));
     }
+    check_user(&asker.app, request.user.as_deref())?;
     let path = ("/v1/chat/completions", sent.fingerprint);
     let whole = Whole::of(asker, sent.headers, key.as_ref(), path, named.as_ref());
     if task::is_one(sent.headers, request) {
@@ -127,6 +130,7 @@ impl Accepting<'_> {
             has_tools: true,
             continue_at: place.at,
             lookups: vec![conversation.key(), begins.clone()],
+            made: place.made,
         };
         let Begun { thread, run, follow } = new.begin(asker, self.model, key).await?;
         Ok(self.accepted(thread, run, follow, begins))

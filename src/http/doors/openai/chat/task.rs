@@ -61,15 +61,10 @@ pub(super) async fn begin(
         has_tools: false,
         continue_at: None,
         lookups: vec![key.clone()],
+        made: None,
     };
     let model = NamedModel { core: CORE.to_owned(), ..model.clone() };
-    let thread = new.thread.clone();
-    let begun = new.begin(asker, &model, None).await;
-    if begun.is_err() {
-        // It may have been made before its run was refused.
-        erase(asker.app.clone(), asker.caller.clone(), thread).await;
-    }
-    let Begun { thread, run, follow } = begun?;
+    let Begun { thread, run, follow } = new.begin(asker, &model, None).await?;
     let (is_found_again, is_again) = (false, false);
     Ok(Accepted { thread, run, open: Vec::new(), follow, is_found_again, key, is_again, is_task: true })
 }

@@ -14,6 +14,7 @@ use crate::domain::which_thread;
 use crate::http::app_state::AppState;
 use crate::http::doors::conversation;
 use crate::http::doors::openai::conversation::{Conversation, Found};
+use crate::http::doors::openai::made::Made;
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::ids::new_thread_id;
 use crate::service::runs::ContinueAt;
@@ -44,6 +45,8 @@ pub(super) struct Place {
     pub(super) thread: ThreadId,
     /// The thread begins with this request.
     pub(super) is_new: bool,
+    /// The thread is a copy that was made for this request.
+    pub(super) made: Option<Made>,
     /// Where in its conversation; `None`: at its end.
     pub(super) at: Option<ContinueAt>,
     pub(super) on_busy: OnBusy,
@@ -54,7 +57,7 @@ pub(super) struct Place {
 impl Place {
     fn end_of(thread: ThreadId) -> Self {
         // Whoever asks anew has not seen what still runs: it would be in what he sends.
-        Self { thread, is_new: false, at: None, on_busy: OnBusy::Interrupt, may_answer: true }
+        Self { thread, is_new: false, made: None, at: None, on_busy: OnBusy::Interrupt, may_answer: true }
     }
 }
 
@@ -98,7 +101,13 @@ impl Placing<'_> {
                 self.conversation.copy(&thread, seq, self.new_id()).await?
             }
         };
-        Ok(copied.map_or_else(|| begins(self.new_id()), Place::end_of))
+        Ok(match copied {
+            Some(made) => {
+                let thread = made.thread.clone();
+                Place { made: Some(made), ..Place::end_of(thread) }
+            }
+            None => begins(self.new_id()),
+        })
     }
 
     fn new_id(&self) -> ThreadId {

@@ -11,8 +11,11 @@ use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::domain::lookup::LookupKey;
 use crate::domain::run::OnBusy;
 use crate::domain::which_thread;
-use crate::http::doors::openai::asking::{Asker, Follow, NewRun, Reply, STORED, for_people, is_shown, open_on};
+use crate::http::doors::openai::asking::{
+    Asker, Follow, NewRun, Reply, STORED, check_user, for_people, is_shown, open_on,
+};
 use crate::http::doors::openai::conversation::{Conversation, Found};
+use crate::http::doors::openai::made::Made;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::openai::repeat::{self, First, Whole};
@@ -21,7 +24,7 @@ use crate::service::a2a::tasks;
 use crate::service::feed::{self, After};
 use crate::service::once::Idempotent;
 use crate::service::runs::ContinueAt;
-use crate::service::{fork, runs, suspensions, threads};
+use crate::service::{runs, suspensions, threads};
 
 /// A response that has begun.
 pub(super) struct Accepted {
@@ -41,6 +44,7 @@ pub(super) async fn accept(
     if input.text.trim().is_empty() && input.results.is_empty() && input.approvals.is_empty() {
         return Err(Refusal::wrong("invalid", "input", "It must say something that is new, or answer something."));
     }
+    check_user(&asker.app, request.user.as_deref())?;
     if let Some(first) = whole.first(asker, key.as_ref()).await? {
         return again(asker, request, first).await;
     }
@@ -85,9 +89,9 @@ async fn attempt(
         let conversation = is_whole.then(|| conversation.key());
         conversation.into_iter().chain([request.clone()]).collect::<Vec<_>>()
     };
-    let (thread, at) = match answered_thread(asker, request).await? {
-        Some(thread) => (Some(thread), None),
-        None => thread_of(asker, request, &conversation).await?,
+    let Place { thread, at, made } = match answered_thread(asker, request).await? {
+        Some(thread) => Place::on(thread),
+        None => place_of(asker, request, &conversation).await?,
     };
     if let Some(thread) = &thread {
         let open = open_on(asker, thread).await?;
@@ -120,6 +124,7 @@ async fn attempt(
         has_tools: true,
         continue_at: at,
         lookups: lookups(&whole.begins),
+        made,
     };
     begin(asker, model, new, key).await
 }
@@ -170,32 +175,51 @@ async fn answered_thread(asker: &Asker, request: &ResponseRequest) -> Result<Opt
     Ok(None)
 }
 
+/// Where a request goes on.
+#[derive(Default)]
+struct Place {
+    /// `None`: one begins.
+    thread: Option<ThreadId>,
+    /// Where on it; `None`: at its end.
+    at: Option<ContinueAt>,
+    /// That thread, if it is a copy that was made for this request.
+    made: Option<Made>,
+}
+
+impl Place {
+    fn on(thread: ThreadId) -> Self {
+        Self { thread: Some(thread), ..Self::default() }
+    }
+
+    fn on_copy(made: Made) -> Self {
+        Self { thread: Some(made.thread.clone()), at: None, made: Some(made) }
+    }
+}
+
 /// What the request names: a response, a conversation, or something of ours that it sends back.
-async fn thread_of(
-    asker: &Asker,
-    request: &ResponseRequest,
-    conversation: &Conversation<'_>,
-) -> Result<(Option<ThreadId>, Option<ContinueAt>), Refusal> {
+async fn place_of(asker: &Asker, request: &ResponseRequest, conversation: &Conversation<'_>) -> Result<Place, Refusal> {
     if let Some(previous) = &request.previous {
-        return Ok((Some(after(asker, previous).await?), None));
+        return after(asker, previous).await;
     }
     if let Some(named) = &request.conversation {
         let named = new_thread_id(named.as_str(), asker.app.config.limits.id_length, "/conversation")?;
-        return Ok((Some(named), None));
+        return Ok(Place::on(named));
     }
     for id in request.input.ours.iter().rev() {
         if let Some(response) = ResponseId::of_item(id) {
-            return Ok((Some(after(asker, &response).await?), None));
+            return after(asker, &response).await;
         }
         if let Ok(open) = suspensions::get(&asker.app.service, &asker.caller, &id.as_str().into()).await {
-            return Ok((Some(open.thread_id), None));
+            return Ok(Place::on(open.thread_id));
         }
     }
     Ok(match conversation.find().await? {
-        Some(Found::At(thread, last, _)) => (Some(thread), last.map(ContinueAt::End)),
-        Some(Found::AfterQuestion(thread)) => (Some(thread), None),
-        Some(Found::Copy(thread, seq)) => (conversation.copy(&thread, seq, new_id(asker)).await?, None),
-        None => (None, None),
+        Some(Found::At(thread, last, _)) => Place { at: last.map(ContinueAt::End), ..Place::on(thread) },
+        Some(Found::AfterQuestion(thread)) => Place::on(thread),
+        Some(Found::Copy(thread, seq)) => {
+            conversation.copy(&thread, seq, new_id(asker)).await?.map_or_else(Place::default, Place::on_copy)
+        }
+        None => Place::default(),
     })
 }
 
@@ -203,8 +227,8 @@ fn new_id(asker: &Asker) -> ThreadId {
     format!("resp-{}", threads::new_id(&asker.app.service)).into()
 }
 
-/// The thread that goes on behind this response: its own, or a fork where it went on since.
-async fn after(asker: &Asker, response: &ResponseId) -> Result<ThreadId, Refusal> {
+/// Where it goes on behind this response: on its own thread, or on a copy where that went on since.
+async fn after(asker: &Asker, response: &ResponseId) -> Result<Place, Refusal> {
     let (service, caller) = (&asker.app.service, &asker.caller);
     let run = match runs::get(service, caller, &response.run).await {
         Err(fault) if fault.code == Code::NotFound => return Err(no_previous(&response.to_string())),
@@ -213,12 +237,10 @@ async fn after(asker: &Asker, response: &ResponseId) -> Result<ThreadId, Refusal
     let thread = threads::get(service, caller, &run.thread_id).await?;
     let is_last = thread.last_run.as_ref().is_none_or(|last| last.run_id == run.run_id);
     if is_last || !run.status.is_terminal() {
-        return Ok(run.thread_id);
+        return Ok(Place::on(run.thread_id));
     }
     let end = read::end_of(asker, &run.thread_id, &run.run_id).await?;
-    let new_id = new_id(asker);
-    fork::fork(service, caller, &run.thread_id, Some(end), Some(new_id.clone()), None).await?;
-    Ok(new_id)
+    Ok(Place::on_copy(Made::copy(asker, &run.thread_id, end, new_id(asker)).await?))
 }
 
 fn seq(after: After) -> i64 {
