@@ -10,7 +10,7 @@ use tokio_util::sync::DropGuard;
 use super::app_state::AppState;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
-use crate::domain::fault::Fault;
+use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::RunId;
 use crate::domain::lookup::LookupKey;
 use crate::domain::run::RunStatus;
@@ -39,10 +39,14 @@ const RENEWALS: u32 = 3;
 /// An announcement counts for no shorter time.
 const LEAST_ANNOUNCED: Duration = Duration::from_secs(3);
 
+/// Where the store did not answer it is asked again no sooner.
+const PAUSE: Duration = Duration::from_secs(1);
+
 impl Listening {
     pub(crate) fn to(app: &AppState, caller: &Caller, run: &RunId, grace: Option<Duration>, key: LookupKey) -> Self {
         *app.listeners.0.lock().entry(run.clone()).or_default() += 1;
-        Self { app: app.clone(), caller: caller.clone(), run: run.clone(), key, grace, announcing: None }
+        let (app, caller) = (app.clone(), caller.clone());
+        Self { app, caller, run: run.clone(), key, grace, announcing: None }
     }
 
     /// The end was told, or the run is not to end with its listeners.
@@ -83,38 +87,59 @@ impl Drop for Listening {
         // A server that stops hangs up on everybody.
         if let Some(grace) = self.grace.filter(|_| !self.app.stopping.is_cancelled()) {
             let (app, caller) = (self.app.clone(), self.caller.clone());
-            tokio::spawn(cancel_unheard(app, caller, self.run.clone(), self.key.clone(), grace));
+            let unheard = Unheard { app, caller, run: self.run.clone(), key: self.key.clone() };
+            tokio::spawn(unheard.ends_after(grace));
         }
     }
 }
 
-async fn cancel_unheard(app: AppState, caller: Caller, run: RunId, key: LookupKey, grace: Duration) {
-    let mut wait = grace;
-    loop {
-        if app.stopping.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
-            return;
-        }
-        if app.listeners.0.lock().contains_key(&run) {
-            return;
-        }
-        wait = match announced(&app, &caller, &run, &key).await {
-            Ok(Duration::ZERO) => break,
-            Ok(wait) => wait,
-            Err(error) => {
-                tracing::debug!(runId = %run, %error, "whether somebody listens elsewhere is looked up again");
-                grace
+/// A run whose listener is gone.
+struct Unheard {
+    app: AppState,
+    caller: Caller,
+    run: RunId,
+    key: LookupKey,
+}
+
+impl Unheard {
+    /// Cancels the run if nobody listens by then.
+    async fn ends_after(self, grace: Duration) {
+        let mut wait = grace;
+        while self.app.stopping.run_until_cancelled(tokio::time::sleep(wait)).await.is_some() {
+            if self.app.listeners.0.lock().contains_key(&self.run) {
+                return;
             }
-        };
-    }
-    let goes_on = match runs::get(&app.service, &caller, &run).await {
-        Ok(run) => matches!(run.status, RunStatus::Running | RunStatus::Queued | RunStatus::Waiting),
-        Err(_) => false,
-    };
-    if goes_on {
-        tracing::debug!(runId = %run, "cancelled: its client hung up");
-        if let Err(error) = runs::cancel(&app.service, &caller, &run, None).await {
-            tracing::debug!(runId = %run, %error, "a run that nobody listens to is not cancelled");
+            wait = match self.end().await {
+                Ok(Some(wait)) => wait,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::debug!(runId = %self.run, %error, "a run that nobody listens to is looked up again");
+                    grace.max(PAUSE)
+                }
+            };
         }
+    }
+
+    /// How long it still counts that somebody listens elsewhere; `None`: the run is cancelled now, or is not to be.
+    async fn end(&self) -> Result<Option<Duration>, Fault> {
+        let wait = announced(&self.app, &self.caller, &self.run, &self.key).await?;
+        if !wait.is_zero() {
+            return Ok(Some(wait));
+        }
+        match self.cancel().await {
+            Err(fault) if matches!(fault.code, Code::NotFound | Code::RunFinished | Code::RunCancelled) => Ok(None),
+            cancelled => cancelled.map(|()| None),
+        }
+    }
+
+    async fn cancel(&self) -> Result<(), Fault> {
+        let (service, caller, run) = (&self.app.service, &self.caller, &self.run);
+        let status = runs::get(service, caller, run).await?.status;
+        if matches!(status, RunStatus::Running | RunStatus::Queued | RunStatus::Waiting) {
+            tracing::debug!(runId = %run, "cancelled: its client hung up");
+            runs::cancel(service, caller, run, None).await?;
+        }
+        Ok(())
     }
 }
 

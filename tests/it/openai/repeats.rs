@@ -172,6 +172,21 @@ async fn whether_somebody_listens_is_asked_again_where_the_store_did_not_answer(
 }
 
 #[tokio::test]
+async fn a_run_that_nobody_listens_to_ends_also_where_the_store_did_not_answer() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |config| config.doors.chat_grace_ms = 1).await;
+    let mut broken = chat(&app, &with(said("hang"), json!({ "stream": true }))).events().await;
+    soon(broken.next()).await.expect("it has begun");
+    let thread = newest(&app).await;
+    // How the run stands, and that it is cancelled, begins with its row.
+    store.set("find_row", Mood::FailsNext);
+    drop(broken);
+    soon(store.holds("find_row")).await;
+    store.set("find_row", Mood::Well);
+    stands(&app, &thread, "cancelled").await;
+}
+
+#[tokio::test]
 async fn a_run_goes_on_while_somebody_listens_at_another_replica() {
     let database = Database::fresh().await;
     let replica = async || {
