@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::DropGuard;
 
 use super::app_state::AppState;
+use crate::auth::Pass;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
@@ -21,10 +22,11 @@ use crate::service::{lookups, runs};
 pub(crate) struct Listeners(Arc<Mutex<HashMap<RunId, usize>>>);
 
 /// Somebody listens to a run. When this is dropped before the end was told, and nobody else listens after the grace, then
-/// the run is cancelled, unless it waits for a person.
+/// the run is cancelled, unless it waits for a person, or what its caller showed counts no more: then the server hung up.
 pub(crate) struct Listening {
     app: AppState,
     caller: Caller,
+    pass: Pass,
     run: RunId,
     /// Under which other processes say that somebody listens.
     key: LookupKey,
@@ -43,10 +45,16 @@ const LEAST_ANNOUNCED: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Listening {
-    pub(crate) fn to(app: &AppState, caller: &Caller, run: &RunId, grace: Option<Duration>, key: LookupKey) -> Self {
+    pub(crate) fn to(
+        app: &AppState,
+        (caller, pass): (&Caller, &Pass),
+        run: &RunId,
+        grace: Option<Duration>,
+        key: LookupKey,
+    ) -> Self {
         *app.listeners.0.lock().entry(run.clone()).or_default() += 1;
-        let (app, caller) = (app.clone(), caller.clone());
-        Self { app, caller, run: run.clone(), key, grace, announcing: None }
+        let (app, caller, pass) = (app.clone(), caller.clone(), pass.clone());
+        Self { app, caller, pass, run: run.clone(), key, grace, announcing: None }
     }
 
     /// The end was told, or the run is not to end with its listeners.
@@ -86,8 +94,8 @@ impl Drop for Listening {
         drop(all);
         // A server that stops hangs up on everybody.
         if let Some(grace) = self.grace.filter(|_| !self.app.stopping.is_cancelled()) {
-            let (app, caller) = (self.app.clone(), self.caller.clone());
-            let unheard = Unheard { app, caller, run: self.run.clone(), key: self.key.clone() };
+            let (app, caller, pass) = (self.app.clone(), self.caller.clone(), self.pass.clone());
+            let unheard = Unheard { app, caller, pass, run: self.run.clone(), key: self.key.clone() };
             tokio::spawn(unheard.ends_after(grace));
         }
     }
@@ -97,6 +105,7 @@ impl Drop for Listening {
 struct Unheard {
     app: AppState,
     caller: Caller,
+    pass: Pass,
     run: RunId,
     key: LookupKey,
 }
@@ -122,6 +131,10 @@ impl Unheard {
 
     /// How long it still counts that somebody listens elsewhere; `None`: the run is cancelled now, or is not to be.
     async fn end(&self) -> Result<Option<Duration>, Fault> {
+        // The server hung up, and not the client: what was asked for while the pass counted goes on.
+        if self.app.keys.ended(&self.pass).await.is_some() {
+            return Ok(None);
+        }
         let wait = announced(&self.app, &self.caller, &self.run, &self.key).await?;
         if !wait.is_zero() {
             return Ok(Some(wait));

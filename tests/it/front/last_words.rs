@@ -4,6 +4,7 @@
 use pes::config::Config;
 use serde_json::{Value, json};
 
+use crate::mcp_door::host::NEW;
 use crate::support::app::App;
 use crate::support::http::{Ask, Events, soon};
 
@@ -82,20 +83,33 @@ fn is_error_of(path: &str, last: &Value, what: &str) {
 
 #[tokio::test]
 async fn whose_key_is_revoked_is_told_so() {
-    let keys = |config: &mut Config| config.auth.keys = vec![format!("one/admin-a:admin:{ADMIN}").parse().unwrap()];
-    let app = App::with(keys).await;
+    let app = App::with(|config: &mut Config| {
+        config.auth.keys = vec![format!("one/admin-a:admin:{ADMIN}").parse().unwrap()];
+        config.doors.chat_grace_ms = 1;
+    })
+    .await;
     let admin = |ask: Ask| ask.key(ADMIN);
     let new = json!({ "tenant": "one", "name": "page", "scopes": ["read", "run"] });
     let issued = admin(app.ask("POST", "/keys")).json(&new).send().await.expect(201);
     let streams = streams(&app, issued["key"].as_str()).await;
+    let call = NEW.request(&app, "tools/call", json!({ "name": "ask", "arguments": { "query": "hang", "wait": 60 } }));
+    let call = call.key(issued["key"].as_str().unwrap()).events().await;
     let revoke = format!("/keys/{}", issued["keyId"].as_str().unwrap());
     assert_eq!(admin(app.ask("DELETE", &revoke)).send().await.status, 204);
     for (path, last) in ends(streams).await {
         is_error_of(path, &last, "revoked");
     }
-    // What was begun goes on: it was asked for while the key counted.
-    let run = admin(app.ask("GET", "/threads/ag/runs")).send().await.expect(200)["items"][0].clone();
-    assert_eq!(run["status"], "running");
+    assert!(soon(call.all()).await[0].data["error"].is_object(), "the server closes it");
+    // What was begun goes on, also where a client ends it by hanging up: it was asked for while the key counted.
+    let runs = admin(app.ask("GET", "/runs?limit=200")).send().await.expect(200);
+    let runs = runs["items"].as_array().unwrap().iter().map(|run| run["runId"].as_str().unwrap());
+    // Long enough for one that is cancelled to have ended.
+    let stand = runs.map(|run| admin(app.ask("GET", &format!("/runs/{run}?wait=1"))).send());
+    let stand = futures_util::future::join_all(stand).await;
+    assert!(stand.len() >= 7, "{}", stand.len());
+    for run in stand {
+        assert_eq!(run.expect(200)["status"], "running", "{}", run.text());
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 mod endpoint;
 mod hanging_up;
-mod host;
+pub mod host;
 #[cfg(feature = "failpoints")]
 mod killed;
 mod ours;

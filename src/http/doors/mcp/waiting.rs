@@ -123,12 +123,16 @@ impl TakenBack {
 impl Drop for TakenBack {
     fn drop(&mut self) {
         let Some(run) = self.run.take() else { return };
-        let Asker { app, caller, .. } = self.asker.clone();
+        let Asker { app, caller, pass, .. } = self.asker.clone();
         // A server that stops closes every stream.
         if app.stopping.is_cancelled() {
             return;
         }
         tokio::spawn(async move {
+            // The server closed it, and not the client: what was asked for while the pass counted goes on.
+            if app.keys.ended(&pass).await.is_some() {
+                return;
+            }
             if let Err(error) = runs::cancel(&app.service, &caller, &run, None).await {
                 tracing::debug!(runId = %run, %error, "a run whose request was taken back is not cancelled");
             }

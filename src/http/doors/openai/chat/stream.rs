@@ -108,7 +108,7 @@ impl Telling {
         let Accepted { thread, run, open, follow, is_found_again, key, is_again, is_task } = accepted;
         let (app, caller) = (&asker.app, &asker.caller);
         let grace = app.config.doors.chat_grace().filter(|_| !is_found_again);
-        let mut listening = Listening::to(app, caller, &run, grace, key);
+        let mut listening = Listening::to(app, (caller, &asker.preferences.pass), &run, grace, key);
         if is_again {
             listening.is_announced().await?;
         }
