@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::text_reply;
 use crate::domain::console_urls::ConsoleUrls;
-use crate::domain::hitl::{Answer, AskedQuestion, InputType, RiskLevel, Suspension, SuspensionKind};
+use crate::domain::hitl::{Answer, AskedQuestion, InDoubtAction, InputType, RiskLevel, Suspension, SuspensionKind};
 
 /// Of arguments as much is shown, in bytes. Nobody approves by a word what he has not seen whole.
 const MOST_SHOWN: usize = 2048;
@@ -48,7 +48,8 @@ fn about(asked: &AskedQuestion) -> (String, bool) {
 
 /// What a person's text answers; `None`: it does not, and the question is put again.
 pub(super) fn answer(open: &Suspension, said: &str) -> Option<Answer> {
-    how(&open.asked())?;
+    let asked = open.asked();
+    how(&asked)?;
     let answer = match open.kind {
         SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget => match refused(said) {
             Some(reason) => Answer { approved: Some(false), reason: Some(reason), ..text_reply::blank(open) },
@@ -61,7 +62,11 @@ pub(super) fn answer(open: &Suspension, said: &str) -> Option<Answer> {
         | SuspensionKind::PeerAuth
         | SuspensionKind::InDoubt => text_reply::answer(open, said).ok()?,
     };
-    Some(Answer { digest: open.digest.clone(), ..answer })
+    let is_offered = match answer.action {
+        Some(InDoubtAction::Retry | InDoubtAction::Done) => may_approve(&asked),
+        Some(InDoubtAction::Skip | InDoubtAction::Abort) | None => true,
+    };
+    is_offered.then(|| Answer { digest: open.digest.clone(), ..answer })
 }
 
 /// The reason behind a `no, …`.
@@ -74,19 +79,24 @@ fn refused(said: &str) -> Option<String> {
 
 /// How to answer by text; `None`: not at all.
 fn how(asked: &AskedQuestion) -> Option<String> {
-    let is_whole = shown(asked).1;
-    let is_grave = asked.risk_level.is_some_and(|risk| risk >= RiskLevel::High);
     match asked.kind {
         SuspensionKind::Approval | SuspensionKind::PlanReview => {
-            (is_whole && !is_grave).then(|| "Reply `yes` to approve or `no` to reject.".to_owned())
+            may_approve(asked).then(|| "Reply `yes` to approve or `no` to reject.".to_owned())
         }
         SuspensionKind::Budget => Some("Reply `yes` to go on or `no` to end here.".to_owned()),
         SuspensionKind::Pause => Some("Reply `yes` to go on.".to_owned()),
-        SuspensionKind::InDoubt => Some("Reply `retry`, `done`, `skip` or `abort`.".to_owned()),
+        SuspensionKind::InDoubt if may_approve(asked) => Some("Reply `retry`, `done`, `skip` or `abort`.".to_owned()),
+        SuspensionKind::InDoubt => Some("Reply `skip` or `abort`.".to_owned()),
         SuspensionKind::Input | SuspensionKind::PeerInput | SuspensionKind::PeerAuth | SuspensionKind::ClientTool => {
             Some(how_to_say(asked))
         }
     }
+}
+
+/// Whether a word may let the call run, or say that it has run: it is shown whole, and is not grave.
+fn may_approve(asked: &AskedQuestion) -> bool {
+    let is_grave = asked.risk_level.is_some_and(|risk| risk >= RiskLevel::High);
+    shown(asked).1 && !is_grave
 }
 
 fn how_to_say(asked: &AskedQuestion) -> String {

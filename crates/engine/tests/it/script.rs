@@ -51,6 +51,8 @@ pub struct Tools {
     pub output: Option<Value>,
     /// Which rule decides.
     pub ruling: Option<Ruling>,
+    /// Of each tool, as it is declared.
+    pub risk: Option<RiskLevel>,
 }
 
 impl Tools {
@@ -80,7 +82,7 @@ impl Tools {
 impl Toolbox for Tools {
     fn offered(&self, _: &RunSettings) -> Vec<Arc<ToolSpec>> {
         ["read", "write", "sum", "gated", "form", "set_agent_state", "peer", "gated_peer", "denied"]
-            .map(|name| Arc::new(spec(name)))
+            .map(|name| Arc::new(ToolSpec { risk_level: self.risk, ..spec(name) }))
             .to_vec()
     }
 

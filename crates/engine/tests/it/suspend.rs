@@ -1,6 +1,6 @@
 //! People: approvals, questions, pauses, doubt; several open at once, answered in any order, expiring.
 
-use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction};
+use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction, RiskLevel};
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
@@ -281,12 +281,24 @@ fn an_expired_question_is_asked_again() {
 
 /// A call that was under way when the process died.
 fn in_doubt() -> Sim {
+    in_doubt_of(None)
+}
+
+fn in_doubt_of(risk: Option<RiskLevel>) -> Sim {
     let mut sim = Sim::new(one_item(&[("write", "1"), ("read", "2")]));
+    sim.tools.risk = risk;
     sim.ask("go").unwrap();
     sim.step();
     sim.step();
     sim.crash();
     sim
+}
+
+#[test]
+fn a_question_about_a_call_in_doubt_says_how_grave_it_is() {
+    for risk in [None, Some(RiskLevel::High)] {
+        assert_eq!(in_doubt_of(risk).suspensions()[0].risk_level, risk);
+    }
 }
 
 #[test]

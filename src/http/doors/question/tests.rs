@@ -56,6 +56,29 @@ fn what_is_grave_or_not_shown_whole_is_not_answered_by_text() {
 }
 
 #[test]
+fn a_call_in_doubt_that_is_grave_or_not_shown_whole_is_only_given_up_by_text() {
+    let doubt = |change: Value| {
+        let mut whole = json!({ "kind": "in_doubt", "feedbackSchema": { "inputType": "select", "prompt": "Well?" } });
+        whole.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        suspension(whole)
+    };
+    let action = |open: &Suspension, said: &str| answer(open, said).and_then(|answer| answer.action);
+    let (retry, done) = (InDoubtAction::Retry, InDoubtAction::Done);
+    let plain = doubt(json!({ "riskLevel": "medium" }));
+    assert_eq!((action(&plain, "retry"), action(&plain, "Done")), (Some(retry), Some(done)));
+    assert!(text(&plain.asked(), None).contains("Reply `retry`, `done`, `skip` or `abort`."));
+    for open in
+        [doubt(json!({ "toolInput": { "body": "é".repeat(MOST_SHOWN) } })), doubt(json!({ "riskLevel": "high" }))]
+    {
+        assert_eq!((answer(&open, "retry"), answer(&open, "done")), (None, None));
+        assert_eq!(action(&open, "skip"), Some(InDoubtAction::Skip));
+        assert_eq!(action(&open, "abort"), Some(InDoubtAction::Abort));
+        let text = text(&open.asked(), url().as_ref());
+        assert!(text.contains("\n\nReply `skip` or `abort`. Or answer at https://"), "{text}");
+    }
+}
+
+#[test]
 fn a_pause_ends_by_a_yes_alone() {
     let open = suspension(json!({ "kind": "pause", "toolInput": null, "toolName": null }));
     assert_eq!(answer(&open, "And what about Rome?"), None);

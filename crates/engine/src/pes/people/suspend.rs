@@ -92,7 +92,9 @@ pub(crate) fn park_in_doubt(tx: &mut Tx<'_>, call: &CallId, why: &str) {
         allow_modify_args: false,
         custom_schema: None,
     };
-    park(tx, call, SuspensionKind::InDoubt, message, schema, None);
+    let declared = tx.world.tools.declared(tx.state.run_settings(), tool);
+    let risk = declared.and_then(|spec| spec.risk_level);
+    park(tx, call, SuspensionKind::InDoubt, message, schema, risk);
 }
 
 /// The call waits for an answer to this question.
