@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{CHAT, chat, said, with};
 use crate::support::app::App;
 use crate::support::http::Said;
+use crate::support::store::Moody;
 
 /// The error of an answer that is not to be repeated.
 fn error(answer: &Said, status: u16, code: &str, param: Option<&str>) -> Value {
@@ -109,4 +110,57 @@ async fn a_run_that_fails_is_an_error_whole_and_in_chunks() {
     let last = streamed.chunks.last().unwrap();
     assert_eq!((last["error"]["code"].as_str(), streamed.finish()), (Some("task_refused"), None), "{last:#}");
     assert!(streamed.is_done);
+}
+
+fn output(id: &str) -> Value {
+    json!({ "type": "function_call_output", "call_id": id, "output": "1" })
+}
+
+fn approval(id: &str) -> Value {
+    json!({ "type": "mcp_approval_response", "approval_request_id": id, "approve": true })
+}
+
+fn reference(id: &str) -> Value {
+    json!({ "type": "item_reference", "id": id })
+}
+
+/// Ids as questions have them, of no question.
+fn invented(count: usize) -> Vec<String> {
+    (0..count).map(|at| format!("sus_0199c82d-aa6a-7004-8b47-{at:012x}")).collect()
+}
+
+#[tokio::test]
+async fn few_of_the_questions_that_a_client_invents_are_looked_for() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    let called = |ids: &[String]| {
+        let user = json!({ "role": "user", "content": "hello" });
+        let results = ids.iter().map(|id| json!({ "role": "tool", "tool_call_id": id, "content": "1" }));
+        json!({ "messages": std::iter::once(user).chain(results).collect::<Vec<_>>() })
+    };
+    let items = |ids: &[String], item: fn(&str) -> Value| {
+        let hello = json!({ "role": "user", "content": "hello" });
+        json!({ "model": "pes", "input": ids.iter().map(|id| item(id)).chain([hello]).collect::<Vec<_>>() })
+    };
+    let (many, others) = (invented(1_000), (0..1_000).map(|at| format!("call_{at}")).collect::<Vec<_>>());
+    let respond = async |body: Value| app.ask("POST", "/v1/responses").json(&body).send().await;
+    store.calls("find_row");
+    for (ids, most) in [(&many, 64), (&others, 0)] {
+        error(&chat(&app, &with(said("hello"), called(ids))).send().await, 400, "invalid", Some("messages"));
+        assert_eq!(store.calls("find_row"), most);
+        for item in [output as fn(&str) -> Value, approval] {
+            error(&respond(items(ids, item)).await, 409, "already_resolved", Some("input"));
+            assert_eq!(store.calls("find_row"), most);
+        }
+        // What it names is not there, so a thread begins.
+        respond(items(ids, reference)).await.expect(200);
+        assert!(store.calls("find_row") < most + 40);
+    }
+    let more = invented(1_001);
+    let refused = chat(&app, &with(said("hello"), called(&more))).send().await;
+    assert!(error(&refused, 400, "invalid", Some("messages"))["message"].as_str().unwrap().contains("1000"));
+    for item in [output as fn(&str) -> Value, approval] {
+        let refused = error(&respond(items(&more, item)).await, 400, "invalid", Some("input"));
+        assert!(refused["message"].as_str().unwrap().contains("1000"), "{refused:#}");
+    }
 }

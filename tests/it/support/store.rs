@@ -5,7 +5,7 @@ mod passed_on;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 
 use async_trait::async_trait;
 use pes::config::Synchronous;
@@ -77,6 +77,8 @@ pub struct Moody {
     /// Calls that were made to wait, by name.
     held: watch::Sender<Vec<&'static str>>,
     observations_read: AtomicUsize,
+    /// How often each call was made since somebody asked for that.
+    calls: Mutex<HashMap<&'static str, usize>>,
     /// How many answers each batch of the housekeeping forgot.
     forgotten: watch::Sender<Vec<u64>>,
     /// When each registration expires, by the clock of the test; `None`: that is for the real store to say.
@@ -126,6 +128,7 @@ impl Moody {
             moods: watch::channel(Moods::new()).0,
             held: watch::channel(Vec::new()).0,
             observations_read: AtomicUsize::new(0),
+            calls: Mutex::default(),
             forgotten: watch::channel(Vec::new()).0,
             leases: None,
         }
@@ -140,6 +143,11 @@ impl Moody {
     /// How many observations were read since this was asked last.
     pub fn observations_read(&self) -> usize {
         self.observations_read.swap(0, Ordering::SeqCst)
+    }
+
+    /// How often this call was made since this was asked last.
+    pub fn calls(&self, call: &str) -> usize {
+        self.calls.lock().unwrap().remove(call).unwrap_or_default()
     }
 
     pub fn set(&self, call: &'static str, mood: Mood) {
@@ -160,6 +168,7 @@ impl Moody {
     }
 
     async fn pass(&self, call: &'static str) -> Result<()> {
+        *self.calls.lock().unwrap().entry(call).or_default() += 1;
         let mut moods = self.moods.subscribe();
         loop {
             let mood = mood_of(&moods.borrow_and_update(), call);

@@ -10,6 +10,7 @@ mod content;
 mod conversation;
 mod made;
 mod models;
+mod questions;
 mod refusal;
 mod repeat;
 mod responses;

@@ -18,6 +18,7 @@ use crate::http::doors::openai::asking::{
 };
 use crate::http::doors::openai::conversation::Conversation;
 use crate::http::doors::openai::models::NamedModel;
+use crate::http::doors::openai::questions;
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::openai::repeat::{self, First, Whole};
 use crate::service::feed::{self, After};
@@ -61,6 +62,7 @@ pub(super) async fn accept(
         return Err(Refusal::wrong("invalid", "messages", "The last message must be the user's, or a tool's result."));
     }
     let (results, text) = (results(news), text(news));
+    questions::check_count(results.len(), "messages")?;
     if results.is_empty() && text.trim().is_empty() {
         return Err(Refusal::wrong("invalid", "messages", "The user's message must say something."));
     }

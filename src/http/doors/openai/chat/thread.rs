@@ -15,10 +15,11 @@ use crate::http::app_state::AppState;
 use crate::http::doors::conversation;
 use crate::http::doors::openai::conversation::{Conversation, Found};
 use crate::http::doors::openai::made::Made;
+use crate::http::doors::openai::questions;
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::ids::new_thread_id;
 use crate::service::runs::ContinueAt;
-use crate::service::{suspensions, threads};
+use crate::service::threads;
 
 const HEADER: &str = "x-pes-thread";
 const MEMBER: &str = "pes_thread";
@@ -132,14 +133,7 @@ impl Placing<'_> {
 
     /// The thread whose run made one of the calls: a call is known to its client by the id of the suspension.
     async fn asked_by(&self) -> Result<Option<ThreadId>, Fault> {
-        let asker = self.conversation.asker;
-        for call in self.results.keys() {
-            match suspensions::get(&asker.app.service, &asker.caller, &call.as_str().into()).await {
-                Err(fault) if fault.code == Code::NotFound => {}
-                found => return Ok(Some(found?.thread_id)),
-            }
-        }
-        Ok(None)
+        questions::thread_of(self.conversation.asker, self.results.keys().map(String::as_str)).await
     }
 }
 

@@ -17,6 +17,7 @@ use crate::http::doors::openai::asking::{
 use crate::http::doors::openai::conversation::{Conversation, Found};
 use crate::http::doors::openai::made::Made;
 use crate::http::doors::openai::models::NamedModel;
+use crate::http::doors::openai::questions;
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::openai::repeat::{self, First, Whole};
 use crate::http::ids::new_thread_id;
@@ -44,6 +45,7 @@ pub(super) async fn accept(
     if input.text.trim().is_empty() && input.results.is_empty() && input.approvals.is_empty() {
         return Err(Refusal::wrong("invalid", "input", "It must say something that is new, or answer something."));
     }
+    questions::check_count(input.answered, "input")?;
     check_user(&asker.app, request.user.as_deref())?;
     if let Some(first) = whole.first(asker, key.as_ref()).await? {
         return again(asker, request, first).await;
@@ -165,14 +167,8 @@ async fn begin(asker: &Asker, model: &NamedModel, new: NewRun, key: Option<Idemp
 /// An answer says itself where it belongs.
 async fn answered_thread(asker: &Asker, request: &ResponseRequest) -> Result<Option<ThreadId>, Refusal> {
     let input = &request.input;
-    let approvals = input.approvals.keys().cloned();
-    for id in approvals.chain(input.results.keys().map(|call| call.as_str().into())) {
-        match suspensions::get(&asker.app.service, &asker.caller, &id).await {
-            Err(fault) if fault.code == Code::NotFound => {}
-            found => return Ok(Some(found?.thread_id)),
-        }
-    }
-    Ok(None)
+    let approvals = input.approvals.keys().map(SuspensionId::as_str);
+    Ok(questions::thread_of(asker, approvals.chain(input.results.keys().map(String::as_str))).await?)
 }
 
 /// Where a request goes on.
@@ -205,10 +201,15 @@ async fn place_of(asker: &Asker, request: &ResponseRequest, conversation: &Conve
         let named = new_thread_id(named.as_str(), asker.app.config.limits.id_length, "/conversation")?;
         return Ok(Place::on(named));
     }
+    let mut sought = 0;
     for id in request.input.ours.iter().rev() {
         if let Some(response) = ResponseId::of_item(id) {
             return after(asker, &response).await;
         }
+        if sought == questions::MOST_SOUGHT || !questions::may_be_one(id) {
+            continue;
+        }
+        sought += 1;
         if let Ok(open) = suspensions::get(&asker.app.service, &asker.caller, &id.as_str().into()).await {
             return Ok(Place::on(open.thread_id));
         }

@@ -77,6 +77,8 @@ pub(super) struct Input {
     pub(super) asked_last: Vec<SuspensionId>,
     /// The user said something behind the last thing of the agent's.
     has_news: bool,
+    /// How many results and approvals stand behind it.
+    pub(super) answered: usize,
     /// Everything that was said, by either.
     pub(super) said: Vec<Said>,
     /// What the system says, which is no part of the conversation.
@@ -195,6 +197,7 @@ impl Input {
                 let output = content::text(&format!("{place}.output"), item.get("output"))?;
                 self.said.push(Said::ToolResult { call: call.clone(), text: output.clone() });
                 self.has_news = true;
+                self.answered += 1;
                 self.results.insert(call, output);
             }
             "mcp_approval_response" => {
@@ -202,6 +205,7 @@ impl Input {
                 let approves = item["approve"].as_bool().ok_or_else(|| missing("approve"))?;
                 self.approvals.insert(id.into(), (approves, text("reason")));
                 self.has_news = true;
+                self.answered += 1;
             }
             "item_reference"
             | "function_call"
@@ -250,6 +254,7 @@ impl Input {
     /// What the user said before that is answered.
     fn said_before(&mut self, id: Option<String>) {
         self.text.clear();
+        self.answered = 0;
         if std::mem::take(&mut self.has_news) {
             self.shown_last.clear();
             self.asked_last.clear();
