@@ -9,12 +9,16 @@ use crate::domain::run::RunResource;
 use crate::http::doors::openai::asking::STORED;
 
 /// The name of a response: a run, and where its thread's log stood before. Nothing else is needed to find it, or to tell it
-/// again.
+/// again. It is written in two forms:
+///
+/// - `resp_run_0199…_17`: the run begins with this response, behind place 17 of the log.
+/// - `resp_run_0199…_42c2`: the run had asked; the first two `AGENT_RESUMED` behind place 42 belong to the request that this
+///   response answers, so they do not end it. What makes the run go on after that belongs to another response.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ResponseId {
     pub(super) run: RunId,
     pub(super) start: i64,
-    /// The run had begun before, and so many answers made it go on; `None`: it begins here.
+    /// The run had begun before, and the request gave so many answers; `None`: it begins here.
     pub(super) answers: Option<u32>,
 }
 
