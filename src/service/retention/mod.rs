@@ -78,6 +78,14 @@ pub async fn put(service: &Service, caller: &Caller, id: &ThreadId, ask: Retenti
     shown(service, row.tenant, terms).await
 }
 
+/// Keeps a thread for a day at most, the shortest time that there is: one that is erased soon in any case, unless the server stops
+/// before. Nobody decided that, so it is not audited.
+pub(crate) async fn keep_shortly(service: &Service, caller: &Caller, id: &ThreadId) -> Result<()> {
+    let row = threads::row(service, caller, id).await?;
+    let terms = Terms { thread_days: Some(Kept::Days(1)), ..Terms::default() };
+    Ok(service.runtime.keep_row(row.pk, stored(&ThreadTerms { terms, hold: None }), None).await?)
+}
+
 fn check(ask: &RetentionAsk) -> Result<()> {
     let days = [("/logDays", ask.terms.log_days), ("/threadDays", ask.terms.thread_days)];
     for (pointer, kept) in days {

@@ -1,10 +1,18 @@
 //! How an answer is to be written, and what front ends ask for themselves.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use pes::Instance;
+use pes::config::Config;
+use pes::runtime::clock::{Clock, Manual, System};
+use pes::service::{retention, runs, threads};
 use serde_json::{Value, json};
 
 use super::{chat, said, scripted, with};
 use crate::support::app::App;
 use crate::support::http::soon;
+use crate::support::store::fresh_store;
 
 /// The settings that the run of an answer was accepted with.
 async fn options(app: &App, body: &Value) -> Value {
@@ -69,6 +77,34 @@ async fn nothing_stays_of_what_a_front_end_asks_for_itself_and_does_not_wait_for
         }
     };
     soon(none_is_left).await;
+}
+
+#[tokio::test]
+async fn nor_where_the_server_stops_before_it_is_answered() {
+    let store = fresh_store().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    chat(&app, &said("hello")).header("x-pes-thread", "mine").send().await.expect(200);
+    let task = chat(&app, &with(said("for ever"), json!({ "stream": true }))).header("x-pes-task", "tags");
+    let mut stream = task.events().await;
+    soon(stream.next()).await.expect("it has begun");
+    let runs = app.get("/runs").await.expect(200);
+    let run = runs["items"].as_array().unwrap().iter().find(|run| run["threadId"] != "mine").unwrap().clone();
+    app.stopped().await;
+    drop(stream);
+    let (clock, mut config) = (Arc::new(Manual::at(System::default().now())), Config::default());
+    config.models.demo.pace_ms = 0;
+    let instance = Instance::build(config).store(store).clock(clock.clone()).open().await.unwrap();
+    let (service, caller) = (instance.service(), instance.caller());
+    let is_there = async |thread: &str| threads::get(service, caller, &thread.into()).await.is_ok();
+    // What was begun goes on, though nobody waits for it any more.
+    let ended = runs::wait(service, caller, &run["runId"].as_str().unwrap().into(), Duration::from_secs(30)).await;
+    assert!(ended.unwrap().run.status.is_terminal());
+    let thread = run["threadId"].as_str().unwrap();
+    retention::sweep(service).await.unwrap();
+    assert!(is_there(thread).await && is_there("mine").await);
+    clock.advance(25 * 3_600_000);
+    retention::sweep(service).await.unwrap();
+    assert!(!is_there(thread).await && is_there("mine").await);
 }
 
 #[tokio::test]

@@ -22,7 +22,8 @@ use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::{Answered, Idempotent};
 use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt, SaidAsk};
-use crate::service::{suspensions, threads};
+use crate::service::suspensions;
+use crate::service::threads::NewThreadAsk;
 
 /// What stands in the metadata of the message that a client of OpenAI asks with.
 pub(super) const STORED: &str = "openai";
@@ -49,6 +50,8 @@ pub(super) struct Begun {
     pub(super) thread: ThreadId,
     pub(super) run: RunId,
     pub(super) follow: Follow,
+    /// That thread, if it is erased when the answer is told.
+    pub(super) throw_away: Option<Made>,
 }
 
 /// The questions that are open on a thread, oldest first; none where there is no such thread yet.
@@ -100,8 +103,6 @@ pub(super) struct NewRun {
     pub(super) options: CallOptions,
     /// What was said before, for a thread that begins with this.
     pub(super) history: Vec<HistoryMessage>,
-    /// Whether the agent may call any; for a thread that begins with this.
-    pub(super) has_tools: bool,
     /// Where on the thread; `None`: at its end.
     pub(super) continue_at: Option<ContinueAt>,
     /// What the run is to be found under.
@@ -120,11 +121,11 @@ impl NewRun {
     ) -> Result<Begun, Refusal> {
         let made = match self.made.take() {
             Some(copy) => Some(copy),
-            None => give_core(asker, &self.thread, model, self.has_tools).await?,
+            None => give_core(asker, &self.thread, model).await?,
         };
         let begun = self.asked(asker, key).await;
         if let Some(made) = made {
-            made.settle(&begun).await;
+            return made.settle(begun).await;
         }
         begun
     }
@@ -150,25 +151,17 @@ impl NewRun {
             Some(early) => Follow::Live(early),
             None => Follow::After(feed::before(service, caller, &receipt.thread_id, &receipt.run_id).await?),
         };
-        Ok(Begun { thread: receipt.thread_id, run: receipt.run_id, follow })
+        Ok(Begun { thread: receipt.thread_id, run: receipt.run_id, follow, throw_away: None })
     }
 }
 
-/// A thread of another agent core than the server's own, or without tools, is made before it is asked; one that exists keeps
-/// what it has.
-async fn give_core(
-    asker: &Asker,
-    thread: &ThreadId,
-    model: &NamedModel,
-    has_tools: bool,
-) -> Result<Option<Made>, Refusal> {
-    if model.core == asker.app.config.agent.core && has_tools {
+/// A thread of another agent core than the server's own is made before it is asked; one that exists keeps what it has.
+async fn give_core(asker: &Asker, thread: &ThreadId, model: &NamedModel) -> Result<Option<Made>, Refusal> {
+    if model.core == asker.app.config.agent.core {
         return Ok(None);
     }
-    let enabled_tools = (!has_tools).then(Vec::new);
-    let config = ThreadConfig { agent_core: Some(model.core.clone()), enabled_tools, ..ThreadConfig::default() };
-    let new = threads::NewThreadAsk { config, ..threads::NewThreadAsk::default() };
-    Ok(Made::create(asker, thread.clone(), new).await?)
+    let config = ThreadConfig { agent_core: Some(model.core.clone()), ..ThreadConfig::default() };
+    Ok(Made::create(asker, thread.clone(), NewThreadAsk { config, ..NewThreadAsk::default() }).await?)
 }
 
 /// Refuses a name of a user that no run can have.

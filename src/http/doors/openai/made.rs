@@ -1,5 +1,6 @@
 //! Threads that are made before a request is accepted on them: a copy of another thread, or one of another core. Libraries send a
-//! request that was refused again, and each time would leave one more behind.
+//! request that was refused again, and each time would leave one more behind. Also those that nobody needs once their answer is
+//! told.
 
 use std::panic::resume_unwind;
 
@@ -11,19 +12,27 @@ use crate::domain::ids::ThreadId;
 use crate::http::app_state::AppState;
 use crate::service::once::Answered;
 use crate::service::threads::NewThreadAsk;
-use crate::service::{fork, threads};
+use crate::service::{fork, retention, threads};
 
-/// A thread that was made for a request. When this is dropped it is erased unless something was asked on it, so also where the
-/// client hangs up.
+/// A thread that was made for a request. When this is dropped it is erased, so also where the client hangs up.
 pub(super) struct Made {
     pub(super) thread: ThreadId,
-    /// Who erases it; `None`: it stays.
+    stays: Stays,
+    /// Who erases it; `None`: it was erased, or stays.
     by: Option<(AppState, Caller)>,
+}
+
+/// When such a thread stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stays {
+    /// Once something was asked on it.
+    Used,
+    Never,
 }
 
 impl Made {
     fn new(app: AppState, caller: Caller, thread: ThreadId) -> Self {
-        Self { thread, by: Some((app, caller)) }
+        Self { thread, stays: Stays::Used, by: Some((app, caller)) }
     }
 
     /// A copy of a thread as of a place in its log, under this id.
@@ -49,40 +58,66 @@ impl Made {
         .await
     }
 
-    /// It stays if this began on it; else nothing is left of it when this returns.
-    pub(super) async fn settle(self, begun: &Result<Begun, Refusal>) {
-        if begun.as_ref().is_ok_and(|begun| begun.thread == self.thread) {
-            self.keep();
-        } else {
-            self.erase().await;
+    /// The same; it never stays. Where no server is there to erase it, as this one stopped or died, it is deleted when it is a
+    /// day old.
+    pub(super) async fn create_to_throw_away(
+        asker: &Asker,
+        id: ThreadId,
+        ask: NewThreadAsk,
+    ) -> Result<Option<Self>, Fault> {
+        let Some(mut made) = Self::create(asker, id, ask).await? else { return Ok(None) };
+        made.stays = Stays::Never;
+        retention::keep_shortly(&asker.app.service, &asker.caller, &made.thread).await?;
+        Ok(Some(made))
+    }
+
+    /// What begins on it; where something else did, or nothing, nothing is left of it when this returns.
+    pub(super) async fn settle(mut self, begun: Result<Begun, Refusal>) -> Result<Begun, Refusal> {
+        match begun {
+            Ok(begun) if begun.thread == self.thread => match self.stays {
+                Stays::Never => Ok(Begun { throw_away: Some(self), ..begun }),
+                Stays::Used => {
+                    self.by = None;
+                    Ok(begun)
+                }
+            },
+            other => {
+                self.erase().await;
+                other
+            }
         }
     }
 
-    pub(super) fn keep(mut self) {
-        self.by = None;
-    }
-
-    async fn erase(mut self) {
-        if let Some((app, caller)) = self.by.take() {
+    pub(super) async fn erase(mut self) {
+        if let Some(erased) = self.erased() {
             // Also where its client hangs up meanwhile.
-            let _ = tokio::spawn(erase_unused(app, caller, self.thread.clone())).await;
+            let _ = tokio::spawn(erased).await;
         }
+    }
+
+    fn erased(&mut self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let (app, caller) = self.by.take()?;
+        Some(erase(app, caller, self.thread.clone(), self.stays))
     }
 }
 
 impl Drop for Made {
     fn drop(&mut self) {
-        if let Some((app, caller)) = self.by.take() {
-            tokio::spawn(erase_unused(app, caller, self.thread.clone()));
+        if let Some(erased) = self.erased() {
+            tokio::spawn(erased);
         }
     }
 }
 
-async fn erase_unused(app: AppState, caller: Caller, thread: ThreadId) {
-    match threads::delete_unused(&app.service, &caller, &thread).await {
+async fn erase(app: AppState, caller: Caller, thread: ThreadId, stays: Stays) {
+    let erased = match stays {
+        Stays::Used => threads::delete_unused(&app.service, &caller, &thread).await.map(drop),
+        Stays::Never => threads::delete(&app.service, &caller, &thread).await,
+    };
+    match erased {
         Err(fault) if fault.code == Code::NotFound => {}
-        Err(error) => tracing::warn!(threadId = %thread, %error, "a thread stays whose request was refused"),
-        Ok(_) => {}
+        Err(error) => tracing::warn!(threadId = %thread, %error, "a thread stays that was made for one request"),
+        Ok(()) => {}
     }
 }
 

@@ -17,6 +17,7 @@ use crate::http::doors::openai::asking::{
     Asker, Begun, Follow, NewRun, Reply, STORED, check_user, for_people, is_shown, open_on,
 };
 use crate::http::doors::openai::conversation::Conversation;
+use crate::http::doors::openai::made::Made;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::questions;
 use crate::http::doors::openai::refusal::Refusal;
@@ -37,8 +38,8 @@ pub(super) struct Accepted {
     pub(super) key: LookupKey,
     /// It was sent again.
     pub(super) is_again: bool,
-    /// The thread is erased when the answer is told.
-    pub(super) is_task: bool,
+    /// The thread, if it is erased when the answer is told.
+    pub(super) throw_away: Option<Made>,
 }
 
 /// What a request is known by when it is sent again.
@@ -129,18 +130,17 @@ impl Accepting<'_> {
             user: request.user.clone(),
             on_busy: place.on_busy,
             options: request.options.clone(),
-            has_tools: true,
             continue_at: place.at,
             lookups: vec![conversation.key(), begins.clone()],
             made: place.made,
         };
-        let Begun { thread, run, follow } = new.begin(asker, self.model, key).await?;
+        let Begun { thread, run, follow, .. } = new.begin(asker, self.model, key).await?;
         Ok(self.accepted(thread, run, follow, begins))
     }
 
     fn accepted(&self, thread: ThreadId, run: RunId, follow: Follow, key: LookupKey) -> Accepted {
         let is_found_again = self.named.is_some();
-        Accepted { thread, run, open: Vec::new(), follow, is_found_again, key, is_again: false, is_task: false }
+        Accepted { thread, run, open: Vec::new(), follow, is_found_again, key, is_again: false, throw_away: None }
     }
 
     /// What came of the first of the same requests is told from its beginning.

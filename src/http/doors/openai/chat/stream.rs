@@ -10,15 +10,13 @@ use futures_util::stream;
 use super::accept::Accepted;
 use super::events::{ChatEvents, Piece};
 use super::request::ChatRequest;
-use super::task;
 use super::wire::Completion;
-use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::ids::RunId;
 use crate::domain::run::RunStatus;
-use crate::http::app_state::AppState;
 use crate::http::doors::answer_headers::name_run;
 use crate::http::doors::openai::asking::{Asker, Follow};
+use crate::http::doors::openai::made::Made;
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::sse;
 use crate::http::doors::told::Told;
@@ -99,13 +97,13 @@ struct Telling {
     /// `None`: nothing is heard any more.
     feed: Option<Feed>,
     listening: Listening,
-    /// What is erased when the answer is told.
-    throw_away: Option<(AppState, Caller, ThreadId)>,
+    /// What is erased when the answer is told, and where its client hung up.
+    throw_away: Option<Made>,
 }
 
 impl Telling {
     async fn of(asker: &Asker, accepted: Accepted, in_one_piece: bool) -> Result<Self, Refusal> {
-        let Accepted { thread, run, open, follow, is_found_again, key, is_again, is_task } = accepted;
+        let Accepted { thread, run, open, follow, is_found_again, key, is_again, throw_away } = accepted;
         let (app, caller) = (&asker.app, &asker.caller);
         let grace = app.config.doors.chat_grace().filter(|_| !is_found_again);
         let mut listening = Listening::to(app, (caller, &asker.preferences.pass), &run, grace, key);
@@ -131,7 +129,6 @@ impl Telling {
             Follow::AskedAgain => (None, events.suspended().into()),
         };
         let feed = feed.map(Feed::with_joined_tokens);
-        let throw_away = is_task.then(|| (app.clone(), caller.clone(), thread));
         Ok(Self { run, events, ready, feed, listening, throw_away })
     }
 
@@ -143,9 +140,8 @@ impl Telling {
             }
             if self.events.is_over() {
                 self.listening.told_all();
-                if let Some((app, caller, thread)) = self.throw_away.take() {
-                    // Also where its client hangs up meanwhile.
-                    let _ = tokio::spawn(task::erase(app, caller, thread)).await;
+                if let Some(thread) = self.throw_away.take() {
+                    thread.erase().await;
                 }
                 return None;
             }
@@ -165,15 +161,6 @@ impl Telling {
                 None => self.events.interrupted(Code::NotFound.as_str(), "The thread was erased."),
             };
             self.ready.extend(pieces);
-        }
-    }
-}
-
-impl Drop for Telling {
-    /// Nobody asks for the answer of a task again, also where its client hung up.
-    fn drop(&mut self) {
-        if let Some((app, caller, thread)) = self.throw_away.take() {
-            tokio::spawn(task::erase(app, caller, thread));
         }
     }
 }

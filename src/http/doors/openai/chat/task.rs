@@ -7,17 +7,16 @@ use axum::http::HeaderMap;
 use super::accept::Accepted;
 use super::request::ChatRequest;
 use super::thread::meant;
-use crate::domain::caller::Caller;
-use crate::domain::fault::Code;
 use crate::domain::ids::ThreadId;
 use crate::domain::lookup::LookupKey;
 use crate::domain::run::OnBusy;
+use crate::domain::settings::ThreadConfig;
 use crate::domain::which_thread::{self, Said};
-use crate::http::app_state::AppState;
 use crate::http::doors::openai::asking::{Asker, Begun, NewRun};
+use crate::http::doors::openai::made::Made;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::refusal::Refusal;
-use crate::service::threads;
+use crate::service::threads::{self, NewThreadAsk};
 
 /// Names the task, where the front end can be told to.
 const HEADER: &str = "x-pes-task";
@@ -50,30 +49,23 @@ pub(super) async fn begin(
 ) -> Result<Accepted, Refusal> {
     let mut options = request.options.clone();
     options.client_tools.clear();
+    let thread: ThreadId = format!("task-{}", threads::new_id(&asker.app.service)).into();
+    let config =
+        ThreadConfig { agent_core: Some(CORE.to_owned()), enabled_tools: Some(Vec::new()), ..ThreadConfig::default() };
+    let ask = NewThreadAsk { config, ..NewThreadAsk::default() };
     let new = NewRun {
-        thread: format!("task-{}", threads::new_id(&asker.app.service)).into(),
+        made: Made::create_to_throw_away(asker, thread.clone(), ask).await?,
+        thread,
         query: text,
         metadata: None,
         user: request.user.clone(),
         on_busy: OnBusy::Reject,
         options,
         history: which_thread::earlier(&request.said),
-        has_tools: false,
         continue_at: None,
         lookups: vec![key.clone()],
-        made: None,
     };
-    let model = NamedModel { core: CORE.to_owned(), ..model.clone() };
-    let Begun { thread, run, follow } = new.begin(asker, &model, None).await?;
+    let Begun { thread, run, follow, throw_away } = new.begin(asker, model, None).await?;
     let (is_found_again, is_again) = (false, false);
-    Ok(Accepted { thread, run, open: Vec::new(), follow, is_found_again, key, is_again, is_task: true })
-}
-
-/// Erases the thread of a task, if there is one.
-pub(super) async fn erase(app: AppState, caller: Caller, thread: ThreadId) {
-    match threads::delete(&app.service, &caller, &thread).await {
-        Err(fault) if fault.code == Code::NotFound => {}
-        Err(error) => tracing::warn!(threadId = %thread, %error, "the thread of a task stays"),
-        Ok(()) => {}
-    }
+    Ok(Accepted { thread, run, open: Vec::new(), follow, is_found_again, key, is_again, throw_away })
 }

@@ -123,7 +123,6 @@ async fn attempt(
         // The response before may still be written: its client knows it.
         on_busy: OnBusy::Enqueue,
         options: request.options.clone(),
-        has_tools: true,
         continue_at: at,
         lookups: lookups(&whole.begins),
         made,
