@@ -14,6 +14,7 @@ use pes::domain::ids::ThreadId;
 use pes::domain::policy::{PolicyRule, RuleScope};
 use pes::domain::settings::RunSettings;
 use pes::domain::tool::{Proposal, ToolClass};
+use pes::domain::which_thread::{Candidate, Normal, Said, SentBack, Shown, ShownUntil, choose};
 use pes::tool::answer;
 use pes::tool::policy::{Compiled, MOST_EXAMINED, Policy, check};
 use pes::tool::schema::{MOST_SCHEMAS, MOST_WORK, Schema};
@@ -94,6 +95,25 @@ fn values(criterion: &mut Criterion) {
     });
 }
 
+/// A conversation of 1 MiB, and one of as many messages as a body of that size holds.
+fn conversations(criterion: &mut Criterion) {
+    let answer = |text: &str| Said::Assistant { text: text.to_owned(), calls: Vec::new() };
+    let long = "a <think>b</think> ".repeat((1 << 20) / 19);
+    for (name, said) in [("one long answer", vec![answer(&long)]), ("30,000 empty answers", vec![answer(""); 30_000])] {
+        criterion.bench_function(&format!("bounds/a conversation: {name}"), |bench| {
+            bench.iter(|| SentBack::of(black_box(&said)));
+        });
+        let shown = ShownUntil::from(vec![Shown::Answer(Normal::of(&long))]);
+        let candidate =
+            Candidate { thread: "t".into(), run: "run_1".into(), seq: 1, shown: shown.clone(), ends_there: true };
+        let (sent, found) = (SentBack::of(&said), vec![candidate; 20]);
+        // Off the threads that serve, where it takes as many steps as this.
+        criterion.bench_function(&format!("bounds/which of 20 threads: {name}"), |bench| {
+            bench.iter(|| choose(black_box(&sent), black_box(&found)));
+        });
+    }
+}
+
 /// All steps of a judgement, each way that takes the longest for its steps.
 fn conditions(criterion: &mut Criterion) {
     let long = |text: &str| text.repeat((MOST_EXAMINED - 64) / text.len());
@@ -124,5 +144,5 @@ fn conditions(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, schemas, values, conditions);
+criterion_group!(benches, schemas, values, conversations, conditions);
 criterion_main!(benches);

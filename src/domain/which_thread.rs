@@ -6,7 +6,7 @@
 //! the client sends back. So nobody is shown an answer that he did not send himself; who edits or asks again gets a copy, and
 //! the thread that went on is untouched.
 
-use std::collections::HashSet;
+mod compare;
 
 use serde_json::{Value, json};
 
@@ -14,6 +14,8 @@ use super::digest;
 use super::ids::{MessageId, RunId, TenantPk, ThreadId};
 use super::lookup::LookupKey;
 use super::message::{ConversationMessage, HistoryMessage, HistoryRole, MessageRole};
+pub use compare::{Normal, SentBack, Shown, ShownUntil};
+use compare::{is_same, normal};
 
 /// A message of a request, as far as it counts. What the system says is none: it holds dates, and memories.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,17 +42,6 @@ pub struct Sender<'a> {
     pub user: Option<&'a str>,
 }
 
-/// Something that an agent showed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// The answer of a run. What was asked since the answer before stands in front of it.
-    Answer(String),
-    /// A question as text: it may have been put again, and together with others.
-    Question(String),
-    /// A call of one of the client's own tools, by its id; likewise.
-    Call(String),
-}
-
 /// A run that was found, and its thread as of a place in the log: the run's end, or a question of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
@@ -59,7 +50,7 @@ pub struct Candidate {
     /// The place in the thread's log.
     pub seq: i64,
     /// Everything that the thread's agent showed until then, in order.
-    pub shown: Vec<Shown>,
+    pub shown: ShownUntil,
     /// Nothing was said on the thread since.
     pub ends_there: bool,
 }
@@ -87,6 +78,9 @@ pub enum Place<'a> {
 
 /// The kind of these keys.
 const CONVERSATION: &str = "conversation";
+
+/// Steps of one choice: what takes more to compare is not found. Conversations take thousands.
+const MOST_STEPS: usize = 8_000_000;
 
 /// How often at most a question is put again and still found.
 const MOST_REPEATED: usize = 8;
@@ -153,8 +147,10 @@ pub fn earlier(said: &[Said]) -> Vec<HistoryMessage> {
 
 /// Of what [`keys_before`] found, the newest first: the newest thread that ends there, else the newest at all; only of those
 /// whose agent showed what the client sends back as the agent's, all of it and nothing else.
-pub fn choose<'a>(said: &[Said], found: &'a [Candidate]) -> Choice<'a> {
-    let mut same = found.iter().filter(|one| is_same(&one.shown, said)).peekable();
+pub fn choose<'a>(sent: &SentBack, found: &'a [Candidate]) -> Choice<'a> {
+    let mut steps = MOST_STEPS;
+    let is_same = |one: &&Candidate| is_same(one.shown.as_slice(), sent, &mut steps) == Some(true);
+    let mut same = found.iter().filter(is_same).peekable();
     let Some(newest) = same.peek().copied() else { return Choice::Begin };
     match same.find(|one| one.ends_there) {
         Some(one) => Choice::Continue(one),
@@ -186,69 +182,6 @@ pub fn place<'a>(said: &[Said], thread: &'a [ConversationMessage]) -> Place<'a> 
 
 fn last_answer(said: &[Said]) -> Option<usize> {
     said.iter().rposition(|said| matches!(said, Said::Assistant { .. }))
-}
-
-/// Whether the client sends back all of what was shown as the agent's, and nothing else.
-fn is_same(shown: &[Shown], said: &[Said]) -> bool {
-    let (mut from, mut seen) = (0, HashSet::new());
-    for one in said {
-        let Said::Assistant { text, calls } = one else { continue };
-        let text = normal(text);
-        // What was asked before the next answer.
-        let end =
-            shown[from..].iter().position(|one| matches!(one, Shown::Answer(_))).map_or(shown.len(), |at| from + at);
-        let is_answer = matches!(shown.get(end), Some(Shown::Answer(answer)) if normal(answer) == text);
-        if is_answer && calls.is_empty() && (from..end).all(|at| seen.contains(&at)) {
-            from = end + 1;
-            continue;
-        }
-        let Some(asked) = asked(&shown[from..end], &text, calls) else { return false };
-        seen.extend(asked.into_iter().map(|at| from + at));
-    }
-    (from..shown.len()).all(|at| seen.contains(&at))
-}
-
-/// Which of these a message shows; `None`: it shows something else.
-fn asked(shown: &[Shown], text: &str, calls: &[String]) -> Option<Vec<usize>> {
-    let (mut rest, mut asked) = (text, Vec::new());
-    for (at, one) in shown.iter().enumerate() {
-        let Shown::Question(question) = one else { continue };
-        let Some(behind) = rest.strip_prefix(normal(question).as_str()) else { continue };
-        if behind.is_empty() || behind.starts_with(BETWEEN) {
-            rest = behind.strip_prefix(BETWEEN).unwrap_or_default();
-            asked.push(at);
-        }
-    }
-    for call in calls {
-        asked.push(shown.iter().position(|one| matches!(one, Shown::Call(id) if id == call))?);
-    }
-    rest.is_empty().then_some(asked)
-}
-
-/// Between questions that are put together, [`normal`].
-const BETWEEN: &str = " --- ";
-
-/// Blocks that clients lay around what the model thought, or take away.
-const BLOCKS: [(&str, &str); 2] = [("<think>", "</think>"), ("<details", "</details>")];
-
-/// A text as it is compared: without such blocks, each run of white space as one blank.
-fn normal(text: &str) -> String {
-    let text = BLOCKS.iter().fold(text.to_owned(), |text, block| without(&text, *block));
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// A blank in the place of each such block.
-fn without(text: &str, (begin, end): (&str, &str)) -> String {
-    let (mut rest, mut kept) = (text, String::with_capacity(text.len()));
-    while let Some(from) = rest.find(begin)
-        && let Some(length) = rest[from..].find(end)
-    {
-        kept.push_str(&rest[..from]);
-        kept.push(' ');
-        rest = &rest[from + length + end.len()..];
-    }
-    kept.push_str(rest);
-    kept
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! Which thread a request goes on whose client sends the whole conversation and names no thread: one that is found by what was
 //! said before, and whose agent showed what the client sends back ([`which_thread`]).
 
+use std::sync::Arc;
+
+use tokio::task::spawn_blocking;
+
 use super::asking::Asker;
 use super::made::Made;
 use super::shown::{self, Ends, Stage};
@@ -8,11 +12,14 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{MessageId, RunId, ThreadId};
 use crate::domain::lookup::LookupKey;
 use crate::domain::run::RunStatus;
-use crate::domain::which_thread::{self, Candidate, Choice, Said, Sender, Shown};
+use crate::domain::which_thread::{self, Candidate, Choice, Said, Sender, SentBack, Shown};
 use crate::service::{lookups, runs, threads};
 
 /// Runs that are looked at: of people who all say the same, the newest.
 const MOST: u32 = 20;
+
+/// More steps of comparing are taken off the threads that serve everybody.
+const AT_ONCE: usize = 20_000;
 
 /// A conversation as its client sends it.
 pub(super) struct Conversation<'a> {
@@ -45,7 +52,10 @@ impl Conversation<'_> {
 
     /// The thread that it goes on; `None`: one begins.
     pub(super) async fn find(&self) -> Result<Option<Found>, Fault> {
-        for key in which_thread::keys_before(self.sender(), self.said) {
+        let keys = which_thread::keys_before(self.sender(), self.said);
+        let sent = if keys.is_empty() { SentBack::default() } else { SentBack::of(self.said) };
+        let sent = Arc::new(sent);
+        for key in keys {
             let mut candidates = Vec::new();
             for found in lookups::find(&self.asker.app.service, &self.asker.caller, &key, MOST).await? {
                 match self.candidates(&found.thread_id, &found.run_id).await {
@@ -53,12 +63,9 @@ impl Conversation<'_> {
                     more => candidates.extend(more?),
                 }
             }
-            let all: Vec<Candidate> = candidates.iter().map(|(candidate, _)| candidate.clone()).collect();
-            let found = |chosen: &Candidate| candidates.iter().find(|(one, _)| one == chosen).map(|(_, found)| found);
-            match which_thread::choose(self.said, &all) {
-                Choice::Continue(one) => return Ok(found(one).cloned()),
-                Choice::Fork(one) => return Ok(Some(Found::Copy(one.thread.clone(), one.seq))),
-                Choice::Begin => {}
+            let (candidates, places) = candidates.into_iter().unzip();
+            if let Some(found) = chosen(&sent, candidates, places).await? {
+                return Ok(Some(found));
             }
         }
         Ok(None)
@@ -71,12 +78,12 @@ impl Conversation<'_> {
         let status = runs::get(service, caller, run).await?.status;
         let read = shown::of_run(self.asker, thread, run).await?;
         let stands_still = status.is_terminal() || status == RunStatus::Suspended;
-        let passed: Vec<_> = read.stages.iter().skip(1).map(|stage| stage.shown.clone()).collect();
         // A run at work has shown something where it asks and nobody has answered.
-        let is_seen = |stage: &Stage| {
-            let asks = matches!(stage.shown.last(), Some(Shown::Question(_) | Shown::Call(_)));
-            stage.ends != Ends::Here || stands_still || (asks && !passed.contains(&stage.shown))
-        };
+        let is_asked = read.stages.first().is_some_and(|last| {
+            let asks = matches!(last.shown.as_slice().last(), Some(Shown::Question(_) | Shown::Call(_)));
+            asks && read.stages[1..].iter().all(|passed| passed.shown != last.shown)
+        });
+        let is_seen = |stage: &Stage| stage.ends != Ends::Here || stands_still || is_asked;
         let candidates = read.stages.into_iter().filter(is_seen).map(|stage| {
             let ends_there = is_last && stage.ends != Ends::Answered;
             let (thread, run, seq) = (thread.clone(), run.clone(), stage.seq);
@@ -96,5 +103,26 @@ impl Conversation<'_> {
             Err(fault) if matches!(fault.code, Code::NotFound | Code::HistoryCompacted) => Ok(None),
             copy => copy.map(Some),
         }
+    }
+}
+
+/// Where a conversation goes on of which this is sent back, among these candidates; each has its place.
+async fn chosen(sent: &Arc<SentBack>, candidates: Vec<Candidate>, places: Vec<Found>) -> Result<Option<Found>, Fault> {
+    if sent.steps(&candidates) <= AT_ONCE {
+        return Ok(choose(sent, &candidates, places));
+    }
+    let sent = sent.clone();
+    let choosing = spawn_blocking(move || choose(&sent, &candidates, places));
+    choosing.await.map_err(|error| Fault::new(Code::Internal, format!("The conversation was not found: {error}.")))
+}
+
+fn choose(sent: &SentBack, candidates: &[Candidate], places: Vec<Found>) -> Option<Found> {
+    match which_thread::choose(sent, candidates) {
+        Choice::Continue(one) => {
+            let place = candidates.iter().zip(places).find(|(candidate, _)| std::ptr::eq(*candidate, one));
+            place.map(|(_, place)| place)
+        }
+        Choice::Fork(one) => Some(Found::Copy(one.thread.clone(), one.seq)),
+        Choice::Begin => None,
     }
 }

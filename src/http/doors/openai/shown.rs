@@ -1,18 +1,19 @@
 //! What a thread's agent showed to those who spoke with it, read from the log: answers, questions as text, calls of the
 //! client's own tools. A copy of a thread begins with what the original showed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use super::asking::Asker;
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::{Fact, RecordedMessage, StateUpdateBody};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, SuspensionKind};
-use crate::domain::ids::{MessageId, RunId, ThreadId};
+use crate::domain::ids::{MessageId, RunId, SuspensionId, ThreadId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::observation::ObservationType;
 use crate::domain::thread::Thread;
-use crate::domain::which_thread::Shown;
+use crate::domain::which_thread::{Normal, Shown, ShownUntil};
 use crate::http::doors::question;
 use crate::http::doors::told::{Says, ToldFact};
 use crate::service::feed::{self, After, FeedAsk};
@@ -20,6 +21,12 @@ use crate::service::suspensions;
 
 /// Observations that are read at once.
 const CHUNK: u32 = 200;
+
+/// Stages of a run that are looked at, besides its end: the last ones.
+const MOST_STAGES: usize = 64;
+
+/// Threads that are read as one: a copy, what it is a copy of, and so on. What is beyond them counts as gone.
+const MOST_COPIES: usize = 32;
 
 const HEARD: [ObservationType; 7] = [
     ObservationType::RunStarted,
@@ -36,7 +43,7 @@ const HEARD: [ObservationType; 7] = [
 pub(super) struct Stage {
     pub(super) seq: i64,
     /// Everything until then, oldest first.
-    pub(super) shown: Vec<Shown>,
+    pub(super) shown: ShownUntil,
     pub(super) ends: Ends,
 }
 
@@ -65,7 +72,7 @@ pub(super) async fn of_run(asker: &Asker, thread: &ThreadId, run: &RunId) -> Res
     while let Some(Thread { forked_from: Some(from), created_at, .. }) = copy {
         // One that is gone, or was made later under the same id, is not read: its copies have its messages.
         copy = found(asker, &from.thread_id).await?.filter(|origin| origin.created_at <= created_at);
-        if copy.is_none() || origins.iter().any(|(known, _)| *known == from.thread_id) {
+        if copy.is_none() || origins.len() == MOST_COPIES || origins.iter().any(|(known, _)| *known == from.thread_id) {
             break;
         }
         origins.push((from.thread_id, from.seq));
@@ -96,13 +103,29 @@ struct Entry {
     message: Option<MessageId>,
 }
 
+/// A stage while the log is read. What was shown is not put together for each of them: that would take as long as all of it, for
+/// each answer of the run.
+#[derive(Clone, Debug)]
+struct Passed {
+    seq: i64,
+    ends: Ends,
+    /// How many entries there were.
+    count: usize,
+    /// Those entries and later ones; `None`: they are as they were.
+    entries: Option<Arc<[Shown]>>,
+}
+
 struct Reader {
     urls: Option<ConsoleUrls>,
     run: RunId,
     entries: Vec<Entry>,
+    /// There are other entries than at the last stage.
+    is_changed: bool,
+    /// Calls of the client's tools.
+    calls: HashSet<SuspensionId>,
     /// The message that each run was asked with.
     queries: HashMap<RunId, MessageId>,
-    stages: Vec<Stage>,
+    stages: VecDeque<Passed>,
     last_message: Option<MessageId>,
     /// Where somebody said something last.
     said_at: i64,
@@ -119,8 +142,10 @@ impl Reader {
             urls,
             run,
             entries: Vec::new(),
+            is_changed: true,
+            calls: HashSet::new(),
             queries: HashMap::new(),
-            stages: Vec::new(),
+            stages: VecDeque::new(),
             last_message: None,
             said_at: 0,
             seq: 0,
@@ -163,11 +188,10 @@ impl Reader {
             Fact::StateUpdate(body) => self.updated(told, body),
             Fact::AgentSuspended(asked) => {
                 let shown = self.asked(asked);
-                self.entries.push(Entry { shown, run: Some(told.run.clone()), message: None });
+                self.add(Entry { shown, run: Some(told.run.clone()), message: None });
             }
             Fact::AgentResumed(body) => {
-                let is_call =
-                    self.entries.iter().any(|entry| entry.shown == Shown::Call(body.suspension_id.to_string()));
+                let is_call = self.calls.contains(&body.suspension_id);
                 let is_said = self.said_at > 0 && self.said_at + 1 == told.seq;
                 let before = if is_said { told.seq - 2 } else { told.seq - 1 };
                 self.passes(told, before, if is_call || is_said { Ends::Answered } else { Ends::Elsewhere });
@@ -198,12 +222,15 @@ impl Reader {
 
     fn updated(&mut self, told: &ToldFact, body: &StateUpdateBody) {
         if !body.superseded.is_empty() {
-            let queries = &self.queries;
+            self.put_together();
+            let (queries, superseded) = (&self.queries, body.superseded.iter().collect::<HashSet<_>>());
             let is_gone = |entry: &Entry| {
                 let asked_with = entry.run.as_ref().and_then(|run| queries.get(run));
-                entry.message.iter().chain(asked_with).any(|id| body.superseded.contains(id))
+                entry.message.iter().chain(asked_with).any(|id| superseded.contains(id))
             };
+            let before = self.entries.len();
             self.entries.retain(|entry| !is_gone(entry));
+            self.is_changed |= self.entries.len() < before;
         }
         // A copy tells of the messages that the original told of before.
         let is_known = |message: &&RecordedMessage| !(self.has_origin && message.role == MessageRole::Ai);
@@ -221,14 +248,22 @@ impl Reader {
         let text = message.content.as_str().unwrap_or_default();
         let is_error = message.metadata.as_ref().is_some_and(|it| it.contains_key(ConversationMessage::ERROR));
         if message.role == MessageRole::Ai && !is_error && !text.trim().is_empty() {
-            let (shown, message_id) = (Shown::Answer(text.to_owned()), Some(message.message_id.clone()));
-            self.entries.push(Entry { shown, run: message.run_id.clone(), message: message_id });
+            let (shown, message_id) = (Shown::Answer(Normal::of(text)), Some(message.message_id.clone()));
+            self.add(Entry { shown, run: message.run_id.clone(), message: message_id });
         }
     }
 
-    fn asked(&self, asked: &AskedQuestion) -> Shown {
+    fn add(&mut self, entry: Entry) {
+        self.entries.push(entry);
+        self.is_changed = true;
+    }
+
+    fn asked(&mut self, asked: &AskedQuestion) -> Shown {
         match asked.kind {
-            SuspensionKind::ClientTool => Shown::Call(asked.suspension_id.to_string()),
+            SuspensionKind::ClientTool => {
+                self.calls.insert(asked.suspension_id.clone());
+                Shown::Call(asked.suspension_id.as_str().into())
+            }
             SuspensionKind::Approval
             | SuspensionKind::Input
             | SuspensionKind::InDoubt
@@ -236,32 +271,43 @@ impl Reader {
             | SuspensionKind::PeerInput
             | SuspensionKind::PeerAuth
             | SuspensionKind::PlanReview
-            | SuspensionKind::Pause => Shown::Question(question::text(asked, self.urls.as_ref())),
+            | SuspensionKind::Pause => Shown::Question(Normal::of(&question::text(asked, self.urls.as_ref()))),
         }
     }
 
     /// What was asked is asked no more.
     fn passes(&mut self, told: &ToldFact, seq: i64, ends: Ends) {
-        if told.run == self.run {
-            let shown = self.shown();
-            // Answers that were given together end one stage.
-            if self.stages.last().is_none_or(|last| last.shown != shown) {
-                self.stages.push(Stage { seq, shown, ends });
+        // Answers that were given together end one stage.
+        if told.run == self.run && std::mem::take(&mut self.is_changed) {
+            if self.stages.len() == MOST_STAGES {
+                self.stages.pop_front();
             }
+            self.stages.push_back(Passed { seq, ends, count: self.entries.len(), entries: None });
         }
     }
 
-    fn shown(&self) -> Vec<Shown> {
-        self.entries.iter().map(|entry| entry.shown.clone()).collect()
+    /// The entries of each stage stay as they are now.
+    fn put_together(&mut self) {
+        let open = |stage: &&mut Passed| stage.entries.is_none();
+        let mut open = self.stages.iter_mut().filter(open).peekable();
+        if open.peek().is_some() {
+            let entries: Arc<[Shown]> = self.entries.iter().map(|entry| entry.shown.clone()).collect();
+            open.for_each(|stage| stage.entries = Some(entries.clone()));
+        }
     }
 
     fn end(mut self) -> RunShown {
         if self.is_cut {
             return RunShown::default();
         }
-        let shown = self.shown();
-        self.stages.push(Stage { seq: self.seq, shown, ends: Ends::Here });
-        self.stages.reverse();
-        RunShown { stages: self.stages, last_message: self.last_message }
+        self.stages.push_back(Passed { seq: self.seq, ends: Ends::Here, count: self.entries.len(), entries: None });
+        self.put_together();
+        let stages = self.stages.into_iter().rev().filter_map(|Passed { seq, ends, count, entries }| {
+            Some(Stage { seq, shown: ShownUntil::new(entries?, count), ends })
+        });
+        RunShown { stages: stages.collect(), last_message: self.last_message }
     }
 }
+
+#[cfg(test)]
+mod tests;
