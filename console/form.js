@@ -143,19 +143,20 @@ function readNumber(text, integer) {
   if (!NUMBER.test(text)) return { error: 'This is not a number: digits, with a point before decimals.' };
   const value = Number(text);
   if (integer && !Number.isInteger(value)) return { error: 'A whole number is needed.' };
-  if (!Number.isFinite(value) || !isExact(value)) return { error: 'A browser cannot hold a number of so many digits.' };
-  return { value };
+  return isExact(value) ? { value } : { error: ROUNDED };
 }
 
 function readJson(text) {
   try {
-    return { value: JSON.parse(text) };
+    const value = JSON.parse(text);
+    return hasRounded(value) ? { error: ROUNDED } : { value };
   } catch (error) {
     return { error: `This is not JSON: ${error.message}` };
   }
 }
 
-const isExact = (number) => !Number.isInteger(number) || Number.isSafeInteger(number);
+const ROUNDED = 'A browser cannot hold a number of so many digits: it would be sent rounded.';
+const isExact = (number) => (Number.isInteger(number) ? Number.isSafeInteger(number) : Number.isFinite(number));
 
 /** Whether some number within is longer than a browser can hold, so that it may be shown rounded. */
 export function hasRounded(value) {

@@ -1,6 +1,7 @@
 // The rules of calls: as a table, and as JSON to be changed. What they would have decided is looked at before they are saved.
 
 import { useKeys } from '../browser.js';
+import * as form from '../form.js';
 import { count } from '../format.js';
 import { threadHash } from '../router.js';
 import { brief, show } from '../text.js';
@@ -65,20 +66,17 @@ function useEditing(ctx, { policy, text, tried, busy }, put) {
   return { rules, error, whyTry, whySave, dryRun, save };
 }
 
+/** All rules are sent, also those that nobody touched: a number that is rounded here would be saved so. */
 function read(text) {
-  try {
-    const rules = JSON.parse(text);
-    return Array.isArray(rules) ? { rules } : { error: 'The rules are a list: [ … ].' };
-  } catch (error) {
-    return { error: `This is not JSON: ${error.message}` };
-  }
+  const { value, error } = form.read('json', text);
+  return error ? { error } : Array.isArray(value) ? { rules: value } : { error: 'The rules are a list: [ … ].' };
 }
 
 function Content({ state, put, edit, load }) {
   const { policy, text, report, refused } = state;
   return html`
     <${Rules} rules=${edit.rules ?? policy.rules} />
-    <details class="part" open=${state.isOpen ?? policy.rules.length === 0}
+    <details class="part" open=${state.isOpen ?? (policy.rules.length === 0 || Boolean(edit.error))}
       onToggle=${(event) => put({ isOpen: event.currentTarget.open })}><summary>As JSON</summary>
       <textarea class="f mono rules" rows="12" spellcheck=${false} aria-label="Rules as JSON" data-testid="rules-json" value=${text}
         aria-invalid=${edit.error ? 'true' : undefined} onInput=${(event) => put({ text: event.currentTarget.value })}></textarea>

@@ -13,18 +13,19 @@ import { Decide, keysOf, pressed, Reason, ReasonField, Why } from './parts.js';
 
 export function Approval({ ctx, question, draft, set, press, whyNot, over, hand }) {
   const schema = question.inputSchema;
-  const mayEdit = !over && question.feedbackSchema?.allowModifyArgs === true && whyNot.approve === null;
+  const { text, isRounded } = useFacts(question.toolInput);
+  // An edit is sent whole: what is rounded here would be sent so.
+  const mayEdit = !over && question.feedbackSchema?.allowModifyArgs === true && whyNot.approve === null && !isRounded;
   return html`
     <${Arguments} question=${question} schema=${schema} draft=${draft} set=${set} mayEdit=${mayEdit} />
     <${Why} ctx=${ctx} question=${question} />
     ${!over && html`<${Acts} question=${question} draft=${draft} set=${set} press=${press} whyNot=${whyNot}
-      mayEdit=${mayEdit} schema=${schema} hand=${hand} />`}`;
+      mayEdit=${mayEdit} schema=${schema} size=${text.length} hand=${hand} />`}`;
 }
 
-function Acts({ question, draft, set, press, whyNot, mayEdit, schema, hand }) {
+function Acts({ question, draft, set, press, whyNot, mayEdit, schema, size, hand }) {
   const edited = draft.view === 'edit' && draft.form ? draft.form : null;
   const isChanged = edited !== null && form.changes(edited).length > 0;
-  const size = useFacts(question.toolInput).text.length;
   const stop = obstacle(question, { form: edited, seen: draft.seen || edited !== null, size });
   const approve = () => {
     if (needsTwo(question) && !draft.armed) set({ armed: true, note: null });
@@ -72,9 +73,7 @@ export function Arguments({ question, schema, draft, set, mayEdit }) {
   const { text, hidden, isRounded } = useFacts(value);
   const isHeld = text.length > LARGE && !draft.seen;
   const show_ = (view) => set({ view, seen: draft.seen || view === 'json', form: draft.form ?? form.begin(schema, value) });
-  // An edit is sent whole: what is rounded here would be sent so.
-  const isEditable = mayEdit && !isRounded;
-  const views = [['form', 'Form'], ['json', 'JSON'], ...(isEditable ? [['edit', 'Edit']] : [])];
+  const views = [['form', 'Form'], ['json', 'JSON'], ...(mayEdit ? [['edit', 'Edit']] : [])];
   return html`
     <div class="row"><h2 class="sub">Arguments</h2>
       <div class="seg right" role="group" aria-label="Show arguments as">

@@ -232,6 +232,23 @@ test('rules are tried on past calls before they are saved', async () => {
   await done(page);
 });
 
+test('rules with a number that a browser rounds cannot be saved from it', async () => {
+  const page = await open(server, '#/new');
+  const rules = '[{"id": "huge", "tool": "pay", "action": "ask", "when": [{"pointer": "/account", "op": "eq", "value": 9007199254740993}]}]';
+  await page.route(/\/policy\?effective/, (route) => route.fulfill({ contentType: 'application/json', body: `{"rules": ${rules}}` }));
+  await page.evaluate(() => { location.hash = '#/policy'; });
+  await at(page, 'policy').getByText('so many digits').waitFor();
+  for (const id of ['try-rules', 'save-rules']) {
+    assert.equal(await at(page, id).isDisabled(), true);
+    assert.match(await at(page, id).getAttribute('title'), /so many digits/);
+  }
+  await at(page, 'rules-json').fill('[]');
+  assert.equal(await at(page, 'try-rules').isDisabled(), false);
+  await at(page, 'rules-json').fill(rules);
+  assert.equal(await at(page, 'try-rules').isDisabled(), true);
+  await done(page);
+});
+
 test('who is not named by the rule, and who asked under four eyes, is told who may', async () => {
   const rules = [
     { id: 'treasury', thread: 'named', tool: 'demo_send_email', action: 'ask', approvers: ['treasurer'] },

@@ -98,6 +98,25 @@ test('a held key and a double click are one press', async () => {
   await done(page);
 });
 
+test('arguments with a number that a browser rounds are approved or rejected, not edited', async () => {
+  await server.run('rounded', 'Pay the refund.');
+  const question = await questionOf(server, 'rounded');
+  const page = await open(server, '#/new');
+  const items = JSON.stringify([{ ...question, toolInput: { ...question.toolInput, account: 'ACCOUNT' } }]).replace('"ACCOUNT"', '9007199254740993');
+  await page.route(/\/suspensions\?/, (route) => route.fulfill({ contentType: 'application/json', body: `{"items": ${items}}` }));
+  await page.goto(`${server.url}/#/questions/${question.suspensionId}`);
+  await page.reload();
+  await at(page, 'rounded-note').waitFor();
+  assert.deepEqual([await at(page, 'edit').count(), await at(page, 'show-edit').count()], [0, 0]);
+  await at(page, 'question').locator('.q').click();
+  const sent = page.waitForRequest('**/resume');
+  await page.keyboard.press('e');
+  await page.keyboard.press('a');
+  assert.equal('modifiedArgs' in (await sent).postDataJSON(), false);
+  await server.ended('rounded');
+  await done(page);
+});
+
 test('edited arguments say what they were, and run as they are on the card', async () => {
   paid = [];
   await server.run('edit', 'Pay the refund.');

@@ -84,7 +84,7 @@ test('types are kept', () => {
   assert.ok(form.read('number', '1.5', true).error);
   assert.deepEqual(form.read('lines', 'a\r\n\nb'), { value: ['a', 'b'] });
   assert.deepEqual(form.read('json', '{"a":[1]}'), { value: { a: [1] } });
-  assert.ok(form.read('json', '{').error);
+  for (const wrong of ['{', '9007199254740993', '{"a":[1,{"b":-9007199254740993}]}', '[1e999]']) assert.ok(form.read('json', wrong).error, wrong);
   assert.deepEqual(form.read('area', '1'), { value: '1' });
 });
 
@@ -139,6 +139,7 @@ test('members called __proto__ and constructor are members', () => {
 
 test('numbers that a browser rounds are noticed', () => {
   assert.equal(form.hasRounded(JSON.parse('{"a": [12345678901234567890]}')), true);
+  assert.equal(form.hasRounded({ a: JSON.parse('1e999') }), true);
   assert.equal(form.hasRounded({ a: [0.1, 9007199254740991, 1e-300] }), false);
 });
 
