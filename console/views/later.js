@@ -65,7 +65,7 @@ export const Usage = later('Usage', styled(() => import('./usage.js')), wide);
 
 /* Parts of a thread. */
 export const Changes = later('Changes', styled(() => import('./changes.js')));
-export const ContextTab = later('ContextTab', () => import('./modelcall.js'));
+export const ContextTab = later('ContextTab', styled(() => import('./modelcall.js')));
 export const EditPlan = later('EditPlan', styled(() => import('./edit.js')));
 export const Extras = later('Extras', () => import('./extras.js'), nothing);
 export const FailurePanel = later('FailurePanel', () => import('./failure.js'));
