@@ -37,8 +37,8 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     const mine = since = new Map();
     try {
       const [row, { items }] = await Promise.all([api.get(`/threads/${enc(id)}`), api.get(`/runs?threadId=${enc(id)}&limit=100`)]);
-      // It was asked again meanwhile.
-      if (mine !== since) return;
+      // It was asked again meanwhile, or there is nothing to show.
+      if (mine !== since || isGone) return;
       Object.assign(state, { row, runs: items, told: new Map([...items.map((run) => [run.runId, run.status]), ...since]), problem: null });
     } catch (problem) {
       if (!problem.isUnreachable) state.problem = problem;
@@ -47,7 +47,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     tell();
   }
 
-  /** It was never there, or was deleted: there is nothing to wait for. */
+  /** It was never there, was deleted, or cannot be folded: there is nothing to wait for. */
   function gone() {
     isGone = true;
     state.conn = 'connecting';
@@ -114,7 +114,18 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   }
 
   function slice() {
-    if (isClosed) return;
+    try {
+      if (!isClosed) takeIn();
+    } catch (error) {
+      // Asked for again it would fail again.
+      globalThis.reportError?.(error);
+      state.problem = { code: 'page_failed', title: 'This thread could not be shown', detail: String(error.message), errors: [] };
+      gone();
+      tell();
+    }
+  }
+
+  function takeIn() {
     const until = now() + SLICE;
     while (queue.length) {
       const stop = queue.indexOf(null);

@@ -99,6 +99,9 @@ function forget(state, removed) {
   return { ...state, called: only(state.called, (id) => !gone.has(id)), outputs: only(state.outputs, (id) => !gone.has(id)) };
 }
 
+/** What an object has under an id. Models name items: `constructor` is one like another. */
+const own = (object, id) => (Object.hasOwn(object, id) ? object[id] : undefined);
+
 function clean(object) {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 }
@@ -134,8 +137,7 @@ function moved(state, content) {
   if (changed.status === 'in_progress') delete before.validationStatus;
   items = items.slice();
   items[index] = withoutCalls({ ...before, ...changed });
-  outputs = only(outputs, (id) => stepOutput || id !== itemId);
-  if (stepOutput) outputs[itemId] = stepOutput;
+  outputs = stepOutput ? { ...outputs, [itemId]: stepOutput } : only(outputs, (id) => id !== itemId);
   return { ...state, items, outputs, called: calls };
 }
 
@@ -144,7 +146,7 @@ const NOTHING_CALLED = { made: [], earlier: 0, results: {} };
 function called(state, content, { parentId }) {
   const next = begin(state, content.toolCalls.map((call) => call.callId));
   if (parentId == null) return next;
-  const before = state.called[parentId] ?? NOTHING_CALLED;
+  const before = own(state.called, parentId) ?? NOTHING_CALLED;
   const made = [...before.made, ...content.toolCalls];
   return { ...next, called: { ...state.called, [parentId]: { ...before, made, earlier: before.made.length } } };
 }
@@ -152,7 +154,7 @@ function called(state, content, { parentId }) {
 function executed(state, content, { parentId }) {
   const next = end(state, content.callId);
   if (parentId == null) return next;
-  const before = state.called[parentId] ?? NOTHING_CALLED;
+  const before = own(state.called, parentId) ?? NOTHING_CALLED;
   const results = { ...before.results, [content.callId]: content };
   return { ...next, called: { ...state.called, [parentId]: { ...before, results } } };
 }
@@ -212,7 +214,7 @@ function statusOf(state) {
 
 /** The item with its calls, where it has none of its own. */
 function complete(state, item) {
-  const calls = state.called[item.id];
+  const calls = own(state.called, item.id);
   if (!calls) return item;
   const whole = { ...item };
   if (!item.toolCalls?.length && calls.made.length) whole.toolCalls = calls.made;
@@ -223,7 +225,7 @@ function complete(state, item) {
   return whole;
 }
 
-const resultsOf = (calls, made) => made.map((call) => calls.results[call.callId]).filter((result) => result !== undefined);
+const resultsOf = (calls, made) => made.map((call) => own(calls.results, call.callId)).filter((result) => result !== undefined);
 
 /** The question with its call, and with what the others of its reply brought. */
 function asked(state, open) {
@@ -231,7 +233,7 @@ function asked(state, open) {
   if (open.callId != null && open.toolName != null) {
     whole.toolCall = { callId: open.callId, toolName: open.toolName, arguments: open.toolInput ?? null };
   }
-  const calls = state.called[open.itemId];
+  const calls = own(state.called, open.itemId);
   if (calls) whole.partialToolResults = resultsOf(calls, calls.made.slice(calls.earlier));
   return whole;
 }

@@ -43,7 +43,7 @@ function useEdit(ctx, thread) {
   useEffect(() => ctx.guard(() => (latest.current.draft && plan.edits(latest.current.draft).length > 0
     ? 'Leave without saving? Your edits of the plan will be gone.' : null)), []);
   const draft = state.draft && plan.relock(state.draft, (id) => thread.item(id)?.shown);
-  const change = (next) => set({ draft: next, errors: {}, refused: null, foreseen: null });
+  const change = (next) => set({ draft: next, errors: new Map(), refused: null, foreseen: null });
   const saved = () => {
     latest.current = { draft: null };
     ctx.say('The plan was saved.');
@@ -65,7 +65,7 @@ export function EditPlan({ ctx, thread }) {
     ${edit.rebased && html`<${Rebased} rebased=${edit.rebased} version=${versionOf(draft.version)} />`}
     <div class="edit-row dim hide" aria-hidden="true"><span></span><span></span><span>What to do</span><span>Tools</span><span>After</span></div>
     ${draft.rows.map((row) => html`<${Row} key=${row.key} row=${row} draft=${draft} change=${edit.change}
-      wrong=${wrong.filter((one) => one.id === row.id)} refused=${edit.errors?.[row.id]} foreseen=${edit.foreseen} />`)}
+      wrong=${wrong.filter((one) => one.id === row.id)} refused=${edit.errors?.get(row.id)} foreseen=${edit.foreseen} />`)}
     <div class="row edit-bar"><${Button} cls="small" id="add-item" label="Add item" k="n" onClick=${() => edit.change(plan.addRow(draft))} />
       <span class="dim">Finished and running items stay as they are.<span class="hide"> Alt ↑ ↓ moves an item.</span></span></div>
     <${Foot} ctx=${ctx} thread=${thread} edit=${edit} wrong=${wrong} why=${why} save=${save} />
@@ -91,16 +91,16 @@ async function rebase(draft, read, set) {
     const { draft: next, ...rebased } = plan.rebase(draft, items, etag);
     set({ busy: false, draft: next, rebased: { ...rebased, base: draft.base, now: items } });
   } catch (problem) {
-    set({ busy: false, refused: problem, errors: {} });
+    set({ busy: false, refused: problem, errors: new Map() });
   }
 }
 
 /** What the server says is wrong, by row. */
 function errorsOf(draft, problem) {
-  const errors = {};
+  const errors = new Map();
   for (const { pointer, detail } of problem.errors) {
     const place = plan.rowAt(draft, pointer);
-    if (place) (errors[place.id] ??= []).push({ field: place.field, message: detail });
+    if (place) errors.set(place.id, [...errors.get(place.id) ?? [], { field: place.field, message: detail }]);
   }
   return errors;
 }

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { open, painted, quit, shot } from '../support/browser.mjs';
+import { compare } from '../support/compare.mjs';
 import { at, questionOf } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
 
@@ -48,6 +49,38 @@ const PLACES = {
   'no such thread': `#/t/${encodeURIComponent(EVIL)}`, 'no such page': `#/${encodeURIComponent(EVIL)}`, 'no such question': `#/questions/${encodeURIComponent(EVIL)}`,
   'narrow: threads': '#/threads', 'narrow: timeline': '#/t/hostile?part=time',
 };
+
+const CALLED = ['constructor', '__proto__', 'toString'];
+const SAYS = `
+[[reply]]
+when = { query = "Call them so.", phase = "planning" }
+json = { title = "Names", intent = "Count", plan = "Count.", todoList = [${CALLED.map((id) => `{ id = "${id}", description = "Count as ${id}", requiredTools = ["calculator"] }`).join(', ')}] }
+
+[[reply]]
+when = { phase = "execution", query = "Call them so.", iteration = 1 }
+calls = [{ tool = "calculator", arguments = { expression = "1 + 1" } }]
+
+[[reply]]
+when = { query = "Call them so." }
+text = "Counted."
+`;
+
+test('items have whatever names a model gives them', async (t) => {
+  const other = await Server.start({ says: SAYS });
+  t.after(() => other.stop());
+  await other.run('names', 'Call them so.');
+  assert.deepEqual((await compare(other, 'names')).differences, []);
+  const { lastSeq, todoList } = await other.get('/threads/names/state');
+  assert.deepEqual(todoList.map(({ id, status }) => [id, status]), CALLED.map((id) => [id, 'completed']));
+  for (const hash of ['', '/list', '/changes', '/forecast', '/edit', '?sel=__proto__&tab=item', '?sel=constructor&tab=item']) {
+    const page = await open(other, `#/t/names${hash}`);
+    await painted(page, lastSeq);
+    await page.waitForFunction(() => !document.querySelector('[aria-busy=true]'));
+    await nothingRan(page);
+    assert.equal(await at(page, 'failure').count(), 0, hash);
+    await page.context().close();
+  }
+});
 
 for (const [name, hash] of Object.entries(PLACES)) {
   test(`nothing runs in ${name}`, async () => {

@@ -42,6 +42,19 @@ test('folding leaves what it is given untouched', () => {
   }
 });
 
+test('an item is called whatever a model calls it', () => {
+  const { name, log } = all.find((one) => one.name === 'demo');
+  const names = { bill: 'constructor', tip: '__proto__', date: 'toString', share: 'hasOwnProperty' };
+  const renamed = (value) => JSON.parse(JSON.stringify(value).replace(/"(bill|tip|date|share)"/g, (_, id) => `"${names[id]}"`));
+  let [state, other] = [empty(), empty()];
+  for (const { observation } of log) {
+    state = fold(state, observation);
+    other = fold(other, renamed(observation));
+    const [wants, has] = [state, other].map((one) => told(one, { threadId: name, minSeq: 1 }));
+    assert.equal(canonical(has), canonical(renamed(wants)), `${observation.seq} ${observation.type}`);
+  }
+});
+
 test('a type that is not known changes the seq and nothing else', () => {
   const { log } = all.find(({ name }) => name === 'demo');
   let state = empty();

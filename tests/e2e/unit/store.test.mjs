@@ -65,6 +65,16 @@ test('a hole is not shown: all after what is known is asked for again', async ()
   assert.deepEqual(one.thread.thread().log, LOG);
 });
 
+test('a log that cannot be folded is said to be so, and is not asked for again and again', async () => {
+  const one = opened();
+  one.hear(LOG.slice(0, 20));
+  await caughtUp(one);
+  one.socket.frame('observation', { ...LOG[20], type: 'PLAN', content: null });
+  await one.settled();
+  const { status, problem } = one.thread.thread();
+  assert.deepEqual([status, problem.code, one.socket.closed, one.socket.again], ['failed', 'page_failed', 1, 0]);
+});
+
 test('when the socket ends the thread is asked whether it is there still', async () => {
   const one = opened();
   one.hear(LOG);
