@@ -91,28 +91,33 @@ export function wrap(text, width, most, font) {
 /** The same with a measure of its own, for tests. */
 export function wrapWith(measure, text, width, most) {
   const fits = (part) => measure(part) <= width;
-  const words = text.split(/\s+/).flatMap((word) => pieces(word, fits));
+  const words = text.trim().split(/\s+/).reverse();
   const lines = [''];
-  for (const word of words) {
+  // One line more than there is room for says that something is left.
+  while (words.length > 0 && lines.length <= most) {
+    const word = words.pop();
     const longer = `${lines.at(-1)} ${word}`.trim();
-    if (lines.at(-1) === '' || fits(longer)) lines[lines.length - 1] = longer;
-    else lines.push(word);
+    // A word that is wider than the line is cut.
+    const part = fits(longer) ? longer : lines.at(-1) === '' ? beginning(word, fits) || [...word][0] : null;
+    if (part !== null) lines[lines.length - 1] = part;
+    else lines.push('');
+    if (part !== longer) words.push(word.slice(part?.length ?? 0));
   }
   if (lines.length <= most) return lines;
-  let last = lines.slice(most - 1).join(' ');
-  while (last && !fits(`${last}…`)) last = last.slice(0, -1);
+  const last = beginning(`${lines[most - 1]} ${words.at(-1)}`, (part) => fits(`${part}…`));
   return [...lines.slice(0, most - 1), `${last.trimEnd()}…`];
 }
 
-/** A word that is wider than the line is cut. */
-function pieces(word, fits) {
-  if (fits(word)) return [word];
-  const out = [''];
-  for (const letter of word) {
-    if (out.at(-1) === '' || fits(out.at(-1) + letter)) out[out.length - 1] += letter;
-    else out.push(letter);
+/** As much of a text as fits, found by halves: each measure of a long text takes long. */
+function beginning(text, fits) {
+  const letters = [...text];
+  let [least, most] = [0, letters.length];
+  while (least < most) {
+    const middle = Math.ceil((least + most) / 2);
+    if (fits(letters.slice(0, middle).join(''))) least = middle;
+    else most = middle - 1;
   }
-  return out;
+  return letters.slice(0, least).join('');
 }
 
 /** Width and height of an element, measured when it changes. */

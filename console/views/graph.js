@@ -4,7 +4,7 @@ import { useSize, wrap } from '../browser.js';
 import { duration } from '../format.js';
 import { chain, layout, weightOf } from '../plan/layout.js';
 import { Shape, Sign, WORD } from '../shapes.js';
-import { plain } from '../text.js';
+import { brief, plain } from '../text.js';
 import { html, useLayoutEffect, useMemo, useRef, useState } from '../vendor/preact-htm.js';
 import { pure } from './parts.js';
 
@@ -79,7 +79,7 @@ function place(items, mode, room) {
     graph = layout(items, size);
   }
   const lines = graph.most <= ROOMY ? 3 : 2;
-  const texts = mode === 'full' ? new Map(items.map((item) => [item.id, wrap(plain(item.description), size.width - 16, lines, FONT)])) : new Map();
+  const texts = mode === 'full' ? new Map(items.map((item) => [item.id, wrap(plain(brief(item.description, 400)), size.width - 16, lines, FONT)])) : new Map();
   const paths = graph.edges.map((edge) => ({ from: edge[0].id, to: edge.at(-1).id, d: pathOf(edge, size) }));
   return { graph, size, texts, paths };
 }

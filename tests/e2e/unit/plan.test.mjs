@@ -116,4 +116,17 @@ test('labels break between words, long words anywhere, and what is left out is m
   assert.deepEqual(wrapWith(measure, 'one two three', 7, 3), ['one two', 'three']);
   assert.deepEqual(wrapWith(measure, 'one two three four', 7, 2), ['one two', 'three…']);
   assert.deepEqual(wrapWith(measure, 'abcdefghij', 4, 3), ['abcd', 'efgh', 'ij']);
+  assert.deepEqual(wrapWith(measure, 'a abcdefghij b', 4, 3), ['a', 'abcd', 'efg…']);
+  assert.deepEqual(wrapWith(measure, ' \n', 4, 3), ['']);
+  assert.deepEqual(wrapWith(() => 9, '😀 b', 4, 2), ['😀', 'b']);
+});
+
+test('a long label is measured seldom, in words and in one', () => {
+  for (const text of ['x'.repeat(100_000), 'one two '.repeat(12_500), `${'x '.repeat(50)}${'y'.repeat(100_000)}`]) {
+    let calls = 0;
+    const lines = wrapWith((part) => { calls += 1; return part.length; }, text, 24, 3);
+    assert.equal(lines.length, 3);
+    assert.ok(lines[2].endsWith('…') && lines.every((line) => line.length <= 24), `${lines}`);
+    assert.ok(calls < 200, `${calls} calls`);
+  }
 });
