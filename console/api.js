@@ -110,13 +110,3 @@ function read(text, type) {
     return text;
   }
 }
-
-/** The same request for a terminal. It names the variable, never a key. */
-export function asCurl(method, path, body, origin = globalThis.location ? location.origin + basePath() : '') {
-  const quoted = (text) => `'${String(text).replaceAll("'", `'\\''`)}'`;
-  const parts = ['curl', '-s'];
-  if (method !== 'GET') parts.push('-X', method);
-  parts.push(quoted(origin + path), '-H', '"Authorization: Bearer $PES_TOKEN"');
-  if (body !== undefined) parts.push('-H', quoted('content-type: application/json'), '-d', quoted(JSON.stringify(body)));
-  return parts.join(' ');
-}

@@ -3,7 +3,7 @@
 // `parse` is pure and takes time in proportion to the text; `markdown` makes nodes of it.
 
 import { html } from './vendor/preact-htm.js';
-import { brief, plain, show, shown, webAddress } from './text.js';
+import { brief, plain, show, shown } from './text.js';
 
 const DEEPEST = 8;
 // No pattern here can be read in two ways: a long line costs time in proportion to its length.
@@ -283,3 +283,10 @@ function partNode(part) {
 const linkNode = ({ href, host, parts }) => html`
   <a href=${href} target="_blank" rel="noopener noreferrer" title=${plain(href)}>${parts.map(partNode)}</a>
   <span class="host"> (${host})</span>`;
+
+/** `{href, host}` of an address that may be followed. */
+export function webAddress(text) {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return null;
+  const url = new URL(text);
+  return { href: url.href, host: url.host };
+}

@@ -85,10 +85,3 @@ export function brief(value, most = 300) {
 
 /** For attributes (`title`, `aria-label`), where no mark can stand: `[U+202E]`. */
 export const plain = (text) => pieces(text ?? '').map(bracketed).join('');
-
-/** `{href, host}` of an address that may be followed. */
-export function webAddress(text) {
-  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return null;
-  const url = new URL(text);
-  return { href: url.href, host: url.host };
-}

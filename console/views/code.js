@@ -1,9 +1,10 @@
 // What is shown as code: JSON, the names in a sentence, and how many hidden characters; and copying.
 
+import { basePath } from '../api.js';
 import { bytes } from '../format.js';
 import { pieces, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { Button, copied } from './parts.js';
+import { Button } from './parts.js';
 
 const MOST_BYTES = 20_000;
 const MOST_LINES = 400;
@@ -22,6 +23,21 @@ export function Json({ value, onAll, label = 'JSON' }) {
   return html`<pre class="json" tabindex="0" role="region" aria-label=${label}>${show(cut)}</pre>
     ${isLong && !isAll ? html`<${Button} cls="small" label=${`Show all (${bytes(text.length)})`} onClick=${all} />` : null}`;
 }
+
+/** What came of it, in words. Over plain HTTP a browser gives no page its clipboard. */
+const copied = (text) => (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => 'Copied', () => 'No clipboard: needs HTTPS');
+
+/** The same request for a terminal. It names the variable, never a key. */
+export function asCurl(method, path, body, origin = globalThis.location ? location.origin + basePath() : '') {
+  const quoted = (text) => `'${String(text).replaceAll("'", `'\\''`)}'`;
+  const parts = ['curl', '-s'];
+  if (method !== 'GET') parts.push('-X', method);
+  parts.push(quoted(origin + path), '-H', '"Authorization: Bearer $PES_TOKEN"');
+  if (body !== undefined) parts.push('-H', quoted('content-type: application/json'), '-d', quoted(JSON.stringify(body)));
+  return parts.join(' ');
+}
+
+export const copyCurl = (path) => copied(asCurl('GET', path));
 
 /** `text` is what is copied, or makes it. */
 export function Copy({ text, label, cls = '', id }) {

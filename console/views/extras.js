@@ -1,6 +1,7 @@
 // What an answer brings besides its text.
 
-import { show, webAddress } from '../text.js';
+import { webAddress } from '../markdown.js';
+import { show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
 
 export function Extras({ ui, composer, isLast: withSuggestions }) {

@@ -1,6 +1,6 @@
 // One item: what was promised and delivered, its calls, and what it waited for.
 
-import { asCurl, enc } from '../api.js';
+import { enc } from '../api.js';
 import { spansOf } from '../fold/view.js';
 import { waited } from '../fold/waits.js';
 import { dollars, duration, ruleName } from '../format.js';
@@ -8,7 +8,7 @@ import { gist } from '../markdown.js';
 import { Shape, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { Copy, countHidden, hiddenNote, Json } from './code.js';
+import { asCurl, Copy, countHidden, hiddenNote, Json } from './code.js';
 import { Button, Refusal, SeqLink, usePress } from './parts.js';
 
 const VALIDATED = { passed: 'tools checked: passed', failed: 'tools checked: failed', skipped: 'tools not checked' };

@@ -71,7 +71,7 @@ export const Extras = later('Extras', () => import('./extras.js'), nothing);
 export const FailurePanel = later('FailurePanel', () => import('./failure.js'));
 export const Forecast = later('Forecast', styled(() => import('./forecast.js')));
 export const ItemTab = later('ItemTab', styled(() => import('./item.js')));
-export const Log = later('Log', () => import('./log.js'));
+export const Log = later('Log', styled(() => import('./log.js')));
 export const Markdown = later('Markdown', () => import('../markdown.js'), nothing);
 export const PlanList = later('PlanList', styled(() => import('./list.js')));
 export const QuestionTab = later('QuestionTab', styled(() => import('./question/tab.js')));

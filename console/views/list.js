@@ -1,5 +1,6 @@
 // The plan as a list with lanes: the text twin of the graph.
 
+import { spansOf } from '../fold/view.js';
 import { dollars, duration, placed } from '../format.js';
 import { gist } from '../markdown.js';
 import { lanes } from '../plan/lanes.js';
@@ -8,7 +9,7 @@ import { Shape, Sign, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useMemo, useState } from '../vendor/preact-htm.js';
 import { pure } from './parts.js';
-import { ruleOf, waitText } from './waiting.js';
+import { ruleText, waitText } from './waiting.js';
 
 const LANE = 14;
 const EDGE = 16;
@@ -103,4 +104,12 @@ function LaneCell({ row, width, met, status }) {
     </svg>
     <span class="lane-shape" ...${placed({ left: `${x(row.lane) - 8}px` })}><${Shape} status=${status} /></span>
   </div>`;
+}
+
+/** `ask · large-refunds`: of the item's last call that was ruled on. */
+function ruleOf(thread, item) {
+  const span = spansOf(thread.view, item.id).at(-1);
+  const calls = (span?.children ?? []).map((id) => thread.view.spans.get(id)).filter((one) => one?.kind === 'call' && one.policy);
+  const policy = calls.at(-1)?.policy;
+  return policy ? ruleText(policy) : null;
 }

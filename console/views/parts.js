@@ -44,11 +44,6 @@ export function pure(View) {
   };
 }
 
-/* Copying. */
-
-/** What came of it, in words. Over plain HTTP a browser gives no page its clipboard. */
-export const copied = (text) => (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => 'Copied', () => 'No clipboard: needs HTTPS');
-
 /* State that outlives its component: drafts of answers, messages and plans, kept while the page is open and nowhere else. */
 
 const MOST = 100;

@@ -1,9 +1,9 @@
 // An observation as the server told it.
 
-import { asCurl, enc } from '../api.js';
+import { enc } from '../api.js';
 import { fullTime } from '../format.js';
 import { html } from '../vendor/preact-htm.js';
-import { Copy, Json } from './code.js';
+import { asCurl, Copy, Json } from './code.js';
 import { Dialog } from './dialog.js';
 import { Button, useFork } from './parts.js';
 

@@ -1,12 +1,11 @@
 // What took time in a run, as a tree, or the plain log.
 
-import { asCurl, enc } from '../api.js';
+import { enc } from '../api.js';
 import { isNarrow, useKeys, useSize } from '../browser.js';
 import { duration, placed } from '../format.js';
 import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from '../vendor/preact-htm.js';
 import { chosenRun } from './head.js';
 import { Log, RawDialog } from './later.js';
-import { copied } from './parts.js';
 import { labelOf, TimelineRow } from './timeline/row.js';
 import { busyTimes, FILTERS, scale as scaleOf, summary, timelineRows, windowOf } from './timeline/rows.js';
 import { waitText } from './waiting.js';
@@ -206,6 +205,7 @@ function details(ctx, row) {
   return ctx.go(ctx.to({ tab, sel: sel ?? null }));
 }
 
-async function copyCurl(ctx, thread, seq) {
-  ctx.say(await copied(asCurl('GET', `/threads/${enc(thread.id)}/events?after=${seq - 1}&limit=1`)));
+function copyCurl(ctx, thread, seq) {
+  import('./code.js').then((code) => code.copyCurl(`/threads/${enc(thread.id)}/events?after=${seq - 1}&limit=1`))
+    .then(ctx.say, () => ctx.say('Not copied: the server does not answer'));
 }

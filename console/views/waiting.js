@@ -1,4 +1,4 @@
-// In words, what an item waits for, and which rule stands behind its calls.
+// In words, what an item waits for, and which rule stands behind a call.
 
 import { spansOf } from '../fold/view.js';
 import { age, ruleName } from '../format.js';
@@ -33,14 +33,6 @@ function pauseOf(thread, item) {
   const left = last.end + last.error.retryInMs - thread.now;
   if (left <= 0) return null;
   return `again in ${Math.ceil(left / 1000)} s (${last.error.httpStatus ?? last.error.code})`;
-}
-
-/** `ask · large-refunds`: of the item's last call that was ruled on. */
-export function ruleOf(thread, item) {
-  const span = spansOf(thread.view, item.id).at(-1);
-  const calls = (span?.children ?? []).map((id) => thread.view.spans.get(id)).filter((one) => one?.kind === 'call' && one.policy);
-  const policy = calls.at(-1)?.policy;
-  return policy ? ruleText(policy) : null;
 }
 
 export const ruleText = (policy) => `${policy.action} · ${ruleName(policy)}`;

@@ -47,7 +47,7 @@ test('what is still on its way is not called painted', async () => {
   await page.locator('[data-testid=first-ask]').waitFor();
   let release;
   const held = new Promise((resolve) => { release = resolve; });
-  await page.route('**/console/views/list.js', (route) => held.then(() => route.continue()));
+  await page.route('**/console/views/list.js', (route) => held.then(() => route.fallback()));
   await page.evaluate(() => { location.hash = '#/t/dinner/list'; });
   await page.locator('[data-testid=head]').waitFor();
   assert.equal(await seqOf(page), 0);

@@ -33,5 +33,9 @@ test('what is sent has its key, and what cannot be copied says so', async () => 
   await page.keyboard.press('r');
   await copy.click();
   await page.getByRole('button', { name: 'No clipboard: needs HTTPS' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await page.keyboard.press('y');
+  await page.waitForFunction(() => document.getElementById('said').textContent === 'No clipboard: needs HTTPS');
   await done(page);
 });

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gist, inline, markdown, parse } from '../../../console/markdown.js';
-import { webAddress } from '../../../console/text.js';
+import { gist, inline, markdown, parse, webAddress } from '../../../console/markdown.js';
 
 /** All elements within a node, as `name` or `a href`; and its text. */
 function walk(node, found = { names: [], links: [], text: '' }) {
