@@ -6,25 +6,34 @@ const FIRST_RETRY = 1000;
 const LAST_RETRY = 30_000;
 /** Closed because the reader was too slow: what is missing is read again at once. */
 const TOO_SLOW = 1013;
+/** How often it is looked whether anything was heard: what says nothing for two to three of these is gone. */
+const TICK = 20_000;
 
 /**
- * Opens events after `after()`, again whenever the connection ends. `on` hears `frame(event, data)`, `open()`, and
- * `held(retryAt)` when the server does not answer. Gives `{close, retryNow, again}`.
+ * Opens events after `after()`, again whenever the connection ends, or died without a word. `on` hears `frame(event, data)`,
+ * `open()`, and `held(retryAt)` when the server does not answer. Gives `{close, retryNow, again}`.
  */
 export function openLive({ url, after, on, sockets = globalThis.WebSocket, target = globalThis.window }) {
   let socket = null;
+  let isOpen = false;
   let timer = null;
   let retry = FIRST_RETRY;
   let isClosed = false;
   /** What the server said when it stopped. */
   let drainedFor = null;
+  /** How many ticks there were since it said anything. */
+  let silent = 0;
+  let ticks = setInterval(tick, TICK);
+  let readAgainAt = -Infinity;
 
   function connect() {
     timer = null;
+    silent = 0;
+    isOpen = false;
     const mine = new sockets(url(after()), ['pes.v1']);
     socket = mine;
-    let isOpen = false;
     mine.onopen = () => {
+      if (socket !== mine) return;
       isOpen = true;
       drainedFor = null;
       on.open();
@@ -33,23 +42,46 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
       if (socket !== mine) return;
       const frame = JSON.parse(data);
       retry = FIRST_RETRY;
+      silent = 0;
       if (frame.event === 'draining') drainedFor = frame.data.retryInMs;
-      on.frame(frame.event, frame.data);
+      if (frame.event !== 'pong') on.frame(frame.event, frame.data);
     };
     mine.onclose = ({ code }) => {
-      if (socket !== mine) return;
-      socket = null;
-      if (isClosed) return;
-      if (code === TOO_SLOW && isOpen) return connect();
-      wait(drainedFor ?? retry, code);
-      if (drainedFor == null) retry = Math.min(LAST_RETRY, retry * 2);
+      if (socket === mine) ended(code);
     };
   }
 
-  function wait(ms, code) {
+  function ended(code) {
+    drop();
+    if (code === TOO_SLOW && isOpen) return connect();
+    const ms = drainedFor ?? retry;
+    wait(ms);
+    on.held(ms, code);
+    if (drainedFor == null) retry = Math.min(LAST_RETRY, retry * 2);
+  }
+
+  /** Whatever it says from here on is not heard. */
+  function drop() {
+    const old = socket;
+    socket = null;
+    old?.close(1000);
+  }
+
+  function wait(ms) {
     clearTimeout(timer);
     timer = setTimeout(connect, ms);
-    on.held(ms, code);
+  }
+
+  /** A connection can die without an end: then nothing comes, not even an answer to what is asked. */
+  function tick() {
+    if (!socket) return;
+    silent += 1;
+    if (silent > 2) ended();
+    else if (silent === 2) ping();
+  }
+
+  function ping() {
+    if (isOpen) socket.send('{"op":"ping","id":0}');
   }
 
   function retryNow() {
@@ -58,17 +90,31 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     connect();
   }
 
-  /** Reads again from `after()`: something is missing. */
-  function again() {
-    const old = socket;
-    socket = null;
-    old?.close(1000);
+  /** Somebody looks: whoever slept knows at once whether the connection lives. */
+  function looked() {
+    retryNow();
+    if (isClosed) return;
+    ping();
+    silent = 2;
+    clearInterval(ticks);
+    ticks = setInterval(tick, TICK);
+  }
+
+  /** Reads again from `after()`, once that is `ready`: something is missing. If it is missing for long, not all the time. */
+  function again(ready) {
+    if (isClosed) return;
     clearTimeout(timer);
-    connect();
+    drop();
+    Promise.resolve(ready).then(() => {
+      if (isClosed || socket) return;
+      const now = Date.now();
+      wait(now - readAgainAt < FIRST_RETRY ? FIRST_RETRY : 0);
+      readAgainAt = now;
+    });
   }
 
   target?.addEventListener('online', retryNow);
-  target?.addEventListener('focus', retryNow);
+  target?.addEventListener('focus', looked);
   connect();
   return {
     again,
@@ -76,10 +122,10 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     close() {
       isClosed = true;
       clearTimeout(timer);
+      clearInterval(ticks);
       target?.removeEventListener('online', retryNow);
-      target?.removeEventListener('focus', retryNow);
-      socket?.close(1000);
-      socket = null;
+      target?.removeEventListener('focus', looked);
+      drop();
     },
   };
 }

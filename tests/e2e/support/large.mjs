@@ -72,6 +72,10 @@ export async function tellLarge(page, log) {
         });
       }
 
+      send() {
+        window.tell('pong', { id: 0 });
+      }
+
       close() {}
     };
   }, log);

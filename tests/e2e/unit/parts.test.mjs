@@ -113,10 +113,18 @@ function sockets() {
   class Fake {
     constructor(url) {
       this.url = url;
+      this.sent = [];
+      this.closed = 0;
       made.push(this);
     }
 
-    close() {}
+    send(text) {
+      this.sent.push(JSON.parse(text).op);
+    }
+
+    close() {
+      this.closed += 1;
+    }
   }
   return { made, Fake };
 }
@@ -142,6 +150,77 @@ test('a socket that ends is opened again from the last observation; one that was
   made[3].onclose({ code: 1012 });
   assert.equal(held.at(-1), 250);
   live.close();
+});
+
+/** A connection that the test plays, and whose clock it moves. */
+function connection(t) {
+  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'Date'] });
+  const { made, Fake } = sockets();
+  const [held, target] = [[], new EventTarget()];
+  const live = openLive({ url: () => 'ws://x', after: () => 0, on: { open() {}, frame: () => {}, held: (ms) => held.push(ms) }, sockets: Fake, target });
+  t.after(() => live.close());
+  return { live, made, held, target, tick: (ms) => t.mock.timers.tick(ms) };
+}
+
+test('a connection that says nothing is asked, and is given up if it does not answer', (t) => {
+  const { made, held, tick } = connection(t);
+  made[0].onopen();
+  tick(39_000);
+  made[0].onmessage({ data: '{"event":"caught_up","data":{"seq":1}}' });
+  tick(40_000);
+  assert.deepEqual(made[0].sent, ['ping'], 'once the twenty seconds after the last word have passed');
+  made[0].onmessage({ data: '{"event":"pong","data":{"id":0}}' });
+  tick(41_000);
+  assert.deepEqual([made.length, made[0].sent.length], [1, 2]);
+  tick(20_000);
+  assert.deepEqual([held, made[0].closed], [[1000], 1]);
+  tick(1000);
+  assert.equal(made.length, 2);
+  // Late, it is not heard.
+  made[0].onmessage({ data: 'nothing' });
+  made[0].onclose({ code: 1006 });
+  // One that does not even open is given up, too.
+  tick(60_000);
+  assert.deepEqual(held, [1000, 2000]);
+});
+
+test('who comes back to the page learns within twenty seconds that the connection died', (t) => {
+  const { made, held, target, tick } = connection(t);
+  made[0].onopen();
+  tick(19_000);
+  target.dispatchEvent(new Event('focus'));
+  assert.deepEqual(made[0].sent, ['ping']);
+  tick(19_000);
+  assert.deepEqual(held, []);
+  tick(1000);
+  assert.deepEqual(held, [1000]);
+});
+
+test('what is missing is read again when all is ready, once a second at most, and never after the end', async (t) => {
+  const { live, made, tick } = connection(t);
+  const turn = () => new Promise((done) => { setImmediate(done); });
+  let ready;
+  live.again(new Promise((resolve) => { ready = resolve; }));
+  await turn();
+  tick(10_000);
+  assert.deepEqual([made.length, made[0].closed], [1, 1]);
+  ready();
+  await turn();
+  tick(0);
+  assert.equal(made.length, 2);
+  for (let i = 0; i < 3; i++) live.again();
+  await turn();
+  tick(999);
+  assert.equal(made.length, 2);
+  tick(1);
+  assert.equal(made.length, 3);
+  live.again(new Promise((resolve) => { ready = resolve; }));
+  live.close();
+  live.again();
+  ready();
+  await turn();
+  tick(60_000);
+  assert.equal(made.length, 3);
 });
 
 test('each item of a thread in the rail has the shape of its state', () => {
