@@ -84,18 +84,20 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     }
   }
 
-  /** The log begins later than it did, or we were too slow. */
-  async function gap(fromSeq) {
-    if (history.lastSeq > 0 || fromSeq <= 1) return live.again();
+  /** We were too slow, or the log begins after what we have: then what was before it is read first. */
+  function gap(fromSeq) {
+    queue = [];
+    live.again(fromSeq > history.lastSeq + 1 ? beginAt(fromSeq) : null);
+  }
+
+  async function beginAt(minSeq) {
     try {
-      const base = await api.get(`/threads/${enc(id)}/state?at=${fromSeq - 1}`);
-      history = createHistory({ minSeq: fromSeq, base });
+      const { readEarlier } = await import('./earlier.js');
+      history = createHistory(await readEarlier(api, id, minSeq));
     } catch (problem) {
       state.problem = problem;
-      return tell();
+      tell();
     }
-    queue = [];
-    live.again();
   }
 
   function held(ms) {
@@ -289,9 +291,9 @@ class Thread {
 
 const EVERY = 200;
 
-/** A thread's log with both folds. `minSeq` and `base` say where the log begins, if not at 1. */
-export function createHistory({ minSeq = 1, base = null } = {}) {
-  const first = { seq: minSeq - 1, core: base ? core.fromState(base) : core.empty(minSeq - 1), view: emptyView() };
+/** A thread's log with both folds. `minSeq`, `base` and `messages` say where the log begins, and with what, if not at 1. */
+export function createHistory({ minSeq = 1, base = null, messages = [] } = {}) {
+  const first = { seq: minSeq - 1, core: base ? core.fromState(base) : core.empty(minSeq - 1), view: emptyView(minSeq - 1, messages) };
   const log = [];
   const kept = [first];
   let last = first;

@@ -7,10 +7,10 @@ import { answered, asked, messageTold, planCopied, planTold, takeBack, taskTold 
 import * as spans from './spans.js';
 import { addCosts, addUsage, noCosts } from './spans.js';
 
-/** A thread of which nothing was told. */
-export function emptyView() {
+/** A thread of which nothing was told after an observation; `messages` were said until then. */
+export function emptyView(seq = 0, messages = []) {
   return {
-    seq: 0,
+    seq,
     /** The time of the first and of the last observation. */
     from: null,
     at: null,
@@ -20,7 +20,7 @@ export function emptyView() {
     itemSpans: new Map(),
     questions: new Map(),
     revisions: [],
-    messages: [],
+    messages,
     failures: [],
     marks: [],
     restarts: [],

@@ -3,6 +3,7 @@
 import { enc } from '../api.js';
 import { happenings, matched, partedAt } from '../branches.js';
 import { useKeys } from '../browser.js';
+import { readEarlier } from '../earlier.js';
 import { told } from '../fold/core.js';
 import { count, dollars, duration } from '../format.js';
 import { gist } from '../markdown.js';
@@ -14,23 +15,22 @@ import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { away, Loading } from './parts.js';
 
-/** How much of a log is read. */
-const MOST_PAGES = 20;
+/** How many observations of a log are read. */
+const MOST = 20_000;
 
-/** A thread's whole log, folded: `{id, row, core, view, lastSeq}`. */
+/** A thread's log, folded: `{id, row, core, view, minSeq, lastSeq, more}`; `more`: there are observations after them. */
 async function readThread(api, id, signal) {
   const path = `/threads/${enc(id)}`;
-  const row = await api.get(path, { signal });
-  let history = null;
-  for (let page = 0, after = 0; page < MOST_PAGES; page += 1) {
-    const { items, lastSeq, minSeq } = await api.get(`${path}/events?after=${after}&limit=1000`, { signal });
-    history ??= createHistory({ minSeq });
-    history.add(items);
-    after = items.at(-1)?.seq ?? lastSeq;
-    if (after >= lastSeq) break;
-  }
+  const [row, { minSeq }] = await Promise.all([api.get(path, { signal }), api.get(`${path}/state`, { signal })]);
+  const history = createHistory(minSeq > 1 ? await readEarlier(api, id, minSeq, { signal }) : {});
+  let last;
+  do {
+    const { items, lastSeq } = await api.get(`${path}/events?after=${history.lastSeq}&limit=1000`, { signal });
+    last = lastSeq;
+    if (items.length === 0 || !history.add(items)) break;
+  } while (history.lastSeq < last && history.log.length < MOST);
   const { core, view, seq } = history.last;
-  return { id, row, core: told(core, { threadId: id, minSeq: history.minSeq }), view, lastSeq: seq };
+  return { id, row, core: told(core, { threadId: id, minSeq }), view, minSeq, lastSeq: seq, more: seq < last };
 }
 
 /** Both threads; read again when one of them has moved on. */
@@ -73,13 +73,14 @@ export function Compare({ ctx, route }) {
 }
 
 function Column({ thread, rows, side, isBrief, since = 0 }) {
-  const { view, core, row, id, lastSeq } = thread;
+  const { view, core, row, id, minSeq, lastSeq, more } = thread;
   const fork = view.forkedFrom;
   const took = view.from === null ? null : view.at - view.from;
   return html`<div data-testid=${`side-${side}`}><div class="bar"><h2 class="clip"><a
       href=${threadHash({ id })}>${show(row.title || core.title || id)}</a></h2>
-      <span class="dim mono">${fork ? html`fork of ${show(fork.threadId)} at ${fork.seq}` : ''} ${lastSeq > since ? `${since + 1} – ${lastSeq}` : ''}</span>
+      <span class="dim mono">${fork ? html`fork of ${show(fork.threadId)} at ${fork.seq}` : ''} ${lastSeq > since ? `${Math.max(since + 1, minSeq)} – ${lastSeq}` : ''}</span>
       <span class="right num mid t1">${duration(took)}${view.totals.priced ? ` · ${dollars(view.totals.costUsd)}` : ''}</span></div>
+    ${more && html`<p class="c-ask note" data-testid="more">Only observations up to ${lastSeq} were read; the thread has gone on since.</p>`}
     <table class="plan"><tbody>${rows.filter((one) => one.differs || !isBrief).map((one) => html`<${Item}
         key=${one.id} one=${one} mine=${one[side]} core=${core} />`)}</tbody></table>
     <h3 class="since-h">${lastSeq === since ? 'Nothing since then' : since ? 'Since then' : 'What happened'}</h3>

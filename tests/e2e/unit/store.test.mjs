@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Problem } from '../../../console/api.js';
-import { openThread } from '../../../console/store.js';
+import { told } from '../../../console/fold/core.js';
+import { createHistory, openThread } from '../../../console/store.js';
 import { withRow } from '../../../console/views/question/tab.js';
+import { goldens } from '../support/golden.mjs';
 
 const LOG = readFileSync(new URL('../../golden/console/again.ndjson', import.meta.url), 'utf8').trim().split('\n')
   .map((line) => JSON.parse(line).observation);
@@ -15,16 +17,21 @@ function opened() {
     problem: null,
     reads: 0,
     runs: [],
+    answers: {},
+    async all(path) {
+      return { items: await api.get(path) };
+    },
     async get(path) {
+      if (Object.hasOwn(api.answers, path)) return api.answers[path];
       if (!path.startsWith('/runs')) api.reads += 1;
       if (api.problem) throw api.problem;
       if (path.startsWith('/runs')) return { items: await api.runs };
       return { threadId: 'again', title: 'Of the list' };
     },
   };
-  const open = ({ on }) => {
-    Object.assign(socket, on);
-    return { again: () => { socket.again += 1; }, close: () => { socket.closed += 1; }, retryNow() {} };
+  const open = ({ on, after }) => {
+    Object.assign(socket, on, { after });
+    return { again: (ready) => { socket.again += 1; socket.ready = ready; }, close: () => { socket.closed += 1; }, retryNow() {} };
   };
   const tokens = { token() {}, ended() {} };
   const thread = openThread({ id: 'again', api, clock: { now: () => 0 }, tokens, changed() {}, open });
@@ -63,6 +70,39 @@ test('a hole is not shown: all after what is known is asked for again', async ()
   one.hear(LOG.slice(one.thread.thread().seq));
   await caughtUp(one);
   assert.deepEqual(one.thread.thread().log, LOG);
+});
+
+test('where the log begins after what is known, the state and the words before it are read', async () => {
+  const log = goldens().find(({ name }) => name === 'demo').log.map(({ observation }) => observation);
+  const ends = log.filter(({ type }) => type === 'RUN_FINISHED').map(({ seq }) => seq);
+  const whole = createHistory();
+  whole.add(log);
+  const words = (view) => view.messages.map(({ messageId }) => messageId);
+  // What the server keeps of the conversation: also what the rest of the log tells.
+  const messages = [...new Map(whole.last.view.messages.map((one) => [one.messageId, one])).values()]
+    .map(({ messageId, role, content, at, runId }) => ({ messageId, threadId: 'again', role, content, timestamp: at, runId }));
+  for (const [known, cut] of [[0, ends[0]], [20, ends[1]], [0, log.length]]) {
+    const one = opened();
+    one.hear(log.slice(0, known));
+    await caughtUp(one);
+    one.api.answers = {
+      [`/threads/again/state?at=${cut}`]: told(whole.at(cut).core, { threadId: 'again', minSeq: cut + 1 }),
+      '/threads/again/messages?limit=200': messages,
+      [`/threads/again/events?after=${cut}&limit=1`]: { items: log.slice(cut, cut + 1) },
+    };
+    one.socket.frame('gap', { fromSeq: cut + 1 });
+    await one.socket.ready;
+    assert.deepEqual([one.socket.again, one.socket.after()], [1, cut]);
+    assert.deepEqual(words(one.thread.thread().view), words(whole.at(cut).view));
+    one.hear(log.slice(cut));
+    await caughtUp(one);
+    const { core, view, problem } = one.thread.thread();
+    assert.deepEqual([core, problem], [told(whole.last.core, { threadId: 'again', minSeq: cut + 1 }), null]);
+    assert.deepEqual(words(view), words(whole.last.view));
+    // Told once more it is no gap: the reader was too slow.
+    one.socket.frame('gap', { fromSeq: log.length + 1 });
+    assert.deepEqual([one.socket.again, one.socket.ready], [2, null]);
+  }
 });
 
 test('a log that cannot be folded is said to be so, and is not asked for again and again', async () => {

@@ -1,0 +1,20 @@
+// What a log lacks that begins later than at 1. Only threads whose log was shortened need it.
+
+import { enc } from './api.js';
+
+/** `{minSeq, base, messages}`: the state before the log begins, and what was said until then. */
+export async function readEarlier(api, id, minSeq, options) {
+  const path = `/threads/${enc(id)}`;
+  const [base, { items }] = await Promise.all([
+    api.get(`${path}/state?at=${minSeq - 1}`, options), api.all(`${path}/messages?limit=200`, { most: Infinity, ...options }),
+  ]);
+  const [first] = (await api.get(`${path}/events?after=${minSeq - 1}&limit=1`, options)).items;
+  // The next run may begin in the commit in which the one before it ends.
+  const isBefore = ({ timestamp, runId }) => !first || timestamp < first.timestamp || (timestamp === first.timestamp && runId !== first.runId);
+  return { minSeq, base, messages: items.filter(isBefore).map((message) => saidBefore(minSeq - 1, message)) };
+}
+
+/** A message as the fold of a log has it. */
+function saidBefore(seq, { timestamp: at, runId, messageId, role, content, metadata = null, requestedBy }) {
+  return { seq, at, runId, messageId, role, content, metadata, by: requestedBy ?? metadata?.userId ?? null, kind: 'earlier' };
+}
