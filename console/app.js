@@ -1,12 +1,11 @@
 // Start, mounting, which view stands where, and what every view is given: see docs/PAGE.md.
 
-import { createAddress } from './address.js';
 import { createApi } from './api.js';
 import { createAnnouncer, startKeyboard } from './browser.js';
 import { createClock, startTicking } from './format.js';
 import { createLists } from './lists.js';
 import { createTokens } from './live.js';
-import { changed as changedHash, parse, threadHash } from './router.js';
+import { changed as changedHash, createAddress, parse, threadHash } from './router.js';
 import { openThread } from './store.js';
 import { plain } from './text.js';
 import { html, render } from './vendor/preact-htm.js';

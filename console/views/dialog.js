@@ -1,8 +1,12 @@
-// A dialog of the browser: it takes the focus, and gives it back. And the one that asks before a run is cancelled.
+// A dialog of the browser: it takes the focus, and gives it back. And those that stand in one: the question before a run is
+// cancelled, the keys, and an observation as the server told it.
 
-import { count } from '../format.js';
-import { html, useEffect, useRef } from '../vendor/preact-htm.js';
-import { Button } from './parts.js';
+import { enc } from '../api.js';
+import { areKeysOn, switchKeys } from '../browser.js';
+import { count, fullTime } from '../format.js';
+import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
+import { asCurl, Copy, Json } from './code.js';
+import { Button, useFork } from './parts.js';
 
 export function Dialog({ label, close, cls = '', children }) {
   const element = useRef(null);
@@ -32,5 +36,40 @@ export function CancelDialog({ thread, close, cancel }) {
     <h1>Cancel this run?</h1>
     <p>${words.join('; ')}.</p>
     <div class="acts"><${Button} cls="bad" label="Cancel the run" onClick=${cancel} id="cancel-yes" /><${Button} label="Keep it running" onClick=${close} /></div>
+  </${Dialog}>`;
+}
+
+const KEYS = [
+  ['Next, previous row', 'j k'], ['Open, close branch', '→ ←'], ['Open details', '↵'], ['Plan as graph, list', 'g l'],
+  ['Changes, forecast', 'd o'], ['Edit plan', 'E'], ['Approve (twice on high risk)', 'a'], ['Edit arguments', 'e'], ['Reject', 'x'],
+  ['Take up the question, the next one', 'q'], ['Pause, cancel', 'p c'], ['Fork from the row', 'f'], ['Context of the call', 'v'], ['Raw observation', 'r'],
+  ['Copy as curl', 'y'], ['Play, stop the tape', 'Space'], ['One observation', ', .'], ['One status change', '< >'], ['Live', '0'],
+  ['Search threads', '/'], ['Find or do', '⌘K'], ['New thread', 'n'], ['Light, dark', 't'], ['Close, back', 'Esc'], ['These keys', '?'],
+];
+
+/** The keys, and whether single ones work. */
+export function KeysDialog({ close }) {
+  const [isOn, setOn] = useState(areKeysOn());
+  const change = (event) => {
+    switchKeys(event.target.checked);
+    setOn(event.target.checked);
+  };
+  return html`<${Dialog} label="Keys" close=${close}>
+    <div class="row"><h1>Keys</h1><span class="right"><${Button} cls="small" label="Close" onClick=${close} /></span></div>
+    <div class="keys">${KEYS.map(([what, keys]) => html`<div key=${what}><span>${what}</span><span class="row">${keys.split(' ').map((k) => html`<kbd key=${k}>${k}</kbd>`)}</span></div>`)}</div>
+    <label class="row"><input type="checkbox" checked=${isOn} onChange=${change} />Single keys work (they never do in fields and dialogs)</label>
+  </${Dialog}>`;
+}
+
+export function RawDialog({ ctx, thread, seq, close }) {
+  const told = thread.observation(seq);
+  const forking = useFork(ctx, thread);
+  if (!told) return null;
+  const path = `/threads/${enc(thread.id)}/events?after=${seq - 1}&limit=1`;
+  return html`<${Dialog} label=${`Observation ${seq}`} cls="large" close=${close}>
+    <div class="row wrap"><h1>${seq} ${told.type}</h1><span class="dim t1">${fullTime(told.timestamp)}</span><span class="right"><${Button} cls="small" label="Close" k="Esc" onClick=${close} /></span></div>
+    <${Json} value=${told} label=${`Observation ${seq}`} />
+    <div class="row wrap"><a class="b small" href=${ctx.to({ at: seq })} onClick=${close}>Look at the thread as of here</a>
+      <${Button} cls="small" label="Fork from here" why=${forking.why} onClick=${() => forking.at(seq)} /><${Copy} text=${() => asCurl('GET', path)} label="Copy as curl" /></div>
   </${Dialog}>`;
 }

@@ -78,6 +78,6 @@ export const QuestionTab = later('QuestionTab', styled(() => import('./question/
 
 /* Dialogs. */
 export const CancelDialog = later('CancelDialog', styled(() => import('./dialog.js')), nothing);
-export const KeysDialog = later('KeysDialog', styled(() => import('./keys.js')), nothing);
+export const KeysDialog = later('KeysDialog', styled(() => import('./dialog.js')), nothing);
 export const Palette = later('Palette', styled(() => import('./palette.js')), nothing);
-export const RawDialog = later('RawDialog', styled(() => import('./raw.js')), nothing);
+export const RawDialog = later('RawDialog', styled(() => import('./dialog.js')), nothing);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAddress } from '../../../console/address.js';
+import { createAddress } from '../../../console/router.js';
 
 /** A browser that takes so many changes and then throws, and its time. */
 function browser(most = Infinity) {
