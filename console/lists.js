@@ -6,14 +6,25 @@ const NONE = { threads: null, questions: null, problem: null };
 
 export function createLists({ api, changed, open = openLive, target = globalThis.window }) {
   const lists = { ...NONE };
-  let reading = null;
   let live = null;
+  let reading = null;
+  let next = null;
+  /** What was heard since the reading began: it may be newer than what is read. */
+  let meanwhile = [];
 
+  /** Gives what stood after it was asked for: an answer that is on its way already may be older. */
   function read() {
-    reading ??= Promise.all([api.get('/threads?limit=200'), api.all('/suspensions?limit=200')])
-      .then(([threads, questions]) => live && Object.assign(lists, { threads: threads.items, questions: questions.items, problem: null }))
+    if (reading) return next ??= reading.then(() => { next = null; return read(); });
+    const mine = live;
+    meanwhile = [];
+    reading = Promise.all([api.get('/threads?limit=200'), api.all('/suspensions?limit=200')])
+      .then(([threads, questions]) => {
+        if (!mine || mine !== live) return;
+        Object.assign(lists, { threads: threads.items, questions: questions.items, problem: null });
+        for (const [event, data] of meanwhile) take[event](data);
+      })
       .catch((problem) => {
-        lists.problem = problem;
+        if (mine === live) lists.problem = problem;
       })
       .finally(() => {
         reading = null;
@@ -24,7 +35,7 @@ export function createLists({ api, changed, open = openLive, target = globalThis
 
   const without = (list, name, id) => list?.filter((one) => one[name] !== id) ?? null;
 
-  const told = {
+  const take = {
     thread(row) {
       if (lists.threads) lists.threads = [row, ...without(lists.threads, 'threadId', row.threadId)];
     },
@@ -36,13 +47,14 @@ export function createLists({ api, changed, open = openLive, target = globalThis
       const rest = without(lists.questions, 'suspensionId', row.suspensionId);
       lists.questions = row.status === 'pending' && rest ? [...rest, row] : rest;
     },
-    // Nothing is repeated: what stands is read, then and after a gap.
-    caught_up: read,
-    gap: read,
   };
 
   function heard(event, data) {
-    told[event]?.(data);
+    // Nothing is repeated: what stands is read then, and after a gap.
+    if (event === 'caught_up' || event === 'gap') read();
+    if (!Object.hasOwn(take, event)) return;
+    if (reading) meanwhile.push([event, data]);
+    take[event](data);
     changed();
   }
 

@@ -12,8 +12,10 @@ function listed() {
   let reads = 0;
   const api = {
     away: false,
+    held: null,
     async get() {
       reads += 1;
+      await api.held;
       if (api.away) throw new Problem(0, { title: 'The server does not answer.' });
       return { items: [row('a')] };
     },
@@ -39,9 +41,48 @@ test('what the socket tells stands in the lists, and what it may have missed is 
   assert.deepEqual([now.threads, now.questions], [[row('b')], []]);
   const before = reads();
   socket.frame('gap', { fromSeq: 0 });
-  await lists.read();
   assert.equal(reads(), before + 1);
+  await lists.read();
   assert.deepEqual(now.threads, [row('a')]);
+});
+
+test('what is told while the lists are read stands in them, and what was missed is read once more', async () => {
+  const { lists, api, socket, now, reads } = listed();
+  await lists.read();
+  let release;
+  api.held = new Promise((resolve) => { release = resolve; });
+  const before = reads();
+  const reading = lists.read();
+  socket.frame('suspension', asked('r'));
+  socket.frame('suspension', asked('q', 'resolved'));
+  socket.frame('thread', row('b'));
+  socket.frame('ping', {});
+  release();
+  await reading;
+  assert.deepEqual([now.questions.map((one) => one.suspensionId), now.threads.map((one) => one.threadId)], [['r'], ['b', 'a']]);
+  api.held = new Promise((resolve) => { release = resolve; });
+  lists.read();
+  socket.frame('caught_up', {});
+  const [second, third] = [lists.read(), lists.read()];
+  assert.equal(second, third, 'once more, however often it is asked for');
+  assert.equal(reads(), before + 2);
+  release();
+  await second;
+  assert.equal(reads(), before + 3);
+});
+
+test('what was read for another key is in no list', async () => {
+  const { lists, api, now } = listed();
+  await lists.read();
+  let release;
+  api.held = new Promise((resolve) => { release = resolve; });
+  const late = lists.read();
+  lists.stop();
+  lists.start();
+  api.away = true;
+  release();
+  await late;
+  assert.deepEqual([now.threads, now.problem], [null, null]);
 });
 
 test('a server that is away is asked, and says so by its silence', async () => {
