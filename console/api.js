@@ -11,7 +11,8 @@ export class Problem extends Error {
     this.detail = body.detail ?? null;
     /** At which members: `[{pointer, detail, code?}]`. */
     this.errors = body.errors ?? [];
-    this.retryable = body.retryable ?? status === 0;
+    /** Whether the same may be sent again. A proxy that gave up does not know whether it was done. */
+    this.retryable = body.retryable ?? (status === 0 || status >= 500);
     this.traceId = body.traceId ?? null;
     /** The whole document: some problems have members of their own. */
     this.body = body;
@@ -50,14 +51,15 @@ export function createApi({ base = basePath(), clock, onRefused = () => {}, fetc
     if (body !== undefined) asked.body = typeof body === 'string' ? body : JSON.stringify(body);
     const sentAt = Date.now();
     let response;
+    let text;
     try {
       response = await fetch(base + path, asked);
+      clock?.heard(response.headers.get('date'), sentAt);
+      text = await response.text();
     } catch (error) {
       if (error.name === 'AbortError') throw error;
       throw new Problem(0, { title: 'The server does not answer.', detail: String(error.message ?? error), retryable: true });
     }
-    clock?.heard(response.headers.get('date'), sentAt);
-    const text = await response.text();
     const parsed = read(text, response.headers.get('content-type') ?? '');
     if (!response.ok) {
       const problem = new Problem(response.status, typeof parsed === 'object' && parsed ? parsed : { detail: text.slice(0, 500) });

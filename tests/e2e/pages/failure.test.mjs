@@ -50,6 +50,33 @@ test('a failed run says what to do, and can be run again', async () => {
   await done(page);
 });
 
+test('a run that is asked for again through a proxy that gave up is asked for once', async () => {
+  await server.run('proxied', 'Fail at once.');
+  const page = await open(server, '#/t/proxied');
+  const keys = [];
+  await page.route('**/process', async (route) => {
+    keys.push(route.request().headers()['idempotency-key']);
+    if (keys.length > 1) return route.continue();
+    // It arrives; its answer does not.
+    await route.fetch();
+    return route.fulfill({ status: 504, contentType: 'text/html', body: '<h1>Gateway Time-out</h1>' });
+  });
+  await page.routeWebSocket(/proxied/, (socket) => {
+    const behind = socket.connectToServer();
+    // What the first press began is not seen yet.
+    behind.onMessage((frame) => (keys.length > 0 ? undefined : socket.send(frame)));
+  });
+  await page.reload();
+  await at(page, 'run-again').click();
+  await page.getByText('Gateway Time-out').waitFor();
+  await at(page, 'run-again').click();
+  await page.waitForFunction(() => document.querySelector('[data-testid=failure] .wrong') === null);
+  assert.equal(keys.length, 2);
+  assert.equal(keys[0], keys[1]);
+  assert.equal((await server.get('/threads/proxied/runs')).items.length, 2);
+  await done(page);
+});
+
 test('a thread that is not there is said in the place of it', async () => {
   const page = await open(server, '#/t/nobody');
   await at(page, 'failure').waitFor();

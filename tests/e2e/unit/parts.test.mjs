@@ -107,6 +107,27 @@ test('a refusal is an error with its code; a server that is away is one, too', a
   await assert.rejects(away.get('/x'), ({ isUnreachable, retryable }) => isUnreachable && retryable);
 });
 
+test('what may have been done is sent again under its key: a proxy gave up, or the answer broke off', async () => {
+  const answers = {
+    proxy: () => new Response('<h1>502 Bad Gateway</h1>', { status: 502, headers: { 'content-type': 'text/html' } }),
+    broken: () => new Response(new ReadableStream({
+      start(body) {
+        body.enqueue(new TextEncoder().encode('{"runId"'));
+        body.error(new TypeError('network error'));
+      },
+    }), { status: 202, headers: { 'content-type': 'application/json' } }),
+    refused: () => new Response('no', { status: 403 }),
+    ours: () => new Response('{"code": "internal", "retryable": false}', { status: 500, headers: { 'content-type': 'application/problem+json' } }),
+  };
+  const api = createApi({ base: '', fetch: async (path) => answers[path]() });
+  const problemOf = (path) => api.post(path).then(() => null, (problem) => problem);
+  for (const [path, retryable] of [['proxy', true], ['broken', true], ['refused', false], ['ours', false]]) {
+    const problem = await problemOf(path);
+    assert.ok(problem instanceof Problem, path);
+    assert.equal(problem.retryable, retryable, path);
+  }
+});
+
 /** A WebSocket that the test plays. */
 function sockets() {
   const made = [];
