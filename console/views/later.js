@@ -67,7 +67,7 @@ export const Usage = later('Usage', styled(() => import('./usage.js')), wide);
 export const Changes = later('Changes', styled(() => import('./changes.js')));
 export const ContextTab = later('ContextTab', styled(() => import('./modelcall.js')));
 export const EditPlan = later('EditPlan', styled(() => import('./edit.js')));
-export const Extras = later('Extras', () => import('./extras.js'), nothing);
+export const Extras = later('Extras', () => import('../markdown.js'), nothing);
 export const FailurePanel = later('FailurePanel', () => import('./failure.js'));
 export const Forecast = later('Forecast', styled(() => import('./forecast.js')));
 export const ItemTab = later('ItemTab', styled(() => import('./item.js')));

@@ -143,14 +143,8 @@ const MOST = 50;
 /** The webhooks, and the latest deliveries of all of them. */
 function useDeliveries(ctx) {
   const [state, set] = useState({});
-  const load = async () => {
-    try {
-      const [{ items: hooks }, { items }] = await Promise.all([ctx.api.all('/webhooks'), ctx.api.get(`/deliveries?limit=${MOST}`)]);
-      set({ hooks, items });
-    } catch (problem) {
-      set({ problem });
-    }
-  };
+  const load = () => Promise.all([ctx.api.all('/webhooks'), ctx.api.get(`/deliveries?limit=${MOST}`)])
+    .then(([{ items: hooks }, { items }]) => set({ hooks, items }), (problem) => set({ problem }));
   useEffect(() => void load(), [away(ctx, state.problem)]);
   return { ...state, load };
 }
