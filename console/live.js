@@ -6,7 +6,7 @@ const FIRST_RETRY = 1000;
 const LAST_RETRY = 30_000;
 /** Closed because the reader was too slow: what is missing is read again at once. */
 const TOO_SLOW = 1013;
-/** How often it is looked whether anything was heard: what says nothing for two to three of these is gone. */
+/** What says nothing for two to three of these is gone. */
 const TICK = 20_000;
 
 /**
@@ -60,7 +60,6 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     if (drainedFor == null) retry = Math.min(LAST_RETRY, retry * 2);
   }
 
-  /** Whatever it says from here on is not heard. */
   function drop() {
     const old = socket;
     socket = null;
@@ -72,7 +71,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     timer = setTimeout(connect, ms);
   }
 
-  /** A connection can die without an end: then nothing comes, not even an answer to what is asked. */
+  /** A connection can die without an end: then not even what is asked is answered. */
   function tick() {
     if (!socket) return;
     silent += 1;
@@ -90,7 +89,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     connect();
   }
 
-  /** Somebody looks: whoever slept knows at once whether the connection lives. */
+  /** Who comes back from sleep wants to know at once. */
   function looked() {
     retryNow();
     if (isClosed) return;

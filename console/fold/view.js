@@ -197,23 +197,17 @@ export class Table {
   }
 }
 
-class Writer {
+class Writer extends Table {
   constructor(table) {
+    super(table.index, table.chunks, table.size);
     this.table = table;
-    this.chunks = table.chunks;
-    this.size = table.size;
     this.ownChunks = new Set();
     this.ownRecords = new Set();
   }
 
-  get(id) {
-    const place = this.table.index.get(id);
-    return place === undefined || place >= this.size ? undefined : this.chunks[Math.floor(place / CHUNK)][place % CHUNK];
-  }
-
   add(id, record) {
     const place = this.size;
-    this.table.index.set(id, place);
+    this.index.set(id, place);
     this.size += 1;
     this.chunk(place)[place % CHUNK] = record;
     this.ownRecords.add(id);
@@ -224,7 +218,7 @@ class Writer {
   edit(id) {
     const record = this.get(id);
     if (record === undefined || this.ownRecords.has(id)) return record;
-    const place = this.table.index.get(id);
+    const place = this.index.get(id);
     this.ownRecords.add(id);
     const copy = { ...record };
     this.chunk(place)[place % CHUNK] = copy;
@@ -241,6 +235,6 @@ class Writer {
   }
 
   done() {
-    return this.ownChunks.size === 0 ? this.table : new Table(this.table.index, this.chunks, this.size);
+    return this.ownChunks.size === 0 ? this.table : new Table(this.index, this.chunks, this.size);
   }
 }

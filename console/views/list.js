@@ -9,7 +9,7 @@ import { Shape, Sign, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useMemo, useState } from '../vendor/preact-htm.js';
 import { pure } from './parts.js';
-import { ruleText, waitText } from './waiting.js';
+import { ruleText, waitText } from './timeline/row.js';
 
 const LANE = 14;
 const EDGE = 16;

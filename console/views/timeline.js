@@ -6,9 +6,8 @@ import { duration, placed } from '../format.js';
 import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from '../vendor/preact-htm.js';
 import { chosenRun } from './head.js';
 import { Log, RawDialog } from './later.js';
-import { labelOf, TimelineRow } from './timeline/row.js';
+import { labelOf, TimelineRow, waitText } from './timeline/row.js';
 import { busyTimes, FILTERS, scale as scaleOf, summary, timelineRows, windowOf } from './timeline/rows.js';
-import { waitText } from './waiting.js';
 
 /** What the text of a stream that goes on adds to its row. */
 const TOKENS = 62;
