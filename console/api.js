@@ -37,8 +37,8 @@ export function basePath(place = globalThis.location) {
   return place ? place.pathname.replace(/\/[^/]*$/, '') : '';
 }
 
-/** `onRefused` hears of every 401; `clock` hears the server's time. */
-export function createApi({ base = basePath(), clock, onRefused = () => {}, fetch = globalThis.fetch.bind(globalThis) } = {}) {
+/** `onRefused` hears of every 401, `onServed(path)` of what was not refused; `clock` hears the server's time. */
+export function createApi({ base = basePath(), clock, onRefused = () => {}, onServed = () => {}, fetch = globalThis.fetch.bind(globalThis) } = {}) {
   /** Answers `{status, body, etag, location}`; throws a `Problem`. */
   async function send(method, path, body, { key, ifMatch, type, accept, signal, prefer, bearer } = {}) {
     const headers = { accept: accept ?? 'application/json' };
@@ -68,6 +68,7 @@ export function createApi({ base = basePath(), clock, onRefused = () => {}, fetc
       if (response.status === 401 && !bearer) onRefused(problem);
       throw problem;
     }
+    onServed(path);
     return {
       status: response.status,
       body: parsed,

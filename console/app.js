@@ -13,6 +13,8 @@ import { Boundary } from './views/boundary.js';
 import { isReading, wide } from './views/later.js';
 import { Shell } from './views/shell.js';
 
+const WHO = '/whoami';
+
 const root = document.getElementById('app');
 const page = document.documentElement;
 let isPainting = false;
@@ -24,6 +26,8 @@ let shownHash = location.hash;
 const app = {
   route: parse(location.hash),
   me: null,
+  /** The session has ended; somebody stays for what is not saved. */
+  isOver: false,
   tools: new Map(),
   models: null,
   opened: null,
@@ -43,7 +47,7 @@ const app = {
     app.lists.retryNow();
   },
 };
-app.api = createApi({ clock: app.clock, onRefused: refused });
+app.api = createApi({ clock: app.clock, onRefused: refused, onServed: (path) => served(path) });
 app.lists = createLists({ api: app.api, changed: paint });
 
 /** Paints once before the next frame, however often it is asked to. */
@@ -79,6 +83,7 @@ function titleOf(route, thread) {
 }
 
 function conn() {
+  if (app.isOver) return 'connecting';
   if (app.thread?.replay) return app.opened.conn === 'held' ? 'held' : 'replay';
   if (app.opened && app.opened.conn === 'held') return 'held';
   if (app.lists.lists.problem?.isUnreachable) return 'held';
@@ -110,12 +115,14 @@ function guard(ask) {
   };
 }
 
+const unsaved = () => guards.map((ask) => ask()).find(Boolean);
+
 function mayGo(hash) {
   const next = parse(hash);
   const { route } = app;
   // A plan is not edited in the past.
   const isSamePlace = next.page === route.page && next.id === route.id && next.view === route.view && (next.view !== 'edit' || next.at === route.at);
-  const question = isSamePlace ? null : guards.map((ask) => ask()).find(Boolean);
+  const question = isSamePlace ? null : unsaved();
   return !question || confirm(question);
 }
 
@@ -157,19 +164,26 @@ function openDialog(name) {
   paint();
 }
 
-/** The server wants a key: it is asked for, and then the page goes on where it was. */
+/** The server wants a key: it is asked for, and then the page goes on where it was. Who would rather stay is asked once. */
 function refused() {
-  if (app.route.page === 'login') return;
-  app.lists.stop();
+  if (app.route.page === 'login' || (app.isOver && unsaved())) return;
   const from = shownHash && shownHash !== '#/' ? `?to=${encodeURIComponent(shownHash)}` : '';
   go(`#/login${from}`, { replace: true });
+  app.isOver = app.route.page !== 'login';
+  if (app.isOver) paint();
+  else app.lists.stop();
 }
+
+/** Somebody has signed in elsewhere. */
+const served = (path) => app.isOver && path !== WHO && start();
 
 /** Reads who we are and what there is; again after signing in. */
 async function start() {
   const { api } = app;
   try {
-    app.me = await api.get('/whoami');
+    app.me = await api.get(WHO);
+    if (app.isOver) app.retryNow();
+    app.isOver = false;
   } catch (problem) {
     if (problem.status === 401) return;
   }
@@ -224,6 +238,7 @@ function makeContext(app) {
     retryNow: () => app.retryNow(),
     retryAt: app.opened?.retryAt ?? null,
     signedIn: app.start,
+    isOver: app.isOver,
     openPalette: () => app.openDialog('palette'),
     openKeys: () => app.openDialog('keys'),
     whyNot(scope, { inPast = false } = {}) {
@@ -252,8 +267,9 @@ addEventListener('popstate', went);
 addEventListener('hashchange', went);
 addEventListener('pagehide', address.settle);
 addEventListener('resize', paint);
+addEventListener('focus', () => app.isOver && start());
 addEventListener('beforeunload', (event) => {
-  if (guards.some((ask) => ask())) event.preventDefault();
+  if (unsaved()) event.preventDefault();
 });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', paint);
 startKeyboard();

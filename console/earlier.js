@@ -1,4 +1,4 @@
-// What a log lacks that begins later than at 1. Only threads whose log was shortened need it.
+// What a log lacks that was shortened.
 
 import { enc } from './api.js';
 
@@ -14,7 +14,6 @@ export async function readEarlier(api, id, minSeq, options) {
   return { minSeq, base, messages: items.filter(isBefore).map((message) => saidBefore(minSeq - 1, message)) };
 }
 
-/** A message as the fold of a log has it. */
 function saidBefore(seq, { timestamp: at, runId, messageId, role, content, metadata = null, requestedBy }) {
   return { seq, at, runId, messageId, role, content, metadata, by: requestedBy ?? metadata?.userId ?? null, kind: 'earlier' };
 }

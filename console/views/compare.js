@@ -80,7 +80,7 @@ function Column({ thread, rows, side, isBrief, since = 0 }) {
       href=${threadHash({ id })}>${show(row.title || core.title || id)}</a></h2>
       <span class="dim mono">${fork ? html`fork of ${show(fork.threadId)} at ${fork.seq}` : ''} ${lastSeq > since ? `${Math.max(since + 1, minSeq)} – ${lastSeq}` : ''}</span>
       <span class="right num mid t1">${duration(took)}${view.totals.priced ? ` · ${dollars(view.totals.costUsd)}` : ''}</span></div>
-    ${more && html`<p class="c-ask note" data-testid="more">Only observations up to ${lastSeq} were read; the thread has gone on since.</p>`}
+    ${more && html`<p class="c-ask note" data-testid="more">Read up to observation ${lastSeq} only.</p>`}
     <table class="plan"><tbody>${rows.filter((one) => one.differs || !isBrief).map((one) => html`<${Item}
         key=${one.id} one=${one} mine=${one[side]} core=${core} />`)}</tbody></table>
     <h3 class="since-h">${lastSeq === since ? 'Nothing since then' : since ? 'Since then' : 'What happened'}</h3>

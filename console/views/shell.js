@@ -8,7 +8,7 @@ import { partOf } from '../router.js';
 import { Shape, Sign } from '../shapes.js';
 import { html } from '../vendor/preact-htm.js';
 import { Boundary } from './boundary.js';
-import { Compare, FailurePanel, Inbox, KeysDialog, Login, NewThread, Palette, Policy, stage, System, Usage, wide } from './later.js';
+import { Compare, FailurePanel, Inbox, KeysDialog, Login, NewThread, Palette, Policy, SessionOver, SetAside, stage, System, Usage, wide } from './later.js';
 import { Kbd, Left, Loading } from './parts.js';
 import { Rail, ThreadsPage } from './rail.js';
 import { ThreadPage } from './thread.js';
@@ -133,9 +133,9 @@ function Mark() {
 
 function Strips({ ctx, route, thread }) {
   return html`<div class="strips">
-    ${ctx.conn === 'held' ? html`<${Held} ctx=${ctx} thread=${thread} />` : null}
+    ${ctx.isOver ? html`<${SessionOver} ctx=${ctx} />` : ctx.conn === 'held' ? html`<${Held} ctx=${ctx} thread=${thread} />` : null}
     ${isDemo(ctx, route, thread) ? html`<${Demo} />` : null}
-    ${thread?.row?.status === 'quarantined' ? html`<${SetAside} />` : null}
+    ${thread?.row?.status === 'quarantined' ? html`<${SetAside} ctx=${ctx} />` : null}
   </div>`;
 }
 
@@ -158,11 +158,6 @@ function isDemo(ctx, route, thread) {
 function Demo() {
   return html`<div class="strip demo" role="region" aria-label="Demo model"><b>Demo model</b><span>Answers are scripted; no model is called.</span>
     <span class="right hide">Make it real: <code>OPENAI_API_KEY=… pes</code></span></div>`;
-}
-
-function SetAside() {
-  return html`<div class="strip bad" role="status"><b>This thread is set aside (<code>thread_quarantined</code>).</b>
-    <span>Working on it stopped the server more than once. Fork it to go on from an earlier observation.</span></div>`;
 }
 
 /* The parts of a thread on a narrow screen, of which one is shown at a time. */

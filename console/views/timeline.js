@@ -206,5 +206,5 @@ function details(ctx, row) {
 
 function copyCurl(ctx, thread, seq) {
   import('./code.js').then((code) => code.copyCurl(`/threads/${enc(thread.id)}/events?after=${seq - 1}&limit=1`))
-    .then(ctx.say, () => ctx.say('Not copied: the server does not answer'));
+    .then(ctx.say, () => ctx.say('Not copied'));
 }

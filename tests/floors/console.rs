@@ -13,7 +13,7 @@ use super::{keep, root};
 const OPENED: usize = 89_800;
 /// All files of the folder as they are, with a little room. The aim is 350,000, and is not reached: no view is left out, and
 /// the sources stay readable.
-const RAW: usize = 499_000;
+const RAW: usize = 499_440;
 /// The same, each compressed.
 const COMPRESSED: usize = 185_000;
 const LONGEST: usize = 400;

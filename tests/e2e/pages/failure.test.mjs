@@ -224,6 +224,54 @@ test('a key that is revoked ends its session', async () => {
   await done(page);
 });
 
+test('a session that ends under something unsaved asks once, and goes on where somebody signs in elsewhere', async () => {
+  const { key, keyId } = await makeKey('author', ['read', 'admin']);
+  const page = await signedIn(key, '#/policy');
+  await page.locator('details.part').evaluate((part) => { part.open = true; });
+  await at(page, 'rules-json').fill('[]  ');
+  let asked = 0;
+  page.on('dialog', (dialog) => {
+    asked += 1;
+    return dialog.dismiss();
+  });
+  await guarded.ask('DELETE', `/keys/${keyId}`, undefined, bearer(ADMIN));
+  await at(page, 'session-over').waitFor();
+  for (let i = 0; i < 3; i++) {
+    const refused = page.waitForResponse((response) => response.status() === 401 && response.url().endsWith('/whoami'));
+    await (i === 0 ? page.getByRole('button', { name: 'Try again' }).click() : page.evaluate(() => dispatchEvent(new Event('focus'))));
+    await refused;
+  }
+  const pressed = page.waitForResponse(/\/policy\/dry-run/);
+  await at(page, 'try-rules').click();
+  assert.equal((await pressed).status(), 401);
+  await at(page, 'rules-refused').waitFor();
+  assert.equal(asked, 1);
+  const other = await page.context().newPage();
+  await other.goto(`${guarded.url}/#/login`);
+  await at(other, 'key').fill(ADMIN);
+  await at(other, 'sign-in').click();
+  await at(other, 'login').waitFor({ state: 'detached' });
+  await at(page, 'try-rules').click();
+  await at(page, 'session-over').waitFor({ state: 'detached' });
+  await at(page, 'dry-run').waitFor();
+  await connected(page, 'live');
+  assert.equal(await at(page, 'rules-json').inputValue(), '[]  ');
+  assert.equal(asked, 1);
+  await done(page);
+});
+
+test('who leaves where the session has ended signs in, and nothing is left of it', async () => {
+  const { key, keyId } = await makeKey('leaver', ['read', 'admin']);
+  const page = await signedIn(key, '#/policy');
+  await page.locator('details.part').evaluate((part) => { part.open = true; });
+  await at(page, 'rules-json').fill('[]  ');
+  page.on('dialog', (dialog) => dialog.accept());
+  await guarded.ask('DELETE', `/keys/${keyId}`, undefined, bearer(ADMIN));
+  await at(page, 'login').waitFor();
+  assert.equal(await at(page, 'session-over').count(), 0);
+  await done(page);
+});
+
 test('a key is made, shown once, and revoked', async () => {
   const page = await signedIn(ADMIN, '#/system');
   await at(page, 'make-key').click();

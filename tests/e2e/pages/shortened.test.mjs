@@ -86,6 +86,6 @@ test('a log that is too long to be read whole is said to be so', async () => {
   });
   await page.evaluate(() => { location.hash = '#/compare/short/other'; });
   await at(page, 'more').waitFor();
-  assert.match(await at(page, 'more').innerText(), new RegExp(`Only observations up to ${lastSeq} were read`));
+  assert.match(await at(page, 'more').innerText(), new RegExp(`Read up to observation ${lastSeq} only`));
   await done(page);
 });
