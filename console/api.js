@@ -11,7 +11,7 @@ export class Problem extends Error {
     this.detail = body.detail ?? null;
     /** At which members: `[{pointer, detail, code?}]`. */
     this.errors = body.errors ?? [];
-    /** Whether the same may be sent again. A proxy that gave up does not know whether it was done. */
+    /** A proxy that gave up does not know whether it was done. */
     this.retryable = body.retryable ?? (status === 0 || status >= 500);
     this.traceId = body.traceId ?? null;
     /** The whole document: some problems have members of their own. */

@@ -218,6 +218,7 @@ function makeContext(app) {
     route,
     conn,
     threads: app.lists.lists.threads,
+    moreThreads: app.lists.lists.more,
     questions: app.lists.lists.questions,
     listsProblem: app.lists.lists.problem,
     tools: app.tools,

@@ -108,7 +108,7 @@ export function wrapWith(measure, text, width, most) {
   return [...lines.slice(0, most - 1), `${last.trimEnd()}…`];
 }
 
-/** As much of a text as fits, found by halves: each measure of a long text takes long. */
+/** As much of a text as fits, found by halves. */
 function beginning(text, fits) {
   const letters = [...text];
   let [least, most] = [0, letters.length];

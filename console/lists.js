@@ -2,14 +2,14 @@
 
 import { eventsUrl, openLive } from './live.js';
 
-const NONE = { threads: null, questions: null, problem: null };
+const NONE = { threads: null, more: false, questions: null, problem: null };
 
 export function createLists({ api, changed, open = openLive, target = globalThis.window }) {
   const lists = { ...NONE };
   let live = null;
   let reading = null;
   let next = null;
-  /** What was heard since the reading began: it may be newer than what is read. */
+  /** What was heard since the reading began. */
   let meanwhile = [];
 
   /** Gives what stood after it was asked for: an answer that is on its way already may be older. */
@@ -20,7 +20,7 @@ export function createLists({ api, changed, open = openLive, target = globalThis
     reading = Promise.all([api.get('/threads?limit=200'), api.all('/suspensions?limit=200')])
       .then(([threads, questions]) => {
         if (!mine || mine !== live) return;
-        Object.assign(lists, { threads: threads.items, questions: questions.items, problem: null });
+        Object.assign(lists, { threads: threads.items, more: threads.nextCursor != null, questions: questions.items, problem: null });
         for (const [event, data] of meanwhile) take[event](data);
       })
       .catch((problem) => {

@@ -21,7 +21,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
   let isClosed = false;
   /** What the server said when it stopped. */
   let drainedFor = null;
-  /** How many ticks there were since it said anything. */
+  /** Ticks since it said anything. */
   let silent = 0;
   let ticks = setInterval(tick, TICK);
   let readAgainAt = -Infinity;
@@ -99,7 +99,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     ticks = setInterval(tick, TICK);
   }
 
-  /** Reads again from `after()`, once that is `ready`: something is missing. If it is missing for long, not all the time. */
+  /** Reads again from `after()`, once that is `ready`, but not all the time: something is missing. */
   function again(ready) {
     if (isClosed) return;
     clearTimeout(timer);

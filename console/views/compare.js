@@ -18,7 +18,7 @@ import { away, Loading } from './parts.js';
 /** How many observations of a log are read. */
 const MOST = 20_000;
 
-/** A thread's log, folded: `{id, row, core, view, minSeq, lastSeq, more}`; `more`: there are observations after them. */
+/** A thread's log, folded: `{id, row, core, view, minSeq, lastSeq, more}`. */
 async function readThread(api, id, signal) {
   const path = `/threads/${enc(id)}`;
   const [row, { minSeq }] = await Promise.all([api.get(path, { signal }), api.get(`${path}/state`, { signal })]);

@@ -136,15 +136,10 @@ const BECAME = {
 
 const WHAT = { stream: 'model', call: 'tool', item: 'item', run: 'run', error: 'error' };
 
-/* Strips above the page. */
-
-export function SessionOver({ ctx }) {
-  return html`<div class="strip bad" role="status" data-testid="session-over"><b>Your session is over.</b>
+/** Above the page: the session has ended under something unsaved, or the thread is set aside. */
+export const Notice = ({ ctx }) => (ctx.isOver
+  ? html`<div class="strip bad" role="status" data-testid="session-over"><b>Your session is over.</b>
     <span><a href="#/login" target="_blank">Sign in in another tab</a>, then try again.</span>
-    <button type="button" class="b small right" onClick=${ctx.signedIn}>Try again</button></div>`;
-}
-
-export function SetAside() {
-  return html`<div class="strip bad" role="status"><b>This thread is set aside (<code>thread_quarantined</code>).</b>
-    <span>Working on it stopped the server more than once. Fork it to go on from an earlier observation.</span></div>`;
-}
+    <button type="button" class="b small right" onClick=${ctx.signedIn}>Try again</button></div>`
+  : html`<div class="strip bad" role="status"><b>This thread is set aside (<code>thread_quarantined</code>).</b>
+    <span>Working on it stopped the server more than once. Fork it to go on from an earlier observation.</span></div>`);

@@ -49,7 +49,8 @@ export function Inbox({ ctx, route }) {
     <div class="list"><${Title} ctx=${ctx} filter=${filter} rows=${rows} />
       ${ctx.listsProblem && !rows ? html`<${FailurePanel} ctx=${ctx} problem=${ctx.listsProblem} />`
         : filter === 'answered' && answered.problem ? html`<${FailurePanel} ctx=${ctx} problem=${answered.problem} />`
-          : !rows ? html`<${Loading} rows=${6} />` : html`<${Rows} ctx=${ctx} rows=${rows} shown=${shown} filter=${filter} />`}</div>
+          : !rows ? html`<${Loading} rows=${6} />` : html`<${Rows} ctx=${ctx} rows=${rows} shown=${shown} filter=${filter} />`}
+      ${filter === 'answered' && answered.more && html`<p class="fact dim" data-testid="more">Older ones are not listed.</p>`}</div>
     <section class="beside" aria-label="The question">
       ${route.id && html`<a class="b small only-narrow back" href=${hashOf(null, filter)}>All questions</a>`}
       ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown}
@@ -75,7 +76,7 @@ function useAnswered(ctx, isWanted) {
   useEffect(() => {
     if (!isWanted) return;
     ctx.api.get('/suspensions?status=all&limit=100')
-      .then(({ items }) => set({ items: items.filter((one) => one.status !== 'pending') }))
+      .then(({ items, nextCursor }) => set({ items: items.filter((one) => one.status !== 'pending'), more: nextCursor != null }))
       .catch((problem) => set({ items: null, problem }));
   }, [isWanted, open, away(ctx, state.problem)]);
   return state;

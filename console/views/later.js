@@ -69,8 +69,7 @@ export const ContextTab = later('ContextTab', styled(() => import('./modelcall.j
 export const EditPlan = later('EditPlan', styled(() => import('./edit.js')));
 export const Extras = later('Extras', () => import('../markdown.js'), nothing);
 export const FailurePanel = later('FailurePanel', () => import('./failure.js'));
-export const SessionOver = later('SessionOver', () => import('./failure.js'), nothing);
-export const SetAside = later('SetAside', () => import('./failure.js'), nothing);
+export const Notice = later('Notice', () => import('./failure.js'), nothing);
 export const Forecast = later('Forecast', styled(() => import('./forecast.js')));
 export const ItemTab = later('ItemTab', styled(() => import('./item.js')));
 export const Log = later('Log', styled(() => import('./log.js')));

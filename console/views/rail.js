@@ -18,6 +18,7 @@ const FILTERS = {
   Failed: (row) => ['failed', 'partial', 'quarantined'].includes(row.shape),
 };
 
+/** `only`: as a page, on narrow screens. */
 export function Rail({ ctx, route, only = false }) {
   const [text, setText] = useState('');
   const [filter, setFilter] = useState('All');
@@ -30,14 +31,15 @@ export function Rail({ ctx, route, only = false }) {
     const asked = new AbortController();
     const timer = setTimeout(() => {
       ctx.api.get(`/threads?limit=50&q=${enc(text.trim())}`, { signal: asked.signal })
-        .then((page) => setFound(page.items)).catch(() => setFound(null));
+        .then(setFound).catch(() => setFound(null));
     }, 150);
     return () => {
       clearTimeout(timer);
       asked.abort();
     };
   }, [text]);
-  const all = text.trim() ? found ?? matching(ctx.threads, text) : ctx.threads;
+  const all = text.trim() ? found?.items ?? matching(ctx.threads, text) : ctx.threads;
+  const isMore = text.trim() ? found?.nextCursor : ctx.moreThreads;
   const rows = (all ?? []).map(facts).filter(FILTERS[filter]).sort((a, b) => b.updatedAt - a.updatedAt);
   return html`<aside class="rail ${only ? 'only' : ''}" aria-label="Threads">
     <header>
@@ -50,7 +52,8 @@ export function Rail({ ctx, route, only = false }) {
         ${Object.keys(FILTERS).map((name) => html`<button key=${name} type="button" aria-pressed=${String(filter === name)} onClick=${() => setFilter(name)}>${name}</button>`)}
       </div>
     </header>
-    <nav class="threads" aria-label="Threads" data-testid="threads">${list(ctx, route, rows, all, filter)}</nav>
+    <nav class="threads" aria-label="Threads" data-testid="threads">${list(ctx, route, rows, all, filter)}
+      ${all && isMore && html`<p class="fact dim" data-testid="more-threads">Of the newest ${all.length} only: search for others.</p>`}</nav>
   </aside>`;
 }
 
@@ -121,9 +124,4 @@ function Beads({ items, asks }) {
     .map((state) => `, ${states.filter((one) => one === state).length} ${WORD[state]}`);
   return html`<span class="beads" role="img" aria-label=${`${done} of ${total} items done${others.join('')}`}>
     ${states.map((state, i) => html`<i key=${i} class="${state} c-${state}"></i>`)}</span>`;
-}
-
-/** The threads as a page, on narrow screens. */
-export function ThreadsPage({ ctx, route }) {
-  return html`<${Rail} ctx=${ctx} route=${route} only=${true} />`;
 }

@@ -8,9 +8,9 @@ import { partOf } from '../router.js';
 import { Shape, Sign } from '../shapes.js';
 import { html } from '../vendor/preact-htm.js';
 import { Boundary } from './boundary.js';
-import { Compare, FailurePanel, Inbox, KeysDialog, Login, NewThread, Palette, Policy, SessionOver, SetAside, stage, System, Usage, wide } from './later.js';
+import { Compare, FailurePanel, Inbox, KeysDialog, Login, NewThread, Notice, Palette, Policy, stage, System, Usage, wide } from './later.js';
 import { Kbd, Left, Loading } from './parts.js';
-import { Rail, ThreadsPage } from './rail.js';
+import { Rail } from './rail.js';
 import { ThreadPage } from './thread.js';
 
 /** Pages without the rail. */
@@ -33,7 +33,7 @@ export function Shell({ ctx, route, thread, dialog, closeDialog }) {
 function pageOf(ctx, route, thread) {
   const Wide = WIDE[route.page];
   if (Wide) return html`<${Boundary} key=${route.page} ctx=${ctx} wrap=${wide}><${Wide} ctx=${ctx} route=${route} /></${Boundary}>`;
-  if (route.page === 'threads') return html`<${ThreadsPage} ctx=${ctx} route=${route} />`;
+  if (route.page === 'threads') return html`<${Rail} ctx=${ctx} route=${route} only />`;
   return html`<${Rail} ctx=${ctx} route=${route} />
     <${Boundary} ctx=${ctx} place=${`${route.page} ${route.id}`} wrap=${stage}>${beside(ctx, route, thread)}</${Boundary}>`;
 }
@@ -133,9 +133,9 @@ function Mark() {
 
 function Strips({ ctx, route, thread }) {
   return html`<div class="strips">
-    ${ctx.isOver ? html`<${SessionOver} ctx=${ctx} />` : ctx.conn === 'held' ? html`<${Held} ctx=${ctx} thread=${thread} />` : null}
+    ${ctx.conn === 'held' ? html`<${Held} ctx=${ctx} thread=${thread} />` : null}
     ${isDemo(ctx, route, thread) ? html`<${Demo} />` : null}
-    ${thread?.row?.status === 'quarantined' ? html`<${SetAside} ctx=${ctx} />` : null}
+    ${ctx.isOver || thread?.row?.status === 'quarantined' ? html`<${Notice} ctx=${ctx} />` : null}
   </div>`;
 }
 

@@ -19,10 +19,9 @@ function useRows(ctx, by, from) {
   const [state, set] = useState({});
   useEffect(() => {
     const ends = new AbortController();
-    const read = (group) => ctx.api.all(`/usage?groupBy=${group}&limit=1000&from=${enc(from)}`, { signal: ends.signal }).then((page) => page.items);
-    const others = by === 'run' || by === 'day' || by === 'model' ? 'run' : by;
-    Promise.all([read('day'), read('model'), read(others), ctx.api.get('/runs?limit=200', { signal: ends.signal }).then((page) => page.items, () => [])])
-      .then(([days, models, rows, runs]) => set({ days, models, rows, runs, by, from }))
+    const read = (group) => ctx.api.all(`/usage?groupBy=${group}&limit=1000&from=${enc(from)}`, { signal: ends.signal });
+    Promise.all([read('day'), read('model'), read(by === 'item' ? by : 'run'), ctx.api.get('/runs?limit=200', { signal: ends.signal }).then((page) => page.items, () => [])])
+      .then(([days, models, rows, runs]) => set({ days: days.items, models: models.items, rows: rows.items, more: rows.more, runs, by, from }))
       .catch((problem) => ends.signal.aborted || set({ problem }));
     return () => ends.abort();
   }, [by, from, away(ctx, state.problem)]);
@@ -49,7 +48,7 @@ const sum = (rows, name) => rows.reduce((all, row) => all + (row[name] ?? 0), 0)
 const priceOf = (row) => (row.calls > 0 && row.unpricedCalls === row.calls ? 'no price' : dollars(row.costUsd));
 
 function Content({ ctx, state, by, from }) {
-  const { days, models, rows, runs } = state;
+  const { days, models, rows, more, runs } = state;
   if (models.length === 0) return html`<p class="dim"
       data-testid="no-usage">No model was called since ${from}. What runs take in tokens and money stands here.</p>`;
   return html`<${Totals} models=${models} />
@@ -62,6 +61,7 @@ function Content({ ctx, state, by, from }) {
         : html`<section class=${by === 'run' ? 'whole-line' : ''}><h2>Dearest runs</h2><${Bars}
             rows=${rows} nameOf=${(row) => runName(ctx, runs, row)} /></section>`}
     </div>
+    ${more && html`<p class="c-ask note" data-testid="more">Of the oldest ${rows.length} only: choose a later day for others.</p>`}
     ${noPrice(models).length > 0 && html`<p class="dim note" data-testid="no-price">${noPrice(models).map((row) => html`No price for
       ${' '}<span class="mono">${show(`${row.provider}:${row.model}`)}</span>: add one under prices. `)}</p>`}`;
 }

@@ -91,3 +91,39 @@ test('usage counts calls without a price apart, and never as free', async () => 
   await at(page, 'usage').getByText('Dearest items').waitFor();
   await done(page);
 });
+
+/** Answers are cut to their first row, as where the operator allows but one in a page. */
+const cutTo = (page, pattern) => page.route(pattern, async (route) => {
+  const body = await (await route.fetch()).json();
+  return route.fulfill({ json: { ...body, items: body.items.slice(0, 1), nextCursor: 'more' } });
+});
+
+test('a list that is not whole says so: threads, what was found, what was answered, usage', async () => {
+  const page = await open(server, '#/new');
+  await at(page, 'threads').locator('[data-thread]').first().waitFor();
+  assert.equal(await at(page, 'more-threads').count(), 0);
+  await cutTo(page, /\/threads\?limit/);
+  await cutTo(page, /\/suspensions\?status=all/);
+  await page.reload();
+  await at(page, 'more-threads').waitFor();
+  assert.match(await at(page, 'more-threads').innerText(), /newest 1 only/);
+  await page.getByRole('button', { name: 'Failed' }).click();
+  await page.getByText('No thread is like that.').waitFor();
+  assert.equal(await at(page, 'more-threads').count(), 1);
+  await page.getByLabel('Search threads').fill('a');
+  await page.waitForResponse(/\/threads\?limit=50&q=a/);
+  await at(page, 'more-threads').waitFor();
+  await page.evaluate(() => { location.hash = '#/questions?show=answered'; });
+  await at(page, 'more').waitFor();
+  let pages = 0;
+  await page.route(/\/usage\?groupBy=(run|item)/, async (route) => {
+    pages += 1;
+    const body = await (await route.fetch({ url: route.request().url().replace(/&cursor=\w+/, '') })).json();
+    return route.fulfill({ json: { items: Array.from({ length: 500 }, () => body.items[0]), nextCursor: `p${pages}` } });
+  });
+  await page.evaluate(() => { location.hash = '#/usage?by=item'; });
+  await at(page, 'more').waitFor();
+  assert.match(await at(page, 'more').innerText(), /oldest 2000 only/);
+  assert.equal(pages, 4, 'what the server gives is followed page by page');
+  await done(page);
+});
