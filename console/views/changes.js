@@ -17,7 +17,7 @@ export function Changes({ ctx, thread }) {
 function Revision({ ctx, revision }) {
   const { seq, version, at, changes } = revision;
   const [who, cls] = author(revision);
-  return html`<section class="rev" data-testid="revision" data-seq=${seq}><header>
+  return html`<section class="rev" data-seq=${seq}><header>
       <${SeqLink} ctx=${ctx} seq=${seq} /><h3>v${version}</h3><span class="tag ${cls}">${show(who)}</span>
       <span class="dim t1" title=${fullTime(at)}>${clockTime(at)}</span>
       <span class="mid t1">${reason(revision)}</span>

@@ -63,7 +63,7 @@ export function Compare({ ctx, route }) {
   return html`<main class="stage" data-testid="compare">
     <div class="strip replay"><b>Two branches</b>
       <span data-testid="differences">${parted ? `Same up to observation ${parted.a}. ` : ''}${count(differ, 'item')} of ${rows.length} ${differ === 1 ? 'differs' : 'differ'}${parted ? ' since' : ''}.</span>
-      <button type="button" class="b small right" aria-pressed=${String(isBrief)} data-testid="only-differences"
+      <button type="button" class="b small right" aria-pressed=${String(isBrief)}
           onClick=${() => setBrief(!isBrief)}>Only differences</button>
       <a class="b small" href=${leave}>Leave comparison<kbd aria-hidden="true">Esc</kbd></a></div>
     <div class="scroll"><div class="two">

@@ -61,7 +61,7 @@ export function EditPlan({ ctx, thread }) {
   useKeys({ 'Mod+s': () => save(), n: () => draft && edit.change(plan.addRow(draft)) });
   if (problem && !draft) return html`<div class="scroll page"><${FailurePanel} ctx=${ctx} problem=${problem} /></div>`;
   if (!draft) return html`<div class="scroll page"><${Loading} rows=${8} /></div>`;
-  return html`<div class="scroll" data-testid="edit-plan" data-version=${versionOf(draft.version)}>
+  return html`<div class="scroll" data-version=${versionOf(draft.version)}>
     ${edit.rebased && html`<${Rebased} rebased=${edit.rebased} version=${versionOf(draft.version)} />`}
     <div class="edit-row dim hide" aria-hidden="true"><span></span><span></span><span>What to do</span><span>Tools</span><span>After</span></div>
     ${draft.rows.map((row) => html`<${Row} key=${row.key} row=${row} draft=${draft} change=${edit.change}
@@ -194,12 +194,12 @@ function Foot({ ctx, thread, edit, wrong, why, save }) {
     .then((told) => edit.set({ foreseen: told }))
     .catch((problem) => edit.set({ refused: problem, errors: errorsOf(draft, problem) }));
   const off = why ?? (!isEdited ? 'Nothing is changed.' : wrong.length > 0 ? `${count(wrong.length, 'mistake')} to correct first.` : null);
-  return html`<div class="edit-foot" data-testid="edit-foot">
+  return html`<div class="edit-foot">
     <div class="row wrap">${tags.map(([name, n]) => html`<span class="tag"
         key=${name}>${name === 'moved' ? 'order changed' : `${n} ${name}`}</span>`)}
       <span class="mid t1 grow">Against v${versionOf(draft.version)}. If the plan moves on meanwhile, your edits are kept and laid on it.</span>
       <${Button} cls="small" id="foresee" label="What would it ask?" why=${isEdited && wrong.length === 0 ? null : off} onClick=${look} />
-      <a class="b" href=${ctx.to({ view: 'list' })} data-testid="discard">Discard</a>
+      <a class="b" href=${ctx.to({ view: 'list' })}>Discard</a>
       <${Button} cls="main" id="save-plan" label=${`Save as v${Number(versionOf(draft.version)) + 1}`} k="⌘S" why=${off} onClick=${save} /></div>
     ${off && isEdited && html`<p class="off-reason">${off}</p>`}
     ${foreseen && html`<p data-testid="foreseen">${sentence(foreseen)}</p>`}

@@ -17,7 +17,7 @@ export function FailurePanel({ ctx, thread, problem }) {
   return html`<div class="failure-box"><section class="panel-error" role="alert" data-testid="failure" data-code=${failure.code}>
     <div class="row"><${Shape} status="failed" /><h1>${show(failure.title)}</h1>
       <code class="right nowrap">${failure.code}</code></div>
-    ${failure.message && html`<p data-testid="failure-message">${show(failure.message)}</p>`}
+    ${failure.message && html`<p>${show(failure.message)}</p>`}
     ${failure.errors?.length > 0 && html`<ul class="lines">${failure.errors.map((one) => html`<li>
       <code>${show(one.pointer)}</code> ${show(one.detail)}</li>`)}</ul>`}
     <${Facts} ctx=${ctx} failure=${failure} thread=${problem ? null : thread} />
@@ -95,7 +95,7 @@ function Acts({ ctx, failure, thread, problem }) {
   return html`<div class="acts">
     ${canRun && html`<${Button} label="Run again" cls="main" id="run-again" why=${ctx.whyNot('run')} onClick=${again} />`}
     ${failure.code.startsWith('model_') && html`<a class="b" href="#/system">Check the models</a>`}
-    <${Copy} text=${() => report(ctx, failure, thread)} label="Copy report" cls="quiet" id="copy-report" />
+    <${Copy} text=${() => report(ctx, failure, thread)} label="Copy report" cls="quiet" />
     <${Refusal} problem=${refused} />
     ${canRun && ctx.whyNot('run') && html`<p class="off-reason">${ctx.whyNot('run')}</p>`}
   </div>`;

@@ -8,11 +8,11 @@ import { html } from '../vendor/preact-htm.js';
 import { CLASS, SCOPE } from '../words.js';
 
 /** What it will ask and may do, in one sentence. */
-export const Sentence = ({ forecast, cost }) => html`<p class="sentence" data-testid="forecast-sentence">${sentence(forecast, cost)}</p>`;
+export const Sentence = ({ forecast, cost }) => html`<p class="sentence">${sentence(forecast, cost)}</p>`;
 
 /** The same for a narrow card: item by item. */
 export function ForecastList({ forecast }) {
-  return html`<ol class="forecast-list" data-testid="forecast-list">${openItems(forecast).map((item) => html`<li key=${item.id}>
+  return html`<ol class="forecast-list">${openItems(forecast).map((item) => html`<li key=${item.id}>
     <p><span class="mono dim">${show(item.id)}</span> ${show(item.description)}</p>
     ${(item.mayCall ?? []).map((call) => {
       const tool = forecast.tools.find((one) => one.toolName === call.toolName);
@@ -27,7 +27,7 @@ export function ForecastList({ forecast }) {
 export function ForecastTable({ forecast }) {
   const items = openItems(forecast);
   if (items.length === 0) return null;
-  return html`<table class="data" data-testid="forecast-table">
+  return html`<table class="data">
     <thead><tr><th>Item</th><th>Tools it may call</th><th>Who decides</th><th>Rule</th><th>Effect</th></tr></thead>
     <tbody>${items.map((item) => html`<${ItemRows} key=${item.id} item=${item} forecast=${forecast} />`)}</tbody>
   </table>`;

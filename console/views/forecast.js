@@ -12,7 +12,7 @@ import { withRow } from './question/tab.js';
 
 export function Forecast({ ctx, thread }) {
   if (thread.replay) {
-    return html`<p class="fact dim" data-testid="forecast-past">A forecast is of what is still to be done. You look at the past:
+    return html`<p class="fact dim">A forecast is of what is still to be done. You look at the past:
       <a href=${ctx.to({ at: null })}>back to live</a>.</p>`;
   }
   return html`<${Foreseen} ctx=${ctx} thread=${thread} />`;
@@ -26,7 +26,7 @@ function Foreseen({ ctx, thread }) {
   return html`<div class="scroll page scrollx forecast" tabindex="0" role="region" aria-label="Forecast" data-testid="forecast">
     <${Sentence} forecast=${forecast} cost=${costText(forecast.cost)} />
     <${ForecastTable} forecast=${forecast} /><div class="only-narrow"><${ForecastList} forecast=${forecast} /></div>
-    <p class="dim basis" data-testid="cost-basis">${show(basisText(forecast.cost))} Arguments are not known yet: a rule with conditions is shown
+    <p class="dim basis">${show(basisText(forecast.cost))} Arguments are not known yet: a rule with conditions is shown
       as “asks if”.</p>
     ${review && html`<${QuestionCard} ctx=${ctx} question=${withRow(ctx, thread, review)} thread=${thread} boxed />`}
   </div>`;

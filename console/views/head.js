@@ -81,7 +81,7 @@ function RunPicker({ ctx, thread, run }) {
   const order = thread.view.runOrder;
   if (order.length < 2) return null;
   const choose = (event) => ctx.go(ctx.to({ run: event.target.value === order.at(-1) ? null : event.target.value, row: null }));
-  return html`<label class="hide">run <select class="plain" value=${run.runId} onChange=${choose} data-testid="run-picker">
+  return html`<label class="hide">run <select class="plain" value=${run.runId} onChange=${choose}>
     ${order.map((id, i) => html`<option key=${id} value=${id}>${i + 1} of ${order.length}</option>`)}</select></label>`;
 }
 

@@ -55,7 +55,7 @@ export function Inbox({ ctx, route }) {
       ${route.id && html`<a class="b small only-narrow back" href=${hashOf(null, filter)}>All questions</a>`}
       ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown}
           link=${threadHash({ id: shown.threadId, tab: 'ask' })} onDone=${done} hand=${hand} />`
-        : route.id && rows && html`<p class="fact" data-testid="question-gone">This question is not open any more, or it is not for this key.
+        : route.id && rows && html`<p class="fact">This question is not open any more, or it is not for this key.
           <a href=${hashOf(null, 'answered')}>Look at the answered ones</a></p>`}</section>
   </div></main>`;
 }
@@ -93,7 +93,7 @@ function Title({ ctx, filter, rows }) {
 
 function Rows({ ctx, rows, shown, filter }) {
   if (rows.length === 0) {
-    return html`<p class="fact dim" data-testid="no-questions">${filter === 'answered' ? 'Nothing was answered yet.'
+    return html`<p class="fact dim">${filter === 'answered' ? 'Nothing was answered yet.'
       : html`Nobody is asked anything. When a rule says ask, it stands here: see <a href="#/policy">Policy</a>.`}</p>`;
   }
   return rows.map((row) => html`<${Row} key=${row.suspensionId} ctx=${ctx} row=${row} isShown=${row.suspensionId === shown?.suspensionId} filter=${filter} />`);

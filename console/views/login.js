@@ -35,6 +35,6 @@ export function Login({ ctx, route }) {
     <${Refusal} problem=${state.problem} id="login-problem" />
     <button type="submit" class="b main" data-testid="sign-in"
         disabled=${state.busy || state.key.trim() === ''}>${state.busy ? 'Signing in …' : 'Sign in'}</button>
-    ${issuers.map((name) => html`<a class="b" href="session/oidc/${name}" data-testid="issuer">Sign in with ${name}</a>`)}
+    ${issuers.map((name) => html`<a class="b" href="session/oidc/${name}">Sign in with ${name}</a>`)}
   </form></main>`;
 }

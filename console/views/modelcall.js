@@ -75,7 +75,7 @@ function usePrompt(ctx, thread, span) {
 function Prompt({ ctx, thread, span, second }) {
   const { prompt, problem } = usePrompt(ctx, thread, span);
   const compared = usePrompt(ctx, thread, second);
-  if (problem) return problem.status === 404 ? html`<p class="mid" data-testid="context-gone">${show(wordsOf(problem))}</p>`
+  if (problem) return problem.status === 404 ? html`<p class="mid">${show(wordsOf(problem))}</p>`
     : html`<${FailurePanel} ctx=${ctx} thread=${thread} problem=${problem} />`;
   if (!prompt) return html`<${Loading} rows=${6} />`;
   const sum = prompt.parts.reduce((all, part) => all + part.tokens, 0);

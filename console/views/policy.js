@@ -116,7 +116,7 @@ function time(ms) {
 }
 
 function Defaults({ defaults }) {
-  return html`<h2 class="sub-h">Where no rule says anything</h2><table class="data short" data-testid="defaults">
+  return html`<h2 class="sub-h">Where no rule says anything</h2><table class="data short">
       <tbody>${defaults.map((one) => html`<tr key=${one.class}>
     <td>${show(one.class)} <span class="dim">${CLASS[one.class] ?? ''}</span></td><td><${Action} action=${one.action} /></td>
         </tr>`)}</tbody></table>`;

@@ -46,7 +46,7 @@ export function Rail({ ctx, route, only = false }) {
       <div class="row">
         <input class="f" type="search" ref=${field} placeholder="Search threads  /" aria-label="Search threads" value=${text}
           onInput=${(event) => setText(event.target.value)} onKeyDown=${leave} />
-        <a class="b" href="#/new" aria-label="New thread" title="New thread" data-testid="new-thread">+</a>
+        <a class="b" href="#/new" aria-label="New thread" title="New thread">+</a>
       </div>
       <div class="seg" role="group" aria-label="Show">
         ${Object.keys(FILTERS).map((name) => html`<button key=${name} type="button" aria-pressed=${String(filter === name)} onClick=${() => setFilter(name)}>${name}</button>`)}
@@ -90,7 +90,7 @@ function Row({ ctx, row, isShown }) {
   const title = row.title || row.lastRun?.query || row.threadId;
   const cost = dollars(row.costUsd || null);
   return html`<a class="th" href=${threadHash({ id: row.threadId })} aria-current=${isShown ? 'true' : null}
-      title=${plain(title)} data-testid="thread-row" data-thread=${row.threadId}>
+      title=${plain(title)} data-thread=${row.threadId}>
     <${Shape} status=${asks && shape !== 'failed' ? 'ask' : shape} />
     <span class="t">${show(title)}</span>
     <span class="age num" data-tick=${`age:${row.updatedAt}`}>${age(row.updatedAt, ctx.clock.now())}</span>

@@ -102,12 +102,12 @@ function Changed({ ctx, server, tool, load }) {
     await load();
   };
   const { approvedDescription: was, description: now } = tool;
-  return html`<details class="part" data-testid="changed-tool"><summary><b
+  return html`<details class="part"><summary><b
       class="mono">${show(tool.tool)}</b> describes itself otherwise: off. <span class="link">See and approve</span></summary>
     ${tool.reason && html`<p class="mid">${show(tool.reason)}</p>`}
     ${was !== undefined || now !== undefined ? html`<div class="diff"><del>${show(was ?? '')}</del><ins>${show(now ?? '')}</ins></div>`
       : html`<p class="dim">Its present description is known by its hash: <span class="mono">${show(tool.hash)}</span></p>`}
-    <${RowAction} label="Approve as it is now" sure="Press again: approve" why=${ctx.whyNot('admin')} act=${approve} id="approve-tool" />
+    <${RowAction} label="Approve as it is now" sure="Press again: approve" why=${ctx.whyNot('admin')} act=${approve} />
         </details>`;
 }
 
@@ -217,7 +217,7 @@ function Make({ ctx, load }) {
     ${state.made && html`<div class="made" role="status" data-testid="made-key">
         <p>The key of ${show(state.made.name)}. It is shown now and never again:</p>
       <p class="row"><code class="grow">${show(state.made.key)}</code>
-        <${Copy} text=${state.made.key} label="Copy" id="copy-key" />
+        <${Copy} text=${state.made.key} label="Copy" />
         <button type="button" class="b small" onClick=${() => put({ made: null })}>I have it</button></p></div>`}
     ${state.isOpen ? html`<form class="make" onSubmit=${make}>
       <label class="stack"><span>Whose it is</span><input class="f" required maxlength="64" value=${state.name} data-testid="key-name"

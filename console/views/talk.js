@@ -73,14 +73,14 @@ function Revision({ ctx, entry }) {
   const isFirst = entry.source === 'planner' && entry.version === 1;
   const words = isFirst ? `${count(entry.todoList.length, 'item')}.`
     : `${[ids('Added', added), ids('Changed', modified), ids('Removed', removed)].filter(Boolean).join('. ')}.`;
-  return html`<article class="msg note" data-testid="plan-note"><${SeqLink} ctx=${ctx} seq=${entry.seq} />
+  return html`<article class="msg note"><${SeqLink} ctx=${ctx} seq=${entry.seq} />
     <header><b>Plan v${entry.version}</b><time>${clockTime(entry.at)}</time></header>
     <div class="body"><a href=${ctx.to({ view: 'changes' })}>${show(words)}</a></div></article>`;
 }
 
 function Question({ ctx, entry }) {
   const status = entry.ended ? null : KIND_SHAPE[entry.kind] ?? 'ask';
-  return html`<article class=${`msg ${entry.ended ? 'note' : ''}`} data-testid="question-note"><${SeqLink} ctx=${ctx} seq=${entry.seq} />
+  return html`<article class=${`msg ${entry.ended ? 'note' : ''}`}><${SeqLink} ctx=${ctx} seq=${entry.seq} />
     <header><b>Question</b><time>${clockTime(entry.at)}</time></header>
     <div class="body">${entry.ended
       ? html`<p>${show(entry.message)}</p><p>${show(entry.ended.timedOut ? 'Nobody answered in time.'
@@ -125,7 +125,7 @@ function Streaming({ ctx, streamId }) {
     write(ctx.live.get(streamId));
     return ctx.live.listen(streamId, write);
   }, [streamId]);
-  return html`<p><bdi class="arg" ref=${place} data-testid="streaming"></bdi><span class="caret" aria-hidden="true"></span></p>`;
+  return html`<p><bdi class="arg" ref=${place}></bdi><span class="caret" aria-hidden="true"></span></p>`;
 }
 
 /* What to say next: to a run that is under way, or to begin another. */
@@ -163,7 +163,7 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
     <textarea class="f" rows="2" aria-label="Message" data-testid="message-field" value=${draft.text}
       placeholder=${thread.replay ? 'You look at the past. Fork here to go on from this point.' : 'Say something to the agent…'}
       onInput=${(event) => set({ text: event.currentTarget.value })} onKeyDown=${(event) => isSend(event) && send(event)}></textarea>
-    <${Refusal} problem=${draft.problem} id="compose-problem" />
+    <${Refusal} problem=${draft.problem} />
     <div class="row wrap">
       ${isBusy && !thread.replay && html`<div class="seg" role="group" aria-label="While it runs">
         ${WAYS.map(([way, label, title]) => html`<button type="button" key=${way} title=${title} aria-pressed=${String(draft.way === way)}

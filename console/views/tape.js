@@ -52,9 +52,9 @@ export function Tape({ ctx, route, thread }) {
 
 function Place({ ctx, thread }) {
   const fork = useFork(ctx, thread);
-  return html`<div class="row"><span class="mono num num-at" data-testid="tape-place">${thread.seq} / ${thread.lastSeq}</span>
+  return html`<div class="row"><span class="mono num num-at">${thread.seq} / ${thread.lastSeq}</span>
     ${thread.replay ? html`<${Button} cls="small extra" label=${html`<${Sign} name="fork" />Fork here`} why=${fork.why} onClick=${() => fork.at(thread.seq)} id="fork-here" />
-        <${Button} cls="small main" label="Back to live" onClick=${() => ctx.go(ctx.to({ at: null }))} id="back-to-live" />`
+        <${Button} cls="small main" label="Back to live" onClick=${() => ctx.go(ctx.to({ at: null }))} />`
       : html`<span class="tag ${ctx.conn === 'held' ? 'fail' : 'run'}">${ctx.conn === 'held' ? 'held' : '● live'}</span>`}</div>`;
 }
 

@@ -76,7 +76,7 @@ function pane(ctx, route, thread, view) {
 
 function NoPlan({ thread }) {
   const isBusy = thread.core.runId != null;
-  return html`<p class="fact dim" data-testid="no-plan">${isBusy
+  return html`<p class="fact dim">${isBusy
     ? 'The plan appears here as soon as the model has written it.'
     : 'No plan yet: ask for something under Conversation, and the plan appears here.'}</p>`;
 }
@@ -89,14 +89,14 @@ function PlanBar({ ctx, route, thread, view }) {
       ${VIEWS.map(([name, label, k]) => html`<a key=${name} href=${ctx.to({ view: name })} title=${`Key ${k}`} aria-current=${view === name ? 'true' : null} data-testid=${`view-${name}`}>${label}</a>`)}
     </nav>
     ${view === 'graph' ? html`<${Decides} thread=${thread} />` : null}
-    ${thread.replay || thread.core.todoList.length === 0 ? null : html`<a class="b small right ${view === 'edit' ? 'main' : ''}" href=${ctx.to({ view: 'edit' })} data-testid="view-edit">Edit<${Kbd} k="E" /></a>`}
+    ${thread.replay || thread.core.todoList.length === 0 ? null : html`<a class="b small right ${view === 'edit' ? 'main' : ''}" href=${ctx.to({ view: 'edit' })}>Edit<${Kbd} k="E" /></a>`}
   </div>`;
 }
 
 function ReplayStrip({ ctx, thread }) {
   const run = thread.newestRun;
   const into = run && thread.view.at != null ? `, ${duration(thread.view.at - run.start)} into the run` : '';
-  return html`<div class="strip replay" role="status" data-testid="replay-strip"><b>Replay</b>
+  return html`<div class="strip replay" role="status"><b>Replay</b>
     <span>The thread as it was after observation ${thread.seq}${into}. Nothing here can be answered.</span>
     <${Button} cls="small right" label="Back to live" k="Esc" onClick=${() => ctx.go(ctx.to({ at: null }))} /></div>`;
 }

@@ -50,7 +50,7 @@ function Acts({ question, draft, set, press, whyNot, mayEdit, schema, size, hand
       <${Decide} name="approve" keys=${keysOf(hand, needsTwo(question) ? 'a a' : 'a')} cls=${`main${draft.armed ? ' armed' : ''}`} draft=${draft} off=${off}
         label=${html`${label}${draft.armed && html`: <span class="mono">${show(question.toolName)}</span>`}`} onPress=${approve} />
       ${edited
-        ? html`<button type="button" class="b" data-testid="undo" onClick=${undo}>Undo</button>`
+        ? html`<button type="button" class="b" onClick=${undo}>Undo</button>`
         : mayEdit && html`<button type="button" class="b" data-testid="edit" disabled=${draft.busy !== null} onClick=${edit}>Edit<kbd
             aria-hidden="true">${keysOf(hand, 'e')}</kbd></button>`}
       <${Decide} name="reject" keys=${keysOf(hand, 'x')} cls="bad" label="Reject" draft=${draft} off=${whyNot.reject} onPress=${reject} />
@@ -89,7 +89,7 @@ export function Arguments({ question, schema, draft, set, mayEdit }) {
 }
 
 function View({ draft, set, value, text, schema, refused }) {
-  if (draft.view === 'json') return html`<pre class="json whole" data-testid="args-text" tabindex="0">${show(text)}</pre>`;
+  if (draft.view === 'json') return html`<pre class="json whole" tabindex="0">${show(text)}</pre>`;
   if (draft.view === 'edit') return html`<${Edit} draft=${draft} set=${set} refused=${refused} />`;
   const fields = form.fieldsOf(schema, value);
   return html`<div class="args" data-testid="args-read">

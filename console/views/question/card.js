@@ -196,7 +196,7 @@ function PlanReview({ ctx, question, draft, set, press, whyNot, over, hand }) {
       <${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="What should be otherwise (the planner reads it)" />
       <div class="acts">
         <${Decide} name="approve" keys=${keysOf(hand, 'a')} cls="main" label="Run it" draft=${draft} off=${off} onPress=${run} />
-        <a class="b" href=${edit} data-testid="edit-first">Edit first</a>
+        <a class="b" href=${edit}>Edit first</a>
         <${Decide} name="another" keys=${keysOf(hand, 'x')} label="Ask for another" draft=${draft} off=${whyNot.reject} onPress=${another} />
         <${Decide} name="end" cls="bad" label="End the run" draft=${draft} off=${whyNot.reject}
           onPress=${() => press('end', reply(question, { approved: false }))} />

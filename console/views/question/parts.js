@@ -97,7 +97,7 @@ function Who({ question: { policy, askedBy, mayAnswer: mine } }) {
   return html`${show(who(policy?.approvers))}.
     ${policy?.fourEyes && html` Four eyes: ${by.length ? show(by.join(', ')) : 'who'} asked for the run,
       so ${by.length ? show(by.join(', ')) : 'they'} may only say no.`}
-    ${mine?.why && html`<p class="c-ask" data-testid="why-not-you">${show(barredText(mine.why, policy))}</p>`}`;
+    ${mine?.why && html`<p class="c-ask">${show(barredText(mine.why, policy))}</p>`}`;
 }
 
 /** How much time is left, and what happens then. The text is written anew by the clock. */

@@ -29,10 +29,10 @@ export function QuestionTab({ ctx, thread, cameByItself }) {
       else ctx.go('#/questions');
     },
   });
-  return html`<div class="scroll" data-testid="question-tab">
+  return html`<div class="scroll">
     ${open.length > (open.includes(shown) ? 1 : 0) && html`<${Chooser} open=${open} shown=${shown} choose=${choose} />`}
     ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown} thread=${thread} hand=${hand} />`
-      : html`<p class="fact dim" data-testid="no-question">${nothing(ctx, thread, over)}</p>`}
+      : html`<p class="fact dim">${nothing(ctx, thread, over)}</p>`}
     ${rest.length > 0 && html`<${Before} ctx=${ctx} rest=${rest} />`}
   </div>`;
 }
