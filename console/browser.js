@@ -44,6 +44,10 @@ const fieldOf = (element) => element.closest?.(FIELDS) ?? null;
 /** Keys with which a person leaves a field, or what became of one. */
 const LEAVES = ['Tab', 'Escape', 'Mod+enter', 'Mod+s'];
 
+/**
+ * The rule: what somebody types is no command. So single keys do nothing in fields and dialogs, nor where a field was taken away
+ * or disabled under the hands, until the person goes elsewhere: by one of `LEAVES`, a click or another page.
+ */
 export function startKeyboard(document = globalThis.document) {
   /** Where somebody types, or typed until it was taken away. */
   let field = null;

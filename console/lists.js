@@ -49,7 +49,7 @@ export function createLists({ api, changed, open = openLive, target = globalThis
     },
   };
 
-  function heard(event, data) {
+  function onFrame(event, data) {
     // Nothing is repeated: what stands is read then, and after a gap.
     if (event === 'caught_up' || event === 'gap') read();
     if (!Object.hasOwn(take, event)) return;
@@ -65,7 +65,7 @@ export function createLists({ api, changed, open = openLive, target = globalThis
       if (live) return;
       target?.addEventListener('focus', read);
       // A server that is away, or that knows the key no more, says so when it is asked.
-      live = open({ url: () => eventsUrl(), after: () => 0, on: { open() {}, frame: heard, held: read } });
+      live = open({ url: () => eventsUrl(), after: () => 0, on: { open() {}, frame: onFrame, held: read } });
       read();
     },
     retryNow() {

@@ -2,7 +2,7 @@
 
 import { enc } from './api.js';
 import * as core from './fold/core.js';
-import { told } from './fold/core.js';
+import { stateBody } from './fold/core.js';
 import { emptyView, foldView } from './fold/view.js';
 import { eventsUrl, openLive } from './live.js';
 
@@ -19,27 +19,27 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   let isGone = false;
   let at = null;
   let shown = { key: [], thread: null };
-  /** `told`: runId → status, as read, or told since. */
+  /** `statusByRun`: as read, or heard since. */
   const state = {
-    conn: 'connecting', retryAt: null, problem: null, row: null, runs: null, told: new Map(), started: new Map(),
+    conn: 'connecting', retryAt: null, problem: null, row: null, runs: null, statusByRun: new Map(), started: new Map(),
   };
-  /** What was told since the runs were asked for last: it is newer than the answer. */
-  let since;
+  /** What became of runs since they were asked for last: it is newer than the answer. */
+  let heardSinceRead;
 
   const live = open({
     url: (after) => eventsUrl(id, after),
     after: () => history.lastSeq,
-    on: { open() {}, frame: heard, held },
+    on: { open() {}, frame: onFrame, held },
   });
   readRow();
 
   async function readRow() {
-    const mine = since = new Map();
+    const mine = heardSinceRead = new Map();
     try {
       const [row, { items }] = await Promise.all([api.get(`/threads/${enc(id)}`), api.get(`/runs?threadId=${enc(id)}&limit=100`)]);
       // It was asked again meanwhile, or there is nothing to show.
-      if (mine !== since || isGone) return;
-      Object.assign(state, { row, runs: items, told: new Map([...items.map((run) => [run.runId, run.status]), ...since]), problem: null });
+      if (mine !== heardSinceRead || isGone) return;
+      Object.assign(state, { row, runs: items, statusByRun: new Map([...items.map((run) => [run.runId, run.status]), ...mine]), problem: null });
     } catch (problem) {
       if (!problem.isUnreachable) state.problem = problem;
       if (problem.status === 404) gone();
@@ -54,7 +54,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     live.close();
   }
 
-  function heard(event, data) {
+  function onFrame(event, data) {
     switch (event) {
       case 'observation':
         queue.push(data);
@@ -64,8 +64,8 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
         tokens.token(data);
         break;
       case 'run':
-        since.set(data.runId, data.status);
-        state.told = new Map([...state.told, ...since]);
+        heardSinceRead.set(data.runId, data.status);
+        state.statusByRun = new Map([...state.statusByRun, ...heardSinceRead]);
         tell();
         break;
       case 'caught_up':
@@ -141,7 +141,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
       if (queue[0] === null) {
         queue.shift();
         // What changed while there was no connection was told by no frame.
-        if (isCaughtUp) state.told = new Map();
+        if (isCaughtUp) state.statusByRun = new Map();
         isCaughtUp = true;
         state.conn = 'live';
         state.retryAt = null;
@@ -226,7 +226,7 @@ class Thread {
     this.row = state.row;
     this.runs = state.runs;
     this.started = isReplay ? new Map() : state.started;
-    this.told = state.told;
+    this.statusByRun = state.statusByRun;
     this.seq = point.seq;
     this.lastSeq = lastSeq;
     this.minSeq = history.minSeq;
@@ -250,7 +250,7 @@ class Thread {
   }
 
   get core() {
-    this.#core ??= told(this.point.core, { threadId: this.id, minSeq: this.minSeq });
+    this.#core ??= stateBody(this.point.core, { threadId: this.id, minSeq: this.minSeq });
     return this.#core;
   }
 
@@ -258,8 +258,8 @@ class Thread {
   get runStatus() {
     const { runId, status } = this.core;
     if (this.replay || runId == null) return status;
-    const told = this.told.get(runId);
-    return status === 'running' && told in WAITS ? told : status;
+    const last = this.statusByRun.get(runId);
+    return status === 'running' && last in WAITS ? last : status;
   }
 
   item(id) {

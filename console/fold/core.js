@@ -24,14 +24,14 @@ export function empty(seq = 0) {
 }
 
 /** Goes on from a state that the server told: where the log begins later than at 1, nothing is open. */
-export function fromState(told) {
+export function fromState(body) {
   return {
-    ...empty(told.lastSeq), intent: told.intent, title: told.title, plan: told.plan, planVersion: told.planVersion,
-    items: told.todoList.map(withoutCalls), outputs: told.stepOutputs, called: callsOf(told.todoList),
+    ...empty(body.lastSeq), intent: body.intent, title: body.title, plan: body.plan, planVersion: body.planVersion,
+    items: body.todoList.map(withoutCalls), outputs: body.stepOutputs, called: callsOf(body.todoList),
   };
 }
 
-/** Takes in the next observation. */
+/** Takes in the next observation: here, as in all of `fold/`, `told` is one. */
 export function fold(state, told) {
   const take = TAKE[told.type];
   const next = take ? take(state, told.content, told) : state;
@@ -115,8 +115,8 @@ function withoutCalls(item) {
 
 /** What a whole list tells of settled items: they may be begun again. */
 function callsOf(items) {
-  const told = items.filter((item) => item.toolCalls?.length);
-  return Object.fromEntries(told.map((item) => {
+  const calling = items.filter((item) => item.toolCalls?.length);
+  return Object.fromEntries(calling.map((item) => {
     const results = Object.fromEntries((item.toolResults ?? []).map((result) => [result.callId, result]));
     return [item.id, { made: item.toolCalls, earlier: item.toolCalls.length, results }];
   }));
@@ -189,7 +189,7 @@ function task(state, content, { parentId }) {
 }
 
 /** The state as the server tells it; `threadId` and `minSeq` are the reader's own. */
-export function told(state, { threadId, minSeq }) {
+export function stateBody(state, { threadId, minSeq }) {
   const suspensions = state.suspensions.map((open) => asked(state, open));
   const waits = state.waits;
   const body = {

@@ -4,7 +4,7 @@ import { enc } from '../api.js';
 import { happenings, matched, partedAt } from '../branches.js';
 import { useKeys } from '../browser.js';
 import { readEarlier } from '../earlier.js';
-import { told } from '../fold/core.js';
+import { stateBody } from '../fold/core.js';
 import { count, dollars, duration } from '../format.js';
 import { gist } from '../markdown.js';
 import { threadHash } from '../router.js';
@@ -30,7 +30,7 @@ async function readThread(api, id, signal) {
     if (items.length === 0 || !history.add(items)) break;
   } while (history.lastSeq < last && history.log.length < MOST);
   const { core, view, seq } = history.last;
-  return { id, row, core: told(core, { threadId: id, minSeq }), view, minSeq, lastSeq: seq, more: seq < last };
+  return { id, row, core: stateBody(core, { threadId: id, minSeq }), view, minSeq, lastSeq: seq, more: seq < last };
 }
 
 /** Both threads; read again when one of them has moved on. */

@@ -22,8 +22,9 @@ const BODY = {
 };
 
 /**
- * Which question is shown: `pick(had)` says it, of the one that was shown before, if any. It is at hand where the person came to
- * it, by another `place` or by `reach()`; one that appeared by itself is not, nor what comes after `leave()`.
+ * The rule: keys answer only what the person came to; what appears by itself, or is next after an answer, stands under hands that
+ * meant another one. Which question is shown says `pick(had)`, of the one that was shown before, if any. It is at hand where the
+ * person came to it, by another `place` or by `reach()`; one that appeared by itself is not, nor what comes after `leave()`.
  */
 export function useShown(place, pick, cameByItself = false) {
   const here = useRef({ isLeft: cameByItself });

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { empty, fold, told } from '../../../console/fold/core.js';
+import { empty, fold, stateBody } from '../../../console/fold/core.js';
 import { launch, open, quit, shot, showing } from '../support/browser.mjs';
 import { largeLog, tellLarge } from '../support/large.mjs';
 import { Server } from '../support/server.mjs';
@@ -32,7 +32,7 @@ const count = (page, selector) => page.locator(selector).count();
 const stateAt = (seq) => {
   let state = empty();
   for (const observation of LOG.slice(0, seq)) state = fold(state, observation);
-  return told(state, { threadId: 'large', minSeq: 1 });
+  return stateBody(state, { threadId: 'large', minSeq: 1 });
 };
 
 /** In the page: `nodesDrawn` has how many nodes of the graph each rendering added. */

@@ -1,6 +1,6 @@
 // The page's fold beside what a live server tells.
 
-import { empty, fold, told } from '../../../console/fold/core.js';
+import { empty, fold, stateBody } from '../../../console/fold/core.js';
 import { canonical, digest } from './golden.mjs';
 
 /** Folds a thread's log and asks the server for its state at every observation: `{lines, differences}`. */
@@ -11,7 +11,7 @@ export async function compare(server, thread) {
   for (const observation of await server.log(thread)) {
     const wants = await server.get(`/threads/${thread}/state?at=${observation.seq}`);
     state = fold(state, observation);
-    const has = told(state, { threadId: thread, minSeq: wants.minSeq });
+    const has = stateBody(state, { threadId: thread, minSeq: wants.minSeq });
     if (canonical(has) !== canonical(wants)) {
       differences.push(`${thread} at ${observation.seq} ${observation.type}\n  has   ${canonical(has)}\n  wants ${canonical(wants)}`);
     }

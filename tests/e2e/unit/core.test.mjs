@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { empty, fold, fromState, told } from '../../../console/fold/core.js';
+import { empty, fold, fromState, stateBody } from '../../../console/fold/core.js';
 import { canonical, digest, goldens } from '../support/golden.mjs';
 
 const all = goldens();
@@ -14,7 +14,7 @@ for (const { name, log } of all) {
     let state = empty();
     for (const { observation, state: wants } of log) {
       state = fold(state, observation);
-      const has = told(state, { threadId: name, minSeq: 1 });
+      const has = stateBody(state, { threadId: name, minSeq: 1 });
       assert.equal(digest(has), wants, `${observation.seq} ${observation.type}: ${canonical(has)}`);
     }
   });
@@ -50,7 +50,7 @@ test('an item is called whatever a model calls it', () => {
   for (const { observation } of log) {
     state = fold(state, observation);
     other = fold(other, renamed(observation));
-    const [wants, has] = [state, other].map((one) => told(one, { threadId: name, minSeq: 1 }));
+    const [wants, has] = [state, other].map((one) => stateBody(one, { threadId: name, minSeq: 1 }));
     assert.equal(canonical(has), canonical(renamed(wants)), `${observation.seq} ${observation.type}`);
   }
 });
@@ -68,9 +68,9 @@ test('it goes on from a state that the server told', () => {
   const cut = log.findIndex(({ observation }) => observation.type === 'RUN_FINISHED') + 1;
   let state = empty();
   for (const { observation } of log.slice(0, cut)) state = fold(state, observation);
-  let later = fromState(told(state, { threadId: name, minSeq: cut + 1 }));
+  let later = fromState(stateBody(state, { threadId: name, minSeq: cut + 1 }));
   for (const { observation, state: wants } of log.slice(cut)) {
     later = fold(later, observation);
-    assert.equal(digest(told(later, { threadId: name, minSeq: 1 })), wants, `${observation.seq}`);
+    assert.equal(digest(stateBody(later, { threadId: name, minSeq: 1 })), wants, `${observation.seq}`);
   }
 });

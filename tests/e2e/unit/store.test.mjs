@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Problem } from '../../../console/api.js';
-import { told } from '../../../console/fold/core.js';
+import { stateBody } from '../../../console/fold/core.js';
 import { createHistory, openThread } from '../../../console/store.js';
 import { withRow } from '../../../console/views/question/tab.js';
 import { goldens } from '../support/golden.mjs';
@@ -86,7 +86,7 @@ test('where the log begins after what is known, the state and the words before i
     one.hear(log.slice(0, known));
     await caughtUp(one);
     one.api.answers = {
-      [`/threads/again/state?at=${cut}`]: told(whole.at(cut).core, { threadId: 'again', minSeq: cut + 1 }),
+      [`/threads/again/state?at=${cut}`]: stateBody(whole.at(cut).core, { threadId: 'again', minSeq: cut + 1 }),
       '/threads/again/messages?limit=200': messages,
       [`/threads/again/events?after=${cut}&limit=1`]: { items: log.slice(cut, cut + 1) },
     };
@@ -97,7 +97,7 @@ test('where the log begins after what is known, the state and the words before i
     one.hear(log.slice(cut));
     await caughtUp(one);
     const { core, view, problem } = one.thread.thread();
-    assert.deepEqual([core, problem], [told(whole.last.core, { threadId: 'again', minSeq: cut + 1 }), null]);
+    assert.deepEqual([core, problem], [stateBody(whole.last.core, { threadId: 'again', minSeq: cut + 1 }), null]);
     assert.deepEqual(words(view), words(whole.last.view));
     // Told once more it is no gap: the reader was too slow.
     one.socket.frame('gap', { fromSeq: log.length + 1 });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { emptyView, foldView } from '../../../console/fold/view.js';
 import { waited } from '../../../console/fold/waits.js';
-import { told } from '../../../console/fold/core.js';
+import { stateBody } from '../../../console/fold/core.js';
 import { createHistory } from '../../../console/store.js';
 import { timelineRows, windowOf } from '../../../console/views/timeline/rows.js';
 import { goldens } from '../support/golden.mjs';
@@ -110,7 +110,7 @@ test('what an item waited for sums to its time', () => {
     const history = createHistory();
     history.add(log);
     const { view, core } = history.last;
-    const thread = { view, core: told(core, { threadId: name, minSeq: 1 }), now: view.at };
+    const thread = { view, core: stateBody(core, { threadId: name, minSeq: 1 }), now: view.at };
     for (const [item, ids] of view.itemSpans) {
       const span = view.spans.get(ids.at(-1));
       const inside = waited(thread, item).filter(({ what }) => what !== 'dependencies' && what !== 'place');
