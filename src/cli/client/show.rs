@@ -2,39 +2,44 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Characters that are not seen, or that change how others are shown.
+/// So many marks may be stacked on one letter: more would be drawn over other lines.
+const MOST_STACKED: usize = 4;
+
+/// Characters that are not seen, or that change how others are shown: those that the page marks (`console/text.js`).
 fn is_hidden(c: char) -> bool {
     matches!(
         c,
-        '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
-            | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}'
+        '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}'..='\u{1160}' | '\u{17B4}'..='\u{17B5}' | '\u{180B}'..='\u{180F}'
+            | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FEFF}'
+            | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{E0000}'..='\u{E0FFF}'
     ) || c.is_control()
 }
 
-fn push(shown: &mut String, c: char) {
-    match c {
-        '\t' => shown.push_str("    "),
-        c if is_hidden(c) => shown.push_str(&format!("<U+{:04X}>", u32::from(c))),
-        c => shown.push(c),
+/// With this in the place of each line break.
+fn shown(text: &str, line_break: char) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut stacked = 0;
+    for c in text.replace("\r\n", "\n").chars() {
+        // What takes no column is drawn on the letter before it.
+        stacked = if c.width() == Some(0) { stacked + 1 } else { 0 };
+        match c {
+            '\n' => shown.push(line_break),
+            '\t' => shown.push_str("    "),
+            c if is_hidden(c) || stacked > MOST_STACKED => shown.push_str(&format!("<U+{:04X}>", u32::from(c))),
+            c => shown.push(c),
+        }
     }
+    shown
 }
 
 /// Lines stay lines.
 pub(super) fn block(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.replace("\r\n", "\n").chars() {
-        if c == '\n' { shown.push('\n') } else { push(&mut shown, c) }
-    }
-    shown
+    shown(text, '\n')
 }
 
 /// All in one line.
 pub(super) fn line(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.trim().replace("\r\n", "\n").chars() {
-        if c == '\n' { shown.push(' ') } else { push(&mut shown, c) }
-    }
-    shown
+    shown(text.trim(), ' ')
 }
 
 pub(super) fn width(shown: &str) -> usize {
@@ -111,6 +116,21 @@ mod tests {
         assert_eq!(block("a\u{1b}[31mb\r\nc\u{202e}\u{e0041}"), "a<U+001B>[31mb\nc<U+202E><U+E0041>");
         assert_eq!(line(" two\nlines\r "), "two lines");
         assert_eq!(line("a\rb"), "a<U+000D>b");
+        for hidden in [
+            0x34f, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x180b, 0x180f, 0x2028, 0x3164, 0xffa0, 0xfff0, 0xfffb, 0xe0100,
+            0xe0fff,
+        ] {
+            let text = format!("a{}b", char::from_u32(hidden).unwrap());
+            assert_eq!(line(&text), format!("a<U+{hidden:04X}>b"));
+        }
+    }
+
+    #[test]
+    fn marks_that_would_cover_other_lines_are_shown_as_their_codes() {
+        let stacked = |count| format!("e{}x", "\u{301}".repeat(count));
+        assert_eq!(line(&stacked(4)), stacked(4));
+        assert_eq!(block(&stacked(6)), format!("e{}<U+0301><U+0301>x", "\u{301}".repeat(4)));
+        assert_eq!(line("क्षि \u{1112}\u{1161}\u{11ab} 👍🏽"), "क्षि \u{1112}\u{1161}\u{11ab} 👍🏽");
     }
 
     #[test]
