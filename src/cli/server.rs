@@ -11,6 +11,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::Error;
+use super::client::line;
 use crate::auth::{ApiKey, Issued, KeyRotation, NewKey};
 use crate::config::env::Variables;
 use crate::egress::{self, Answer, Bounds, Destination, Egress, Post, retry_after};
@@ -219,11 +220,11 @@ async fn refused(mut answer: Answer, base: &str) -> Error {
     }
 }
 
-/// What a problem document says.
+/// What a problem document says, which may repeat what others wrote.
 fn said(status: u16, body: &[u8]) -> String {
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
     match (problem.get("code").and_then(Value::as_str), problem.get("detail").and_then(Value::as_str)) {
-        (Some(code), Some(detail)) => format!("{status} {code}: {detail}"),
+        (Some(code), Some(detail)) => format!("{status} {}: {}", line(code), line(detail)),
         _ => format!("status {status}"),
     }
 }

@@ -30,6 +30,7 @@ use std::ffi::OsString;
 use serde_json::{Value, json};
 
 pub(super) use args::{ClientCommand, duration};
+pub(super) use show::line;
 
 use super::Error;
 use super::server::Server;

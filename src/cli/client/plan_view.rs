@@ -82,7 +82,7 @@ impl PlanView {
         let (now, parent) = (frame.timestamp, frame.parent_id.as_ref());
         match fact {
             Fact::RunStarted(body) => {
-                self.model = format!("{}:{}", body.provider, body.model);
+                self.model = show::line(&format!("{}:{}", body.provider, body.model));
                 (self.began, self.tokens, self.cost, self.saying) = (Some(now), 0, None, None);
                 self.questions.clear();
             }

@@ -38,7 +38,7 @@ pub(super) fn block(text: &str) -> String {
 }
 
 /// All in one line.
-pub(super) fn line(text: &str) -> String {
+pub(in crate::cli) fn line(text: &str) -> String {
     shown(text.trim(), ' ')
 }
 

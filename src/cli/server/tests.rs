@@ -48,3 +48,12 @@ async fn a_server_that_cannot_answer_now_is_as_one_that_cannot_be_reached() {
     let refused = answers(&["HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"]).get::<Value>("/threads").await;
     assert!(matches!(refused, Err(Error::KeyRefused(_))));
 }
+
+#[tokio::test]
+async fn what_a_refusal_repeats_of_others_is_shown_and_not_obeyed() {
+    let problem = r#"{ "code": "invalid", "detail": "`\u001b]0;owned\u0007` is no name." }"#;
+    let length = problem.len();
+    let server = answers(&[&format!("HTTP/1.1 422 No\r\nContent-Length: {length}\r\n\r\n{problem}")]);
+    let error = server.get::<Value>("/threads").await.unwrap_err().to_string();
+    assert!(error.ends_with("422 invalid: `<U+001B>]0;owned<U+0007>` is no name."), "{error:?}");
+}
