@@ -54,7 +54,7 @@ section! {
         /// What a tenant may add over the API, of each kind: webhooks, HTTP tools, agents, MCP servers, schedules:
         /// too_many_documents.
         documents: usize = 100, by_path();
-        /// Entries of one page of a list, at most 1000; a larger `limit` is invalid.
+        /// Entries of one page of a list, at most 1000; a larger `limit` gives so many, and a cursor to the rest.
         page: u32 = 1000, by_path();
         spend: Spend = Spend::default(), table::<Spend>();
         tenant: RunLimits = RunLimits::default(), table::<RunLimits>();

@@ -13,12 +13,13 @@ use crate::store::PageAsk;
 
 /// Entries of a page when the caller does not say.
 pub(crate) const PAGE: u32 = 50;
-/// Entries of a page at most; `limits.page` may say less.
+/// What a caller may ask for at most.
 pub(crate) const LARGEST_PAGE: u32 = 1000;
 
 /// The parameters of a request. Each is allowed once.
 pub(crate) struct Params {
     given: HashMap<String, String>,
+    /// Entries of a page at most.
     most: u32,
 }
 
@@ -26,7 +27,7 @@ impl FromRequestParts<AppState> for Params {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
-        Ok(Self::parse(parts.uri.query().unwrap_or_default(), app.config.limits.page.min(LARGEST_PAGE))?)
+        Ok(Self::parse(parts.uri.query().unwrap_or_default(), app.config.limits.page.max(1))?)
     }
 }
 
@@ -70,13 +71,14 @@ impl Params {
         Ok(PageAsk { limit: self.limit()?, cursor: self.text("cursor") })
     }
 
+    /// How many entries the answer has at most. `limits.page` may say less than the caller: the cursor leads to the rest.
     pub(crate) fn limit(&mut self) -> Result<u32, Fault> {
-        let expected = format!("must be a number from 1 to {}", self.most);
-        let limit = self.read("limit", &expected)?.unwrap_or(PAGE.min(self.most));
-        if limit == 0 || limit > self.most {
+        let expected = format!("must be a number from 1 to {LARGEST_PAGE}");
+        let limit = self.read("limit", &expected)?.unwrap_or(PAGE);
+        if limit == 0 || limit > LARGEST_PAGE {
             return Err(wrong("limit", &expected));
         }
-        Ok(limit)
+        Ok(limit.min(self.most))
     }
 
     /// Comma-separated names.
@@ -151,5 +153,8 @@ mod tests {
         for wrong in ["limit=0", "limit=1001", "limit=-1", "limit=x", "limit="] {
             assert_eq!(params(wrong).limit().unwrap_err().errors[0].pointer, "?limit", "{wrong}");
         }
+        let short = |query| Params::parse(query, 10).unwrap().limit();
+        assert_eq!(["", "limit=9", "limit=1000"].map(|query| short(query).unwrap()), [10, 9, 10]);
+        assert!(short("limit=1001").is_err());
     }
 }

@@ -103,8 +103,15 @@ fn cases() -> Vec<Case> {
             app.post("/threads/t3/process", json!({ "query": "hello" })).await.problem("queue_full");
         }),
         case!(page = 2, |app| {
-            app.get("/threads?limit=2").await.expect(200);
-            app.get("/threads?limit=3").await.problem("invalid");
+            for thread in ["t1", "t2", "t3"] {
+                app.post("/threads", json!({ "threadId": thread })).await.expect(201);
+            }
+            let ids = |page: &Value| page["items"].as_array().expect("a list").len();
+            let first = app.get("/threads?limit=1000").await.expect(200);
+            let cursor = first["nextCursor"].as_str().expect("there is more");
+            let rest = app.get(&format!("/threads?limit=1000&cursor={cursor}")).await.expect(200);
+            assert_eq!((ids(&first), ids(&rest), rest.get("nextCursor")), (2, 1, None));
+            app.get("/threads?limit=1001").await.problem("invalid");
         }),
     ]
 }
