@@ -1,7 +1,8 @@
 //! Lists: questions, threads, usage.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::plan_view::subject;
 use super::show::{count, cut, line, pad, span};
@@ -19,8 +20,9 @@ struct Page<T> {
     next_cursor: Option<String>,
 }
 
-/// All pages; the path has a query, perhaps an empty one.
-pub(super) async fn all<T: serde::de::DeserializeOwned>(server: &Server, path: &str) -> Result<Vec<T>, Error> {
+/// The first so many entries, if there are as many, over as many pages as that takes, and whether there are more. The path
+/// has a query, perhaps an empty one.
+async fn first<T: DeserializeOwned>(server: &Server, path: &str, most: usize) -> Result<(Vec<T>, bool), Error> {
     let mut items = Vec::new();
     let mut cursor: Option<String> = None;
     loop {
@@ -28,24 +30,41 @@ pub(super) async fn all<T: serde::de::DeserializeOwned>(server: &Server, path: &
         let page: Page<T> = server.get(&format!("{path}{from}")).await?;
         items.extend(page.items);
         match page.next_cursor {
-            Some(next) => cursor = Some(next),
-            None => return Ok(items),
+            Some(next) if items.len() < most => cursor = Some(next),
+            next => {
+                let is_more = next.is_some() || items.len() > most;
+                items.truncate(most);
+                return Ok((items, is_more));
+            }
         }
     }
 }
 
+/// All pages.
+pub(super) async fn all<T: DeserializeOwned>(server: &Server, path: &str) -> Result<Vec<T>, Error> {
+    Ok(first(server, path, usize::MAX).await?.0)
+}
+
+/// All pages as one, with the entries as the API has them.
+async fn print_all_as_json(server: &Server, path: &str) -> Result<(), Error> {
+    let items: Vec<Value> = all(server, path).await?;
+    print(&json!({ "items": items }).to_string())
+}
+
+const OPEN: &str = "/suspensions?status=pending&limit=200";
+
 pub(super) async fn open_questions(server: &Server) -> Result<Vec<Suspension>, Error> {
-    all(server, "/suspensions?status=pending&limit=200").await
+    all(server, OPEN).await
 }
 
 /// Those of one thread.
 pub(super) async fn open_questions_of(server: &Server, thread: &str) -> Result<Vec<Suspension>, Error> {
-    all(server, &format!("/suspensions?threadId={thread}&status=pending&limit=200")).await
+    all(server, &format!("{OPEN}&threadId={thread}")).await
 }
 
 pub(super) async fn questions(server: &Server, json: bool) -> Result<(), Error> {
     if json {
-        return print(&server.get_text("/suspensions?status=pending&limit=200").await?);
+        return print_all_as_json(server, OPEN).await;
     }
     let open = open_questions(server).await?;
     if open.is_empty() {
@@ -74,23 +93,41 @@ pub(super) struct ThreadRow {
     updated_at: Millis,
 }
 
-/// The newest first, one page.
-pub(super) async fn newest(server: &Server, status: Option<&str>) -> Result<Vec<ThreadRow>, Error> {
-    let status = status.map(|status| format!("&status={status}")).unwrap_or_default();
-    let page: Page<ThreadRow> = server.get(&format!("/threads?limit=50{status}")).await?;
-    Ok(page.items)
+/// So many threads are listed where nobody says which.
+const NEWEST: usize = 50;
+
+/// The newest threads, the newest first, and whether there are more.
+pub(super) async fn newest(server: &Server) -> Result<(Vec<ThreadRow>, bool), Error> {
+    first(server, &format!("/threads?limit={NEWEST}"), NEWEST).await
 }
 
+fn of_status(status: &str) -> String {
+    format!("/threads?limit=200&status={status}")
+}
+
+/// All threads that stand so, the newest first.
+pub(super) async fn threads_of(server: &Server, status: &str) -> Result<Vec<ThreadRow>, Error> {
+    all(server, &of_status(status)).await
+}
+
+/// Without a status the newest; with `json` all.
 pub(super) async fn threads(server: &Server, status: Option<&str>, json: bool) -> Result<(), Error> {
     if json {
-        let status = status.map(|status| format!("&status={status}")).unwrap_or_default();
-        return print(&server.get_text(&format!("/threads?limit=50{status}")).await?);
+        let path = status.map_or_else(|| "/threads?limit=200".to_owned(), of_status);
+        return print_all_as_json(server, &path).await;
     }
-    let found = newest(server, status).await?;
+    let (found, is_more) = match status {
+        Some(status) => (threads_of(server, status).await?, false),
+        None => newest(server).await?,
+    };
     if found.is_empty() {
         tell("No threads. Try: pes run \"Plan a team dinner for 14\"");
     }
-    print_threads(&found)
+    print_threads(&found)?;
+    if is_more {
+        tell(&format!("These are the newest {NEWEST}; `--json` lists all, and `--status S` those that stand so."));
+    }
+    Ok(())
 }
 
 pub(super) fn print_threads(found: &[ThreadRow]) -> Result<(), Error> {
@@ -103,13 +140,31 @@ pub(super) fn print_threads(found: &[ThreadRow]) -> Result<(), Error> {
     Ok(())
 }
 
+/// So many days are told of where sums are by day, with today.
+const DAYS: i64 = 30;
+
+fn usage_path(by: &str, now: Millis) -> String {
+    let from = if by == "day" { format!("&from={}", first_day(now)) } else { String::new() };
+    format!("/usage?groupBy={by}&limit=200{from}")
+}
+
+/// Of the days that are told of, in UTC.
+fn first_day(now: Millis) -> jiff::civil::Date {
+    let then = jiff::Timestamp::from_millisecond(now - (DAYS - 1) * 86_400_000).unwrap_or_default();
+    then.to_zoned(jiff::tz::TimeZone::UTC).date()
+}
+
 pub(super) async fn usage(server: &Server, by: Option<&str>, json: bool) -> Result<(), Error> {
-    let path = format!("/usage?groupBy={}", by.unwrap_or("day"));
-    if json {
-        return print(&server.get_text(&path).await?);
+    let by = by.unwrap_or("day");
+    let path = usage_path(by, now());
+    if by == "day" {
+        tell(&format!("The last {DAYS} days, in UTC."));
     }
-    let rows: Page<Value> = server.get(&path).await?;
-    for row in &rows.items {
+    if json {
+        return print_all_as_json(server, &path).await;
+    }
+    let rows: Vec<Value> = all(server, &path).await?;
+    for row in &rows {
         let number = |name: &str| row[name].as_u64().unwrap_or_default();
         let cost = match (row["costUsd"].as_f64(), number("unpricedCalls")) {
             (Some(cost), 0) => format!("${cost:.4}"),
@@ -129,4 +184,16 @@ pub(super) async fn usage(server: &Server, by: Option<&str>, json: bool) -> Resu
 
 pub(super) fn now() -> Millis {
     System::default().now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::usage_path;
+
+    #[test]
+    fn sums_by_day_are_of_the_last_thirty_days() {
+        let noon = 1_795_262_400_000;
+        assert_eq!(usage_path("day", noon), "/usage?groupBy=day&limit=200&from=2026-10-23");
+        assert_eq!(usage_path("model", noon), "/usage?groupBy=model&limit=200");
+    }
 }

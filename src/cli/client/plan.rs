@@ -43,7 +43,7 @@ pub(super) async fn plan(
 async fn only_one(server: &Server) -> Result<String, Error> {
     let mut live = Vec::new();
     for status in ["running", "suspended", "waiting"] {
-        live.extend(lists::newest(server, Some(status)).await?);
+        live.extend(lists::threads_of(server, status).await?);
     }
     match live.as_slice() {
         [one] => Ok(one.thread_id.clone()),

@@ -78,7 +78,7 @@ pub(super) async fn watch(server: &Server, arguments: WatchArguments, input: &mu
 
 /// Says which threads are called like the one that is not there.
 pub(super) async fn no_such(server: &Server, thread: &str) -> Error {
-    let known = super::lists::newest(server, None).await.unwrap_or_default();
+    let (known, _) = super::lists::newest(server).await.unwrap_or_default();
     let like = known
         .iter()
         .map(|one| one.thread_id.as_str())
