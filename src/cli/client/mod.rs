@@ -27,6 +27,7 @@ mod tree;
 
 use std::ffi::OsString;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub(super) use args::{ClientCommand, duration};
@@ -38,7 +39,7 @@ use crate::config::Config;
 use crate::config::env::Variables;
 use crate::store::sqlite;
 use input::Input;
-use terminal::print;
+use terminal::{print, tell};
 
 /// Runs a command on the server that is named, or on that of this machine; `own` are the flags that one would be started
 /// with.
@@ -94,15 +95,41 @@ async fn fork(server: &Server, thread: &str, at: Option<i64>) -> Result<(), Erro
     print(made["threadId"].as_str().unwrap_or_default())
 }
 
-/// `-`: the ids stand on stdin, one a line.
+/// `-`: the ids stand on stdin, one a line. What cannot be cancelled keeps nothing else running.
 async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
     let listed = if thread == "-" { std::io::read_to_string(std::io::stdin())? } else { thread.to_owned() };
-    for thread in listed.split_whitespace() {
-        args::id(thread).map_err(|why| Error::Usage(format!("`{thread}`: {why}")))?;
-        let done: Value = server.post(&format!("/threads/{thread}/cancel"), &json!({})).await?;
-        for run in done["runIds"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            print(&format!("{thread} {run} is being cancelled"))?;
+    let threads: Vec<&str> = listed.split_whitespace().collect();
+    let (mut failed, mut printed) = (0, Ok(()));
+    for thread in &threads {
+        match cancel_one(server, thread).await {
+            Ok(runs) => {
+                let told = runs.iter().map(|run| format!("{thread} {run} is being cancelled"));
+                // Also where nobody reads it any more, the others are to end.
+                printed = printed.and(told.map(|told| print(&told)).collect());
+            }
+            // That is so for all of them.
+            Err(error @ (Error::Unreachable(_) | Error::KeyRefused(_))) => return Err(error),
+            Err(error) if threads.len() == 1 => return Err(error),
+            Err(error) => {
+                tell(&format!("{}: {error}", line(thread)));
+                failed += 1;
+            }
         }
     }
-    Ok(())
+    match failed {
+        0 => printed,
+        _ => Err(Error::Partial(format!("{failed} of {} threads were not cancelled.", threads.len()))),
+    }
+}
+
+/// The runs that end.
+async fn cancel_one(server: &Server, thread: &str) -> Result<Vec<String>, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Cancelled {
+        run_ids: Vec<String>,
+    }
+    args::id(thread).map_err(|why| Error::Usage(format!("`{thread}`: {why}")))?;
+    let done: Cancelled = server.post(&format!("/threads/{thread}/cancel"), &json!({})).await?;
+    Ok(done.run_ids)
 }

@@ -193,11 +193,16 @@ fn what_runs_is_cancelled_by_the_ids_of_a_pipe() {
     let mut child = command(stage.folder.path(), &["cancel", "-"], &variables)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"a\n").unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"gone\na?\na\n").unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(text(&output.stdout).starts_with("a run_"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).starts_with("a run_"), "what is gone keeps nothing running: {}", text(&output.stdout));
+    let told = text(&output.stderr);
+    assert!(told.contains("gone: ") && told.contains("404") && told.contains("a?: "), "{told}");
+    assert_eq!((output.status.code(), told.contains("2 of 3 threads were not cancelled.")), (Some(3), true), "{told}");
+    stage.refused(&["cancel", "gone"], 7, "404");
     stage.refused(&["watch", "a"], 5, "The run was cancelled.");
 }
 
