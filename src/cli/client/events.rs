@@ -34,6 +34,7 @@ pub(super) enum Said {
     Token(TokenFrame),
     Run(Box<RunResource>),
     CaughtUp,
+    Gap { from_seq: i64 },
     Other,
 }
 
@@ -59,6 +60,15 @@ pub(super) struct TokenFrame {
     pub stream_id: String,
 }
 
+/// Where a frame leads.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Place {
+    seq: Option<i64>,
+    from_seq: Option<i64>,
+    retry_in_ms: Option<u64>,
+}
+
 impl Frame {
     /// The frame as a WebSocket tells it.
     pub fn json(&self) -> String {
@@ -71,6 +81,10 @@ impl Frame {
             "token" => serde_json::from_str(&self.data).map(Said::Token),
             "run" => serde_json::from_str(&self.data).map(|data| Said::Run(Box::new(data))),
             "caught_up" => Ok(Said::CaughtUp),
+            "gap" => serde_json::from_str(&self.data).map(|Place { from_seq, .. }| match from_seq {
+                Some(from_seq) => Said::Gap { from_seq },
+                None => Said::Other,
+            }),
             _ => Ok(Said::Other),
         };
         said.map_err(|error| {
@@ -167,13 +181,6 @@ impl<'s> Events<'s> {
 
     /// Notes where the frame leads; `None`: it is for this reader alone.
     fn take(&mut self, frame: Frame) -> Option<Frame> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Place {
-            seq: Option<i64>,
-            from_seq: Option<i64>,
-            retry_in_ms: Option<u64>,
-        }
         self.failures = 0;
         self.pause = Duration::ZERO;
         if frame.event == "token" || frame.event == "run" {

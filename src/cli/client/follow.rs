@@ -15,6 +15,7 @@ use super::input::Input;
 use super::lists::now;
 use super::plan_view::{PlanView, subject};
 use super::prompt::{self, Typed};
+use super::replay::Base;
 use super::screen::Screen;
 use super::show::line;
 use super::standing::Standing;
@@ -149,6 +150,7 @@ impl Follower<'_> {
             Said::Observation(frame) => self.observe(&frame),
             Said::Token(token) => self.view.say(&token),
             Said::CaughtUp => self.catch_up().await?,
+            Said::Gap { from_seq } => self.begin_later(from_seq).await,
             Said::Run(run) if run.run_id.as_str() == self.watched.run => {
                 self.status = run.status;
                 let is_over = matches!(run.status, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled);
@@ -174,6 +176,17 @@ impl Follower<'_> {
             Said::Other => {}
         }
         Ok(None)
+    }
+
+    /// The log may begin later than what is watched.
+    async fn begin_later(&mut self, from_seq: i64) {
+        // Without it that is drawn which the log tells.
+        if self.is_drawn
+            && self.view.seq < from_seq - 1
+            && let Ok(base) = Base::of(self.server, &self.watched.thread, from_seq - 1).await
+        {
+            self.view.begin(&base);
+        }
     }
 
     async fn catch_up(&mut self) -> Result<(), Error> {

@@ -4,10 +4,12 @@ use serde::Deserialize as _;
 
 use super::events::ObservationFrame;
 use super::plan_view::{rule, subject};
+use super::replay::Base;
 use super::show::{cut, line, span};
 use crate::domain::facts::{Fact, PlanSource, WholePlan, WholePlanUpdate};
 use crate::domain::hitl::ExpiryPolicy;
 use crate::domain::observation::ObservationType;
+use crate::domain::plan::ItemStatus;
 
 /// How much of a text stands in a line.
 const WORDS: usize = 200;
@@ -21,6 +23,19 @@ pub(super) fn told(frame: &ObservationFrame) -> Option<String> {
         kind => of_fact(&Fact::read(kind, &frame.content).ok()?, &item, frame.timestamp)?,
     };
     Some(format!("{} {}", frame.seq, cut(&line(&said), 4 * WORDS)))
+}
+
+/// How the plan stood where the log begins, as if it had just been told.
+pub(super) fn stood(base: &Base) -> Vec<String> {
+    let Base { todo_list: items, plan_version, last_seq, .. } = base;
+    if items.is_empty() {
+        return Vec::new();
+    }
+    let ids: Vec<&str> = items.iter().map(|item| item.id.as_str()).collect();
+    let plan = format!("plan version={plan_version} items={}", ids.join(","));
+    let moved = items.iter().filter(|item| item.status != ItemStatus::Pending);
+    let moved = moved.map(|item| format!("{} {}", item.id.as_str(), item.status.as_str()));
+    std::iter::once(plan).chain(moved).map(|said| format!("{last_seq} {}", cut(&line(&said), 4 * WORDS))).collect()
 }
 
 fn plan(plan: &WholePlan) -> String {

@@ -7,12 +7,11 @@ use serde_json::{Value, json};
 
 use super::answer::edited;
 use super::args::PlanCommand;
-use super::events::ObservationFrame;
 use super::plan_view::PlanView;
-use super::replay::history;
+use super::replay::{Base, History, history};
 use super::show::line;
 use super::terminal::{Size, Style, print, size, tell};
-use super::{lists, run, tree};
+use super::{lists, tree};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::expected_cost::{CostBasis, ExpectedCost, Forecast};
@@ -57,9 +56,9 @@ async fn only_one(server: &Server) -> Result<String, Error> {
 
 async fn show(server: &Server, thread: &str) -> Result<(), Error> {
     let mut view = PlanView::default();
-    for frame in &read(server, thread).await? {
-        view.take(frame);
-    }
+    let History { base, frames } = history(server, thread, None).await?;
+    base.iter().for_each(|base| view.begin(base));
+    frames.iter().for_each(|frame| view.take(frame));
     let Size { columns, .. } = size();
     let all = Size { columns, rows: usize::MAX };
     let style = Style { colour: false, ..Style::of_environment() };
@@ -68,13 +67,6 @@ async fn show(server: &Server, thread: &str) -> Result<(), Error> {
         print(&line)?;
     }
     Ok(())
-}
-
-async fn read(server: &Server, thread: &str) -> Result<Vec<ObservationFrame>, Error> {
-    match history(server, thread, None).await {
-        Err(Error::NotFound(_)) => Err(run::no_such(server, thread).await),
-        read => read,
-    }
 }
 
 /// `json`: the plan as it is then is printed.
@@ -91,7 +83,14 @@ async fn edit(server: &Server, path: &str, json: bool) -> Result<(), Error> {
 
 /// `json`: the contents of the observations that tell of changes, one a line.
 async fn diff(server: &Server, thread: &str, json: bool) -> Result<(), Error> {
-    for frame in read(server, thread).await?.iter().filter(|frame| frame.kind == "PLAN_UPDATE") {
+    let History { base, frames } = history(server, thread, None).await?;
+    if let Some(base) = base {
+        base.say();
+        if !json {
+            stood(&base)?;
+        }
+    }
+    for frame in frames.iter().filter(|frame| frame.kind == "PLAN_UPDATE") {
         let Ok(update) = WholePlanUpdate::deserialize(&frame.content) else { continue };
         if update.changes.changes.is_empty() {
             continue;
@@ -116,6 +115,17 @@ async fn diff(server: &Server, thread: &str, json: bool) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The plan where the log begins.
+fn stood(base: &Base) -> Result<(), Error> {
+    if base.todo_list.is_empty() {
+        return Ok(());
+    }
+    print(&format!("{}  version {}, as it stood then", base.last_seq, base.plan_version))?;
+    base.todo_list
+        .iter()
+        .try_for_each(|item| print(&format!("  + {}  {}", line(item.id.as_str()), line(&item.description))))
 }
 
 fn forecast(Forecast { plan: forecast, cost }: &Forecast) -> Result<(), Error> {

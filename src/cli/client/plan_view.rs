@@ -3,6 +3,7 @@
 use serde::Deserialize as _;
 
 use super::events::{ObservationFrame, TokenFrame};
+use super::replay::Base;
 use super::show;
 use crate::domain::Millis;
 use crate::domain::facts::{Fact, WholePlan, WholePlanUpdate};
@@ -59,6 +60,16 @@ pub(super) struct AskedQuestionView {
 }
 
 impl PlanView {
+    /// Goes on from where the log begins.
+    pub fn begin(&mut self, base: &Base) {
+        if self.title.is_empty() {
+            self.title = show::line(&base.title);
+        }
+        self.plan(&base.todo_list);
+        self.seq = base.last_seq;
+        self.at = base.todo_list.iter().map(|item| item.updated_timestamp).max().unwrap_or_default();
+    }
+
     /// What cannot be read by this version changes nothing here; the log has it.
     pub fn take(&mut self, frame: &ObservationFrame) {
         self.seq = frame.seq;

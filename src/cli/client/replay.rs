@@ -9,36 +9,76 @@ use super::events::ObservationFrame;
 use super::plan_view::PlanView;
 use super::screen::Screen;
 use super::show::line;
-use super::terminal::{Size, Style, is_drawn, print, size};
+use super::terminal::{Style, is_drawn, print, size, tell};
 use super::{plain, run, tree};
 use crate::cli::Error;
 use crate::cli::server::Server;
+use crate::domain::plan::TodoItem;
 
 /// Longer pauses are shortened to this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
+
+/// What there is of a thread's past.
+pub(super) struct History {
+    /// Absent if the log has everything.
+    pub base: Option<Base>,
+    pub frames: Vec<ObservationFrame>,
+}
+
+/// How a thread was before its log begins: what was told before was deleted because of its age.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Base {
+    pub title: String,
+    pub todo_list: Vec<TodoItem>,
+    pub plan_version: i64,
+    /// The observation that it is as of.
+    pub last_seq: i64,
+}
+
+impl Base {
+    pub async fn of(server: &Server, thread: &str, at: i64) -> Result<Self, Error> {
+        server.get(&format!("/threads/{thread}/state?at={at}")).await
+    }
+
+    pub fn say(&self) {
+        tell(&format!("The log begins at observation {}; what was before it was deleted.", self.last_seq + 1));
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Page {
     items: Vec<ObservationFrame>,
     next_cursor: Option<String>,
+    min_seq: i64,
 }
 
-/// All observations of a thread, up to this one.
-pub(super) async fn history(server: &Server, thread: &str, at: Option<i64>) -> Result<Vec<ObservationFrame>, Error> {
-    let mut history: Vec<ObservationFrame> = Vec::new();
+/// All that is kept of a thread's observations, up to this one.
+pub(super) async fn history(server: &Server, thread: &str, at: Option<i64>) -> Result<History, Error> {
+    let mut frames: Vec<ObservationFrame> = Vec::new();
     let mut after = "0".to_owned();
+    let mut begins = None;
     loop {
-        let page: Page = server.get(&format!("/threads/{thread}/events?after={after}&limit=200")).await?;
-        history.extend(page.items);
-        let is_past = at.is_some_and(|at| history.last().is_some_and(|last| last.seq >= at));
+        let page: Page = match server.get(&format!("/threads/{thread}/events?after={after}&limit=200")).await {
+            Err(Error::NotFound(_)) if begins.is_none() => return Err(run::no_such(server, thread).await),
+            read => read?,
+        };
+        begins.get_or_insert(page.min_seq);
+        frames.extend(page.items);
+        let is_past = at.is_some_and(|at| frames.last().is_some_and(|last| last.seq >= at));
         match page.next_cursor {
             Some(next) if !is_past => after = next,
             Some(_) | None => break,
         }
     }
-    history.retain(|frame| at.is_none_or(|at| frame.seq <= at));
-    Ok(history)
+    frames.retain(|frame| at.is_none_or(|at| frame.seq <= at));
+    let base = match begins.filter(|begins| *begins > 1) {
+        // The server says so where that is asked for which is deleted.
+        Some(begins) => Some(Base::of(server, thread, at.unwrap_or(i64::MAX).min(begins - 1)).await?),
+        None => None,
+    };
+    Ok(History { base, frames })
 }
 
 pub(super) async fn replay(server: &Server, arguments: ReplayArguments) -> Result<(), Error> {
@@ -46,16 +86,24 @@ pub(super) async fn replay(server: &Server, arguments: ReplayArguments) -> Resul
     if !speed.is_finite() || speed <= 0.0 {
         return Err(Error::Usage("--speed is a number above 0".to_owned()));
     }
-    let history = match history(server, &thread, at).await {
-        Err(Error::NotFound(_)) => return Err(run::no_such(server, &thread).await),
-        read => read?,
-    };
-    let (style, mut view, mut screen) = (Style::of_environment(), PlanView::default(), Screen::default());
+    let History { base, frames } = history(server, &thread, at).await?;
+    base.iter().for_each(Base::say);
     if !is_drawn() {
-        return history.iter().filter_map(plain::told).try_for_each(|told| print(&told));
+        let stood = base.iter().flat_map(plain::stood);
+        return stood.chain(frames.iter().filter_map(plain::told)).try_for_each(|told| print(&told));
+    }
+    let (style, mut view, mut screen) = (Style::of_environment(), PlanView::default(), Screen::default());
+    let mut draw = |view: &PlanView| {
+        let size = size();
+        let lines = tree::draw(view, &line(&thread), view.at, size, style, view.seq.unsigned_abs() as usize);
+        screen.draw(lines, size.columns);
+    };
+    if let Some(base) = &base {
+        view.begin(base);
+        draw(&view);
     }
     let mut before = None;
-    for frame in &history {
+    for frame in &frames {
         if let Some(before) = before.replace(frame.timestamp)
             && at.is_none()
         {
@@ -63,11 +111,8 @@ pub(super) async fn replay(server: &Server, arguments: ReplayArguments) -> Resul
             tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
         }
         view.take(frame);
-        let Size { columns, .. } = size();
-        if at.is_none() || frame.seq == history.last().map_or(0, |last| last.seq) {
-            let lines =
-                tree::draw(&view, &line(&thread), frame.timestamp, size(), style, view.seq.unsigned_abs() as usize);
-            screen.draw(lines, columns);
+        if at.is_none() || frame.seq == frames.last().map_or(0, |last| last.seq) {
+            draw(&view);
         }
     }
     Ok(())

@@ -53,7 +53,7 @@ impl Stage {
     }
 }
 
-const DINNER: &str = "Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.";
+pub(super) const DINNER: &str = "Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.";
 pub(super) const MAIL: &str = "Send the team an invitation to the dinner.";
 
 #[test]
