@@ -1,7 +1,9 @@
 //! Answering a question.
 
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -101,27 +103,71 @@ async fn only_one(server: &Server) -> Result<Suspension, Error> {
     }
 }
 
-/// What somebody made of this value in $EDITOR; `None`: it was left as it was.
-pub(super) fn edited(value: &Value) -> Result<Option<Value>, Error> {
-    let failed = |why: String| Error::Failed(format!("The text cannot be edited: {why}"));
-    let path = std::env::temp_dir().join(format!("pes-{}.json", uuid::Uuid::new_v4().simple()));
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)
-        .map_err(|why| failed(why.to_string()))?;
-    writeln!(file, "{value:#}")?;
-    drop(file);
-    let edited = run_editor(&path).and_then(|()| std::fs::read_to_string(&path).map_err(|why| failed(why.to_string())));
-    // It is in the folder for temporary files: left there, it harms nobody.
-    let _ = std::fs::remove_file(&path);
-    let edited: Value =
-        serde_json::from_str(&edited?).map_err(|why| failed(format!("it is no JSON any more: {why}")))?;
-    Ok((edited != *value).then_some(edited))
+/// What somebody wrote in $EDITOR. Its file stays until it is known what became of it.
+pub(super) struct Draft {
+    value: Value,
+    path: PathBuf,
 }
 
-fn run_editor(path: &std::path::Path) -> Result<(), Error> {
+impl Draft {
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// It was sent with this outcome: what was not taken is still there, and whoever wrote it is told where.
+    pub fn settle<T>(self, sent: Result<T, Error>) -> Result<T, Error> {
+        if sent.is_ok() {
+            forget(&self.path);
+        } else {
+            tell(&kept(&self.path));
+        }
+        sent
+    }
+}
+
+fn kept(path: &Path) -> String {
+    format!("Your text is in {}.", path.display())
+}
+
+/// The file is in the folder for temporary files: left there, it harms nobody.
+fn forget(path: &Path) {
+    let _ = fs::remove_file(path);
+}
+
+/// What somebody makes of this value in $EDITOR; `None`: it was left as it was.
+pub(super) fn edited(value: &Value) -> Result<Option<Draft>, Error> {
+    edited_by(value, run_editor)
+}
+
+fn edited_by(value: &Value, edit: impl FnOnce(&Path) -> Result<(), Error>) -> Result<Option<Draft>, Error> {
+    let failed = |why: std::io::Error| Error::Failed(format!("The text cannot be edited: {why}"));
+    let path = std::env::temp_dir().join(format!("pes-{}.json", uuid::Uuid::new_v4().simple()));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+    let text = format!("{value:#}\n");
+    file.write_all(text.as_bytes()).inspect_err(|_| forget(&path)).map_err(failed)?;
+    drop(file);
+    let outcome = edit(&path);
+    let unreadable = |why| Error::Failed(format!("{} cannot be read: {why}. Nothing was sent.", path.display()));
+    let new = fs::read_to_string(&path).map_err(unreadable)?;
+    if new == text {
+        forget(&path);
+        return outcome.map(|()| None);
+    }
+    if outcome.is_err() {
+        tell(&kept(&path));
+    }
+    outcome?;
+    match serde_json::from_str::<Value>(&new) {
+        Ok(new) if new == *value => {
+            forget(&path);
+            Ok(None)
+        }
+        Ok(value) => Ok(Some(Draft { value, path })),
+        Err(why) => Err(Error::Failed(format!("It is no JSON any more: {why}. {} Nothing was sent.", kept(&path)))),
+    }
+}
+
+fn run_editor(path: &Path) -> Result<(), Error> {
     let editor = ["VISUAL", "EDITOR"].into_iter().find_map(variable).unwrap_or_else(|| "vi".to_owned());
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or("vi");
@@ -133,5 +179,65 @@ fn run_editor(path: &std::path::Path) -> Result<(), Error> {
             tell("Set EDITOR to the editor that you use.");
             Err(Error::Failed(format!("`{program}` cannot be started: {why}")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use serde_json::{Value, json};
+
+    use super::{Draft, edited_by};
+    use crate::cli::Error;
+
+    /// What comes of it when the editor leaves this text, and ends so; and where the file was.
+    fn left(text: &str, end: Result<(), Error>) -> (Result<Option<Draft>, Error>, PathBuf) {
+        let mut at = PathBuf::new();
+        let edited = edited_by(&json!({ "to": "team" }), |path: &Path| {
+            path.clone_into(&mut at);
+            fs::write(path, text).unwrap();
+            end
+        });
+        (edited, at)
+    }
+
+    fn failed<T>(why: &str) -> Result<T, Error> {
+        Err(Error::Failed(why.to_owned()))
+    }
+
+    #[test]
+    fn what_was_written_is_kept_until_it_is_taken() {
+        let (broken, path) = left("{ \"to\": ", Ok(()));
+        let why = broken.err().unwrap().to_string();
+        assert!(why.contains(path.to_str().unwrap()) && why.contains("no JSON"), "{why}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{ \"to\": ");
+        fs::remove_file(path).unwrap();
+
+        let (ended, path) = left("half", failed("`vi` failed"));
+        assert!(ended.is_err() && path.exists(), "the editor fails after it wrote");
+        fs::remove_file(path).unwrap();
+
+        for is_taken in [true, false] {
+            let (edited, path) = left(r#"{ "to": "all" }"#, Ok(()));
+            let draft = edited.ok().flatten().unwrap();
+            assert_eq!((draft.value(), path.exists()), (&json!({ "to": "all" }), true));
+            let sent = if is_taken { Ok(Value::Null) } else { failed("gone") };
+            assert_eq!(draft.settle(sent).is_ok(), is_taken);
+            assert_eq!(path.exists(), !is_taken);
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_was_not_changed() {
+        let same = "{\n  \"to\": \"team\"\n}\n";
+        for text in [same, r#"{"to":"team"}"#] {
+            let (edited, path) = left(text, Ok(()));
+            assert!(matches!(edited, Ok(None)) && !path.exists(), "{text}");
+        }
+        let (edited, path) = left(same, failed("`vi` failed"));
+        assert!(edited.is_err() && !path.exists());
     }
 }

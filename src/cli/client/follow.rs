@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
@@ -20,7 +21,7 @@ use super::screen::Screen;
 use super::show::line;
 use super::standing::Standing;
 use super::terminal::{Style, can_ask, is_drawn, print, size, tell};
-use super::{card, plain, tree};
+use super::{answer, card, plain, tree};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::hitl::AskedQuestion;
@@ -283,29 +284,35 @@ impl Follower<'_> {
         };
         match understood {
             Ok(Typed::Later) => self.left.push(asked.suspension_id),
-            Ok(Typed::Again(why)) => {
-                tell(&why);
-                prompt::show(&asked);
-                self.asking = Some(asked);
-            }
+            Ok(Typed::Again(why)) => self.ask_again(asked, &why),
             Ok(Typed::Answer(answer)) => {
-                match super::answer::send(self.server, &self.watched.thread, &asked, answer).await {
-                    Ok(()) => self.sent.push(asked.suspension_id),
-                    Err(Error::OutputClosed) => return Err(Error::OutputClosed),
-                    Err(error) => {
-                        tell(&error.to_string());
-                        prompt::show(&asked);
-                        self.asking = Some(asked);
-                    }
-                }
+                let sent = answer::send(self.server, &self.watched.thread, &asked, answer).await;
+                self.settle(asked, sent)?;
             }
-            Err(error) => {
-                tell(&error.to_string());
-                prompt::show(&asked);
-                self.asking = Some(asked);
+            Ok(Typed::Edited(draft)) => {
+                let answer = json!({ "approved": true, "modifiedArgs": draft.value() });
+                let sent = answer::send(self.server, &self.watched.thread, &asked, answer).await;
+                self.settle(asked, draft.settle(sent))?;
             }
+            Err(error) => self.ask_again(asked, &error.to_string()),
         }
         Ok(None)
+    }
+
+    /// Leaves the question, or asks it again with what was wrong.
+    fn settle(&mut self, asked: AskedQuestion, sent: Result<(), Error>) -> Result<(), Error> {
+        match sent {
+            Ok(()) => self.sent.push(asked.suspension_id),
+            Err(Error::OutputClosed) => return Err(Error::OutputClosed),
+            Err(error) => self.ask_again(asked, &error.to_string()),
+        }
+        Ok(())
+    }
+
+    fn ask_again(&mut self, asked: AskedQuestion, why: &str) {
+        tell(why);
+        prompt::show(&asked);
+        self.asking = Some(asked);
     }
 
     /// Whether the run stands still until somebody answers who is not here.
@@ -337,7 +344,7 @@ impl Follower<'_> {
             return Ok(Ended::Detached);
         }
         let path = format!("/runs/{}/cancel", self.watched.run);
-        let _: serde_json::Value = self.server.post(&path, &serde_json::json!({})).await?;
+        let _: Value = self.server.post(&path, &json!({})).await?;
         Err(Error::Cancelled("The run is being cancelled: nothing new starts.".to_owned()))
     }
 

@@ -72,12 +72,12 @@ async fn show(server: &Server, thread: &str) -> Result<(), Error> {
 /// `json`: the plan as it is then is printed.
 async fn edit(server: &Server, path: &str, json: bool) -> Result<(), Error> {
     let (plan, etag) = server.get_with_etag(path).await?;
-    let Some(new) = edited(&plan)? else {
+    let Some(draft) = edited(&plan)? else {
         tell("Nothing was changed.");
         return Ok(());
     };
-    let patch = json_patch::diff(&plan, &new);
-    let changed: Value = server.patch(path, &etag, &json!(patch)).await?;
+    let patch = json_patch::diff(&plan, draft.value());
+    let changed: Value = draft.settle(server.patch(path, &etag, &json!(patch)).await)?;
     if json { print(&changed.to_string()) } else { print("The plan was changed.") }
 }
 

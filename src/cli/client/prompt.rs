@@ -4,7 +4,7 @@ use std::io::{Write as _, stderr};
 
 use serde_json::{Value, json};
 
-use super::answer::edited;
+use super::answer::{Draft, edited};
 use super::card;
 use super::input::Input;
 use crate::cli::Error;
@@ -14,6 +14,8 @@ use crate::domain::hitl::{AskedQuestion, SuspensionKind};
 pub(super) enum Typed {
     /// Members of the body of `POST /threads/{id}/resume`.
     Answer(Value),
+    /// It is approved with other arguments.
+    Edited(Draft),
     Later,
     /// It means nothing here.
     Again(String),
@@ -70,7 +72,7 @@ pub(super) async fn understood(asked: &AskedQuestion, text: &str, input: &mut In
 
 fn changed(value: Option<&Value>) -> Result<Typed, Error> {
     Ok(match edited(value.unwrap_or(&Value::Null))? {
-        Some(arguments) => Typed::Answer(json!({ "approved": true, "modifiedArgs": arguments })),
+        Some(draft) => Typed::Edited(draft),
         None => Typed::Again("Nothing was changed.".to_owned()),
     })
 }

@@ -216,11 +216,19 @@ fn a_plan_that_was_changed_meanwhile_is_not_overwritten() {
         "stat -c %a \"$1\" >&2 && PES_URL={url} EDITOR={inner} {pes} plan t edit >&2 && sed -i 's/Compute the bill/Work out the bill/' \"$1\""
     );
     let outer = script(stage.folder.path(), "outer", &outer);
-    let variables = [("PES_URL", url.as_str()), ("EDITOR", &outer), ("PATH", "/usr/bin:/bin")];
+    let temporary = stage.folder.path().join("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let temporary = ("TMPDIR", temporary.to_str().unwrap());
+    let variables = [("PES_URL", url.as_str()), ("EDITOR", &outer), ("PATH", "/usr/bin:/bin"), temporary];
     let edited = run(stage.folder.path(), &["plan", "t", "edit"], &variables);
     let said = text(&edited.stderr);
     assert_eq!(edited.status.code(), Some(8), "{said}");
     assert!(said.starts_with("600\n"), "others may not read what is edited: {said}");
+    // The one that was taken is gone, the other is whole.
+    let left: Vec<_> = std::fs::read_dir(temporary.1).unwrap().map(|file| file.unwrap().path()).collect();
+    let [left] = &left[..] else { panic!("{left:?}") };
+    assert!(said.contains(&format!("Your text is in {}.", left.display())), "{said}");
+    assert!(std::fs::read_to_string(left).unwrap().contains("Work out the bill"));
     let tree = stage.said(&["plan", "t"]);
     assert!(tree.contains("Work out a tip") && tree.contains("Compute the bill"), "{tree}");
 }
