@@ -26,7 +26,7 @@ impl Input {
     }
 
     /// What `read` gives, which may wait for it.
-    fn of(mut read: impl FnMut() -> Option<String> + Send + 'static) -> Self {
+    pub(super) fn of(mut read: impl FnMut() -> Option<String> + Send + 'static) -> Self {
         let (asks, asked) = mpsc::channel();
         let (tell, lines) = unbounded_channel();
         // Nobody waits for this thread: a read of a terminal cannot be broken off.

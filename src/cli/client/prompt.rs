@@ -50,7 +50,7 @@ pub(super) async fn understood(asked: &AskedQuestion, text: &str, input: &mut In
         (SuspensionKind::InDoubt, "s" | "skip") => Typed::Answer(json!({ "action": "skip" })),
         (SuspensionKind::InDoubt, "b" | "abort") => Typed::Answer(json!({ "action": "abort" })),
         (SuspensionKind::InDoubt, "d" | "done") => {
-            let result = more("Its result: ", input).await;
+            let Some(result) = more("Its result: ", input).await else { return Ok(nothing_sent()) };
             let value = serde_json::from_str(&result).unwrap_or(Value::String(result));
             Typed::Answer(json!({ "action": "done", "value": value }))
         }
@@ -59,7 +59,11 @@ pub(super) async fn understood(asked: &AskedQuestion, text: &str, input: &mut In
         (SuspensionKind::Pause, _) => Typed::Again("Type a or l.".to_owned()),
         (_, "a" | "approve" | "y" | "yes") => Typed::Answer(json!({ "approved": true })),
         (_, "x" | "reject" | "n" | "no") => {
-            let reason = more("Why not? ", input).await;
+            let mut said = more("Why not? ", input).await;
+            if asked.kind == SuspensionKind::PlanReview && said.as_deref() == Some("") {
+                said = more("Without a reason the run ends; with one, another plan is made. Why not? ", input).await;
+            }
+            let Some(reason) = said else { return Ok(nothing_sent()) };
             Typed::Answer(json!({ "approved": false, "reason": reason }))
         }
         (SuspensionKind::Approval, "e" | "edit") if asked.feedback_schema.allow_modify_args => {
@@ -87,7 +91,15 @@ fn todo_list(plan: &Value) -> Value {
     json!({ "todoList": items.map(item).collect::<Vec<_>>() })
 }
 
-async fn more(question: &str, input: &mut Input) -> String {
-    words(question);
-    input.line().await.unwrap_or_default().trim().to_owned()
+fn nothing_sent() -> Typed {
+    Typed::Again("\nNothing was sent.".to_owned())
 }
+
+/// `None`: whoever was asked closed the input, which is no answer.
+async fn more(question: &str, input: &mut Input) -> Option<String> {
+    words(question);
+    input.line().await.map(|text| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests;

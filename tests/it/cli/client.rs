@@ -233,7 +233,7 @@ fn a_plan_that_was_changed_meanwhile_is_not_overwritten() {
     assert!(tree.contains("Work out a tip") && tree.contains("Compute the bill"), "{tree}");
 }
 
-fn script(folder: &Path, name: &str, line: &str) -> String {
+pub(super) fn script(folder: &Path, name: &str, line: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, format!("#!/bin/sh\n{line}\n")).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::PATIENCE;
+use super::client::script;
 use super::serving::{serve, text};
 
 /// A terminal with a shell, ended when dropped.
@@ -178,6 +179,32 @@ fn control_c_leaves_also_where_a_reason_or_the_next_query_is_typed() {
     terminal.shows(&["Each guest pays 47.60.", "\n> "]);
     terminal.keys(&["C-c"]);
     terminal.shows(&["code 0"]);
+}
+
+#[test]
+fn the_end_of_the_input_is_no_reason_and_what_was_edited_is_kept_until_it_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let temporary = folder.path().join("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let served = serve(folder.path(), &[]);
+    // At first it leaves out what ends the text.
+    let slip = "if mkdir \"$0.slipped\" 2>/dev/null; then sed -i '$d' \"$1\"; else sed -i s/team@/all@/ \"$1\"; fi";
+    let editor = script(folder.path(), "editor", slip);
+    let variables = [("PES_URL", served.url.as_str()), ("EDITOR", &editor), ("TMPDIR", temporary.to_str().unwrap())];
+    let terminal = Terminal::new(110, 50, &[&variables[..], &[("LANG", "C.UTF-8")]].concat());
+    terminal.line(&format!("{} run {MAIL} --thread m; echo code $?", pes()));
+    terminal.shows(&["[a]pprove"]);
+    terminal.line("x");
+    terminal.shows(&["Why not?"]);
+    terminal.keys(&["C-d"]);
+    terminal.shows(&["Nothing was sent.", "[l]ater  >\n"]);
+    terminal.line("e");
+    terminal.shows(&["It is no JSON any more", "Your text is in"]);
+    let left = || std::fs::read_dir(&temporary).unwrap().count();
+    assert_eq!(left(), 1);
+    terminal.line("e");
+    terminal.shows(&["code 0"]);
+    assert_eq!(left(), 1, "what was taken is not kept");
 }
 
 #[test]

@@ -1,0 +1,48 @@
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+
+use super::{Typed, understood};
+use crate::cli::client::input::Input;
+use crate::domain::hitl::AskedQuestion;
+
+fn asked(kind: &str) -> AskedQuestion {
+    let asked = json!({
+        "suspensionId": "sus_1", "kind": kind, "message": "May it?",
+        "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" }
+    });
+    serde_json::from_value(asked).unwrap()
+}
+
+/// What is sent when that is typed at a question, and then the input is closed; `None`: it is asked again.
+async fn sent(kind: &str, letter: &str, lines: &[&str]) -> Option<Value> {
+    let mut lines: VecDeque<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+    let mut input = Input::of(move || lines.pop_front());
+    match understood(&asked(kind), letter, &mut input).await {
+        Ok(Typed::Answer(answer)) => Some(answer),
+        Ok(Typed::Again(why)) => {
+            assert_eq!(why, "\nNothing was sent.");
+            None
+        }
+        Ok(Typed::Edited(_) | Typed::Later) => panic!("it is neither edited nor left"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn an_input_that_ends_where_more_is_asked_for_is_no_answer() {
+    for (kind, letter) in [("in_doubt", "d"), ("approval", "x"), ("budget", "x"), ("plan_review", "x")] {
+        assert_eq!(sent(kind, letter, &[]).await, None, "{kind}");
+    }
+    assert_eq!(sent("in_doubt", "d", &[""]).await, Some(json!({ "action": "done", "value": "" })));
+    assert_eq!(sent("approval", "x", &[""]).await, Some(json!({ "approved": false, "reason": "" })));
+}
+
+#[tokio::test]
+async fn a_plan_is_refused_without_a_reason_by_whoever_says_so_twice() {
+    let refused = |reason: &str| Some(json!({ "approved": false, "reason": reason }));
+    assert_eq!(sent("plan_review", "x", &["Too long."]).await, refused("Too long."));
+    assert_eq!(sent("plan_review", "x", &["", "Too long."]).await, refused("Too long."));
+    assert_eq!(sent("plan_review", "x", &["", ""]).await, refused(""));
+    assert_eq!(sent("plan_review", "x", &[""]).await, None);
+}
