@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::text;
+use super::{Size, text};
 use crate::domain::depth::MOST_DEPTH;
 use crate::domain::fault::Pointed;
 
@@ -38,6 +38,8 @@ struct Node {
     own: Cost,
     /// Looks at the value with all that is in it.
     whole: u64,
+    /// What of the schema itself a mistake repeats.
+    repeated: u64,
     /// Regular expressions that each member's name is held against.
     names: u64,
     /// Reports of alternatives follow a first look at them.
@@ -57,7 +59,10 @@ struct SchemaWalk<'s> {
     nodes: Vec<Node>,
     /// By their pointers.
     known: HashMap<String, usize>,
+    /// Each name once: which of two would be meant is up to the order in which they are looked at.
     anchors: HashMap<String, usize>,
+    /// The keyword that gives a schema an address.
+    id: &'static str,
     todo: Vec<(String, &'s Value)>,
     expressions: u64,
 }
@@ -75,6 +80,7 @@ pub(super) fn of(schema: &Value) -> Result<Cost, Pointed> {
         nodes: Vec::new(),
         known: HashMap::new(),
         anchors: HashMap::new(),
+        id: jsonschema::Draft::default().detect(schema).id_keyword(),
         todo: Vec::new(),
         expressions: 0,
     };
@@ -97,7 +103,7 @@ fn refused(pointer: &str, detail: String) -> Pointed {
 }
 
 /// Values in `value`, itself included.
-pub(super) fn values(value: &Value) -> usize {
+pub fn values(value: &Value) -> usize {
     let mut todo = vec![value];
     let mut count = 0;
     while let Some(value) = todo.pop() {
@@ -146,20 +152,26 @@ impl<'s> SchemaWalk<'s> {
     fn keyword(&mut self, number: usize, pointer: &str, keyword: &str, value: &'s Value) -> Result<(), Pointed> {
         let place = below(pointer, keyword);
         self.nodes[number].own.steps += 1;
+        if matches!(keyword, "not" | "pattern" | "required" | "dependentRequired" | "dependencies") {
+            self.nodes[number].repeated += Size::of(value).repeated();
+        }
         match keyword {
             "unevaluatedProperties" | "unevaluatedItems" | "$dynamicRef" | "$recursiveRef" => {
                 Err(refused(&place, format!("`{keyword}` is not taken: its cost grows with more than the value")))
             }
-            "$id" if !pointer.is_empty() => {
-                Err(refused(&place, "a schema within a schema cannot have an `$id` of its own".to_owned()))
+            "$dynamicAnchor" | "$recursiveAnchor" => Err(refused(
+                &place,
+                format!("`{keyword}` is not taken: what refers to it would depend on the way there"),
+            )),
+            "$id" | "id" if keyword == "$id" || keyword == self.id => identify(pointer, &place, value),
+            "$schema" if !pointer.is_empty() && Some(value) != self.root.get(keyword) => {
+                Err(refused(&place, "a schema within a schema cannot have a `$schema` of its own".to_owned()))
             }
             "$ref" => self.refer(number, &place, value),
-            "$anchor" => {
-                if let Some(name) = value.as_str() {
-                    self.anchors.insert(name.to_owned(), number);
-                }
-                Ok(())
-            }
+            "$anchor" => match value.as_str().and_then(|name| self.anchors.insert(name.to_owned(), number)) {
+                Some(_) => Err(refused(&place, "is the name of another schema, too".to_owned())),
+                None => Ok(()),
+            },
             "allOf" | "if" | "then" | "else" | "dependentSchemas" | "dependencies" => {
                 let found = self.within(&place, value)?;
                 self.nodes[number].beside.extend(found);
@@ -196,7 +208,8 @@ impl<'s> SchemaWalk<'s> {
                 self.nodes[number].each.extend(found);
                 Ok(())
             }
-            "$defs" | "definitions" => self.within(&place, value).map(drop),
+            // They apply to nothing here, and may hold names.
+            "$defs" | "definitions" | "contentSchema" => self.within(&place, value).map(drop),
             "pattern" => {
                 if let Some(pattern) = value.as_str() {
                     self.nodes[number].own.text += self.expression(&place, pattern)?;
@@ -248,11 +261,12 @@ impl<'s> SchemaWalk<'s> {
         };
         let elsewhere = || refused(place, "a reference must stay within the schema: begin it with `#`".to_owned());
         let fragment = reference.strip_prefix('#').ok_or_else(elsewhere)?;
-        let fragment = text::unescaped(fragment);
+        // Names are meant as they stand; only pointers are unescaped.
         if !fragment.is_empty() && !fragment.starts_with('/') {
-            self.nodes[number].anchors.push((place.to_owned(), fragment));
+            self.nodes[number].anchors.push((place.to_owned(), fragment.to_owned()));
             return Ok(());
         }
+        let fragment = text::unescaped(fragment);
         let root = self.root;
         let target = root.pointer(&fragment).ok_or_else(|| nothing_there(place))?;
         let target = self.at(fragment, target)?;
@@ -331,12 +345,26 @@ impl<'s> SchemaWalk<'s> {
     }
 }
 
+/// Only the whole has an address, and none that older drafts take for the name of a schema: references would lead elsewhere.
+fn identify(pointer: &str, place: &str, value: &Value) -> Result<(), Pointed> {
+    match value.as_str() {
+        Some(_) if !pointer.is_empty() => {
+            Err(refused(place, "a schema within a schema cannot have an address of its own".to_owned()))
+        }
+        Some(id) if id.starts_with('#') => Err(refused(place, "is no address but a name: use `$anchor`".to_owned())),
+        Some(_) | None => Ok(()),
+    }
+}
+
 fn nothing_there(place: &str) -> Pointed {
     refused(place, "refers to nothing within the schema".to_owned())
 }
 
 impl Node {
     /// `costs` of what is applied beside it, `inner` of what is applied one level deeper into the value.
+    ///
+    /// Each member counts as a value of its own in [`Size`], so a value pays either for itself or for what a member pays, the
+    /// dearer; what is `beside` is paid by the same value and adds up.
     fn cost(&self, costs: &[Cost], inner: &[Cost]) -> Cost {
         let sum = |of: &dyn Fn(&Cost) -> u64, which: &[usize], from: &[Cost]| {
             which.iter().fold(0u64, |sum, node| sum.saturating_add(of(&from[*node])))
@@ -351,7 +379,7 @@ impl Node {
         Cost {
             steps,
             text: total(&|cost| cost.text, self.own.text).saturating_add(self.names),
-            telling: total(&|cost| cost.telling, self.own.steps).saturating_add(again),
+            telling: total(&|cost| cost.telling, self.own.steps.saturating_add(self.repeated)).saturating_add(again),
             schemas: 0,
         }
     }

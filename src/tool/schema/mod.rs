@@ -5,7 +5,8 @@
 //! is taken only if the work for a value grows linearly with the value: [`cost`] follows every reference and works out how
 //! many schemas one value can meet at most. Keywords whose work grows with more than that (`unevaluated*`, `$dynamicRef`,
 //! `$recursiveRef`) are refused, and so is a schema that is applied to the same value once more by way of itself.
-//! A value that is too large for its schema is a mistake, too.
+//! What would make a reference lead elsewhere than that walk is refused, too: a name that two schemas have, and another
+//! address or draft below the root. A value that is too large for its schema is a mistake, too.
 
 mod cost;
 mod text;
@@ -18,14 +19,21 @@ use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::fault::{Code, Fault, Pointed};
 use crate::domain::tool::ToolError;
 
-pub use cost::{Cost, MOST_SCHEMAS};
+pub use cost::{Cost, MOST_SCHEMAS, values};
 
 /// How many mistakes of one value are listed.
 const MOST_ERRORS: usize = 8;
 /// Steps for one value; `benches/bounds.rs` measures what the worst of them take.
 pub const MOST_WORK: u64 = 4_000_000;
-/// Steps beyond which it is only said that a value does not fit: each mistake found costs memory, too.
+/// Steps beyond which it is only said that a value does not fit: all mistakes are found before the first is listed, and each
+/// costs memory.
 const WORK_OF_LISTING: u64 = 100_000;
+/// Bytes that a mistake repeats in the memory that one step of listing stands for.
+const REPEATED: u64 = 256;
+/// A value in memory, besides its texts.
+const VALUE_BYTES: u64 = 64;
+/// An index in a JSON Pointer.
+const INDEX_BYTES: u64 = 8;
 
 /// A compiled JSON Schema.
 #[derive(Debug)]
@@ -66,7 +74,7 @@ impl Schema {
         if self.validator.is_valid(value) {
             return Vec::new();
         }
-        if size.work(self.cost.telling, self.cost.text) > WORK_OF_LISTING {
+        if size.work_of_listing(self.cost) > WORK_OF_LISTING {
             return whole("does not fit; it is too large for its mistakes to be listed");
         }
         self.validator.iter_errors(value).take(MOST_ERRORS).map(|error| pointed(&error)).collect()
@@ -127,33 +135,54 @@ fn place(pointer: &str) -> &str {
 }
 
 /// Of a value that is checked.
+#[derive(Default)]
 struct Size {
     values: u64,
     bytes: u64,
+    /// Bytes, if one mistake is found in each value: mistakes carry the path to the value, and those of alternatives also
+    /// the value with all that is in it.
+    copied: u64,
 }
 
 impl Size {
     fn of(value: &Value) -> Self {
-        let mut size = Self { values: 0, bytes: 0 };
-        size.add(value);
+        let mut size = Self::default();
+        size.add(value, 1, 0);
         size
     }
 
-    fn add(&mut self, value: &Value) {
+    /// `path`: how long the pointer to the value is.
+    fn add(&mut self, value: &Value, depth: u64, path: u64) {
         self.values += 1;
+        self.copied += VALUE_BYTES * depth + path;
         match value {
-            Value::String(text) => self.bytes += text.len() as u64,
-            Value::Array(items) => items.iter().for_each(|item| self.add(item)),
+            Value::String(text) => self.add_text(text, depth),
+            Value::Array(items) => items.iter().for_each(|item| self.add(item, depth + 1, path + INDEX_BYTES)),
             Value::Object(members) => members.iter().for_each(|(name, member)| {
-                self.bytes += name.len() as u64;
-                self.add(member);
+                self.add_text(name, depth);
+                self.add(member, depth + 1, path + name.len() as u64 + 1);
             }),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
+    fn add_text(&mut self, text: &str, depth: u64) {
+        let bytes = text.len() as u64;
+        self.bytes += bytes;
+        self.copied += bytes * depth;
+    }
+
     fn work(&self, steps: u64, text: u64) -> u64 {
         self.values.saturating_mul(steps).saturating_add(self.bytes.saturating_mul(text))
+    }
+
+    /// Steps of listing for what repeats it once.
+    fn repeated(&self) -> u64 {
+        self.copied / REPEATED
+    }
+
+    fn work_of_listing(&self, cost: Cost) -> u64 {
+        self.work(cost.telling, cost.text).saturating_add(self.repeated().saturating_mul(cost.telling))
     }
 }
 

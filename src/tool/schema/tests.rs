@@ -35,6 +35,47 @@ fn a_schema_that_multiplies_is_refused() {
     refused(&json!({ "properties": { "a": { "$ref": "#" } }, "patternProperties": { "a": { "$ref": "#" } } }));
 }
 
+/// The first schema of each name says nothing, the second names the next one twice.
+fn named_twice(levels: usize) -> Value {
+    let mut defs = Map::new();
+    for at in 0..levels {
+        let (name, next) = (format!("a{at}"), json!({ "$ref": format!("#a{}", at + 1) }));
+        defs.insert(format!("x{at}"), json!({ "$anchor": name }));
+        defs.insert(format!("y{at}"), json!({ "$anchor": name, "allOf": [next, next] }));
+    }
+    defs.insert("end".to_owned(), json!({ "$anchor": format!("a{levels}"), "required": ["z"] }));
+    json!({ "$ref": "#a0", "$defs": defs })
+}
+
+#[test]
+fn what_could_be_meant_otherwise_by_the_library_is_refused_with_its_place() {
+    assert!(refused(&named_twice(35)).detail.contains("another schema"));
+    let beside = json!({ "contentSchema": { "$anchor": "a" }, "properties": { "b": { "$anchor": "a" } } });
+    assert!(refused(&beside).pointer.ends_with("/$anchor"));
+    let twice = json!([{ "$ref": "#a" }, { "$ref": "#a" }]);
+    let elsewhere = json!({ "$schema": "http://json-schema.org/draft-07/schema#", "$id": "#a",
+        "items": { "allOf": twice }, "definitions": { "a": { "$anchor": "a" } } });
+    assert_eq!(refused(&elsewhere).pointer, "/$id", "there this is the name of the whole");
+    let fourth = |id: &str| {
+        json!({ "$schema": "http://json-schema.org/draft-04/schema#", "id": id,
+        "definitions": { "a": { "properties": { "id": { "type": "string" } } } } })
+    };
+    assert_eq!(refused(&fourth("#a")).pointer, "/id");
+    let mut within = fourth("https://example.com/s");
+    assert!(Schema::compile(&within).is_ok(), "a member may have that name");
+    within["definitions"]["a"]["id"] = json!("other");
+    assert_eq!(refused(&within).pointer, "/definitions/a/id");
+    assert!(Schema::compile(&json!({ "items": { "id": "other" } })).is_ok(), "it says nothing in later drafts");
+    for (keyword, value) in [("$dynamicAnchor", json!("a")), ("$recursiveAnchor", json!(true))] {
+        assert_eq!(refused(&json!({ "items": { keyword: value } })).pointer, format!("/items/{keyword}"));
+    }
+    let draft = "https://json-schema.org/draft/2019-09/schema";
+    assert_eq!(refused(&json!({ "items": { "$schema": draft } })).pointer, "/items/$schema");
+    assert!(Schema::compile(&json!({ "$schema": draft, "items": { "$schema": draft } })).is_ok());
+    let escaped = json!({ "$ref": "#%61", "$defs": { "a": { "$anchor": "a" } } });
+    assert_eq!(refused(&escaped).pointer, "/$ref", "names are not unescaped");
+}
+
 #[test]
 fn what_grows_with_more_than_the_value_is_refused_with_its_place() {
     let of = |keyword: &str| refused(&json!({ "properties": { "a/b": { keyword: false } } })).pointer;
@@ -105,6 +146,15 @@ fn a_value_too_large_for_its_schema_is_a_mistake() {
     assert!(of(200_000)[0].detail.contains("too large"));
     let wrong = schema.mistakes(&vec![json!(-1); 1_000].into());
     assert!(wrong.len() == 1 && wrong[0].detail.contains("does not fit"), "{wrong:?}");
+    // Each mistake of an alternative repeats the value, and each mistake the names on the way to it.
+    let many: Vec<Value> = (0..500).map(|at| json!({ "const": at })).collect();
+    let choices = Schema::compile(&json!({ "anyOf": many })).unwrap();
+    assert_eq!(choices.mistakes(&json!("short"))[0].pointer, "");
+    assert!(choices.mistakes(&json!("x".repeat(100_000)))[0].detail.contains("too large for its mistakes"));
+    let inner = Schema::compile(&json!({ "additionalProperties": { "items": { "type": "string" } } })).unwrap();
+    let named = |name: &str| json!({ name: vec![0; 200] });
+    assert_eq!(inner.mistakes(&named("a")).len(), MOST_ERRORS);
+    assert!(inner.mistakes(&named(&"x".repeat(100_000)))[0].detail.contains("too large for its mistakes"));
     let deep = |levels: usize| (0..levels).fold(json!([]), |inner, _| json!([inner]));
     let any = Schema::compile(&json!({})).unwrap();
     assert!(any.mistakes(&deep(63)).is_empty());
@@ -119,6 +169,11 @@ fn any_schema() -> impl Strategy<Value = Value> {
         Just(json!({ "$ref": "#/$defs/a" })),
         Just(json!({ "$ref": "#/$defs/b" })),
         Just(json!({ "$ref": "#/items" })),
+        Just(json!({ "$ref": "#w" })),
+        Just(json!({ "$anchor": "w" })),
+        Just(json!({ "$anchor": "w", "type": "string" })),
+        Just(json!({ "id": "w" })),
+        Just(json!({ "$id": "w" })),
         Just(json!({ "type": "integer" })),
         Just(json!({ "pattern": "^a+$" })),
         Just(json!({ "uniqueItems": true })),
