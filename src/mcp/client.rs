@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, MetaObject, PaginatedRequestParams, ProgressToken, ProtocolVersion,
-    RequestMetaObject, SubscriptionFilter,
+    CallToolRequestParams, CallToolResponse, MetaObject, ProgressToken, ProtocolVersion, RequestMetaObject,
+    SubscriptionFilter,
 };
 use rmcp::service::{ClientInitializeError, Peer, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
@@ -19,10 +19,11 @@ use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::definition::{Definition, Hints};
+use super::definition::Definition;
 use super::handler::Handler;
 use super::http::{Failure, Wire};
 use super::lines::{Lines, Pipes, Returned};
+use super::listing;
 use super::process::Process;
 use super::questions::{self, Questions};
 use super::reply;
@@ -35,11 +36,6 @@ use crate::tool::{ToolContext, ToolOutput};
 
 /// Where a call's idempotency key stands in `_meta`.
 const KEY: &str = "pes/idempotencyKey";
-
-/// How many pages of tools are read.
-const MOST_PAGES: usize = 500;
-/// Bytes of all tools of a server.
-const MOST_LISTED: usize = 4 << 20;
 
 /// How often a server may answer a call with what it wants to know first.
 const MOST_ROUNDS: usize = 20;
@@ -113,27 +109,7 @@ impl Connection {
 
     /// At most `most` tools, in the server's order, of a bounded length together; and whether there are more.
     pub(super) async fn definitions(&self, most: usize) -> Result<(Vec<Definition>, bool), String> {
-        let (mut found, mut bytes, mut cursor) = (Vec::new(), 0, None);
-        for _ in 0..MOST_PAGES {
-            let params = PaginatedRequestParams::default().with_cursor(cursor);
-            let page = self.peer.list_tools(Some(params)).await.map_err(|error| chain(&error))?;
-            for definition in page.tools.into_iter().map(|tool| definition(tool, &self.tasks)) {
-                bytes += definition.bytes();
-                if bytes > MOST_LISTED {
-                    return Ok((found, true));
-                }
-                found.push(definition);
-            }
-            cursor = page.next_cursor;
-            if found.len() > most {
-                found.truncate(most);
-                return Ok((found, true));
-            }
-            if cursor.is_none() {
-                return Ok((found, false));
-            }
-        }
-        Ok((found, true))
+        listing::definitions(&self.peer, &self.tasks, most).await
     }
 
     /// Since that protocol version, servers send `list_changed` only to clients that subscribed.
@@ -286,25 +262,6 @@ fn meta(context: &ToolContext) -> RequestMetaObject {
     meta
 }
 
-fn definition(tool: rmcp::model::Tool, tasks: &TaskTools) -> Definition {
-    let hints = tool.annotations.unwrap_or_default();
-    let refused = tasks.contains(&tool.name).then(|| "its server runs it as a task only".to_owned());
-    Definition {
-        description: tool.description.or(tool.title.map(Into::into)).unwrap_or_default().into_owned(),
-        name: tool.name.into_owned(),
-        input_schema: Value::Object((*tool.input_schema).clone()),
-        output_schema: tool.output_schema.map(|schema| Value::Object((*schema).clone())),
-        hints: Hints {
-            read_only: hints.read_only_hint,
-            destructive: hints.destructive_hint,
-            idempotent: hints.idempotent_hint,
-            open_world: hints.open_world_hint,
-        },
-        refused,
-    }
-    .checked()
-}
-
 /// What a call comes to that the server has certainly not begun; `None`: it may have.
 fn not_taken(error: &ServiceError) -> Option<ToolError> {
     let ServiceError::TransportSend(sending) = error else { return None };
@@ -356,7 +313,7 @@ fn with_last_output(why: &str, last_words: &str) -> String {
 }
 
 /// An error with its causes: the outer one alone says little.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(inner) = cause {
         let said = inner.to_string();

@@ -6,13 +6,16 @@ use sha2::{Digest, Sha256};
 
 use crate::config::McpServer;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
+use crate::domain::fault::Pointed;
 use crate::domain::hex;
 use crate::domain::tool::{ToolClass, ToolSpec};
 use crate::tool::policy;
-use crate::tool::schema::Schema;
+use crate::tool::schema::{self, Schema};
 
 /// How long a tool's name may be for every provider.
 const NAME_CHARS: usize = 64;
+/// Schemas within the schemas of all tools of a server.
+const MOST_SCHEMAS: usize = 10_000;
 /// How much of a description goes into prompts.
 const DESCRIPTION_CHARS: usize = 2_000;
 
@@ -52,11 +55,12 @@ impl Definition {
         serde_json::to_string(self).map_or(0, |text| text.len())
     }
 
-    /// Finds out whether its schemas can be used. What could not be stored and read again is not kept.
-    pub(super) fn checked(mut self) -> Self {
+    /// Finds out whether its schemas can be used; `left` is how many schemas within them may still be looked at. What could
+    /// not be stored and read again is not kept.
+    fn checked(mut self, left: &mut usize) -> Self {
         let schemas = [("inputSchema", Some(&self.input_schema)), ("outputSchema", self.output_schema.as_ref())];
         let refused = schemas.into_iter().find_map(|(member, schema)| {
-            let no = Schema::compile(schema?).err()?;
+            let no = usable(schema?, left).err()?;
             Some(format!("{member}{}: {}", no.pointer, no.detail))
         });
         if exceeds(&self.input_schema, MOST_DEPTH) {
@@ -98,6 +102,27 @@ impl Definition {
     }
 }
 
+/// Finds out of all tools of a server whether their schemas can be used. May take a second.
+pub(super) fn checked(listed: Vec<Definition>) -> Vec<Definition> {
+    let mut left = MOST_SCHEMAS;
+    listed.into_iter().map(|definition| definition.checked(&mut left)).collect()
+}
+
+/// One that is refused takes as long as one that is not.
+fn usable(schema: &Value, left: &mut usize) -> Result<(), Pointed> {
+    if *left == 0 {
+        let detail = format!("its server has more than {MOST_SCHEMAS} schemas within the schemas of its tools");
+        return Err(Pointed { pointer: String::new(), detail });
+    }
+    let compiled = Schema::compile(schema);
+    let schemas = match &compiled {
+        Ok(compiled) => compiled.cost().schemas,
+        Err(_) => schema::values(schema).min(schema::MOST_SCHEMAS),
+    };
+    *left = left.saturating_sub(schemas);
+    compiled.map(drop)
+}
+
 impl Hints {
     fn class(&self, is_trusted: bool) -> ToolClass {
         match (self.read_only, self.destructive, self.open_world) {
@@ -136,5 +161,26 @@ fn sorted(value: Value) -> Value {
         }
         Value::Array(items) => items.into_iter().map(sorted).collect(),
         plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_schemas_of_all_tools_are_bounded_together() {
+        let members: serde_json::Map<String, Value> =
+            (0..schema::MOST_SCHEMAS - 1).map(|at| (format!("p{at}"), json!({}))).collect();
+        let tool = |input_schema: Value| Definition { input_schema, ..Definition::default() };
+        let large = tool(json!({ "properties": members }));
+        let listed = checked(vec![large; MOST_SCHEMAS / schema::MOST_SCHEMAS + 1]);
+        let refused: Vec<bool> = listed.iter().map(|definition| definition.refused.is_some()).collect();
+        assert_eq!(refused, [false, false, false, false, false, true], "{:?}", listed[5].refused);
+        let no_good = tool(json!({ "type": "objekt", "examples": vec![0; schema::MOST_SCHEMAS] }));
+        let listed = checked([vec![no_good; 5], vec![tool(json!({}))]].concat());
+        assert!(listed[5].refused.as_ref().is_some_and(|why| why.contains("its server has")), "refusing takes as long");
     }
 }

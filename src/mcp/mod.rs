@@ -21,6 +21,7 @@ mod definition;
 mod handler;
 mod http;
 mod lines;
+mod listing;
 mod marked;
 mod pins;
 mod process;
