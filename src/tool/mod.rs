@@ -56,8 +56,8 @@ pub struct ToolContext {
 #[async_trait]
 pub trait People: Send + Sync + std::fmt::Debug {
     /// Asks, and waits as long as it takes; the time that the tool may take stands still. The question is stored before
-    /// anybody sees it, but the call waits in this process only: if that ends, the call is lost with its question. `Err`:
-    /// nobody can be asked so.
+    /// anybody sees it, but the call waits in this process only: if that ends, the call is lost with its question. What is
+    /// asked while the call's last question is open is declined at once. `Err`: nobody can be asked so.
     async fn ask(&self, question: Question) -> Result<Reply, ToolError>;
 }
 

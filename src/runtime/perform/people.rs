@@ -15,7 +15,7 @@ use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
 use crate::tool::{People, answer};
 
-/// A call that goes on asking gets no answer any more.
+/// A call that goes on asking gets no answer any more. One that asks while it is being answered is declined.
 const MOST_QUESTIONS: u32 = 20;
 const MESSAGE_CHARS: usize = 4_000;
 const FORM_BYTES: usize = 32 << 10;
@@ -40,7 +40,7 @@ impl Asking {
     }
 }
 
-/// The questions of one attempt of a call, asked one after the other.
+/// The questions of one attempt of a call, one at a time.
 pub(super) struct QuestionsOfCall {
     pub(super) shared: Arc<Shared>,
     pub(super) hold: Lease,
@@ -70,6 +70,10 @@ impl QuestionsOfCall {
 #[async_trait]
 impl People for QuestionsOfCall {
     async fn ask(&self, question: Question) -> Result<Reply, ToolError> {
+        // What waited here for its turn would fill the memory for as long as a person considers the first.
+        let Ok(mut asked) = self.asked.try_lock() else {
+            return Ok(Reply::Declined);
+        };
         answer::check_form(&question.form)?;
         let form = serde_json::to_string(&question.form).map_or(0, |form| form.len());
         if form > FORM_BYTES {
@@ -81,7 +85,6 @@ impl People for QuestionsOfCall {
                 retry_after_ms: None,
             });
         }
-        let mut asked = self.asked.lock().await;
         if *asked == MOST_QUESTIONS {
             return Ok(Reply::Declined);
         }

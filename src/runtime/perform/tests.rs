@@ -73,16 +73,34 @@ impl Tool for Inquiring {
         Arc::new(ToolSpec { name: "inquire".to_owned(), ..ToolSpec::clone(&Counted::default().spec()) })
     }
     async fn call(&self, _: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
-        let form = FeedbackSchema {
-            input_type: InputType::Text,
-            prompt: "Well?".to_owned(),
-            options: Vec::new(),
-            allow_modify_args: false,
-            custom_schema: None,
-        };
-        context.people.ask(Question { message: form.prompt.clone(), form }).await?;
+        context.people.ask(question()).await?;
         std::future::pending().await
     }
+}
+
+/// Asks two questions at once, and says what was said.
+struct Insistent;
+
+#[async_trait]
+impl Tool for Insistent {
+    fn spec(&self) -> Arc<ToolSpec> {
+        Arc::new(ToolSpec { name: "insist".to_owned(), ..ToolSpec::clone(&Counted::default().spec()) })
+    }
+    async fn call(&self, _: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
+        let (first, second) = tokio::join!(context.people.ask(question()), context.people.ask(question()));
+        Ok(ToolOutput { output: format!("{first:?} {second:?}").into(), ..ToolOutput::default() })
+    }
+}
+
+fn question() -> Question {
+    let form = FeedbackSchema {
+        input_type: InputType::Text,
+        prompt: "Well?".to_owned(),
+        options: Vec::new(),
+        allow_modify_args: false,
+        custom_schema: None,
+    };
+    Question { message: form.prompt.clone(), form }
 }
 
 #[async_trait]
@@ -115,6 +133,7 @@ async fn shared(counted: &Arc<Counted>) -> (Arc<Shared>, TempDir) {
     let sealer = Arc::new(Sealer::new(KeySource::None));
     let (nobody, time) = (Arc::new(Egress::new(Duration::ZERO)), Duration::from_secs(1));
     let agents = Agents::new(Vec::new(), documents.clone(), sealer.clone(), nobody, time, 1 << 20);
+    let tools: Vec<Arc<dyn Tool>> = vec![counted.clone(), Arc::new(Inquiring), Arc::new(Insistent)];
     let parts = Parts {
         agents,
         config: Arc::new(Config::default()),
@@ -124,7 +143,7 @@ async fn shared(counted: &Arc<Counted>) -> (Arc<Shared>, TempDir) {
         documents,
         store,
         hub: Hub::new(1 << 16),
-        tools: Arc::new(Registry::new(vec![counted.clone(), Arc::new(Inquiring)], Environment::Development).unwrap()),
+        tools: Arc::new(Registry::new(tools, Environment::Development).unwrap()),
         models: Arc::new(Models::only("counted", "m", counted.clone())),
         cores: cores::all(),
         clock: Arc::<System>::default(),
@@ -168,6 +187,21 @@ async fn the_time_of_a_call_stands_still_while_a_person_is_asked() {
     };
     assert_eq!(outcome.result.expect_err("it never ends by itself").code, "unknown", "it may have had its effect");
     assert!((3_600_500..=3_602_000).contains(&outcome.duration_ms), "{}", outcome.duration_ms);
+}
+
+#[tokio::test]
+async fn a_call_asks_one_question_at_a_time_and_another_is_declined() {
+    let (shared, _folder) = shared(&Arc::new(Counted::default())).await;
+    let (asks, mut asked) = mpsc::channel(2);
+    let call = tokio::spawn(run(&shared, "insist", lasting(), asks).perform());
+    let asking = asked.recv().await.expect("it asks");
+    asking.reply.send(Reply::Accepted { value: json!("yes") }).expect("it waits");
+    let ended = tokio::time::timeout(Duration::from_secs(60), call).await.expect("nothing waits for its turn");
+    let Some(Event::Tool(ToolEvent::Returned { outcome, .. })) = ended.expect("it does not panic") else {
+        panic!("it ran")
+    };
+    let said = outcome.result.expect("it ends");
+    assert!(said.as_str().is_some_and(|said| said.ends_with("Ok(Declined)") && said.contains("yes")), "{said}");
 }
 
 fn run(shared: &Arc<Shared>, tool: &str, hold: Lease, asks: mpsc::Sender<Asking>) -> ToolRun {
