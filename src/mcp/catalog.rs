@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::definition::{Definition, tool_name};
-use super::pins::Pins;
+use super::pins::{OPERATOR, Pins};
 use super::proxy_tool::ProxyTool;
 use super::server::{Profile, Server};
 use super::tenants::{Endpoint, Switch};
@@ -42,7 +42,8 @@ pub struct Catalog {
     pub(super) pins: Pins,
     held: Mutex<CatalogState>,
     /// Grows whenever a tenant may be offered something else.
-    generation: watch::Sender<u64>,
+    offers: watch::Sender<u64>,
+    /// Grows whenever a server is started or ended, or tells something new.
     news: watch::Sender<u64>,
     stop: CancellationToken,
 }
@@ -88,7 +89,7 @@ impl Catalog {
             now,
             pins,
             held: Mutex::default(),
-            generation: watch::Sender::new(0),
+            offers: watch::Sender::new(0),
             news: watch::Sender::new(0),
             stop: CancellationToken::new(),
         });
@@ -100,7 +101,7 @@ impl Catalog {
 
     /// Notified whenever a tenant's tools may have changed.
     pub fn offers(&self) -> watch::Receiver<u64> {
-        self.generation.subscribe()
+        self.offers.subscribe()
     }
 
     /// Ends every server.
@@ -117,7 +118,7 @@ impl Catalog {
         loop {
             self.bring_in_line();
             let stored = self.pin().await;
-            self.generation.send_modify(|generation| *generation += 1);
+            self.offers.send_modify(|offers| *offers += 1);
             self.announce();
             let again = async {
                 match &stored {
@@ -153,6 +154,7 @@ impl Catalog {
         }
         let mut held = self.held();
         let CatalogState { servers, versions, tools, .. } = &mut *held;
+        let before = servers.len();
         servers.retain(|key, server| {
             let stays = wanted.get(key).is_some_and(|(_, version)| versions.get(key) == Some(version));
             if !stays {
@@ -162,11 +164,15 @@ impl Catalog {
             }
             stays
         });
+        let stay = servers.len();
         for (key, (settings, version)) in wanted {
             let profile = |name: &str| self.profile(key.0, name, settings.clone());
             let entry = servers.entry(key.clone());
             entry.or_insert_with(|| Server::start(profile(&key.1), self.egress.clone(), self.news.clone()));
             versions.insert(key, version);
+        }
+        if before > stay || servers.len() > stay {
+            self.news.send_modify(|news| *news += 1);
         }
     }
 
@@ -239,15 +245,15 @@ impl Catalog {
     /// What a server lists (before it has, what it listed when it was last approved), and how each tool stands.
     pub(super) fn stands(&self, tenant: TenantPk, server: &Arc<Server>) -> Vec<Stand> {
         let profile = &server.profile;
-        let pinned = self.pins.of(tenant, profile.owner, &profile.name);
+        let trusted = self.pins.of(tenant, profile.owner, &profile.name);
         let listed: Vec<Definition> = match server.state().listed {
             Some(listed) => listed.to_vec(),
-            None => pinned.tools.values().cloned().collect(),
+            None => trusted.all(),
         };
         let mut names = BTreeSet::new();
         let stand = |definition: Definition| {
             let is_first = names.insert(tool_name(&profile.name, &definition.name));
-            let standing = match pinned.tools.get(&definition.name) {
+            let standing = match trusted.get(&definition.name) {
                 _ if !is_first => ToolStanding::Shadowed,
                 _ if definition.refused.is_some() => ToolStanding::Refused,
                 _ if !definition.is_allowed(&profile.settings) => ToolStanding::Denied,
@@ -286,8 +292,10 @@ impl Catalog {
 }
 
 impl ToolSource for Catalog {
-    fn generation(&self, _: TenantPk) -> u64 {
-        self.generation.borrow().wrapping_add(self.documents.revision().unsigned_abs())
+    fn generation(&self, tenant: TenantPk) -> u64 {
+        let own = [DocumentKind::McpServer, DocumentKind::McpTools].map(|kind| self.documents.changes_of(tenant, kind));
+        let for_all = self.documents.changes_of(OPERATOR, DocumentKind::McpTools);
+        own.into_iter().fold(self.news.borrow().wrapping_add(for_all), u64::wrapping_add)
     }
 
     fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {

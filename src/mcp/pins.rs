@@ -2,9 +2,10 @@
 //!
 //! They are documents. The operator's servers have one for all; what a tenant approves of them counts for it alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::definition::Definition;
@@ -14,7 +15,7 @@ use crate::store;
 use crate::store::documents::{Change, DocumentCache, DocumentKind, Expected};
 
 /// Whose documents hold what was first seen of the operator's servers: no tenant has this key.
-const OPERATOR: TenantPk = TenantPk(0);
+pub(super) const OPERATOR: TenantPk = TenantPk(0);
 /// Writes that may meet another replica's.
 const TRIES: usize = 8;
 
@@ -24,27 +25,48 @@ const MOST_BYTES: usize = 2 << 20;
 
 /// A document's body.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Pinned {
-    pub(super) tools: BTreeMap<String, Definition>,
+struct Pinned {
+    tools: BTreeMap<String, Definition>,
+}
+
+/// What a tenant trusts of a server.
+pub(super) struct Trusted {
+    own: Arc<Pinned>,
+    /// Of the operator's server: what holds for every tenant that approved nothing else.
+    for_all: Arc<Pinned>,
 }
 
 pub(super) struct Pins {
     documents: Arc<DocumentCache>,
+    /// What a document says, and its version: they are long, and looked at for every tool of every tenant.
+    parsed: Mutex<HashMap<(TenantPk, String), (i64, Arc<Pinned>)>>,
+}
+
+impl Trusted {
+    pub(super) fn get(&self, tool: &str) -> Option<&Definition> {
+        self.own.tools.get(tool).or_else(|| self.for_all.tools.get(tool))
+    }
+
+    /// In order of their names.
+    pub(super) fn all(&self) -> Vec<Definition> {
+        let mut all: BTreeMap<&String, &Definition> = self.for_all.tools.iter().collect();
+        all.extend(&self.own.tools);
+        all.into_values().cloned().collect()
+    }
 }
 
 impl Pins {
     pub(super) fn new(documents: Arc<DocumentCache>) -> Self {
-        Self { documents }
+        Self { documents, parsed: Mutex::default() }
     }
 
     /// What a tenant trusts of a server.
-    pub(super) fn of(&self, tenant: TenantPk, owner: Option<TenantPk>, server: &str) -> Pinned {
-        let mut pinned = match owner {
+    pub(super) fn of(&self, tenant: TenantPk, owner: Option<TenantPk>, server: &str) -> Trusted {
+        let for_all = match owner {
             None => self.read(OPERATOR, server).0,
-            Some(_) => Pinned::default(),
+            Some(_) => Arc::default(),
         };
-        pinned.tools.extend(self.read(tenant, server).0.tools);
-        pinned
+        Trusted { own: self.read(tenant, server).0, for_all }
     }
 
     /// Trusts what is seen for the first time, as long as that is not too much: the rest is off until somebody approves it.
@@ -56,6 +78,10 @@ impl Pins {
         now: Millis,
     ) -> store::Result<()> {
         let tenant = owner.unwrap_or(OPERATOR);
+        let known = self.read(tenant, server).0;
+        if listed.iter().all(|definition| known.tools.contains_key(&definition.name)) {
+            return Ok(());
+        }
         self.change(tenant, server, "server", now, |pinned| {
             let is_new = |definition: &&Definition| !pinned.tools.contains_key(&definition.name);
             let new: Vec<Definition> = listed.iter().filter(is_new).cloned().collect();
@@ -95,15 +121,23 @@ impl Pins {
         self.documents.write(change, Expected::Any).await.map(drop)
     }
 
-    fn read(&self, tenant: TenantPk, server: &str) -> (Pinned, Expected) {
+    fn read(&self, tenant: TenantPk, server: &str) -> (Arc<Pinned>, Expected) {
+        let key = (tenant, server.to_owned());
         let Some(document) = self.documents.get(tenant, KIND, server) else {
-            return (Pinned::default(), Expected::Absent);
+            self.parsed.lock().remove(&key);
+            return (Arc::default(), Expected::Absent);
         };
-        let pinned = document.legible().unwrap_or_else(|_| {
-            tracing::error!(server, "the approved tools of an MCP server cannot be read; all are off");
-            Pinned::default()
+        let version = document.version;
+        let parsed = self.parsed.lock().get(&key).filter(|(of, _)| *of == version).map(|(_, pinned)| pinned.clone());
+        let pinned = parsed.unwrap_or_else(|| {
+            let pinned = Arc::new(document.legible().unwrap_or_else(|_| {
+                tracing::error!(server, "the approved tools of an MCP server cannot be read; all are off");
+                Pinned::default()
+            }));
+            self.parsed.lock().insert(key, (version, pinned.clone()));
+            pinned
         });
-        (pinned, Expected::Version(document.version))
+        (pinned, Expected::Version(version))
     }
 
     async fn change(
@@ -115,7 +149,8 @@ impl Pins {
         mut edit: impl FnMut(&mut Pinned) -> bool,
     ) -> store::Result<()> {
         for _ in 0..TRIES {
-            let (mut pinned, expected) = self.read(tenant, server);
+            let (pinned, expected) = self.read(tenant, server);
+            let mut pinned = Pinned::clone(&pinned);
             if !edit(&mut pinned) {
                 return Ok(());
             }

@@ -40,8 +40,8 @@ impl HttpTools {
 }
 
 impl ToolSource for HttpTools {
-    fn generation(&self, _: TenantPk) -> u64 {
-        self.documents.revision().unsigned_abs()
+    fn generation(&self, tenant: TenantPk) -> u64 {
+        self.documents.changes_of(tenant, DocumentKind::HttpTool)
     }
 
     fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {

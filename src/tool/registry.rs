@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::policy::Policies;
+use super::policy::{Policies, Policy};
 use super::toolset::{Entry, Toolset};
 use super::{Tool, ToolSource};
 use crate::config::Environment;
@@ -20,8 +20,12 @@ pub struct Registry {
     own: Arc<Toolset>,
     policies: Arc<Policies>,
     sources: Vec<Arc<dyn ToolSource>>,
-    kept: Mutex<HashMap<TenantPk, CachedToolset>>,
+    kept: Mutex<HashMap<TenantPk, Place>>,
 }
+
+/// Where a tenant's toolset stands. Making one takes long (tools are asked for, schemas compiled) and holds up nobody but
+/// this tenant, whose toolset is made once however many ask for it.
+type Place = Arc<Mutex<Option<CachedToolset>>>;
 
 /// A toolset, and the generation of each source that it was made of.
 struct CachedToolset {
@@ -66,34 +70,40 @@ impl Registry {
 
     /// What a tenant's agents may call, as of now.
     pub fn toolset(&self, tenant: TenantPk) -> Arc<Toolset> {
-        let policy = self.policies.of(tenant);
-        let is_bare = Arc::ptr_eq(&policy, self.own.policy());
-        if self.sources.is_empty() && is_bare {
+        let is_bare = |policy: &Arc<Policy>| Arc::ptr_eq(policy, self.own.policy());
+        if self.sources.is_empty() && is_bare(&self.policies.of(tenant)) {
             return self.own.clone();
         }
-        let mut kept = self.kept.lock();
-        let last = kept.get(&tenant);
+        let place = self.place(tenant);
+        let mut kept = place.lock();
+        // Asked only now: it may have changed while this waited for its turn.
+        let policy = self.policies.of(tenant);
         let is_current = |kept: &&CachedToolset| {
             Arc::ptr_eq(&policy, kept.toolset.policy())
                 && self.sources.iter().zip(&kept.generations).all(|(source, then)| source.generation(tenant) == *then)
         };
-        if let Some(current) = last.filter(is_current) {
+        if let Some(current) = kept.as_ref().filter(is_current) {
             return current.toolset.clone();
         }
         // Generations first: a change in between makes the next call look again.
         let generations = self.sources.iter().map(|source| source.generation(tenant)).collect();
         let found: Vec<_> = self.sources.iter().map(|source| source.tools(tenant)).collect();
         let toolset = if found.iter().any(|tools| !tools.is_empty()) {
-            Arc::new(self.own.joined(&found, last.map(|last| &*last.toolset)).under(policy))
-        } else if is_bare {
+            Arc::new(self.own.joined(&found, kept.as_ref().map(|last| &*last.toolset)).under(policy))
+        } else if is_bare(&policy) {
             self.own.clone()
         } else {
             Arc::new(self.own.under(policy))
         };
-        if kept.len() >= KEPT {
+        *kept = Some(CachedToolset { generations, toolset: toolset.clone() });
+        toolset
+    }
+
+    fn place(&self, tenant: TenantPk) -> Place {
+        let mut kept = self.kept.lock();
+        if kept.len() >= KEPT && !kept.contains_key(&tenant) {
             kept.clear();
         }
-        kept.insert(tenant, CachedToolset { generations, toolset: toolset.clone() });
-        toolset
+        kept.entry(tenant).or_default().clone()
     }
 }

@@ -15,6 +15,7 @@ use crate::domain::agent::KnownAgent;
 use crate::domain::ids::TenantPk;
 use crate::domain::task;
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::store::documents::DocumentKind;
 use crate::tool::{Tool, ToolContext, ToolOutput, ToolSource};
 
 /// How much of each of an agent's own words is given to the planner.
@@ -54,9 +55,9 @@ impl Delegating {
 }
 
 impl ToolSource for Delegating {
-    fn generation(&self, _: TenantPk) -> u64 {
+    fn generation(&self, tenant: TenantPk) -> u64 {
         let cards = self.directory.cards.generation.load(Ordering::SeqCst);
-        self.directory.documents.revision().unsigned_abs().wrapping_mul(1 << 20).wrapping_add(cards)
+        self.directory.documents.changes_of(tenant, DocumentKind::Agent).wrapping_add(cards)
     }
 
     fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {

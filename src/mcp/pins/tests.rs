@@ -15,7 +15,7 @@ async fn what_a_server_makes_up_is_trusted_within_bounds() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
     let pins = Pins::new(DocumentCache::open(store).await.unwrap());
-    let trusted = |server: &str| pins.of(TENANT, Some(TENANT), server).tools;
+    let trusted = |server: &str| pins.read(TENANT, server).0.tools.clone();
     for round in 0..6 {
         pins.first_seen(Some(TENANT), "many", &listed(round, "x"), 1).await.unwrap();
     }
@@ -34,4 +34,20 @@ async fn what_a_server_makes_up_is_trusted_within_bounds() {
     one_is_long[0].description = "x".repeat(MOST_BYTES);
     pins.first_seen(Some(TENANT), "one", &one_is_long, 1).await.unwrap();
     assert_eq!(trusted("one").len(), one_is_long.len() - 1);
+}
+
+#[tokio::test]
+async fn a_tenants_own_approval_comes_first_and_counts_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
+    let pins = Pins::new(DocumentCache::open(store).await.unwrap());
+    pins.first_seen(None, "s", &listed(0, "x"), 1).await.unwrap();
+    let trusted = |tenant: TenantPk| pins.of(tenant, None, "s").get("t0-7").unwrap().description.clone();
+    for words in ["y", "z"] {
+        pins.approve(TENANT, "s", &listed(0, words)[7], "ann", 1).await.unwrap();
+        assert_eq!((trusted(TENANT).as_str(), trusted(TenantPk(2)).as_str()), (words, "x"));
+        assert_eq!(pins.of(TENANT, None, "s").all().len(), 256);
+    }
+    pins.forget(TENANT, "s", "ann", 1).await.unwrap();
+    assert_eq!(trusted(TENANT), "x");
 }

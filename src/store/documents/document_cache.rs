@@ -1,7 +1,7 @@
 //! A cache of all documents in each process: fresh at once in the process that wrote a document, within two seconds in the
 //! others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +46,8 @@ type Key = (TenantPk, DocumentKind, String);
 struct CachedDocuments {
     revision: i64,
     by_key: BTreeMap<Key, Arc<Document>>,
+    /// How often documents of a kind have changed here, deletions included.
+    changes: HashMap<(TenantPk, DocumentKind), u64>,
 }
 
 impl DocumentCache {
@@ -74,6 +76,11 @@ impl DocumentCache {
 
     pub fn get(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Arc<Document>> {
         self.held().by_key.get(&(tenant, kind, id.to_owned())).cloned()
+    }
+
+    /// Grows with every change of a tenant's documents of a kind that the cache has read.
+    pub fn changes_of(&self, tenant: TenantPk, kind: DocumentKind) -> u64 {
+        self.held().changes.get(&(tenant, kind)).copied().unwrap_or(0)
     }
 
     /// Grows with every change that the cache has read.
@@ -156,7 +163,14 @@ impl CachedDocuments {
     fn keep_only(&mut self, all: &[Document]) {
         let is_there: BTreeSet<(TenantPk, DocumentKind, &str)> =
             all.iter().map(|document| (document.tenant, document.kind, document.id.as_str())).collect();
-        self.by_key.retain(|(tenant, kind, id), _| is_there.contains(&(*tenant, *kind, id.as_str())));
+        let Self { by_key, changes, .. } = self;
+        by_key.retain(|(tenant, kind, id), _| {
+            let stays = is_there.contains(&(*tenant, *kind, id.as_str()));
+            if !stays {
+                *changes.entry((*tenant, *kind)).or_default() += 1;
+            }
+            stays
+        });
     }
 
     /// Two refreshes may overlap: the newer version stays, and a deletion is not undone.
@@ -166,6 +180,7 @@ impl CachedDocuments {
         if document.version <= known || document.version <= self.revision {
             return;
         }
+        *self.changes.entry((document.tenant, document.kind)).or_default() += 1;
         match document.body {
             Some(_) => self.by_key.insert(key, Arc::new(document)),
             None => self.by_key.remove(&key),

@@ -10,7 +10,7 @@ use pes::domain::thread::AgentState;
 use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Parts, ServerView, ToolStanding};
-use pes::store::documents::DocumentCache;
+use pes::store::documents::{Change, DocumentCache, DocumentKind, Expected};
 use pes::tool::{Nobody, Tool, ToolContext, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -56,6 +56,12 @@ impl Bed {
     pub fn restart(&mut self) {
         self.catalog.close();
         self.catalog = start(&self.config, &self.documents);
+    }
+
+    pub async fn write(&self, tenant: TenantPk, kind: DocumentKind, id: &str, body: Value) {
+        let (id, by) = (id.to_owned(), "ann".to_owned());
+        let change = Change { tenant, kind, id, body: Some(body), by, why: None, now: 0 };
+        self.documents.write(change, Expected::Any).await.expect("a store");
     }
 
     /// Waits until the catalog looks as expected.

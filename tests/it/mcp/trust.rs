@@ -1,9 +1,12 @@
 //! Definitions are pinned: what a server says of a tool later is not what somebody trusted.
 
+use pes::domain::ids::TenantPk;
 use pes::mcp::{Health, ToolStanding};
+use pes::store::documents::DocumentKind;
+use pes::tool::ToolSource;
 use serde_json::json;
 
-use super::bed::{Bed, caller};
+use super::bed::{Bed, TENANT, caller};
 
 #[tokio::test]
 async fn a_tool_that_changes_is_off_until_it_is_approved() {
@@ -42,4 +45,19 @@ async fn what_was_trusted_is_offered_before_the_server_is_up_again() {
     bed.restart();
     assert!(bed.find("evil__echo").is_some(), "at once: a call that goes on after a crash finds its tool");
     assert!(bed.call("echo", json!({})).await.is_ok(), "and waits for the server");
+}
+
+#[tokio::test]
+async fn what_others_write_does_not_make_a_tenants_tools_anew() {
+    let bed = Bed::new(|_| ()).await;
+    bed.tool("evil__echo").await;
+    let generation = || bed.catalog.generation(TENANT);
+    let before = generation();
+    bed.write(TenantPk(2), DocumentKind::HttpTool, "a", json!({})).await;
+    bed.write(TenantPk(2), DocumentKind::McpServer, "evil", json!({ "enabled": false })).await;
+    bed.write(TENANT, DocumentKind::Webhook, "a", json!({})).await;
+    assert_eq!(generation(), before);
+    bed.write(TENANT, DocumentKind::McpServer, "evil", json!({ "enabled": false })).await;
+    assert_ne!(generation(), before);
+    assert!(bed.find("evil__echo").is_none());
 }

@@ -142,12 +142,15 @@ async fn another_replica_sees_what_was_written(bed: Bed) {
         found.iter().map(|known| known.id.clone()).collect::<Vec<_>>()
     };
     assert_eq!(ids(&here), ["a", "b"]);
+    let changes = |view: &DocumentCache, kind| view.changes_of(bed.tenant, kind);
+    assert_eq!((changes(&here, DocumentKind::Webhook), changes(&here, DocumentKind::Policy)), (2, 0));
     assert_eq!(ids(&there), [] as [&str; 0]);
     there.refresh().await.unwrap();
     assert_eq!(ids(&there), ["a", "b"]);
     assert_eq!(there.write(change("a", None), Expected::Version(a)).await.unwrap(), Some(there.revision()));
     assert_eq!(here.write(change("a", Some(json!(3))), Expected::Version(a)).await.unwrap(), None);
     assert_eq!(ids(&here), ["b"], "a refusal shows what is true");
+    assert_eq!(changes(&here, DocumentKind::Webhook), 3, "a deletion is a change");
     assert_eq!(here.of(bed.tenant, DocumentKind::Policy), []);
     assert_eq!(here.all(DocumentKind::Webhook).len(), 1);
 }
@@ -196,7 +199,7 @@ async fn deletions_are_forgotten_and_who_missed_them_reads_all(bed: Bed) {
         put(&bed, id, Expected::Absent).await.unwrap();
     }
     let stopped = DocumentCache::open(bed.store.clone()).await.unwrap();
-    let read_before = stopped.revision();
+    let (read_before, changes) = (stopped.revision(), stopped.changes_of(bed.tenant, DocumentKind::Policy));
     for id in ["a", "b", "d"] {
         delete(&bed, id, Expected::Any).await.unwrap();
     }
@@ -210,6 +213,7 @@ async fn deletions_are_forgotten_and_who_missed_them_reads_all(bed: Bed) {
     stopped.refresh().await.unwrap();
     let kept: Vec<String> = stopped.of(bed.tenant, DocumentKind::Policy).iter().map(|known| known.id.clone()).collect();
     assert_eq!((kept, stopped.revision()), (vec!["c".to_owned()], newest));
+    assert_eq!(stopped.changes_of(bed.tenant, DocumentKind::Policy), changes + 4, "three are gone, one is newer");
     assert!(put(&bed, "a", Expected::Absent).await.unwrap() > newest, "no version is given twice");
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pes::config::Environment;
@@ -114,4 +115,40 @@ fn no_tool_takes_the_place_of_another_and_a_broken_one_hides_nobody() {
     assert!(has(&toolset, "good") && !has(&toolset, "bad") && !has(&toolset, "no good name"));
     let wrong = judge(&toolset, &settings(None, &[]), "calculator", &json!({}));
     assert!(matches!(wrong, Verdict::Refuse(error) if error.code == "invalid_arguments"), "the server's own schema");
+}
+
+/// Has no tools, and takes as long as it is told to say so to the first tenant.
+struct Slow {
+    began: mpsc::Sender<()>,
+    ends: Mutex<mpsc::Receiver<()>>,
+}
+
+impl ToolSource for Slow {
+    fn generation(&self, _: TenantPk) -> u64 {
+        0
+    }
+    fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {
+        if tenant == TenantPk(1) {
+            self.began.send(()).unwrap();
+            self.ends.lock().unwrap().recv().unwrap();
+        }
+        Arc::default()
+    }
+}
+
+#[test]
+fn a_tenant_whose_tools_take_long_holds_up_nobody_else() {
+    let ((began, has_begun), (end, ends)) = (mpsc::channel(), mpsc::channel());
+    let slow = Arc::new(Slow { began, ends: Mutex::new(ends) });
+    let registry = Registry::new(builtin::all(), Environment::Development).unwrap().with_sources(vec![slow]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| registry.toolset(TenantPk(1)));
+        has_begun.recv().unwrap();
+        let (answered, is_answered) = mpsc::channel();
+        let registry = &registry;
+        scope.spawn(move || answered.send(has(&registry.toolset(TenantPk(2)), "calculator")));
+        let meanwhile = is_answered.recv_timeout(Duration::from_secs(10));
+        end.send(()).unwrap();
+        assert_eq!(meanwhile, Ok(true));
+    });
 }
