@@ -37,6 +37,12 @@ use crate::tool::{ToolContext, ToolOutput};
 /// Where a call's idempotency key stands in `_meta`.
 const KEY: &str = "pes/idempotencyKey";
 
+/// How many calls of all tenants may wait for a server's answers.
+pub(super) const MOST_CALLS: usize = 1_000;
+/// What the protocol library sends at once. A call that it held back could not be told from one that was carried out, so
+/// there is room for all calls, and for what else is said on the connection.
+const SENT_AT_ONCE: usize = MOST_CALLS + 24;
+
 /// How often a server may answer a call with what it wants to know first.
 const MOST_ROUNDS: usize = 20;
 
@@ -245,6 +251,7 @@ fn wire(
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers)
         .max_sse_event_size(profile.message_bytes)
+        .max_concurrent_requests(SENT_AT_ONCE)
         // A request is sent once; whoever asks again is the engine.
         .reinit_on_expired_session(false);
     Ok(StreamableHttpClientTransport::with_client(wire, config))

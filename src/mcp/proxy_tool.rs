@@ -44,7 +44,7 @@ impl Tool for ProxyTool {
                 retry_after_ms: None,
             });
         };
-        let connection = self.server.connection().await?;
+        let (connection, _place) = self.server.ready().await?;
         tokio::select! {
             ended = connection.call(&self.definition.name, arguments, &context) => ended,
             why = connection.ended() => {

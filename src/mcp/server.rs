@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::client::Connection;
+use super::client::{Connection, MOST_CALLS};
 use super::definition::Definition;
 use crate::config::McpServer;
 use crate::domain::ids::TenantPk;
@@ -75,6 +75,8 @@ pub(super) struct Server {
     pub(super) profile: Profile,
     state: Mutex<State>,
     live: watch::Sender<Option<Arc<Connection>>>,
+    /// One for each call that may wait for its answer.
+    places: Semaphore,
     stop: CancellationToken,
     /// Bumped whenever there is something new to know of a server.
     news: watch::Sender<u64>,
@@ -85,8 +87,8 @@ impl Server {
     pub(super) fn start(profile: Profile, egress: Arc<Egress>, news: watch::Sender<u64>) -> Arc<Self> {
         let state =
             State { health: Health::Starting, why: None, restarts: 0, protocol: None, listed: None, has_more: false };
-        let (live, stop) = (watch::Sender::new(None), CancellationToken::new());
-        let server = Arc::new(Self { profile, state: Mutex::new(state), live, stop, news });
+        let (live, places, stop) = (watch::Sender::new(None), Semaphore::new(MOST_CALLS), CancellationToken::new());
+        let server = Arc::new(Self { profile, state: Mutex::new(state), live, places, stop, news });
         let keeper = server.clone();
         tokio::spawn(async move {
             keeper.stop.clone().run_until_cancelled(keeper.look_after(egress)).await;
@@ -106,23 +108,33 @@ impl Server {
         self.held().clone()
     }
 
-    /// The connection, waited for if it is being made.
-    pub(super) async fn connection(&self) -> Result<Arc<Connection>, ToolError> {
-        let mut live = self.live.subscribe();
-        let is_live = |live: &Option<Arc<Connection>>| live.as_ref().is_some_and(|live| live.is_live());
+    /// The connection, waited for if it is being made, and a place for a call on it. Waiting ends well before the call's own
+    /// time: after that, a call that was never sent would count as one that may have been carried out.
+    pub(super) async fn ready(&self) -> Result<(Arc<Connection>, SemaphorePermit<'_>), ToolError> {
         let patience = match self.state().health {
             Health::Starting => self.profile.start.max(PATIENCE),
             Health::Ready | Health::Down | Health::Disabled => PATIENCE,
         };
-        let found = timeout(patience, live.wait_for(is_live)).await;
+        let half = Duration::from_millis(self.profile.settings.timeout_ms.into()) / 2;
+        let until = Instant::now() + patience.min(half);
+        let Ok(Ok(place)) = timeout_at(until, self.places.acquire()).await else {
+            return Err(self.unavailable("it has not answered the calls before this one".to_owned()));
+        };
+        let mut live = self.live.subscribe();
+        let is_live = |live: &Option<Arc<Connection>>| live.as_ref().is_some_and(|live| live.is_live());
+        let found = timeout_at(until, live.wait_for(is_live)).await;
         match found.ok().and_then(Result::ok).and_then(|live| live.clone()) {
-            Some(connection) => Ok(connection),
+            Some(connection) => Ok((connection, place)),
             None => {
                 let why = self.state().why.map_or_else(|| "it has not started yet".to_owned(), |why| self.told(why));
-                let message = format!("The MCP server `{}` does not answer: {why}", self.profile.name);
-                Err(ToolError { code: "unavailable".to_owned(), message, pointer: None, retry_after_ms: None })
+                Err(self.unavailable(why))
             }
         }
+    }
+
+    fn unavailable(&self, why: String) -> ToolError {
+        let message = format!("The MCP server `{}` does not answer: {why}", self.profile.name);
+        ToolError { code: "unavailable".to_owned(), message, pointer: None, retry_after_ms: None }
     }
 
     /// Why it is not there, as runs and their models are told. What a configured server says of itself may name the operator's

@@ -11,11 +11,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use pes::config::{Mcp, McpServer};
+use pes::domain::ids::TenantPk;
 use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Health, Parts, ServerView};
 use pes::store::documents::DocumentCache;
-use pes::tool::{ToolOutput, ToolSource};
+use pes::tool::{ToolContext, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -89,11 +90,15 @@ impl Bed {
     }
 
     async fn call(&self, name: &str) -> Result<ToolOutput, ToolError> {
+        self.call_of(TENANT, name).await
+    }
+
+    async fn call_of(&self, tenant: TenantPk, name: &str) -> Result<ToolOutput, ToolError> {
         let name = format!("far__{name}");
         self.until(|view| view.tools.iter().any(|tool| tool.name == name)).await;
-        let tools = self.catalog.tools(TENANT);
+        let tools = self.catalog.tools(tenant);
         let tool = tools.iter().find(|tool| tool.spec().name == name).expect("it is offered");
-        soon(tool.call(json!({}), context())).await
+        soon(tool.call(json!({}), ToolContext { tenant, ..context() })).await
     }
 }
 
@@ -211,6 +216,23 @@ async fn a_call_that_was_taken_is_answered_although_its_session_is_forgotten() {
         bed.endpoint.slow_ends.notify_one();
     });
     assert_eq!(slow.unwrap().output, "at last");
+}
+
+#[tokio::test]
+async fn calls_that_a_server_does_not_answer_hold_up_no_other_tenants() {
+    const HELD: u32 = 16;
+    let bed = Bed::new(|_| ()).await;
+    let held = (0..HELD).map(|_| bed.call("slow"));
+    let other = async {
+        while bed.carried_out() < HELD {
+            soon(bed.endpoint.slow_began.notified()).await;
+        }
+        bed.call_of(TenantPk(2), "plain").await
+    };
+    tokio::select! {
+        ended = futures_util::future::join_all(held) => panic!("{ended:?}"),
+        other = other => assert_eq!(other.unwrap().output, "done"),
+    }
 }
 
 #[tokio::test]
