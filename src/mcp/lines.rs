@@ -1,8 +1,13 @@
 //! The messages of a program, one on each line. A line that is too long ends the connection before it fills the memory.
 //!
-//! A program may need long before it answers for the first time (`uvx` downloads it first). The library asks it which
-//! protocol it speaks, and after ten seconds begins the older handshake. The answer to the first question may come then,
-//! and is dropped here: the library takes it for an error. If it was a yes, the program is asked again, on the same pipes.
+//! A program may need long before it answers for the first time (`uvx` downloads it first). Then this happens, which no
+//! other message may be taken for:
+//! 1. the library asks which protocol the program speaks: `discover`, whose id is `asked`;
+//! 2. ten seconds later it begins the older handshake, `initialize`, without the answer: it has `gone_on`;
+//! 3. the program answers `discover`. The library would take that for an error, so it is dropped here; a result, which says
+//!    that the program needs no handshake, sets `said_yes`;
+//! 4. the handshake fails, as such a program knows none, and the library lets go of the pipes, which are `Returned`;
+//! 5. `client::agree` takes them back with `to_ask_again`, and asks `discover` once more, on the same pipes.
 
 use std::io;
 use std::sync::Arc;
