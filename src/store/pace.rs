@@ -1,4 +1,9 @@
 //! How fast chores go: those who commit have nearly all of the store's time, unless chores would never be done then.
+//!
+//! A rest after a step is `held × 199 / hurry / shared`, but at least `4 × worked / hurry`, and never less than `worked`
+//! or 5 ms. `held`: for how long no commit could be written; `worked`: how long the step took; `shared`: how many commits
+//! share a transaction, 1 to 4; `hurry`: 1, which doubles, up to 16, each time that a late chore is no less overdue. Where
+//! nobody commits any more, what `held` asks for is over.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

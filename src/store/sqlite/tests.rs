@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use rusqlite::{StatementStatus, Transaction};
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::{Sqlite, idempotency, leases, lookups, outbox};
+use super::{Sqlite, idempotency, leases, lookups, outbox, threads};
 use crate::config::Synchronous;
 use crate::domain::facts::TitleBody;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -129,6 +129,7 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
         (outbox::NEXT_SINGLE, "deliveries_of_tenants (tenant=? AND due_at>?)"),
         (outbox::CLAIM_BATCH, "deliveries_to_collectors (due_at>? AND due_at<?)"),
         (outbox::NEXT_BATCHED, "deliveries_to_collectors"),
+        (threads::RECENT, "threads_running"),
     ] {
         let plan = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&store.readers).await;
         let plan: Vec<String> = plan.unwrap().iter().map(|row| row.get("detail")).collect();

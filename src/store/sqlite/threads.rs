@@ -65,9 +65,10 @@ const OUTLINES: &str = concat!(
         SELECT rowid FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 1 ORDER BY r.ord DESC, r.id DESC LIMIT 1)"
 );
 
-const RECENT: &str = "
+/// `+` on the column: those that run are found by threads_running, which is short, and not by an index of the tenant.
+pub(super) const RECENT: &str = "
 SELECT pk, thread_id, version FROM threads WHERE tenant = ?1 AND updated_at >= ?2
-UNION SELECT pk, thread_id, version FROM threads WHERE status = 'running' AND tenant = +?1";
+UNION SELECT pk, thread_id, version FROM threads WHERE status = 'running' AND +tenant = ?1";
 
 const TITLES: &str = "SELECT pk, sheet FROM threads WHERE pk IN (SELECT value FROM json_each(?))";
 
