@@ -1,6 +1,8 @@
 //! One sealing key: where it comes from, what it is called, and the keys that are derived from it for each purpose.
 
-use std::io::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -101,15 +103,8 @@ impl LazyKey {
     fn read(&self, may_make: bool) -> Result<Key, Fault> {
         match &self.source {
             KeySource::Given(text) => Key::of(text.expose_secret().as_bytes()),
-            KeySource::File(path) => match std::fs::read(path) {
-                Ok(bytes) if bytes.len() < LEAST_BYTES => Err(short(path)),
-                Ok(bytes) => Key::of(&bytes),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound && may_make => make(path),
-                Err(error) => {
-                    let path = path.display();
-                    Err(Fault::new(Code::Internal, format!("The sealing key {path} cannot be read: {error}")))
-                }
-            },
+            KeySource::File(path) if may_make && matches!(path.try_exists(), Ok(false)) => make(path),
+            KeySource::File(path) => stored(path),
             KeySource::None => {
                 Err(Fault::new(Code::Invalid, "This server keeps no secrets: set PES_SEALING_KEY on all its replicas."))
             }
@@ -117,15 +112,43 @@ impl LazyKey {
     }
 }
 
-/// Readable by this user only.
-fn make(path: &Path) -> Result<Key, Fault> {
-    use std::os::unix::fs::OpenOptionsExt;
+/// A new key, or the one that another process made meanwhile.
+pub(super) fn make(path: &Path) -> Result<Key, Fault> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| broken())?;
-    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
-        .map_err(|error| Fault::new(Code::Internal, format!("The sealing key cannot be written: {error}")))?;
-    Key::of(&bytes)
+    match write(path, &bytes) {
+        Ok(()) => Key::of(&bytes),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => stored(path),
+        Err(error) => Err(Fault::new(Code::Internal, format!("The sealing key cannot be written: {error}"))),
+    }
+}
+
+/// Readable by this user only. It gets its name when all of it is on the disk: what a killed process left is taken for no
+/// key. One that is there stays (`AlreadyExists`).
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(bytes).and_then(|()| file.sync_all())?;
+    let named = fs::hard_link(&new, path);
+    fs::remove_file(&new)?;
+    named?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn stored(path: &Path) -> Result<Key, Fault> {
+    match fs::read(path) {
+        Ok(bytes) if bytes.len() < LEAST_BYTES => Err(short(path)),
+        Ok(bytes) => Key::of(&bytes),
+        Err(error) => {
+            let path = path.display();
+            Err(Fault::new(Code::Internal, format!("The sealing key {path} cannot be read: {error}")))
+        }
+    }
 }
 
 fn short(path: &Path) -> Fault {

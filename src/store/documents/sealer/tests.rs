@@ -106,3 +106,27 @@ fn a_key_file_is_made_once_and_a_short_one_is_refused() {
     let fault = sealer().seal("s", owner("whk_1")).unwrap_err();
     assert!(fault.detail.contains("less than 16 bytes"), "{}", fault.detail);
 }
+
+#[test]
+fn what_a_process_left_that_was_killed_while_it_made_a_key_file_does_no_harm() {
+    for left in [&b""[..], b"half", &[7; 32]] {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, new) = (folder.path().join("sealing.key"), folder.path().join("sealing.key.new"));
+        std::fs::write(&new, left).unwrap();
+        let sealer = || Sealer::new(KeySource::File(path.clone()));
+        let sealed = sealer().seal("s", owner("whk_1")).unwrap();
+        let key = std::fs::read(&path).unwrap();
+        assert!(key.len() == 32 && key != left && !new.exists());
+        assert_eq!(sealer().open(&sealed, owner("whk_1")).as_deref(), Ok("s"));
+    }
+}
+
+/// Whoever comes second reads what is there.
+#[test]
+fn a_key_file_that_is_there_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sealing.key");
+    std::fs::write(&path, OLD).unwrap();
+    assert_eq!(super::super::key::make(&path).unwrap().id, sealer(OLD).fingerprints().current.unwrap());
+    assert_eq!(std::fs::read(&path).unwrap(), OLD.as_bytes());
+}
