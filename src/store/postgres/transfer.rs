@@ -5,7 +5,7 @@ use sqlx::{Connection as _, PgConnection, Row as _};
 
 use super::Postgres;
 use super::batch::{self, outcome};
-use super::fault::error;
+use super::fault::{Failure, error, failure};
 use crate::store::committer::{PreparedCommit, Sending};
 use crate::store::log::NewEntry;
 use crate::store::{Committed, NewImport, Result, TransferStore};
@@ -40,7 +40,16 @@ async fn store(
 ) -> Result<Committed> {
     let pk = prepared[0].commit.pk.0;
     let mut transaction = connection.begin().await.map_err(error)?;
-    let verdicts = batch::write(prepared, Sending::First).fetch_all(&mut *transaction).await.map_err(error)?;
+    let written = batch::write(prepared, Sending::First).fetch_all(&mut *transaction).await;
+    let verdicts = match written {
+        // Somebody else took the id meanwhile, which the same statement now sees.
+        Err(raced) if failure(&raced) == Failure::Raced => {
+            transaction.rollback().await.map_err(error)?;
+            transaction = connection.begin().await.map_err(error)?;
+            batch::write(prepared, Sending::First).fetch_all(&mut *transaction).await.map_err(error)?
+        }
+        written => written.map_err(error)?,
+    };
     let outcome = outcome(verdicts.iter().map(|row| row.get::<i32, _>(1)).max());
     if outcome != Committed::Done {
         return Ok(outcome);
