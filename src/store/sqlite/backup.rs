@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::fault::{unreadable, unwritten};
 use super::lock::FolderLock;
-use super::open::{BUSY_TIMEOUT, unusable};
+use super::open::{self, BUSY_TIMEOUT, unusable};
 use super::{Sqlite, damage, private};
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
@@ -71,7 +71,7 @@ pub enum PutBack<'a> {
 /// themselves, with a line of the audit; a start that holds them back writes that line itself. `Unusable` if the file is no whole database, if there is one in the folder, or a server holds it; then nothing is
 /// changed.
 pub fn put_back(file: &Path, folder: &Path, how: PutBack<'_>) -> Result<()> {
-    check(file)?;
+    let pages = check(file)?;
     private::folder(folder).map_err(|error| unusable(folder, error))?;
     let _lock = FolderLock::take(folder)?;
     let path = folder.join("pes.db");
@@ -81,8 +81,12 @@ pub fn put_back(file: &Path, folder: &Path, how: PutBack<'_>) -> Result<()> {
     }
     damage::check_absent(&path)?;
     let new = path.with_extension("db.new");
+    open::remove_left(&new)?;
     copy(file, &new).map_err(|error| unusable(&new, error))?;
     let connection = connect(&new, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    if pages_of(&connection, &new)? != pages {
+        return Err(unusable(&new, "it is not what was copied"));
+    }
     let told = match how {
         PutBack::Held { as_of } => connection.execute(MARK, [as_of]).map(drop),
         PutBack::Resumed(act) => act.tell(&connection, "restore"),
@@ -100,14 +104,19 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     copy.sync_all()
 }
 
-/// Whether the file is a whole database of ours.
-fn check(file: &Path) -> Result<()> {
+/// How many pages the file has, which must be a whole database of ours.
+fn check(file: &Path) -> Result<i64> {
     let connection = connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let said: rusqlite::Result<String> = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0));
     match said.map_err(|error| unusable(file, error))?.as_str() {
-        "ok" => connection.execute_batch("SELECT count(*) FROM restored").map_err(|error| unusable(file, error)),
-        damage => Err(unusable(file, damage)),
+        "ok" => connection.execute_batch("SELECT count(*) FROM restored").map_err(|error| unusable(file, error))?,
+        damage => return Err(unusable(file, damage)),
     }
+    pages_of(&connection, file)
+}
+
+fn pages_of(connection: &Connection, file: &Path) -> Result<i64> {
+    connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(|error| unusable(file, error))
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {

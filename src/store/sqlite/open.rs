@@ -92,13 +92,7 @@ impl Sqlite {
 async fn create(path: &Path, options: &SqliteConnectOptions) -> Result<()> {
     damage::check_absent(path)?;
     let new = path.with_extension("db.new");
-    for left in [new.clone(), damage::beside(&new, "wal"), damage::beside(&new, "shm"), damage::beside(&new, "journal")]
-    {
-        match std::fs::remove_file(&left) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unusable(&left, error)),
-            Ok(()) | Err(_) => {}
-        }
-    }
+    remove_left(&new)?;
     private::file(&new).map_err(|error| unusable(&new, error))?;
     let made = schema::migrate(&options.clone().filename(&new)).await;
     made.map_err(|error| unusable(path, why_not_opened(&error)))?;
@@ -107,6 +101,19 @@ async fn create(path: &Path, options: &SqliteConnectOptions) -> Result<()> {
     let synced = File::open(&new).and_then(|file| file.sync_all());
     let named = synced.and_then(|()| std::fs::rename(&new, path)).and_then(|()| File::open(folder)?.sync_all());
     named.map_err(|error| unusable(path, error))
+}
+
+/// Removes what a process left of a new database that was killed before it had its name: the file and its logs, which
+/// SQLite would take for those of the next.
+pub(super) fn remove_left(new: &Path) -> Result<()> {
+    for left in [new.to_owned(), damage::beside(new, "wal"), damage::beside(new, "shm"), damage::beside(new, "journal")]
+    {
+        match std::fs::remove_file(&left) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unusable(&left, error)),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 fn options(path: &Path, synchronous: Synchronous) -> SqliteConnectOptions {

@@ -13,6 +13,7 @@ use pes::store::sqlite::{self, Act, PutBack, Sqlite};
 use pes::store::{ObservationAsk, PageAsk, Store};
 use pes::{AgentProps, Instance};
 use serde_json::json;
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tokio::task::spawn_blocking;
 
 use crate::recovery::probe::{Probe, ask, instance};
@@ -107,6 +108,29 @@ async fn a_backup_is_put_back_only_whole_and_where_nothing_is() {
     std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
     sqlite::put_back(&file, &folder.path().join("restored"), PutBack::Resumed(act())).unwrap_err();
     assert!(!folder.path().join("restored/pes.db").exists());
+}
+
+/// What the first start on the folder left that was killed before its database had its name.
+#[tokio::test]
+async fn what_a_killed_start_left_in_the_folder_is_no_part_of_what_is_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, _) = backed_up(folder.path()).await;
+    let (killed, restored) = (folder.path().join("killed"), folder.path().join("restored"));
+    opened(&killed).await.close().await;
+    let url = format!("sqlite://{}", killed.join("pes.db").display());
+    let mut making = SqliteConnection::connect(&url).await.unwrap();
+    // All of it stands in the log.
+    making.execute("PRAGMA wal_autocheckpoint = 0; VACUUM").await.unwrap();
+    std::fs::create_dir(&restored).unwrap();
+    for beside in ["", "-wal", "-shm"] {
+        std::fs::copy(killed.join(format!("pes.db{beside}")), restored.join(format!("pes.db.new{beside}"))).unwrap();
+    }
+    assert!(restored.join("pes.db.new-wal").metadata().unwrap().len() > 0);
+    making.close().await.unwrap();
+    sqlite::put_back(&file, &restored, PutBack::Held { as_of: 1 }).unwrap();
+    let store = opened(&restored).await;
+    assert_eq!(store.unfinished_threads(ThreadPk::NONE, 10).await.unwrap().len(), 1);
+    store.close().await;
 }
 
 /// Runs that end at once, in threads of their own, again and again.
