@@ -8,6 +8,9 @@ use super::{AuditRow, Result, SpendChange};
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 
+/// What one transaction that deletes beside commits removes at most, in bytes, and one row more than fits.
+pub(crate) const BYTES_AT_ONCE: i64 = 4 << 20;
+
 /// The end of a thread: what it leaves in the outbox is all that is left of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Erasure {

@@ -56,7 +56,7 @@ pub use lookups::{LookupStore, NewLookup};
 pub use open::{open, open_beside};
 pub use pace::{Chores, Pace};
 pub use page::{Page, PageAsk};
-pub use retention::{Compaction, RetentionStore, RunEnd};
+pub use retention::{Compaction, Dropped, RetentionStore, RunEnd};
 pub use rows::{FoundRow, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted};
 pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, ScheduleStore};
 pub use sessions::{SessionRow, SessionStore};

@@ -26,8 +26,25 @@ pub struct Compaction {
     pub upto: i64,
     /// What all of them had told, as text.
     pub base: String,
-    /// Rows that the base before it named and nothing names any more: those that are never loaded go with it.
-    pub rows: Vec<(RowKind, String)>,
+    /// What the base before it named and nothing names any more.
+    pub unnamed: Vec<String>,
+}
+
+impl Compaction {
+    /// What is no longer named, as a body of the old part of the log; `None`: there is nothing.
+    pub(crate) fn unnamed_text(&self) -> Option<String> {
+        let text = || serde_json::to_string(&self.unnamed).expect("texts are JSON");
+        (!self.unnamed.is_empty()).then(text)
+    }
+}
+
+/// What one transaction deleted: a few megabytes at most, so that commits do not wait for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// How many rows, or commits of a log.
+    pub count: u64,
+    /// Others are left that it had no room for.
+    pub is_more: bool,
 }
 
 /// A part of every [`Store`](super::Store).
@@ -52,21 +69,29 @@ pub trait RetentionStore: Send + Sync + 'static {
     async fn set_compacted(&self, tenant: TenantPk, upto: &RunEnd) -> Result<()>;
     /// The last number of the last commit whose observations all are up to `upto`; `None`: there is none.
     async fn last_entry(&self, thread: ThreadPk, upto: i64) -> Result<Option<i64>>;
-    /// Lets a log begin later: what is before cannot be read any more. `false`: it does not begin any more where it was
-    /// said to, and nothing was done.
+    /// Lets a log begin later: what is before cannot be read any more. What nothing names any more is among its old entries
+    /// from then on, so that it is found with them. `false`: the log does not begin any more where it was said to, and
+    /// nothing was done.
     async fn compact(&self, compaction: Compaction) -> Result<bool>;
     /// What is still stored of a log up to this number, which is before its beginning: some commits' observations as they
     /// are stored, each with the last number, in their order.
     async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>>;
-    /// Deletes what is before the beginning of a log, up to this number; returns of how many commits.
-    async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<u64>;
-    /// Deletes those of these rows that are never loaded with their thread (`Keep::Never`); returns how many.
-    async fn drop_rows(&self, thread: ThreadPk, rows: Vec<(RowKind, String)>) -> Result<u64>;
+    /// Deletes what is before the beginning of a log, up to this number.
+    async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<Dropped>;
+    /// Deletes those of these rows that are never loaded with their thread (`Keep::Never`).
+    async fn drop_rows(&self, thread: ThreadPk, rows: Vec<(RowKind, String)>) -> Result<Dropped>;
     /// Deletes rows that are not loaded any more, as their `ord` is below the floor of their thread (`Keep::UntilFloor`), at
-    /// most so many; returns how many.
-    async fn drop_below_floor(&self, thread: ThreadPk, limit: u32) -> Result<u64>;
+    /// most so many.
+    async fn drop_below_floor(&self, thread: ThreadPk, limit: u32) -> Result<Dropped>;
     /// What stands for the beginning that was deleted, and its last number; `None`: nothing was.
     async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>>;
+}
+
+impl Dropped {
+    /// Of a statement that looked at so many at most.
+    pub(crate) fn up_to(self, limit: u32) -> Self {
+        Self { is_more: self.is_more || self.count >= u64::from(limit), ..self }
+    }
 }
 
 impl RunEnd {

@@ -111,8 +111,8 @@ impl OldLog {
             && let Some(upto) = service.store.last_entry(pk, end).await?.filter(|upto| *upto >= row.min_seq)
         {
             let base = feed::fold_to(service, pk, upto).await?.text();
-            let rows = left::named_before(service, pk, upto, &base).await?;
-            service.store.compact(Compaction { thread: pk, min_seq: row.min_seq, upto, base, rows }).await?;
+            let unnamed = left::named_before(service, pk, upto, &base).await?;
+            service.store.compact(Compaction { thread: pk, min_seq: row.min_seq, upto, base, unnamed }).await?;
         }
         Ok(true)
     }

@@ -11,11 +11,11 @@ use crate::engine::step::RowKind;
 use crate::service::Service;
 use crate::service::chore_metrics::deleted;
 use crate::service::pages::Entries;
-use crate::store::{ObservationAsk, PageAsk, Result};
+use crate::store::{Dropped, ObservationAsk, PageAsk, Result};
 
-/// Entries of the log that one transaction deletes.
+/// Entries of the log that one transaction deletes at most.
 const ENTRIES: u32 = 200;
-/// Rows that one transaction looks for, or deletes.
+/// Rows that one transaction looks for, or deletes at most.
 const ROWS: u32 = 500;
 /// Plans that are in memory at once: each may hold a whole list.
 const PLANS_AT_ONCE: u32 = 20;
@@ -52,19 +52,22 @@ impl Left {
         if let Some((upto, _)) = entries.last() {
             let mut told = BTreeSet::new();
             entries.iter().for_each(|(_, body)| names(body, &mut told));
-            drop_rows(service, self.pk, &told, self.kept(service).await?).await?;
-            deleted("entry", service.store.drop_entries(self.pk, *upto).await?);
-            if entries.len() == ENTRIES as usize {
+            if !drop_rows(service, self.pk, &told, self.kept(service).await?).await? {
+                return Ok(Step::More);
+            }
+            let dropped = service.store.drop_entries(self.pk, *upto).await?;
+            deleted("entry", dropped.count);
+            if dropped.is_more || entries.len() == ENTRIES as usize {
                 return Ok(Step::More);
             }
         }
         // Turns are shown to models while their run lasts, and to nobody afterwards.
         let turns = service.store.drop_below_floor(self.pk, ROWS).await?;
-        deleted("row", turns);
-        Ok(match (turns, entries.is_empty()) {
-            (0, true) => Step::Nothing,
-            (turns, _) if turns < u64::from(ROWS) => Step::Last,
-            _ => Step::More,
+        deleted("row", turns.count);
+        Ok(match turns {
+            Dropped { is_more: true, .. } => Step::More,
+            Dropped { count: 0, .. } if entries.is_empty() => Step::Nothing,
+            Dropped { .. } => Step::Last,
         })
     }
 
@@ -81,17 +84,13 @@ impl Left {
     }
 }
 
-/// The rows that the base names that there is, and neither this next one nor what is told behind it does.
-pub(super) async fn named_before(
-    service: &Service,
-    pk: ThreadPk,
-    upto: i64,
-    next: &str,
-) -> Result<Vec<(RowKind, String)>> {
+/// What the base names that there is, and neither this next one nor what is told behind it does.
+pub(super) async fn named_before(service: &Service, pk: ThreadPk, upto: i64, next: &str) -> Result<Vec<String>> {
     let Some((_, base)) = service.store.base(pk).await? else { return Ok(Vec::new()) };
     let mut named = BTreeSet::new();
     names(&base, &mut named);
-    Ok(gone(&named, &names_kept(service, pk, upto, next).await?))
+    let kept = names_kept(service, pk, upto, next).await?;
+    Ok(named.difference(&kept).cloned().collect())
 }
 
 /// What is named by what stays: the base, which may be of a later end than the one that is gone up to, the plans that are
@@ -124,13 +123,18 @@ fn gone(told: &BTreeSet<String>, kept: &BTreeSet<String>) -> Vec<(RowKind, Strin
     named.filter(|(_, id)| !kept.contains(id)).collect()
 }
 
-async fn drop_rows(service: &Service, pk: ThreadPk, told: &BTreeSet<String>, kept: &BTreeSet<String>) -> Result<()> {
+/// `false`: that was as much as one transaction may delete, and some are left.
+async fn drop_rows(service: &Service, pk: ThreadPk, told: &BTreeSet<String>, kept: &BTreeSet<String>) -> Result<bool> {
     let mut gone = gone(told, kept);
     gone.extend(receivers(service, pk, told).await?.into_iter().map(|name| (RowKind::Push, name)));
     for some in gone.chunks(ROWS as usize) {
-        deleted("row", service.store.drop_rows(pk, some.to_vec()).await?);
+        let dropped = service.store.drop_rows(pk, some.to_vec()).await?;
+        deleted("row", dropped.count);
+        if dropped.is_more {
+            return Ok(false);
+        }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// The receivers of changes of these runs.

@@ -7,27 +7,36 @@ use sqlx::{Connection, PgConnection};
 use super::fault::error;
 use super::{Postgres, audit, outbox, spend};
 use crate::domain::ids::TenantPk;
+use crate::store::erasure::BYTES_AT_ONCE;
 use crate::store::{Erasure, ErasureStore, Result};
 
-/// How many rows of each table one transaction removes at most: everything of most threads.
+/// How many rows one transaction removes at most: everything of most threads.
 const AT_ONCE: i64 = 1_000;
 
-/// Some rows of each table; what a deleted thread has cost stays, as far as it can be read. Replicas that do this at once take
-/// different rows.
+/// Some rows, while there is room for them; what a deleted thread has cost stays, as far as it can be read. Replicas that do
+/// this at once take different rows.
 const REMOVE: &str = r#"
-WITH i AS (DELETE FROM idempotency WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM idempotency WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1),
-    l AS (DELETE FROM lookup_keys WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM lookup_keys WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1),
-    r AS (DELETE FROM thread_rows WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM thread_rows WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING tenant, kind, ord, body),
+WITH found AS (
+        SELECT i.* FROM (SELECT 1 AS nth, ctid AS place, pg_column_size(body) AS size FROM idempotency
+            WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED) i
+        UNION ALL SELECT l.* FROM (SELECT 2, ctid, 0 FROM lookup_keys WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED) l
+        UNION ALL SELECT r.* FROM (SELECT 3, ctid, pg_column_size(body) FROM thread_rows
+            WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED) r
+        UNION ALL SELECT o.* FROM (SELECT 4, ctid, pg_column_size(body) FROM observations
+            WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED) o),
+    taken AS (SELECT nth, place FROM (
+            SELECT nth, place, sum(size) OVER (ROWS UNBOUNDED PRECEDING) - size AS before FROM found) f
+        WHERE before < $3 LIMIT $2),
+    i AS (DELETE FROM idempotency WHERE ctid = ANY (ARRAY(SELECT place FROM taken WHERE nth = 1))),
+    l AS (DELETE FROM lookup_keys WHERE ctid = ANY (ARRAY(SELECT place FROM taken WHERE nth = 2))),
+    r AS (DELETE FROM thread_rows WHERE ctid = ANY (ARRAY(SELECT place FROM taken WHERE nth = 3))
+        RETURNING tenant, kind, ord, body),
     u AS (INSERT INTO usage_kept (tenant, ord, body)
         SELECT tenant, ord, ((pes_json(body) - 'item') || '{"run": "deleted"}')::text FROM r
         WHERE kind = 11 AND pes_json(body) IS NOT NULL),
     b AS (DELETE FROM bases WHERE pk = $1),
-    o AS (DELETE FROM observations WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM observations WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1)
-SELECT (SELECT count(*) FROM i) + (SELECT count(*) FROM l) + (SELECT count(*) FROM r) + (SELECT count(*) FROM o)"#;
+    o AS (DELETE FROM observations WHERE ctid = ANY (ARRAY(SELECT place FROM taken WHERE nth = 4)))
+SELECT count(*) FROM taken"#;
 
 const NEXT: &str = "SELECT pk FROM erased_threads WHERE NOT is_empty ORDER BY erased_at LIMIT 1";
 
@@ -89,7 +98,7 @@ async fn erase_rows(connection: &mut PgConnection, limit: i64) -> Result<u64> {
 }
 
 async fn remove(transaction: &mut PgConnection, pk: i64, limit: i64) -> Result<u64> {
-    let remove = sqlx::query_scalar(REMOVE).bind(pk).bind(limit);
+    let remove = sqlx::query_scalar(REMOVE).bind(pk).bind(limit).bind(BYTES_AT_ONCE);
     let removed: i64 = remove.fetch_one(&mut *transaction).await.map_err(error)?;
     sqlx::query(IS_EMPTY).bind(pk).execute(transaction).await.map_err(error)?;
     Ok(removed.unsigned_abs())

@@ -1,13 +1,17 @@
 //! What may be too old, and what stands for the part of a log that was deleted.
 
 use async_trait::async_trait;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
 
 use super::Postgres;
 use super::nul::{escaped, unescaped};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::engine::step::RowKind;
-use crate::store::{Compaction, Result, RetentionStore, RunEnd};
+use crate::store::columns::Columns as _;
+use crate::store::erasure::BYTES_AT_ONCE;
+use crate::store::{Compaction, Dropped, Result, RetentionStore, RunEnd};
 
 const AT_REST: &str = "
 SELECT updated_at, pk FROM threads
@@ -27,33 +31,55 @@ const SET_COMPACTED: &str = "
 INSERT INTO compacted (tenant, ended_at, run_id) VALUES ($1, $2, $3)
 ON CONFLICT (tenant) DO UPDATE SET ended_at = excluded.ended_at, run_id = excluded.run_id";
 
-/// Not one that is on hold.
+/// Not one that is on hold. What nothing names any more is put beside what is left of the entry that has the number.
 const COMPACT: &str = "
 WITH moved AS (UPDATE threads SET min_seq = $3 + 1 WHERE pk = $1 AND min_seq = $2 AND NOT EXISTS (
         SELECT FROM thread_rows h WHERE h.pk = $1 AND h.kind = 14 AND h.body::jsonb -> 'hold' IS NOT NULL) RETURNING pk),
     based AS (INSERT INTO bases (pk, seq, body) SELECT pk, $3, $4 FROM moved
         ON CONFLICT (pk) DO UPDATE SET seq = excluded.seq, body = excluded.body),
-    dropped AS (DELETE FROM thread_rows r USING moved m, (SELECT unnest($5::smallint[]) AS kind, unnest($6::text[]) AS id) w
-        WHERE r.pk = m.pk AND r.kind = w.kind AND r.id = w.id AND r.keep = 0)
+    unnamed AS (INSERT INTO observations AS o (pk, seq, types, body) SELECT pk, $2 - 1, '', $5 FROM moved
+        WHERE $5::text IS NOT NULL
+        ON CONFLICT (pk, seq) DO UPDATE SET body = '[' || o.body || ',' || excluded.body || ']')
 SELECT count(*) FROM moved";
 
 const OLD_ENTRIES: &str = "SELECT seq, body FROM observations WHERE pk = $1 AND seq <= $2 ORDER BY seq LIMIT $3";
 
-const DROP: &str = "
-DELETE FROM observations WHERE (pk, seq) IN (
-    SELECT o.pk, o.seq FROM observations o JOIN threads t ON t.pk = o.pk
-    WHERE o.pk = $1 AND o.seq <= $2 AND o.seq < t.min_seq FOR UPDATE OF o SKIP LOCKED)";
+/// Some of what is found, in its order, while there is room for it. Replicas that do this at once take different rows.
+macro_rules! drop_some {
+    ($table:literal, $found:literal) => {
+        concat!(
+            "WITH found AS (",
+            $found,
+            "), dropped AS (DELETE FROM ",
+            $table,
+            " WHERE ctid = ANY (ARRAY(
+                SELECT place FROM (
+                    SELECT place, sum(size) OVER (ROWS UNBOUNDED PRECEDING) - size AS before FROM found) f
+                WHERE before < $3)) RETURNING 1)
+             SELECT (SELECT count(*) FROM dropped) AS dropped, (SELECT count(*) FROM found) AS found"
+        )
+    };
+}
 
-const DROP_ROWS: &str = "
-DELETE FROM thread_rows WHERE ctid IN (
-    SELECT r.ctid FROM (SELECT unnest($2::smallint[]) AS kind, unnest($3::text[]) AS id) w
-    JOIN thread_rows r ON r.pk = $1 AND r.kind = w.kind AND r.id = w.id
-    WHERE r.keep = 0 FOR UPDATE OF r SKIP LOCKED)";
+const DROP_ENTRIES: &str = drop_some!(
+    "observations",
+    "SELECT o.ctid AS place, pg_column_size(o.body) AS size FROM observations o JOIN threads t ON t.pk = o.pk
+     WHERE o.pk = $1 AND o.seq <= $2 AND o.seq < t.min_seq ORDER BY o.seq FOR UPDATE OF o SKIP LOCKED"
+);
 
-const DROP_BELOW_FLOOR: &str = "
-DELETE FROM thread_rows WHERE ctid IN (
-    SELECT ctid FROM thread_rows
-    WHERE pk = $1 AND keep = 2 AND ord < (SELECT floor FROM threads WHERE pk = $1) LIMIT $2 FOR UPDATE SKIP LOCKED)";
+/// A join would be made with all rows of these kinds that the thread has.
+const DROP_ROWS: &str = drop_some!(
+    "thread_rows",
+    "SELECT r.place, r.size FROM unnest($2::smallint[], $4::text[]) w (kind, id) CROSS JOIN LATERAL (
+         SELECT d.ctid AS place, pg_column_size(d.body) AS size FROM thread_rows d
+         WHERE d.pk = $1 AND d.kind = w.kind AND d.id = w.id AND d.keep = 0 LIMIT 1 FOR UPDATE SKIP LOCKED) r"
+);
+
+const DROP_BELOW_FLOOR: &str = drop_some!(
+    "thread_rows",
+    "SELECT ctid AS place, pg_column_size(body) AS size FROM thread_rows
+     WHERE pk = $1 AND keep = 2 AND ord < (SELECT floor FROM threads WHERE pk = $1) LIMIT $2 FOR UPDATE SKIP LOCKED"
+);
 
 #[async_trait]
 impl RetentionStore for Postgres {
@@ -108,10 +134,10 @@ impl RetentionStore for Postgres {
     }
 
     async fn compact(&self, compaction: Compaction) -> Result<bool> {
-        let Compaction { thread, min_seq, upto, base, rows } = compaction;
-        let (kinds, ids) = columns(rows);
+        let unnamed = compaction.unnamed_text();
+        let Compaction { thread, min_seq, upto, base, .. } = compaction;
         let query = sqlx::query_scalar(COMPACT).bind(thread.0).bind(min_seq).bind(upto).bind(base);
-        let query = query.bind(kinds).bind(ids);
+        let query = query.bind(unnamed);
         let moved: i64 = self.pool.with_query(async |connection| query.fetch_one(connection).await).await?;
         Ok(moved > 0)
     }
@@ -121,25 +147,31 @@ impl RetentionStore for Postgres {
         self.pool.with_query(async |connection| query.fetch_all(connection).await).await
     }
 
-    async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<u64> {
-        let query = sqlx::query(DROP).bind(thread.0).bind(upto);
-        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+    async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<Dropped> {
+        self.drop_some(sqlx::query(DROP_ENTRIES).bind(thread.0).bind(upto).bind(BYTES_AT_ONCE)).await
     }
 
-    async fn drop_rows(&self, thread: ThreadPk, rows: Vec<(RowKind, String)>) -> Result<u64> {
+    async fn drop_rows(&self, thread: ThreadPk, rows: Vec<(RowKind, String)>) -> Result<Dropped> {
         let (kinds, ids) = columns(rows);
-        let query = sqlx::query(DROP_ROWS).bind(thread.0).bind(kinds).bind(ids);
-        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+        self.drop_some(sqlx::query(DROP_ROWS).bind(thread.0).bind(kinds).bind(BYTES_AT_ONCE).bind(ids)).await
     }
 
-    async fn drop_below_floor(&self, thread: ThreadPk, limit: u32) -> Result<u64> {
-        let query = sqlx::query(DROP_BELOW_FLOOR).bind(thread.0).bind(i64::from(limit));
-        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+    async fn drop_below_floor(&self, thread: ThreadPk, limit: u32) -> Result<Dropped> {
+        let drop = sqlx::query(DROP_BELOW_FLOOR).bind(thread.0).bind(i64::from(limit)).bind(BYTES_AT_ONCE);
+        Ok(self.drop_some(drop).await?.up_to(limit))
     }
 
     async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>> {
         let query = sqlx::query_as("SELECT seq, body FROM bases WHERE pk = $1").bind(thread.0);
         self.pool.with_query(async |connection| query.fetch_optional(connection).await).await
+    }
+}
+
+impl Postgres {
+    async fn drop_some(&self, drop: Query<'_, sqlx::Postgres, PgArguments>) -> Result<Dropped> {
+        let done = self.pool.with_query(async |connection| drop.fetch_one(connection).await).await?;
+        let (count, found) = (done.count("dropped")?, done.count("found")?);
+        Ok(Dropped { count, is_more: count < found })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The end of threads: what is deleted at once and what later, and how no copy of it stays in the files.
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension as _, Transaction, params};
+use rusqlite::{OptionalExtension as _, Rows, Transaction, params};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
@@ -9,19 +9,39 @@ use super::fault::{unavailable, unreadable};
 use super::remains::Layout;
 use super::{Sqlite, audit, outbox, spend};
 use crate::domain::ids::ThreadPk;
+use crate::store::erasure::BYTES_AT_ONCE;
 use crate::store::{Erasure, ErasureStore, Pace, Result};
 
 /// What one transaction removes at most: everything of most threads.
-const AT_ONCE: Room = Room { rows: 1_000, bytes: 4 << 20 };
+pub(super) const AT_ONCE: Room = Room { rows: 1_000, bytes: BYTES_AT_ONCE };
 
 /// Pages that are cleared before others may write again.
 const PAGES_AT_ONCE: usize = 1_024;
 
 /// What a transaction may still remove.
 #[derive(Clone, Copy)]
-struct Room {
+pub(super) struct Room {
     rows: u32,
     bytes: i64,
+}
+
+impl Room {
+    pub(super) fn is_left(self) -> bool {
+        self.rows > 0 && self.bytes > 0
+    }
+
+    /// Takes rows, of which this selects the id and the size, while there is room: one more than fits at most.
+    pub(super) fn take(&mut self, found: &mut Rows<'_>) -> rusqlite::Result<Vec<i64>> {
+        let mut rowids = Vec::new();
+        while self.is_left()
+            && let Some(row) = found.next()?
+        {
+            rowids.push(row.get(0)?);
+            self.rows -= 1;
+            self.bytes -= row.get::<_, i64>(1)?;
+        }
+        Ok(rowids)
+    }
 }
 
 /// A table with rows of threads: some of a thread's with their sizes, and the statements that remove them.
@@ -144,17 +164,8 @@ fn has_rows(tx: &Transaction<'_>, thread: ThreadPk) -> rusqlite::Result<bool> {
 fn remove(tx: &Transaction<'_>, thread: ThreadPk, mut room: Room) -> rusqlite::Result<u64> {
     let mut removed = 0;
     for table in &TABLES {
-        let mut rowids = Vec::new();
         let mut some = tx.prepare_cached(table.some)?;
-        let mut found = some.query(params![thread.0, room.rows])?;
-        while room.rows > 0
-            && room.bytes > 0
-            && let Some(row) = found.next()?
-        {
-            rowids.push(row.get::<_, i64>(0)?);
-            room.rows -= 1;
-            room.bytes -= row.get::<_, i64>(1)?;
-        }
+        let rowids = room.take(&mut some.query(params![thread.0, room.rows])?)?;
         if rowids.is_empty() {
             continue;
         }

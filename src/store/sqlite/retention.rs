@@ -1,15 +1,16 @@
 //! What may be too old, and what stands for the part of a log that was deleted.
 
 use async_trait::async_trait;
-use rusqlite::{Transaction, params};
+use rusqlite::{Params, Transaction, params};
 use serde_json::{Value, json};
 
 use super::Sqlite;
+use super::erasure::AT_ONCE;
 use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::engine::step::RowKind;
-use crate::store::{Compaction, Result, RetentionStore, RunEnd};
+use crate::store::{Compaction, Dropped, Result, RetentionStore, RunEnd};
 
 const AT_REST: &str = "
 SELECT updated_at, pk FROM threads
@@ -34,24 +35,33 @@ const SHORTEN: &str = "
 UPDATE threads SET min_seq = ?3 + 1 WHERE pk = ?1 AND min_seq = ?2 AND NOT EXISTS (
     SELECT 1 FROM thread_rows h WHERE h.pk = ?1 AND h.kind = 14 AND h.body ->> '$.hold' IS NOT NULL)";
 
+/// Beside what is left of the entry that has the number.
+const LEAVE_UNNAMED: &str = "
+INSERT INTO observations (pk, seq, types, body) VALUES (?1, ?2, '', ?3)
+ON CONFLICT (pk, seq) DO UPDATE SET body = '[' || body || ',' || excluded.body || ']'";
+
 const SET_BASE: &str = "
 INSERT INTO bases (pk, seq, body) VALUES (?1, ?2, ?3)
 ON CONFLICT (pk) DO UPDATE SET seq = excluded.seq, body = excluded.body";
 
 const OLD_ENTRIES: &str = "SELECT seq, body FROM observations WHERE pk = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
 
-const DROP: &str = "
-DELETE FROM observations WHERE pk = ?1 AND seq <= ?2 AND seq < (SELECT min_seq FROM threads WHERE pk = ?1)";
+/// What may be dropped, with its size.
+const ENTRIES: &str = "
+SELECT rowid, octet_length(body) FROM observations
+WHERE pk = ?1 AND seq <= ?2 AND seq < (SELECT min_seq FROM threads WHERE pk = ?1) ORDER BY seq";
 
-const DROP_ROWS: &str = "
-DELETE FROM thread_rows WHERE rowid IN (
-    SELECT r.rowid FROM json_each(?2) w CROSS JOIN thread_rows r
-    ON r.pk = ?1 AND r.kind = w.value ->> 0 AND r.id = w.value ->> 1 WHERE r.keep = 0)";
+const ROWS: &str = "
+SELECT r.rowid, octet_length(r.body) FROM json_each(?2) w CROSS JOIN thread_rows r
+ON r.pk = ?1 AND r.kind = w.value ->> 0 AND r.id = w.value ->> 1 WHERE r.keep = 0";
 
-const DROP_BELOW_FLOOR: &str = "
-DELETE FROM thread_rows WHERE rowid IN (
-    SELECT rowid FROM thread_rows INDEXED BY rows_kept
-    WHERE pk = ?1 AND keep = 2 AND ord < (SELECT floor FROM threads WHERE pk = ?1) LIMIT ?2)";
+const BELOW_FLOOR: &str = "
+SELECT rowid, octet_length(body) FROM thread_rows INDEXED BY rows_kept
+WHERE pk = ?1 AND keep = 2 AND ord < (SELECT floor FROM threads WHERE pk = ?1) LIMIT ?2";
+
+const DROP_ENTRIES: &str = "DELETE FROM observations WHERE rowid IN (SELECT value FROM json_each(?1))";
+
+const DROP_ROWS: &str = "DELETE FROM thread_rows WHERE rowid IN (SELECT value FROM json_each(?1))";
 
 #[async_trait]
 impl RetentionStore for Sqlite {
@@ -111,18 +121,18 @@ impl RetentionStore for Sqlite {
         query.fetch_all(&self.readers).await.map_err(unreadable)
     }
 
-    async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<u64> {
-        let drop = move |tx: &Transaction<'_>| tx.prepare_cached(DROP)?.execute(params![thread.0, upto]);
-        Ok(self.writer.chore(drop).await? as u64)
+    async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<Dropped> {
+        self.writer.chore(move |tx| drop_some(tx, ENTRIES, params![thread.0, upto], DROP_ENTRIES)).await
     }
 
-    async fn drop_rows(&self, thread: ThreadPk, rows: Vec<(RowKind, String)>) -> Result<u64> {
-        Ok(self.writer.chore(move |tx| drop_rows(tx, thread, &rows)).await? as u64)
+    async fn drop_rows(&self, thread: ThreadPk, rows: Vec<(RowKind, String)>) -> Result<Dropped> {
+        self.writer.chore(move |tx| drop_rows(tx, thread, &rows)).await
     }
 
-    async fn drop_below_floor(&self, thread: ThreadPk, limit: u32) -> Result<u64> {
-        let drop = move |tx: &Transaction<'_>| tx.prepare_cached(DROP_BELOW_FLOOR)?.execute(params![thread.0, limit]);
-        Ok(self.writer.chore(drop).await? as u64)
+    async fn drop_below_floor(&self, thread: ThreadPk, limit: u32) -> Result<Dropped> {
+        let drop = move |tx: &Transaction<'_>| drop_some(tx, BELOW_FLOOR, params![thread.0, limit], DROP_ROWS);
+        let dropped = self.writer.chore(drop).await?;
+        Ok(dropped.up_to(limit))
     }
 
     async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>> {
@@ -132,17 +142,33 @@ impl RetentionStore for Sqlite {
 }
 
 fn compact(tx: &Transaction<'_>, compaction: &Compaction) -> rusqlite::Result<bool> {
-    let Compaction { thread, min_seq, upto, base, rows } = compaction;
+    let Compaction { thread, min_seq, upto, base, .. } = compaction;
     let moved = tx.prepare_cached(SHORTEN)?.execute(params![thread.0, min_seq, upto])?;
     if moved == 0 {
         return Ok(false);
     }
     tx.prepare_cached(SET_BASE)?.execute(params![thread.0, upto, base])?;
-    drop_rows(tx, *thread, rows)?;
+    if let Some(unnamed) = compaction.unnamed_text() {
+        tx.prepare_cached(LEAVE_UNNAMED)?.execute(params![thread.0, min_seq - 1, unnamed])?;
+    }
     Ok(true)
 }
 
-fn drop_rows(tx: &Transaction<'_>, thread: ThreadPk, rows: &[(RowKind, String)]) -> rusqlite::Result<usize> {
+fn drop_rows(tx: &Transaction<'_>, thread: ThreadPk, rows: &[(RowKind, String)]) -> rusqlite::Result<Dropped> {
     let rows = rows.iter().map(|(kind, id)| json!([kind.code(), id])).collect::<Value>().to_string();
-    tx.prepare_cached(DROP_ROWS)?.execute(params![thread.0, rows])
+    drop_some(tx, ROWS, params![thread.0, rows], DROP_ROWS)
+}
+
+/// As much of what this selects as a transaction has room for.
+fn drop_some(tx: &Transaction<'_>, select: &str, of: impl Params, delete: &str) -> rusqlite::Result<Dropped> {
+    let (mut room, mut select) = (AT_ONCE, tx.prepare_cached(select)?);
+    let mut found = select.query(of)?;
+    let rowids = room.take(&mut found)?;
+    let is_more = !room.is_left() && found.next()?.is_some();
+    drop(found);
+    if rowids.is_empty() {
+        return Ok(Dropped { count: 0, is_more });
+    }
+    let count = tx.prepare_cached(delete)?.execute([Value::from(rowids).to_string()])?;
+    Ok(Dropped { count: u64::try_from(count).expect("it is small"), is_more })
 }

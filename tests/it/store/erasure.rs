@@ -17,6 +17,7 @@ use super::bed::{Bed, page, record, row, state_update};
 
 super::on_every_store!(
     a_large_thread_is_gone_at_once_and_its_rows_a_few_at_a_time,
+    of_a_deleted_thread_no_more_than_a_few_megabytes_go_in_one_transaction,
     a_deleted_thread_waits_to_begin_no_longer,
     what_a_call_took_that_cannot_be_read_goes_with_its_thread,
 );
@@ -53,6 +54,26 @@ async fn a_large_thread_is_gone_at_once_and_its_rows_a_few_at_a_time(bed: Bed) {
     assert!(steps.len() >= 6 && steps.iter().all(|removed| *removed <= 400), "{steps:?}");
     assert_eq!(bed.store.rows(pk, RowKind::Payload, false, &page(1)).await.unwrap().items, []);
     assert!(bed.store.overwrite_erased().await.unwrap());
+}
+
+async fn of_a_deleted_thread_no_more_than_a_few_megabytes_go_in_one_transaction(bed: Bed) {
+    let pk = bed.thread("large").await;
+    for n in 0..16 {
+        let noise: String = (0..(1 << 20) / 32).map(|_| Uuid::new_v4().simple().to_string()).collect();
+        bed.write(
+            pk,
+            vec![Row { body: json!(noise).to_string(), ..row(RowKind::Payload, &format!("p{n}"), n, Keep::Never) }],
+        )
+        .await;
+    }
+    let left = async || bed.store.rows(pk, RowKind::Payload, false, &page(100)).await.unwrap().items.len();
+    assert!(bed.erase(pk).await);
+    let first = left().await;
+    bed.store.erase_rows(400).await.unwrap();
+    let second = left().await;
+    assert!((10..16).contains(&first) && (4..first).contains(&second), "{first}, then {second} of 16 are left");
+    while bed.store.erase_rows(400).await.unwrap() > 0 {}
+    assert_eq!(left().await, 0);
 }
 
 /// Also while most of its rows are left.

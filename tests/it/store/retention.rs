@@ -1,16 +1,20 @@
 //! What may be deleted of a thread that stays, and what may not, whoever asks for more.
 
 use pes::domain::ids::ThreadPk;
-use pes::domain::observation::ObservationType;
+use pes::domain::observation::{ObservationType, Record};
 use pes::domain::thread::ThreadStatus;
-use pes::engine::step::{Keep, RowKind};
-use pes::store::{Commit, Compaction, ObservationAsk};
+use pes::engine::step::{Keep, Row, RowKind};
+use pes::store::{Commit, Compaction, Dropped, ObservationAsk};
+use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::bed::{Bed, page, record, row};
+use super::bed::{Bed, page, record, row, state_update};
 
 super::on_every_store!(
     a_log_begins_later_only_where_it_was_said_to_begin,
     nothing_of_what_can_be_read_is_dropped,
+    names_that_are_not_kept_are_old_entries_until_these_are_dropped,
+    no_more_than_a_few_megabytes_go_in_one_transaction,
     only_rows_that_are_never_loaded_are_dropped,
     only_threads_at_rest_are_found,
 );
@@ -26,7 +30,12 @@ async fn five(bed: &Bed) -> ThreadPk {
 }
 
 fn compaction(thread: ThreadPk, min_seq: i64, upto: i64) -> Compaction {
-    Compaction { thread, min_seq, upto, base: format!("{{\"upto\":{upto}}}"), rows: Vec::new() }
+    Compaction { thread, min_seq, upto, base: format!("{{\"upto\":{upto}}}"), unnamed: Vec::new() }
+}
+
+/// So many, and no other is left.
+fn all(count: u64) -> Dropped {
+    Dropped { count, is_more: false }
 }
 
 async fn seqs(bed: &Bed, pk: ThreadPk) -> Vec<i64> {
@@ -45,10 +54,66 @@ async fn a_log_begins_later_only_where_it_was_said_to_begin(bed: Bed) {
 
 async fn nothing_of_what_can_be_read_is_dropped(bed: Bed) {
     let pk = five(&bed).await;
-    assert_eq!(bed.store.drop_entries(pk, 5).await.unwrap(), 0);
+    assert_eq!(bed.store.drop_entries(pk, 5).await.unwrap(), all(0));
     assert!(bed.store.compact(compaction(pk, 1, 3)).await.unwrap());
-    assert_eq!(bed.store.drop_entries(pk, 5).await.unwrap(), 3);
+    assert_eq!(bed.store.drop_entries(pk, 5).await.unwrap(), all(3));
     assert_eq!(seqs(&bed, pk).await, [4, 5]);
+}
+
+/// They are where a process looks that goes on where another one was killed, also if the entry with their number is left.
+async fn names_that_are_not_kept_are_old_entries_until_these_are_dropped(bed: Bed) {
+    let pk = five(&bed).await;
+    let named = |upto, name: &str| Compaction { unnamed: vec![name.to_owned()], ..compaction(pk, upto, upto) };
+    assert!(bed.store.compact(compaction(pk, 1, 1)).await.unwrap());
+    assert!(bed.store.compact(named(2, "call_1")).await.unwrap());
+    assert_eq!(bed.store.drop_entries(pk, 2).await.unwrap(), all(2));
+    assert!(bed.store.compact(named(3, "call_2")).await.unwrap());
+    let old: Vec<(i64, Value)> = bed.store.old_entries(pk, 3, 9).await.unwrap().into_iter().map(parsed).collect();
+    assert_eq!(old[0], (2, json!(["call_2"])));
+    assert!(bed.store.compact(named(4, "call_3")).await.unwrap());
+    let old: Vec<(i64, Value)> = bed.store.old_entries(pk, 4, 9).await.unwrap().into_iter().map(parsed).collect();
+    assert_eq!((old[0].0, old[1].0, &old[1].1[1]), (2, 3, &json!(["call_3"])));
+    assert!(old[1].1[0].to_string().contains("run_1"), "{old:?}");
+    assert_eq!(seqs(&bed, pk).await, [5]);
+    assert_eq!(bed.store.drop_entries(pk, 4).await.unwrap(), all(3));
+    assert_eq!(bed.store.old_entries(pk, 4, 9).await.unwrap(), []);
+}
+
+fn parsed((seq, body): (i64, String)) -> (i64, Value) {
+    (seq, serde_json::from_str(&body).unwrap())
+}
+
+/// So that no commit waits for long.
+async fn no_more_than_a_few_megabytes_go_in_one_transaction(bed: Bed) {
+    const MEGABYTE: usize = 1 << 20;
+    let pk = bed.thread("t").await;
+    // Nothing that a database could make smaller.
+    let noise = || (0..MEGABYTE / 32).map(|_| Uuid::new_v4().simple().to_string()).collect::<String>();
+    let large = |kind, n: i64, keep| Row { body: json!(noise()).to_string(), ..row(kind, &format!("p{n}"), n, keep) };
+    for n in 0..12 {
+        let rows = vec![large(RowKind::Payload, n, Keep::Never), large(RowKind::Turn, n, Keep::UntilFloor)];
+        let told =
+            Record { fact: state_update(json!({ "said": noise() })), ..record("o", ObservationType::Intent, "r") };
+        bed.done(Commit { rows, records: vec![told], floor: 100, ..bed.next(pk).await }).await;
+    }
+    assert!(bed.store.compact(compaction(pk, 1, 12)).await.unwrap());
+    let rows: Vec<_> = (0..12).map(|n| (RowKind::Payload, format!("p{n}"))).collect();
+    for which in ["rows", "entries", "below the floor"] {
+        let mut steps = Vec::new();
+        while steps.last().is_none_or(|step: &Dropped| step.is_more) {
+            steps.push(match which {
+                "rows" => bed.store.drop_rows(pk, rows.clone()).await.unwrap(),
+                "entries" => bed.store.drop_entries(pk, 12).await.unwrap(),
+                _ => bed.store.drop_below_floor(pk, 100).await.unwrap(),
+            });
+        }
+        assert!(steps.len() <= 4 && steps.iter().all(|step| (1..=6).contains(&step.count)), "{which}: {steps:?}");
+        assert_eq!(steps.iter().map(|step| step.count).sum::<u64>(), 12, "{which}: {steps:?}");
+    }
+    for kind in [RowKind::Payload, RowKind::Turn] {
+        assert_eq!(bed.store.rows(pk, kind, false, &page(100)).await.unwrap().items, []);
+    }
+    assert_eq!(bed.store.old_entries(pk, 12, 100).await.unwrap(), []);
 }
 
 async fn only_rows_that_are_never_loaded_are_dropped(bed: Bed) {
@@ -57,7 +122,7 @@ async fn only_rows_that_are_never_loaded_are_dropped(bed: Bed) {
     let ids = ["always", "floor", "superseded", "never"];
     let rows = ids.iter().zip(kept).map(|(id, keep)| row(RowKind::Item, id, 9, keep)).collect();
     bed.write(pk, rows).await;
-    let all = || ids.map(|id| (RowKind::Item, id.to_owned())).to_vec();
+    let asked = ids.map(|id| (RowKind::Item, id.to_owned())).to_vec();
     let left = async || {
         let mut ids: Vec<String> = Vec::new();
         let found = bed.store.rows(pk, RowKind::Item, false, &page(10)).await.unwrap().items;
@@ -65,10 +130,7 @@ async fn only_rows_that_are_never_loaded_are_dropped(bed: Bed) {
         ids.sort();
         ids
     };
-    assert_eq!(bed.store.drop_rows(pk, all()).await.unwrap(), 1);
-    assert_eq!(left().await, ["always", "floor", "superseded"]);
-    // Those that go with a part of the log are no others.
-    assert!(bed.store.compact(Compaction { rows: all(), ..compaction(pk, 1, 3) }).await.unwrap());
+    assert_eq!(bed.store.drop_rows(pk, asked).await.unwrap(), all(1));
     assert_eq!(left().await, ["always", "floor", "superseded"]);
 }
 

@@ -238,9 +238,9 @@ passed_on! {
     set_compacted(tenant: TenantPk, upto: &RunEnd) -> ();
     last_entry(thread: ThreadPk, upto: i64) -> Option<i64>;
     old_entries(thread: ThreadPk, upto: i64, limit: u32) -> Vec<(i64, String)>;
-    drop_entries(thread: ThreadPk, upto: i64) -> u64;
-    drop_rows(thread: ThreadPk, rows: Vec<(RowKind, String)>) -> u64;
-    drop_below_floor(thread: ThreadPk, limit: u32) -> u64;
+    drop_entries(thread: ThreadPk, upto: i64) -> Dropped;
+    drop_rows(thread: ThreadPk, rows: Vec<(RowKind, String)>) -> Dropped;
+    drop_below_floor(thread: ThreadPk, limit: u32) -> Dropped;
     compact(compaction: Compaction) -> bool;
     base(thread: ThreadPk) -> Option<(i64, String)>;
 }
