@@ -106,11 +106,15 @@ const NEXT_BATCHED: &str = concat!(
     "   ORDER BY d.due_at, d.ord LIMIT 1) d"
 );
 
+/// A join alone would be made with all that is due.
 const SETTLE: &str = "
 UPDATE deliveries d
 SET status = s.status, due_at = s.due_at, said = s.said, finished_at = CASE WHEN s.due_at IS NULL THEN $6 END
 FROM UNNEST($1::text[], $2::int[], $3::text[], $4::bigint[], $5::text[]) AS s (id, attempt, status, due_at, said)
-WHERE d.id = s.id AND d.attempts = s.attempt AND d.due_at IS NOT NULL";
+WHERE d.ctid = ANY (ARRAY(
+        SELECT e.place FROM UNNEST($1::text[]) w (id) CROSS JOIN LATERAL (
+            SELECT ctid AS place FROM deliveries WHERE id = w.id LIMIT 1) e))
+    AND d.id = s.id AND d.attempts = s.attempt AND (d.due_at IS NOT NULL) IS TRUE";
 
 const LIST_OF_TENANT: &str = concat!(
     "SELECT ",

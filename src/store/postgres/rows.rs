@@ -101,9 +101,11 @@ SELECT body FROM (
     ORDER BY ord DESC, id DESC LIMIT $3
 ) newest ORDER BY ord, id";
 
+/// A join would be made with all payloads of the thread.
 const PAYLOADS: &str = "
-SELECT r.id, r.body FROM unnest($2::text[]) WITH ORDINALITY w (id, place)
-JOIN thread_rows r ON r.pk = $1 AND r.kind = 8 AND r.id = w.id ORDER BY w.place";
+SELECT r.id, r.body FROM unnest($2::text[]) WITH ORDINALITY w (id, place) CROSS JOIN LATERAL (
+    SELECT p.id, p.body FROM thread_rows p WHERE p.pk = $1 AND p.kind = 8 AND p.id = w.id LIMIT 1) r
+ORDER BY w.place";
 
 macro_rules! standing {
     ($what:literal, $joined:literal, $of:literal, $more:literal) => {

@@ -1,9 +1,13 @@
 //! How much is looked at: of a commit its own threads, and of a backlog what is taken of it, however many there are.
 
-use pes::domain::ids::{TenantPk, ThreadPk};
+use pes::domain::ids::{PayloadId, TenantPk, ThreadPk};
 use pes::domain::thread::ThreadProfile;
-use pes::store::outbox::{OutboxStore as _, Share};
-use pes::store::{Commit, Committed, Fence, NewThread, Store as _, ThreadStore as _};
+use pes::engine::step::RowKind;
+use pes::store::outbox::{OutboxStore as _, Settled, Settlement, Share};
+use pes::store::postgres::Postgres;
+use pes::store::{
+    Commit, Committed, Fence, NewThread, RetentionStore as _, RowStore as _, Store as _, ThreadStore as _,
+};
 use sqlx::PgConnection;
 
 use super::{process, transition};
@@ -18,10 +22,12 @@ async fn looked_at(watcher: &mut PgConnection, table: &str) -> i64 {
     // Connections tell what they did at the latest when they end.
     let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pes' AND datname = current_database()";
     while sqlx::query_scalar::<_, i64>(open).fetch_one(&mut *watcher).await.unwrap() > 0 {}
-    let read = "SELECT (SELECT coalesce(seq_tup_read, 0) FROM pg_stat_user_tables WHERE relname = $1)
-        + (SELECT coalesce(sum(idx_tup_read), 0)::bigint FROM pg_stat_user_indexes WHERE relname = $1)";
-    sqlx::query_scalar(read).bind(table).fetch_one(watcher).await.unwrap()
+    sqlx::query_scalar(LOOKED_AT).bind(table).fetch_one(watcher).await.unwrap()
 }
+
+const LOOKED_AT: &str = "
+SELECT (SELECT coalesce(seq_tup_read, 0) FROM pg_stat_user_tables WHERE relname = $1)
+    + (SELECT coalesce(sum(idx_tup_read), 0)::bigint FROM pg_stat_user_indexes WHERE relname = $1)";
 
 fn creation(pk: ThreadPk) -> Commit {
     let id = format!("t{}", pk.0).into();
@@ -83,4 +89,64 @@ async fn what_is_due_of_a_tenant_is_found_without_reading_its_backlog() {
     }
     let looked = looked_at(&mut watcher, "deliveries").await;
     assert!(looked <= 50, "{looked} looks for 4 of 50,002 deliveries");
+}
+
+/// As other rows of the thread are not, whatever the planner knows of the table.
+#[tokio::test]
+async fn a_few_payloads_of_a_thread_are_found_without_looking_at_its_others() {
+    const PAYLOADS: &str = "
+        INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
+        SELECT CASE WHEN n <= 5000 THEN 7 ELSE n END, 1, n, 8, 0, 'call_' || n, '{}' FROM generate_series(1, 20000) n";
+    let database = Database::fresh().await;
+    let mut watcher = database.connect().await;
+    let ids = ["call_5", "call_9", "call_4000"].map(PayloadId::from);
+    let early = process(&database).await;
+    assert_eq!(early.payloads(ThreadPk(7), &ids).await.unwrap(), []);
+    sqlx::query(PAYLOADS).execute(&mut watcher).await.unwrap();
+    look(early, &ids).await;
+    look(process(&database).await, &ids).await;
+    sqlx::query("ANALYZE thread_rows").execute(&mut watcher).await.unwrap();
+    look(process(&database).await, &ids).await;
+    let looked = looked_at(&mut watcher, "thread_rows").await;
+    assert!(looked <= 50, "{looked} looks for 3 times 3 payloads, and 3 that are dropped");
+}
+
+/// Reads these payloads and drops three others.
+async fn look(store: Postgres, ids: &[PayloadId]) {
+    assert_eq!(store.payloads(ThreadPk(7), ids).await.unwrap().len(), 3);
+    let gone = [10, 20, 30].map(|n| (RowKind::Payload, format!("call_{n}"))).to_vec();
+    store.drop_rows(ThreadPk(7), gone).await.unwrap();
+    store.close().await;
+}
+
+/// Also where much has become due since the plan was made.
+#[tokio::test]
+async fn deliveries_are_settled_without_looking_at_what_else_is_due() {
+    const OVER: &str = "
+        INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, event, status, body)
+        SELECT 1, 1, NULL, 1, 1, 'over_' || n, 'webhook', 'hook', 'run.finished', 'delivered', '{}'
+        FROM generate_series(1, 20000) n";
+    const DUE: &str = "
+        INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, event, status, body)
+        SELECT 1, 1, 50, 1, 1, 'due_' || n, 'webhook', 'hook', 'run.finished', 'pending', '{}'
+        FROM generate_series(1, 20000) n";
+    let database = Database::fresh().await;
+    let mut watcher = database.connect().await;
+    let settle = async |store: &Postgres, n: i64| {
+        let id = format!("due_{n}").as_str().into();
+        let settled = Settlement { id, attempt: 1, settled: Settled::Delivered, said: "200".to_owned() };
+        store.settle_deliveries(vec![settled], 60).await.unwrap()
+    };
+    process(&database).await.close().await;
+    sqlx::query(OVER).execute(&mut watcher).await.unwrap();
+    sqlx::query("ANALYZE deliveries").execute(&mut watcher).await.unwrap();
+    let early = process(&database).await;
+    assert_eq!(settle(&early, 1).await, 0);
+    sqlx::query(DUE).execute(&mut watcher).await.unwrap();
+    for (n, store) in [(1, early), (2, process(&database).await)] {
+        assert_eq!(settle(&store, n).await, 1);
+        store.close().await;
+    }
+    let looked = looked_at(&mut watcher, "deliveries").await;
+    assert!(looked <= 50, "{looked} looks for 2 of 20,000 deliveries that are due");
 }
