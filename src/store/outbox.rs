@@ -1,6 +1,8 @@
 //! The outbox as it is stored: one row per message to a webhook or another agent, from the commit that causes it to the
 //! last attempt.
 
+use std::slice;
+
 use async_trait::async_trait;
 
 use super::columns::Columns;
@@ -58,6 +60,13 @@ named! {
         Delivered = "delivered",
         /// Given up; it can be replayed.
         Dead = "dead",
+    }
+}
+
+impl DeliveryStatus {
+    /// This one, or all, as they are stored.
+    pub(crate) fn wanted(status: Option<Self>) -> Vec<&'static str> {
+        status.as_ref().map_or(Self::ALL, slice::from_ref).iter().map(|status| status.as_str()).collect()
     }
 }
 

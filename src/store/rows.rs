@@ -81,6 +81,11 @@ pub trait RowStore: Send + Sync + 'static {
 }
 
 impl StandingAsk {
+    /// The earliest change.
+    pub(crate) fn since(&self) -> Millis {
+        self.since.unwrap_or(Millis::MIN)
+    }
+
     /// The texts of the rows that are wanted.
     pub(crate) fn bodies(&self) -> Vec<String> {
         let text = |standing: &CallerStatus| serde_json::to_string(standing).expect("a word is JSON");

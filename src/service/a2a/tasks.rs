@@ -88,22 +88,36 @@ pub async fn get_with_seq(service: &Service, caller: &Caller, id: &RunId) -> Res
     Ok((RunSnapshot { run, messages, open, urls: service.runtime.public_console_urls().cloned() }, thread.last_seq))
 }
 
-/// The tenant's, and how many there are on all pages.
+/// The tenant's, and how many there were on all pages when the first was read: they are counted once, and the cursors of
+/// the pages carry the number on.
 pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Result<(Page<RunSnapshot>, u64)> {
     let thread = match &ask.thread {
         Some(id) => Some(threads::row(service, caller, id).await?.pk),
         None => None,
     };
-    let (tenant, standings) = (caller.tenant, ask.standings);
-    let ask = (StandingAsk { tenant, thread, standings, since: ask.since, page: ask.page }, ask.with_messages);
-    let total = service.reads.count_by_standing(&ask.0).await?;
-    let page = service.reads.runs_by_standing(&ask.0).await?;
+    let (tenant, standings, with_messages) = (caller.tenant, ask.standings, ask.with_messages);
+    let (known, page) = counted(ask.page);
+    let ask = StandingAsk { tenant, thread, standings, since: ask.since, page };
+    let page = service.reads.runs_by_standing(&ask).await?;
+    let total = match known {
+        Some(total) => total,
+        None => service.reads.count_by_standing(&ask).await?,
+    };
     let mut items = Vec::with_capacity(page.items.len());
     for found in page.items {
         let Some(run) = legible(&found.row) else { continue };
-        items.push(seen(service, &found, run, ask.1).await?);
+        items.push(seen(service, &found, run, with_messages).await?);
     }
-    Ok((Page { items, next_cursor: page.next_cursor }, total))
+    Ok((Page { items, next_cursor: page.next_cursor.map(|cursor| format!("{total}.{cursor}")) }, total))
+}
+
+/// The number that the cursor carries, and the page without it.
+fn counted(page: PageAsk) -> (Option<u64>, PageAsk) {
+    let carried = page.cursor.as_deref().and_then(|cursor| cursor.split_once('.'));
+    let Some((Ok(total), cursor)) = carried.map(|(total, cursor)| (total.parse::<u64>(), cursor.to_owned())) else {
+        return (None, page);
+    };
+    (Some(total), PageAsk { cursor: Some(cursor), ..page })
 }
 
 async fn seen(service: &Service, found: &FoundRow, run: Run, with_messages: bool) -> Result<RunSnapshot> {

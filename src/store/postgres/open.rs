@@ -15,7 +15,7 @@ use super::writer::CONNECT_TIMEOUT;
 use crate::store::{Error, Result, schema_line};
 
 /// One file until the first release; from then on files are appended and never edited.
-const MIGRATIONS: [(i64, &str, &str); 14] = [
+const MIGRATIONS: [(i64, &str, &str); 15] = [
     (1, "schema", include_str!("../../../migrations/postgres/0001_schema.sql")),
     (2, "erasure", include_str!("../../../migrations/postgres/0002_erasure.sql")),
     (3, "retention", include_str!("../../../migrations/postgres/0003_retention.sql")),
@@ -30,6 +30,7 @@ const MIGRATIONS: [(i64, &str, &str); 14] = [
     (12, "runs that wait to begin", include_str!("../../../migrations/postgres/0012_waits_to_begin.sql")),
     (13, "deliveries of tenants", include_str!("../../../migrations/postgres/0013_deliveries_of_tenants.sql")),
     (14, "deliveries to collectors", include_str!("../../../migrations/postgres/0014_deliveries_to_collectors.sql")),
+    (15, "lists of tenants", include_str!("../../../migrations/postgres/0015_lists_of_tenants.sql")),
 ];
 
 /// The time, as the audit has it.

@@ -116,11 +116,14 @@ WHERE d.ctid = ANY (ARRAY(
             SELECT ctid AS place FROM deliveries WHERE id = w.id LIMIT 1) e))
     AND d.id = s.id AND d.attempts = s.attempt AND (d.due_at IS NOT NULL) IS TRUE";
 
+/// A page of each of these statuses is looked at.
 const LIST_OF_TENANT: &str = concat!(
-    "SELECT ",
+    "SELECT d.* FROM UNNEST($3::text[]) w (status) CROSS JOIN LATERAL (
+        SELECT ",
     columns!(),
-    ", ord FROM deliveries
-    WHERE tenant = $1 AND target_kind = $2 AND ($3::text IS NULL OR status = $3) AND ord < $4 ORDER BY ord DESC LIMIT $5"
+    "   , ord FROM deliveries WHERE tenant = $1 AND target_kind = $2 AND status = w.status AND ord < $4
+        ORDER BY ord DESC LIMIT $5) d
+    ORDER BY d.ord DESC LIMIT $5"
 );
 
 const LIST: &str = concat!(
@@ -217,7 +220,7 @@ impl OutboxStore for Postgres {
         ask: &PageAsk,
     ) -> Result<Page<Delivery>> {
         let query = sqlx::query(LIST_OF_TENANT).bind(tenant.0).bind(kind.as_str());
-        let query = query.bind(status.map(|status| status.as_str())).bind(ask.before()?).bind(ask.rows());
+        let query = query.bind(DeliveryStatus::wanted(status)).bind(ask.before()?).bind(ask.rows());
         page_of_deliveries(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
     }
 

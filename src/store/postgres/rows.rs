@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
 
 use super::Postgres;
 use super::nul::escaped;
@@ -107,34 +105,56 @@ SELECT r.id, r.body FROM unnest($2::text[]) WITH ORDINALITY w (id, place) CROSS 
     SELECT p.id, p.body FROM thread_rows p WHERE p.pk = $1 AND p.kind = 8 AND p.id = w.id LIMIT 1) r
 ORDER BY w.place";
 
+/// Where runs stand: a page. What deleted threads left takes no place on it.
 macro_rules! standing {
-    ($what:literal, $joined:literal, $of:literal, $more:literal) => {
+    ($which:literal) => {
         concat!(
-            "SELECT ",
-            $what,
-            " FROM thread_rows s ",
-            $joined,
-            " WHERE s.tenant = $1 AND s.kind = 12",
-            $of,
-            " AND s.ord >= $3 AND ($4::text[] = '{}' OR s.body = ANY ($4))",
-            $more
+            "SELECT s.pk, s.id, s.ord, t.thread_id FROM thread_rows s
+             CROSS JOIN LATERAL (SELECT thread_id FROM threads WHERE pk = s.pk LIMIT 1) t
+             WHERE s.tenant = $1 AND s.ord >= $2 AND (s.ord, s.id) < ($3, $4) AND ",
+            $which,
+            " ORDER BY s.ord DESC, s.id DESC LIMIT $5"
         )
     };
 }
 
-macro_rules! standings {
-    ($of:literal) => {
-        [
-            standing!("count(*) AS total", "", $of, ""),
-            standing!(
-                "r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since",
-                "JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id JOIN threads t ON t.pk = s.pk",
-                $of,
-                " AND (s.ord, s.id) < ($5, $6) ORDER BY s.ord DESC, s.id DESC LIMIT $7"
-            ),
-        ]
+/// The runs of such a page. A join would be made with all runs that there are; and where a kind is a parameter, the
+/// planner takes the primary key.
+macro_rules! standing_runs {
+    ($($standing:tt)*) => {
+        concat!(
+            "SELECT s.pk, s.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since FROM (",
+            $($standing)*,
+            ") s CROSS JOIN LATERAL (
+                 SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = s.pk AND kind = $6 AND id = s.id LIMIT 1) r
+             ORDER BY s.ord DESC, s.id DESC"
+        )
     };
 }
+
+const STANDING: &str = standing_runs!(standing!("s.kind = 12"));
+
+/// A page of each of these standings is looked at.
+const STANDING_SO: &str = standing_runs!(
+    "SELECT o.* FROM UNNEST($7::text[]) w (body) CROSS JOIN LATERAL (",
+    standing!("s.kind = 12 AND s.body = w.body"),
+    ") o ORDER BY o.ord DESC, o.id DESC LIMIT $5"
+);
+
+/// All runs of the thread are looked at, and no others.
+const STANDING_OF_THREAD: &str =
+    standing_runs!(standing!("s.pk = $8 AND s.kind = $9 AND ($7::text[] = '{}' OR s.body = ANY ($7))"));
+
+const COUNT: &str = "SELECT count(*) AS total FROM thread_rows WHERE tenant = $1 AND kind = 12 AND ord >= $2";
+
+const COUNT_SO: &str = "
+SELECT coalesce(sum(c.n), 0)::bigint AS total FROM UNNEST($3::text[]) w (body) CROSS JOIN LATERAL (
+    SELECT count(*) AS n FROM thread_rows s
+    WHERE s.tenant = $1 AND s.kind = 12 AND s.ord >= $2 AND s.body = w.body) c";
+
+const COUNT_OF_THREAD: &str = "
+SELECT count(*) AS total FROM thread_rows
+WHERE pk = $4 AND kind = $5 AND tenant = $1 AND ord >= $2 AND ($3::text[] = '{}' OR body = ANY ($3))";
 
 #[async_trait]
 impl RowStore for Postgres {
@@ -242,29 +262,27 @@ impl RowStore for Postgres {
     }
 
     async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<Page<FoundRow>> {
-        let [_, list] = standings_of(ask);
+        let list = match (ask.thread, ask.standings.is_empty()) {
+            (Some(_), _) => STANDING_OF_THREAD,
+            (None, true) => STANDING,
+            (None, false) => STANDING_SO,
+        };
         let before = ask.before()?;
-        let query = standing(list, ask).bind(before.at).bind(escaped(&before.id)).bind(ask.page.rows());
+        let query = sqlx::query(list).bind(ask.tenant.0).bind(ask.since()).bind(before.at).bind(escaped(&before.id));
+        let query = query.bind(ask.page.rows()).bind(RowKind::Run.code()).bind(ask.bodies());
+        let query = query.bind(ask.thread.map(|pk| pk.0)).bind(RowKind::CallerStatus.code());
         let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
         page_by_standing(&found, &ask.page)
     }
 
     async fn count_by_standing(&self, ask: &StandingAsk) -> Result<u64> {
-        let [count, _] = standings_of(ask);
-        let query = standing(count, ask);
+        let count = match (ask.thread, ask.standings.is_empty()) {
+            (Some(_), _) => COUNT_OF_THREAD,
+            (None, true) => COUNT,
+            (None, false) => COUNT_SO,
+        };
+        let query = sqlx::query(count).bind(ask.tenant.0).bind(ask.since()).bind(ask.bodies());
+        let query = query.bind(ask.thread.map(|pk| pk.0)).bind(RowKind::CallerStatus.code());
         self.pool.with_query(async |connection| query.fetch_one(connection).await).await?.count("total")
     }
-}
-
-/// How they are counted and listed.
-fn standings_of(ask: &StandingAsk) -> [&'static str; 2] {
-    match ask.thread {
-        Some(_) => standings!(" AND s.pk = $2"),
-        None => standings!(" AND $2::bigint IS NULL"),
-    }
-}
-
-fn standing(sql: &'static str, ask: &StandingAsk) -> Query<'static, sqlx::Postgres, PgArguments> {
-    let query = sqlx::query(sql).bind(ask.tenant.0).bind(ask.thread.map(|pk| pk.0));
-    query.bind(ask.since.unwrap_or(i64::MIN)).bind(ask.bodies())
 }

@@ -6,12 +6,37 @@ use super::Postgres;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::domain::usage::{ModelUse, UsageSum};
+use crate::engine::step::RowKind;
 use crate::store::usage::{page_of_sums, read_calls};
 use crate::store::{Error, Page, Result, UsageAsk, UsageStore};
 
-/// With how a body is read: what cannot be read is an error, or none.
-macro_rules! sums {
+/// Of the tenant, with how a body is read: what cannot be read is an error, or none.
+macro_rules! calls {
     ($body:literal) => {
+        concat!(
+            "SELECT tenant, ord, ",
+            $body,
+            " AS body FROM thread_rows WHERE kind = 11 AND tenant = $2 AND ord >= $3 AND ord < $4
+             UNION ALL SELECT tenant, ord, ",
+            $body,
+            " FROM usage_kept WHERE tenant = $2 AND ord >= $3 AND ord < $4"
+        )
+    };
+}
+
+/// Where the kind is a parameter, the planner takes the thread's rows, and not all calls of the tenant.
+macro_rules! calls_of_thread {
+    ($body:literal) => {
+        concat!(
+            "SELECT tenant, ord, ",
+            $body,
+            " AS body FROM thread_rows WHERE pk = $8 AND kind = $9 AND tenant = $2 AND ord >= $3 AND ord < $4"
+        )
+    };
+}
+
+macro_rules! sums {
+    ($($calls:tt)*) => {
         concat!(
             r#"
 SELECT * FROM (
@@ -30,14 +55,9 @@ SELECT * FROM (
             CASE $1 WHEN 'item' THEN coalesce(r.body ->> 'item', '') WHEN 'model' THEN r.body ->> 'model'
                 WHEN 'run,model' THEN (r.body ->> 'provider') || ':' || (r.body ->> 'model') ELSE '' END
                 AS sub
-        FROM (SELECT tenant, ord, "#,
-            $body,
-            r#" AS body FROM thread_rows
-            WHERE kind = 11 AND tenant = $2 AND ord >= $3 AND ord < $4 AND ($8::bigint IS NULL OR pk = $8)
-            UNION ALL SELECT tenant, ord, "#,
-            $body,
-            r#" FROM usage_kept
-            WHERE tenant = $2 AND ord >= $3 AND ord < $4 AND $8::bigint IS NULL) r
+        FROM ("#,
+            $($calls)*,
+            r#") r
         JOIN tenants t ON t.pk = r.tenant WHERE r.body IS NOT NULL
     ) u
     GROUP BY 1, 2
@@ -46,10 +66,11 @@ SELECT * FROM (
     };
 }
 
-const SUMS: &str = sums!("body::jsonb");
+/// Of the tenant, and of one thread.
+const SUMS: [&str; 2] = [sums!(calls!("body::jsonb")), sums!(calls_of_thread!("body::jsonb"))];
 
 /// Where something cannot be read: it is left out. Each body takes a transaction within this one.
-const SUMS_OF_LEGIBLE: &str = sums!("pes_json(body)");
+const SUMS_OF_LEGIBLE: [&str; 2] = [sums!(calls!("pes_json(body)")), sums!(calls_of_thread!("pes_json(body)"))];
 
 const LATEST: &str = "
 SELECT body FROM thread_rows WHERE kind = 11 AND tenant = $1 AND ord >= $2 ORDER BY ord DESC LIMIT $3";
@@ -98,10 +119,12 @@ impl UsageStore for Postgres {
 }
 
 impl Postgres {
-    async fn sums(&self, sql: &'static str, ask: &UsageAsk) -> Result<Page<UsageSum>> {
+    async fn sums(&self, [sums, of_thread]: [&'static str; 2], ask: &UsageAsk) -> Result<Page<UsageSum>> {
         let (key, sub) = ask.after()?;
-        let query = sqlx::query(sql).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
+        let query = sqlx::query(if ask.thread.is_some() { of_thread } else { sums });
+        let query = query.bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
         let query = query.bind(key).bind(sub).bind(ask.page.rows()).bind(ask.thread.map(|pk| pk.0));
+        let query = query.bind(RowKind::Usage.code());
         page_of_sums(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, &ask.page)
     }
 }

@@ -111,11 +111,15 @@ const LIST: &str = concat!(
     ", ord FROM deliveries WHERE tenant = ? AND target_kind = ? AND target = ? AND ord < ? ORDER BY ord DESC LIMIT ?"
 );
 
-const LIST_OF_TENANT: &str = concat!(
+/// A page of each of these statuses is looked at.
+pub(super) const LIST_OF_TENANT: &str = concat!(
     "SELECT ",
     columns!(),
-    ", ord FROM deliveries
-     WHERE tenant = ?1 AND target_kind = ?2 AND (?3 IS NULL OR status = ?3) AND ord < ?4 ORDER BY ord DESC LIMIT ?5"
+    ", ord FROM deliveries WHERE ord IN (
+         SELECT d.ord FROM json_each(?3) w CROSS JOIN deliveries d ON d.ord IN (
+             SELECT ord FROM deliveries WHERE tenant = ?1 AND target_kind = ?2 AND status = w.value AND ord < ?4
+             ORDER BY ord DESC LIMIT ?5))
+     ORDER BY ord DESC LIMIT ?5"
 );
 
 const IS_FINISHED: &str = "SELECT due_at IS NULL FROM deliveries WHERE tenant = ?1 AND id = ?2";
@@ -233,7 +237,7 @@ impl OutboxStore for Sqlite {
         ask: &PageAsk,
     ) -> Result<Page<Delivery>> {
         let query = sqlx::query(LIST_OF_TENANT).bind(tenant.0).bind(kind.as_str());
-        let query = query.bind(status.map(|status| status.as_str())).bind(ask.before()?).bind(ask.rows());
+        let query = query.bind(json!(DeliveryStatus::wanted(status)).to_string()).bind(ask.before()?).bind(ask.rows());
         page_of_deliveries(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
     }
 

@@ -8,8 +8,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use sqlx::SqliteExecutor;
-use sqlx::query::Query;
-use sqlx::sqlite::SqliteArguments;
 
 use super::Sqlite;
 use super::fault::unreadable;
@@ -138,35 +136,52 @@ ORDER BY ord DESC, id DESC LIMIT ?3";
 const PAYLOADS: &str =
     "SELECT id, body FROM thread_rows WHERE pk = ? AND kind = +? AND id IN (SELECT value FROM json_each(?))";
 
-macro_rules! standing {
-    ($what:literal, $joined:literal, $of:literal, $more:literal) => {
+macro_rules! standing_runs {
+    ($standing:literal, $of:literal) => {
         concat!(
-            "SELECT ",
-            $what,
-            " FROM thread_rows s ",
-            $joined,
-            " WHERE s.tenant = ?1 AND s.kind = 12",
+            "SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since FROM ",
+            $standing,
+            " CROSS JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id JOIN threads t ON t.pk = s.pk ",
             $of,
-            " AND s.ord >= ?3 AND (?4 = '[]' OR s.body IN (SELECT value FROM json_each(?4)))",
-            $more
+            " ORDER BY s.ord DESC, s.id DESC LIMIT ?5"
         )
     };
 }
 
-macro_rules! standings {
-    ($of:literal) => {
-        [
-            standing!("count(*) AS total", "", $of, ""),
-            standing!(
-                "t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since",
-                "CROSS JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id
-                 JOIN threads t ON t.pk = s.pk",
-                $of,
-                " AND (s.ord, s.id) < (?5, ?6) ORDER BY s.ord DESC, s.id DESC LIMIT ?7"
-            ),
-        ]
-    };
-}
+pub(super) const STANDING: &str =
+    standing_runs!("thread_rows s", "WHERE s.tenant = ?1 AND s.kind = 12 AND s.ord >= ?2 AND (s.ord, s.id) < (?3, ?4)");
+
+/// A page of each of these standings is looked at, by the index that is named: SQLite would rather look through all runs of
+/// the tenant, as those are in order, too. What deleted threads left takes no place on it.
+pub(super) const STANDING_SO: &str = standing_runs!(
+    "json_each(?6) w CROSS JOIN thread_rows s ON s.rowid IN (
+         SELECT o.rowid FROM thread_rows o INDEXED BY rows_by_standing
+         WHERE o.tenant = ?1 AND o.kind = 12 AND o.body = w.value AND o.ord >= ?2 AND (o.ord, o.id) < (?3, ?4)
+             AND EXISTS (SELECT 1 FROM threads WHERE pk = o.pk)
+         ORDER BY o.ord DESC, o.id DESC LIMIT ?5)",
+    ""
+);
+
+/// All runs of the thread are looked at, and no others.
+pub(super) const STANDING_OF_THREAD: &str = standing_runs!(
+    "(SELECT pk, id, ord FROM thread_rows
+         WHERE pk = ?7 AND kind = 12 AND +tenant = ?1 AND ord >= ?2 AND (ord, id) < (?3, ?4)
+             AND (?6 = '[]' OR body IN (SELECT value FROM json_each(?6)))
+         ORDER BY ord DESC, id DESC LIMIT ?5) s",
+    ""
+);
+
+pub(super) const COUNT: &str =
+    "SELECT count(*) AS total FROM thread_rows WHERE tenant = ?1 AND kind = 12 AND ord >= ?2";
+
+pub(super) const COUNT_SO: &str = "
+SELECT count(*) AS total FROM thread_rows INDEXED BY rows_by_standing
+WHERE tenant = ?1 AND kind = 12 AND ord >= ?2 AND body IN (SELECT value FROM json_each(?3))";
+
+pub(super) const COUNT_OF_THREAD: &str = "
+SELECT count(*) AS total FROM thread_rows
+WHERE pk = ?4 AND kind = 12 AND +tenant = ?1 AND ord >= ?2
+    AND (?3 = '[]' OR body IN (SELECT value FROM json_each(?3)))";
 
 /// What `load` gives, in its order.
 pub(super) async fn kept(db: impl SqliteExecutor<'_>, pk: ThreadPk, floor: i64) -> Result<Vec<Row>> {
@@ -263,28 +278,29 @@ impl RowStore for Sqlite {
     }
 
     async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<Page<FoundRow>> {
-        let [_, list] = standings_of(ask);
+        let list = match (ask.thread, ask.standings.is_empty()) {
+            (Some(_), _) => STANDING_OF_THREAD,
+            (None, true) => STANDING,
+            (None, false) => STANDING_SO,
+        };
         let before = ask.before()?;
-        let query = standing(list, ask).bind(before.at).bind(before.id).bind(ask.page.rows());
+        let query = sqlx::query(list).bind(ask.tenant.0).bind(ask.since()).bind(before.at).bind(before.id);
+        let query = query.bind(ask.page.rows()).bind(bodies(ask)).bind(ask.thread.map(|pk| pk.0));
         page_by_standing(&query.fetch_all(&self.readers).await.map_err(unreadable)?, &ask.page)
     }
 
     async fn count_by_standing(&self, ask: &StandingAsk) -> Result<u64> {
-        let [count, _] = standings_of(ask);
-        standing(count, ask).fetch_one(&self.readers).await.map_err(unreadable)?.count("total")
+        let count = match (ask.thread, ask.standings.is_empty()) {
+            (Some(_), _) => COUNT_OF_THREAD,
+            (None, true) => COUNT,
+            (None, false) => COUNT_SO,
+        };
+        let query = sqlx::query(count).bind(ask.tenant.0).bind(ask.since()).bind(bodies(ask));
+        let query = query.bind(ask.thread.map(|pk| pk.0));
+        query.fetch_one(&self.readers).await.map_err(unreadable)?.count("total")
     }
 }
 
-/// How they are counted and listed.
-fn standings_of(ask: &StandingAsk) -> [&'static str; 2] {
-    match ask.thread {
-        Some(_) => standings!(" AND s.pk = ?2"),
-        None => standings!(""),
-    }
-}
-
-fn standing(sql: &'static str, ask: &StandingAsk) -> Query<'static, sqlx::Sqlite, SqliteArguments> {
-    let bodies = serde_json::to_string(&ask.bodies()).expect("texts are JSON");
-    let query = sqlx::query(sql).bind(ask.tenant.0).bind(ask.thread.map(|pk| pk.0));
-    query.bind(ask.since.unwrap_or(i64::MIN)).bind(bodies)
+fn bodies(ask: &StandingAsk) -> String {
+    serde_json::to_string(&ask.bodies()).expect("texts are JSON")
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use rusqlite::{StatementStatus, Transaction};
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::{Sqlite, idempotency, leases, lookups, outbox, threads};
+use super::{Sqlite, idempotency, leases, lookups, outbox, rows, threads, usage};
 use crate::config::Synchronous;
 use crate::domain::facts::TitleBody;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -131,10 +131,38 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
         (outbox::NEXT_BATCHED, "deliveries_to_collectors"),
         (threads::RECENT, "threads_running"),
     ] {
-        let plan = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&store.readers).await;
-        let plan: Vec<String> = plan.unwrap().iter().map(|row| row.get("detail")).collect();
+        let plan = plan(&store, sql).await;
         assert!(plan.iter().any(|step| step.contains(index)), "{sql}: {plan:?}");
     }
+}
+
+/// However much else the tenant has.
+#[tokio::test]
+async fn what_people_list_is_found_in_its_order_and_counted_by_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let of_thread = "sqlite_autoindex_thread_rows_1 (pk=? AND kind=?)";
+    for (sql, index) in [
+        (outbox::LIST_OF_TENANT, "deliveries_by_status (tenant=? AND target_kind=? AND status=? AND rowid<?)"),
+        (rows::STANDING, "rows_standing (tenant=? AND ord>? AND (ord,id)<(?,?))"),
+        (rows::STANDING_SO, "rows_by_standing (tenant=? AND body=? AND ord>? AND (ord,id)<(?,?))"),
+        (rows::STANDING_OF_THREAD, of_thread),
+        (rows::COUNT, "rows_standing (tenant=? AND ord>?)"),
+        (rows::COUNT_SO, "rows_by_standing (tenant=? AND body=? AND ord>?)"),
+        (rows::COUNT_OF_THREAD, of_thread),
+        (usage::SUMS_OF_THREAD, of_thread),
+    ] {
+        let plan = plan(&store, sql).await;
+        assert!(plan.iter().any(|step| step.contains(index)), "{sql}: {plan:?}");
+        if [outbox::LIST_OF_TENANT, rows::STANDING].contains(&sql) {
+            assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "{sql}: {plan:?}");
+        }
+    }
+}
+
+async fn plan(store: &Sqlite, sql: &str) -> Vec<String> {
+    let plan = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"))).fetch_all(&store.readers).await;
+    plan.unwrap().iter().map(|row| row.get("detail")).collect()
 }
 
 #[tokio::test]

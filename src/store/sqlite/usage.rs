@@ -11,7 +11,10 @@ use crate::domain::usage::{ModelUse, UsageSum};
 use crate::store::usage::{page_of_sums, read_calls};
 use crate::store::{Page, Result, UsageAsk, UsageStore};
 
-const SUMS: &str = "
+macro_rules! sums {
+    ($calls:literal) => {
+        concat!(
+            "
 SELECT CASE ?1 WHEN 'run' THEN r.body ->> 'run' WHEN 'run,model' THEN r.body ->> 'run' WHEN 'item' THEN r.body ->> 'run' WHEN 'model' THEN r.body ->> 'provider'
         WHEN 'tenant' THEN t.name ELSE date(r.ord / 1000, 'unixepoch') END AS key,
     CASE ?1 WHEN 'item' THEN coalesce(r.body ->> 'item', '') WHEN 'model' THEN r.body ->> 'model'
@@ -19,13 +22,26 @@ SELECT CASE ?1 WHEN 'run' THEN r.body ->> 'run' WHEN 'run,model' THEN r.body ->>
     count(*) AS calls, sum(r.body ->> 'inputTokens') AS input, sum(r.body ->> 'outputTokens') AS output,
     sum(r.body ->> 'thinkingTokens') AS thinking, sum(r.body ->> 'cachedInputTokens') AS cached,
     coalesce(sum(r.body ->> 'costNanos'), 0) AS cost, count(*) - count(r.body ->> 'costNanos') AS unpriced
-FROM (
-    SELECT tenant, ord, body FROM thread_rows WHERE kind = 11 AND tenant = ?2 AND ord >= ?3 AND ord < ?4
-        AND (?8 IS NULL OR pk = ?8) AND json_valid(body)
-    UNION ALL SELECT tenant, ord, body FROM usage_kept WHERE tenant = ?2 AND ord >= ?3 AND ord < ?4 AND ?8 IS NULL
-        AND json_valid(body)
-) r JOIN tenants t ON t.pk = r.tenant
-GROUP BY 1, 2 HAVING (key, sub) > (?5, ?6) ORDER BY 1, 2 LIMIT ?7";
+FROM (",
+            $calls,
+            ") r JOIN tenants t ON t.pk = r.tenant
+GROUP BY 1, 2 HAVING (key, sub) > (?5, ?6) ORDER BY 1, 2 LIMIT ?7"
+        )
+    };
+}
+
+const SUMS: &str = sums!(
+    "SELECT tenant, ord, body FROM thread_rows WHERE kind = 11 AND tenant = ?2 AND ord >= ?3 AND ord < ?4
+         AND json_valid(body)
+     UNION ALL SELECT tenant, ord, body FROM usage_kept WHERE tenant = ?2 AND ord >= ?3 AND ord < ?4
+         AND json_valid(body)"
+);
+
+/// `+`: by its own rows, and not by all calls of the tenant.
+pub(super) const SUMS_OF_THREAD: &str = sums!(
+    "SELECT tenant, ord, body FROM thread_rows WHERE pk = ?8 AND kind = 11 AND +tenant = ?2 AND ord >= ?3 AND ord < ?4
+         AND json_valid(body)"
+);
 
 const LATEST: &str = "
 SELECT body FROM thread_rows WHERE kind = 11 AND tenant = ? AND ord >= ? ORDER BY ord DESC LIMIT ?";
@@ -46,7 +62,8 @@ DELETE FROM usage_kept WHERE rowid IN (SELECT rowid FROM usage_kept WHERE tenant
 impl UsageStore for Sqlite {
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
         let (key, sub) = ask.after()?;
-        let query = sqlx::query(SUMS).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
+        let sums = if ask.thread.is_some() { SUMS_OF_THREAD } else { SUMS };
+        let query = sqlx::query(sums).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
         let query = query.bind(key).bind(sub).bind(ask.page.rows()).bind(ask.thread.map(|pk| pk.0));
         page_of_sums(&query.fetch_all(&self.readers).await.map_err(unreadable)?, &ask.page)
     }

@@ -45,6 +45,26 @@ async fn the_last_to_change_comes_first_a_page_at_a_time() {
     NEW.cancel(&app, &tasks[3].id).await.unwrap();
 }
 
+/// They are counted once, for the first page.
+#[tokio::test]
+async fn all_pages_tell_how_many_there_were_at_the_first() {
+    let app = App::start().await;
+    NEW.send(&app, &says("m1", "hello")).await.unwrap();
+    NEW.send(&app, &says("m2", "count")).await.unwrap();
+    let mut query = ListQuery { page_size: Some(1), ..ListQuery::default() };
+    let first = NEW.list(&app, &query).await.unwrap();
+    NEW.send(&app, &says("m3", "hello")).await.unwrap();
+    query.page_token = Some(first.next_page_token.clone());
+    let second = NEW.list(&app, &query).await.unwrap();
+    assert_eq!((first.total_size, second.total_size), (2, 2));
+    assert_eq!(NEW.list(&app, &ListQuery::default()).await.unwrap().total_size, 3);
+    let (_, without_total) = first.next_page_token.split_once('.').unwrap();
+    for (token, is_ours) in [(without_total, true), ("x.", false), ("2.x", false), (".", false)] {
+        query.page_token = Some(token.to_owned());
+        assert_eq!(NEW.list(&app, &query).await.is_ok(), is_ours, "{token}");
+    }
+}
+
 #[tokio::test]
 async fn tasks_are_chosen_by_context_state_and_time() {
     let app = App::start().await;

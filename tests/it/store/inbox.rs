@@ -189,7 +189,21 @@ async fn runs_are_listed_by_the_time_of_their_last_change(bed: Bed) {
     bed.write(a, vec![stands("run_2", 40, &done)]).await;
     let rest = PageAsk { cursor: first.next_cursor, limit: 2 };
     assert_eq!(ids(StandingAsk { page: rest, ..all.clone() }).await.0, ["run_3", "run_1"]);
-    assert_eq!(ids(StandingAsk { standings: vec![CallerStatus::Suspended], ..all }).await.0, ["run_4"]);
+    assert_eq!(ids(StandingAsk { standings: vec![CallerStatus::Suspended], ..all.clone() }).await.0, ["run_4"]);
+
+    // Of some standings, too, the last to change comes first, and what a deleted thread left takes no place on a page.
+    let c = bed.thread("c").await;
+    let payloads = (0..1_500).map(|n| row(RowKind::Payload, &format!("p{n}"), n, Keep::Never));
+    bed.write(c, payloads.chain([run("run_9"), stands("run_9", 99, &done)]).collect()).await;
+    assert!(bed.erase(c).await);
+    let mut some =
+        StandingAsk { standings: vec![CallerStatus::Completed, CallerStatus::Suspended], page: page(1), ..all };
+    for (nth, wanted) in ["run_2", "run_4", "run_3", "run_1"].into_iter().enumerate() {
+        let found = bed.store.runs_by_standing(&some).await.unwrap();
+        assert_eq!(found.items.iter().map(|found| &*found.row.id).collect::<Vec<_>>(), [wanted]);
+        assert_eq!(found.next_cursor.is_some(), nth < 3);
+        some.page.cursor = found.next_cursor;
+    }
 }
 
 async fn tenants_see_nothing_of_each_other(bed: Bed) {

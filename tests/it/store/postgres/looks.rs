@@ -1,12 +1,15 @@
 //! How much is looked at: of a commit its own threads, and of a backlog what is taken of it, however many there are.
 
 use pes::domain::ids::{PayloadId, TenantPk, ThreadPk};
+use pes::domain::run::CallerStatus;
 use pes::domain::thread::ThreadProfile;
+use pes::domain::usage::UsageGroup;
 use pes::engine::step::RowKind;
-use pes::store::outbox::{OutboxStore as _, Settled, Settlement, Share};
+use pes::store::outbox::{Delivery, DeliveryStatus, OutboxStore as _, Settled, Settlement, Share, TargetKind};
 use pes::store::postgres::Postgres;
 use pes::store::{
-    Commit, Committed, Fence, NewThread, RetentionStore as _, RowStore as _, Store as _, ThreadStore as _,
+    Commit, Committed, Fence, FoundRow, KeyStore as _, NewThread, Page, PageAsk, RetentionStore as _, RowStore as _,
+    StandingAsk, Store as _, ThreadStore as _, UsageAsk, UsageStore as _,
 };
 use sqlx::PgConnection;
 
@@ -149,4 +152,75 @@ async fn deliveries_are_settled_without_looking_at_what_else_is_due() {
     }
     let looked = looked_at(&mut watcher, "deliveries").await;
     assert!(looked <= 50, "{looked} looks for 2 of 20,000 deliveries that are due");
+}
+
+#[tokio::test]
+async fn few_deliveries_of_a_tenant_are_listed_without_looking_at_all() {
+    const OVER: &str = "
+        INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, event, status, body)
+        SELECT 1, 1, NULL, 1, 1, 'dlv_' || n, 'webhook', CASE WHEN n % 20000 = 9 THEN 'seldom' ELSE 'hook' END, 'run.finished',
+            CASE WHEN n % 20000 = 7 THEN 'dead' ELSE 'delivered' END, '{}'
+        FROM generate_series(1, 50000) n";
+    let database = Database::fresh().await;
+    let mut watcher = database.connect().await;
+    let (tenant, hooks, page) = (TenantPk(1), TargetKind::Webhook, PageAsk { cursor: None, limit: 5 });
+    let ids = |page: Page<Delivery>| page.items.into_iter().map(|found| found.id.to_string()).collect::<Vec<_>>();
+    let dead = Some(DeliveryStatus::Dead);
+    let early = process(&database).await;
+    assert_eq!(ids(early.deliveries_of_tenant(tenant, hooks, dead, &page).await.unwrap()), [""; 0]);
+    sqlx::query(OVER).execute(&mut watcher).await.unwrap();
+    let fresh = process(&database).await;
+    sqlx::query("ANALYZE deliveries").execute(&mut watcher).await.unwrap();
+    for store in [early, fresh] {
+        let found = ids(store.deliveries_of_tenant(tenant, hooks, dead, &page).await.unwrap());
+        assert_eq!(found, ["dlv_40007", "dlv_20007", "dlv_7"]);
+        let found = ids(store.deliveries_of_tenant(tenant, hooks, None, &page).await.unwrap());
+        assert_eq!(found, ["dlv_50000", "dlv_49999", "dlv_49998", "dlv_49997", "dlv_49996"]);
+        let found = ids(store.deliveries(tenant, hooks, "seldom", &page).await.unwrap());
+        assert_eq!(found, ["dlv_40009", "dlv_20009", "dlv_9"]);
+        store.close().await;
+    }
+    let looked = looked_at(&mut watcher, "deliveries").await;
+    assert!(looked <= 100, "{looked} looks for 22 deliveries of 50,000");
+}
+
+#[tokio::test]
+async fn few_runs_and_calls_of_a_tenant_are_found_without_looking_at_all() {
+    const RUNS: &str = r#"
+        INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
+        SELECT 7, $1, n, k.kind, 0, 'run_' || n,
+            CASE WHEN k.kind = 1 THEN '{}' WHEN n % 20000 = 7 THEN '"failed"' ELSE '"completed"' END
+        FROM generate_series(1, 50000) n, (VALUES (1), (12)) k (kind)"#;
+    const CALLS: &str = r#"
+        INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
+        SELECT CASE WHEN n % 20000 = 7 THEN 9 ELSE 8 END, $1, n, 11, 0, 'use_' || n,
+            '{"run":"r","provider":"p","model":"m","inputTokens":1,"outputTokens":1,"thinkingTokens":0,"cachedInputTokens":0}'
+        FROM generate_series(1, 50000) n"#;
+    let database = Database::fresh().await;
+    let mut watcher = database.connect().await;
+    let early = process(&database).await;
+    let tenant = early.tenant("default", 1).await.unwrap();
+    assert_eq!(early.commit(creation(ThreadPk(7))).await.unwrap(), Committed::Done);
+    let page = PageAsk { cursor: None, limit: 5 };
+    let failed =
+        StandingAsk { tenant, thread: None, standings: vec![CallerStatus::Failed], since: None, page: page.clone() };
+    let all = StandingAsk { standings: vec![], ..failed.clone() };
+    let of_run = UsageAsk { tenant, group: UsageGroup::Run, thread: Some(ThreadPk(9)), from: 0, to: i64::MAX, page };
+    let ids = |page: Page<FoundRow>| page.items.into_iter().map(|found| found.row.id).collect::<Vec<_>>();
+    assert_eq!(ids(early.runs_by_standing(&failed).await.unwrap()), [""; 0]);
+    assert_eq!(early.usage(&of_run).await.unwrap().items, []);
+    for sql in [RUNS, CALLS] {
+        sqlx::query(sql).bind(tenant.0).execute(&mut watcher).await.unwrap();
+    }
+    let fresh = process(&database).await;
+    sqlx::query("ANALYZE thread_rows").execute(&mut watcher).await.unwrap();
+    for store in [early, fresh] {
+        assert_eq!(ids(store.runs_by_standing(&failed).await.unwrap()), ["run_40007", "run_20007", "run_7"]);
+        assert_eq!(store.count_by_standing(&failed).await.unwrap(), 3);
+        assert_eq!(ids(store.runs_by_standing(&all).await.unwrap()).len(), 5);
+        assert_eq!(store.usage(&of_run).await.unwrap().items[0].calls, 3);
+        store.close().await;
+    }
+    let looked = looked_at(&mut watcher, "thread_rows").await;
+    assert!(looked <= 100, "{looked} looks for 22 runs and 6 calls of 50,000 each");
 }
