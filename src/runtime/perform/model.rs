@@ -164,6 +164,7 @@ async fn listen(
         }
     }
     tokens.end();
+    reply.estimate_if_untold(|| asked.tokens());
     reply.finish(provider, model).map_err(|reply| {
         let incomplete = failure(FailureKind::Incomplete, "The reply ended without saying why.".to_owned());
         broken_off(incomplete, &reply, tokens, asked)

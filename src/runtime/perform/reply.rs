@@ -70,6 +70,14 @@ impl ReplyBuilder {
         Ok(())
     }
 
+    /// Where the provider did not say what the reply took, it took what is estimated: caps, budgets and costs hold all the
+    /// same. `prompt`: what was asked took about so much.
+    pub(super) fn estimate_if_untold(&mut self, prompt: impl FnOnce() -> u64) {
+        if self.usage == Usage::default() {
+            self.usage = self.taken(prompt());
+        }
+    }
+
     /// The whole reply; it is given back if the provider never said why it stopped.
     pub(super) fn finish(self, provider: String, model: String) -> Result<ModelReply, Box<Self>> {
         let since = |at: Instant| i64::try_from(at.duration_since(self.began).as_millis()).unwrap_or(i64::MAX);

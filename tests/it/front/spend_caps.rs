@@ -158,6 +158,28 @@ async fn a_reply_that_is_stopped_counts_what_arrived(#[values("cancel", "delete"
     assert_eq!((spent.used, spent.held), ((input + 1_001) * 10_000, 0));
 }
 
+/// Compatible servers that say nothing of what a reply took are none that cost nothing.
+#[tokio::test]
+async fn a_reply_whose_usage_is_not_told_counts_as_it_is_estimated() {
+    let long = "x".repeat(60_000);
+    let plan = json!({ "title": "t", "intent": "i", "plan": "p", "answer": long, "todoList": [] }).to_string();
+    let content = chunk(json!({ "content": plan }), Value::Null);
+    let wire = Wire::serve(vec![vec![event_stream(), content, chunk(json!({}), json!("stop")), end()]]).await;
+    let url = wire.url();
+    let app = App::with(|config| {
+        config.limits.spend.tenant_day_tokens = Some(20_000);
+        config.models.choice = vec!["house:m".parse().unwrap()];
+        config.models.providers.insert("house".to_owned(), Provider { base_url: Some(url), ..Provider::default() });
+    })
+    .await;
+    let said = app.finish("t1", "hi").await;
+    assert_eq!(said["response"]["content"], long, "{said:#}");
+    let sums = app.get("/usage?groupBy=tenant").await.expect(200)["items"][0].clone();
+    assert!(sums["inputTokens"].as_i64() > Some(300) && sums["outputTokens"].as_i64() > Some(20_000), "{sums:#}");
+    app.post("/threads/t2/process", json!({ "query": "hi" })).await.problem("spend_cap_reached");
+    assert_eq!(wire.connections(), 1);
+}
+
 /// What is told is there with the commit that spends: whoever kills the process loses nothing, and no other step has to
 /// come.
 #[tokio::test]
