@@ -6,6 +6,7 @@ mod json;
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Directive;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -21,6 +22,7 @@ pub fn install(log: &Log, variables: &Variables) -> Result<(), Error> {
             error.to_string().replace('\n', " ")
         ))
     })?;
+    let filter = if log.filter.contains("rmcp") { filter } else { filter.add_directive(without_rmcp()) };
     let registry = tracing_subscriber::registry().with(filter);
     // Already installed by the program that embeds us: its choice stands.
     let _ = match log.format {
@@ -33,6 +35,12 @@ pub fn install(log: &Log, variables: &Variables) -> Result<(), Error> {
         LogFormat::Json => registry.with(json::Lines).try_init(),
     };
     Ok(())
+}
+
+/// The library of MCP logs whatever servers tell, whole and as `info`: there may be secrets in it, and megabytes of it. So
+/// it is heard only where the filter names it. What there is to know of a server we say ourselves.
+fn without_rmcp() -> Directive {
+    "rmcp=off".parse().expect("it is a target and a level")
 }
 
 /// Whether colour is wanted at all (`NO_COLOR`).

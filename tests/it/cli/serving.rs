@@ -301,6 +301,41 @@ fn each_line_that_tells_of_a_run_names_thread_run_and_trace() {
     );
 }
 
+const CHATTY: &str = r#"
+import json, sys
+def say(**more): print(json.dumps({"jsonrpc": "2.0", **more}), flush=True)
+for line in sys.stdin:
+    ask = json.loads(line)
+    if ask["method"] == "initialize":
+        server = {"name": "chatty", "version": "1"}
+        say(id=ask["id"], result={"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server})
+    elif ask["method"] == "tools/list":
+        say(method="notifications/message", params={"level": "info", "data": "canary-7c1f"})
+        say(id=ask["id"], result={"tools": []})
+    elif "id" in ask:
+        say(id=ask["id"], error={"code": -32601, "message": "no such method"})
+"#;
+
+#[test]
+fn what_an_mcp_server_tells_is_not_in_the_log_unless_its_library_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    std::fs::write(folder.path().join("chatty.py"), CHATTY).unwrap();
+    let settings = "[mcp.servers.chatty]\ncommand = \"python3\"\nargs = [\"chatty.py\"]\n";
+    std::fs::write(folder.path().join("config/local.toml"), settings).unwrap();
+    let path = ("PATH", "/usr/local/bin:/usr/bin:/bin");
+    for (variables, is_there) in [(&[path][..], false), (&[path, ("RUST_LOG", "info,rmcp=info")][..], true)] {
+        let mut served = serve(folder.path(), variables);
+        let mut log = BufReader::new(served.child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let mut said = Vec::new();
+        // The tools are listed after that was told.
+        while said.last().is_none_or(|line: &String| !line.contains("an MCP server is ready")) {
+            said.push(log.next().unwrap_or_else(|| panic!("{said:?}")));
+        }
+        assert_eq!(said.iter().any(|line| line.contains("canary-7c1f")), is_there, "{said:?}");
+    }
+}
+
 /// The whole answer to a query of the thread `t`, waited for.
 fn ask(url: &str, query: &str) -> String {
     let body = serde_json::json!({ "query": query }).to_string();
