@@ -25,9 +25,11 @@ use crate::egress::{self, Answer, Bounds, Destination, Egress, Post, retry_after
 
 /// How much of an error's body is read.
 const ERROR_BYTES: usize = 4 << 10;
-/// How long a stream stays open: one on which a server speaks by itself, or that brings the answer to a call, which may
-/// have to wait for a person.
+/// How long a stream stays open on which a server speaks by itself.
 const STREAM: Duration = Duration::from_secs(3_600);
+/// The same of one that brings the answer to a request: a call may have to wait for a person, who takes as long as that
+/// takes. Whoever gives the request up closes it.
+const ANSWER: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 pub(super) type Failure = StreamableHttpError<egress::Error>;
 
@@ -82,8 +84,8 @@ impl Wire {
         events(answer, self.message_bytes).inspect(look).boxed()
     }
 
-    fn stream_bounds(&self) -> Bounds {
-        Bounds { headers: self.patience, stall: STREAM, total: STREAM, bytes: usize::MAX }
+    fn stream_bounds(&self, open: Duration) -> Bounds {
+        Bounds { headers: self.patience, stall: open, total: open, bytes: usize::MAX }
     }
 }
 
@@ -124,7 +126,8 @@ impl StreamableHttpClient for Wire {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_MIME_TYPE));
         let extra = Extra { session, last_event: None, authorization, headers };
         // A request's answer may be a stream, which lasts as long as the call; its messages are bounded one by one.
-        let bounds = self.stream_bounds();
+        let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
+        let bounds = self.stream_bounds(if wants_answer { ANSWER } else { STREAM });
         let mut answer = self.send(Method::POST, serde_json::to_vec(&message)?, extra, bounds).await?;
         let status = answer.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
@@ -140,7 +143,6 @@ impl StreamableHttpClient for Wire {
         }
         // In milliseconds, as `client.rs` reads it back.
         let wait = retry_after(answer.headers()).map(|millis| millis.to_string());
-        let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
         let most = if status.is_success() { self.message_bytes } else { ERROR_BYTES };
         let body = timeout(self.patience, whole(&mut answer, most)).await;
         let body = body.map_err(|_| StreamableHttpError::UnexpectedServerResponse("it does not end".into()))??;
@@ -178,7 +180,7 @@ impl StreamableHttpClient for Wire {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
         let extra = Extra { session, last_event, authorization, headers };
-        let answer = self.send(Method::GET, Vec::new(), extra, self.stream_bounds()).await?;
+        let answer = self.send(Method::GET, Vec::new(), extra, self.stream_bounds(STREAM)).await?;
         match answer.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
             status if !status.is_success() => Err(HttpStatusError::new(status.as_u16(), None).into()),

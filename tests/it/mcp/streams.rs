@@ -18,11 +18,11 @@ use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Parts};
 use pes::store::documents::DocumentCache;
-use pes::tool::{People, ToolContext, ToolOutput, ToolSource};
+use pes::tool::{People, Tool, ToolContext, ToolOutput, ToolSource};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::bed::{TENANT, context};
 use crate::support::http::soon;
@@ -37,32 +37,43 @@ struct Endpoint {
     /// What was answered to its question.
     answered: mpsc::UnboundedSender<Value>,
     answers: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Value>>>,
+    /// Notified when a stream without an end is open, and when it was closed.
+    hangs: Arc<Notify>,
+    hung_up: Arc<Notify>,
 }
 
 /// The catalog of one such endpoint.
 async fn catalog(cut: usize) -> Arc<Catalog> {
+    endpoint(cut).await.0
+}
+
+async fn endpoint(cut: usize) -> (Arc<Catalog>, Endpoint) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}/mcp", listener.local_addr().expect("it is bound"));
     let (answered, answers) = mpsc::unbounded_channel();
-    let endpoint = Endpoint { cut, answered, answers: Arc::new(answers.into()) };
-    let routes = Router::new().route("/mcp", post(answer)).with_state(endpoint);
+    let answers = Arc::new(answers.into());
+    let endpoint = Endpoint { cut, answered, answers, hangs: Arc::default(), hung_up: Arc::default() };
+    let routes = Router::new().route("/mcp", post(answer)).with_state(endpoint.clone());
     tokio::spawn(async move { axum::serve(listener, routes).await });
     let mut config = Mcp { message_bytes: MESSAGE_BYTES, ..Mcp::default() };
     config.servers.insert("far".to_owned(), McpServer { url: Some(url), ..McpServer::default() });
     let documents = DocumentCache::open(fresh_store().await).await.expect("a store");
     let egress = Arc::new(Egress::new(Duration::from_secs(5)));
-    Catalog::start(Parts { config, documents, egress, now: Arc::new(|| 0) })
+    (Catalog::start(Parts { config, documents, egress, now: Arc::new(|| 0) }), endpoint)
+}
+
+async fn tool(catalog: &Catalog, name: &str) -> Arc<dyn Tool> {
+    let mut offers = catalog.offers();
+    loop {
+        match catalog.tools(TENANT).iter().find(|tool| tool.spec().name == name) {
+            Some(tool) => return tool.clone(),
+            None => soon(offers.changed()).await.expect("the catalog is there"),
+        }
+    }
 }
 
 async fn call(catalog: &Catalog, name: &str, context: ToolContext) -> Result<ToolOutput, ToolError> {
-    let mut offers = catalog.offers();
-    let tool = loop {
-        match catalog.tools(TENANT).iter().find(|tool| tool.spec().name == name) {
-            Some(tool) => break tool.clone(),
-            None => soon(offers.changed()).await.expect("the catalog is there"),
-        }
-    };
-    soon(tool.call(json!({}), context)).await
+    soon(tool(catalog, name).await.call(json!({}), context)).await
 }
 
 async fn answer(State(endpoint): State<Endpoint>, Json(asked): Json<Value>) -> Response {
@@ -76,8 +87,8 @@ async fn answer(State(endpoint): State<Endpoint>, Json(asked): Json<Value>) -> R
             "serverInfo": { "name": "far", "version": "1" },
         })))]),
         Some("tools/list") => {
-            let mut tools = ["plain", "asks", "breaks", "floods", "task_only"].map(tool);
-            tools[4]["execution"] = json!({ "taskSupport": "required" });
+            let mut tools = ["plain", "asks", "breaks", "floods", "hangs", "task_only"].map(tool);
+            tools[5]["execution"] = json!({ "taskSupport": "required" });
             endpoint.stream(vec![event(&result(json!({ "tools": tools })))])
         }
         Some("tools/call") if name == "asks" => endpoint.asks(asked["id"].clone()),
@@ -85,6 +96,7 @@ async fn answer(State(endpoint): State<Endpoint>, Json(asked): Json<Value>) -> R
             let whole = event(&text("never whole"));
             endpoint.stream(vec![whole[..whole.len() / 2].to_owned()])
         }
+        Some("tools/call") if name == "hangs" => endpoint.hangs(),
         Some("tools/call") if name == "floods" => endpoint.stream(vec![event(&text(&"x".repeat(MESSAGE_BYTES)))]),
         Some("tools/call") => {
             let params = json!({ "progressToken": "call_1", "progress": 1 });
@@ -111,6 +123,19 @@ impl Endpoint {
     fn stream(&self, events: Vec<String>) -> Response {
         let (sender, pieces) = mpsc::unbounded_channel();
         self.send(&sender, &events.concat());
+        streamed(pieces)
+    }
+
+    /// Says something, and nothing more.
+    fn hangs(&self) -> Response {
+        let (sender, pieces) = mpsc::unbounded_channel();
+        self.send(&sender, ": wait\r\n\r\n");
+        let (hangs, hung_up) = (self.hangs.clone(), self.hung_up.clone());
+        tokio::spawn(async move {
+            hangs.notify_one();
+            sender.closed().await;
+            hung_up.notify_one();
+        });
         streamed(pieces)
     }
 
@@ -178,6 +203,45 @@ async fn a_question_comes_by_the_stream_of_its_call_and_is_answered_by_another_r
     let told: Value = serde_json::from_str(output.as_str().unwrap()).unwrap();
     assert_eq!(told, json!({ "action": "accept", "content": { "size": 42 } }));
     assert_eq!(*tailor.0.lock().unwrap(), ["What size?"]);
+    catalog.close();
+}
+
+/// Says what they say, two days later.
+#[derive(Debug, Default)]
+struct Sleeper(Tailor);
+
+#[async_trait::async_trait]
+impl People for Sleeper {
+    async fn ask(&self, question: Question) -> Result<Reply, ToolError> {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(2 * 24 * 3_600)).await;
+        tokio::time::resume();
+        self.0.ask(question).await
+    }
+}
+
+#[tokio::test]
+async fn a_question_waits_for_its_answer_as_long_as_that_takes() {
+    let catalog = catalog(64).await;
+    let context = ToolContext { people: Arc::new(Sleeper::default()), ..context() };
+    let output = tool(&catalog, "far__asks").await.call(json!({}), context).await.unwrap().output;
+    let told: Value = serde_json::from_str(output.as_str().unwrap()).unwrap();
+    assert_eq!(told, json!({ "action": "accept", "content": { "size": 42 } }));
+    catalog.close();
+}
+
+#[tokio::test]
+async fn whoever_gives_a_call_up_closes_its_stream() {
+    let (catalog, endpoint) = endpoint(64).await;
+    let hanging = tool(&catalog, "far__hangs").await;
+    {
+        let mut call = std::pin::pin!(hanging.call(json!({}), context()));
+        tokio::select! {
+            ended = &mut call => panic!("{ended:?}"),
+            () = soon(endpoint.hangs.notified()) => {}
+        }
+    }
+    soon(endpoint.hung_up.notified()).await;
     catalog.close();
 }
 
