@@ -87,6 +87,25 @@ impl Wire {
     fn stream_bounds(&self, open: Duration) -> Bounds {
         Bounds { headers: self.patience, stall: open, total: open, bytes: usize::MAX }
     }
+
+    /// The session is over: another one is begun for whatever comes next.
+    fn forgotten(&self) -> Failure {
+        self.forgotten.cancel();
+        StreamableHttpError::SessionExpired
+    }
+
+    /// The body of an answer that is no stream; of one that is no success its beginning.
+    async fn body(&self, answer: &mut Answer) -> Result<Vec<u8>, Failure> {
+        let read = async {
+            if answer.status().is_success() {
+                whole(answer, self.message_bytes).await
+            } else {
+                Ok(answer.beginning(ERROR_BYTES).await)
+            }
+        };
+        let endless = |_| Err(StreamableHttpError::UnexpectedServerResponse("it does not end".into()));
+        timeout(self.patience, read).await.unwrap_or_else(endless)
+    }
 }
 
 impl Extra {
@@ -134,8 +153,7 @@ impl StreamableHttpClient for Wire {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         if status == StatusCode::NOT_FOUND && had_session {
-            self.forgotten.cancel();
-            return Err(StreamableHttpError::SessionExpired);
+            return Err(self.forgotten());
         }
         let session = answer.headers().get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
         if status.is_success() && is_type(&answer, EVENT_STREAM_MIME_TYPE) {
@@ -143,11 +161,14 @@ impl StreamableHttpClient for Wire {
         }
         // In milliseconds, as `client.rs` reads it back.
         let wait = retry_after(answer.headers()).map(|millis| millis.to_string());
-        let most = if status.is_success() { self.message_bytes } else { ERROR_BYTES };
-        let body = timeout(self.patience, whole(&mut answer, most)).await;
-        let body = body.map_err(|_| StreamableHttpError::UnexpectedServerResponse("it does not end".into()))??;
+        let body = self.body(&mut answer).await?;
         self.tasks.look_for(&body);
-        match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+        let said = serde_json::from_slice::<ServerJsonRpcMessage>(&body);
+        // Many servers refuse a session like this that they do not know, and whatever is sent in it ever after.
+        if status == StatusCode::BAD_REQUEST && had_session && wants_answer && !names(said.as_ref().ok(), &message) {
+            return Err(self.forgotten());
+        }
+        match said {
             Ok(said) => Ok(StreamableHttpPostResponse::Json(correlated(said, &message), session)),
             Err(_) if status.is_success() && !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
             Err(_) if status.is_client_error() && is_discovery(&message) => {
@@ -198,6 +219,16 @@ fn is_type(answer: &Answer, mime: &str) -> bool {
 fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
     use rmcp::model::ClientRequest;
     matches!(message, ClientJsonRpcMessage::Request(asked) if matches!(asked.request, ClientRequest::DiscoverRequest(_)))
+}
+
+/// Whether this is said of that very request: what refuses it unread cannot know its id.
+fn names(said: Option<&ServerJsonRpcMessage>, asked: &ClientJsonRpcMessage) -> bool {
+    let ClientJsonRpcMessage::Request(request) = asked else { return false };
+    match said {
+        Some(ServerJsonRpcMessage::Error(error)) => error.id.as_ref() == Some(&request.id),
+        Some(ServerJsonRpcMessage::Response(response)) => response.id == request.id,
+        Some(_) | None => false,
+    }
 }
 
 /// A refusal by something in front of the server cannot know the id of what it refuses.

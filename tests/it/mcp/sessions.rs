@@ -32,6 +32,8 @@ struct CallerStatus {
     /// The session that it knows, counted from 1.
     session: u32,
     is_forgotten: bool,
+    /// How it answers in a session that it has forgotten; without: 404.
+    says_of_forgotten: Option<(StatusCode, String)>,
     /// How it answers calls instead of carrying them out.
     refuses: Option<StatusCode>,
     carried_out: u32,
@@ -136,11 +138,17 @@ impl Endpoint {
             return ([("mcp-session-id", session)], result(said)).into_response();
         }
         if !self.knows(headers) {
-            return StatusCode::NOT_FOUND.into_response();
+            let said = self.standing.lock().unwrap().says_of_forgotten.clone();
+            return said.unwrap_or((StatusCode::NOT_FOUND, String::new())).into_response();
         }
         match asked["method"].as_str() {
             Some("tools/list") => result(self.page(&asked["params"]["cursor"])).into_response(),
             Some("tools/call") => match self.carry_out() {
+                Err(StatusCode::BAD_REQUEST) => {
+                    let error = json!({ "code": -32602, "message": "not like this" });
+                    let said = json!({ "jsonrpc": "2.0", "id": asked["id"], "error": error });
+                    (StatusCode::BAD_REQUEST, said.to_string()).into_response()
+                }
                 Err(status) => (status, [("retry-after", "30")]).into_response(),
                 Ok(()) if asked["params"]["name"] == "slow" => {
                     self.slow_began.notify_one();
@@ -205,6 +213,22 @@ async fn a_session_that_is_forgotten_is_begun_anew_and_its_call_was_not_carried_
     assert_eq!(view.restarts, 1);
 }
 
+/// So servers say it that are made with the SDKs, and those behind something that says it in words.
+#[tokio::test]
+async fn a_forgotten_session_that_is_refused_as_a_bad_request_is_begun_anew() {
+    let error = json!({ "code": -32000, "message": "Bad Request: No valid session ID provided" });
+    let page = format!("<html>{}</html>", "no such session ".repeat(1_000));
+    for said in [json!({ "jsonrpc": "2.0", "id": null, "error": error }).to_string(), page] {
+        let bed = Bed::new(|standing| standing.says_of_forgotten = Some((StatusCode::BAD_REQUEST, said))).await;
+        assert_eq!(bed.call("plain").await.unwrap().output, "done");
+        bed.change(|standing| standing.is_forgotten = true);
+        let error = bed.call("plain").await.unwrap_err();
+        assert_eq!(error.code, "unavailable", "{error:?}");
+        assert_eq!(bed.call("plain").await.unwrap().output, "done", "the next one waits for the new session");
+        assert_eq!(bed.carried_out(), 2);
+    }
+}
+
 #[tokio::test]
 async fn a_call_that_was_taken_is_answered_although_its_session_is_forgotten() {
     let bed = Bed::new(|_| ()).await;
@@ -244,6 +268,7 @@ async fn a_call_that_is_refused_or_reaches_nobody_is_not_lost() {
         let error = bed.call("plain").await.unwrap_err();
         assert_eq!((error.code.as_str(), error.retry_after_ms), ("failed", wait), "{status}: {error:?}");
     }
+    assert_eq!(bed.until(|view| view.health == Health::Ready).await.restarts, 0, "the session is the same");
     bed.change(|standing| standing.refuses = Some(StatusCode::BAD_GATEWAY));
     let error = bed.call("plain").await.unwrap_err();
     assert!(error.is_lost(), "somebody may have passed it on: {error:?}");
