@@ -91,7 +91,7 @@ impl Tool for HttpTool {
         let post = Post { to: self.to.clone(), headers, body: body.into(), bounds: self.bounds() };
         let mut answer = self.egress.post(post).await.map_err(|error| self.failed(error))?;
         if !answer.status().is_success() {
-            return Err(refusal(answer).await);
+            return Err(refusal(answer, self.spec.class).await);
         }
         let body = whole(&mut answer).await.map_err(|error| self.failed(error))?;
         if body.is_empty() {

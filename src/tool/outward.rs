@@ -30,18 +30,23 @@ pub(super) fn failed(error: &Error, class: ToolClass) -> ToolError {
     ToolError { code: code.to_owned(), message: error.to_string(), pointer: None, retry_after_ms }
 }
 
-/// An answer that is no success, with the beginning of what it says.
-pub(super) async fn refusal(mut answer: Answer) -> ToolError {
+/// An answer that is no success, with the beginning of what it says. The service did not say that itself where something
+/// before it lost it in the middle of the call, which may have had its effect then, unless it has none.
+pub(super) async fn refusal(mut answer: Answer, class: ToolClass) -> ToolError {
     let status = answer.status();
     let retry_after_ms = is_passing(status).then(|| retry_after(answer.headers()).unwrap_or(0));
     let said = answer.beginning(TOLD).await;
     let said = String::from_utf8_lossy(&said);
-    ToolError {
-        code: "failed".to_owned(),
-        message: format!("The service answered {status}: {}", said.trim()),
-        pointer: None,
-        retry_after_ms,
+    let message = format!("The service answered {status}: {}", said.trim());
+    if is_unheard(status) && class != ToolClass::Read {
+        return ToolError { retry_after_ms, ..ToolError::lost(message) };
     }
+    ToolError { code: "failed".to_owned(), message, pointer: None, retry_after_ms }
+}
+
+/// Whether the service may have been called without being heard to the end.
+fn is_unheard(status: StatusCode) -> bool {
+    matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT)
 }
 
 /// Whether the same request may be answered otherwise later.

@@ -8,6 +8,7 @@ use pes::config::telemetry::Sampler;
 use pes::config::{Config, HttpTool};
 use pes::domain::tool::ToolClass;
 use pes::egress::{SigningSecret, sign};
+use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -131,6 +132,22 @@ async fn a_service_that_does_not_answer_in_time_leaves_doubt() {
     let asked = app.suspend("t", "order").await;
     assert_eq!(asked["kind"], "in_doubt", "{asked:#}");
     assert_eq!(wire.connections(), 1, "it is not called again by itself");
+}
+
+#[rstest]
+#[case("408 Request Timeout")]
+#[case("502 Bad Gateway")]
+#[case("504 Gateway Timeout")]
+#[tokio::test]
+async fn a_service_that_was_lost_by_what_stands_before_it_leaves_doubt(#[case] status: &str) {
+    let wire = Wire::serve(vec![answer(status, "", "")]).await;
+    let tool = HttpTool { class: ToolClass::Write, ..find_order(&wire, None) };
+    let app = App::with(|config| config.tools.http.push(tool)).await;
+    let asked = app.suspend("t", "order").await;
+    assert_eq!(asked["kind"], "in_doubt", "{asked:#}");
+    assert_eq!(wire.connections(), 1, "it is not called again by itself");
+    // What only reads has failed, and that is all.
+    assert_eq!(result_of(answer(status, "", "")).await["error"]["code"], "failed");
 }
 
 /// Cut, broken, busy: each is worth another attempt under the same key if the call may be repeated.
