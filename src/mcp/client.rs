@@ -63,7 +63,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Starts or reaches the server and agrees on a protocol version. The message says why that failed.
     pub(super) async fn open(profile: &Profile, egress: &Arc<Egress>, changed: Arc<Notify>) -> Result<Self, String> {
-        let questions = Arc::<Questions>::default();
+        let questions = Arc::new(Questions::new(Duration::from_millis(profile.settings.timeout_ms.into())));
         let handler = || Handler {
             server: profile.name.clone(),
             label: profile.label(),
@@ -144,14 +144,15 @@ impl Connection {
     ) -> Result<ToolOutput, ToolError> {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         params.meta = Some(meta(context));
-        let running = self.questions.begin(context);
         for round in 0..MOST_ROUNDS {
+            let running = self.questions.begin(context);
             match self.peer.call_tool_once(params.clone()).await {
                 Ok(CallToolResponse::Complete(result)) => {
                     running.ended();
                     return reply::output(result);
                 }
                 Ok(CallToolResponse::InputRequired(wanted)) => {
+                    running.ended();
                     let wants = wanted.input_requests.unwrap_or_default();
                     params.input_responses = Some(questions::answers(&*context.people, wants).await?);
                     params.request_state = wanted.request_state;
@@ -164,6 +165,9 @@ impl Connection {
                 Err(ServiceError::UnexpectedResponse) => return Err(failed("the server's answer is none to a call")),
                 Err(error) => {
                     let not_taken = (round == 0).then(|| not_taken(&error)).flatten();
+                    if not_taken.is_some() {
+                        running.ended();
+                    }
                     let message = format!("The connection to the server broke during the call: {error}");
                     return Err(not_taken.unwrap_or_else(|| ToolError::lost(message)));
                 }

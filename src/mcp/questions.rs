@@ -4,28 +4,36 @@
 //! the only one that runs. If several run, or one that was given up may still be asking for somebody else, whose it is
 //! cannot be told, and it is declined.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use rmcp::ErrorData;
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequests, InputResponses};
+use tokio::time::Instant;
 
 use crate::domain::hitl::{FeedbackSchema, InputType, Question, Reply};
 use crate::domain::ids::TenantPk;
 use crate::domain::tool::ToolError;
 use crate::tool::{People, ToolContext};
 
+/// How long a server may go on with a call that was given up, at least.
+const GIVEN_UP: Duration = Duration::from_secs(600);
+
 /// The calls that run on one connection.
-#[derive(Default)]
-pub(super) struct Questions(Mutex<Calls>);
+pub(super) struct Questions {
+    calls: Mutex<Calls>,
+    /// How long a call that was given up may still ask.
+    given_up: Duration,
+}
 
 #[derive(Default)]
 struct Calls {
     next: u64,
     running: BTreeMap<u64, (TenantPk, Arc<dyn People>)>,
-    /// Whose calls were given up: the server may not have noticed.
-    given_up: BTreeSet<TenantPk>,
+    /// Whose calls were given up, and until when the server may not have noticed.
+    given_up: BTreeMap<TenantPk, Instant>,
 }
 
 /// A call that runs, until it is dropped.
@@ -36,6 +44,11 @@ pub(super) struct Running<'a> {
 }
 
 impl Questions {
+    /// `call`: as long as one may take.
+    pub(super) fn new(call: Duration) -> Self {
+        Self { calls: Mutex::default(), given_up: call.max(GIVEN_UP) }
+    }
+
     pub(super) fn begin(&self, context: &ToolContext) -> Running<'_> {
         let mut calls = self.held();
         calls.next += 1;
@@ -56,15 +69,17 @@ impl Questions {
     }
 
     fn people(&self) -> Option<Arc<dyn People>> {
-        let calls = self.held();
+        let mut calls = self.held();
+        let now = Instant::now();
+        calls.given_up.retain(|_, until| *until > now);
         let mut running = calls.running.values();
         let (tenant, people) = running.next()?;
-        let is_alone = running.next().is_none() && calls.given_up.iter().all(|other| other == tenant);
+        let is_alone = running.next().is_none() && calls.given_up.keys().all(|other| other == tenant);
         is_alone.then(|| people.clone())
     }
 
     fn held(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock()
+        self.calls.lock()
     }
 }
 
@@ -81,7 +96,7 @@ impl Drop for Running<'_> {
         if let Some((tenant, _)) = calls.running.remove(&self.number)
             && !self.has_ended
         {
-            calls.given_up.insert(tenant);
+            calls.given_up.insert(tenant, Instant::now() + self.questions.given_up);
         }
     }
 }

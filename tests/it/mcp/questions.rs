@@ -78,6 +78,10 @@ async fn nobody_is_asked_what_may_be_another_calls_question() {
     assert_eq!(told(&bed, TENANT, &person).await["action"], "decline", "the one that was given up may still ask");
     assert!(person.heard.lock().unwrap().is_empty());
     assert_eq!(told(&bed, TenantPk(2), &person).await["action"], "accept", "its own people may be asked");
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(601)).await;
+    tokio::time::resume();
+    assert_eq!(told(&bed, TENANT, &person).await["action"], "accept", "by now it is over at the server, too");
 }
 
 const SCRIPT: &str = r#"
