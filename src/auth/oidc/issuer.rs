@@ -11,6 +11,7 @@ use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::OwnedMutexGuard;
 use url::Url;
 
 use super::jwks::{Key, KeySet};
@@ -39,7 +40,7 @@ pub(super) struct Issuer {
     egress: Arc<Egress>,
     cached: Mutex<Cached>,
     /// Held by the one who asks the issuer.
-    asking: tokio::sync::Mutex<()>,
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
@@ -80,21 +81,26 @@ impl Issuer {
     pub(super) fn new(config: OidcIssuer, egress: Arc<Egress>) -> Result<Self, String> {
         let url = config.issuer.parse().map_err(|error| format!("`{}` is no URL: {error}", config.issuer))?;
         let client = Client::of(&config)?;
-        Ok(Self { config, client, url, egress, cached: Mutex::default(), asking: tokio::sync::Mutex::default() })
+        Ok(Self { config, client, url, egress, cached: Mutex::default(), asking: Arc::default() })
     }
 
     /// The key that a token names; `None`: the issuer has none of that name. Fails while nothing is known of its keys.
-    pub(super) async fn key(&self, kid: Option<&str>, algorithm: Algorithm, now: Millis) -> Result<Option<Key>, Fault> {
-        let _asking = match self.known(kid, algorithm, now) {
+    pub(super) async fn key(
+        self: &Arc<Self>,
+        kid: Option<&str>,
+        algorithm: Algorithm,
+        now: Millis,
+    ) -> Result<Option<Key>, Fault> {
+        let asking = match self.known(kid, algorithm, now) {
             Known::Fresh(key) => return Ok(Some(key)),
             // One asks; whoever has a key need not wait for what comes of it.
-            Known::Stale(key) => match self.asking.try_lock() {
+            Known::Stale(key) => match self.asking.clone().try_lock_owned() {
                 Ok(asking) => asking,
                 Err(_) => return Ok(Some(key)),
             },
-            Known::Unknown | Known::Nothing => self.asking.lock().await,
+            Known::Unknown | Known::Nothing => self.asking.clone().lock_owned().await,
         };
-        self.ask_again(now).await;
+        self.ask_again(asking, now).await;
         match self.known(kid, algorithm, now) {
             Known::Fresh(key) | Known::Stale(key) => Ok(Some(key)),
             Known::Unknown => Ok(None),
@@ -103,7 +109,7 @@ impl Issuer {
     }
 
     /// Whether a token is the issuer's, and of now. Fails with the reason, and while nothing is known of its keys.
-    pub(super) async fn verify(&self, jwt: &Jwt<'_>, now: Millis) -> Result<Millis, Fault> {
+    pub(super) async fn verify(self: &Arc<Self>, jwt: &Jwt<'_>, now: Millis) -> Result<Millis, Fault> {
         if !self.config.algorithms.contains(&jwt.algorithm) {
             return Err(refused("is signed in a way that is not configured for its issuer".to_owned()));
         }
@@ -118,12 +124,12 @@ impl Issuer {
     }
 
     /// What it says of itself, as old as its keys may be.
-    pub(super) async fn described(&self, now: Millis) -> Result<Arc<Metadata>, Fault> {
+    pub(super) async fn described(self: &Arc<Self>, now: Millis) -> Result<Arc<Metadata>, Fault> {
         if let Some(metadata) = self.metadata_since(now - FRESH) {
             return Ok(metadata);
         }
-        let _asking = self.asking.lock().await;
-        self.ask_again(now).await;
+        let asking = self.asking.clone().lock_owned().await;
+        self.ask_again(asking, now).await;
         self.metadata_since(now - BELIEVED).ok_or_else(|| self.closed())
     }
 
@@ -144,13 +150,21 @@ impl Issuer {
         }
     }
 
-    /// Asks it, unless that was done a moment ago, perhaps by somebody else.
-    async fn ask_again(&self, now: Millis) {
-        if self.may_ask(now)
-            && let Err(why) = self.ask(now).await
-        {
-            tracing::warn!(issuer = self.config.issuer, %why, "the keys of an issuer cannot be fetched");
+    /// Asks it, unless that was done a moment ago, perhaps by somebody else. Whoever needs a key next may not ask again, so
+    /// what comes is kept even if whoever asks hangs up.
+    async fn ask_again(self: &Arc<Self>, asking: OwnedMutexGuard<()>, now: Millis) {
+        if !self.may_ask(now) {
+            return;
         }
+        let issuer = self.clone();
+        let asked = tokio::spawn(async move {
+            let _asking = asking;
+            if let Err(why) = issuer.ask(now).await {
+                tracing::warn!(issuer = issuer.config.issuer, %why, "the keys of an issuer cannot be fetched");
+            }
+        });
+        // It breaks off with the runtime alone.
+        let _ = asked.await;
     }
 
     /// Whether the pause since it was asked last is over; a clock that was put back waits for nothing.

@@ -101,9 +101,9 @@ impl Issuers {
         self.0.iter().filter(|(_, issuer)| issuer.client.is_some()).map(|(name, _)| name.as_str())
     }
 
-    fn client(&self, name: &str) -> Result<(&Issuer, &Client), Fault> {
+    fn client(&self, name: &str) -> Result<(&Arc<Issuer>, &Client), Fault> {
         let issuer = self.0.get(name);
-        issuer.and_then(|issuer| Some((&**issuer, issuer.client.as_ref()?))).ok_or_else(nowhere)
+        issuer.and_then(|issuer| Some((issuer, issuer.client.as_ref()?))).ok_or_else(nowhere)
     }
 }
 
@@ -193,7 +193,13 @@ fn endpoint(issuer: &Issuer, named: Option<&str>) -> Result<Url, Fault> {
 }
 
 /// Has the issuer give its tokens for the code.
-async fn exchanged(issuer: &Issuer, client: &Client, code: &str, begun: &Begun, now: Millis) -> Result<Tokens, Fault> {
+async fn exchanged(
+    issuer: &Arc<Issuer>,
+    client: &Client,
+    code: &str,
+    begun: &Begun,
+    now: Millis,
+) -> Result<Tokens, Fault> {
     let metadata = issuer.described(now).await?;
     let to = endpoint(issuer, metadata.token_endpoint.as_deref())?;
     let (headers, form) = request(client, code, begun, metadata.takes_secrets_in_forms());
@@ -238,7 +244,7 @@ fn basic(id: &str, secret: &SecretString) -> HeaderValue {
 /// Who signed in, as the id token says that was made for this login.
 async fn identified(
     name: &str,
-    issuer: &Issuer,
+    issuer: &Arc<Issuer>,
     client: &Client,
     tokens: &Tokens,
     begun: &Begun,
@@ -253,7 +259,7 @@ async fn identified(
 }
 
 async fn believed<'t>(
-    issuer: &Issuer,
+    issuer: &Arc<Issuer>,
     client: &Client,
     token: &'t str,
     begun: &Begun,

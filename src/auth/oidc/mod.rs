@@ -93,7 +93,7 @@ impl Issuers {
     }
 
     /// The issuer that a token names, and for whose audience it was made.
-    fn of(&self, claims: &Claims) -> Result<(&String, &Issuer), Refusal> {
+    fn of(&self, claims: &Claims) -> Result<(&String, &Arc<Issuer>), Refusal> {
         let named = claims.text("iss").unwrap_or_default();
         let mut those = self.0.iter().filter(|(_, issuer)| issuer.config.issuer == named).peekable();
         if those.peek().is_none() {
@@ -101,7 +101,7 @@ impl Issuers {
         }
         let audience = claims.list("aud");
         let found = those.find(|(_, issuer)| audience.contains(&issuer.config.audience.as_str()));
-        found.map(|(name, issuer)| (name, &**issuer)).ok_or_else(|| "was made for another audience".to_owned())
+        found.ok_or_else(|| "was made for another audience".to_owned())
     }
 }
 

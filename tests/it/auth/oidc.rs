@@ -9,8 +9,10 @@ use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
 use pes::store::SessionRow;
 use serde_json::json;
+use tokio::sync::mpsc;
 
 use super::bed::{Bed, NOW, keys};
+use crate::support::http::soon;
 use crate::support::issuer::{Issuer, Signer};
 use crate::support::store::{Moody, fresh_store};
 
@@ -31,6 +33,25 @@ async fn a_thousand_unknown_keys_are_asked_about_once() {
         bed.refusal(&stranger.token(&bed.ann())).await;
     }
     assert_eq!(bed.issuer.asked_for_keys(), 2);
+}
+
+/// Else somebody without a key could keep everybody out, with a forged token every half minute.
+#[tokio::test]
+async fn keys_are_fetched_to_the_end_also_for_somebody_who_hangs_up() {
+    let bed = Bed::new().await;
+    let (tell, mut asked) = mpsc::unbounded_channel();
+    bed.issuer.said.lock().holds = Some(tell);
+    let token = bed.signer.token(&bed.ann());
+    let go_on = {
+        let mut first = std::pin::pin!(bed.authenticate(&token));
+        tokio::select! {
+            told = &mut first => panic!("{told:?}"),
+            go_on = soon(asked.recv()) => go_on.expect("the issuer is there"),
+        }
+    };
+    go_on.send(()).unwrap();
+    soon(bed.authenticate(&token)).await.unwrap();
+    assert_eq!(bed.issuer.asked_for_keys(), 1);
 }
 
 #[tokio::test]

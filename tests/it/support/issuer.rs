@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 /// A key that signs, under a name.
@@ -112,6 +113,8 @@ pub struct Said {
     /// Its keys are elsewhere now.
     pub moved_to: Option<String>,
     pub asked_for_keys: usize,
+    /// Whoever asks for the keys is told here, and waits until what is sent is answered, or dropped.
+    pub holds: Option<mpsc::UnboundedSender<oneshot::Sender<()>>>,
     /// What the token endpoint answers, and the forms that it was sent.
     pub tokens: Value,
     pub exchanged: Vec<String>,
@@ -187,6 +190,13 @@ async fn answer(stream: TcpStream, said: Arc<Mutex<Said>>) {
     let mut form = vec![0; length];
     if tokio::io::AsyncReadExt::read_exact(&mut reader, &mut form).await.is_err() {
         return;
+    }
+    let holds = said.lock().holds.clone().filter(|_| first.contains(" /jwks "));
+    if let Some(holds) = holds {
+        let (go_on, told) = oneshot::channel();
+        holds.send(go_on).unwrap();
+        // Dropped is answered, too.
+        let _ = told.await;
     }
     let Some(text) = answered(&first, &String::from_utf8(form).unwrap(), &mut said.lock()) else { return };
     // Whoever asked may have gone.
