@@ -181,7 +181,7 @@ impl Keys {
     pub(super) async fn admit(&self, pass: &Pass) -> Result<Caller, Refusal> {
         match &pass.0 {
             Shown::Nothing => self.local_if_open(|| missing().into()).await,
-            Shown::Key(key) => self.admit_key(key).await,
+            Shown::Key(key) => Ok(self.admit_key(key).await?.1),
             Shown::Token(token) => self.admit_token(token).await,
             Shown::Session(session) => self.admit_session(session).await,
         }
@@ -189,15 +189,17 @@ impl Keys {
 
     async fn admit_session(&self, session: &str) -> Result<Caller, Refusal> {
         let known = format!("session {session}");
-        if let Some(caller) = self.remembered(&known) {
+        if let Some((_, caller)) = self.remembered(&known) {
             return Ok(caller);
         }
-        let caller = match self.holder(session).await? {
+        let now = Instant::now();
+        let (read_at, caller) = match self.holder(session).await? {
+            // What is known of the key is believed for no longer because a session names it.
             Some(Holder::Key(key)) => self.admit_key(&key).await?,
-            Some(Holder::Person(person)) => self.caller_of(person).await?,
+            Some(Holder::Person(person)) => (now, self.caller_of(person).await?),
             None => return self.local_if_open(|| over().into()).await,
         };
-        Ok(self.remember(&known, caller))
+        Ok(self.remember(&known, caller, read_at.min(now)))
     }
 
     /// Where no key is needed everybody is let in.
@@ -205,22 +207,25 @@ impl Keys {
         if self.is_open().await? { Ok(self.local()) } else { Err(refusal()) }
     }
 
-    pub(super) async fn admit_key(&self, hash: &str) -> Result<Caller, Refusal> {
+    /// Whose key this is, and as of when that is known.
+    pub(super) async fn admit_key(&self, hash: &str) -> Result<(Instant, Caller), Refusal> {
+        let now = Instant::now();
         if let Some(caller) = self.configured(hash) {
-            return Ok(caller);
+            return Ok((now, caller));
         }
-        if let Some(caller) = self.remembered(hash) {
-            return Ok(caller);
+        if let Some(known) = self.remembered(hash) {
+            return Ok(known);
         }
         let Some(row) = self.store.key_by_hash(hash).await.map_err(unavailable)? else {
             // Whoever may call without a key may call with one: programs made for keys always send some.
-            return self.local_if_open(|| Refusal { fault: refused(), cause: Some((Cause::UnknownKey, None)) }).await;
+            let unknown = || Refusal { fault: refused(), cause: Some((Cause::UnknownKey, None)) };
+            return Ok((now, self.local_if_open(unknown).await?));
         };
         if let Some(cause) = ledger::refused_as(&row, hash, (self.now)()) {
             return Err(Refusal { fault: refused(), cause: Some((cause, Some(row.tenant))) });
         }
         self.touch(&row).await;
-        Ok(self.remember(hash, caller(row)))
+        Ok((now, self.remember(hash, caller(row), now)))
     }
 
     /// Writes down that the key is used, if that was not done within the hour; the first time also in the audit. It lets its holder in all the same where
@@ -335,17 +340,16 @@ impl Keys {
         self.known.lock().clear();
     }
 
-    fn remembered(&self, hash: &str) -> Option<Caller> {
-        let known = self.known.lock();
-        known.get(hash).filter(|(at, _)| at.elapsed() < FRESH).map(|(_, caller)| caller.clone())
+    fn remembered(&self, hash: &str) -> Option<(Instant, Caller)> {
+        self.known.lock().get(hash).filter(|(at, _)| at.elapsed() < FRESH).cloned()
     }
 
-    fn remember(&self, hash: &str, caller: Caller) -> Caller {
+    fn remember(&self, hash: &str, caller: Caller, read_at: Instant) -> Caller {
         let mut known = self.known.lock();
         if known.len() >= KEPT {
             known.clear();
         }
-        known.insert(hash.to_owned(), (Instant::now(), caller.clone()));
+        known.insert(hash.to_owned(), (read_at, caller.clone()));
         caller
     }
 }

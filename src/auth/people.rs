@@ -43,7 +43,7 @@ impl Keys {
     pub(super) async fn admit_token(&self, token: &str) -> Result<Caller, Refusal> {
         let hash = hash(token);
         if !self.issuers.concern(token) || self.is_configured(&hash) {
-            return self.admit_key(&hash).await;
+            return Ok(self.admit_key(&hash).await?.1);
         }
         match self.issuers.person(token, (self.now)()).await {
             Ok(person) => Ok(self.caller_of(person).await?),

@@ -75,6 +75,23 @@ async fn a_revoked_key_stops_working_within_five_seconds() {
     );
 }
 
+/// What is known of a key is not believed anew because a session names it.
+#[tokio::test(start_paused = true)]
+async fn a_session_stops_counting_as_soon_as_its_revoked_key() {
+    let store = Moody::fresh().await;
+    let issued = made(&*store, &[Scope::Read]).await;
+    let keys = Keys::open(&Auth::default(), store.clone(), Arc::new(|| 1)).await.unwrap();
+    let begun = keys.begin_session(&Pass::of(Some(&issued.key))).await.unwrap().expect("a key is needed");
+    let session = Pass::of_session(&begun.token);
+    keys.authenticate(Some(&issued.key)).await.unwrap();
+    // On another replica.
+    assert!(revoke(&*store, &issued.key_id, "ann", 2).await.unwrap());
+    tokio::time::advance(Duration::from_millis(1_400)).await;
+    keys.let_in(&session, || Ok(())).await.unwrap();
+    tokio::time::advance(Duration::from_millis(100)).await;
+    assert_eq!(keys.let_in(&session, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_first_key_closes_an_open_server_within_five_seconds() {
     let store = Moody::fresh().await;
