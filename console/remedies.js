@@ -16,6 +16,7 @@ export const REMEDIES = {
   schedule_exists: 'Change it, or take another id',
   thread_exists: 'Use it as it is, PATCH it, or choose another id',
   key_exists: 'Choose another name',
+  key_overlap: 'Wait until its `formerUntil`, or rotate it without an overlap, which ends both at once',
   server_exists: 'PATCH it, or choose another name',
   thread_quarantined: '`POST /threads/{id}/release` (`admin`) lets it go on; or fork or delete it; report the crash',
   already_resolved: '`resolution` tells who, when and what; look at what is asked now',

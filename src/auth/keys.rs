@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
-use super::ledger::{self, ApiKey, Issued, KeyRotation, NewKey, same};
+use super::ledger::{self, ApiKey, Issued, KeyRotation, NewKey, Rotated, overlaps, same};
 use super::mint::hash;
 use super::oidc::{self, Issuers, Logins};
 use super::refused_logins::{Cause, Refusal, RefusedLogins, told_of_strangers};
@@ -295,14 +295,17 @@ impl Keys {
     pub async fn rotate(&self, caller: &Caller, key_id: &str, how: &KeyRotation) -> Result<Issued, Fault> {
         let now = (self.now)();
         how.check(now)?;
-        if self.list(caller).await?.iter().any(|key| key.key_id == key_id)
-            && let Some(issued) =
-                ledger::rotate(&*self.store, key_id, how, &caller.name, now).await.map_err(unavailable)?
-        {
-            self.forget_callers();
-            return Ok(issued);
+        if !self.list(caller).await?.iter().any(|key| key.key_id == key_id) {
+            return Err(Fault::not_found("active key"));
         }
-        Err(Fault::not_found("active key"))
+        match ledger::rotate(&*self.store, key_id, how, &caller.name, now).await.map_err(unavailable)? {
+            Rotated::Made(issued) => {
+                self.forget_callers();
+                Ok(issued)
+            }
+            Rotated::NoKey => Err(Fault::not_found("active key")),
+            Rotated::Overlaps(until) => Err(overlaps(until)),
+        }
     }
 
     fn local(&self) -> Caller {

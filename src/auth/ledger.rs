@@ -30,7 +30,8 @@ pub struct NewKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeyRotation {
-    /// How long the old key counts, too, in milliseconds: at most 30 days.
+    /// How long the old key counts, too, in milliseconds: at most 30 days. One at a time: while that which it was before
+    /// still counts, the key is rotated again only without an overlap, which ends both at once.
     #[serde(default)]
     pub overlap_ms: Millis,
     /// Absent = as before.
@@ -160,21 +161,29 @@ pub async fn list(store: &dyn Store) -> Result<Vec<ApiKey>> {
 
 /// `false`: there is no such active key. A running server notices within five seconds.
 pub async fn revoke(store: &dyn Store, key_id: &str, by: &str, now: Millis) -> Result<bool> {
-    match store.keys().await?.into_iter().find(|key| key.key_id == key_id) {
+    match found(store, key_id).await? {
         Some(key) => store.revoke_key(key_id, now, line(&key, "revoke key", by, now)).await,
         None => Ok(false),
     }
 }
 
-/// Makes another key in the place of one that counts, which was checked. `None`: there is no such key.
-pub async fn rotate(
-    store: &dyn Store,
-    key_id: &str,
-    how: &KeyRotation,
-    by: &str,
-    now: Millis,
-) -> Result<Option<Issued>> {
-    let Some(row) = store.keys().await?.into_iter().find(|key| key.key_id == key_id) else { return Ok(None) };
+async fn found(store: &dyn Store, key_id: &str) -> Result<Option<KeyRow>> {
+    Ok(store.keys().await?.into_iter().find(|key| key.key_id == key_id))
+}
+
+/// What became of a rotation.
+#[derive(Debug)]
+pub enum Rotated {
+    Made(Issued),
+    /// There is no such key that counts.
+    NoKey,
+    /// The key that it was before counts until then, and somebody may use it.
+    Overlaps(Millis),
+}
+
+/// Makes another key in the place of one that counts, as was checked.
+pub async fn rotate(store: &dyn Store, key_id: &str, how: &KeyRotation, by: &str, now: Millis) -> Result<Rotated> {
+    let Some(row) = found(store, key_id).await? else { return Ok(Rotated::NoKey) };
     let issued = Issued { key_id: key_id.to_owned(), key: mint_key() };
     let rotation = Rotation {
         key_id: key_id.to_owned(),
@@ -183,7 +192,24 @@ pub async fn rotate(
         expires_at: how.expires_at,
         now,
     };
-    Ok(store.rotate_key(rotation, line(&row, "rotate key", by, now)).await?.then_some(issued))
+    if store.rotate_key(rotation, line(&row, "rotate key", by, now)).await? {
+        return Ok(Rotated::Made(issued));
+    }
+    let stored = found(store, key_id)
+        .await?
+        .filter(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now));
+    let former = stored.and_then(|key| key.former_until).filter(|until| *until > now);
+    Ok(former.map_or(Rotated::NoKey, Rotated::Overlaps))
+}
+
+/// A rotation that would end a key before its time.
+pub(crate) fn overlaps(until: Millis) -> Fault {
+    let until = jiff::Timestamp::from_millisecond(until).unwrap_or(jiff::Timestamp::MAX);
+    let detail = format!(
+        "The key that it was before counts until {until} (formerUntil). Rotate it again then; or without an overlap, which \
+         ends both at once; or revoke it."
+    );
+    Fault::new(Code::KeyOverlap, detail)
 }
 
 /// Why nobody is let in with what has this hash; `None`: its holder is.

@@ -20,7 +20,8 @@ pub use audit_key::{AuditKey, PublicKey, Signed, VerifyingKey, signer};
 pub use keys::Now;
 pub(crate) use keys::taken;
 pub use keys::{Keys, LOOK_AGAIN, OPEN_TENANT, Pass};
-pub use ledger::{ApiKey, Issued, KeyRotation, NewKey, check_tenant, issue, list, revoke, rotate};
+pub(crate) use ledger::overlaps;
+pub use ledger::{ApiKey, Issued, KeyRotation, NewKey, Rotated, check_tenant, issue, list, revoke, rotate};
 #[cfg(feature = "internals")]
 pub use mint::hash;
 pub use mint::mint_key;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::args::KeysCommand;
 use super::server::Server;
 use super::{Error, health};
-use crate::auth::{self, ApiKey, Issued, KeyRotation, NewKey, OPEN_TENANT};
+use crate::auth::{self, ApiKey, Issued, KeyRotation, NewKey, OPEN_TENANT, Rotated};
 use crate::config::auth::scope_name;
 use crate::config::env::Variables;
 use crate::config::{Auth, Config};
@@ -184,8 +184,11 @@ impl KeysLocation {
         match self {
             KeysLocation::Server(server) => server.rotate(key_id, how).await,
             KeysLocation::Store(store, _) => {
-                let rotated = auth::rotate(&**store, key_id, how, LOCAL, System::default().now()).await?;
-                rotated.ok_or_else(|| Error::Failed(format!("there is no active key {key_id}")))
+                match auth::rotate(&**store, key_id, how, LOCAL, System::default().now()).await? {
+                    Rotated::Made(issued) => Ok(issued),
+                    Rotated::NoKey => Err(Error::Failed(format!("there is no active key {key_id}"))),
+                    Rotated::Overlaps(until) => Err(Error::Failed(auth::overlaps(until).detail)),
+                }
             }
         }
     }

@@ -57,7 +57,8 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn keys(&self) -> Result<Vec<KeyRow>>;
     /// With its audit line. `false`: no such active key, and nothing is stored.
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool>;
-    /// With its audit line. `false`: there is no such key that counts, and nothing is stored.
+    /// With its audit line. `false`: there is no such key that counts, or the one that it was before does still and would
+    /// end, though the rotation has an overlap of its own; nothing is stored.
     async fn rotate_key(&self, rotation: Rotation, audit: AuditRow) -> Result<bool>;
     /// It was used now; written if that was not said since then, with this line if there is one.
     async fn touch_key(&self, key_id: &str, now: Millis, since: Millis, audit: Option<AuditRow>) -> Result<()>;

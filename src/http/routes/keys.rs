@@ -38,7 +38,8 @@ pub(crate) async fn create(
 
 /// Replace a key by another with the same id, name and scopes.
 ///
-/// The answer is the only place where it is ever shown. The old one counts until `overlapMs` is over.
+/// The answer is the only place where it is ever shown. The old one counts until `overlapMs` is over; while that lasts, the key is
+/// not rotated again with an overlap.
 #[utoipa::path(post, path = "/keys/{key}/rotate", operation_id = "rotateKey", tag = "keys",
     request_body = KeyRotation, responses((status = 200, body = Issued)))]
 pub(crate) async fn rotate(

@@ -35,7 +35,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, name) DO NOTHING";
 
 const ROTATE: &str = "
 UPDATE api_keys SET former_hash = hash, former_until = $3, hash = $2, expires_at = coalesce($4, expires_at)
-WHERE key_id = $1 AND revoked_at IS NULL AND coalesce(expires_at, $5 + 1) > $5";
+WHERE key_id = $1 AND revoked_at IS NULL AND coalesce(expires_at, $5 + 1) > $5
+AND ($3 <= $5 OR coalesce(former_until, $5) <= $5)";
 
 const TOUCH: &str = "UPDATE api_keys SET used_at = $2 WHERE key_id = $1 AND (used_at IS NULL OR used_at <= $3)";
 

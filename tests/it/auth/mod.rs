@@ -288,10 +288,22 @@ async fn a_rotated_key_is_the_same_caller_and_the_old_one_counts_until_the_overl
         let caller = keys.authenticate(Some(key)).await.unwrap();
         assert_eq!((&caller.name, &caller.scopes), (&before.name, &before.scopes));
     }
+    let again = keys.rotate(&boss, &first.key_id, &how).await.unwrap_err();
+    assert_eq!((again.code, again.detail.contains("1970-01-01T00:00:00.11Z")), (Code::KeyOverlap, true), "{again:?}");
+    for key in [&first.key, &second.key] {
+        keys.authenticate(Some(key)).await.unwrap();
+    }
     clock.store(110, Ordering::SeqCst);
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(keys.authenticate(Some(&first.key)).await.unwrap_err().code, Code::Unauthorized);
     keys.authenticate(Some(&second.key)).await.unwrap();
+    // Whoever must get rid of all of them at once can.
+    let third = keys.rotate(&boss, &first.key_id, &how).await.unwrap();
+    let last = keys.rotate(&boss, &first.key_id, &KeyRotation::default()).await.unwrap();
+    for key in [&second.key, &third.key] {
+        assert_eq!(keys.authenticate(Some(key)).await.unwrap_err().code, Code::Unauthorized);
+    }
+    keys.authenticate(Some(&last.key)).await.unwrap();
 }
 
 /// Whoever may make keys, or write to the database, does not become the operator by that.

@@ -179,7 +179,7 @@ const KEYLESS: [(&str, &str); 15] = [
     ("/agui/connect", "nothing is changed"),
     ("/imports", "a second thread of the same id is refused"),
     ("/keys", "a key whose answer was lost is revoked, and another made"),
-    ("/keys/{key}/rotate", "one whose answer was lost is rotated again"),
+    ("/keys/{key}/rotate", "one whose answer was lost is rotated again, without an overlap"),
     ("/mcp", "tools that begin something take one among their arguments"),
     ("/mcp-servers/{name}/tools/{tool}/approve", "twice is once, and `hash` says what is approved"),
     ("/policy/dry-run", "nothing is changed"),

@@ -139,8 +139,15 @@ async fn a_key_is_rotated_while_it_counts_and_its_use_is_written_once_an_hour(be
     assert_eq!(former, (Some("hash of k1"), Some(30), Some(100)));
     assert_eq!(bed.store.key_by_hash("hash of k1").await.unwrap(), Some(rotated));
 
+    assert!(!rotate(rotation("k1", 29)).await, "the one before counts, and would end");
+    assert_eq!(
+        bed.store.key_by_hash("new hash of k1 at 20").await.unwrap(),
+        bed.store.key_by_hash("hash of k1").await.unwrap()
+    );
     assert!(rotate(Rotation { expires_at: Some(500), ..rotation("k1", 99) }).await);
     assert_eq!(bed.store.key_by_hash("hash of k1").await.unwrap(), None);
+    assert!(rotate(Rotation { former_until: 100, ..rotation("k1", 100) }).await, "all before it shall end");
+    assert_eq!(bed.store.key_by_hash("new hash of k1 at 20").await.unwrap(), None);
     assert!(!rotate(rotation("k1", 500)).await, "it has ended");
     assert!(add(&bed, key(&bed, "k2")).await && revoke(&bed, "k2", 9).await);
     assert!(!rotate(rotation("k2", 10)).await && !rotate(rotation("k3", 10)).await);

@@ -47,6 +47,7 @@ codes! {
     ScheduleExists = "schedule_exists", 409, "A schedule with this id exists", false;
     ThreadExists = "thread_exists", 409, "The thread exists with other content", false;
     KeyExists = "key_exists", 409, "There is a key of this name", false;
+    KeyOverlap = "key_overlap", 409, "The key before this one still counts", false;
     ServerExists = "server_exists", 409, "There is an MCP server of this name", false;
     ThreadQuarantined = "thread_quarantined", 409, "The thread is quarantined", false;
     AlreadyResolved = "already_resolved", 409, "The suspension is resolved already", false;
