@@ -251,7 +251,7 @@ impl Keys {
             return Ok(true);
         }
         let now = Instant::now();
-        let exists = !self.store.keys().await.map_err(unavailable)?.is_empty();
+        let exists = self.store.has_keys().await.map_err(unavailable)?;
         self.is_locked.fetch_or(exists, Ordering::Relaxed);
         *self.looked_at.lock() = Some(now);
         Ok(!exists)
@@ -276,15 +276,20 @@ impl Keys {
 
     /// The stored keys of the caller's tenant.
     pub async fn list(&self, caller: &Caller) -> Result<Vec<ApiKey>, Fault> {
-        let all = ledger::list(&*self.store).await.map_err(unavailable)?;
-        Ok(all.into_iter().filter(|key| key.tenant == caller.tenant_name).collect())
+        ledger::list_of(&*self.store, caller.tenant).await.map_err(unavailable)
+    }
+
+    async fn is_own(&self, caller: &Caller, key_id: &str) -> Result<bool, Fault> {
+        let found = self.store.key(key_id).await.map_err(unavailable)?;
+        Ok(found.is_some_and(|key| key.tenant == caller.tenant))
     }
 
     /// Revokes a stored key of the caller's tenant.
     pub async fn revoke(&self, caller: &Caller, key_id: &str) -> Result<(), Fault> {
-        let is_own = self.list(caller).await?.iter().any(|key| key.key_id == key_id);
         let by = &caller.name;
-        if is_own && ledger::revoke(&*self.store, key_id, by, (self.now)()).await.map_err(unavailable)? {
+        if self.is_own(caller, key_id).await?
+            && ledger::revoke(&*self.store, key_id, by, (self.now)()).await.map_err(unavailable)?
+        {
             self.forget_callers();
             return Ok(());
         }
@@ -295,7 +300,7 @@ impl Keys {
     pub async fn rotate(&self, caller: &Caller, key_id: &str, how: &KeyRotation) -> Result<Issued, Fault> {
         let now = (self.now)();
         how.check(now)?;
-        if !self.list(caller).await?.iter().any(|key| key.key_id == key_id) {
+        if !self.is_own(caller, key_id).await? {
             return Err(Fault::not_found("active key"));
         }
         match ledger::rotate(&*self.store, key_id, how, &caller.name, now).await.map_err(unavailable)? {

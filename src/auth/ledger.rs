@@ -10,7 +10,7 @@ use crate::config::auth::{check_key_name, check_name, scope, scope_name};
 use crate::domain::Millis;
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::ThreadPk;
+use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::{AuditRow, KeyRow, Result, Rotation, Store};
 
 /// What a key is to be.
@@ -154,21 +154,25 @@ pub(super) fn line(key: &KeyRow, action: &str, by: &str, at: Millis) -> AuditRow
 
 /// Every key of the store, revoked ones too, oldest first.
 pub async fn list(store: &dyn Store) -> Result<Vec<ApiKey>> {
-    let mut rows = store.keys().await?;
+    Ok(listed(store.keys().await?))
+}
+
+/// Those of the tenant.
+pub(super) async fn list_of(store: &dyn Store, tenant: TenantPk) -> Result<Vec<ApiKey>> {
+    Ok(listed(store.keys_of(tenant).await?))
+}
+
+fn listed(mut rows: Vec<KeyRow>) -> Vec<ApiKey> {
     rows.sort_by(|a, b| (a.created_at, &a.key_id).cmp(&(b.created_at, &b.key_id)));
-    Ok(rows.into_iter().map(shown).collect())
+    rows.into_iter().map(shown).collect()
 }
 
 /// `false`: there is no such active key. A running server notices within five seconds.
 pub async fn revoke(store: &dyn Store, key_id: &str, by: &str, now: Millis) -> Result<bool> {
-    match found(store, key_id).await? {
+    match store.key(key_id).await? {
         Some(key) => store.revoke_key(key_id, now, line(&key, "revoke key", by, now)).await,
         None => Ok(false),
     }
-}
-
-async fn found(store: &dyn Store, key_id: &str) -> Result<Option<KeyRow>> {
-    Ok(store.keys().await?.into_iter().find(|key| key.key_id == key_id))
 }
 
 /// What became of a rotation.
@@ -183,7 +187,7 @@ pub enum Rotated {
 
 /// Makes another key in the place of one that counts, as was checked.
 pub async fn rotate(store: &dyn Store, key_id: &str, how: &KeyRotation, by: &str, now: Millis) -> Result<Rotated> {
-    let Some(row) = found(store, key_id).await? else { return Ok(Rotated::NoKey) };
+    let Some(row) = store.key(key_id).await? else { return Ok(Rotated::NoKey) };
     let issued = Issued { key_id: key_id.to_owned(), key: mint_key() };
     let rotation = Rotation {
         key_id: key_id.to_owned(),
@@ -195,9 +199,8 @@ pub async fn rotate(store: &dyn Store, key_id: &str, how: &KeyRotation, by: &str
     if store.rotate_key(rotation, line(&row, "rotate key", by, now)).await? {
         return Ok(Rotated::Made(issued));
     }
-    let stored = found(store, key_id)
-        .await?
-        .filter(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now));
+    let stored =
+        store.key(key_id).await?.filter(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now));
     let former = stored.and_then(|key| key.former_until).filter(|until| *until > now);
     Ok(former.map_or(Rotated::NoKey, Rotated::Overlaps))
 }

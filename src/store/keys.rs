@@ -55,6 +55,11 @@ pub trait KeyStore: Send + Sync + 'static {
     /// Stores a key with its audit line. `false`: its tenant has, or had, one of that name.
     async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool>;
     async fn keys(&self) -> Result<Vec<KeyRow>>;
+    /// Those of the tenant, in no order.
+    async fn keys_of(&self, tenant: TenantPk) -> Result<Vec<KeyRow>>;
+    async fn key(&self, key_id: &str) -> Result<Option<KeyRow>>;
+    /// Whether any was ever made.
+    async fn has_keys(&self) -> Result<bool>;
     /// With its audit line. `false`: no such active key, and nothing is stored.
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool>;
     /// With its audit line. `false`: there is no such key that counts, or the one that it was before does still and would

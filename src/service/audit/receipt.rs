@@ -121,9 +121,8 @@ impl Proofs<'_> {
     async fn decision(&self, lines: &[AuditRow]) -> Result<Value> {
         let decided = |line: &&AuditRow| line.actor != "policy" && line.detail["suspensionId"].is_string();
         let Some(line) = lines.iter().rfind(decided) else { return Ok(Value::Null) };
-        let mut keys = self.service.store.keys().await?.into_iter();
         // A name is one key's in its tenant, for ever.
-        let key = keys.find(|key| key.tenant == self.caller.tenant && key.name == line.actor);
+        let key = self.service.store.key_by_name(self.caller.tenant, &line.actor).await?;
         Ok(json!({
             "decision": line.action,
             "by": line.actor,

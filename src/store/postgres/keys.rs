@@ -25,6 +25,10 @@ macro_rules! select_key {
 
 const ALL: &str = select_key!("ORDER BY k.created_at, k.key_id");
 
+const OF_TENANT: &str = select_key!("WHERE k.tenant = $1");
+
+const BY_ID: &str = select_key!("WHERE k.key_id = $1");
+
 const BY_HASH: &str = select_key!("WHERE k.hash = $1 OR k.former_hash = $1 ORDER BY k.created_at, k.key_id");
 
 const BY_NAME: &str = select_key!("WHERE k.tenant = $1 AND k.name = $2");
@@ -92,6 +96,23 @@ impl KeyStore for Postgres {
     async fn keys(&self) -> Result<Vec<KeyRow>> {
         let found = self.pool.with_query(async |connection| sqlx::query(ALL).fetch_all(connection).await).await?;
         found.iter().map(KeyRow::read).collect()
+    }
+
+    async fn keys_of(&self, tenant: TenantPk) -> Result<Vec<KeyRow>> {
+        let query = sqlx::query(OF_TENANT).bind(tenant.0);
+        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        found.iter().map(KeyRow::read).collect()
+    }
+
+    async fn key(&self, key_id: &str) -> Result<Option<KeyRow>> {
+        let query = sqlx::query(BY_ID).bind(escaped(key_id));
+        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        found.as_ref().map(KeyRow::read).transpose()
+    }
+
+    async fn has_keys(&self) -> Result<bool> {
+        let query = sqlx::query_scalar("SELECT EXISTS (SELECT FROM api_keys)");
+        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
     }
 
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {

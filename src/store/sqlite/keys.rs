@@ -37,6 +37,10 @@ macro_rules! select_key {
 
 const ALL: &str = select_key!("ORDER BY k.rowid");
 
+const OF_TENANT: &str = select_key!("WHERE k.tenant = ?1");
+
+const BY_ID: &str = select_key!("WHERE k.key_id = ?1");
+
 const BY_HASH: &str = select_key!("WHERE k.hash = ?1 OR k.former_hash = ?1");
 
 const BY_NAME: &str = select_key!("WHERE k.tenant = ?1 AND k.name = ?2");
@@ -84,6 +88,21 @@ impl KeyStore for Sqlite {
     async fn keys(&self) -> Result<Vec<KeyRow>> {
         let found = sqlx::query(ALL).fetch_all(&self.readers).await.map_err(unreadable)?;
         found.iter().map(KeyRow::read).collect()
+    }
+
+    async fn keys_of(&self, tenant: TenantPk) -> Result<Vec<KeyRow>> {
+        let found = sqlx::query(OF_TENANT).bind(tenant.0).fetch_all(&self.readers).await.map_err(unreadable)?;
+        found.iter().map(KeyRow::read).collect()
+    }
+
+    async fn key(&self, key_id: &str) -> Result<Option<KeyRow>> {
+        let found = sqlx::query(BY_ID).bind(key_id).fetch_optional(&self.readers).await.map_err(unreadable)?;
+        found.as_ref().map(KeyRow::read).transpose()
+    }
+
+    async fn has_keys(&self) -> Result<bool> {
+        let query = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM api_keys)");
+        query.fetch_one(&self.readers).await.map_err(unreadable)
     }
 
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {

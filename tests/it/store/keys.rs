@@ -53,6 +53,7 @@ async fn a_tenant_keeps_its_key(bed: Bed) {
 }
 
 async fn keys_are_found_by_their_hash(bed: Bed) {
+    assert!(!bed.store.has_keys().await.unwrap());
     assert!(add(&bed, key(&bed, "k1")).await);
     assert!(add(&bed, key(&bed, "k2")).await);
     assert_eq!(bed.store.key_by_hash("hash of k2").await.unwrap(), Some(key(&bed, "k2")));
@@ -62,6 +63,11 @@ async fn keys_are_found_by_their_hash(bed: Bed) {
     let other = bed.store.tenant("other", 5).await.unwrap();
     assert_eq!(bed.store.key_by_name(other, "name of k2").await.unwrap(), None);
     assert_eq!(bed.store.keys().await.unwrap(), [key(&bed, "k1"), key(&bed, "k2")]);
+    assert!(bed.store.has_keys().await.unwrap());
+    assert_eq!(bed.store.key("k2").await.unwrap(), Some(key(&bed, "k2")));
+    assert_eq!(bed.store.key("k3").await.unwrap(), None);
+    assert_eq!(bed.store.keys_of(bed.tenant).await.unwrap().len(), 2);
+    assert_eq!(bed.store.keys_of(other).await.unwrap(), []);
 }
 
 async fn a_key_is_revoked_once(bed: Bed) {

@@ -130,6 +130,9 @@ passed_on! {
     rename_tenant(from: &str, to: &str, by: &str, now: Millis) -> bool;
     add_key(key: KeyRow, audit: AuditRow) -> bool;
     keys() -> Vec<KeyRow>;
+    keys_of(tenant: TenantPk) -> Vec<KeyRow>;
+    key(key_id: &str) -> Option<KeyRow>;
+    has_keys() -> bool;
     revoke_key(key_id: &str, now: Millis, audit: AuditRow) -> bool;
     rotate_key(rotation: Rotation, audit: AuditRow) -> bool;
     touch_key(key_id: &str, now: Millis, since: Millis, audit: Option<AuditRow>) -> ();
