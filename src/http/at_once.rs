@@ -2,16 +2,10 @@
 //! such requests for as long as they are open.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use axum::body::{Body, HttpBody};
-use bytes::Bytes;
-use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 
-use super::rates::RateNotice;
 use crate::domain::caller::{Caller, LOCAL};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
@@ -71,35 +65,5 @@ impl Drop for Place {
                 open.remove(&self.who);
             }
         }
-    }
-}
-
-/// The body of an answer, which takes its request's place until it is sent or given up.
-pub(crate) fn held(body: Body, place: RateNotice) -> Body {
-    Body::new(Held { body, _place: place })
-}
-
-struct Held {
-    body: Body,
-    _place: RateNotice,
-}
-
-impl HttpBody for Held {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

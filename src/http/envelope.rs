@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue};
@@ -12,9 +13,9 @@ use futures_util::FutureExt;
 use tracing::Instrument;
 
 use super::app_state::AppState;
-use super::at_once;
 use super::challenge;
 use super::doors::Door;
+use super::held_body::HeldBody;
 use super::metrics;
 use super::problem::{self, Problem, ProblemContext};
 use super::rates::RateNotice;
@@ -64,7 +65,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     protect(response.headers_mut());
     rates.write(response.headers_mut());
     if rates.has_place() {
-        response = response.map(|body| at_once::held(body, rates));
+        response = response.map(|body| Body::new(HeldBody::new(body, rates)));
     }
     if door.is_some() {
         Door::mark(response.headers_mut(), &trace);

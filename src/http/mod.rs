@@ -16,6 +16,7 @@ mod etag;
 mod events;
 mod follow;
 mod guard;
+mod held_body;
 mod idempotency;
 mod ids;
 mod json;

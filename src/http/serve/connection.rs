@@ -2,18 +2,16 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
-use bytes::Bytes;
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -25,6 +23,7 @@ use super::line::{Answering, End, Line};
 use super::refusal;
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
+use crate::http::held_body::HeldBody;
 use crate::http::remote_addr::RemoteAddr;
 
 /// How long a connection may be open between two requests: longer than proxies keep theirs, or they would send a request
@@ -95,7 +94,7 @@ impl Connection {
         request.extensions_mut().insert(RemoteAddr(self.peer));
         let response: Response = self.app.clone().oneshot(request).await?;
         answering.is_last = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-        Ok(response.map(|body| Answer { body, _answering: answering }))
+        Ok(response.map(|body| HeldBody::new(body, answering)))
     }
 
     fn too_late(&self) -> Vec<u8> {
@@ -105,27 +104,4 @@ impl Connection {
 }
 
 /// The body of an answer, which is being given until this is dropped.
-struct Answer {
-    body: Body,
-    _answering: Answering,
-}
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
+type Answer = HeldBody<Answering>;
