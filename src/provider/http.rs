@@ -16,7 +16,7 @@ pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFai
         message: message.into(),
         http_status: None,
         retry_after_ms: None,
-        queued_ms: None,
+        queued_ms: 0,
         partial_text: String::new(),
         usage: None,
     }

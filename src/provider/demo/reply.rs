@@ -156,7 +156,7 @@ impl Fail {
             message: message.to_owned(),
             http_status: self.status,
             retry_after_ms: self.retry_after_ms,
-            queued_ms: None,
+            queued_ms: 0,
             partial_text: String::new(),
             usage: None,
         }

@@ -29,7 +29,7 @@ pub(in crate::runtime) fn model_failed(stream: &StreamId, attempt: u32, kind: Fa
         message: message.to_owned(),
         http_status: None,
         retry_after_ms: None,
-        queued_ms: None,
+        queued_ms: 0,
         partial_text: String::new(),
         usage: None,
     };

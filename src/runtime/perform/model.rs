@@ -79,7 +79,7 @@ impl ModelCall {
         let entered = interrupt.run_until_cancelled(enter).await?;
         let queued_ms = i64::try_from(began.elapsed().as_millis()).ok().filter(|waited| *waited > 0);
         let failed = |failure: ModelFailure| {
-            let failure = ModelFailure { queued_ms, ..failure };
+            let failure = ModelFailure { queued_ms: queued_ms.unwrap_or(0), ..failure };
             Event::Model(ModelEvent::Failed { stream: stream.clone(), attempt, failure })
         };
         let pass = match entered {
@@ -172,8 +172,8 @@ async fn listen(
 }
 
 fn failure(kind: FailureKind, message: String) -> ModelFailure {
-    let (partial_text, queued_ms) = (String::new(), None);
-    ModelFailure { kind, message, http_status: None, retry_after_ms: None, queued_ms, partial_text, usage: None }
+    let partial_text = String::new();
+    ModelFailure { kind, message, http_status: None, retry_after_ms: None, queued_ms: 0, partial_text, usage: None }
 }
 
 fn interrupted() -> ModelFailure {

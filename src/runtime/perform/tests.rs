@@ -113,7 +113,7 @@ impl ChatModel for Counted {
             message,
             http_status: None,
             retry_after_ms: None,
-            queued_ms: None,
+            queued_ms: 0,
             partial_text,
             usage: None,
         })

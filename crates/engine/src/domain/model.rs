@@ -213,8 +213,8 @@ pub struct ModelFailure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<Millis>,
     /// How long it waited here before it was sent, or was not: no fault of the provider's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queued_ms: Option<Millis>,
+    #[serde(default)]
+    pub queued_ms: Millis,
     /// What had been shown before it failed; its tokens carry the attempt's stream id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub partial_text: String,

@@ -230,7 +230,7 @@ fn a_place_that_comes_late_costs_no_patience() {
 const HOUR: i64 = 3_600_000;
 
 /// The model is busy twice, and then it answers; this comes between.
-fn an_hour_passes(queued_ms: Option<i64>, between: fn(&mut Sim)) -> RunStatus {
+fn an_hour_passes(queued_ms: i64, between: fn(&mut Sim)) -> RunStatus {
     let mut asked = 0;
     let mut sim = Sim::new(move |_| {
         asked += 1;
@@ -263,11 +263,11 @@ fn time_that_is_not_the_models_does_not_count_among_what_it_is_tried_for() {
         sim.now += HOUR;
         sim.crash();
     };
-    assert_eq!(an_hour_passes(None, pause), RunStatus::Completed);
-    assert_eq!(an_hour_passes(None, |sim| sim.now += HOUR), RunStatus::Completed, "nobody was there to start it");
-    assert_eq!(an_hour_passes(None, lost), RunStatus::Completed, "the process was away");
-    assert_eq!(an_hour_passes(Some(HOUR), under_way), RunStatus::Completed, "it waited in the queue");
-    assert_eq!(an_hour_passes(None, under_way), RunStatus::Failed, "the model took it");
+    assert_eq!(an_hour_passes(0, pause), RunStatus::Completed);
+    assert_eq!(an_hour_passes(0, |sim| sim.now += HOUR), RunStatus::Completed, "nobody was there to start it");
+    assert_eq!(an_hour_passes(0, lost), RunStatus::Completed, "the process was away");
+    assert_eq!(an_hour_passes(HOUR, under_way), RunStatus::Completed, "it waited in the queue");
+    assert_eq!(an_hour_passes(0, under_way), RunStatus::Failed, "the model took it");
 }
 
 #[test]

@@ -226,7 +226,7 @@ pub fn fails(kind: FailureKind) -> Result<ModelReply, ModelFailure> {
         message: "the model is away".into(),
         http_status: Some(503),
         retry_after_ms: None,
-        queued_ms: None,
+        queued_ms: 0,
         partial_text: String::new(),
         usage: None,
     })

@@ -24,7 +24,7 @@ pub(crate) fn interrupted(message: &str) -> ModelFailure {
         message: message.to_owned(),
         http_status: None,
         retry_after_ms: None,
-        queued_ms: None,
+        queued_ms: 0,
         partial_text: String::new(),
         usage: None,
     }

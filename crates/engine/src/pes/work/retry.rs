@@ -33,7 +33,7 @@ enum Next {
 pub(crate) fn prepare_next(tx: &mut Tx<'_>, call: &mut ModelCall, failure: &ModelFailure) -> Option<Millis> {
     // Our own queue is no failure of the model's: who waits is not given up, and what was waited does not count.
     let is_ours = failure.kind == FailureKind::Saturated;
-    call.excuse(failure.queued_ms.unwrap_or(0));
+    call.excuse(failure.queued_ms);
     if !is_ours {
         call.failures += 1;
         call.failing_since.get_or_insert(tx.stamp.now);
