@@ -98,6 +98,7 @@ async function dialogs(dark) {
     await page.locator('dialog').waitFor({ state: 'detached' });
   }
   await page.keyboard.press('j');
+  await page.locator('[role=treeitem][aria-selected=true]').waitFor();
   await page.keyboard.press('r');
   await page.locator('dialog[aria-label^="Observation"]').waitFor();
   assert.deepEqual(await serious(page), []);
