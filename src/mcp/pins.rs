@@ -36,10 +36,13 @@ pub(super) struct Trusted {
     for_all: Arc<Pinned>,
 }
 
+/// Documents by tenant and name, with their versions.
+type Parsed = HashMap<(TenantPk, String), (i64, Arc<Pinned>)>;
+
 pub(super) struct Pins {
     documents: Arc<DocumentCache>,
-    /// What a document says, and its version: they are long, and looked at for every tool of every tenant.
-    parsed: Mutex<HashMap<(TenantPk, String), (i64, Arc<Pinned>)>>,
+    /// What the documents say: they are long, and looked at for every tool of every tenant.
+    parsed: Mutex<Parsed>,
 }
 
 impl Trusted {

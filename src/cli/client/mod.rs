@@ -103,9 +103,9 @@ async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
     for thread in &threads {
         match cancel_one(server, thread).await {
             Ok(runs) => {
-                let told = runs.iter().map(|run| format!("{thread} {run} is being cancelled"));
+                let mut told = runs.iter().map(|run| format!("{thread} {run} is being cancelled"));
                 // Also where nobody reads it any more, the others are to end.
-                printed = printed.and(told.map(|told| print(&told)).collect());
+                printed = printed.and(told.try_for_each(|told| print(&told)));
             }
             // That is so for all of them.
             Err(error @ (Error::Unreachable(_) | Error::KeyRefused(_))) => return Err(error),

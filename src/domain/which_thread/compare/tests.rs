@@ -66,8 +66,8 @@ fn is_plainly_same(shown: &[Shown], said: &[Said]) -> bool {
             continue;
         }
         let mut rest = &*text.0;
-        for at in from..end {
-            let Shown::Question(question) = &shown[at] else { continue };
+        for (at, one) in shown.iter().enumerate().take(end).skip(from) {
+            let Shown::Question(question) = one else { continue };
             let Some(behind) = rest.strip_prefix(&*question.0) else { continue };
             if behind.is_empty() || behind.starts_with(BETWEEN) {
                 rest = behind.strip_prefix(BETWEEN).unwrap_or_default();
