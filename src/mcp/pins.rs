@@ -137,7 +137,10 @@ impl Pins {
                 tracing::error!(server, "the approved tools of an MCP server cannot be read; all are off");
                 Pinned::default()
             }));
-            self.parsed.lock().insert(key, (version, pinned.clone()));
+            let mut parsed = self.parsed.lock();
+            // Nobody asks any more for those of servers that are gone.
+            parsed.retain(|(tenant, server), _| self.documents.get(*tenant, KIND, server).is_some());
+            parsed.insert(key, (version, pinned.clone()));
             pinned
         });
         (pinned, Expected::Version(version))

@@ -51,3 +51,16 @@ async fn a_tenants_own_approval_comes_first_and_counts_at_once() {
     pins.forget(TENANT, "s", "ann", 1).await.unwrap();
     assert_eq!(trusted(TENANT), "x");
 }
+
+#[tokio::test]
+async fn nothing_is_held_of_servers_that_are_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
+    let pins = Pins::new(DocumentCache::open(store).await.unwrap());
+    for server in ["one", "two", "three"] {
+        pins.first_seen(Some(TENANT), server, &listed(0, "x"), 1).await.unwrap();
+        assert!(pins.of(TENANT, Some(TENANT), server).get("t0-0").is_some());
+        assert_eq!(pins.parsed.lock().len(), 1, "{server}");
+        pins.forget(TENANT, server, "ann", 1).await.unwrap();
+    }
+}
