@@ -23,8 +23,8 @@ pub struct Registry {
     kept: Mutex<HashMap<TenantPk, Place>>,
 }
 
-/// Where a tenant's toolset stands. Making one takes long (tools are asked for, schemas compiled) and holds up nobody but
-/// this tenant, whose toolset is made once however many ask for it.
+/// Where a tenant's toolset stands. Making one may take long (tools are asked for, schemas compiled). It is made once,
+/// however many ask for it: those of this tenant wait for that, each on its thread, and nobody else does.
 type Place = Arc<Mutex<Option<CachedToolset>>>;
 
 /// A toolset, and the generation of each source that it was made of.
