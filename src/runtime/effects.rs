@@ -94,6 +94,7 @@ impl Actor {
         let shared = &self.shared;
         let request = match shared.material(&*shared.store, loaded.row.pk, &*loaded.machine, &effect).await {
             Ok(material) => {
+                shared.tools.prepare(loaded.row.tenant).await;
                 let tools = shared.tools.toolset(loaded.row.tenant);
                 loaded.machine.request(&shared.world(&tools), &effect, &material)
             }

@@ -30,6 +30,7 @@ impl Runtime {
         let loaded =
             Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
         let machine = self.0.core(&row.core)?.load(loaded)?;
+        self.0.tools.prepare(row.tenant).await;
         Ok(ThreadSnapshot { row, machine, shared: self.0.clone() })
     }
 }

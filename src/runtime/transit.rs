@@ -63,6 +63,7 @@ impl Actor {
         mode: ClaimMode,
     ) -> Result<Option<Decided>, Refusal> {
         let loaded = self.loaded.as_ref().ok_or(Refusal::Gone)?;
+        self.shared.tools.prepare(loaded.row.tenant).await;
         let mut lease = self.lease_for_commit(loaded, mode);
         let gives_back = self.shared.draining.is_cancelled() && self.is_ours(loaded);
         let now = self.shared.now();

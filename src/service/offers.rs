@@ -49,7 +49,8 @@ pub fn provider_figures(service: &Service) -> [(&'static str, Vec<(String, usize
 }
 
 /// What the caller's agents may call.
-pub fn tools(service: &Service, caller: &Caller) -> Vec<Arc<ToolSpec>> {
+pub async fn tools(service: &Service, caller: &Caller) -> Vec<Arc<ToolSpec>> {
+    service.tools.prepare(caller.tenant).await;
     service.tools.toolset(caller.tenant).specs()
 }
 

@@ -146,6 +146,7 @@ pub async fn dry_run(service: &Service, caller: &Caller, ask: &DryRun) -> Result
     }
     let tools = &service.tools;
     let policy = Arc::new(tools.policies().trying(&ask.rules));
+    tools.prepare(caller.tenant).await;
     let toolset = tools.toolset(caller.tenant).under(policy);
     let mut trial = Trial { service, toolset, since: ask.since.unwrap_or(0), limit, report: Default::default() };
     let mut threads = Entries::from(PageAsk { cursor: None, limit: CHUNK }, |page| async move {

@@ -2,6 +2,7 @@
 
 mod ask;
 pub(crate) mod changes;
+mod coming;
 mod ops;
 pub(crate) mod page;
 pub(crate) mod route;

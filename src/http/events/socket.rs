@@ -1,7 +1,7 @@
 //! A WebSocket: frames out, ops in. Whatever its peer does, no run waits for it.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use tokio::time::Interval;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::coming::Coming;
 use super::ops::{self, Op};
 use super::seldom::Seldom;
 use super::sse::RETRY_MS;
@@ -118,43 +119,10 @@ enum Next {
 
 type Told<T> = Result<T, axum::Error>;
 
-/// The frames of a conversation.
-struct Coming {
-    frames: Frames,
-    /// Those that came while something else was waited for.
-    kept: Poll<Option<Vec<Arc<Encoded>>>>,
-}
-
-impl Coming {
-    fn new(frames: Frames) -> Self {
-        Self { frames, kept: Poll::Pending }
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Vec<Arc<Encoded>>>> {
-        match std::mem::replace(&mut self.kept, Poll::Pending) {
-            Poll::Pending => self.frames.poll_next_unpin(context),
-            kept @ Poll::Ready(_) => kept,
-        }
-    }
-
-    /// Waits for `work`. What is read for the frames goes on meanwhile: it may have a connection to the store, for which
-    /// others wait, `work` among them.
-    async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        poll_fn(|context| {
-            if self.kept.is_pending() {
-                self.kept = self.frames.poll_next_unpin(context);
-            }
-            work.as_mut().poll(context)
-        })
-        .await
-    }
-}
-
 struct Conversation {
     socket: WebSocket,
     session: SocketSession,
-    frames: Coming,
+    frames: Coming<Frames>,
     /// The last frame was a gap. If nothing comes after it, the reader is too slow, or could not be served.
     is_behind: bool,
     /// Tasks of their own: whatever this one waits for, they come to their end, and give back the connections to the store

@@ -16,6 +16,7 @@ use tokio::time::{Instant, Interval};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::coming::Coming;
 use super::seldom::Seldom;
 use super::{Frames, every};
 use crate::auth::{LOOK_AGAIN, Pass};
@@ -60,7 +61,7 @@ pub(crate) struct LastWords {
 /// pass is worth nothing any more.
 pub(crate) fn written(app: &AppState, pass: Pass, events: Written, last_words: LastWords) -> Response {
     let writing = Writing {
-        events,
+        events: Coming::new(events),
         comments: every(COMMENT_EVERY),
         written_at: Instant::now(),
         looks: every(LOOK_AGAIN),
@@ -85,7 +86,7 @@ pub(crate) fn written(app: &AppState, pass: Pass, events: Written, last_words: L
 }
 
 struct Writing {
-    events: Written,
+    events: Coming<Written>,
     comments: Interval,
     /// When something was written last.
     written_at: Instant,
@@ -120,7 +121,7 @@ impl Writing {
                     return event;
                 }
                 Due::Look => {
-                    if let Some(ended) = self.app.keys.ended(&self.pass).await {
+                    if let Some(ended) = self.events.beside(self.app.keys.ended(&self.pass)).await {
                         let why = Bytes::from(format!(": {}\n", ended.why()));
                         return self.end(|words| [why, words.revoked].concat().into());
                     }
@@ -152,7 +153,7 @@ impl Writing {
         });
         match other {
             Poll::Ready(Due::Look | Due::Event(_)) => other,
-            Poll::Ready(Due::Comment | Due::Stopping) | Poll::Pending => match self.events.poll_next_unpin(context) {
+            Poll::Ready(Due::Comment | Due::Stopping) | Poll::Pending => match self.events.poll(context) {
                 Poll::Ready(event) => Poll::Ready(Due::Event(event)),
                 Poll::Pending => other,
             },

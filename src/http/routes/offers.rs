@@ -48,7 +48,7 @@ pub(crate) async fn tools(
     params.finish()?;
     let tools = match thread {
         Some(thread) => offers::tools_of(&app.service, &caller, &thread).await?,
-        None => offers::tools(&app.service, &caller),
+        None => offers::tools(&app.service, &caller).await,
     };
     Ok(Json(Listed::whole(tools)))
 }

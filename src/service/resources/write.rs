@@ -21,6 +21,7 @@ pub async fn create<R: Collection>(
 ) -> Result<Answered<R::View>> {
     service.runtime.accepting()?;
     let work = async {
+        service.tools.prepare(caller.tenant).await;
         let Draft { id, body, view } = R::draft(service, caller, spec)?;
         let most = service.config.limits.documents;
         if service.documents.of(caller.tenant, R::KIND).len() >= most {

@@ -101,6 +101,7 @@ pub async fn import(service: &Service, caller: &Caller, turn: Turn, text: Bytes,
     if service.store.thread(caller.tenant, &archive.id).await?.is_some() {
         return Err(exists(&archive.id));
     }
+    service.tools.prepare(caller.tenant).await;
     let (import, mut imported) = made(service, caller, archive)?;
     imported.dry_run = ask.dry_run;
     if ask.dry_run {

@@ -12,6 +12,7 @@ use pes::domain::tool::{ToolClass, ToolError, ToolSpec, Verdict};
 use pes::engine::Toolbox;
 use pes::tool::{Registry, Tool, ToolContext, ToolOutput, ToolSource, Toolset, builtin};
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 
 use super::{judge, settings};
 
@@ -130,25 +131,31 @@ impl ToolSource for Slow {
     fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {
         if tenant == TenantPk(1) {
             self.began.send(()).unwrap();
-            self.ends.lock().unwrap().recv().unwrap();
+            self.ends.lock().unwrap().recv_timeout(Duration::from_secs(10)).expect("it is asked once, and told to end");
         }
         Arc::default()
     }
 }
 
-#[test]
-fn a_tenant_whose_tools_take_long_holds_up_nobody_else() {
+#[tokio::test]
+async fn a_tenant_whose_tools_take_long_holds_up_nobody_else() {
     let ((began, has_begun), (end, ends)) = (mpsc::channel(), mpsc::channel());
     let slow = Arc::new(Slow { began, ends: Mutex::new(ends) });
     let registry = Registry::new(builtin::all(), Environment::Development).unwrap().with_sources(vec![slow]);
-    std::thread::scope(|scope| {
-        scope.spawn(|| registry.toolset(TenantPk(1)));
-        has_begun.recv().unwrap();
-        let (answered, is_answered) = mpsc::channel();
-        let registry = &registry;
-        scope.spawn(move || answered.send(has(&registry.toolset(TenantPk(2)), "calculator")));
-        let meanwhile = is_answered.recv_timeout(Duration::from_secs(10));
-        end.send(()).unwrap();
-        assert_eq!(meanwhile, Ok(true));
-    });
+    let registry = Arc::new(registry);
+    // All tasks of this runtime share one thread: if one of them waited on it, nothing below would be reached.
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let registry = registry.clone();
+            tokio::spawn(async move { registry.prepare(TenantPk(1)).await })
+        })
+        .collect();
+    spawn_blocking(move || has_begun.recv()).await.unwrap().unwrap();
+    assert!(has(&registry.toolset(TenantPk(2)), "calculator"), "another tenant");
+    assert!(waiting.iter().all(|task| !task.is_finished()));
+    end.send(()).unwrap();
+    for task in waiting {
+        task.await.unwrap();
+    }
+    assert!(has(&registry.toolset(TenantPk(1)), "calculator"), "it is ready: made anew, it would ask in vain");
 }
