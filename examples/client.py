@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A client in eighty lines: asks, watches the plan and the tokens, answers questions, and survives a lost connection.
+"""A client in ninety lines: asks, watches the plan and the tokens, answers questions, and survives a lost connection.
 
     python3 examples/client.py "Send the team an invitation to the dinner."
 
@@ -68,18 +68,22 @@ def answer(suspension):
 
 def main(query):
     run = call("POST", f"/threads/{THREAD}/process", {"query": query})["runId"]
-    is_told = False
+    told = ""
     for event, frame in frames(run, 0):
         if event == "token" and frame["tokenType"] == "SYNTHESIS_LLM_RESPONSE":
             print(frame["data"], end="", flush=True)
-            is_told = True
+            told += frame["data"]
         elif event == "observation" and frame["runId"] == run:
             if frame["type"] == "ITEM_STATUS_CHANGE":
                 print(f"- {frame['title']}")
             elif frame["type"] == "AGENT_SUSPENDED":
                 answer(frame["content"])
         elif event == "run" and "result" in frame:
-            print(f"\n= {frame['status']}" if is_told else f"\n= {frame['status']}: {frame['result']['response']['content']}")
+            answered = frame["result"]["response"]["content"]
+            # Tokens are live only: whoever connects late, or again, may have missed some.
+            if told.strip() != answered.strip():
+                print(f"\n{answered}", end="")
+            print(f"\n= {frame['status']}")
 
 
 if __name__ == "__main__":
