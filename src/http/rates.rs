@@ -22,7 +22,7 @@ const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 /// How many are known at least before those whose requests are all paid for are forgotten.
 const KNOWN: usize = 1_024;
 
-/// What the answer to a request says of its caller's limits; set once, by whoever finds out who asks. While any clone is
+/// What the answer to a request says of its caller's limits, and whose tenant it is; set once, by whoever finds out who asks. While any clone is
 /// there, the request takes a place among those of its key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RateNotice(Arc<Noted>);
@@ -31,11 +31,17 @@ pub(crate) struct RateNotice(Arc<Noted>);
 struct Noted {
     left: OnceLock<Vec<Left>>,
     place: OnceLock<Place>,
+    tenant: OnceLock<TenantPk>,
 }
 
 impl RateNotice {
     pub(crate) fn has_place(&self) -> bool {
         self.0.place.get().is_some()
+    }
+
+    /// The caller's, once it is known.
+    pub(crate) fn tenant(&self) -> Option<TenantPk> {
+        self.0.tenant.get().copied()
     }
 
     /// As headers (draft-ietf-httpapi-ratelimit-headers).
@@ -100,6 +106,7 @@ impl Rates {
         // What a socket asks is a part of the request that opened it, and has no notice.
         let Some(notice) = notice else { return Ok(()) };
         // One request has one caller.
+        let _ = notice.0.tenant.set(caller.tenant);
         if let Some(place) = self.at_once.take(caller)? {
             let _ = notice.0.place.set(place);
         }

@@ -6,20 +6,22 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::SemaphorePermit;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 
-use super::room::{ARRIVED, PARSER, Room};
+use super::room::{ARRIVED, PARSER, Room, SharedRoom, Taken};
 use super::{fingerprint, parse, typed};
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::ids::TenantPk;
 use crate::http::app_state::AppState;
 use crate::http::problem::Problem;
+use crate::http::rates::RateNotice;
 
 /// A JSON body, and the fingerprint that idempotency compares.
 pub(crate) struct JsonBody<T> {
@@ -58,7 +60,7 @@ pub(crate) struct Read {
 pub(crate) async fn read_value(request: Request, limits: &Limits, types: &[&'static str]) -> Result<Read, Fault> {
     let (parts, body) = request.into_parts();
     let media_type = accepted(&parts.headers, types)?;
-    let arrived = read(&parts.headers, body, limits, limits.body_bytes).await?;
+    let arrived = read(&parts, body, limits, limits.body_bytes).await?;
     Ok(Read { value: parsed(arrived, limits.json_depth).await?, media_type })
 }
 
@@ -69,7 +71,7 @@ pub(crate) async fn read_any(
     types: &[&'static str],
 ) -> Result<Option<Value>, Fault> {
     let (parts, body) = request.into_parts();
-    let arrived = read(&parts.headers, body, limits, limits.body_bytes).await?;
+    let arrived = read(&parts, body, limits, limits.body_bytes).await?;
     if arrived.bytes.is_empty() {
         return Ok(None);
     }
@@ -136,33 +138,36 @@ pub(crate) async fn read_text(
 ) -> Result<Bytes, Fault> {
     let (parts, body) = request.into_parts();
     accepted(&parts.headers, &[media_type])?;
-    Ok(read(&parts.headers, body, limits, most).await?.bytes)
+    Ok(read(&parts, body, limits, most).await?.bytes)
 }
 
-async fn read(headers: &HeaderMap, body: Body, limits: &Limits, most: usize) -> Result<Arrived, Fault> {
-    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+async fn read(parts: &Parts, body: Body, limits: &Limits, most: usize) -> Result<Arrived, Fault> {
+    let announced = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length| length > most) {
         return Err(too_large(most));
     }
-    collect(body, Expected { most, announced, within_ms: limits.body_timeout_ms }, &ARRIVED).await
+    let tenant = parts.extensions.get().and_then(RateNotice::tenant);
+    collect(body, Expected { most, announced, within_ms: limits.body_timeout_ms, tenant }, &ARRIVED).await
 }
 
-/// How long a body may be, how long it says that it is, and until when it must be here.
+/// How long a body may be, how long it says that it is, until when it must be here, and whose it is.
 struct Expected {
     most: usize,
     announced: Option<usize>,
     within_ms: u64,
+    /// `None`: nobody's that the server knows.
+    tenant: Option<TenantPk>,
 }
 
 /// A whole body, and its room among those that arrive.
 struct Arrived {
     bytes: Bytes,
-    room: Option<SemaphorePermit<'static>>,
+    room: Option<Taken>,
 }
 
 /// A long body has room before more than its beginning is taken from the connection.
-async fn collect(mut body: Body, expected: Expected, room: &'static Room) -> Result<Arrived, Fault> {
-    let Expected { most, announced, within_ms } = expected;
+async fn collect(mut body: Body, expected: Expected, room: &'static SharedRoom) -> Result<Arrived, Fault> {
+    let Expected { most, announced, within_ms, tenant } = expected;
     let until = Instant::now() + Duration::from_millis(within_ms);
     let (mut collected, mut place) = (BytesMut::new(), None);
     while let Some(frame) = timeout_at(until, body.frame()).await.map_err(|_| late(within_ms))? {
@@ -173,7 +178,7 @@ async fn collect(mut body: Body, expected: Expected, room: &'static Room) -> Res
             return Err(too_large(most));
         }
         if length > LONG_BYTES && place.is_none() {
-            let taken = timeout_at(until, room.take(announced.unwrap_or(most))).await;
+            let taken = timeout_at(until, room.take(tenant, announced.unwrap_or(most))).await;
             place = Some(taken.map_err(|_| no_room())?);
         }
         collected.extend_from_slice(data);
@@ -186,7 +191,7 @@ fn late(within_ms: u64) -> Fault {
 }
 
 fn no_room() -> Fault {
-    let detail = "Large bodies of others have all the room that there is for them; send this one again.";
+    let detail = "Other large bodies have all the room that there is for them; send this one again.";
     Fault::new(Code::TooManyConnections, detail)
 }
 

@@ -43,6 +43,7 @@ pub mod saturation;
 mod schedules;
 mod schemas;
 mod session;
+mod slow_bodies;
 pub mod spend;
 mod spend_caps;
 mod spend_server;

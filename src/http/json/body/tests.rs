@@ -10,10 +10,10 @@ fn long() -> Vec<u8> {
 }
 
 fn expected() -> Expected {
-    Expected { most: LONG_BYTES + 2, announced: None, within_ms: 30_000 }
+    Expected { most: LONG_BYTES + 2, announced: None, within_ms: 30_000, tenant: None }
 }
 
-fn collecting(body: Vec<u8>, room: &'static Room) -> impl Future<Output = Result<Arrived, Fault>> {
+fn collecting(body: Vec<u8>, room: &'static SharedRoom) -> impl Future<Output = Result<Arrived, Fault>> {
     collect(Body::from(body), expected(), room)
 }
 
@@ -54,9 +54,25 @@ async fn hanging_up_gives_no_room_back_while_the_body_is_parsed() {
     drop(ROOM.take(1).await);
 }
 
+/// Slow bodies of one tenant fill its share, and those behind them are in nobody else's way.
+#[tokio::test]
+async fn a_tenant_has_a_share_of_the_room_and_the_others_find_the_rest() {
+    static ROOM: SharedRoom = SharedRoom::of(256 << 10);
+    let of = |tenant: i64| ROOM.take(Some(TenantPk(tenant)), 32 << 20);
+    let slow = [of(1).now_or_never().unwrap(), of(1).now_or_never().unwrap()];
+    let mut waiting: Vec<_> = (0..7).map(|_| Box::pin(of(1))).collect();
+    assert!(waiting.iter_mut().all(|waits| waits.now_or_never().is_none()), "the share is taken");
+    for tenant in 2..5 {
+        assert!(of(tenant).now_or_never().is_some(), "of tenant {tenant}");
+    }
+    assert!(ROOM.take(None, 32 << 20).now_or_never().is_some());
+    drop(slow);
+    assert!((&mut waiting[0]).now_or_never().is_some(), "the first that waited");
+}
+
 #[tokio::test(start_paused = true)]
 async fn long_bodies_that_arrive_have_a_bound_together() {
-    static ROOM: Room = Room::of(200);
+    static ROOM: SharedRoom = SharedRoom::of(800);
     let first = collecting(long(), &ROOM).await.unwrap();
     let refused = collecting(long(), &ROOM).await.err().unwrap();
     assert_eq!((refused.code, refused.code.status()), (Code::TooManyConnections, 503));
