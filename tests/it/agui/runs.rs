@@ -144,6 +144,24 @@ async fn a_question_for_text_is_answered_by_a_number() {
 }
 
 #[tokio::test]
+async fn a_question_with_options_is_answered_by_json() {
+    let app = App::start().await;
+    let asked = told(ask(&app, &input("t", "r1", &[user("choose")]))).await;
+    let answer = |message: &str| {
+        let asks = |interrupt: &&Value| interrupt["message"] == message;
+        let interrupt = interrupts(&asked).iter().find(asks).unwrap_or_else(|| panic!("{asked:#?}"));
+        let content = if message == "How many?" { "1" } else { r#"["a","b"]"# };
+        json!({ "id": message, "role": "tool", "toolCallId": interrupt["toolCallId"], "content": content })
+    };
+    let done = told(ask(&app, &input("t", "r2", &[answer("Which letters?"), answer("How many?")]))).await;
+    assert_eq!(text(&done), "You have chosen.", "{done:#?}");
+    let log = app.get("/threads/t/events?types=TOOL_EXECUTION").await.expect(200);
+    let output = |item: &Value| item["content"]["output"].clone();
+    let outputs: Vec<Value> = log["items"].as_array().unwrap().iter().map(output).collect();
+    assert!(outputs.contains(&json!(["a", "b"])) && outputs.contains(&json!(1)), "{outputs:#?}");
+}
+
+#[tokio::test]
 async fn calls_of_the_client_alone_are_left_to_it() {
     let app = App::start().await;
     let tools = json!([{ "name": "get_location", "description": "Where.", "parameters": { "type": "object" } }]);

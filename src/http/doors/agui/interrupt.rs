@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use super::request::{Resume, ResumeStatus, ToolMessage};
 use crate::domain::depth;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::hitl::{Answer, AskedQuestion, InDoubtAction, Suspension, SuspensionKind};
+use crate::domain::hitl::{
+    Answer, AskedQuestion, FeedbackSchema, InDoubtAction, InputType, Suspension, SuspensionKind,
+};
 use crate::domain::ids::CallId;
 use crate::http::doors::text_reply;
 
@@ -99,16 +101,13 @@ fn given_up(open: &Suspension) -> Option<Answer> {
     }
 }
 
-/// What the result of a call that the client made says to the question for it. The result of a tool may be JSON, as text; what
-/// a person is asked for is said as the question wants it.
+/// What the result of a call that the client made says to the question for it. The result of a tool may be JSON, as text; so
+/// may what a person is asked for, where it fits the question, and else it is said as a person types it.
 pub(super) fn answer_of_result(open: &Suspension, result: &ToolMessage) -> Result<Answer, Fault> {
     let blank = text_reply::blank(open);
     let answer = match (&result.error, &result.content) {
         (Some(why), _) => Answer { approved: Some(false), reason: Some(why.clone()), ..blank },
-        (None, Value::String(text)) if open.kind == SuspensionKind::Input => {
-            let refuse = |why: String| Fault::new(Code::Invalid, why.clone()).at(result.place.clone(), why);
-            text_reply::answer(open, text).map_err(refuse)?
-        }
+        (None, Value::String(text)) if open.kind == SuspensionKind::Input => answer_of_person(open, result, text)?,
         (None, Value::String(text)) => {
             let value = depth::read(text.as_bytes()).unwrap_or_else(|_| Value::from(text.clone()));
             Answer { value: Some(value), ..blank }
@@ -116,6 +115,30 @@ pub(super) fn answer_of_result(open: &Suspension, result: &ToolMessage) -> Resul
         (None, content) => Answer { value: Some(content.clone()), ..blank },
     };
     Ok(Answer { digest: open.digest.clone(), ..answer })
+}
+
+fn answer_of_person(open: &Suspension, result: &ToolMessage, text: &str) -> Result<Answer, Fault> {
+    if let Some(value) = fitting(&open.feedback_schema, text) {
+        return Ok(Answer { value: Some(value), ..text_reply::blank(open) });
+    }
+    let refuse = |why: String| Fault::new(Code::Invalid, why.clone()).at(result.place.clone(), why);
+    text_reply::answer(open, text).map_err(refuse)
+}
+
+/// The answer that the text is as JSON. What is asked for as text is text, also where it could be JSON.
+fn fitting(form: &FeedbackSchema, text: &str) -> Option<Value> {
+    match form.input_type {
+        InputType::Text | InputType::Date | InputType::Datetime => None,
+        InputType::Boolean
+        | InputType::Confirm
+        | InputType::Number
+        | InputType::Select
+        | InputType::Multiselect
+        | InputType::File
+        | InputType::Custom => {
+            depth::read(text.as_bytes()).ok().filter(|value| crate::tool::answer::check(form, value).is_ok())
+        }
+    }
 }
 
 /// The result of a call that the client made.
