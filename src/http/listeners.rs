@@ -11,7 +11,7 @@ use super::app_state::AppState;
 use crate::auth::Pass;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
-use crate::domain::fault::{Code, Fault};
+use crate::domain::fault::Fault;
 use crate::domain::ids::RunId;
 use crate::domain::lookup::LookupKey;
 use crate::domain::run::RunStatus;
@@ -22,7 +22,8 @@ use crate::service::{lookups, runs};
 pub(crate) struct Listeners(Arc<Mutex<HashMap<RunId, usize>>>);
 
 /// Somebody listens to a run. When this is dropped before the end was told, and nobody else listens after the grace, then
-/// the run is cancelled, unless it waits for a person, or what its caller showed counts no more: then the server hung up.
+/// the run is cancelled, unless it waits for a person, or what its caller showed counts no more at that time: then the server
+/// hung up.
 pub(crate) struct Listening {
     app: AppState,
     caller: Caller,
@@ -113,36 +114,32 @@ struct Unheard {
 impl Unheard {
     /// Cancels the run if nobody listens by then.
     async fn ends_after(self, grace: Duration) {
+        // The server hung up, and not the client: what was asked for while the pass counted goes on. What ends only within
+        // the grace has nothing to do with who hung up.
+        if self.app.keys.ended(&self.pass).await.is_some() {
+            return;
+        }
         let mut wait = grace;
         while self.app.stopping.run_until_cancelled(tokio::time::sleep(wait)).await.is_some() {
             if self.app.listeners.0.lock().contains_key(&self.run) {
                 return;
             }
-            wait = match self.end().await {
-                Ok(Some(wait)) => wait,
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::debug!(runId = %self.run, %error, "a run that nobody listens to is looked up again");
-                    grace.max(PAUSE)
-                }
+            let next = match self.end().await {
+                Ok(next) => next,
+                Err(fault) => pause_after(&fault, &self.run).map(|pause| grace.max(pause)),
             };
+            let Some(next) = next else { return };
+            wait = next;
         }
     }
 
     /// How long it still counts that somebody listens elsewhere; `None`: the run is cancelled now, or is not to be.
     async fn end(&self) -> Result<Option<Duration>, Fault> {
-        // The server hung up, and not the client: what was asked for while the pass counted goes on.
-        if self.app.keys.ended(&self.pass).await.is_some() {
-            return Ok(None);
-        }
         let wait = announced(&self.app, &self.caller, &self.run, &self.key).await?;
         if !wait.is_zero() {
             return Ok(Some(wait));
         }
-        match self.cancel().await {
-            Err(fault) if matches!(fault.code, Code::NotFound | Code::RunFinished | Code::RunCancelled) => Ok(None),
-            cancelled => cancelled.map(|()| None),
-        }
+        self.cancel().await.map(|()| None)
     }
 
     async fn cancel(&self) -> Result<(), Fault> {
@@ -154,6 +151,12 @@ impl Unheard {
         }
         Ok(())
     }
+}
+
+/// When a run is looked up or cancelled again that was not now; `None`: never, as it is over, or would be refused again.
+fn pause_after(fault: &Fault, run: &RunId) -> Option<Duration> {
+    tracing::debug!(runId = %run, %fault, "a run that nobody waits for is not cancelled");
+    fault.code.retryable().then_some(PAUSE)
 }
 
 /// How long it still counts that somebody listens elsewhere.

@@ -222,6 +222,20 @@ async fn what_streams_to_somebody_ends_with_the_token() {
     assert!(events.unread().contains(": the time of the token is over"), "{}", events.unread());
 }
 
+/// Who hangs up while the token counts has stopped the run, also where the grace outlasts the token.
+#[tokio::test]
+async fn hanging_up_ends_a_run_whose_token_ends_within_the_grace() {
+    let office = Office::with(|config| config.doors.chat_grace_ms = 4_000).await;
+    let short = office.lasting("ann", 3, &json!({}));
+    let body = json!({ "model": "pes", "stream": true, "messages": [{ "role": "user", "content": "hang" }] });
+    let mut events = office.ask("POST", "/v1/chat/completions", &short).json(&body).events().await;
+    events.next().await.expect("it has begun");
+    let run = office.app.get("/runs").await.expect(200)["items"][0]["runId"].as_str().unwrap().to_owned();
+    drop(events);
+    let run = office.app.get(&format!("/runs/{run}?wait=20")).await.expect(200);
+    assert_eq!(run["status"], "cancelled", "{run:#}");
+}
+
 #[tokio::test]
 async fn a_session_of_somebody_with_a_token_is_theirs() {
     let office = Office::open().await;
