@@ -153,6 +153,16 @@ impl Unheard {
     }
 }
 
+/// Cancels a run that nobody waits for any more; again and again while the store does not answer, until the server stops.
+pub(crate) async fn cancel_until_done(app: &AppState, caller: &Caller, run: &RunId) {
+    while let Err(fault) = runs::cancel(&app.service, caller, run, None).await {
+        let Some(pause) = pause_after(&fault, run) else { return };
+        if app.stopping.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+            return;
+        }
+    }
+}
+
 /// When a run is looked up or cancelled again that was not now; `None`: never, as it is over, or would be refused again.
 fn pause_after(fault: &Fault, run: &RunId) -> Option<Duration> {
     tracing::debug!(runId = %run, %fault, "a run that nobody waits for is not cancelled");

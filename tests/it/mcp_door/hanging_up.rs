@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::host::{Host, MIDDLE, NEW, OLD};
 use crate::support::app::App;
 use crate::support::http::soon;
-use crate::support::store::fresh_store;
+use crate::support::store::{Mood, Moody, fresh_store};
 
 /// Asks, and hangs up once the run is there: the run.
 async fn hung_up(app: &App, host: Host, arguments: Value) -> String {
@@ -25,6 +25,27 @@ async fn a_request_that_is_taken_back_stops_its_run() {
     let app = App::start().await;
     let run = hung_up(&app, NEW, json!({ "query": "hang" })).await;
     assert_eq!(soon(status(&app, &run, 20)).await, "cancelled");
+}
+
+#[tokio::test]
+async fn a_request_that_is_taken_back_stops_its_run_also_where_the_store_did_not_answer() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    let stream = NEW.events(&app, "ask", json!({ "query": "hang" })).await;
+    let run = app.get("/runs").await.expect(200)["items"][0].clone();
+    let thread = run["threadId"].as_str().expect("it was accepted");
+    // The model hangs, and the call waits for its run: neither needs this of the store any more.
+    let path = format!("/threads/{thread}/events?types=LLM_STREAM_START&tokens=false");
+    let mut events = app.ask("GET", &path).header("accept", "text/event-stream").events().await;
+    while events.next().await.expect("it goes on").event != "observation" {}
+    while store.calls("find_row") == 0 {
+        app.get("/healthz").await.expect(200);
+    }
+    store.set("find_row", Mood::FailsNext);
+    drop(stream);
+    soon(store.holds("find_row")).await;
+    store.set("find_row", Mood::Well);
+    assert_eq!(soon(status(&app, run["runId"].as_str().unwrap(), 20)).await, "cancelled");
 }
 
 #[tokio::test]

@@ -21,7 +21,8 @@ use crate::domain::ids::RunId;
 use crate::http::doors::answer_headers::name_run;
 use crate::http::doors::sse::{data, revoked};
 use crate::http::events::sse::{self, LastWords};
-use crate::service::runs::{self, Waited, WaitsFor};
+use crate::http::listeners::cancel_until_done;
+use crate::service::runs::{Waited, WaitsFor};
 
 type Answer = Pin<Box<dyn Future<Output = Value> + Send>>;
 
@@ -133,9 +134,7 @@ impl Drop for TakenBack {
             if app.keys.ended(&pass).await.is_some() {
                 return;
             }
-            if let Err(error) = runs::cancel(&app.service, &caller, &run, None).await {
-                tracing::debug!(runId = %run, %error, "a run whose request was taken back is not cancelled");
-            }
+            cancel_until_done(&app, &caller, &run).await;
         });
     }
 }
