@@ -11,6 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::SinkExt;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
+use tokio::sync::oneshot;
 use tokio::task::JoinError;
 use tokio::time::Interval;
 use tokio_util::sync::WaitForCancellationFutureOwned;
@@ -130,6 +131,8 @@ struct Conversation {
     ops: FuturesUnordered<AbortOnDropHandle<Done>>,
     /// One of them opens another subscription; nothing is read before it stands.
     is_subscribing: bool,
+    /// Closed when the newest op that changes something is done; `None`: there was none.
+    newest_done: Option<oneshot::Receiver<()>>,
     pings: Interval,
     looks: Interval,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -152,6 +155,7 @@ impl Conversation {
             is_behind: false,
             ops,
             is_subscribing: false,
+            newest_done: None,
             pings,
             looks,
             stopping,
@@ -267,7 +271,7 @@ impl Conversation {
         match ops::read(&self.session, said) {
             Op::Answered(answer) => self.say(answer.into()).await,
             Op::Begun(work) => {
-                self.begin(async { Done::Answer(work.await) });
+                self.begin_in_turn(work);
                 Ok(Next::On)
             }
             Op::Subscribe(id, ask) => {
@@ -278,6 +282,22 @@ impl Conversation {
                 Ok(Next::On)
             }
         }
+    }
+
+    /// Ops that change something are done in the order in which they were sent: tasks that were spawned together run in any
+    /// order, and a `cancel` is about the `process` before it.
+    fn begin_in_turn(&mut self, work: impl Future<Output = String> + Send + 'static) {
+        let (done, is_done) = oneshot::channel::<()>();
+        let before = self.newest_done.replace(is_done);
+        self.begin(async move {
+            if let Some(before) = before {
+                // Nothing is sent: it is closed when that op is done, or its task has failed.
+                let _ = before.await;
+            }
+            let answer = work.await;
+            drop(done);
+            Done::Answer(answer)
+        });
     }
 
     fn begin(&self, work: impl Future<Output = Done> + Send + 'static) {

@@ -1,5 +1,7 @@
 //! What a socket's client may say.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::support::app::App;
@@ -141,6 +143,43 @@ async fn ops_that_come_together_do_not_wait_for_each_other() {
             asked.remove(at);
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn ops_that_come_together_are_done_in_the_order_that_they_were_sent_in() {
+    const BURST: usize = 8;
+    let app = App::start().await;
+    let mut socket = idle(&app).await;
+    let mut sent = Vec::new();
+    for burst in 0..4 {
+        let ids: Vec<String> = (0..BURST).map(|nth| format!("{burst}-{nth}")).collect();
+        let op = |id: &String| json!({ "op": "process", "id": id, "query": "hello", "onBusy": "enqueue" });
+        socket.say_at_once(ids.iter().map(op).collect()).await;
+        let mut runs = BTreeMap::new();
+        while runs.len() < BURST {
+            let frame = socket.next().await.unwrap();
+            assert_ne!(frame["event"], "nack", "{frame:#}");
+            if frame["event"] == "ack" {
+                let data = &frame["data"];
+                runs.insert(data["id"].as_str().unwrap().to_owned(), data["runId"].as_str().unwrap().to_owned());
+            }
+        }
+        for run in runs.values() {
+            assert_eq!(app.get(&format!("/runs/{run}?wait=20")).await.expect(200)["status"], "completed");
+        }
+        sent.extend(ids.iter().map(|id| runs[id].clone()));
+        // That there is something to cancel is for the op before it to say.
+        let process = json!({ "op": "process", "id": "p", "query": "hang" });
+        socket.say_at_once(vec![process, json!({ "op": "cancel", "id": "c" })]).await;
+        let ack = socket.answer("c").await;
+        let run = ack["data"]["runIds"][0].as_str().unwrap_or_else(|| panic!("{ack:#}")).to_owned();
+        assert_eq!(app.get(&format!("/runs/{run}?wait=20")).await.expect(200)["status"], "cancelled");
+        sent.push(run);
+    }
+    let log = app.get("/threads/t1/events?types=RUN_STARTED&limit=200").await.expect(200);
+    let begun: Vec<&str> =
+        log["items"].as_array().unwrap().iter().map(|item| item["runId"].as_str().unwrap()).collect();
+    assert_eq!(begun, sent);
 }
 
 /// What its ops have of the store they give back, although nothing can be said to it.
