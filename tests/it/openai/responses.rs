@@ -175,6 +175,39 @@ async fn a_key_that_may_not_approve_answers_no_approval_and_nothing_beside_it() 
     assert_eq!(open().await.len(), 3);
 }
 
+/// What was taken has moved the run, and its client is told so.
+#[tokio::test]
+async fn of_two_approvals_one_is_taken_and_the_other_is_asked_for_again() {
+    let (boss, asker) = ("boss-0123456789abcdef0123456789ab", "asker-0123456789abcdef0123456789a");
+    let app = App::with(|config| {
+        let keys = [format!("one/boss:admin:{boss}"), format!("one/asker:read+run+approve:{asker}")];
+        config.auth.keys = keys.iter().map(|key| key.parse().unwrap()).collect();
+    })
+    .await;
+    let when = json!([{ "pointer": "/to", "op": "eq", "value": "b@example.com" }]);
+    let rules = json!({ "rules": [{ "tool": "demo_*", "action": "ask", "fourEyes": true, "when": when }] });
+    app.ask("PUT", "/policy").key(boss).json(&rules).send().await.expect(200);
+    let app = app.key(asker);
+    let tools = json!({ "tools": [{ "type": "mcp", "server_label": "pes", "server_url": "x" }] });
+    let asked = |response: &Value| {
+        let output = response["output"].as_array().unwrap().iter();
+        output.filter(|item| item["type"] == "mcp_approval_request").cloned().collect::<Vec<_>>()
+    };
+    let first = respond(&app, &with(input("two mails"), tools.clone())).await;
+    let both = asked(&first);
+    let approve =
+        |it: &Value| json!({ "type": "mcp_approval_response", "approval_request_id": it["id"], "approve": true });
+    let answers: Vec<Value> = both.iter().map(approve).collect();
+    assert_eq!(answers.len(), 2, "{first:#}");
+    let body = with(with(input(answers), tools), json!({ "previous_response_id": first["id"] }));
+    let second = respond(&app, &body).await;
+    let left: Vec<Value> = asked(&second).iter().map(|it| it["id"].clone()).collect();
+    assert_eq!(left, [both[1]["id"].clone()], "{second:#}");
+    let thread = first["conversation"]["id"].as_str().unwrap();
+    let log = app.get(&format!("/threads/{thread}/events?types=AGENT_RESUMED")).await.expect(200);
+    assert_eq!(log["items"].as_array().unwrap().len(), 1, "{log:#}");
+}
+
 #[tokio::test]
 async fn who_declares_no_approvals_is_asked_by_text() {
     let app = App::start().await;

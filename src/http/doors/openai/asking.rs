@@ -204,8 +204,8 @@ pub(super) struct Reply<'a> {
 
 impl Reply<'_> {
     /// Results answer the calls that they name, approvals their questions, a text the oldest question that it can answer.
-    /// Where nothing is answered, what is asked is asked again. Returns where the log stood before, and how
-    /// much was answered, too.
+    /// Where nothing is answered, what is asked is asked again, as is what refuses its answer behind one that was taken: that
+    /// has moved the run. Returns where the log stood before, and how much was answered, too.
     pub(super) async fn given(self, key: Option<Idempotent>) -> Result<(Follow, After, u32), Refusal> {
         let (service, caller) = (&self.asker.app.service, &self.asker.caller);
         let early = feed::subscribe(service, caller, self.thread).await?;
@@ -217,12 +217,18 @@ impl Reply<'_> {
             let found = (open.run_id.clone(), self.lookups.to_vec());
             let answered = if is_said {
                 let said = SaidAsk { content: self.text.to_owned(), found: Some(found), ..SaidAsk::default() };
-                runs::reply(service, caller, self.thread, answer, said, key).await?
+                runs::reply(service, caller, self.thread, answer, said, key).await
             } else {
-                runs::resume_found(service, caller, self.thread, answer, found, key).await?
+                runs::resume_found(service, caller, self.thread, answer, found, key).await
             };
-            status = Some(receipt(answered)?.status);
-            given += 1;
+            match answered {
+                Ok(answered) => {
+                    status = Some(receipt(answered)?.status);
+                    given += 1;
+                }
+                Err(_) if given > 0 => {}
+                Err(fault) => return Err(fault.into()),
+            }
         }
         let follow = match status {
             None => Follow::AskedAgain,
