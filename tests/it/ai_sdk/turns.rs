@@ -163,4 +163,10 @@ async fn a_message_that_is_sent_again_is_told_again_although_the_agent_asks_or_w
     let approved = changed(&app, "t", decides(true)).await;
     let (told, again) = send("k2", &body("t", &[user("send"), approved])).await;
     assert_eq!((again.text(), &again.run), (told.text(), &asked.run));
+    // Also where what it takes the place of is gone by that.
+    let (hello, _) = send("k3", &body("u", &[user("hello")])).await;
+    let (messages, run) = ([user("hello")], &hello.run);
+    let other = json!({ "id": "u", "messages": messages, "trigger": "regenerate-message", "messageId": run });
+    let (told, again) = send("k4", &other).await;
+    assert_eq!((again.text(), told.run == *run), (told.text(), false));
 }

@@ -50,6 +50,10 @@ pub(super) async fn accept(asker: &Asker, sent: Sent, key: Option<Idempotent>) -
             ask(asker, sent.thread, asks, sent.pes, key).await
         }
         Says::Again(again) => {
+            // What it took the place of when it came first is not found any more.
+            if let Some(run) = begun_before(asker, key.as_ref()).await? {
+                return Ok(Accepted { thread: sent.thread, run, follow: Follow::Whole });
+            }
             let asks = again::asks(asker, &sent.thread, again).await?;
             ask(asker, sent.thread, asks, sent.pes, key).await
         }
@@ -103,6 +107,13 @@ async fn is_repeat(asker: &Asker, key: Option<&Idempotent>) -> Result<bool, Faul
         Some(key) => once::is_repeat(&asker.app.service, &asker.caller, key).await,
         None => Ok(false),
     }
+}
+
+/// The run that this very request began when it came first.
+async fn begun_before(asker: &Asker, key: Option<&Idempotent>) -> Result<Option<RunId>, Fault> {
+    let Some(key) = key else { return Ok(None) };
+    let answered = once::answered(&asker.app.service, &asker.caller, key).await?;
+    answered.map(|answered| receipt(answered).map(|receipt| receipt.run_id)).transpose()
 }
 
 /// Whether the agent waits for an answer; not where there is no such thread yet.
