@@ -56,8 +56,15 @@ async fn an_interrupt_is_resumed() {
     assert!(all(&done, "TOOL_CALL_START").is_empty(), "the client has the call");
     assert_eq!(all(&done, "STATE_SNAPSHOT")[0]["snapshot"]["title"], "Send");
     assert_eq!(text(&done), "The mail is dealt with.");
+    // The same run of the client again is the same run; another one has nothing to answer.
     let again = told(ask(&app, &yes)).await;
-    assert_eq!(again[1]["code"], "already_resolved");
+    assert_eq!(text(&again), text(&done));
+    assert_eq!(all(&again, "TOOL_CALL_RESULT").len(), 1, "{again:#?}");
+    assert!(all(&again, "TOOL_CALL_START").is_empty(), "the client has the call");
+    let other = told(ask(&app, &with(yes, "runId", json!("r4")))).await;
+    assert_eq!(other[1]["code"], "already_resolved");
+    let log = app.get("/threads/t/events?types=AGENT_RESUMED").await.expect(200);
+    assert_eq!(log["items"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -137,8 +144,10 @@ async fn a_question_for_text_is_answered_by_a_number() {
     let asked = told(ask(&app, &input("t", "r1", &[user("ask")]))).await;
     let call = &interrupts(&asked)[0]["toolCallId"];
     let answer = json!({ "id": "m", "role": "tool", "toolCallId": call, "content": "42" });
-    let done = told(ask(&app, &input("t", "r2", &[answer]))).await;
+    let sent = input("t", "r2", &[answer]);
+    let done = told(ask(&app, &sent)).await;
     assert_eq!(text(&done), "You were asked.", "{done:#?}");
+    assert_eq!(text(&told(ask(&app, &sent)).await), "You were asked.", "what is sent again is told again");
     let log = app.get("/threads/t/events?types=TOOL_EXECUTION").await.expect(200);
     assert_eq!(log["items"][0]["content"]["output"], "42");
 }

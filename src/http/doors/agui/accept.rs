@@ -1,5 +1,6 @@
 //! A request becomes a run, or answers what a run asks.
 
+use super::again;
 use super::cursor::Cursor;
 use super::interrupt;
 use super::request::{ClientRun, Query, Resume, Sent, ToolMessage};
@@ -52,6 +53,11 @@ pub(super) async fn accept(asker: &Asker, sent: Sent) -> Result<Accepted, Fault>
         return ask(asker, &sent.run, query, sent.options).await;
     }
     let open = open_on(asker, &sent.run.thread).await?;
+    if open.iter().all(|open| said(open, &sent).is_none())
+        && let Some(told) = again::taken_before(asker, &sent).await?
+    {
+        return Ok(told);
+    }
     if open.is_empty() && sent.resume.is_empty() {
         let Some(query) = &sent.query else {
             let why = "The last message must be the user's, or the result of a call that waits for it.";
@@ -59,7 +65,7 @@ pub(super) async fn accept(asker: &Asker, sent: Sent) -> Result<Accepted, Fault>
         };
         return ask(asker, &sent.run, query, sent.options).await;
     }
-    let answers = match answers(&open, &sent) {
+    let answers = match answers(asker, &open, &sent) {
         Ok(answers) => answers,
         Err(fault) => return Ok(Accepted::Refused(fault)),
     };
@@ -102,7 +108,7 @@ fn once(asker: &Asker, run: &ClientRun, query: &Query) -> Idempotent {
 /// Where the client's own id of a message stands in its metadata.
 pub(super) const KEPT: &str = "agui";
 
-fn receipt(answered: Answered<Receipt>) -> Result<Receipt, Fault> {
+pub(super) fn receipt(answered: Answered<Receipt>) -> Result<Receipt, Fault> {
     let damaged = |error| Fault::new(Code::Internal, format!("The stored answer is damaged: {error}."));
     match answered {
         Answered::Fresh(receipt) => Ok(receipt),
@@ -110,9 +116,17 @@ fn receipt(answered: Answered<Receipt>) -> Result<Receipt, Fault> {
     }
 }
 
-/// What the client says to all that is open; `None`: that it stays open. Whatever is left out would stay open unseen. What it
-/// says to a question that is over counts for nothing beside an answer to one that is open.
-fn answers<'o>(open: &'o [Suspension], sent: &Sent) -> Result<Vec<(&'o Suspension, Option<Answer>)>, Fault> {
+/// What the client says to an open question.
+struct Given<'o> {
+    open: &'o Suspension,
+    /// `None`: that it stays open.
+    answer: Option<Answer>,
+    key: Idempotent,
+}
+
+/// What the client says to all that is open. Whatever is left out would stay open unseen. What it says to a question that is
+/// over counts for nothing beside an answer to one that is open.
+fn answers<'o>(asker: &Asker, open: &'o [Suspension], sent: &Sent) -> Result<Vec<Given<'o>>, Fault> {
     let said: Vec<(&Suspension, Option<Said<'_>>)> = open.iter().map(|open| (open, said(open, sent))).collect();
     let is_open = |id: &str| open.iter().any(|open| open.suspension_id.as_str() == id);
     if let Some(past) = sent.resume.iter().find(|resume| !is_open(&resume.interrupt_id))
@@ -123,23 +137,34 @@ fn answers<'o>(open: &'o [Suspension], sent: &Sent) -> Result<Vec<(&'o Suspensio
     }
     let mut answers = Vec::with_capacity(said.len());
     for (open, said) in said {
-        let answer = match said {
-            Some(Said::Resume(resume)) => interrupt::answer(open, resume)?,
-            Some(Said::Result(result)) => Some(interrupt::answer_of_result(open, result)?),
-            None => {
-                let detail = format!("The run waits for an answer to `{}`; resume it with one.", open.suspension_id);
-                return Err(Fault::new(Code::ThreadBusy, detail));
-            }
+        let Some(said) = said else {
+            let detail = format!("The run waits for an answer to `{}`; resume it with one.", open.suspension_id);
+            return Err(Fault::new(Code::ThreadBusy, detail));
         };
-        answers.push((open, answer));
+        let answer = match said {
+            Said::Resume(resume) => interrupt::answer(open, resume)?,
+            Said::Result(result) => Some(interrupt::answer_of_result(open, result)?),
+        };
+        answers.push(Given { open, answer, key: again::key(asker, &sent.run, said) });
     }
     Ok(answers)
 }
 
 /// How a client answers a question.
-enum Said<'s> {
+#[derive(Clone, Copy)]
+pub(super) enum Said<'s> {
     Resume(&'s Resume),
     Result(&'s ToolMessage),
+}
+
+impl<'s> Said<'s> {
+    /// The id of the question, or of the call that it is about.
+    pub(super) fn about(self) -> &'s str {
+        match self {
+            Said::Resume(resume) => &resume.interrupt_id,
+            Said::Result(result) => &result.call,
+        }
+    }
 }
 
 fn said<'s>(open: &Suspension, sent: &'s Sent) -> Option<Said<'s>> {
@@ -148,23 +173,21 @@ fn said<'s>(open: &Suspension, sent: &'s Sent) -> Option<Said<'s>> {
     by_id.map(Said::Resume).or_else(|| result().map(Said::Result))
 }
 
-async fn answer(
-    asker: &Asker,
-    client: &ClientRun,
-    answers: Vec<(&Suspension, Option<Answer>)>,
-) -> Result<Accepted, Fault> {
+/// Each answer has a key of its own: under the same id of the client's run it is the same answer.
+async fn answer(asker: &Asker, client: &ClientRun, answers: Vec<Given<'_>>) -> Result<Accepted, Fault> {
     let (service, caller, thread) = (&asker.app.service, &asker.caller, &client.thread);
-    let Some((first, _)) = answers.first() else {
+    let Some(first) = answers.first() else {
         return Ok(Accepted::Refused(Fault::new(Code::AlreadyResolved, "Nothing is open here any more.")));
     };
-    let run = first.run_id.clone();
-    for (open, _) in &answers {
-        permit(caller, scope_to_answer(open.kind))?;
+    let run = first.open.run_id.clone();
+    for given in &answers {
+        permit(caller, scope_to_answer(given.open.kind))?;
     }
     let after = feed::subscribe(service, caller, thread).await?.after();
     let (mut given, mut refusal) = (0, None);
-    for answer in answers.into_iter().filter_map(|(_, answer)| answer) {
-        match runs::resume(service, caller, thread, answer, None).await {
+    for Given { answer, key, .. } in answers {
+        let Some(answer) = answer else { continue };
+        match runs::resume(service, caller, thread, answer, Some(key)).await {
             Ok(_) => given += 1,
             Err(fault) => refusal = refusal.or(Some(fault)),
         }

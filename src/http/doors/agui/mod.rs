@@ -4,6 +4,7 @@
 //! conversation is the truth; of what a client sends, its answers and its newest message count ([`request`]).
 
 mod accept;
+mod again;
 mod conversation;
 mod cursor;
 mod endpoint;
