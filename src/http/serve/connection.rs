@@ -20,14 +20,15 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::line::{Answering, End, Line};
+use super::places::Places;
 use super::refusal;
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
 use crate::http::held_body::HeldBody;
 use crate::http::remote_addr::RemoteAddr;
 
-/// How long a connection may be open between two requests: longer than proxies keep theirs, or they would send a request
-/// on one that is just being closed.
+/// How long a connection may be open between two requests where there are places enough: longer than proxies keep theirs, or
+/// they would send a request on one that is just being closed.
 const IDLE: Duration = Duration::from_secs(75);
 
 /// hyper's own floor for its buffer.
@@ -40,6 +41,7 @@ pub(super) struct Connection {
     pub(super) app: Router,
     pub(super) limits: Arc<Limits>,
     pub(super) closing: CancellationToken,
+    pub(super) places: Places,
     pub(super) peer: SocketAddr,
 }
 
@@ -79,9 +81,24 @@ impl Connection {
         let mut conversation = pin!(http.serve_connection(end, service).with_upgrades());
         tokio::select! {
             ended = conversation.as_mut() => return ended,
-            () = self.closing.cancelled() => conversation.as_mut().graceful_shutdown(),
+            () = self.closing.cancelled() => {}
+            () = self.makes_room(&line, head_time) => tracing::trace!(peer = %self.peer, "an idle connection makes room"),
         }
+        conversation.as_mut().graceful_shutdown();
         conversation.await
+    }
+
+    /// Returns where nothing was asked for as long as headers may take, and few places are left.
+    async fn makes_room(&self, line: &Line, head_time: Duration) {
+        let mut idle_before = None;
+        loop {
+            tokio::time::sleep(head_time).await;
+            let idle = line.idle_behind();
+            if idle.is_some() && idle == idle_before && self.places.are_few() {
+                return;
+            }
+            idle_before = idle;
+        }
     }
 
     async fn answer(

@@ -69,6 +69,14 @@ impl Line {
         Answering { line: self.clone(), is_last: false }
     }
 
+    /// Behind how many requests nothing goes on: the last of them is answered, and nothing of another has arrived. `None`:
+    /// something does.
+    pub(super) fn idle_behind(&self) -> Option<usize> {
+        let requests = self.requests.load(Ordering::Relaxed);
+        let is_idle = requests > 0 && !self.is_answering.load(Ordering::Relaxed) && !self.is_owed();
+        is_idle.then_some(requests)
+    }
+
     /// The headers of a request began to arrive, and did not come to their end in time.
     pub(super) fn is_late(&self) -> bool {
         self.is_late.load(Ordering::Relaxed)

@@ -1,11 +1,14 @@
 //! The accept loop: HTTP/1.1 on hyper. Everything that a client can hold open has a bound and a deadline.
 //!
+//! Where few places are left, connections on which nothing is asked are closed soon.
+//!
 //! Every answer arrives whole, also when the request's body was not read to its end. Every refusal is a problem document,
 //! but for those of hyper itself, which have no body: 400 for what is not HTTP/1.1, 431 for headers of more than twice
 //! `limits.header_bytes`.
 
 mod connection;
 mod line;
+mod places;
 mod refusal;
 
 use std::sync::Arc;
@@ -22,6 +25,7 @@ use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
 use crate::http::metrics;
 use connection::{Connection, KeepAlive};
+use places::Places;
 
 /// How many refused connections get an answer at one time; those beyond are closed without one.
 const TOLD: usize = 64;
@@ -46,7 +50,7 @@ pub(crate) async fn serve(
     closing: CancellationToken,
     health: Vec<String>,
 ) {
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let places = Places::new(limits.connections);
     let full = Arc::new(Full { health, asked: Semaphore::new(ASKED), told: Semaphore::new(TOLD) });
     let connections = TaskTracker::new();
     let limits = Arc::new(limits);
@@ -60,18 +64,16 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        let connection = Connection { app: app.clone(), limits: limits.clone(), closing: closing.clone(), peer };
-        match places.clone().try_acquire_owned() {
-            Ok(place) => {
-                connections.spawn(async move {
-                    connection.serve(stream, KeepAlive::Yes).await;
-                    drop(place);
-                });
-            }
-            Err(_) => {
-                let full = full.clone();
-                connections.spawn(async move { full.receive(stream, connection).await });
-            }
+        let (app, limits, closing) = (app.clone(), limits.clone(), closing.clone());
+        let connection = Connection { app, limits, closing, places: places.clone(), peer };
+        if let Some(place) = places.take() {
+            connections.spawn(async move {
+                connection.serve(stream, KeepAlive::Yes).await;
+                drop(place);
+            });
+        } else {
+            let full = full.clone();
+            connections.spawn(async move { full.receive(stream, connection).await });
         }
     }
     drop(listener);

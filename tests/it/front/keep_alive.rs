@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::select_all;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::{pause, resume, sleep};
@@ -43,4 +44,26 @@ async fn an_idle_connection_outlives_those_of_proxies_and_half_a_head_does_not()
     again(&mut idle).await;
     pass(80).await;
     assert!(soon(read_answer(&mut idle)).await.is_none(), "it is closed without a word");
+}
+
+/// Whoever keeps connections open and asks nothing keeps nobody else out.
+#[tokio::test]
+async fn idle_connections_make_room_where_few_places_are_left() {
+    let app = App::with(|config| (config.limits.connections, config.limits.header_timeout_ms) = (4, 300)).await;
+    let mut idle = Vec::new();
+    for _ in 0..4 {
+        idle.push(used(&app).await);
+    }
+    let (said, first, _) = soon(select_all(idle.iter_mut().map(|stream| Box::pin(read_answer(stream))))).await;
+    assert!(said.is_none(), "it is closed without a word");
+    // Its place is free as soon as the server has seen that it is closed on both sides.
+    idle.swap_remove(first);
+    loop {
+        let said = app.get("/threads").await;
+        if said.status == 200 {
+            break;
+        }
+        said.problem("too_many_connections");
+        tokio::task::yield_now().await;
+    }
 }
