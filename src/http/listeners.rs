@@ -64,7 +64,7 @@ impl Listening {
     }
 
     /// Every process sees from here on that somebody listens: the first listener may have been at another one.
-    pub(crate) async fn is_announced(&mut self) -> Result<(), Fault> {
+    pub(crate) async fn announce(&mut self) -> Result<(), Fault> {
         let Some(grace) = self.grace else { return Ok(()) };
         let (app, caller, run, key) = (self.app.clone(), self.caller.clone(), self.run.clone(), self.key.clone());
         let counts = grace.max(LEAST_ANNOUNCED);

@@ -172,7 +172,7 @@ impl Keys {
             (None, None) => return Err(failed("the issuer sent no code")),
             (None, Some(code)) => code,
         };
-        if !logins.over.lock().is_first(begun.state.clone(), begun.until, now) {
+        if !logins.over.lock().record_first(begun.state.clone(), begun.until, now) {
             return Err(failed("it was finished before"));
         }
         let tokens = exchanged(issuer, client, code, &begun, now).await?;

@@ -15,7 +15,7 @@ pub(super) struct Over(HashMap<String, Millis>);
 
 impl Over {
     /// Whether a login is over for the first time.
-    pub(super) fn is_first(&mut self, state: String, until: Millis, now: Millis) -> bool {
+    pub(super) fn record_first(&mut self, state: String, until: Millis, now: Millis) -> bool {
         if self.0.len() >= KEPT {
             self.0.retain(|_, until| *until > now);
         }
@@ -34,10 +34,10 @@ mod tests {
     #[test]
     fn a_flood_of_logins_takes_no_more_room_and_keeps_nobody_out() {
         let mut over = Over::default();
-        assert!((0..KEPT + 10).all(|n| over.is_first(n.to_string(), 600_000 + n as Millis, 0)));
+        assert!((0..KEPT + 10).all(|n| over.record_first(n.to_string(), 600_000 + n as Millis, 0)));
         assert_eq!(over.0.len(), KEPT);
-        assert!(!over.is_first((KEPT + 9).to_string(), 600_000, 0), "it was finished before");
-        assert!(over.is_first("next".to_owned(), 2_000_000, 700_000), "those that are too old make room first");
+        assert!(!over.record_first((KEPT + 9).to_string(), 600_000, 0), "it was finished before");
+        assert!(over.record_first("next".to_owned(), 2_000_000, 700_000), "those that are too old make room first");
         assert_eq!(over.0.len(), 1);
     }
 }

@@ -63,7 +63,7 @@ pub(super) struct SocketSession {
 impl SocketSession {
     /// Goes on as long as its caller's key or token counts. Boxed, as is all that a socket does seldom: what waits for the
     /// next frame stays small.
-    fn looked_at(&self) -> Pin<Box<dyn Future<Output = Next> + Send + '_>> {
+    fn check_credentials(&self) -> Pin<Box<dyn Future<Output = Next> + Send + '_>> {
         Box::pin(async {
             match self.app.keys.ended(&self.pass).await {
                 None => Next::On,
@@ -85,15 +85,15 @@ pub(super) fn upgrade(upgrade: WebSocketUpgrade, session: SocketSession, frames:
         .max_frame_size(largest)
         .on_upgrade(|socket| async {
             let _open = (session.app.streams.token(), metrics::OpenStream::begin("websocket"));
-            if let Err(error) = Conversation::new(socket, session, frames).hold().await {
+            if let Err(error) = SocketLoop::new(socket, session, frames).run().await {
                 tracing::trace!(%error, "a socket ended");
             }
         })
 }
 
-/// What a conversation waits for.
+/// What the loop waits for.
 enum Event {
-    Message(Option<Told<Message>>),
+    Message(Option<SocketResult<Message>>),
     Done(Result<Done, JoinError>),
     /// `None`: the stream is over.
     Frames(Option<Vec<Arc<Encoded>>>),
@@ -108,7 +108,7 @@ enum Done {
     Subscription(ops::OpId, Result<Frames, Fault>),
 }
 
-/// How a conversation goes on.
+/// How the loop goes on.
 enum Next {
     On,
     /// With these last words.
@@ -118,9 +118,9 @@ enum Next {
     Over,
 }
 
-type Told<T> = Result<T, axum::Error>;
+type SocketResult<T> = Result<T, axum::Error>;
 
-struct Conversation {
+struct SocketLoop {
     socket: WebSocket,
     session: SocketSession,
     frames: Coming<Frames>,
@@ -143,7 +143,7 @@ struct Conversation {
     was_heard: bool,
 }
 
-impl Conversation {
+impl SocketLoop {
     fn new(socket: WebSocket, session: SocketSession, frames: Frames) -> Self {
         let (pings, looks) = (every(PING_EVERY), every(LOOK_AGAIN));
         let stopping = Box::pin(session.app.stopping.clone().cancelled_owned());
@@ -165,7 +165,7 @@ impl Conversation {
         }
     }
 
-    async fn hold(mut self) -> Told<()> {
+    async fn run(mut self) -> SocketResult<()> {
         loop {
             match self.next().await? {
                 Next::On => {}
@@ -180,19 +180,19 @@ impl Conversation {
         }
     }
 
-    async fn next(&mut self) -> Told<Next> {
+    async fn next(&mut self) -> SocketResult<Next> {
         match poll_fn(|context| self.poll_event(context)).await {
-            Event::Message(message) => self.hear(message).await,
-            Event::Done(Ok(Done::Answer(answer))) => self.say(answer.into()).await,
+            Event::Message(message) => self.on_message(message).await,
+            Event::Done(Ok(Done::Answer(answer))) => self.send_text(answer.into()).await,
             Event::Done(Ok(Done::Subscription(id, opened))) => self.subscribed(&id, opened).await,
             Event::Done(Err(broken)) => Err(axum::Error::new(broken)),
             Event::Frames(Some(few)) => self.show(few).await,
-            Event::Frames(None) if self.is_behind => Ok(Next::Close(AGAIN, "come again")),
-            Event::Frames(None) => Ok(Next::Close(close_code::NORMAL, "the end")),
+            Event::Frames(None) if self.is_behind => Ok(Next::Close(AGAIN, "gap: reconnect with ?after=SEQ")),
+            Event::Frames(None) => Ok(Next::Close(close_code::NORMAL, "stream complete")),
             Event::Ping => self.ping().await,
-            Event::Look => Ok(self.frames.beside(self.session.looked_at()).await),
+            Event::Look => Ok(self.frames.beside(self.session.check_credentials()).await),
             Event::Stopping => {
-                self.say(text(Encoded::draining(RETRY_MS).json())).await?;
+                self.send_text(text(Encoded::draining(RETRY_MS).json())).await?;
                 Ok(Next::Close(RESTART, "draining"))
             }
         }
@@ -236,7 +236,7 @@ impl Conversation {
     }
 
     /// Sends frames that waited together in one write.
-    async fn show(&mut self, few: Vec<Arc<Encoded>>) -> Told<Next> {
+    async fn show(&mut self, few: Vec<Arc<Encoded>>) -> SocketResult<Next> {
         for frame in few {
             self.socket.feed(Message::Text(text(frame.json()))).await?;
             self.is_behind = matches!(frame.kind, EncodedKind::Gap);
@@ -251,7 +251,7 @@ impl Conversation {
         Ok(Next::On)
     }
 
-    async fn hear(&mut self, message: Option<Told<Message>>) -> Told<Next> {
+    async fn on_message(&mut self, message: Option<SocketResult<Message>>) -> SocketResult<Next> {
         self.was_heard = true;
         match message {
             None => Ok(Next::Over),
@@ -260,16 +260,16 @@ impl Conversation {
             Some(Err(error)) => Err(error),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(Next::On),
             Some(Ok(Message::Binary(_))) => Ok(Next::Close(close_code::UNSUPPORTED, "send text")),
-            Some(Ok(Message::Text(said))) => match self.frames.beside(self.session.looked_at()).await {
-                Next::On => self.obey(&said).await,
+            Some(Ok(Message::Text(said))) => match self.frames.beside(self.session.check_credentials()).await {
+                Next::On => self.handle_op(&said).await,
                 ended @ (Next::Close(..) | Next::Closed | Next::Over) => Ok(ended),
             },
         }
     }
 
-    async fn obey(&mut self, said: &str) -> Told<Next> {
+    async fn handle_op(&mut self, said: &str) -> SocketResult<Next> {
         match ops::read(&self.session, said) {
-            Op::Answered(answer) => self.say(answer.into()).await,
+            Op::Answered(answer) => self.send_text(answer.into()).await,
             Op::Begun(work) => {
                 self.begin_in_turn(work);
                 Ok(Next::On)
@@ -304,18 +304,18 @@ impl Conversation {
         self.ops.push(AbortOnDropHandle::new(tokio::spawn(work)));
     }
 
-    async fn subscribed(&mut self, id: &ops::OpId, opened: Result<Frames, Fault>) -> Told<Next> {
+    async fn subscribed(&mut self, id: &ops::OpId, opened: Result<Frames, Fault>) -> SocketResult<Next> {
         self.is_subscribing = false;
         match opened {
             Ok(frames) => {
                 (self.frames, self.is_behind) = (Coming::new(frames), false);
-                self.say(id.ack(serde_json::Map::new()).into()).await
+                self.send_text(id.ack(serde_json::Map::new()).into()).await
             }
-            Err(fault) => self.say(id.nack(&self.session, &fault).into()).await,
+            Err(fault) => self.send_text(id.nack(&self.session, &fault).into()).await,
         }
     }
 
-    async fn ping(&mut self) -> Told<Next> {
+    async fn ping(&mut self) -> SocketResult<Next> {
         if !self.was_heard && self.ops.is_empty() {
             return Ok(Next::Over);
         }
@@ -324,12 +324,12 @@ impl Conversation {
         Ok(Next::On)
     }
 
-    async fn say(&mut self, text: Utf8Bytes) -> Told<Next> {
+    async fn send_text(&mut self, text: Utf8Bytes) -> SocketResult<Next> {
         self.frames.beside(self.socket.send(Message::Text(text))).await?;
         Ok(Next::On)
     }
 
-    async fn close(mut self, code: CloseCode, reason: &'static str) -> Told<()> {
+    async fn close(mut self, code: CloseCode, reason: &'static str) -> SocketResult<()> {
         self.stop();
         self.socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
         self.read_to_end().await;

@@ -28,7 +28,7 @@ use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt, WaitsFor};
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = AgentProps)]
-pub(crate) struct Query {
+pub(crate) struct ProcessBody {
     query: String,
     user_id: Option<String>,
     session_id: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Query {
 /// Answered 202 once the request is durable. With `Prefer: wait=N`: 200 and the final response if it ends in time. With
 /// `Accept: text/event-stream`: the run's events until it ends or suspends.
 #[utoipa::path(post, path = "/threads/{thread}/process", operation_id = "processThread",
-    tag = "runs", request_body = Query,
+    tag = "runs", request_body = ProcessBody,
     params(("Idempotency-Key" = Option<String>, Header), ("Prefer" = Option<String>, Header, example = "wait=30")),
     responses(
         (status = 202, body = Receipt, description = "Accepted: durable, and under way, or waiting for a person"),
@@ -65,7 +65,7 @@ pub(crate) async fn process(
     preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
-    sent: JsonBody<Query>,
+    sent: JsonBody<ProcessBody>,
 ) -> HttpResult<Response> {
     let thread = ids.new_thread(&app)?;
     let (receipt, early) =
@@ -78,24 +78,24 @@ pub(crate) async fn accept(
     app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
-    sent: JsonBody<Query>,
+    sent: JsonBody<ProcessBody>,
     key: IdempotencyKey,
     trace: &TraceId,
     listens: bool,
 ) -> Result<(Settled<Receipt>, Option<EarlySubscription>), Fault> {
-    let preferences = sent.value;
-    check(&preferences, app.config.limits.id_length)?;
+    let query = sent.value;
+    check_query(&query, app.config.limits.id_length)?;
     let ask = ProcessAsk {
-        query: preferences.query,
+        query: query.query,
         metadata: None,
-        user_id: preferences.user_id,
-        session_id: preferences.session_id,
-        trace_id: preferences.trace_id,
+        user_id: query.user_id,
+        session_id: query.session_id,
+        trace_id: query.trace_id,
         trace: Some((trace.0.clone(), trace.1.clone())),
-        on_busy: preferences.on_busy,
-        history: preferences.history,
-        continue_at: preferences.after.map(continue_at),
-        options: preferences.options,
+        on_busy: query.on_busy,
+        history: query.history,
+        continue_at: query.after.map(continue_at),
+        options: query.options,
         push: None,
         shaped_by: Vec::new(),
         fire: None,
@@ -114,17 +114,14 @@ fn continue_at(after: String) -> ContinueAt {
     if after == "start" { ContinueAt::Start } else { ContinueAt::After(after.into()) }
 }
 
-fn check(preferences: &Query, longest: usize) -> Result<(), Fault> {
+fn check_query(query: &ProcessBody, longest: usize) -> Result<(), Fault> {
     let invalid =
         |pointer: &str, how: String| Fault::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how);
-    if preferences.query.trim().is_empty() {
+    if query.query.trim().is_empty() {
         return Err(invalid("/query", "must say something".to_owned()));
     }
-    for (pointer, id) in [
-        ("/userId", &preferences.user_id),
-        ("/sessionId", &preferences.session_id),
-        ("/traceId", &preferences.trace_id),
-    ] {
+    for (pointer, id) in [("/userId", &query.user_id), ("/sessionId", &query.session_id), ("/traceId", &query.trace_id)]
+    {
         let fits = |id: &String| (1..=longest).contains(&id.len()) && !id.contains(char::is_control);
         if !id.as_ref().is_none_or(fits) {
             return Err(invalid(pointer, format!("has 1 to {longest} bytes and no control characters")));

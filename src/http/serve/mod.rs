@@ -28,16 +28,16 @@ use connection::{Connection, KeepAlive};
 use places::Places;
 
 /// How many refused connections get an answer at one time; those beyond are closed without one.
-const TOLD: usize = 64;
+const MAX_REFUSALS: usize = 64;
 
 /// How many are asked at one time what they want, when all places are taken, how long they may take to say it, and how
 /// long an answer about health may take: a full server is not a dead one.
-const ASKED: usize = 64;
-const SAY: Duration = Duration::from_millis(250);
+const MAX_PEEKS: usize = 64;
+const PEEK_TIMEOUT: Duration = Duration::from_millis(250);
 const HEALTH: Duration = Duration::from_secs(5);
 
 /// How long to wait when the system has no file descriptor left.
-const BREATH: Duration = Duration::from_millis(50);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
 /// Serves until `closing` is cancelled, then lets what is being answered be answered. Returns when the last connection
 /// is closed.
@@ -51,7 +51,7 @@ pub(crate) async fn serve(
     health: Vec<String>,
 ) {
     let places = Places::new(limits.connections);
-    let full = Arc::new(Full { health, asked: Semaphore::new(ASKED), told: Semaphore::new(TOLD) });
+    let full = Arc::new(Full { health, peeks: Semaphore::new(MAX_PEEKS), refusals: Semaphore::new(MAX_REFUSALS) });
     let connections = TaskTracker::new();
     let limits = Arc::new(limits);
     connections.spawn(metrics::fold(closing.clone()));
@@ -60,7 +60,7 @@ pub(crate) async fn serve(
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept");
-                tokio::time::sleep(BREATH).await;
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
                 continue;
             }
         };
@@ -84,20 +84,20 @@ pub(crate) async fn serve(
 /// What becomes of those who come when all places are taken.
 struct Full {
     health: Vec<String>,
-    asked: Semaphore,
-    told: Semaphore,
+    peeks: Semaphore,
+    refusals: Semaphore,
 }
 
 impl Full {
     async fn receive(&self, stream: TcpStream, connection: Connection) {
-        let Ok(asked) = self.asked.try_acquire() else { return };
+        let Ok(peek) = self.peeks.try_acquire() else { return };
         if self.is_about_health(&stream).await {
             // Whoever does not come to an end is closed.
             let _ = timeout(HEALTH, connection.serve(stream, KeepAlive::No)).await;
             return;
         }
-        drop(asked);
-        let Ok(_told) = self.told.try_acquire() else { return };
+        drop(peek);
+        let Ok(_refusal) = self.refusals.try_acquire() else { return };
         let fault = Fault::new(Code::TooManyConnections, "All places are taken; come back in a moment.");
         let line = line::Line::new(stream);
         line.write_now(&refusal::response(&fault));
@@ -107,7 +107,7 @@ impl Full {
     /// Looks at the first bytes, and leaves them where they are.
     async fn is_about_health(&self, stream: &TcpStream) -> bool {
         let mut first = [0; 256];
-        let Ok(Ok(read)) = timeout(SAY, stream.peek(&mut first)).await else { return false };
+        let Ok(Ok(read)) = timeout(PEEK_TIMEOUT, stream.peek(&mut first)).await else { return false };
         let line = String::from_utf8_lossy(&first[..read]);
         let Some(target) = line.strip_prefix("GET ").or_else(|| line.strip_prefix("HEAD ")) else { return false };
         let path = target.split([' ', '?']).next().unwrap_or_default();

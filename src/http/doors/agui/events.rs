@@ -124,8 +124,8 @@ impl AguiEvents {
 
     fn fact(&mut self, fact: &Fact) -> Vec<Value> {
         match fact {
-            Fact::Intent(body) => vec![delta(self.state.intends(&body.intent))],
-            Fact::Title(body) => vec![delta(self.state.is_called(&body.title))],
+            Fact::Intent(body) => vec![delta(self.state.set_intent(&body.intent))],
+            Fact::Title(body) => vec![delta(self.state.set_title(&body.title))],
             Fact::ItemStatusChange(body) => self.item(body),
             Fact::LlmStreamStart(body) => {
                 if body.phase == Phase::Synthesis && body.purpose.is_none() {

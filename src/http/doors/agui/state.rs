@@ -34,12 +34,12 @@ impl PlanState {
         self.items.iter().map(ShownItem::whole).collect()
     }
 
-    pub(super) fn intends(&mut self, intent: &str) -> Value {
+    pub(super) fn set_intent(&mut self, intent: &str) -> Value {
         self.intent = Some(intent.to_owned());
         json!([replace("/intent", intent)])
     }
 
-    pub(super) fn is_called(&mut self, title: &str) -> Value {
+    pub(super) fn set_title(&mut self, title: &str) -> Value {
         self.title = Some(title.to_owned());
         json!([replace("/title", title)])
     }

@@ -108,7 +108,7 @@ impl Telling {
         let grace = app.config.doors.chat_grace().filter(|_| !is_found_again);
         let mut listening = Listening::to(app, (caller, &asker.preferences.pass), &run, grace, key);
         if is_again {
-            listening.is_announced().await?;
+            listening.announce().await?;
         }
         let events = ChatEvents::new(run.clone(), open, suspensions::urls(&app.service));
         let mut events = events.in_one_piece(in_one_piece);
