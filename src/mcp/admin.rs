@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::catalog::{Catalog, Stand};
 use super::server::{Health, Server};
 use super::tenants::Endpoint;
-use super::view::{Origin, ServerView, ToolView};
+use super::view::{DefinitionView, Origin, ServerView, ToolStanding, ToolView};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::store::documents::DocumentKind;
@@ -38,14 +38,37 @@ impl Catalog {
         views
     }
 
+    /// One of them, with what has changed of its tools: of all servers that would be very long.
     pub fn show(&self, caller: &Caller, name: &str) -> Result<ServerView> {
-        self.list(caller).into_iter().find(|view| view.name == name).ok_or_else(|| Fault::not_found("MCP server"))
+        let found = self.list(caller).into_iter().find(|view| view.name == name);
+        let mut view = found.ok_or_else(|| Fault::not_found("MCP server"))?;
+        if let Some(server) = self.server(caller, name) {
+            self.compare(caller, &server, &mut view.tools);
+        }
+        Ok(view)
+    }
+
+    /// Says of the tools that have changed what was approved, and what the server says now.
+    fn compare(&self, caller: &Caller, server: &Server, tools: &mut [ToolView]) {
+        let profile = &server.profile;
+        let trusted = self.pins.of(caller.tenant, profile.owner, &profile.name);
+        let listed = server.state().listed.unwrap_or_default();
+        for tool in tools.iter_mut().filter(|tool| tool.standing == ToolStanding::Changed) {
+            // It may have been listed anew since the tools were looked at: then it is shown without, and has another hash.
+            let is_it = |known: &&Definition| known.name == tool.tool && known.hash() == tool.hash;
+            tool.now = listed.iter().find(is_it).map(DefinitionView::of);
+            tool.approved = trusted.get(&tool.tool).map(DefinitionView::of);
+        }
+    }
+
+    /// The server of this name that the caller's agents may use.
+    fn server(&self, caller: &Caller, name: &str) -> Option<Arc<Server>> {
+        self.seen_by(caller.tenant).into_iter().find(|server| *server.profile.name == *name)
     }
 
     /// Trusts what the server says of a tool now, for the caller's tenant; if `hash` says what that was, only that.
     pub async fn approve(&self, caller: &Caller, name: &str, tool: &str, hash: Option<&str>) -> Result<ServerView> {
-        let server = self.seen_by(caller.tenant).into_iter().find(|server| *server.profile.name == *name);
-        let server = server.ok_or_else(|| Fault::not_found("MCP server"))?;
+        let server = self.server(caller, name).ok_or_else(|| Fault::not_found("MCP server"))?;
         let stands = self.stands(caller.tenant, &server);
         let found = stands.into_iter().find(|stand| stand.definition.name == tool);
         let found = found.ok_or_else(|| Fault::not_found("tool"))?;
@@ -70,6 +93,8 @@ impl Catalog {
                 reason: stand.definition.refused.clone(),
                 hash: stand.definition.hash(),
                 tool: stand.definition.name,
+                approved: None,
+                now: None,
             }
         };
         let origin = if profile.owner.is_some() { Origin::Tenant } else { Origin::Config };

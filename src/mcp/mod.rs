@@ -41,4 +41,4 @@ pub use server::Health;
 pub use tenants::{Endpoint, exists};
 pub use view::ServerView;
 #[cfg(feature = "internals")]
-pub use view::{Origin, ToolStanding, ToolView};
+pub use view::{DefinitionView, Origin, ToolStanding, ToolView};

@@ -1,11 +1,17 @@
 //! Servers and their tools as `GET /mcp-servers` shows them.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use super::definition::Definition;
 use super::server::Health;
 use super::tenants::Endpoint;
 use crate::domain::tool::ToolClass;
 use crate::store::documents::Illegible;
+
+/// How much of a description is shown to whoever compares it, and how long a schema may be to be shown.
+const SHOWN_CHARS: usize = 16_000;
+const SHOWN_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -21,7 +27,7 @@ pub struct ServerView {
     /// Of a server of this tenant; what a reference leads to is never shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    pub settings: Option<serde_json::Value>,
+    pub settings: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_version: Option<String>,
     pub restarts: u32,
@@ -40,7 +46,7 @@ impl ServerView {
     }
 
     /// A server that does not run.
-    pub(super) fn resting(name: &str, origin: Origin, settings: Option<serde_json::Value>) -> Self {
+    pub(super) fn resting(name: &str, origin: Origin, settings: Option<Value>) -> Self {
         Self {
             name: name.to_owned(),
             origin,
@@ -87,6 +93,52 @@ pub struct ToolView {
     pub reason: Option<String>,
     /// Of what the server says now; what is approved is this.
     pub hash: String,
+    /// What was approved of a tool that has changed, where one server is shown; nothing if nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<DefinitionView>,
+    /// What the server says of it now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<DefinitionView>,
+}
+
+/// What a server says of a tool, for whoever approves it.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = McpToolDefinition)]
+pub struct DefinitionView {
+    pub description: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub input_schema: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output_schema: Option<Value>,
+    /// What it claims of its effects: `readOnly`, `destructive`, `idempotent`, `openWorld`.
+    #[schema(value_type = Object)]
+    pub annotations: Value,
+    /// The members that are too long to be shown whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+}
+
+impl DefinitionView {
+    pub(super) fn of(definition: &Definition) -> Self {
+        let description: String = definition.description.chars().take(SHOWN_CHARS).collect();
+        let is_long = |schema: &&Value| schema.to_string().len() > SHOWN_BYTES;
+        let (input, output) = (Some(&definition.input_schema), definition.output_schema.as_ref());
+        let left_out = [
+            ("description", description.len() < definition.description.len()),
+            ("inputSchema", input.is_some_and(|schema| is_long(&schema))),
+            ("outputSchema", output.is_some_and(|schema| is_long(&schema))),
+        ];
+        Self {
+            description,
+            input_schema: input.filter(|schema| !is_long(schema)).cloned(),
+            output_schema: output.filter(|schema| !is_long(schema)).cloned(),
+            annotations: json!(definition.hints),
+            left_out: left_out.into_iter().filter(|(_, is_out)| *is_out).map(|(name, _)| name.to_owned()).collect(),
+        }
+    }
 }
 
 /// Whether agents may be offered it.

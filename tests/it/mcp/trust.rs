@@ -25,7 +25,16 @@ async fn a_tool_that_changes_is_off_until_it_is_approved() {
     assert!(bed.find("evil__changing").is_none());
 
     let view = bed.catalog.show(&caller(), "evil").unwrap();
-    let hash = view.tools.iter().find(|tool| tool.tool == "changing").unwrap().hash.clone();
+    let shown = view.tools.iter().find(|tool| tool.tool == "changing").unwrap();
+    let hash = shown.hash.clone();
+    let said = |description: &str| {
+        let schema = json!({ "type": "object" });
+        json!({ "description": description, "inputSchema": schema, "annotations": { "destructive": true } })
+    };
+    assert_eq!(json!(shown.approved), said("changing 1"), "what is approved can be compared");
+    assert_eq!(json!(shown.now), said("changing 2"));
+    assert!(view.tools.iter().all(|tool| tool.now.is_none() || tool.tool == "changing"));
+    assert!(bed.catalog.list(&caller()).iter().flat_map(|view| &view.tools).all(|tool| tool.now.is_none()));
     let other = bed.catalog.approve(&caller(), "evil", "changing", Some("what it was before")).await;
     assert_eq!(other.unwrap_err().code.as_str(), "approval_mismatch");
     let view = bed.catalog.approve(&caller(), "evil", "changing", Some(&hash)).await.unwrap();
