@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::catalog::{Catalog, Stand};
+use super::definition::Definition;
 use super::server::{Health, Server};
 use super::tenants::Endpoint;
 use super::view::{DefinitionView, Origin, ServerView, ToolStanding, ToolView};
@@ -55,8 +56,8 @@ impl Catalog {
         let listed = server.state().listed.unwrap_or_default();
         for tool in tools.iter_mut().filter(|tool| tool.standing == ToolStanding::Changed) {
             // It may have been listed anew since the tools were looked at: then it is shown without, and has another hash.
-            let is_it = |known: &&Definition| known.name == tool.tool && known.hash() == tool.hash;
-            tool.now = listed.iter().find(is_it).map(DefinitionView::of);
+            let is_it = |known: &&Arc<Definition>| known.name == tool.tool && known.hash() == tool.hash;
+            tool.now = listed.iter().find(is_it).map(|known| DefinitionView::of(known));
             tool.approved = trusted.get(&tool.tool).map(DefinitionView::of);
         }
     }
@@ -91,8 +92,8 @@ impl Catalog {
                 idempotent: spec.idempotent,
                 standing: stand.standing,
                 reason: stand.definition.refused.clone(),
-                hash: stand.definition.hash(),
-                tool: stand.definition.name,
+                hash: stand.definition.hash().to_owned(),
+                tool: stand.definition.name.clone(),
                 approved: None,
                 now: None,
             }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::definition::{Definition, tool_name};
+use super::news::News;
 use super::pins::{OPERATOR, Pins};
 use super::proxy_tool::ProxyTool;
 use super::server::{Profile, Server};
@@ -43,8 +44,7 @@ pub struct Catalog {
     held: Mutex<CatalogState>,
     /// Grows whenever a tenant may be offered something else.
     offers: watch::Sender<u64>,
-    /// Grows whenever a server is started or ended, or tells something new.
-    news: watch::Sender<u64>,
+    news: News,
     stop: CancellationToken,
 }
 
@@ -66,14 +66,14 @@ impl CatalogState {
     fn forget_others(&mut self, key: &Key, listed: &[Stand]) {
         let names: BTreeSet<&str> = listed.iter().map(|stand| stand.definition.name.as_str()).collect();
         self.tools.retain(|(of, name), _| of != key || names.contains(name.as_str()));
-        let hashes: BTreeSet<String> = listed.iter().map(|stand| stand.definition.hash()).collect();
-        self.announced.retain(|(of, hash)| of != key || hashes.contains(hash));
+        let hashes: BTreeSet<&str> = listed.iter().map(|stand| stand.definition.hash()).collect();
+        self.announced.retain(|(of, hash)| of != key || hashes.contains(hash.as_str()));
     }
 }
 
 /// A tool that a server lists, and whether a tenant is offered it.
 pub(super) struct Stand {
-    pub(super) definition: Definition,
+    pub(super) definition: Arc<Definition>,
     pub(super) standing: ToolStanding,
 }
 
@@ -90,7 +90,7 @@ impl Catalog {
             pins,
             held: Mutex::default(),
             offers: watch::Sender::new(0),
-            news: watch::Sender::new(0),
+            news: News::new(),
             stop: CancellationToken::new(),
         });
         catalog.bring_in_line();
@@ -114,12 +114,11 @@ impl Catalog {
 
     /// Follows changes of servers and documents, and applies them.
     async fn follow(&self) {
-        let (mut news, mut documents) = (self.news.subscribe(), self.documents.changes());
+        let (mut news, mut documents) = (self.news.wakes(), self.documents.changes());
         loop {
             self.bring_in_line();
-            let stored = self.pin().await;
+            let stored = self.settle().await;
             self.offers.send_modify(|offers| *offers += 1);
-            self.announce();
             let again = async {
                 match &stored {
                     Ok(()) => std::future::pending().await,
@@ -154,26 +153,27 @@ impl Catalog {
         }
         let mut held = self.held();
         let CatalogState { servers, versions, tools, .. } = &mut *held;
-        let before = servers.len();
+        let mut owners = BTreeSet::new();
         servers.retain(|key, server| {
             let stays = wanted.get(key).is_some_and(|(_, version)| versions.get(key) == Some(version));
             if !stays {
                 server.end();
                 versions.remove(key);
                 tools.retain(|(of, _), _| of != key);
+                owners.insert(key.0);
             }
             stays
         });
-        let stay = servers.len();
         for (key, (settings, version)) in wanted {
             let profile = |name: &str| self.profile(key.0, name, settings.clone());
             let entry = servers.entry(key.clone());
-            entry.or_insert_with(|| Server::start(profile(&key.1), self.egress.clone(), self.news.clone()));
+            entry.or_insert_with(|| {
+                owners.insert(key.0);
+                Server::start(profile(&key.1), self.egress.clone(), self.news.clone())
+            });
             versions.insert(key, version);
         }
-        if before > stay || servers.len() > stay {
-            self.news.send_modify(|news| *news += 1);
-        }
+        owners.into_iter().for_each(|owner| self.news.tell(owner));
     }
 
     fn profile(&self, owner: Option<TenantPk>, name: &str, settings: McpServer) -> Profile {
@@ -187,15 +187,29 @@ impl Catalog {
         }
     }
 
-    async fn pin(&self) -> store::Result<()> {
-        let servers: Vec<Arc<Server>> = self.held().servers.values().cloned().collect();
-        for server in servers {
-            let profile = &server.profile;
-            if let Some(listed) = server.state().listed {
-                self.pins.first_seen(profile.owner, &profile.name, &listed, (self.now)()).await?;
+    /// Pins what each server lists for the first time, and says what has changed: of those alone that list something else
+    /// than when that was last done, or of which something else is trusted.
+    async fn settle(&self) -> store::Result<()> {
+        let servers: Vec<(Key, Arc<Server>)> =
+            self.held().servers.iter().map(|(key, server)| (key.clone(), server.clone())).collect();
+        let mut stored = Ok(());
+        for (key, server) in servers {
+            let (profile, state) = (&server.profile, server.state());
+            let version = || self.pins.version(profile.owner, &profile.name);
+            let seen = (state.listing, version());
+            let Some(listed) = state.listed.filter(|_| !server.is_settled(seen)) else { continue };
+            match self.pins.first_seen(profile.owner, &profile.name, &listed, (self.now)()).await {
+                Ok(()) => {
+                    self.announce(&key, &server);
+                    // What was just pinned is looked at once more: somebody may have written at the same time.
+                    if version() == seen.1 {
+                        server.settle(seen);
+                    }
+                }
+                Err(error) => stored = Err(error),
             }
         }
-        Ok(())
+        stored
     }
 
     /// How many tools are off because their definition has changed: of each server of the operator, and of all that tenants
@@ -212,18 +226,14 @@ impl Catalog {
     }
 
     /// Says once of every tool whose definition has changed that it is off.
-    fn announce(&self) {
-        let servers: Vec<(Key, Arc<Server>)> =
-            self.held().servers.iter().map(|(key, server)| (key.clone(), server.clone())).collect();
-        for (key, server) in servers {
-            let stands = self.stands(key.0.unwrap_or(TenantPk(0)), &server);
-            let changed: Vec<&Stand> = stands.iter().filter(|stand| stand.standing == ToolStanding::Changed).collect();
-            self.held().forget_others(&key, &stands);
-            for stand in changed {
-                let tool = tool_name(&key.1, &stand.definition.name);
-                if self.held().announced.insert((key.clone(), stand.definition.hash())) {
-                    tracing::warn!(tool, "an MCP server describes this tool otherwise now; it is off until approved");
-                }
+    fn announce(&self, key: &Key, server: &Arc<Server>) {
+        let stands = self.stands(key.0.unwrap_or(TenantPk(0)), server);
+        let mut held = self.held();
+        held.forget_others(key, &stands);
+        for stand in stands.iter().filter(|stand| stand.standing == ToolStanding::Changed) {
+            let tool = tool_name(&key.1, &stand.definition.name);
+            if held.announced.insert((key.clone(), stand.definition.hash().to_owned())) {
+                tracing::warn!(tool, "an MCP server describes this tool otherwise now; it is off until approved");
             }
         }
     }
@@ -246,18 +256,18 @@ impl Catalog {
     pub(super) fn stands(&self, tenant: TenantPk, server: &Arc<Server>) -> Vec<Stand> {
         let profile = &server.profile;
         let trusted = self.pins.of(tenant, profile.owner, &profile.name);
-        let listed: Vec<Definition> = match server.state().listed {
+        let listed: Vec<Arc<Definition>> = match server.state().listed {
             Some(listed) => listed.to_vec(),
             None => trusted.all(),
         };
         let mut names = BTreeSet::new();
-        let stand = |definition: Definition| {
+        let stand = |definition: Arc<Definition>| {
             let is_first = names.insert(tool_name(&profile.name, &definition.name));
             let standing = match trusted.get(&definition.name) {
                 _ if !is_first => ToolStanding::Shadowed,
                 _ if definition.refused.is_some() => ToolStanding::Refused,
                 _ if !definition.is_allowed(&profile.settings) => ToolStanding::Denied,
-                Some(known) if *known == definition => ToolStanding::Offered,
+                Some(known) if *known == *definition => ToolStanding::Offered,
                 Some(_) | None => ToolStanding::Changed,
             };
             Stand { definition, standing }
@@ -272,12 +282,12 @@ impl Catalog {
     }
 
     /// The same tool again as long as server and definition are the same.
-    fn tool(&self, server: &Arc<Server>, definition: Definition) -> Arc<ProxyTool> {
+    fn tool(&self, server: &Arc<Server>, definition: Arc<Definition>) -> Arc<ProxyTool> {
         let key: Key = (server.profile.owner, server.profile.name.to_string());
         let mut held = self.held();
         let place = (key, definition.name.clone());
         match held.tools.get(&place) {
-            Some(tool) if tool.is_of(server) && tool.definition == definition => tool.clone(),
+            Some(tool) if tool.is_of(server, &definition) => tool.clone(),
             Some(_) | None => {
                 let tool = Arc::new(ProxyTool::new(server.clone(), definition));
                 held.tools.insert(place, tool.clone());
@@ -295,7 +305,7 @@ impl ToolSource for Catalog {
     fn generation(&self, tenant: TenantPk) -> u64 {
         let own = [DocumentKind::McpServer, DocumentKind::McpTools].map(|kind| self.documents.changes_of(tenant, kind));
         let for_all = self.documents.changes_of(OPERATOR, DocumentKind::McpTools);
-        own.into_iter().fold(self.news.borrow().wrapping_add(for_all), u64::wrapping_add)
+        own.into_iter().fold(self.news.of(tenant).wrapping_add(for_all), u64::wrapping_add)
     }
 
     fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {

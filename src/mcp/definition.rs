@@ -1,5 +1,7 @@
 //! What a server says of one of its tools, and what we make of it: a name, a class, whether it may be repeated.
 
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -20,7 +22,7 @@ const MOST_SCHEMAS: usize = 10_000;
 const DESCRIPTION_CHARS: usize = 2_000;
 
 /// A tool as its server describes it. This is what is pinned: if any of it changes, the tool is off until approved.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Definition {
     pub(super) name: String,
@@ -33,6 +35,21 @@ pub(super) struct Definition {
     /// Why it cannot be offered, even if it is approved.
     #[serde(skip)]
     pub(super) refused: Option<String>,
+    /// Worked out once: it is asked for whenever tools are looked at.
+    #[serde(skip)]
+    pub(super) hash: OnceLock<String>,
+}
+
+/// By what is pinned, whatever was made of it since.
+impl PartialEq for Definition {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { name, description, input_schema, output_schema, hints, refused: _, hash: _ } = self;
+        *name == other.name
+            && *description == other.description
+            && *input_schema == other.input_schema
+            && *output_schema == other.output_schema
+            && *hints == other.hints
+    }
 }
 
 /// What a server claims of a tool's effects.
@@ -56,7 +73,7 @@ impl Definition {
     }
 
     /// Finds out whether its schemas can be used; `left` is how many schemas within them may still be looked at. What could
-    /// not be stored and read again is not kept.
+    /// not be stored and read again is not kept. The hash is worked out here, too: this runs off the threads that serve.
     fn checked(mut self, left: &mut usize) -> Self {
         let schemas = [("inputSchema", Some(&self.input_schema)), ("outputSchema", self.output_schema.as_ref())];
         let refused = schemas.into_iter().find_map(|(member, schema)| {
@@ -67,13 +84,17 @@ impl Definition {
             self.input_schema = Value::Null;
         }
         self.output_schema = self.output_schema.filter(|schema| !exceeds(schema, MOST_DEPTH));
-        Self { refused: self.refused.or(refused), ..self }
+        self.refused = self.refused.or(refused);
+        self.hash();
+        self
     }
 
     /// The same for the same definition, whatever the order of its members.
-    pub(super) fn hash(&self) -> String {
-        let value = serde_json::to_value(self).expect("texts, flags and JSON are JSON");
-        hex::of(&Sha256::digest(sorted(value).to_string())[..16])
+    pub(super) fn hash(&self) -> &str {
+        self.hash.get_or_init(|| {
+            let value = serde_json::to_value(self).expect("texts, flags and JSON are JSON");
+            hex::of(&Sha256::digest(sorted(value).to_string())[..16])
+        })
     }
 
     pub(super) fn is_allowed(&self, server: &McpServer) -> bool {

@@ -65,5 +65,6 @@ fn definition(tool: rmcp::model::Tool, tasks: &TaskTools) -> Definition {
             open_world: hints.open_world_hint,
         },
         refused,
+        ..Definition::default()
     }
 }

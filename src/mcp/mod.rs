@@ -23,6 +23,7 @@ mod http;
 mod lines;
 mod listing;
 mod marked;
+mod news;
 mod pins;
 mod process;
 mod proxy_tool;

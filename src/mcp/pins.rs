@@ -51,10 +51,10 @@ impl Trusted {
     }
 
     /// In order of their names.
-    pub(super) fn all(&self) -> Vec<Definition> {
+    pub(super) fn all(&self) -> Vec<Arc<Definition>> {
         let mut all: BTreeMap<&String, &Definition> = self.for_all.tools.iter().collect();
         all.extend(&self.own.tools);
-        all.into_values().cloned().collect()
+        all.into_values().cloned().map(Arc::new).collect()
     }
 }
 
@@ -72,12 +72,17 @@ impl Pins {
         Trusted { own: self.read(tenant, server).0, for_all }
     }
 
+    /// Of what is trusted first of a server: grows with every change of that.
+    pub(super) fn version(&self, owner: Option<TenantPk>, server: &str) -> i64 {
+        self.documents.get(owner.unwrap_or(OPERATOR), KIND, server).map_or(0, |document| document.version)
+    }
+
     /// Trusts what is seen for the first time, as long as that is not too much: the rest is off until somebody approves it.
     pub(super) async fn first_seen(
         &self,
         owner: Option<TenantPk>,
         server: &str,
-        listed: &[Definition],
+        listed: &[Arc<Definition>],
         now: Millis,
     ) -> store::Result<()> {
         let tenant = owner.unwrap_or(OPERATOR);
@@ -86,8 +91,8 @@ impl Pins {
             return Ok(());
         }
         self.change(tenant, server, "server", now, |pinned| {
-            let is_new = |definition: &&Definition| !pinned.tools.contains_key(&definition.name);
-            let new: Vec<Definition> = listed.iter().filter(is_new).cloned().collect();
+            let is_new = |definition: &&Arc<Definition>| !pinned.tools.contains_key(&definition.name);
+            let new: Vec<Definition> = listed.iter().filter(is_new).map(|new| Definition::clone(new)).collect();
             let before = pinned.tools.len();
             let mut bytes = if new.is_empty() { 0 } else { pinned.tools.values().map(Definition::bytes).sum() };
             for definition in new {

@@ -12,19 +12,20 @@ use crate::tool::{Tool, ToolContext, ToolOutput};
 
 pub(super) struct ProxyTool {
     server: Arc<Server>,
-    pub(super) definition: Definition,
+    definition: Arc<Definition>,
     spec: Arc<ToolSpec>,
 }
 
 impl ProxyTool {
-    pub(super) fn new(server: Arc<Server>, definition: Definition) -> Self {
+    pub(super) fn new(server: Arc<Server>, definition: Arc<Definition>) -> Self {
         let profile = &server.profile;
         let spec = Arc::new(definition.spec(&profile.name, &profile.settings, profile.owner.is_none()));
         Self { server, definition, spec }
     }
 
-    pub(super) fn is_of(&self, server: &Arc<Server>) -> bool {
-        Arc::ptr_eq(&self.server, server)
+    pub(super) fn is_of(&self, server: &Arc<Server>, definition: &Arc<Definition>) -> bool {
+        let is_same = Arc::ptr_eq(&self.definition, definition) || self.definition == *definition;
+        is_same && Arc::ptr_eq(&self.server, server)
     }
 }
 

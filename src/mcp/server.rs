@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::{Connection, MOST_CALLS};
 use super::definition::Definition;
+use super::news::News;
 use crate::config::McpServer;
 use crate::domain::ids::TenantPk;
 use crate::domain::tool::ToolError;
@@ -21,8 +22,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const STEADY: Duration = Duration::from_secs(60);
 /// How long a call waits for a server that is not there; for one that is starting for the first time, as long as that may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Changes that a server announces within this time are read together.
+/// Changes that a server announces within this time are read together. It grows with each announcement that brings nothing
+/// new: a server that announces all the time is asked less and less often.
 const GATHER: Duration = Duration::from_millis(200);
+const LONGEST_GATHER: Duration = Duration::from_secs(5);
 
 /// A server as it is described, and on whose word.
 #[derive(Clone, Debug)]
@@ -66,9 +69,29 @@ pub(super) struct State {
     pub(super) restarts: u32,
     pub(super) protocol: Option<String>,
     /// What it listed last; `None`: nothing yet.
-    pub(super) listed: Option<Arc<[Definition]>>,
+    pub(super) listed: Option<Arc<[Arc<Definition>]>>,
+    /// Grows whenever that is something else.
+    pub(super) listing: u64,
     /// It has more tools than are taken.
     pub(super) has_more: bool,
+}
+
+impl State {
+    /// Takes what it lists now, if that is something else than before; whether it is.
+    fn list(&mut self, definitions: Vec<Definition>, has_more: bool) -> bool {
+        let is_same = |known: &Arc<[Arc<Definition>]>| {
+            let is_alike =
+                |(old, new): (&Arc<Definition>, &Definition)| old.hash() == new.hash() && old.refused == new.refused;
+            known.len() == definitions.len() && known.iter().zip(&definitions).all(is_alike)
+        };
+        if self.has_more == has_more && self.listed.as_ref().is_some_and(is_same) {
+            return false;
+        }
+        self.listed = Some(definitions.into_iter().map(Arc::new).collect());
+        self.has_more = has_more;
+        self.listing += 1;
+        true
+    }
 }
 
 pub(super) struct Server {
@@ -78,17 +101,26 @@ pub(super) struct Server {
     /// One for each call that may wait for its answer.
     places: Semaphore,
     stop: CancellationToken,
-    /// Bumped whenever there is something new to know of a server.
-    news: watch::Sender<u64>,
+    news: News,
+    /// The listing, and the version of what is trusted, whose new tools are pinned and whose changes are announced.
+    settled: Mutex<Option<(u64, i64)>>,
 }
 
 impl Server {
     /// Begins to look after it; returns at once.
-    pub(super) fn start(profile: Profile, egress: Arc<Egress>, news: watch::Sender<u64>) -> Arc<Self> {
-        let state =
-            State { health: Health::Starting, why: None, restarts: 0, protocol: None, listed: None, has_more: false };
+    pub(super) fn start(profile: Profile, egress: Arc<Egress>, news: News) -> Arc<Self> {
+        let state = State {
+            health: Health::Starting,
+            why: None,
+            restarts: 0,
+            protocol: None,
+            listed: None,
+            listing: 0,
+            has_more: false,
+        };
         let (live, places, stop) = (watch::Sender::new(None), Semaphore::new(MOST_CALLS), CancellationToken::new());
-        let server = Arc::new(Self { profile, state: Mutex::new(state), live, places, stop, news });
+        let (state, settled) = (Mutex::new(state), Mutex::default());
+        let server = Arc::new(Self { profile, state, live, places, stop, news, settled });
         let keeper = server.clone();
         tokio::spawn(async move {
             keeper.stop.clone().run_until_cancelled(keeper.look_after(egress)).await;
@@ -106,6 +138,15 @@ impl Server {
 
     pub(super) fn state(&self) -> State {
         self.held().clone()
+    }
+
+    /// Whether nothing is to be pinned or announced of that listing, with what is trusted at that version.
+    pub(super) fn is_settled(&self, seen: (u64, i64)) -> bool {
+        *self.settled.lock() == Some(seen)
+    }
+
+    pub(super) fn settle(&self, seen: (u64, i64)) {
+        *self.settled.lock() = Some(seen);
     }
 
     /// The connection, waited for if it is being made, and a place for a call on it. Waiting ends well before the call's own
@@ -188,16 +229,17 @@ impl Server {
             state.protocol = connection.protocol();
         });
         let mut listens = std::pin::pin!(connection.listen(&changed));
+        let mut gather = GATHER;
         loop {
             tokio::select! {
                 why = connection.ended() => return why,
                 // Calls under way hold the connection until they are answered.
                 () = connection.forgotten() => return "it has forgotten the session".to_owned(),
                 () = &mut listens => {}
-                () = changed.notified() => {
-                    sleep(GATHER).await;
+                () = async { changed.notified().await; sleep(gather).await } => {
                     match timeout(self.profile.start, self.list(&connection)).await {
-                        Ok(Ok(())) => self.tell(|_| ()),
+                        Ok(Ok(true)) => gather = GATHER,
+                        Ok(Ok(false)) => gather = (gather * 2).min(LONGEST_GATHER),
                         Ok(Err(why)) => return why,
                         Err(_) => return "it did not list its tools in time".to_owned(),
                     }
@@ -206,17 +248,19 @@ impl Server {
         }
     }
 
-    async fn list(&self, connection: &Connection) -> Result<(), String> {
+    /// Asks for its tools; whether they are others than before. Only then somebody's agents are offered something else.
+    async fn list(&self, connection: &Connection) -> Result<bool, String> {
         let (definitions, has_more) = connection.definitions(self.profile.most_tools).await?;
-        let mut state = self.held();
-        state.listed = Some(definitions.into());
-        state.has_more = has_more;
-        Ok(())
+        let is_other = self.held().list(definitions, has_more);
+        if is_other {
+            self.news.tell(self.profile.owner);
+        }
+        Ok(is_other)
     }
 
     fn tell(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.held());
-        self.news.send_modify(|news| *news += 1);
+        self.news.wake();
     }
 
     fn held(&self) -> MutexGuard<'_, State> {

@@ -4,10 +4,10 @@ use crate::store::sqlite::Sqlite;
 
 const TENANT: TenantPk = TenantPk(1);
 
-fn listed(round: usize, description: &str) -> Vec<Definition> {
+fn listed(round: usize, description: &str) -> Vec<Arc<Definition>> {
     let definition =
         |n| Definition { name: format!("t{round}-{n}"), description: description.to_owned(), ..Definition::default() };
-    (0..256).map(definition).collect()
+    (0..256).map(definition).map(Arc::new).collect()
 }
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn what_a_server_makes_up_is_trusted_within_bounds() {
 
     // One that is too long by itself keeps none behind it off.
     let mut one_is_long = listed(0, "x");
-    one_is_long[0].description = "x".repeat(MOST_BYTES);
+    Arc::make_mut(&mut one_is_long[0]).description = "x".repeat(MOST_BYTES);
     pins.first_seen(Some(TENANT), "one", &one_is_long, 1).await.unwrap();
     assert_eq!(trusted("one").len(), one_is_long.len() - 1);
 }

@@ -3,6 +3,7 @@
 pub(crate) mod bed;
 mod calls;
 mod endpoint;
+mod noisy;
 mod peers;
 mod questions;
 mod rest;
