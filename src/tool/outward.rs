@@ -36,22 +36,36 @@ pub(super) async fn refusal(mut answer: Answer, class: ToolClass) -> ToolError {
     let status = answer.status();
     let retry_after_ms = is_passing(status).then(|| retry_after(answer.headers()).unwrap_or(0));
     let said = answer.beginning(TOLD).await;
-    let said = String::from_utf8_lossy(&said);
-    let message = format!("The service answered {status}: {}", said.trim());
-    if is_unheard(status) && class != ToolClass::Read {
-        return ToolError { retry_after_ms, ..ToolError::lost(message) };
+    match lost(status, &said, class) {
+        Some(lost) => ToolError { retry_after_ms, ..lost },
+        None => ToolError { code: "failed".to_owned(), message: told(status, &said), pointer: None, retry_after_ms },
     }
-    ToolError { code: "failed".to_owned(), message, pointer: None, retry_after_ms }
 }
 
-/// Whether the service may have been called without being heard to the end.
-fn is_unheard(status: StatusCode) -> bool {
-    matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT)
+/// What such an answer comes to if the service may have been called without being heard to the end. `None`: it was heard, or
+/// the call has no effect.
+pub(super) fn lost(status: StatusCode, said: &[u8], class: ToolClass) -> Option<ToolError> {
+    (class != ToolClass::Read && is_unheard(status, said)).then(|| ToolError::lost(told(status, said)))
+}
+
+fn told(status: StatusCode, said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(&said[..said.len().min(TOLD)]);
+    format!("The service answered {status}: {}", said.trim())
+}
+
+/// Cloudflare has numbers of its own for an origin that it lost, others 598 and 599; Envoy says it with a 503 that it words
+/// itself.
+fn is_unheard(status: StatusCode, said: &[u8]) -> bool {
+    match status.as_u16() {
+        408 | 502 | 504 | 520..=524 | 598 | 599 => true,
+        503 => said.trim_ascii_start().starts_with(b"upstream connect error"),
+        _ => false,
+    }
 }
 
 /// Whether the same request may be answered otherwise later.
 fn is_passing(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502..=504)
+    matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502..=504 | 520..=524 | 598 | 599)
 }
 
 /// The body whole; an error if it is larger than the call's bounds.

@@ -11,7 +11,7 @@ use url::Url;
 
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 use crate::egress::{Answer, Bounds, Destination, Egress, Error, Post};
-use crate::tool::outward::failed;
+use crate::tool::outward::{failed, lost};
 use crate::tool::{Nature, Tool, ToolContext, ToolOutput};
 
 /// As much of a body is read and kept.
@@ -95,6 +95,9 @@ impl Tool for HttpFetch {
         let (url, mut answer) =
             self.egress.follow(method(&arguments), post).await.map_err(|error| failed(&error, class))?;
         let (body, is_cut) = read(&mut answer).await.map_err(|error| failed(&error, class))?;
+        if let Some(lost) = lost(answer.status(), &body, class) {
+            return Err(lost);
+        }
         let source = json!({ "sourceName": url.host_str().unwrap_or_default(), "url": url.as_str() });
         let metadata = Some(json!({ "sources": [source] }));
         Ok(ToolOutput { output: output_of(&url, &answer, body, is_cut), metadata, state_patch: None })

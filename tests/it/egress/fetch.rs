@@ -40,6 +40,20 @@ async fn text_is_told_with_its_status_and_a_few_headers() {
     assert_eq!(told.output["body"], Value::Null);
 }
 
+/// That is no answer of the service, which may have done what it was asked.
+#[tokio::test]
+async fn a_write_that_a_gateway_lost_is_in_doubt_and_a_look_is_not() {
+    let host =
+        Wire::serve(vec![answer("504 Gateway Timeout", "", "late"), answer("504 Gateway Timeout", "", "late")]).await;
+    let egress = egress(&[&host.address.to_string()], fickle(&["127.0.0.1"]));
+    let fetch = builtin::calling_out(&egress).remove(0);
+    let url = format!("http://{}/", host.address);
+    let lost = fetch.call(json!({ "url": url, "method": "POST", "body": "{}" }), context()).await.unwrap_err();
+    assert!(lost.is_lost() && lost.message.contains("504"), "{lost:?}");
+    assert_eq!(host.connections(), 1, "it is not sent again by itself");
+    assert_eq!(fetch.call(json!({ "url": url }), context()).await.unwrap().output["status"], 504);
+}
+
 #[tokio::test]
 async fn a_long_body_is_cut() {
     let long = "x".repeat(600 * 1024);

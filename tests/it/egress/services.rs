@@ -135,19 +135,30 @@ async fn a_service_that_does_not_answer_in_time_leaves_doubt() {
 }
 
 #[rstest]
-#[case("408 Request Timeout")]
-#[case("502 Bad Gateway")]
-#[case("504 Gateway Timeout")]
+#[case("408 Request Timeout", "")]
+#[case("502 Bad Gateway", "")]
+#[case("504 Gateway Timeout", "")]
+#[case("524 A Timeout Occurred", "error code: 524")]
+#[case("503 Service Unavailable", "upstream connect error or disconnect/reset before headers")]
 #[tokio::test]
-async fn a_service_that_was_lost_by_what_stands_before_it_leaves_doubt(#[case] status: &str) {
-    let wire = Wire::serve(vec![answer(status, "", "")]).await;
+async fn a_service_that_was_lost_by_what_stands_before_it_leaves_doubt(#[case] status: &str, #[case] said: &str) {
+    let wire = Wire::serve(vec![answer(status, "", said)]).await;
     let tool = HttpTool { class: ToolClass::Write, ..find_order(&wire, None) };
     let app = App::with(|config| config.tools.http.push(tool)).await;
     let asked = app.suspend("t", "order").await;
     assert_eq!(asked["kind"], "in_doubt", "{asked:#}");
     assert_eq!(wire.connections(), 1, "it is not called again by itself");
     // What only reads has failed, and that is all.
-    assert_eq!(result_of(answer(status, "", "")).await["error"]["code"], "failed");
+    assert_eq!(result_of(answer(status, "", said)).await["error"]["code"], "failed");
+}
+
+#[tokio::test]
+async fn a_service_that_says_itself_that_it_is_not_there_has_failed() {
+    let wire = Wire::serve(vec![answer("503 Service Unavailable", "", "closed on sundays")]).await;
+    let tool = HttpTool { class: ToolClass::Write, ..find_order(&wire, None) };
+    let app = App::with(|config| config.tools.http.push(tool)).await;
+    app.finish("t", "order").await;
+    assert_eq!(call(&app).await["result"]["error"]["code"], "failed");
 }
 
 /// Cut, broken, busy: each is worth another attempt under the same key if the call may be repeated.
