@@ -9,13 +9,14 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, StreamExt};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::common::http_header::{
     EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_SESSION_ID, JSON_MIME_TYPE,
 };
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
+use serde_json::json;
 use sse_stream::{Sse, SseStream};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,8 @@ use crate::egress::{self, Answer, Bounds, Destination, Egress, Post, retry_after
 
 /// How much of an error's body is read.
 const ERROR_BYTES: usize = 4 << 10;
+/// How long a server may take to say whether it knows a session.
+const PING: Duration = Duration::from_secs(5);
 /// How long a stream stays open on which a server speaks by itself.
 const STREAM: Duration = Duration::from_secs(3_600);
 /// The same of one that brings the answer to a request: a call may have to wait for a person, who takes as long as that
@@ -48,6 +51,7 @@ pub(super) struct Wire {
 }
 
 /// What goes with a request besides its body.
+#[derive(Clone)]
 struct Extra {
     session: Option<Arc<str>>,
     last_event: Option<String>,
@@ -92,6 +96,25 @@ impl Wire {
     fn forgotten(&self) -> Failure {
         self.forgotten.cancel();
         StreamableHttpError::SessionExpired
+    }
+
+    /// Whether the server no longer knows the session of a request that it refused unread. It is asked in that session:
+    /// others have their calls in it, and a refusal of one says nothing of them.
+    async fn has_forgotten(&self, refused: &RequestId, mut extra: Extra) -> bool {
+        extra.headers.retain(|name, _| !is_of_one_request(name));
+        let id = RequestId::String(format!("ping-{refused}").into());
+        let ping = json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }).to_string();
+        let wait = self.patience.min(PING);
+        let bounds = Bounds { headers: wait, stall: wait, total: wait, bytes: self.message_bytes };
+        let Ok(mut answer) = self.send(Method::POST, ping.into_bytes(), extra, bounds).await else { return false };
+        match answer.status() {
+            StatusCode::NOT_FOUND => true,
+            StatusCode::BAD_REQUEST => {
+                let said = answer.beginning(ERROR_BYTES).await;
+                !names(serde_json::from_slice(&said).ok().as_ref(), &id)
+            }
+            _ => false,
+        }
     }
 
     /// The body of an answer that is no stream; of one that is no success its beginning.
@@ -141,18 +164,19 @@ impl StreamableHttpClient for Wire {
         authorization: Option<String>,
         mut headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        let had_session = session.is_some();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_MIME_TYPE));
         let extra = Extra { session, last_event: None, authorization, headers };
         // A request's answer may be a stream, which lasts as long as the call; its messages are bounded one by one.
-        let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
+        let id = id_of(&message);
+        let wants_answer = id.is_some();
+        let in_session = extra.session.is_some().then(|| extra.clone());
         let bounds = self.stream_bounds(if wants_answer { ANSWER } else { STREAM });
         let mut answer = self.send(Method::POST, serde_json::to_vec(&message)?, extra, bounds).await?;
         let status = answer.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
-        if status == StatusCode::NOT_FOUND && had_session {
+        if status == StatusCode::NOT_FOUND && in_session.is_some() {
             return Err(self.forgotten());
         }
         let session = answer.headers().get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
@@ -164,20 +188,26 @@ impl StreamableHttpClient for Wire {
         let body = self.body(&mut answer).await?;
         self.tasks.look_for(&body);
         let said = serde_json::from_slice::<ServerJsonRpcMessage>(&body);
-        // Many servers refuse a session like this that they do not know, and whatever is sent in it ever after.
-        if status == StatusCode::BAD_REQUEST && had_session && wants_answer && !names(said.as_ref().ok(), &message) {
+        let is_said_of_it = id.is_some_and(|id| names(said.as_ref().ok(), id));
+        // Many servers refuse a session like this that they do not know; servers and gateways so refuse single calls, too.
+        if status == StatusCode::BAD_REQUEST
+            && !is_said_of_it
+            && let (Some(id), Some(extra)) = (id, in_session)
+            && self.has_forgotten(id, extra).await
+        {
             return Err(self.forgotten());
         }
+        let is_answer = is_said_of_it || status.is_success() || matches!(said, Ok(ServerJsonRpcMessage::Error(_)));
         match said {
-            Ok(said) => Ok(StreamableHttpPostResponse::Json(correlated(said, &message), session)),
+            Ok(said) if is_answer => Ok(StreamableHttpPostResponse::Json(correlated(said, &message), session)),
             Err(_) if status.is_success() && !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
             Err(_) if status.is_client_error() && is_discovery(&message) => {
                 let error = rmcp::ErrorData::invalid_request(format!("HTTP {status}"), None);
                 let said = ServerJsonRpcMessage::error(error, None);
                 Ok(StreamableHttpPostResponse::Json(correlated(said, &message), session))
             }
-            Err(_) if !status.is_success() => Err(HttpStatusError::new(status.as_u16(), wait).into()),
-            Err(error) => Err(error.into()),
+            Err(error) if status.is_success() => Err(error.into()),
+            Ok(_) | Err(_) => Err(HttpStatusError::new(status.as_u16(), wait).into()),
         }
     }
 
@@ -221,12 +251,25 @@ fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, ClientJsonRpcMessage::Request(asked) if matches!(asked.request, ClientRequest::DiscoverRequest(_)))
 }
 
+/// Of what wants an answer.
+fn id_of(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        ClientJsonRpcMessage::Request(asked) => Some(&asked.id),
+        _ => None,
+    }
+}
+
+/// Whether a header says something of one request, as 2026-07-28 has them, and not of all.
+fn is_of_one_request(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    matches!(name, "mcp-method" | "mcp-name") || name.starts_with("mcp-param-")
+}
+
 /// Whether this is said of that very request: what refuses it unread cannot know its id.
-fn names(said: Option<&ServerJsonRpcMessage>, asked: &ClientJsonRpcMessage) -> bool {
-    let ClientJsonRpcMessage::Request(request) = asked else { return false };
+fn names(said: Option<&ServerJsonRpcMessage>, asked: &RequestId) -> bool {
     match said {
-        Some(ServerJsonRpcMessage::Error(error)) => error.id.as_ref() == Some(&request.id),
-        Some(ServerJsonRpcMessage::Response(response)) => response.id == request.id,
+        Some(ServerJsonRpcMessage::Error(error)) => error.id.as_ref() == Some(asked),
+        Some(ServerJsonRpcMessage::Response(response)) => response.id == *asked,
         Some(_) | None => false,
     }
 }

@@ -36,6 +36,8 @@ struct CallerStatus {
     says_of_forgotten: Option<(StatusCode, String)>,
     /// How it answers calls instead of carrying them out.
     refuses: Option<StatusCode>,
+    /// How it words a 400 to a call of this id; without: as JSON-RPC does.
+    words: Option<fn(&Value) -> String>,
     carried_out: u32,
     /// The tools of each page; all but the last have a cursor.
     pages: Vec<Vec<&'static str>>,
@@ -145,9 +147,9 @@ impl Endpoint {
             Some("tools/list") => result(self.page(&asked["params"]["cursor"])).into_response(),
             Some("tools/call") => match self.carry_out() {
                 Err(StatusCode::BAD_REQUEST) => {
-                    let error = json!({ "code": -32602, "message": "not like this" });
-                    let said = json!({ "jsonrpc": "2.0", "id": asked["id"], "error": error });
-                    (StatusCode::BAD_REQUEST, said.to_string()).into_response()
+                    let words = self.standing.lock().unwrap().words;
+                    let words = words.unwrap_or(|id| refusal(id, "not like this"));
+                    (StatusCode::BAD_REQUEST, words(&asked["id"])).into_response()
                 }
                 Err(status) => (status, [("retry-after", "30")]).into_response(),
                 Ok(()) if asked["params"]["name"] == "slow" => {
@@ -200,6 +202,10 @@ impl Endpoint {
     }
 }
 
+fn refusal(id: &Value, message: &str) -> String {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32602, "message": message } }).to_string()
+}
+
 #[tokio::test]
 async fn a_session_that_is_forgotten_is_begun_anew_and_its_call_was_not_carried_out() {
     let bed = Bed::new(|_| ()).await;
@@ -227,6 +233,26 @@ async fn a_forgotten_session_that_is_refused_as_a_bad_request_is_begun_anew() {
         assert_eq!(bed.call("plain").await.unwrap().output, "done", "the next one waits for the new session");
         assert_eq!(bed.carried_out(), 2);
     }
+}
+
+/// What refuses one call unread, or in many words, says nothing of the session, which others share.
+#[tokio::test]
+async fn a_call_that_is_refused_as_a_bad_request_leaves_its_session_alone() {
+    let forms: [fn(&Value) -> String; 3] = [
+        |_| refusal(&Value::Null, "no"),
+        |id| refusal(id, &"x".repeat(5 << 10)),
+        |_| "<html>Bad Request</html>".to_owned(),
+    ];
+    let bed = Bed::new(|_| ()).await;
+    for words in forms {
+        bed.change(|standing| (standing.refuses, standing.words) = (Some(StatusCode::BAD_REQUEST), Some(words)));
+        let error = bed.call("plain").await.unwrap_err();
+        assert_eq!((error.code.as_str(), error.retry_after_ms), ("failed", None), "{error:?}");
+        bed.change(|standing| standing.refuses = None);
+        assert_eq!(bed.call("plain").await.unwrap().output, "done");
+    }
+    assert_eq!(bed.until(|view| view.health == Health::Ready).await.restarts, 0);
+    assert_eq!(bed.endpoint.standing.lock().unwrap().session, 1, "none was begun anew");
 }
 
 #[tokio::test]
