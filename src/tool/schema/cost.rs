@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use jsonschema::Draft;
 use serde_json::{Map, Value};
 
+use super::node::Node;
 use super::{Size, text};
 use crate::domain::depth::MOST_DEPTH;
 use crate::domain::fault::Pointed;
@@ -32,28 +34,6 @@ pub struct Cost {
     pub schemas: usize,
 }
 
-/// A schema within the schema.
-#[derive(Default)]
-struct Node {
-    own: Cost,
-    /// Looks at the value with all that is in it.
-    whole: u64,
-    /// What of the schema itself a mistake repeats.
-    repeated: u64,
-    /// Regular expressions that each member's name is held against.
-    names: u64,
-    /// Reports of alternatives follow a first look at them.
-    chooses: bool,
-    /// Applied to the same value.
-    beside: Vec<usize>,
-    /// Of these a member meets one.
-    members: Vec<usize>,
-    /// These each member meets.
-    each: Vec<usize>,
-    /// Names of anchors, to be found when all are known.
-    anchors: Vec<(String, String)>,
-}
-
 struct SchemaWalk<'s> {
     root: &'s Value,
     nodes: Vec<Node>,
@@ -61,8 +41,12 @@ struct SchemaWalk<'s> {
     known: HashMap<String, usize>,
     /// Each name once: which of two would be meant is up to the order in which they are looked at.
     anchors: HashMap<String, usize>,
+    draft: Draft,
     /// The keyword that gives a schema an address.
     id: &'static str,
+    /// Where a schema within is of another draft, and where one refers to another.
+    other_draft: Option<String>,
+    reference: Option<String>,
     todo: Vec<(String, &'s Value)>,
     expressions: u64,
 }
@@ -75,12 +59,16 @@ pub(super) fn of(schema: &Value) -> Result<Cost, Pointed> {
     if values(schema) > MOST_VALUES {
         return Err(refused("", format!("has more than {MOST_VALUES} values")));
     }
+    let draft = Draft::default().detect(schema);
     let mut walk = SchemaWalk {
         root: schema,
         nodes: Vec::new(),
         known: HashMap::new(),
         anchors: HashMap::new(),
-        id: jsonschema::Draft::default().detect(schema).id_keyword(),
+        draft,
+        id: draft.id_keyword(),
+        other_draft: None,
+        reference: None,
         todo: Vec::new(),
         expressions: 0,
     };
@@ -89,6 +77,11 @@ pub(super) fn of(schema: &Value) -> Result<Cost, Pointed> {
         walk.look(&pointer, schema)?;
     }
     walk.join_anchors()?;
+    if let (Some(place), Some(reference)) = (&walk.other_draft, &walk.reference) {
+        let why =
+            format!("a schema within a schema cannot be of another draft where there are references: {reference}");
+        return Err(refused(place, why));
+    }
     let order = walk.order()?;
     let cost = walk.deepest(&order);
     if cost.steps.max(cost.text) > MOST_STEPS {
@@ -164,9 +157,7 @@ impl<'s> SchemaWalk<'s> {
                 format!("`{keyword}` is not taken: what refers to it would depend on the way there"),
             )),
             "$id" | "id" if keyword == "$id" || keyword == self.id => identify(pointer, &place, value),
-            "$schema" if !pointer.is_empty() && Some(value) != self.root.get(keyword) => {
-                Err(refused(&place, "a schema within a schema cannot have a `$schema` of its own".to_owned()))
-            }
+            "$schema" if !pointer.is_empty() => self.draft_within(place, value),
             "$ref" => self.refer(number, &place, value),
             "$anchor" => match value.as_str().and_then(|name| self.anchors.insert(name.to_owned(), number)) {
                 Some(_) => Err(refused(&place, "is the name of another schema, too".to_owned())),
@@ -259,6 +250,7 @@ impl<'s> SchemaWalk<'s> {
         let Some(reference) = value.as_str() else {
             return Ok(());
         };
+        self.reference.get_or_insert_with(|| place.to_owned());
         let elsewhere = || refused(place, "a reference must stay within the schema: begin it with `#`".to_owned());
         let fragment = reference.strip_prefix('#').ok_or_else(elsewhere)?;
         // Names are meant as they stand; only pointers are unescaped.
@@ -271,6 +263,21 @@ impl<'s> SchemaWalk<'s> {
         let target = root.pointer(&fragment).ok_or_else(|| nothing_there(place))?;
         let target = self.at(fragment, target)?;
         self.nodes[number].beside.push(target);
+        Ok(())
+    }
+
+    /// Generators write one into each part. What a keyword costs is the same in all drafts; what a reference means is not.
+    fn draft_within(&mut self, place: String, value: &Value) -> Result<(), Pointed> {
+        let Some(named) = value.as_str().filter(|_| Some(value) != self.root.get("$schema")) else {
+            return Ok(());
+        };
+        let draft = Draft::from_schema_uri(named);
+        if draft == Draft::Unknown {
+            return Err(refused(&place, "is no draft that is known here".to_owned()));
+        }
+        if draft != self.draft {
+            self.other_draft.get_or_insert(place);
+        }
         Ok(())
     }
 
@@ -358,29 +365,4 @@ fn identify(pointer: &str, place: &str, value: &Value) -> Result<(), Pointed> {
 
 fn nothing_there(place: &str) -> Pointed {
     refused(place, "refers to nothing within the schema".to_owned())
-}
-
-impl Node {
-    /// `costs` of what is applied beside it, `inner` of what is applied one level deeper into the value.
-    ///
-    /// Each member counts as a value of its own in [`Size`], so a value pays either for itself or for what a member pays, the
-    /// dearer; what is `beside` is paid by the same value and adds up.
-    fn cost(&self, costs: &[Cost], inner: &[Cost]) -> Cost {
-        let sum = |of: &dyn Fn(&Cost) -> u64, which: &[usize], from: &[Cost]| {
-            which.iter().fold(0u64, |sum, node| sum.saturating_add(of(&from[*node])))
-        };
-        let total = |of: &dyn Fn(&Cost) -> u64, own: u64| {
-            let one = self.members.iter().map(|node| of(&inner[*node])).max().unwrap_or(0);
-            let deeper = one.saturating_add(sum(of, &self.each, inner));
-            sum(of, &self.beside, costs).saturating_add(own.max(deeper))
-        };
-        let steps = total(&|cost| cost.steps, self.own.steps).saturating_add(self.whole);
-        let again = if self.chooses { steps } else { self.whole };
-        Cost {
-            steps,
-            text: total(&|cost| cost.text, self.own.text).saturating_add(self.names),
-            telling: total(&|cost| cost.telling, self.own.steps.saturating_add(self.repeated)).saturating_add(again),
-            schemas: 0,
-        }
-    }
 }

@@ -5,10 +5,11 @@
 //! is taken only if the work for a value grows linearly with the value: [`cost`] follows every reference and works out how
 //! many schemas one value can meet at most. Keywords whose work grows with more than that (`unevaluated*`, `$dynamicRef`,
 //! `$recursiveRef`) are refused, and so is a schema that is applied to the same value once more by way of itself.
-//! What would make a reference lead elsewhere than that walk is refused, too: a name that two schemas have, and another
-//! address or draft below the root. A value that is too large for its schema is a mistake, too.
+//! What would make a reference lead elsewhere than that walk is refused, too: a name that two schemas have, another address
+//! below the root, and, where there are references, another draft there. A value that is too large for its schema is a mistake, too.
 
 mod cost;
+mod node;
 mod text;
 mod unique;
 

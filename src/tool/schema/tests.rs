@@ -70,7 +70,9 @@ fn what_could_be_meant_otherwise_by_the_library_is_refused_with_its_place() {
         assert_eq!(refused(&json!({ "items": { keyword: value } })).pointer, format!("/items/{keyword}"));
     }
     let draft = "https://json-schema.org/draft/2019-09/schema";
-    assert_eq!(refused(&json!({ "items": { "$schema": draft } })).pointer, "/items/$schema");
+    let within = json!({ "items": { "$schema": draft }, "contains": { "$ref": "#/items" } });
+    assert_eq!(refused(&within).pointer, "/items/$schema");
+    assert_eq!(refused(&json!({ "items": { "$schema": "https://example.com/s" } })).pointer, "/items/$schema");
     assert!(Schema::compile(&json!({ "$schema": draft, "items": { "$schema": draft } })).is_ok());
     let escaped = json!({ "$ref": "#%61", "$defs": { "a": { "$anchor": "a" } } });
     assert_eq!(refused(&escaped).pointer, "/$ref", "names are not unescaped");
@@ -137,6 +139,27 @@ fn what_people_write_is_taken() {
     assert_eq!(Schema::compile(&named).unwrap().mistakes(&json!({ "a": 1 })).len(), 1);
 }
 
+/// So zod-to-json-schema writes it.
+#[test]
+fn a_part_may_name_its_draft_where_nothing_is_referred_to() {
+    let seventh = "http://json-schema.org/draft-07/schema#";
+    let part = |rest: Value| {
+        let mut part = json!({ "$schema": seventh, "type": "string" });
+        part.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        json!({ "type": "object", "properties": { "f": part } })
+    };
+    let taken = Schema::compile(&part(json!({}))).unwrap();
+    assert!(taken.mistakes(&json!({ "f": "a" })).is_empty());
+    assert_eq!(taken.mistakes(&json!({ "f": 1 }))[0].pointer, "/f");
+    let mut refers = part(json!({}));
+    refers["properties"]["g"] = json!({ "$ref": "#/properties/f" });
+    assert_eq!(refused(&refers).pointer, "/properties/f/$schema");
+    // One draft in two spellings is one.
+    refers["$schema"] = json!("http://json-schema.org/draft-07/schema");
+    assert!(Schema::compile(&refers).is_ok());
+    assert_eq!(refused(&part(json!({ "$id": "f" }))).pointer, "/properties/f/$id");
+}
+
 #[test]
 fn a_value_too_large_for_its_schema_is_a_mistake() {
     let choices: Vec<Value> = (0..500).map(|at| json!({ "const": at })).collect();
@@ -174,6 +197,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
         Just(json!({ "$anchor": "w", "type": "string" })),
         Just(json!({ "id": "w" })),
         Just(json!({ "$id": "w" })),
+        Just(json!({ "$schema": "http://json-schema.org/draft-07/schema#" })),
         Just(json!({ "type": "integer" })),
         Just(json!({ "pattern": "^a+$" })),
         Just(json!({ "uniqueItems": true })),
