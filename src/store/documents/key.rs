@@ -114,9 +114,18 @@ impl LazyKey {
 
 /// A new key, or the one that another process made meanwhile.
 pub(super) fn make(path: &Path) -> Result<Key, Fault> {
+    make_by(path, link)
+}
+
+fn link(file: &Path, name: &Path) -> io::Result<()> {
+    fs::hard_link(file, name)
+}
+
+/// The same; `link` gives a file one more name, if none has it.
+pub(super) fn make_by(path: &Path, link: impl FnOnce(&Path, &Path) -> io::Result<()>) -> Result<Key, Fault> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| broken())?;
-    match write(path, &bytes) {
+    match write(path, &bytes, link) {
         Ok(()) => Key::of(&bytes),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => stored(path),
         Err(error) => Err(Fault::new(Code::Internal, format!("The sealing key cannot be written: {error}"))),
@@ -125,19 +134,30 @@ pub(super) fn make(path: &Path) -> Result<Key, Fault> {
 
 /// Readable by this user only. It gets its name when all of it is on the disk: what a killed process left is taken for no
 /// key. One that is there stays (`AlreadyExists`).
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write(path: &Path, bytes: &[u8], link: impl FnOnce(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
+    let new = PathBuf::from(new);
+    remove(&new)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(bytes).and_then(|()| file.sync_all())?;
-    let named = fs::hard_link(&new, path);
-    fs::remove_file(&new)?;
+    let named = link(&new, path).or_else(|error| match (error.kind(), path.try_exists()?) {
+        (ErrorKind::AlreadyExists, _) => Err(error),
+        (_, true) => Err(ErrorKind::AlreadyExists.into()),
+        // Some file systems know no links. No other server makes a key meanwhile: this one has locked the folder.
+        (_, false) => fs::rename(&new, path),
+    });
+    remove(&new)?;
     named?;
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Also where it is not there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 fn stored(path: &Path) -> Result<Key, Fault> {

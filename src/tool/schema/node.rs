@@ -27,8 +27,8 @@ pub(super) struct Node {
 impl Node {
     /// `costs` of what is applied beside it, `inner` of what is applied one level deeper into the value.
     ///
-    /// Each member counts as a value of its own in [`Size`](super::Size), so a value pays either for itself or for what a member pays, the
-    /// dearer; what is `beside` is paid by the same value and adds up.
+    /// Each member counts as a value of its own in [`Size`](super::Size), so a value pays either for itself or for what a
+    /// member pays, the dearer; what is `beside` is paid by the same value and adds up.
     pub(super) fn cost(&self, costs: &[Cost], inner: &[Cost]) -> Cost {
         let sum = |of: &dyn Fn(&Cost) -> u64, which: &[usize], from: &[Cost]| {
             which.iter().fold(0u64, |sum, node| sum.saturating_add(of(&from[*node])))

@@ -121,6 +121,22 @@ fn what_a_process_left_that_was_killed_while_it_made_a_key_file_does_no_harm() {
     }
 }
 
+/// As on exFAT.
+#[test]
+fn a_key_file_is_made_where_files_have_one_name_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, new) = (folder.path().join("sealing.key"), folder.path().join("sealing.key.new"));
+    let make = || super::super::key::make_by(&path, |_, _| Err(std::io::ErrorKind::Unsupported.into())).unwrap();
+    let made = make().id;
+    assert_eq!(std::fs::read(&path).unwrap().len(), 32);
+    assert_eq!(make().id, made, "whoever comes second reads what is there");
+    assert_eq!(
+        Sealer::new(KeySource::File(path.clone())).seal("s", owner("whk_1")).unwrap().split('.').nth(1),
+        Some(&*made)
+    );
+    assert!(!new.exists());
+}
+
 /// Whoever comes second reads what is there.
 #[test]
 fn a_key_file_that_is_there_is_not_written_over() {
