@@ -10,9 +10,11 @@ use serde_json::{Map, Value};
 use super::PlanPatch;
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::plan::FILLED;
 use crate::service::Result;
 
-/// What a list may take in all, in bytes of JSON, however many patches it grows by: as much as a model may write of one.
+/// What people may write into a list in all, in bytes of JSON, however many patches it grows by: as much as a model may write
+/// of one.
 const LIST_BYTES: usize = 4 << 20;
 
 pub(super) fn apply(mut list: Value, patch: PlanPatch, limits: &Limits) -> Result<Vec<Value>> {
@@ -24,7 +26,7 @@ pub(super) fn apply(mut list: Value, patch: PlanPatch, limits: &Limits) -> Resul
             return Err(invalid("A merge patch is a list, or an object by item id.".to_owned()));
         }
     }
-    let bytes = list.to_string().len();
+    let bytes = written(&list);
     if bytes > LIST_BYTES {
         let detail = format!("A todo list may take {LIST_BYTES} bytes as JSON; this would take {bytes}.");
         return Err(Fault::new(Code::TooManyItems, detail));
@@ -33,6 +35,16 @@ pub(super) fn apply(mut list: Value, patch: PlanPatch, limits: &Limits) -> Resul
         Value::Array(list) => Ok(list),
         _ => Err(invalid("After the patch this is no list of todo items.".to_owned())),
     }
+}
+
+/// How long the list is without what the server fills in: that is not taken from a patch, and what steps came to may be long.
+fn written(list: &Value) -> usize {
+    let filled = |item: &Value| -> usize {
+        let members = item.as_object().into_iter().flatten();
+        let filled = members.filter(|(name, _)| FILLED.contains(&name.as_str()));
+        filled.map(|(name, value)| format!("\"{name}\":{value},").len()).sum()
+    };
+    list.to_string().len().saturating_sub(list.as_array().into_iter().flatten().map(filled).sum())
 }
 
 fn operate(list: &mut Value, operations: &Patch, limits: &Limits) -> Result<()> {

@@ -7,6 +7,21 @@ use super::Millis;
 use super::ids::{ItemId, RunId};
 use super::tool::{ToolCall, ToolResult};
 
+/// Members of an item that the server fills in; a client that sends back what it read may leave them in.
+pub const FILLED: [&str; 11] = [
+    "result",
+    "thoughts",
+    "toolCalls",
+    "actualToolCalls",
+    "toolResults",
+    "validationStatus",
+    "createdTimestamp",
+    "updatedTimestamp",
+    "runId",
+    "reason",
+    "redone",
+];
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

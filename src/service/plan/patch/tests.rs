@@ -39,6 +39,21 @@ fn a_patch_is_bounded_in_what_it_copies_and_in_how_deep_it_nests() {
     assert!(refused.errors[0].detail.contains("nests deeper than 16"), "{refused:?}");
 }
 
+/// They are no part of what a patch brings.
+#[test]
+fn results_do_not_count_as_written_however_long_they_are() {
+    let done = json!({ "id": "a", "status": "completed", "result": "x".repeat(LIST_BYTES), "toolResults": [1] });
+    let list = || json!([done, { "id": "b", "description": "old" }]);
+    let after = patched(list(), json!([{ "op": "replace", "path": "/1/description", "value": "new" }])).unwrap();
+    assert_eq!((&after[0], &after[1]["description"]), (&done, &json!("new")));
+    let described = |length: usize| {
+        let change = json!({ "b": { "description": "x".repeat(length) } });
+        apply(list(), PlanPatch::MergePatch(change), &limits())
+    };
+    assert!(described(LIST_BYTES / 2).is_ok());
+    assert_eq!(described(LIST_BYTES).unwrap_err().code, Code::TooManyItems);
+}
+
 fn any_operation() -> impl Strategy<Value = Value> {
     let path = || prop::sample::select(vec!["", "/0", "/1", "/-", "/0/a", "/0/a/b", "/1/a", "/9", "/x", "/0/a/0"]);
     let value = prop::sample::select(vec![json!({}), json!([[]]), json!({ "a": { "b": [1] } }), json!(1), json!(null)]);

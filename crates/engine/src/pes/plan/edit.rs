@@ -8,28 +8,13 @@ use crate::domain::facts::{PlanSource, PlanUpdateBody};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ItemId;
 use crate::domain::observation::RecordMetadata;
-use crate::domain::plan::{ChangeType, ItemStatus, StepType, TodoItem, TodoItemChange, ToolValidationMode};
+use crate::domain::plan::{ChangeType, FILLED, ItemStatus, StepType, TodoItem, TodoItemChange, ToolValidationMode};
 use crate::domain::settings::RunSettings;
 use crate::parse;
 use crate::pes::plan::change::{self, Merged};
 use crate::pes::plan::forget;
 use crate::pes::state::{Definition, Item, Phase, Progress, Shape, State};
 use crate::pes::tx::{Handled, Taken, Tx};
-
-/// Fields that the server fills in; a client that sends back what it read may leave them in.
-const FILLED: [&str; 11] = [
-    "result",
-    "thoughts",
-    "toolCalls",
-    "actualToolCalls",
-    "toolResults",
-    "validationStatus",
-    "createdTimestamp",
-    "updatedTimestamp",
-    "runId",
-    "reason",
-    "redone",
-];
 
 /// What a person may say about an item.
 #[derive(Debug, PartialEq)]
