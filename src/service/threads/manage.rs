@@ -40,6 +40,7 @@ async fn make(
     check_id(service, &id)?;
     let profile =
         ThreadProfile { title: ask.title, config: ask.config, metadata: ask.metadata, ..ThreadProfile::default() };
+    profile::check_size(&profile, profile::PROFILE_BYTES)?;
     let profile = signed(&ThreadProfile::default(), profile, caller, service.config.env)?;
     let core = profile.config.agent_core.clone().unwrap_or_else(|| service.config.agent.core.clone());
     service.runtime.core(&core)?;

@@ -16,6 +16,7 @@ pub use prompt::{CallPrompt, prompt};
 pub use view::{agent_state, messages, put_agent_state, state, tool_call};
 
 pub(crate) use manage::{all_shown, answer, check_id, fresh, row};
+pub(in crate::service) use profile::check_size;
 pub(in crate::service) use tool_policy::signed;
 pub(crate) use view::whole;
 

@@ -18,7 +18,9 @@ use crate::store::{AuditRow, ThreadRow};
 
 /// What the title, the metadata and the settings of a thread may take together, in bytes of JSON: every request to the
 /// thread reads them, and a page of a list has up to a thousand.
-const PROFILE_BYTES: usize = 64 << 10;
+pub(super) const PROFILE_BYTES: usize = 64 << 10;
+/// What of it a thread that is larger already may take for its title.
+const TITLE_BYTES: usize = 1 << 10;
 
 /// The patch as the thread's task applies it, to the thread as it is then.
 pub(super) fn edit(patch: Value, by: Caller, environment: Environment) -> ProfileEdit {
@@ -54,19 +56,32 @@ pub(super) fn patched(row: &ThreadRow, patch: &Value, by: &Caller, environment: 
             format!("This thread was begun with the core `{}` and keeps it.", row.core),
         );
     }
+    if bytes(&row.profile) <= PROFILE_BYTES || grows(&row.profile, &profile) {
+        check_size(&profile, PROFILE_BYTES)?;
+    }
     signed(&row.profile, profile, by, environment)
 }
 
 /// Refuses a profile that is too large, whatever it has grown by.
-pub(super) fn check_size(profile: &ThreadProfile) -> Result<()> {
-    let bytes = json!(profile).to_string().len();
-    if bytes <= PROFILE_BYTES {
+pub(in crate::service) fn check_size(profile: &ThreadProfile, most: usize) -> Result<()> {
+    let bytes = bytes(profile);
+    if bytes <= most {
         return Ok(());
     }
-    let detail = format!(
-        "The title, metadata and config of a thread may take {PROFILE_BYTES} bytes as JSON; these take {bytes}."
-    );
+    let detail =
+        format!("The title, metadata and config of a thread may take {most} bytes as JSON; these take {bytes}.");
     Err(Fault::new(Code::Invalid, detail.clone()).at("", detail))
+}
+
+fn bytes(profile: &ThreadProfile) -> usize {
+    json!(profile).to_string().len()
+}
+
+/// Whether it is larger than before, where a title of a usual length is no growth: one that is too large from before there was
+/// a bound can be renamed, and made smaller.
+fn grows(before: &ThreadProfile, after: &ThreadProfile) -> bool {
+    let untitled = |profile: &ThreadProfile| bytes(&ThreadProfile { title: None, ..profile.clone() });
+    after.title.as_ref().is_some_and(|title| title.len() > TITLE_BYTES) || untitled(after) > untitled(before)
 }
 
 /// That somebody changed the thread, and what of it; its `toolPolicy` in full, as it says who must be asked. `None`: all is

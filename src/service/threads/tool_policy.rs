@@ -1,6 +1,5 @@
 //! Who may write what into a thread's `toolPolicy`: anybody who may run makes it stricter; loosening it is approving.
 
-use super::profile;
 use crate::config::Environment;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
@@ -9,14 +8,13 @@ use crate::domain::thread::ThreadProfile;
 use crate::service::Result;
 use crate::tool::policy::{matches, strictness};
 
-/// What was written by this caller over `before`, if it is not too large, with the writer's name beside each entry that is new.
+/// What was written by this caller over `before`, with the writer's name beside each entry that is new.
 pub(in crate::service) fn signed(
     before: &ThreadProfile,
     mut after: ThreadProfile,
     by: &Caller,
     environment: Environment,
 ) -> Result<ThreadProfile> {
-    profile::check_size(&after)?;
     if !by.may(Scope::Approve)
         && let Some(entry) = loosened(before, &after, by, environment)
     {

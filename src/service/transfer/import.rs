@@ -173,7 +173,7 @@ fn made(service: &Service, caller: &Caller, archive: Archive) -> Result<(NewImpo
     Ok((NewImport { commit, log, min_seq, last_seq: end, base: archive.base }, imported))
 }
 
-/// The profile as if this caller wrote it.
+/// The profile as if this caller wrote it. It may be as large as one that was sent before profiles had a bound of their own.
 fn profile(service: &Service, caller: &Caller, archive: &Archive) -> Result<ThreadProfile> {
     let (core, written) = (&archive.header.core, archive.header.profile.clone());
     if written.config.agent_core.as_ref().is_some_and(|named| named != core) {
@@ -181,6 +181,7 @@ fn profile(service: &Service, caller: &Caller, archive: &Archive) -> Result<Thre
     }
     service.runtime.core(core)?;
     settings::check(service, caller, core, &written.config)?;
+    threads::check_size(&written, service.config.limits.body_bytes)?;
     threads::signed(&ThreadProfile::default(), written, caller, service.config.env)
 }
 

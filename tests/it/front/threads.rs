@@ -1,8 +1,12 @@
 //! `/threads`
 
+use pes::domain::ids::ThreadPk;
+use pes::domain::thread::ThreadProfile;
+use pes::store::NewThread;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
+use crate::support::store::fresh_store;
 
 #[tokio::test]
 async fn a_thread_is_created_once() {
@@ -180,4 +184,32 @@ async fn what_a_thread_says_of_itself_is_bounded_however_it_grows() {
     patch(&more).send().await.expect(200);
     let large = json!({ "threadId": "t2", "metadata": { "one": "x".repeat(70_000) } });
     app.post("/threads", large).await.problem("invalid");
+}
+
+/// There was no bound when it was made.
+#[tokio::test]
+async fn a_thread_that_is_larger_from_before_is_renamed_made_smaller_and_moved() {
+    let store = fresh_store().await;
+    let tenant = store.tenant("default", 0).await.unwrap();
+    let new = NewThread {
+        tenant,
+        thread_id: "t1".into(),
+        core: "pes".to_owned(),
+        created_at: 0,
+        created_by: "ann".to_owned(),
+    };
+    let metadata = json!({ "one": "x".repeat(70_000) }).as_object().unwrap().clone();
+    let profile = ThreadProfile { metadata, ..ThreadProfile::default() };
+    store.create_thread(ThreadPk(7), new, profile, None).await.unwrap();
+    let app = App::of(store, |_| {}).await;
+    app.finish("t1", "hello").await;
+    let patch =
+        |change: &Value| app.ask("PATCH", "/threads/t1").typed("application/merge-patch+json", &change.to_string());
+    patch(&json!({ "title": "A title as people write them" })).send().await.expect(200);
+    patch(&json!({ "title": "x".repeat(2_000) })).send().await.problem("invalid");
+    patch(&json!({ "metadata": { "two": "y" } })).send().await.problem("invalid");
+    patch(&json!({ "metadata": { "one": "x".repeat(69_000) } })).send().await.expect(200);
+    let text = app.get("/threads/t1/export").await.text();
+    app.ask("POST", "/imports?threadId=copy").typed("application/x-ndjson", &text).send().await.expect(201);
+    assert_eq!(app.get("/threads/copy").await.expect(200)["title"], "A title as people write them");
 }
