@@ -77,7 +77,7 @@ async fn take(service: Service, tenant: TenantPk, pk: ThreadPk, waiting: Pending
     let (task, remote_task_id) = waiting.report.clone();
     let taken = async {
         // However many say the same at once, they take one place in the thread's queue.
-        let _turn = service.flights.turn(tenant, "callback", task.as_str(), TURN).await?;
+        let _turn = service.key_locks.turn(tenant, "callback", task.as_str(), TURN).await?;
         failpoint::reached("callback.verified");
         drop(waiting);
         let event = Event::Peer(PeerEvent::CalledBack { task: task.clone(), remote_task_id });

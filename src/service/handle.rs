@@ -11,7 +11,7 @@ use super::changes::Feeds;
 use super::feed::Folds;
 use super::figures::Read;
 use super::housekeeping;
-use super::once::Flights;
+use super::once::KeyLocks;
 use super::readiness::Readiness;
 use super::retention;
 use super::schedules;
@@ -57,7 +57,7 @@ pub struct Inner {
     pub(super) folds: Arc<Folds>,
     /// Of everything, for states of the past.
     pub(super) states: Arc<Folds>,
-    pub(super) flights: Flights,
+    pub(super) key_locks: KeyLocks,
     pub(super) feeds: Feeds,
     pub(super) reports: Reports,
     pub(super) figures: Read,
@@ -94,7 +94,7 @@ impl Service {
             config: parts.config,
             folds: Default::default(),
             states: Default::default(),
-            flights: Default::default(),
+            key_locks: Default::default(),
             feeds: Default::default(),
             reports: Default::default(),
             figures: Default::default(),

@@ -73,7 +73,7 @@ pub(crate) async fn perform<T>(
     work: impl Future<Output = std::result::Result<T, Refusal>>,
 ) -> Result<Answered<T>> {
     let Some(key) = key else { return Ok(Answered::Fresh(work.await?)) };
-    let _turn = service.flights.turn(caller.tenant, &key.scope, &key.key, PATIENCE).await?;
+    let _turn = service.key_locks.turn(caller.tenant, &key.scope, &key.key, PATIENCE).await?;
     if let Some(row) = stored(service, caller, key).await? {
         return opened(service, row);
     }
@@ -134,33 +134,34 @@ fn opened<T>(service: &Service, row: IdempotencyRow) -> Result<Answered<T>> {
     Ok(Answered::Replayed { status, body, location })
 }
 
+/// Whose key, what it is used for, and the key.
 type Name = (TenantPk, String, String);
 
-/// Requests with a key that are being answered in this process.
+/// One lock for each key that this process is working on, so that requests with the same key run one after another.
 #[derive(Clone, Default)]
-pub(crate) struct Flights(Arc<Mutex<HashMap<Name, watch::Sender<()>>>>);
+pub(crate) struct KeyLocks(Arc<Mutex<HashMap<Name, watch::Sender<()>>>>);
 
-/// The right to answer under a key; dropping it lets duplicates look again.
-pub(crate) struct Flight {
+/// A lock that is held; dropping it lets in whoever waits for it.
+pub(crate) struct KeyGuard {
     name: Name,
-    all: Flights,
+    all: KeyLocks,
 }
 
-impl Flights {
-    /// Lets those of one name in one after another.
-    pub(crate) async fn turn(&self, tenant: TenantPk, scope: &str, key: &str, patience: Duration) -> Result<Flight> {
+impl KeyLocks {
+    /// Waits until nobody holds this key, at most so long, and holds it.
+    pub(crate) async fn turn(&self, tenant: TenantPk, scope: &str, key: &str, patience: Duration) -> Result<KeyGuard> {
         let name = (tenant, scope.to_owned(), key.to_owned());
         let until = Instant::now() + patience;
         loop {
-            let mut landed = match self.lock().entry(name.clone()) {
+            let mut held = match self.lock().entry(name.clone()) {
                 std::collections::hash_map::Entry::Vacant(entry) => {
                     entry.insert(watch::channel(()).0);
-                    return Ok(Flight { name, all: self.clone() });
+                    return Ok(KeyGuard { name, all: self.clone() });
                 }
                 std::collections::hash_map::Entry::Occupied(entry) => entry.get().subscribe(),
             };
-            // Closed means landed: the sender is dropped with its flight.
-            timeout_at(until, landed.changed()).await.map_err(|_| in_progress())?.ok();
+            // It ends with an error when the holder drops its sender: then the key is free.
+            timeout_at(until, held.changed()).await.map_err(|_| in_progress())?.ok();
         }
     }
 
@@ -169,7 +170,7 @@ impl Flights {
     }
 }
 
-impl Drop for Flight {
+impl Drop for KeyGuard {
     fn drop(&mut self) {
         self.all.lock().remove(&self.name);
     }

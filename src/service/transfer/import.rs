@@ -24,7 +24,7 @@ use crate::engine::event::{Event, PersonEvent};
 use crate::engine::history::ShownPlan;
 use crate::engine::step::{Keep, RowKind, Step};
 use crate::service::audit::AuditLine;
-use crate::service::once::Flight;
+use crate::service::once::KeyGuard;
 use crate::service::{Result, Service, retention, settings, threads};
 use crate::store::{AuditRow, Commit, Committed, NewEntry, NewImport, NewThread};
 
@@ -38,7 +38,7 @@ const COME_BACK_MS: Millis = 30_000;
 /// What whoever takes in a file holds from before its first byte.
 pub struct Turn {
     _permit: SemaphorePermit<'static>,
-    _of_tenant: Flight,
+    _of_tenant: KeyGuard,
 }
 
 impl Turn {
@@ -46,7 +46,7 @@ impl Turn {
     /// that are sent slowly keep nobody else out.
     pub async fn wait(service: &Service, caller: &Caller) -> Result<Self> {
         let waited = async {
-            let of_tenant = service.flights.turn(caller.tenant, "import", "", PATIENCE).await.ok()?;
+            let of_tenant = service.key_locks.turn(caller.tenant, "import", "", PATIENCE).await.ok()?;
             let permit = timeout(PATIENCE, READER.acquire()).await.ok()?;
             Some(Self { _permit: permit.expect("it is never closed"), _of_tenant: of_tenant })
         };
