@@ -16,7 +16,7 @@ use super::app_state::AppState;
 use super::problem::Problem;
 use super::reply_preferences::ReplyPreferences;
 use crate::domain::fault::{Code, Fault};
-use crate::service::once::{Answered, Idempotent};
+use crate::service::once::{self, Answered, Idempotent};
 
 /// The longest key.
 const LONGEST: usize = 255;
@@ -109,16 +109,11 @@ impl<T: Serialize> Settled<T> {
 
 /// The fresh answer, which goes out with `status`, or the stored one of an earlier request, read back.
 pub(crate) fn settle<T: DeserializeOwned>(answered: Answered<T>, status: StatusCode) -> Result<Settled<T>, Fault> {
-    match answered {
-        Answered::Fresh(value) => Ok(Settled { value, status, is_replay: false }),
-        Answered::Replayed { status, body, .. } => {
-            let unreadable =
-                |error: String| Fault::new(Code::Internal, format!("The stored answer is damaged: {error}."));
-            let value = serde_json::from_str(&body).map_err(|error| unreadable(error.to_string()))?;
-            let status = StatusCode::from_u16(status).map_err(|error| unreadable(error.to_string()))?;
-            Ok(Settled { value, status, is_replay: true })
-        }
-    }
+    let (status, is_replay) = match &answered {
+        Answered::Fresh(_) => (status, false),
+        Answered::Replayed { status, .. } => (StatusCode::from_u16(*status).map_err(once::damaged)?, true),
+    };
+    Ok(Settled { value: answered.into_value()?, status, is_replay })
 }
 
 #[cfg(test)]

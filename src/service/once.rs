@@ -4,12 +4,14 @@
 //! Those of one key wait for each other in this process; between processes the store says who was first.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -49,6 +51,21 @@ impl<T> Answered<T> {
             Answered::Replayed { status, body, location } => Answered::Replayed { status, body, location },
         }
     }
+}
+
+impl<T: DeserializeOwned> Answered<T> {
+    /// What is answered, read back if it was stored.
+    pub(crate) fn into_value(self) -> Result<T> {
+        match self {
+            Answered::Fresh(value) => Ok(value),
+            Answered::Replayed { body, .. } => serde_json::from_str(&body).map_err(damaged),
+        }
+    }
+}
+
+/// Of a stored answer that cannot be read back.
+pub(crate) fn damaged(error: impl Display) -> Fault {
+    Fault::new(Code::Internal, format!("The stored answer is damaged: {error}."))
 }
 
 impl Idempotent {

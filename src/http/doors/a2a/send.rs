@@ -21,7 +21,7 @@ use crate::service::a2a::tasks;
 use crate::service::a2a::tasks::RunSnapshot;
 use crate::service::feed::{self, EarlySubscription};
 use crate::service::once::{self, Answered, Idempotent};
-use crate::service::runs::{self, ProcessAsk, Receipt, SaidAsk};
+use crate::service::runs::{self, ProcessAsk, SaidAsk};
 use crate::service::{suspensions, threads};
 
 /// A message that was taken in.
@@ -103,11 +103,7 @@ async fn ask(asker: &Asker, request: &SendRequest, listens: bool) -> Result<Acce
     };
     match answered {
         Answered::Fresh(receipt) => Ok(Accepted { task: receipt.run_id, complaint: None, early, is_new: true }),
-        Answered::Replayed { body, .. } => {
-            let damaged = |error| Fault::new(Error::Internal, format!("The stored answer is damaged: {error}."));
-            let receipt = serde_json::from_str::<Receipt>(&body).map_err(damaged)?;
-            Ok(Accepted::unchanged(receipt.run_id, None))
-        }
+        stored @ Answered::Replayed { .. } => Ok(Accepted::unchanged(stored.into_value()?.run_id, None)),
     }
 }
 

@@ -15,8 +15,8 @@ use crate::http::caller::permit;
 use crate::http::doors::scope_to_answer;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
-use crate::service::once::{self, Answered, Idempotent};
-use crate::service::runs::{self, ProcessAsk, Receipt};
+use crate::service::once::{self, Idempotent};
+use crate::service::runs::{self, ProcessAsk};
 use crate::service::suspensions;
 use serde_json::{Map, json};
 
@@ -93,7 +93,7 @@ async fn ask(asker: &Asker, run: &ClientRun, query: &Query, options: CallOptions
     };
     let once = Some(once(asker, run, query));
     let (answered, early) = runs::process_subscribed(service, caller, &run.thread, ask, once).await?;
-    let run = receipt(answered)?.run_id;
+    let run = answered.into_value()?.run_id;
     Ok(Accepted::Told(run, early.map_or(Follow::Whole, Follow::Live)))
 }
 
@@ -107,14 +107,6 @@ fn once(asker: &Asker, run: &ClientRun, query: &Query) -> Idempotent {
 
 /// Where the client's own id of a message stands in its metadata.
 pub(super) const KEPT: &str = "agui";
-
-pub(super) fn receipt(answered: Answered<Receipt>) -> Result<Receipt, Fault> {
-    let damaged = |error| Fault::new(Code::Internal, format!("The stored answer is damaged: {error}."));
-    match answered {
-        Answered::Fresh(receipt) => Ok(receipt),
-        Answered::Replayed { body, .. } => serde_json::from_str(&body).map_err(damaged),
-    }
-}
 
 /// What the client says to an open question.
 struct Given<'o> {

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::accept::{Accepted, Asker, Follow, Said, receipt};
+use super::accept::{Accepted, Asker, Follow, Said};
 use super::request::{ClientRun, ResumeStatus, Sent};
 use crate::domain::digest;
 use crate::domain::facts::{AgentResumedBody, Fact};
@@ -13,6 +13,7 @@ use crate::domain::observation::ObservationType;
 use crate::http::doors::told::{Says, ToldFact};
 use crate::service::feed::{self, After, FeedAsk};
 use crate::service::once::{self, Idempotent};
+use crate::service::runs::Receipt;
 
 /// So many answers of a request are looked for among those that were taken before.
 const LOOKED_FOR: usize = 64;
@@ -38,9 +39,9 @@ pub(super) async fn taken_before(asker: &Asker, sent: &Sent) -> Result<Option<Ac
     let all = sent.resume.iter().map(Said::Resume).chain(sent.results.iter().map(Said::Result));
     let (mut taken, mut run) = (Vec::new(), None);
     for said in all.take(LOOKED_FOR) {
-        match once::answered(&asker.app.service, &asker.caller, &key(asker, &sent.run, said)).await {
+        match once::answered::<Receipt>(&asker.app.service, &asker.caller, &key(asker, &sent.run, said)).await {
             Ok(Some(answered)) => {
-                run = Some(receipt(answered)?.run_id);
+                run = Some(answered.into_value()?.run_id);
                 taken.push(said.about());
             }
             Ok(None) => {}

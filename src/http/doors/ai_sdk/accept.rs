@@ -17,7 +17,7 @@ use crate::http::caller::permit;
 use crate::http::doors::{scope_to_answer, text_reply};
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
-use crate::service::once::{self, Answered, Idempotent};
+use crate::service::once::{self, Idempotent};
 use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt};
 use crate::service::suspensions;
 
@@ -97,7 +97,7 @@ async fn ask(
         ..ProcessAsk::default()
     };
     let (answered, early) = runs::process_subscribed(service, caller, &thread, ask, key).await?;
-    let run = receipt(answered)?.run_id;
+    let run = answered.into_value()?.run_id;
     Ok(Accepted { thread, run, follow: early.map_or(Follow::Whole, Follow::Live) })
 }
 
@@ -121,14 +121,6 @@ async fn waits(asker: &Asker, thread: &ThreadId) -> Result<bool, Fault> {
     match suspensions::open_on(&asker.app.service, &asker.caller, thread).await {
         Err(fault) if fault.code == Code::NotFound => Ok(false),
         open => Ok(!open?.is_empty()),
-    }
-}
-
-fn receipt(answered: Answered<Receipt>) -> Result<Receipt, Fault> {
-    let damaged = |error| Fault::new(Code::Internal, format!("The stored answer is damaged: {error}."));
-    match answered {
-        Answered::Fresh(receipt) => Ok(receipt),
-        Answered::Replayed { body, .. } => serde_json::from_str(&body).map_err(damaged),
     }
 }
 
@@ -177,8 +169,8 @@ async fn taken_before(
 ) -> Result<Accepted, Fault> {
     for given in &answers.given {
         let Some(key) = key.as_ref().map(|key| of_one(key, given)) else { break };
-        if let Some(answered) = once::answered(&asker.app.service, &asker.caller, &key).await? {
-            return Ok(Accepted { thread, run: receipt(answered)?.run_id, follow: Follow::Whole });
+        if let Some(answered) = once::answered::<Receipt>(&asker.app.service, &asker.caller, &key).await? {
+            return Ok(Accepted { thread, run: answered.into_value()?.run_id, follow: Follow::Whole });
         }
     }
     Err(past(asker, &thread, answers).await)

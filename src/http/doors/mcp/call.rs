@@ -186,11 +186,7 @@ async fn accept(asker: &Asker, query: &Query) -> Result<Receipt, Fault> {
     });
     let TraceId(trace, origin) = nesting::deeper(asker.trace.clone()).ok_or_else(too_deep)?;
     let ask = ProcessAsk { query: query.query.clone(), trace: Some((trace, origin)), ..ProcessAsk::default() };
-    match runs::process(service, &asker.caller, &thread, ask, once).await? {
-        Answered::Fresh(receipt) => Ok(receipt),
-        Answered::Replayed { body, .. } => serde_json::from_str(&body)
-            .map_err(|error| Fault::new(Code::Internal, format!("The stored answer is damaged: {error}."))),
-    }
+    runs::process(service, &asker.caller, &thread, ask, once).await?.into_value()
 }
 
 fn too_deep() -> Fault {

@@ -20,8 +20,8 @@ use crate::http::app_state::AppState;
 use crate::http::doors::{question, text_reply};
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
-use crate::service::once::{Answered, Idempotent};
-use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt, SaidAsk};
+use crate::service::once::Idempotent;
+use crate::service::runs::{self, ContinueAt, ProcessAsk, SaidAsk};
 use crate::service::suspensions;
 use crate::service::threads::NewThreadAsk;
 
@@ -146,7 +146,7 @@ impl NewRun {
             ..ProcessAsk::default()
         };
         let (answered, early) = runs::process_subscribed(service, caller, &self.thread, ask, key).await?;
-        let receipt = receipt(answered)?;
+        let receipt = answered.into_value()?;
         let follow = match early {
             Some(early) => Follow::Live(early),
             None => Follow::After(feed::before(service, caller, &receipt.thread_id, &receipt.run_id).await?),
@@ -172,14 +172,6 @@ pub(super) fn check_user(app: &AppState, user: Option<&str>) -> Result<(), Refus
         return Err(Refusal::wrong("invalid", "user", message));
     }
     Ok(())
-}
-
-fn receipt(answered: Answered<Receipt>) -> Result<Receipt, Refusal> {
-    match answered {
-        Answered::Fresh(receipt) => Ok(receipt),
-        Answered::Replayed { body, .. } => serde_json::from_str(&body)
-            .map_err(|error| Fault::new(Code::Internal, format!("The stored answer is damaged: {error}.")).into()),
-    }
 }
 
 /// The key of one of the answers that a request gives.
@@ -223,7 +215,7 @@ impl Reply<'_> {
             };
             match answered {
                 Ok(answered) => {
-                    status = Some(receipt(answered)?.status);
+                    status = Some(answered.into_value()?.status);
                     given += 1;
                 }
                 Err(_) if given > 0 => {}
