@@ -71,11 +71,14 @@ impl FromIterator<(String, String)> for Variables {
     }
 }
 
-/// Names of ours that are no configuration: where client commands find the server, and what tests stop at.
+/// Names of ours that are no configuration: where client commands find the server, the conversation of the examples, the
+/// mark that programs of MCP servers inherit, and what tests stop at.
 pub const OTHERS: &[&str] = &[
     "PES_URL",
     "PES_TOKEN",
     "PES_TOKEN_FILE",
+    "PES_THREAD",
+    "PES_MCP_PROCESS",
     #[cfg(feature = "failpoints")]
     "PES_FAILPOINT",
     #[cfg(feature = "failpoints")]

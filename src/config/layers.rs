@@ -50,12 +50,15 @@ impl Layers {
             None => (Path::new("config/local.toml"), false),
         };
         check_types("flags", &self.flags)?;
-        Ok(vec![
+        let known = leaves(&Config::keys());
+        let tables = vec![
             ("config/default.toml".to_owned(), file_layer(Path::new("config/default.toml"), false)?),
             (path.display().to_string(), file_layer(path, is_required)?),
-            (ENVIRONMENT.to_owned(), environment(&self.variables)?),
+            (ENVIRONMENT.to_owned(), environment(&self.variables, &known)?),
             ("flags".to_owned(), self.flags.clone()),
-        ])
+        ];
+        check_names(&self.variables, &known, &tables)?;
+        Ok(tables)
     }
 }
 
@@ -104,12 +107,10 @@ fn check_keys(place: &str, table: &Table, known: &[Key], path: &mut Vec<String>)
     Ok(())
 }
 
-fn environment(variables: &Variables) -> Result<Table, Error> {
-    let known = leaves(&Config::keys());
-    check_names(variables, &known)?;
+fn environment(variables: &Variables, known: &[Leaf]) -> Result<Table, Error> {
     let defaults = Table::try_from(Config::default()).map_err(|error| Error(format!("configuration: {error}")))?;
     let mut merged = Table::new();
-    for leaf in &known {
+    for leaf in known {
         let Some(name) = &leaf.env else { continue };
         let text = match (leaf.secret, leaf.is_referred) {
             (_, true) => variables.get_reference(name),
@@ -131,7 +132,14 @@ fn environment(variables: &Variables) -> Result<Table, Error> {
     Ok(merged)
 }
 
-fn check_names(variables: &Variables, known: &[Leaf]) -> Result<(), Error> {
+/// Refuses what begins as our names do and is none: no key's, no other of ours, and none that a layer or another variable
+/// refers to.
+fn check_names(variables: &Variables, known: &[Leaf], layers: &[(String, Table)]) -> Result<(), Error> {
+    let mut referred = Vec::new();
+    layers.iter().flat_map(|(_, layer)| layer.values()).for_each(|value| add_referred(value, &mut referred));
+    referred.extend(variables.iter().filter_map(|(_, text)| text.strip_prefix(REFERENCE)).map(str::to_owned));
+    let lent = layers.iter().filter_map(|(_, layer)| at(layer, &["mcp", "tenant_env"])?.as_array()).flatten();
+    referred.extend(lent.filter_map(Value::as_str).map(str::to_owned));
     let names: Vec<String> = known
         .iter()
         .flat_map(|leaf| {
@@ -139,6 +147,7 @@ fn check_names(variables: &Variables, known: &[Leaf]) -> Result<(), Error> {
         })
         .flatten()
         .chain(env::OTHERS.iter().map(|name| (*name).to_owned()))
+        .chain(referred)
         .collect();
     for (name, value) in variables.iter() {
         if name.starts_with("PES_") && !env::is_injected(name, value) && !names.iter().any(|known| known == name) {
@@ -147,6 +156,19 @@ fn check_names(variables: &Variables, known: &[Leaf]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// How a value begins that stands in a variable.
+const REFERENCE: &str = "env:";
+
+/// The variables that a value refers to, however deep.
+fn add_referred(value: &Value, names: &mut Vec<String>) {
+    match value {
+        Value::String(text) => names.extend(text.strip_prefix(REFERENCE).map(str::to_owned)),
+        Value::Array(values) => values.iter().for_each(|value| add_referred(value, names)),
+        Value::Table(table) => table.values().for_each(|value| add_referred(value, names)),
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => {}
+    }
 }
 
 const FOREVER: &str = "forever";

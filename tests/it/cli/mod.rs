@@ -6,6 +6,7 @@ mod config;
 mod long;
 mod questions;
 mod serving;
+mod shown;
 mod terminal;
 
 use std::path::Path;
