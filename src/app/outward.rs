@@ -8,7 +8,7 @@ use secrecy::ExposeSecret;
 use super::Error;
 use crate::a2a::directory::{Directory as Agents, Vouched, bearer};
 use crate::config::env::Variables;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Reference};
 use crate::domain::Millis;
 use crate::domain::tool::ToolSpec;
 use crate::egress::{Allow, Destination, Egress, SigningSecret, Walls};
@@ -59,7 +59,7 @@ pub(super) fn http_tools(config: &Config, egress: &Arc<Egress>) -> Result<Vec<Ar
         let wrong = |why: String| config::Error(format!("tools.http {}: {why}", named.name));
         let url = named.url.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.url)))?;
         let secret =
-            named.secret.as_deref().map(|reference| signing(&variables, reference).map_err(wrong)).transpose()?;
+            named.secret.as_ref().map(|reference| signing(&variables, reference).map_err(wrong)).transpose()?;
         let (to, bytes) = (Destination::Operator(url), config.limits.tool_output_bytes);
         let tool = HttpTool::new(spec(named), to, Ok(secret.into_iter().collect()), egress.clone(), bytes);
         Ok(Arc::new(tool) as Arc<dyn Tool>)
@@ -118,8 +118,8 @@ pub(super) async fn outbox(
     Ok(Outbox::new(Directory::new(fixed, documents.clone(), sealer.clone()), egress.clone(), pace))
 }
 
-fn signing(variables: &Variables, reference: &str) -> Result<SigningSecret, String> {
-    let text = variables.referred(reference).map_err(|error| error.0)?;
+fn signing(variables: &Variables, reference: &Reference) -> Result<SigningSecret, String> {
+    let text = reference.follow(variables)?;
     SigningSecret::parse(text.expose_secret())
 }
 
@@ -147,8 +147,8 @@ pub(super) fn agents(
     let vouched = config.agents.iter().map(|named| {
         let wrong = |why: String| config::Error(format!("agents {}: {why}", named.id));
         let card = named.card.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.card)))?;
-        let token = named.token.as_deref().map(|reference| {
-            let text = variables.referred(reference).map_err(|error| error.0)?;
+        let token = named.token.as_ref().map(|reference| {
+            let text = reference.follow(&variables)?;
             bearer(text.expose_secret()).ok_or_else(|| "no header can hold its token".to_owned())
         });
         let token = token.transpose().map_err(wrong)?;

@@ -3,6 +3,7 @@
 use toml::{Table, Value};
 
 use super::Error;
+use crate::config::Config;
 use crate::config::layers::Layers;
 use crate::config::template;
 
@@ -18,17 +19,42 @@ pub(super) fn show(shown: Shown, layers: Layers) -> Result<(), Error> {
     let not_plain = |error| Error::Failed(format!("the configuration is not plain: {error}"));
     match shown {
         Shown::Template => print!("{}", template::template()),
-        Shown::Effective => print!("{}", toml::to_string(&layers.load()?).map_err(not_plain)?),
+        Shown::Effective => print!("{}", without_user_info(&toml::to_string(&effective(layers)?).map_err(not_plain)?)),
         Shown::Sources => {
             let sources = layers.sources()?;
-            let effective = Table::try_from(layers.load()?).map_err(not_plain)?;
+            let effective = Table::try_from(effective(layers)?).map_err(not_plain)?;
             for (path, source) in sources {
-                let value = value(&effective, &path).map_or_else(|| "(not set)".to_owned(), Value::to_string);
+                let value = value(&effective, &path)
+                    .map_or_else(|| "(not set)".to_owned(), |value| without_user_info(&value.to_string()));
                 println!("{path} = {value}  # {source}");
             }
         }
     }
     Ok(())
+}
+
+/// What is in force. The host of Ollama may name somebody without being a whole URL.
+fn effective(layers: Layers) -> Result<Config, Error> {
+    let mut config = layers.load()?;
+    if let Some(host) = &mut config.models.ollama.host
+        && !host.contains("://")
+        && let Some((_, bare)) = host.rsplit_once('@')
+    {
+        *host = bare.to_owned();
+    }
+    Ok(config)
+}
+
+/// A text without the user information of the URLs in it, wherever they stand: it may be a password.
+fn without_user_info(text: &str) -> String {
+    let mut pieces = text.split("://");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |shown, piece| {
+        let is_end = |c: char| matches!(c, '/' | '?' | '#') || c.is_whitespace();
+        let authority = piece.find(is_end).map_or(piece, |end| &piece[..end]);
+        let start = authority.rfind('@').map_or(0, |at| at + 1);
+        shown + "://" + &piece[start..]
+    })
 }
 
 fn value<'t>(table: &'t Table, path: &str) -> Option<&'t Value> {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Reference;
 use super::section::by_path;
 
 section! {
@@ -29,7 +30,7 @@ pub struct RemoteAgent {
     pub card: String,
     /// Where the bearer token for it is: `env:NAME` or `file:PATH`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<String>,
+    pub token: Option<Reference>,
     /// It takes a message once, however often it is sent: what may have been lost is sent again.
     #[serde(default)]
     pub dedupes: bool,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Reference;
 use super::section::{by_path, file_only};
 use crate::domain::webhook::WebhookEvent;
 
@@ -35,7 +36,7 @@ pub struct Webhook {
     pub events: Vec<WebhookEvent>,
     /// Where the signing secrets are: `env:NAME` or `file:PATH`. Each delivery is signed with all of them.
     #[serde(default)]
-    pub secrets: Vec<String>,
+    pub secrets: Vec<Reference>,
     /// Told of this tenant's threads only; absent = of everybody's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,

@@ -22,8 +22,13 @@ impl Reference {
     pub fn resolve(&self, variables: &Variables) -> Result<SecretString, String> {
         match self {
             Self::Plain(value) => Ok(value.clone()),
-            Self::Env(_) | Self::File(_) => variables.referred(&self.to_string()).map_err(|error| error.0),
+            Self::Env(_) | Self::File(_) => self.follow(variables),
         }
+    }
+
+    /// The value of a variable or of a file as it is now; one that is written down itself is refused.
+    pub fn follow(&self, variables: &Variables) -> Result<SecretString, String> {
+        variables.referred(&self.to_string()).map_err(|error| error.0)
     }
 }
 

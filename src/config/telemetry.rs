@@ -1,5 +1,6 @@
 //! `[telemetry]`
 
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use super::section::{by_path, named};
@@ -14,7 +15,8 @@ section! {
         traces_endpoint: Option<String> = None, named("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").example(
             "\"https://collector.example/v1/traces\"");
         /// Headers of every request, as `name=value,name=value`; values are percent-encoded.
-        headers: Option<String> = None, named("OTEL_EXPORTER_OTLP_HEADERS").secret().example(
+        #[serde(with = "super::secret")]
+        headers: Option<SecretString> = None, named("OTEL_EXPORTER_OTLP_HEADERS").secret().example(
             "\"authorization=Bearer%20KEY\"");
         /// http/protobuf: nothing else is spoken.
         protocol: Protocol = Protocol::HttpProtobuf, named("OTEL_EXPORTER_OTLP_PROTOCOL");

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Reference;
 use super::section::file_only;
 use crate::domain::tool::ToolClass;
 
@@ -37,7 +38,7 @@ pub struct HttpTool {
     pub timeout_ms: u64,
     /// Where the signing secret is: `env:NAME` or `file:PATH`; `whsec_…` or any text. None = not signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<String>,
+    pub secret: Option<Reference>,
 }
 
 fn external() -> ToolClass {

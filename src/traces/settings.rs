@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
+use secrecy::ExposeSecret;
 use url::Url;
 
 use super::span::Attributes;
@@ -27,7 +28,7 @@ pub(super) fn url(config: &Telemetry) -> Result<Option<Url>, String> {
 
 pub(super) fn headers(config: &Telemetry) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
-    for (name, value) in pairs("telemetry.headers", config.headers.as_deref())? {
+    for (name, value) in pairs("telemetry.headers", config.headers.as_ref().map(ExposeSecret::expose_secret))? {
         let wrong = || format!("telemetry.headers: `{name}` is no header that can be sent");
         let name = HeaderName::try_from(&name).map_err(|_| wrong())?;
         let mut value = HeaderValue::try_from(&value).map_err(|_| wrong())?;

@@ -27,7 +27,7 @@ fn find_order(wire: &Wire, secret: Option<String>) -> HttpTool {
         class: ToolClass::Read,
         idempotent: false,
         timeout_ms: 10_000,
-        secret,
+        secret: secret.map(Into::into),
     }
 }
 
