@@ -151,8 +151,7 @@ fn check_prices(config: &Config, models: &dyn Catalog) -> Result<(), Error> {
         return Ok(());
     }
     let prices = Prices::new(config.prices.clone());
-    let unpriced = models.list().into_iter().filter(|of| prices.of(&of.provider, &of.model).is_none());
-    let unpriced: Vec<String> = unpriced.map(|of| format!("{}:{}", of.provider, of.model)).collect();
+    let unpriced = service::limits::unpriced(models, |provider, model| prices.of(provider, model));
     if unpriced.is_empty() {
         return Ok(());
     }

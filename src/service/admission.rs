@@ -6,7 +6,7 @@ use super::{Result, Service, spending};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::domain::settings::{Budget, RunSettings};
-use crate::domain::spend::Unit;
+use crate::domain::spend::{Capped, Unit};
 use crate::domain::usage::Price;
 use crate::engine::pes::{least_cost, least_tokens};
 use crate::provider::gate::Admitted;
@@ -61,8 +61,14 @@ async fn check_caps(
     if caps.is_none() {
         return Ok(());
     }
-    if let Some(why) = unpriced(service, settings).filter(|_| caps.has_money()) {
-        return Err(Fault::new(Code::Invalid, format!("There is a cap on spending (`limits.spend`), and {why}")));
+    let is_in_money = |capped: &Capped| capped.unit() == Unit::Usd && caps.of(*capped).is_some();
+    let in_money = Capped::ALL.into_iter().find(is_in_money);
+    if let Some((capped, why)) = in_money.zip(unpriced(service, settings)) {
+        let place = match (capped.as_str(), service.config.limits.spend.of(capped) == caps.of(capped)) {
+            (name, true) => format!("`limits.spend.{name}_usd` of the server's settings"),
+            (name, false) => format!("`{name}`, which `PUT /limits` gave the tenant"),
+        };
+        return Err(Fault::new(Code::Invalid, format!("There is a cap in US dollars ({place}), and {why}")));
     }
     let (provider, model) = settings.choice(0).unwrap_or_default();
     service.tools.prepare(tenant).await;

@@ -8,7 +8,9 @@ use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::domain::run_limits::{RUN_LIMITS_ID, TenantRunLimits};
-use crate::domain::spend::{CAPS_ID, Capped, Spender, SpentOfCap, TenantCaps};
+use crate::domain::spend::{CAPS_ID, Capped, Spender, SpentOfCap, TenantCaps, Unit};
+use crate::domain::usage::Price;
+use crate::provider::Catalog;
 use crate::runtime::RunLimits;
 use crate::store::documents::{Change, DocumentKind, Expected};
 
@@ -59,8 +61,34 @@ pub async fn put_caps(
     caps: TenantCaps,
 ) -> Result<TenantCaps> {
     refuse(caps.unsound())?;
+    check_prices(service, &caps)?;
     let tenant = put(service, caller, tenant, (DocumentKind::SpendCaps, CAPS_ID, json!(caps))).await?;
     Ok(service.runtime.spend_caps(tenant).into())
+}
+
+/// Refuses a cap in dollars while a configured model has no price: the tenant's runs would all be refused.
+fn check_prices(service: &Service, caps: &TenantCaps) -> Result<()> {
+    let is_in_money = |capped: &Capped| capped.unit() == Unit::Usd && caps.of(*capped).is_some();
+    let Some(capped) = Capped::ALL.into_iter().find(is_in_money) else { return Ok(()) };
+    let unpriced = unpriced(&*service.models, |provider, model| service.runtime.price(provider, model));
+    if unpriced.is_empty() {
+        return Ok(());
+    }
+    let (name, member) = (capped.as_str(), json!(capped));
+    let pointer = format!("/{}Usd", member.as_str().unwrap_or(name));
+    let why = format!(
+        "`prices` of the server's configuration does not say what {} costs; add it there (as provider:model or provider:*), \
+         or cap tokens",
+        unpriced.join(", ")
+    );
+    Err(Fault::new(Code::Invalid, format!("A cap in US dollars needs the price of each model: {why}."))
+        .at(pointer, why))
+}
+
+/// The configured models without a price, as provider:model.
+pub(crate) fn unpriced(models: &dyn Catalog, price: impl Fn(&str, &str) -> Option<Price>) -> Vec<String> {
+    let unpriced = models.list().into_iter().filter(|of| price(&of.provider, &of.model).is_none());
+    unpriced.map(|of| format!("{}:{}", of.provider, of.model)).collect()
 }
 
 /// Says how many runs a tenant may have, in the same way. Runs that wait begin at once where there is room by now.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pes::Instance;
-use pes::config::{Config, ConfiguredKey, Synchronous};
+use pes::config::{Config, ConfiguredKey, Provider, Synchronous};
 use pes::domain::ids::TenantPk;
 use pes::domain::spend::{Capped, Unit};
 use pes::domain::usage::{Price, UsageGroup, nanos};
@@ -181,12 +181,39 @@ async fn each_key_has_its_own_cap() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_price_is_refused_where_there_is_a_cap() {
+async fn a_cap_in_dollars_is_refused_while_a_model_has_no_price() {
     let app = App::start().await;
-    app.ask("PUT", "/limits").json(&json!({ "tenantDayUsd": 1.0 })).send().await.expect(200);
-    let problem = app.post("/threads/t1/process", json!({ "query": "count" })).await.problem("invalid");
+    let wrong = app.ask("PUT", "/limits").json(&json!({ "keyDayTokens": 9, "tenantDayUsd": 1.0 })).send().await;
+    let problem = wrong.problem("invalid");
+    let detail = problem["errors"][0]["detail"].as_str().unwrap();
+    assert!(detail.contains("`prices`") && detail.contains("demo:demo-scripted costs"), "{problem}");
+    assert_eq!(problem["errors"][0]["pointer"], "/tenantDayUsd");
+    app.post("/threads/t1/process", json!({ "query": "count" })).await.expect(202);
+}
+
+/// A run may name a model that is nowhere in the settings.
+#[rstest::rstest]
+#[tokio::test]
+async fn a_model_without_a_price_is_refused_where_there_is_a_cap(#[values(true, false)] is_in_settings: bool) {
+    let app = App::with(|config| {
+        let (address, price) =
+            ("http://127.0.0.1:9/v1".to_owned(), Price { input_per_million: 1.0, ..Price::default() });
+        config.models.choice = vec!["house:m".parse().unwrap()];
+        config.models.providers.insert("house".to_owned(), Provider { base_url: Some(address), ..Provider::default() });
+        config.prices.extend(["house:m", "demo:*"].map(|of| (of.to_owned(), price)));
+        config.limits.spend.tenant_day_usd = is_in_settings.then_some(1.0);
+    })
+    .await;
+    if !is_in_settings {
+        app.ask("PUT", "/limits").json(&json!({ "tenantDayUsd": 1.0 })).send().await.expect(200);
+    }
+    let options = json!({ "providerConfig": { "providerName": "house", "modelId": "other" } });
+    let asked = app.post("/threads/t1/process", json!({ "query": "count", "options": options })).await;
+    let problem = asked.problem("invalid");
     let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains("`prices`") && detail.contains("demo:"), "{detail}");
+    assert!(detail.contains("`prices`") && detail.contains("house:other"), "{detail}");
+    assert_eq!(detail.contains("limits.spend.tenant_day_usd"), is_in_settings, "{detail}");
+    assert_eq!(detail.contains("PUT /limits"), !is_in_settings, "{detail}");
 }
 
 #[tokio::test]

@@ -62,17 +62,14 @@ async fn each_key_has_a_cap_of_the_month_and_one_in_tokens() {
 
 #[tokio::test]
 async fn the_operator_gives_a_tenant_caps_in_tokens() {
-    let app = App::start().await;
+    let app = App::with(|config| capped(config, 100.0)).await;
     let put = |caps: Value| app.ask("PUT", "/limits").json(&caps).send();
     for wrong in [json!({ "keyMonthTokens": 0 }), json!({ "keyMonthTokens": 1_000_000_000_000_001_i64 })] {
         let problem = put(wrong).await.problem("invalid");
         assert_eq!(problem["errors"][0]["pointer"], "/keyMonthTokens");
     }
-    let caps = json!({ "tenantDayTokens": 1, "keyMonthUsd": 5.0 });
-    assert_eq!(put(caps.clone()).await.expect(200), caps);
-    // Money is capped as well: it must be known what a model costs.
-    app.post("/threads/t/process", json!({ "query": "count" })).await.problem("invalid");
-    put(json!({ "tenantDayTokens": 1 })).await.expect(200);
+    let caps = put(json!({ "tenantDayTokens": 1, "keyMonthUsd": 5.0 })).await.expect(200);
+    assert_eq!(caps, json!({ "tenantDayTokens": 1, "keyMonthUsd": 5.0, "tenantMonthUsd": 100.0 }));
     app.post("/threads/t/process", json!({ "query": "count" })).await.problem("spend_cap_reached");
     put(json!({ "tenantDayTokens": 1_000_000 })).await.expect(200);
     app.post("/threads/t/process", json!({ "query": "count" })).await.expect(202);
