@@ -10,7 +10,8 @@ use crate::domain::run::RunResource;
 use crate::domain::schedule::{ScheduleResource, ScheduleSpec, ScheduledTime};
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
-use crate::http::idempotency::{IdempotencyKey, settle};
+use crate::http::follow::absolute;
+use crate::http::idempotency::{IdempotencyKey, Settled, settle};
 use crate::http::ids::Ids;
 use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
 use crate::http::page::Listed;
@@ -128,6 +129,7 @@ pub(crate) async fn trigger(
     let asked = schedules::trigger(&app.service, &caller, &id, key.with(sent.fingerprint)).await?;
     let asked = settle(asked, StatusCode::ACCEPTED)?;
     let place = asked.value.run_url.clone();
+    let asked = Settled { value: absolute(&preferences.base, asked.value), ..asked };
     Ok(asked.at(&preferences, &place))
 }
 

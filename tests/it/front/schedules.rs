@@ -105,6 +105,9 @@ async fn written_by_two(schedule: Value) -> App {
 /// The schedule's run, which waits for a person.
 async fn triggered(app: &App) -> Value {
     let run = app.post("/schedules/nightly/trigger", json!({})).await.expect(202);
+    let (thread, id) = (run["threadId"].as_str().unwrap(), run["runId"].as_str().unwrap());
+    assert_eq!(run["eventsUrl"], format!("http://{}/threads/{thread}/events", app.address));
+    assert_eq!(run["runUrl"], format!("http://{}/runs/{id}", app.address));
     let path = format!("/runs/{}?wait=20", run["runId"].as_str().unwrap());
     let waited = app.get(&path).await.expect(200);
     assert_eq!(waited["status"], "suspended", "{waited:#}");
