@@ -10,8 +10,9 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{MessageId, RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::ObservationType;
+use crate::domain::plan::ItemStatus;
 use crate::domain::run::Run;
-use crate::domain::thread::{AgentState, ForkedFrom, Thread, ThreadProfile};
+use crate::domain::thread::{AgentState, ForkedFrom, ItemCounts, Thread, ThreadProfile};
 use crate::engine::event::{Event, PersonEvent};
 use crate::engine::history::fold::{Fold, StateWrite, StateWrites};
 use crate::engine::history::{ShownPlan, shapers};
@@ -49,10 +50,12 @@ async fn copy(
     let new_id = new_id.unwrap_or_else(|| threads::new_id(service));
     threads::check_id(service, &new_id)?;
     let fold = feed::fold_to(service, row.pk, at).await?;
+    let plan = plan(service, row.pk, &fold).await?;
+    let (items, title) = (counted(&plan), title_then(service, &row, at, &plan).await?);
     let from = ForkedFrom { thread_id: id.clone(), seq: at };
     let event = Event::Person(PersonEvent::Forked {
         from: from.clone(),
-        state: Box::new(plan(service, row.pk, &fold).await?),
+        state: Box::new(plan),
         messages: conversation(service, row.pk, &fold).await?,
         agent_state: match fold.agent_state() {
             Some(writes) => whole_state(service, row.pk, writes).await?,
@@ -74,8 +77,8 @@ async fn copy(
         created_at: service.now(),
         created_by: caller.name.clone(),
     };
-    let profile = ThreadProfile { forked_from: Some(from), ..row.profile };
-    let new_thread = threads::fresh(&new, &profile);
+    let profile = ThreadProfile { forked_from: Some(from), title, ..row.profile };
+    let new_thread = Thread { items, ..threads::fresh(&new, &profile) };
     let extras = CommitExtras {
         kept: key.clone().map(|key| kept(caller, key, &new_thread)),
         create: Some((new, profile)),
@@ -115,6 +118,38 @@ async fn shapers(service: &Service, caller: &Caller, row: &ThreadRow, fold: &Fol
 async fn plan(service: &Service, pk: ThreadPk, fold: &Fold) -> Result<ShownPlan> {
     let unreadable = |error| store::Error::Damaged(format!("the plan in the log: {error}"));
     Ok(ShownPlan::of(&service.shown(pk, fold.view()).await?).map_err(unreadable)?)
+}
+
+/// How far the copy is: what was not over begins anew.
+fn counted(plan: &ShownPlan) -> ItemCounts {
+    let mut items = ItemCounts { total: plan.todo_list.len() as u64, ..ItemCounts::default() };
+    for item in &plan.todo_list {
+        match item.status {
+            ItemStatus::Completed => items.done += 1,
+            ItemStatus::Failed => items.failed += 1,
+            ItemStatus::Cancelled => items.cancelled += 1,
+            ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting => {}
+        }
+    }
+    items
+}
+
+/// The title of the copy: that of today, if it was not the agent that gave it only later; else the one of then.
+async fn title_then(service: &Service, row: &ThreadRow, at: i64, plan: &ShownPlan) -> Result<Option<String>> {
+    let then = Some(&plan.title).filter(|title| !title.is_empty()).cloned();
+    let Some(title) = row.profile.title.as_ref().filter(|title| then.as_ref() != Some(*title)) else { return Ok(then) };
+    let limit = service.config.limits.page;
+    let mut ask = ObservationAsk { after: at, limit, types: vec![ObservationType::Title], ..Default::default() };
+    loop {
+        let given = service.reads.observations(row.pk, &ask).await?;
+        if given.iter().any(|given| given.content["title"] == title.as_str()) {
+            return Ok(then);
+        }
+        match given.last() {
+            Some(last) => ask.after = last.seq,
+            None => return Ok(Some(title.clone())),
+        }
+    }
 }
 
 /// The application's state, its payloads put back in.

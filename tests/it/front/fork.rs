@@ -31,6 +31,28 @@ async fn a_fork_begins_at_an_observation() {
 }
 
 #[tokio::test]
+async fn a_fork_is_answered_with_its_items_and_the_title_of_its_place() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    assert_ne!(app.get("/threads/t1").await.expect(200)["title"], "");
+    let plan = app.get("/threads/t1/events?types=PLAN").await.expect(200)["items"][0]["seq"].clone();
+    let last = app.get("/threads/t1").await.expect(200)["lastSeq"].clone();
+    for (id, at, done) in [("whole", last, true), ("planned", plan, false), ("bare", json!(0), false)] {
+        let fork = app.post("/threads/t1/fork", json!({ "threadId": id, "at": at })).await.expect(201);
+        let stored = app.get(&format!("/threads/{id}")).await.expect(200);
+        for member in ["items", "title", "lastSeq"] {
+            assert_eq!(fork[member], stored[member], "{id}: {member}");
+        }
+        assert_eq!(fork["items"]["total"] == 0, id == "bare", "{fork:#}");
+        assert_eq!(fork["items"]["done"] != 0, done, "{fork:#}");
+        assert_eq!(fork["title"] == "", id == "bare", "{fork:#}");
+    }
+    app.ask("PATCH", "/threads/t1").json(&json!({ "title": "mine" })).send().await.expect(200);
+    let named = app.post("/threads/t1/fork", json!({ "at": 0 })).await.expect(201);
+    assert_eq!(named["title"], "mine", "what a person called it");
+}
+
+#[tokio::test]
 async fn a_fork_needs_a_place_and_a_free_name() {
     let app = App::start().await;
     app.finish("t1", "hello").await;
