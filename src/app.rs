@@ -1,5 +1,6 @@
 //! The composition root: builds every part of the server, each from those below it.
 
+pub(crate) mod checks;
 pub mod instance;
 pub(crate) mod outward;
 
@@ -33,7 +34,7 @@ pub enum Error {
     #[error("{0}")]
     Store(#[from] store::Error),
     /// What is configured cannot be served.
-    #[error("{}", .0.detail)]
+    #[error("{}", .0.in_full())]
     Config(#[from] Fault),
     /// Its values do not go together, or it may not be served so: there are no keys.
     #[error("{0}")]

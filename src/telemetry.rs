@@ -15,13 +15,7 @@ use crate::config::{Error, Log, LogFormat};
 
 /// Begins to log to stderr. Once per process; a later call changes nothing.
 pub fn install(log: &Log, variables: &Variables) -> Result<(), Error> {
-    let filter = EnvFilter::builder().parse(&log.filter).map_err(|error| {
-        Error(format!(
-            "log.filter (RUST_LOG): `{}` cannot be read: {}",
-            log.filter,
-            error.to_string().replace('\n', " ")
-        ))
-    })?;
+    let filter = filter(log)?;
     let filter = if log.filter.contains("rmcp") { filter } else { filter.add_directive(without_rmcp()) };
     let registry = tracing_subscriber::registry().with(filter);
     // Already installed by the program that embeds us: its choice stands.
@@ -35,6 +29,18 @@ pub fn install(log: &Log, variables: &Variables) -> Result<(), Error> {
         LogFormat::Json => registry.with(json::Lines).try_init(),
     };
     Ok(())
+}
+
+/// Whether what is configured can be installed.
+pub(crate) fn check(log: &Log) -> Result<(), Error> {
+    filter(log).map(drop)
+}
+
+fn filter(log: &Log) -> Result<EnvFilter, Error> {
+    EnvFilter::builder().parse(&log.filter).map_err(|error| {
+        let why = error.to_string().replace('\n', " ");
+        Error(format!("log.filter (RUST_LOG): `{}` cannot be read: {why}", log.filter))
+    })
 }
 
 /// The library of MCP logs whatever servers tell, whole and as `info`: there may be secrets in it, and megabytes of it. So

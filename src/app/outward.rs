@@ -24,10 +24,16 @@ const KEY_FILE: &str = "sealing.key";
 /// The client of everything that a model, a tool or a tenant may name.
 pub(super) async fn egress(config: &Config, store: &dyn Store, now: Millis) -> Result<Arc<Egress>, Error> {
     let mut walls = walls(config)?;
-    for (name, entries) in &config.egress.tenants {
-        walls.tenants.insert(store.tenant(name, now).await?, allowed("tenants", entries)?);
+    for (name, allow) in tenant_allows(config)? {
+        walls.tenants.insert(store.tenant(name, now).await?, allow);
     }
     Ok(behind(config, walls))
+}
+
+/// What the threads of each tenant may call besides, by its name.
+pub(super) fn tenant_allows(config: &Config) -> Result<Vec<(&str, Allow)>, config::Error> {
+    let tenants = config.egress.tenants.iter();
+    tenants.map(|(name, entries)| Ok((name.as_str(), allowed("tenants", entries)?))).collect()
 }
 
 /// The same for what no tenant names.
@@ -88,21 +94,9 @@ pub(super) async fn outbox(
     egress: &Arc<Egress>,
     now: Millis,
 ) -> Result<Outbox, Error> {
-    let variables = Variables::of_process();
     let mut fixed = Vec::with_capacity(config.webhooks.len());
-    for named in &config.webhooks {
-        let wrong = |why: String| config::Error(format!("webhooks {}: {why}", named.id));
-        let url = named.url.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.url)))?;
-        let secrets = named.secrets.iter().map(|reference| signing(&variables, reference).map_err(wrong));
-        let webhook = Webhook {
-            id: named.id.clone(),
-            to: Destination::Operator(url),
-            events: named.events.clone(),
-            secrets: Ok(secrets.collect::<Result<_, _>>()?),
-            secret_count: named.secrets.len(),
-            is_fixed: true,
-        };
-        let owner = match &named.tenant {
+    for (tenant, webhook) in webhooks(config)? {
+        let owner = match tenant {
             Some(name) => Some(store.tenant(name, now).await?),
             None => None,
         };
@@ -116,6 +110,25 @@ pub(super) async fn outbox(
         kept: config.outbox.kept_ms,
     };
     Ok(Outbox::new(Directory::new(fixed, documents.clone(), sealer.clone()), egress.clone(), pace))
+}
+
+/// `[[webhooks]]`, each with the name of its tenant.
+pub(super) fn webhooks(config: &Config) -> Result<Vec<(Option<&str>, Webhook)>, config::Error> {
+    let variables = Variables::of_process();
+    let webhook = |named: &config::Webhook| -> Result<Webhook, config::Error> {
+        let wrong = |why: String| config::Error(format!("webhooks {}: {why}", named.id));
+        let url = named.url.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.url)))?;
+        let secrets = named.secrets.iter().map(|reference| signing(&variables, reference).map_err(wrong));
+        Ok(Webhook {
+            id: named.id.clone(),
+            to: Destination::Operator(url),
+            events: named.events.clone(),
+            secrets: Ok(secrets.collect::<Result<_, _>>()?),
+            secret_count: named.secrets.len(),
+            is_fixed: true,
+        })
+    };
+    config.webhooks.iter().map(|named| Ok((named.tenant.as_deref(), webhook(named)?))).collect()
 }
 
 fn signing(variables: &Variables, reference: &Reference) -> Result<SigningSecret, String> {
@@ -143,6 +156,13 @@ pub(super) fn agents(
     sealer: &Arc<Sealer>,
     egress: &Arc<Egress>,
 ) -> Result<Arc<Agents>, Error> {
+    let vouched = vouched(config)?;
+    let (time, bytes) = (Duration::from_millis(config.delegation.call_ms), 4 * config.limits.tool_output_bytes);
+    Ok(Agents::new(vouched, documents.clone(), sealer.clone(), egress.clone(), time, bytes))
+}
+
+/// `[[agents]]`.
+pub(super) fn vouched(config: &Config) -> Result<Vec<Vouched>, config::Error> {
     let variables = Variables::of_process();
     let vouched = config.agents.iter().map(|named| {
         let wrong = |why: String| config::Error(format!("agents {}: {why}", named.id));
@@ -155,7 +175,5 @@ pub(super) fn agents(
         let (id, dedupes, timeout_ms) = (named.id.clone(), named.dedupes, named.timeout_ms);
         Ok(Vouched { id, card, token, dedupes, timeout_ms })
     });
-    let vouched = vouched.collect::<Result<_, config::Error>>()?;
-    let (time, bytes) = (Duration::from_millis(config.delegation.call_ms), 4 * config.limits.tool_output_bytes);
-    Ok(Agents::new(vouched, documents.clone(), sealer.clone(), egress.clone(), time, bytes))
+    vouched.collect()
 }

@@ -5,10 +5,12 @@ mod around;
 use std::io::Write;
 
 use super::Error;
+use crate::app::{self, checks};
 use crate::auth::OPEN_TENANT;
 use crate::config::env::Variables;
 use crate::config::{self, Config};
 use crate::provider::{self, CheckStatus, ModelInfo, Models};
+use crate::telemetry;
 
 /// What was found of one thing.
 struct Finding {
@@ -27,8 +29,9 @@ impl Finding {
 
 /// It failed if something is not well.
 pub(super) async fn doctor(config: &Config, variables: &Variables) -> Result<(), Error> {
-    let models = Models::new(&config.models).map_err(|fault| Error::Config(config::Error(fault.detail)))?;
-    let mut findings = around::findings(config, variables).await;
+    let models = Models::new(&config.models).map_err(|fault| Error::Config(config::Error(fault.in_full())))?;
+    let mut findings = settings(config);
+    findings.extend(around::findings(config, variables).await);
     let checked = provider::check(&models, OPEN_TENANT).await;
     findings.extend(checked.iter().map(|model| Finding::of(name(model), answers(model))));
     let mut out = std::io::stdout();
@@ -40,6 +43,16 @@ pub(super) async fn doctor(config: &Config, variables: &Variables) -> Result<(),
         0 => Ok(()),
         count => Err(Error::Failed(format!("{count} of {} checks failed", findings.len()))),
     }
+}
+
+/// What a start would refuse of the settings themselves.
+fn settings(config: &Config) -> Vec<Finding> {
+    let filter = telemetry::check(&config.log).map_err(app::Error::from);
+    let wrong: Vec<app::Error> = filter.err().into_iter().chain(checks::check(config)).collect();
+    if wrong.is_empty() {
+        return vec![Finding::of("settings", Ok("a server starts with them".to_owned()))];
+    }
+    wrong.into_iter().map(|error| Finding::of("settings", Err(error.to_string()))).collect()
 }
 
 fn name(model: &ModelInfo) -> String {

@@ -21,7 +21,7 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
     let address = listener.local_addr().map_err(|error| Error::Failed(format!("no address: {error}")))?;
     let stop = shutdown::on_signal().map_err(|error| Error::Failed(format!("signals cannot be heard: {error}")))?;
     let app = App::build(config).await.map_err(unusable)?;
-    let state = app.state(address).map_err(|fault| Error::Failed(fault.detail))?;
+    let state = app.state(address).map_err(|fault| Error::Failed(fault.in_full()))?;
     if app.config.store.url.is_none()
         && let Err(error) = sqlite::announce(&app.config.store.data_dir, &here(address, &app.config))
     {
@@ -81,7 +81,7 @@ fn here(address: SocketAddr, config: &Config) -> String {
 fn unusable(error: app::Error) -> Error {
     match error {
         app::Error::Store(error) => Error::Store(error),
-        app::Error::Config(fault) => Error::Config(crate::config::Error(fault.detail)),
+        app::Error::Config(fault) => Error::Config(crate::config::Error(fault.in_full())),
         app::Error::Unsound(error) => Error::Config(error),
     }
 }

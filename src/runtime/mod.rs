@@ -51,6 +51,7 @@ mod wakeups;
 use std::sync::Arc;
 
 pub(crate) use command::{AnswerToKeep, CommitExtras, Decided, LookupsToKeep, ProfileEdit, Refusal};
+pub(crate) use shared::find_core;
 pub(crate) use snapshot::ThreadSnapshot;
 pub use start::{Parts, StartError};
 pub(crate) use tenant_runs::RunLimits;

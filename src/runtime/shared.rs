@@ -94,6 +94,14 @@ pub(super) struct Shared {
     pub(super) pks: AtomicU64,
 }
 
+/// The agent core of this name; the fault lists those that there are.
+pub(crate) fn find_core<'c>(cores: &'c [Arc<dyn Core>], name: &str) -> Result<&'c Arc<dyn Core>, Fault> {
+    cores.iter().find(|core| core.name() == name).ok_or_else(|| {
+        let known: Vec<&str> = cores.iter().map(|core| core.name()).collect();
+        Fault::new(Code::Invalid, format!("There is no agent core `{name}`; use one of: {}.", known.join(", ")))
+    })
+}
+
 impl Shared {
     pub(super) fn now(&self) -> Millis {
         self.clock.now()
@@ -136,10 +144,7 @@ impl Shared {
     }
 
     pub(super) fn core(&self, name: &str) -> Result<&Arc<dyn Core>, Fault> {
-        self.cores.iter().find(|core| core.name() == name).ok_or_else(|| {
-            let known: Vec<&str> = self.cores.iter().map(|core| core.name()).collect();
-            Fault::new(Code::Invalid, format!("There is no agent core `{name}`; use one of: {}.", known.join(", ")))
-        })
+        find_core(&self.cores, name)
     }
 
     /// Refuses what would start or change something once the server is stopping.

@@ -62,7 +62,7 @@ pub enum StartError {
     #[error("{0}")]
     Store(#[from] store::Error),
     /// What is configured cannot be served.
-    #[error("{}", .0.detail)]
+    #[error("{}", .0.in_full())]
     Config(#[from] Fault),
 }
 

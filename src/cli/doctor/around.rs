@@ -51,8 +51,15 @@ async fn database(config: &Config) -> Vec<Finding> {
         if let Some(url) = sqlite::served(&store.data_dir) {
             return of(Ok(format!("in use by the server at {url}, whose log says at its start what it cannot open")));
         }
-        if !store.data_dir.join("pes.db").exists() {
-            return of(Ok(format!("{} has none yet; the first start makes it", store.data_dir.display())));
+        match store.data_dir.join("pes.db").try_exists() {
+            Ok(true) => {}
+            Ok(false) => {
+                let mut findings =
+                    of(Ok(format!("{} has none yet; the first start makes it", store.data_dir.display())));
+                findings.extend(keyless(config, false));
+                return findings;
+            }
+            Err(error) => return of(Err(unseen(&store.data_dir, &error))),
         }
     }
     let opened = match store::open(store).await {
@@ -62,9 +69,17 @@ async fn database(config: &Config) -> Vec<Finding> {
     let written = opened.ping().await.map_err(|error| error.to_string());
     let place = opened.describe();
     let mut findings = of(written.map(|()| format!("{place} takes writes")));
+    if let Ok(keys) = opened.keys().await {
+        findings.extend(keyless(config, keys.iter().any(|key| key.revoked_at.is_none())));
+    }
     findings.extend(secrets(config, &*opened).await);
     opened.close().await;
     findings
+}
+
+/// What a start says where it needs keys and there are none.
+fn keyless(config: &Config, stored: bool) -> Option<Finding> {
+    config.check_keys(stored).err().map(|error| Finding::of("keys", Err(error.to_string())))
 }
 
 /// A line for each secret that cannot be opened; one if all can be.
@@ -96,10 +111,28 @@ fn folder(path: &Path) -> Result<String, String> {
             }
         },
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Ok(format!("{shown} is not there yet; the first start makes it"))
+            // Without a parent it is below the folder that the command was called in.
+            let mut parents = path
+                .ancestors()
+                .skip(1)
+                .map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+            match parents.find(|parent| parent.exists()).map(|parent| (parent, try_writing(parent))) {
+                Some((parent, Err(error))) => Err(format!(
+                    "{shown} is not there, and {} cannot be written: {error}; make it, or set PES_DATA_DIR",
+                    parent.display()
+                )),
+                Some((_, Ok(()))) | None => Ok(format!("{shown} is not there yet; the first start makes it")),
+            }
         }
-        Err(error) => Err(format!("{shown} cannot be looked at: {error}")),
+        Err(error) => Err(unseen(path, &error)),
     }
+}
+
+fn unseen(folder: &Path, error: &std::io::Error) -> String {
+    format!(
+        "{} cannot be looked at: {error}; call this as the user of the server, or set PES_DATA_DIR",
+        folder.display()
+    )
 }
 
 /// Writes a file and takes it away again.

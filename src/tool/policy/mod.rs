@@ -40,6 +40,7 @@ pub use compiled::{Compiled, MOST_CONDITIONS, MOST_RULES, MOST_VALUES, check};
 pub use foresee::Foreseen;
 pub use glob::matches;
 pub use steps::MOST_STEPS;
+pub(crate) use tenants::check_server;
 pub use tenants::{POLICY_ID, Policies, server_rules};
 
 /// The policy of one tenant, as of some moment.

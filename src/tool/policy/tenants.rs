@@ -26,6 +26,12 @@ pub struct Policies {
     kept: Mutex<HashMap<TenantPk, (i64, Arc<Policy>)>>,
 }
 
+/// Refuses rules of the server's settings that mean nothing.
+pub(crate) fn check_server(config: &config::Config) -> Result<(), Fault> {
+    check(&config.policy.rules)
+        .map_err(|fault| Fault { detail: format!("[[policy.rules]]: {}", fault.detail), ..fault })
+}
+
 impl Policies {
     /// The defaults of the tools' classes, and nothing else.
     pub fn none(environment: Environment) -> Self {
@@ -34,7 +40,7 @@ impl Policies {
 
     /// The server's rules as configured, and each tenant's as it wrote them.
     pub fn of_server(config: &config::Config, documents: Arc<DocumentCache>) -> Result<Self, Fault> {
-        check(&config.policy.rules)?;
+        check_server(config)?;
         Ok(Self::with(Compiled::new(&server_rules(config), RuleScope::Server), config.env, Some(documents)))
     }
 

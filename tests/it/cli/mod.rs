@@ -3,6 +3,7 @@
 mod binary;
 mod client;
 mod config;
+mod doctor;
 mod long;
 mod questions;
 mod serving;

@@ -125,6 +125,14 @@ pub struct Pointed {
     pub detail: String,
 }
 
+/// A sentence and what it points at, in one line: `sentence pointer: detail; pointer: detail`. What the sentence says
+/// already is not said twice.
+pub fn in_full(detail: &str, errors: &[Pointed]) -> String {
+    let unsaid = errors.iter().filter(|of| !detail.contains(&of.detail));
+    let errors: Vec<String> = unsaid.map(|of| format!("{}: {}", of.pointer, of.detail)).collect();
+    if errors.is_empty() { detail.to_owned() } else { format!("{detail} {}", errors.join("; ")) }
+}
+
 impl Fault {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), errors: Vec::new(), extra: None, retry_after_ms: None }
@@ -138,6 +146,11 @@ impl Fault {
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.extra.get_or_insert_default().insert(key.to_owned(), value.into());
         self
+    }
+
+    /// The sentence and what it points at, in one line, for whoever reads no JSON.
+    pub fn in_full(&self) -> String {
+        in_full(&self.detail, &self.errors)
     }
 
     pub fn quarantined() -> Self {

@@ -1,0 +1,66 @@
+//! What `pes doctor` finds before a start would, and what the start says of it.
+
+use std::path::Path;
+
+use super::run as pes;
+use super::serving::text;
+
+/// What the doctor says, which is not well.
+fn doctor(folder: &Path, variables: &[(&str, &str)]) -> String {
+    let output = pes(folder, &["doctor"], variables);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}{}", text(&output.stderr));
+    said
+}
+
+#[track_caller]
+fn has(said: &str, line: &str) {
+    assert!(said.lines().any(|told| told.starts_with(line)), "{line}\nis not in\n{said}");
+}
+
+#[test]
+fn broken_rules_are_told_one_by_one_by_the_server_and_by_the_doctor() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = "[[policy.rules]]\nid = \"\"\ntool = \"\"\naction = \"deny\"\n";
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    std::fs::write(folder.path().join("config/local.toml"), rules).unwrap();
+    let why = "[[policy.rules]]: These rules cannot be used. /rules/0/id: must have 1 to 128 bytes; /rules/0/tool: must be \
+               a name or a glob";
+    let start = pes(folder.path(), &["--port", "0"], &[]);
+    assert_eq!(text(&start.stderr).trim(), format!("pes: configuration: {why}"));
+    assert_eq!(start.status.code(), Some(2));
+    has(&doctor(folder.path(), &[]), &format!("FAIL settings  {why}"));
+}
+
+#[test]
+fn the_doctor_refuses_the_settings_that_a_start_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = "[[webhooks]]\nid = \"ops\"\nurl = \"http://127.0.0.1:1/\"\nevents = [\"run.failed\"]\nsecrets = [\"hush\"]\n\
+                    [[agents]]\nid = \"peer\"\ncard = \"http://127.0.0.1:1/card.json\"\ntoken = \"env:NO_SUCH_TOKEN\"\n";
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    std::fs::write(folder.path().join("config/local.toml"), settings).unwrap();
+    let wrong = [("PES_AGENT_CORE", "nope"), ("RUST_LOG", "pes=loud"), ("HOST", "0.0.0.0")];
+    let said = doctor(folder.path(), &wrong);
+    for line in [
+        "FAIL settings  webhooks ops: a secret is written env:NAME or file:PATH",
+        "FAIL settings  agents peer: the secret `env:NO_SUCH_TOKEN` is empty",
+        "FAIL settings  There is no agent core `nope`; use one of: pes",
+        "FAIL settings  log.filter (RUST_LOG): `pes=loud`",
+        "FAIL keys  0.0.0.0 is not loopback and there are no API keys; ",
+    ] {
+        has(&said, line);
+    }
+    assert!(!said.contains("hush") && !said.contains("ok   settings"), "{said}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_or_looked_at_is_not_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = doctor(folder.path(), &[("PES_DATA_DIR", "/proc/nobody/data")]);
+    has(&said, "FAIL folder  /proc/nobody/data is not there, and /proc cannot be written: ");
+    std::fs::write(folder.path().join("plain"), "").unwrap();
+    let said = doctor(folder.path(), &[("PES_DATA_DIR", "plain/data")]);
+    has(&said, "FAIL folder  plain/data cannot be looked at: ");
+    has(&said, "FAIL database  plain/data cannot be looked at: ");
+    has(&said, "ok   settings  ");
+}
