@@ -102,16 +102,21 @@ pub async fn patch(service: &Service, caller: &Caller, id: &ThreadId, merge_patc
     get(service, caller, id).await
 }
 
-/// Releases a quarantined thread: its crash counts start anew. Another thread stays as it is.
+/// Releases a quarantined thread: its crash counts start anew. Another thread is refused: who releases it means something
+/// else.
 pub async fn release(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Thread> {
     service.runtime.accepting()?;
     let row = row(service, caller, id).await?;
-    if row.status == ThreadStatus::Quarantined {
-        service.store.forget_crashes(&[row.pk], false).await?;
-        let extras =
-            CommitExtras { audit: Some((caller.name.clone(), "release", Value::Null)), ..CommitExtras::default() };
-        service.runtime.decide(row.pk, Event::System(SystemEvent::Released), extras).await?;
+    if row.status != ThreadStatus::Quarantined {
+        let detail = format!(
+            "`{id}` is not quarantined: there is nothing to release. A run that is paused goes on when its question is \
+             answered: POST /threads/{id}/resume with \"approved\": true."
+        );
+        return Err(Fault::new(Code::NotQuarantined, detail).with("status", json!(row.status)));
     }
+    service.store.forget_crashes(&[row.pk], false).await?;
+    let extras = CommitExtras { audit: Some((caller.name.clone(), "release", Value::Null)), ..CommitExtras::default() };
+    service.runtime.decide(row.pk, Event::System(SystemEvent::Released), extras).await?;
     get(service, caller, id).await
 }
 

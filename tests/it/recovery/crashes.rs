@@ -63,9 +63,9 @@ async fn a_thread_on_which_three_processes_died_is_set_aside() {
     assert_eq!(released.status.as_str(), "idle");
     let next = ask(&process, "t", "call").await;
     assert_eq!(ended(&process, &next).await, (RunStatus::Completed, None));
-    threads::release(service, caller, &"t".into())
-        .await
-        .expect("there is nothing to release, and nothing wrong with that");
+    let again = threads::release(service, caller, &"t".into()).await.expect_err("there is nothing to release");
+    assert_eq!(again.code, Code::NotQuarantined);
+    assert!(again.detail.contains("/threads/t/resume"), "{again}");
 }
 
 /// One crash with many in hand counts for nobody, and neither does the next.
@@ -226,8 +226,8 @@ async fn a_thread_that_kills_whoever_reads_it_for_a_request_is_set_aside() {
     store.set("load", Mood::Well);
     let (service, caller) = (process.service(), process.caller());
     assert_eq!(threads::get(service, caller, &"t".into()).await.unwrap().status.as_str(), "quarantined");
+    threads::release(service, caller, &"t".into()).await.unwrap();
     for thread in ["s", "t"] {
-        threads::release(service, caller, &thread.into()).await.unwrap();
         let next = ask(&process, thread, "call").await;
         assert_eq!(ended(&process, &next).await, (RunStatus::Completed, None), "{thread}");
     }

@@ -50,6 +50,7 @@ codes! {
     KeyOverlap = "key_overlap", 409, "The key before this one still counts", false;
     ServerExists = "server_exists", 409, "There is an MCP server of this name", false;
     ThreadQuarantined = "thread_quarantined", 409, "The thread is quarantined", false;
+    NotQuarantined = "not_quarantined", 409, "The thread is not quarantined", false;
     AlreadyResolved = "already_resolved", 409, "The suspension is resolved already", false;
     ApprovalMismatch = "approval_mismatch", 409, "The approval is for something else", false;
     RunCancelled = "run_cancelled", 409, "The run was cancelled", false;
