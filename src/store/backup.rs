@@ -11,7 +11,7 @@ use crate::domain::ids::ThreadPk;
 pub trait BackupStore: Send + Sync + 'static {
     /// As of when it was restored, until [`Self::forget_restored`]; `None`: it was not.
     async fn restored(&self) -> Result<Option<Millis>>;
-    /// Says that this is what was stored then.
+    /// Says that this is what was stored then. `Unusable` while a process uses the database: what it has in hand goes on.
     async fn mark_restored(&self, as_of: Millis) -> Result<()>;
     async fn forget_restored(&self) -> Result<()>;
     /// Threads with runs that are not over, behind this one.

@@ -5,13 +5,18 @@ use async_trait::async_trait;
 use super::Postgres;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
-use crate::store::{BackupStore, Result};
+use crate::store::{BackupStore, Error, Result};
 
 const UNFINISHED: &str =
     "SELECT DISTINCT pk FROM thread_rows WHERE kind = 1 AND keep = 1 AND pk > $1 ORDER BY pk LIMIT $2";
 
 const HOLD: &str =
     "UPDATE deliveries SET status = 'dead', due_at = NULL, said = $1, finished_at = $2 WHERE due_at IS NOT NULL";
+
+const MARK: &str = "
+INSERT INTO restored (as_of) SELECT $1::bigint WHERE NOT EXISTS (SELECT FROM replicas WHERE alive_until > now())";
+
+const SERVING: &str = "SELECT coalesce(name, id::text) FROM replicas WHERE alive_until > now() ORDER BY 1 LIMIT 1";
 
 #[async_trait]
 impl BackupStore for Postgres {
@@ -21,8 +26,19 @@ impl BackupStore for Postgres {
     }
 
     async fn mark_restored(&self, as_of: Millis) -> Result<()> {
-        let query = sqlx::query("INSERT INTO restored (as_of) VALUES ($1)").bind(as_of);
-        self.pool.with_query(async |connection| query.execute(connection).await).await.map(drop)
+        let mark = sqlx::query(MARK).bind(as_of);
+        let marked = self.pool.with_query(async |connection| mark.execute(connection).await).await?;
+        if marked.rows_affected() > 0 {
+            return Ok(());
+        }
+        let serving = sqlx::query_scalar(SERVING);
+        let name: Option<String> =
+            self.pool.with_query(async |connection| serving.fetch_optional(connection).await).await?;
+        Err(Error::Unusable(format!(
+            "The server {} is using this database; stop it first, or wait until its lease is over if it died, and say \
+             --adopt again.",
+            name.unwrap_or_default()
+        )))
     }
 
     async fn forget_restored(&self) -> Result<()> {

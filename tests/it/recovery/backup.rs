@@ -126,8 +126,14 @@ fn is_described(folder: &Path) {
 async fn a_database_that_other_tools_put_back_is_adopted(#[case] place: Place) {
     let (server, run) = before_the_call(&place).await;
     server.kill().await;
-    let said = done(&place, &["restore", "--adopt"]);
-    assert!(said.contains("wait for a person"), "{said}");
+    // On PostgreSQL a process that was killed counts as one that serves until its lease is over.
+    let adopted = (0..1_000).find_map(|_| {
+        let said = place.run(&["restore", "--adopt"]);
+        (said.status.code() != Some(9)).then_some(said)
+    });
+    let adopted = adopted.expect("its lease ends");
+    let said = String::from_utf8(adopted.stdout).unwrap();
+    assert!(adopted.status.success() && said.contains("wait for a person"), "{said}");
     let server = Server::start(&place, None).await;
     let asked = held_back(server.door).await;
     let refused = place.run(&["restore", "--adopt", "copy.db"]);

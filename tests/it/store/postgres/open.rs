@@ -1,7 +1,7 @@
 //! Opening a database: as it should be, or one clear line.
 
 use pes::store::postgres::Postgres;
-use pes::store::{Committed, Error, Store as _, ThreadStore as _};
+use pes::store::{BackupStore as _, Committed, Error, LeaseStore as _, Registration, Store as _, ThreadStore as _};
 use sqlx::Executor;
 
 use super::{creation, process};
@@ -21,6 +21,20 @@ async fn processes_that_start_together_migrate_once() {
     let stores = futures_util::future::join_all((0..6).map(|_| process(&database))).await;
     assert_eq!(stores[0].commit(creation()).await.unwrap(), Committed::Done);
     assert!(stores[5].thread_by_pk(super::PK).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_database_that_a_server_uses_is_not_said_to_be_restored() {
+    let database = Database::fresh().await;
+    let (store, replica) = (process(&database).await, uuid::Uuid::new_v4());
+    let serving = Registration { replica, name: Some("pes-0".to_owned()), former: None };
+    store.register(serving, 60_000).await.unwrap();
+    let Err(Error::Unusable(why)) = store.mark_restored(4_711).await else { panic!("it was taken") };
+    assert!(why.contains("pes-0") && why.contains("stop it first"), "{why}");
+    assert_eq!(store.restored().await.unwrap(), None);
+    store.unregister(replica).await.unwrap();
+    store.mark_restored(4_711).await.unwrap();
+    assert_eq!(store.restored().await.unwrap(), Some(4_711));
 }
 
 #[tokio::test]
