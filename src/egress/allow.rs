@@ -63,6 +63,12 @@ fn plain(host: &Host<&str>) -> Host {
 
 fn rule(entry: &str) -> Result<Rule, String> {
     let wrong = || format!("`{entry}` is neither host[:port] nor an address nor a range such as 10.0.0.0/8");
+    if entry.contains('*') {
+        return Err(format!(
+            "`{entry}` has a `*`, which stands for nothing here: name each host, or a range such as 10.0.0.0/8; \
+             egress.default = \"allow\" (PES_EGRESS_DEFAULT=allow) lets the whole public internet through"
+        ));
+    }
     if let Ok(range) = entry.parse::<IpNet>() {
         return Ok(Rule::Range(range.trunc()));
     }
@@ -99,6 +105,10 @@ mod tests {
         assert!(!covers("192.168.1.8") && !covers("11.0.0.1") && !covers("::1"));
         for wrong in ["", "a b", "10.0.0.0/33", "host:port", "http://host"] {
             assert!(Allow::parse(&[wrong]).is_err(), "{wrong}");
+        }
+        for wrong in ["*", "*.example", "*:443"] {
+            let why = Allow::parse(&[wrong]).unwrap_err();
+            assert!(why.contains("PES_EGRESS_DEFAULT=allow"), "{wrong}: {why}");
         }
     }
 }
