@@ -27,23 +27,29 @@ pub(super) async fn verify(
     let found = verify::verify(&*store, &ask).await;
     store.close().await;
     let found = found?;
-    for Verified { tenant, lines, checkpoints, signed, unchained, forgotten, broken } in &found {
+    let has_keys = key.is_some() || !former.is_empty();
+    for Verified { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter: _, broken } in &found {
         match broken {
             Some(broken) => println!("FAIL {tenant}  {broken}"),
             None => {
                 let old =
                     if *forgotten > 0 { format!("; {forgotten} were too old and forgotten") } else { String::new() };
+                let signed = if has_keys { format!("{signed} signed") } else { "signatures not looked at".to_owned() };
                 println!(
-                    "ok   {tenant}  {lines} lines, {checkpoints} checkpoints, {signed} signed; {unchained} lines not chained \
+                    "ok   {tenant}  {lines} lines, {checkpoints} checkpoints, {signed}; {unchained} lines not chained \
                      yet{old}"
                 );
             }
         }
     }
-    if key.is_none() && former.is_empty() {
+    if !has_keys {
         println!("signatures were not looked at: PES_AUDIT_KEY is not set");
     }
     match found.iter().filter(|tenant| tenant.broken.is_some()).count() {
+        0 if !found.is_empty() && found.iter().all(|tenant| tenant.is_shorter) => Err(Error::NotFound(
+            "nothing was looked at: no tenant has the line that --since names; begin behind one that there is"
+                .to_owned(),
+        )),
         0 => Ok(()),
         count => Err(Error::Failed(format!("the audit of {count} of {} tenants is not what it was", found.len()))),
     }

@@ -64,6 +64,8 @@ pub struct Verified {
     pub unchained: usize,
     /// Up to which line they were forgotten because of their age; 0: none was.
     pub forgotten: i64,
+    /// It ends before the line behind which it was to begin: nothing was looked at.
+    pub is_shorter: bool,
     /// The first that is not what it was; `None`: all is.
     pub broken: Option<String>,
 }
@@ -94,8 +96,9 @@ async fn of_tenant(store: &dyn Store, tenant: TenantPk, name: &str, ask: &Verify
             continue;
         }
         let (lines, checkpoints, signed) = (walk.n - walk.begun, walk.compared, walk.signed);
-        let (unchained, forgotten) = (unchained.len(), walk.base);
-        return Ok(Verified { tenant: name.to_owned(), lines, checkpoints, signed, unchained, forgotten, broken });
+        let (tenant, unchained, forgotten) = (name.to_owned(), unchained.len(), walk.base);
+        let is_shorter = walk.is_shorter;
+        return Ok(Verified { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter, broken });
     }
 }
 
@@ -117,8 +120,9 @@ struct Walk<'a> {
     base: i64,
     is_base_believed: bool,
     forgotten: Forgotten,
-    /// Behind which line it began.
+    /// Behind which line it began; whether it was to begin behind one that it does not have.
     begun: i64,
+    is_shorter: bool,
     /// The last line that fits, its hash, and the one before.
     n: i64,
     hash: String,
@@ -148,6 +152,7 @@ impl<'a> Walk<'a> {
             is_base_believed: false,
             forgotten: Forgotten::default(),
             begun: 0,
+            is_shorter: false,
             n: 0,
             hash: NO_HASH.to_owned(),
             before: NO_HASH.to_owned(),
@@ -228,7 +233,8 @@ impl<'a> Walk<'a> {
                 let (is_shorter, from) = (end.n < begun, begun.min(end.n + 1));
                 (self.begun, self.n, self.known, self.hash) = (end.n, end.n, end.n, end.hash);
                 // One that is shorter has nothing behind it.
-                return Ok(if self.kept.is_empty() && is_shorter { Ok(()) } else { Err(missing(from, begun)) });
+                self.is_shorter = self.kept.is_empty() && is_shorter;
+                return Ok(if self.is_shorter { Ok(()) } else { Err(missing(from, begun)) });
             };
             (self.hash, self.before) = (line.hash, String::new());
         }

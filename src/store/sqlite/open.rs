@@ -62,8 +62,20 @@ impl Sqlite {
     /// `Unusable` if there is none, or if it is of another version of pes.
     pub async fn open_beside(folder: &Path) -> Result<Self> {
         let path = folder.join("pes.db");
-        if !path.exists() {
-            return Err(Error::Unusable(format!("{} has no database; name it with PES_DATA_DIR", folder.display())));
+        match path.try_exists() {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(Error::Unusable(format!(
+                    "{} has no database; name it with PES_DATA_DIR",
+                    folder.display()
+                )));
+            }
+            Err(error) => {
+                return Err(Error::Unusable(format!(
+                    "{} cannot be looked at: {error}; call this as the user of the server",
+                    path.display()
+                )));
+            }
         }
         schema::look(&path).await?;
         schema::is_whole(&path).await?;

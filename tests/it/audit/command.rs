@@ -34,9 +34,12 @@ async fn an_operator_learns_whether_the_audit_is_what_it_was() {
             chain(&*bed.store, None, 1).await.unwrap();
         }
     }
-    let well = "ok   default  2 lines, 2 checkpoints, 0 signed; 1 lines not chained yet\n\
+    let well = "ok   default  2 lines, 2 checkpoints, signatures not looked at; 1 lines not chained yet\n\
                 signatures were not looked at: PES_AUDIT_KEY is not set\n";
     assert_eq!(verify(&place, &[]), (Some(0), well.to_owned(), String::new()));
+    assert_eq!(verify(&place, &["--since", "2"]).0, Some(0), "its last line");
+    let (code, _, said) = verify(&place, &["--since", "999"]);
+    assert!(code == Some(7) && said.contains("no tenant has the line that --since names"), "{code:?} {said}");
     let mut other = SqliteConnection::connect(&format!("sqlite:{}", folder.join("pes.db").display())).await.unwrap();
     other.execute("UPDATE audit SET actor = 'mallory' WHERE n = 2").await.unwrap();
     let (code, told, said) = verify(&place, &[]);
