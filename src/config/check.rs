@@ -8,6 +8,9 @@ use super::cidr::Cidr;
 use super::{Config, Environment, Error};
 use crate::domain::depth::MOST_DEPTH;
 
+/// A request of a line or two fits.
+const LEAST_BODY_BYTES: usize = 512;
+
 impl Config {
     /// Everything that can be said without the store.
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -32,6 +35,9 @@ impl Config {
         }
         if self.limits.json_depth > MOST_DEPTH {
             return Err(Error(format!("limits.json_depth: at most {MOST_DEPTH}; what is deeper could not be stored")));
+        }
+        if self.limits.body_bytes < LEAST_BODY_BYTES {
+            return Err(Error(format!("limits.body_bytes: at least {LEAST_BODY_BYTES}; no query would fit")));
         }
         self.store.check()?;
         self.auth.check(self.env)?;

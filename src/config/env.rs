@@ -11,6 +11,12 @@ use super::Error;
 #[derive(Clone, Debug, Default)]
 pub struct Variables(BTreeMap<String, String>);
 
+/// How a secret is given.
+enum Given<'v> {
+    Value(&'v str),
+    File(&'v str),
+}
+
 impl Variables {
     /// Those of this process. Values that are not UTF-8 are left out: none of ours can be.
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
@@ -25,13 +31,12 @@ impl Variables {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The value of `name`, else what the file holds that `<name>_FILE` names.
+    /// The value of `name`, or what the file holds that `<name>_FILE` names.
     pub fn get_secret(&self, name: &str) -> Result<Option<String>, Error> {
-        if let Some(value) = self.get(name) {
-            return Ok(Some(value.to_owned()));
-        }
-        let Some(path) = self.get(&format!("{name}_FILE")) else {
-            return Ok(None);
+        let path = match self.value_or_file(name)? {
+            None => return Ok(None),
+            Some(Given::Value(value)) => return Ok(Some(value.to_owned())),
+            Some(Given::File(path)) => path,
         };
         match std::fs::read_to_string(Path::new(path)) {
             Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())),
@@ -39,10 +44,24 @@ impl Variables {
         }
     }
 
-    /// The value of `name`, else a reference to the file that `<name>_FILE` names.
-    pub fn get_reference(&self, name: &str) -> Option<String> {
-        let file = || self.get(&format!("{name}_FILE")).map(|path| format!("file:{path}"));
-        self.get(name).map(str::to_owned).or_else(file)
+    /// The value of `name`, or a reference to the file that `<name>_FILE` names.
+    pub fn get_reference(&self, name: &str) -> Result<Option<String>, Error> {
+        Ok(self.value_or_file(name)?.map(|given| match given {
+            Given::Value(value) => value.to_owned(),
+            Given::File(path) => format!("file:{path}"),
+        }))
+    }
+
+    /// Where both are set nobody can tell which is meant.
+    fn value_or_file(&self, name: &str) -> Result<Option<Given<'_>>, Error> {
+        match (self.get(name), self.get(&format!("{name}_FILE"))) {
+            (Some(_), Some(_)) => {
+                Err(Error(format!("{name} and {name}_FILE are both set: unset the one that is not meant")))
+            }
+            (Some(value), None) => Ok(Some(Given::Value(value))),
+            (None, Some(path)) => Ok(Some(Given::File(path))),
+            (None, None) => Ok(None),
+        }
     }
 
     /// The secret behind a reference: `env:NAME` or `file:PATH`. The message names the reference, never the secret.

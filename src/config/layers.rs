@@ -113,7 +113,7 @@ fn environment(variables: &Variables, known: &[Leaf]) -> Result<Table, Error> {
     for leaf in known {
         let Some(name) = &leaf.env else { continue };
         let text = match (leaf.secret, leaf.is_referred) {
-            (_, true) => variables.get_reference(name),
+            (_, true) => variables.get_reference(name)?,
             (true, false) => variables.get_secret(name)?,
             (false, false) => variables.get(name).map(str::to_owned),
         };

@@ -41,7 +41,7 @@ impl Models {
             let prefix: String =
                 name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
             if provider.api_key.is_none() {
-                let key = variables.get_reference(&format!("{prefix}_API_KEY"));
+                let key = variables.get_reference(&format!("{prefix}_API_KEY"))?;
                 provider.api_key = key.map(|key| Key(key.into()));
             }
             if provider.base_url.is_none() {

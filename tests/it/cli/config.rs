@@ -206,6 +206,19 @@ fn what_is_unknown_or_wrong_is_named() {
         ),
         (load_file("[agent.execution]\nmaxIteration = 1\n", &[]), "my.toml: unknown field `maxIteration`"),
         (load(&[("PES_MODLE", "a:b")]), "environment: unknown name `PES_MODLE`; did you mean `PES_MODEL`?"),
+        (load(&[("PES_LIMITS_BODY_BYTES", "0")]), "limits.body_bytes: at least 512; "),
+        (
+            load(&[("OPENAI_API_KEY", "hush"), ("OPENAI_API_KEY_FILE", "/k")]),
+            "OPENAI_API_KEY and OPENAI_API_KEY_FILE are both set: ",
+        ),
+        (
+            load(&[("PES_SEALING_KEY", "hush"), ("PES_SEALING_KEY_FILE", "/k")]),
+            "PES_SEALING_KEY and PES_SEALING_KEY_FILE are both set: ",
+        ),
+        (
+            load(&[("PES_MODEL", "groq:m"), ("GROQ_API_KEY", "hush"), ("GROQ_API_KEY_FILE", "/k")]),
+            "GROQ_API_KEY and GROQ_API_KEY_FILE are both set: ",
+        ),
         (load(&[("PES_MODEL", "gpt")]), "PES_MODEL: `gpt` is not provider:model"),
         (load(&[("PORT", "http")]), "PORT: `http` is not a whole number"),
         (load(&[("PORT", "70000")]), "PORT: invalid value: integer `70000`, expected u16"),
