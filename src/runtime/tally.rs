@@ -24,6 +24,9 @@ use crate::domain::tool::CallRecord;
 use crate::engine::effect::Effect;
 use crate::engine::step::{Row, RowKind, Step};
 
+/// What an item fails with after a no.
+const REJECTED: &str = "rejected";
+
 /// Characters of a cause in the log.
 const CAUSE: usize = 300;
 
@@ -218,7 +221,7 @@ impl Count {
                 counter!("pes_runs_finished_total", "result" => result).increment(1);
                 histogram!("pes_run_duration_seconds", "result" => result).record(seconds(took_ms));
             }
-            Count::Failed(failure) => failure.warn(thread),
+            Count::Failed(failure) => failure.log(thread),
             Count::Item { status } => counter!("pes_items_finished_total", "status" => status).increment(1),
             Count::Tool { name, outcome, took_ms } => {
                 let is_operators = shared.tools.toolset(TenantPk::NONE).get(&name).is_some();
@@ -265,19 +268,29 @@ fn known(outcome: String) -> String {
 }
 
 impl Failure {
-    fn warn(&self, thread: &str) {
+    fn log(&self, thread: &str) {
         let (run, cause) = (self.run.as_ref(), cut(&self.cause, CAUSE));
-        tracing::warn!(
-            threadId = thread,
-            runId = %self.run_id,
-            traceId = run.map_or("", |run| run.trace.as_str()),
-            itemId = self.item.as_ref().map(|item| item.as_str()),
-            code = self.code,
-            cause,
-            provider = run.map_or("", |run| run.provider.as_str()),
-            model = run.map_or("", |run| run.model.as_str()),
-            "{}",
-            self.what
-        );
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    threadId = thread,
+                    runId = %self.run_id,
+                    traceId = run.map_or("", |run| run.trace.as_str()),
+                    itemId = self.item.as_ref().map(|item| item.as_str()),
+                    code = self.code,
+                    cause,
+                    provider = run.map_or("", |run| run.provider.as_str()),
+                    model = run.map_or("", |run| run.model.as_str()),
+                    "{}",
+                    self.what
+                )
+            };
+        }
+        // That a person or a rule said no is how it is meant to be.
+        if self.code == REJECTED {
+            line!(info);
+        } else {
+            line!(warn);
+        }
     }
 }

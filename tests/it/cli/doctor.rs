@@ -1,9 +1,12 @@
-//! What `pes doctor` finds before a start would, and what the start says of it.
+//! What `pes doctor` finds before a start would, what the start says of it, and what is no trouble.
 
 use std::path::Path;
 
+use serde_json::{Map, Value};
+
+use super::client::http;
 use super::run as pes;
-use super::serving::text;
+use super::serving::{ask, serve, text};
 
 /// What the doctor says, which is not well.
 fn doctor(folder: &Path, variables: &[(&str, &str)]) -> String {
@@ -63,4 +66,23 @@ fn a_folder_that_cannot_be_made_or_looked_at_is_not_well() {
     has(&said, "FAIL folder  plain/data cannot be looked at: ");
     has(&said, "FAIL database  plain/data cannot be looked at: ");
     has(&said, "ok   settings  ");
+}
+
+/// Somebody who says no is no reason to look at the log.
+#[test]
+fn the_no_of_a_person_is_no_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/script.toml");
+    let variables = [("PES_LOG_FORMAT", "json"), ("PES_DEMO_PACE", "0"), ("PES_DEMO_SCRIPT", script)];
+    let served = serve(folder.path(), &variables);
+    ask(&served.url, "send");
+    let asked = http(&served.url, "/suspensions")["items"][0]["suspensionId"].clone();
+    let here = [("PES_URL", served.url.as_str())];
+    let refused = pes(folder.path(), &["reject", asked.as_str().unwrap(), "--reason", "not today"], &here);
+    assert!(refused.status.success(), "{}", text(&refused.stderr));
+    pes(folder.path(), &["watch", "t"], &here);
+    let (_, log) = served.stop();
+    let lines: Vec<Map<String, Value>> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = lines.iter().find(|line| line["message"] == "an item failed").unwrap_or_else(|| panic!("{log}"));
+    assert_eq!((&told["level"], &told["code"]), (&"INFO".into(), &"rejected".into()), "{told:?}");
 }

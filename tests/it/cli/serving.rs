@@ -36,7 +36,7 @@ pub(super) fn serve(folder: &Path, variables: &[(&str, &str)]) -> Served {
 
 impl Served {
     /// Asks it to stop; its exit code and what it logged.
-    fn stop(mut self) -> (Option<i32>, String) {
+    pub(super) fn stop(mut self) -> (Option<i32>, String) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let mut log = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
@@ -337,7 +337,7 @@ fn what_an_mcp_server_tells_is_not_in_the_log_unless_its_library_is_named() {
 }
 
 /// The whole answer to a query of the thread `t`, waited for.
-fn ask(url: &str, query: &str) -> String {
+pub(super) fn ask(url: &str, query: &str) -> String {
     let body = serde_json::json!({ "query": query }).to_string();
     let host = url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
