@@ -1,6 +1,7 @@
 // Asks, shows what happens, and puts every question to the person at the terminal. With the client in clients/typescript:
 //
-//   npm install pes-client typescript @types/node && npx tsc --module nodenext --target es2022 approve.mts
+//   (cd clients/typescript && npm install && npm run build) && cd examples
+//   npm install ../clients/typescript typescript @types/node && npx tsc --module nodenext --target es2022 approve.mts
 //   node approve.mjs "Send the team an invitation to the dinner."
 //
 // PES_URL names the server (http://127.0.0.1:7070), PES_TOKEN a key if it wants one, PES_THREAD the conversation.

@@ -1,6 +1,6 @@
 """Asks, shows what happens, and puts every question to the person at the terminal. With the client in clients/python:
 
-    pip install pes-client && python3 approve.py "Send the team an invitation to the dinner."
+    pip install ./clients/python && python3 examples/approve.py "Send the team an invitation to the dinner."
 
 PES_URL names the server (http://127.0.0.1:7070), PES_TOKEN a key if it wants one, PES_THREAD the conversation.
 """
