@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A client in ninety lines: asks, watches the plan and the tokens, answers questions, and survives a lost connection.
+"""A client in a hundred lines: asks, watches the plan and the tokens, answers questions, and survives a lost connection.
 
     python3 examples/client.py "Send the team an invitation to the dinner."
 
@@ -28,7 +28,8 @@ def call(method, path, body=None, **headers):
             return json.load(response)
     except urllib.error.HTTPError as error:
         problem = json.load(error)
-        sys.exit(f"{problem['title']}: {problem['detail']}")
+        wrong = [f"\n  {error['pointer']}: {error['detail']}" for error in problem.get("errors", [])]
+        sys.exit(f"{problem['title']}: {problem['detail']}" + "".join(wrong))
 
 
 def frames(run, after):
@@ -59,7 +60,10 @@ def answer(suspension):
     print(f"\n? {suspension['message']}")
     if "toolInput" in suspension:
         print(json.dumps(suspension["toolInput"], indent=2))
-    said = input("  approve? [y/N, or a reason against it] ").strip()
+    try:
+        said = input("  approve? [y/N, or a reason against it] ").strip()
+    except EOFError:
+        sys.exit("\n(nobody answers here: the question stays open; `pes questions` lists it)")
     body = {"suspensionId": suspension["suspensionId"], "approved": said.lower() in ("y", "yes")}
     if not body["approved"] and said.lower() not in ("", "n", "no"):
         body["reason"] = said

@@ -56,7 +56,11 @@ def sha256(data):
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
 answer, keys = (json.load(open(path, encoding="utf-8")) for path in sys.argv[1:3])
+if "jws" not in answer:
+    sys.exit("the receipt is not signed: the server had no PES_AUDIT_KEY, or this is no receipt")
 receipt = opened(answer["jws"], "pes-receipt+jwt", keys["keys"])
 assert receipt == answer["receipt"], "the receipt is not what was signed"
 decision, executed, lines = receipt["decision"], receipt["executed"], []

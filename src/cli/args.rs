@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 use super::client::{ClientCommand, duration};
 use super::verify::since;
-use crate::config::auth::scope;
+use crate::config::auth;
 use crate::config::env::Variables;
 use crate::config::layers::Layers;
 use crate::domain::caller::Scope;
@@ -172,4 +172,9 @@ impl Flags {
         set("models", "choice", (!self.model.is_empty()).then(|| Value::from(self.model.clone())));
         Layers { file: self.config.clone(), variables: variables.clone(), flags }
     }
+}
+
+/// What a key that is made here may do; only keys in the settings can have `operator`, so it is not offered.
+fn scope(name: &str) -> Result<Scope, String> {
+    auth::scope(name).map_err(|_| format!("`{name}` is no scope; use read, run, approve or admin"))
 }

@@ -91,6 +91,9 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
                 .to_owned(),
         ));
     }
+    if !from.try_exists()? {
+        return Err(Error::NotFound(format!("there is no {}", from.display())));
+    }
     let manifest = manifest_of(from);
     let text = fs::read_to_string(&manifest)
         .map_err(|error| Error::NotFound(format!("{} cannot be read: {error}", manifest.display())))?;

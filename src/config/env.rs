@@ -76,7 +76,13 @@ impl Variables {
             // Perhaps the secret itself: not repeated.
             Some(_) | None => return Err(Error("a secret is written env:NAME or file:PATH".to_owned())),
         };
-        found.map(SecretString::from).ok_or_else(|| Error(format!("the secret `{reference}` is empty")))
+        found.map(SecretString::from).ok_or_else(|| {
+            let what_to_do = match reference.split_once(':') {
+                Some(("env", name)) => format!("set {name}"),
+                Some(_) | None => "write it there".to_owned(),
+            };
+            Error(format!("the secret `{reference}` is empty; {what_to_do}"))
+        })
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {

@@ -180,6 +180,9 @@ fn typed(name: &str, text: &str, like: Option<&Value>) -> Result<Value, Error> {
             Ok(number) => Ok(Value::Integer(number)),
             // Some numbers of days may also be this word; whoever takes only numbers refuses it.
             Err(_) if text.trim() == FOREVER => Ok(Value::String(FOREVER.to_owned())),
+            Err(_) if name.starts_with("PES_RETENTION_") => {
+                Err(Error(format!("{name}: `{text}` is no number of days; write one, or {FOREVER}")))
+            }
             Err(_) => Err(Error(format!("{name}: `{text}` is not a whole number"))),
         },
         Some(Value::Float(_)) => match text.trim().parse() {

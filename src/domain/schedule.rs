@@ -3,7 +3,9 @@
 pub mod cron;
 mod timing;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::Millis;
 use super::caller::Scope;
@@ -23,8 +25,8 @@ pub struct ScheduleSpec {
     /// Counted from `startAt`, else from the beginning of 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<Millis>,
-    /// Once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Once: in milliseconds since 1970.
+    #[serde(default, deserialize_with = "moment", skip_serializing_if = "Option::is_none")]
     pub at: Option<Millis>,
     /// A name of the IANA time zone database.
     #[serde(default = "utc")]
@@ -177,6 +179,18 @@ impl ScheduleResource {
             pause_on_failure: false,
         };
         Self { spec, written_by: Vec::new(), paused_because: None, standing: None, stored_error: Some(why) }
+    }
+}
+
+/// Says what is wanted where a date is written as people write it.
+fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Millis>, D::Error> {
+    let said = Option::<Value>::deserialize(from)?.unwrap_or_default();
+    match (said.as_i64(), said.is_null()) {
+        (Some(at), _) => Ok(Some(at)),
+        (None, true) => Ok(None),
+        (None, false) => {
+            Err(D::Error::custom(format!("is {said}, and must be a whole number of milliseconds since 1970")))
+        }
     }
 }
 

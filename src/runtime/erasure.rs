@@ -176,16 +176,21 @@ impl Shared {
     async fn check_hold(&self, tenant: TenantPk, pk: ThreadPk) -> Result<(), Refusal> {
         let own = self.store.row(pk, RowKind::Retention, "").await?;
         let own: Option<ThreadTerms> = own.as_ref().map(read).transpose()?;
-        let refused = |why: &str| Fault::new(Code::OnHold, format!("The thread must be kept: {why}."));
+        let refused =
+            |why: &str, ends: &str| Fault::new(Code::OnHold, format!("The thread must be kept: {why}. {ends}"));
         if let Some(hold) = own.and_then(|own| own.hold) {
-            return Err(refused(&hold.reason).with("by", hold.by).with("at", hold.at).into());
+            let ends = "PUT /threads/{id}/retention without `hold`, by a key with `admin`, ends the hold.";
+            return Err(refused(&hold.reason, ends).with("by", hold.by).with("at", hold.at).into());
         }
         if self.config.retention.tenants.values().all(|tenant| tenant.hold.is_none()) {
             return Ok(());
         }
         let name = self.store.tenant_name(tenant).await?.unwrap_or_default();
         match self.config.retention.hold_of(&name) {
-            Some(why) => Err(refused(&format!("`retention.tenants.{name}.hold` says {why}")).into()),
+            Some(why) => {
+                let ends = "Whoever runs the server ends the hold there.";
+                Err(refused(&format!("`retention.tenants.{name}.hold` says {why}"), ends).into())
+            }
             None => Ok(()),
         }
     }

@@ -46,7 +46,7 @@ async fn copy(
     key: &Option<Idempotent>,
 ) -> Result<Thread, Refusal> {
     let row = threads::row(service, caller, id).await?;
-    let at = within(&row, at.unwrap_or(row.last_seq))?;
+    let at = within(&row, at.unwrap_or(row.last_seq), "/at")?;
     let new_id = new_id.unwrap_or_else(|| threads::new_id(service));
     threads::check_id(service, &new_id)?;
     let fold = feed::fold_to(service, row.pk, at).await?;
@@ -91,7 +91,7 @@ async fn copy(
 
 /// The view as of an observation.
 pub(crate) async fn state_at(service: &Service, row: &ThreadRow, seq: i64) -> Result<Value> {
-    let seq = within(row, seq)?;
+    let seq = within(row, seq, "?at")?;
     let mut view = service.shown(row.pk, feed::fold_to(service, row.pk, seq).await?.view()).await?;
     view["threadId"] = row.thread_id.as_str().into();
     view["minSeq"] = row.min_seq.into();
@@ -181,7 +181,8 @@ fn damaged(message: &MessageId) -> Fault {
 }
 
 /// A seq of this thread's log that is still kept; 0 is the thread before its first observation.
-pub(crate) fn within(row: &ThreadRow, seq: i64) -> Result<i64> {
+/// `pointer` is where it was asked for.
+pub(crate) fn within(row: &ThreadRow, seq: i64, pointer: &str) -> Result<i64> {
     if seq < row.min_seq - 1 {
         let detail = format!(
             "The history begins at {0}; what was before was deleted because of its age. Read from {0} on; messages and \
@@ -192,7 +193,7 @@ pub(crate) fn within(row: &ThreadRow, seq: i64) -> Result<i64> {
     }
     if seq > row.last_seq {
         let detail = format!("The last observation is {}.", row.last_seq);
-        return Err(Fault::new(Code::Invalid, detail.clone()).at("/at", detail));
+        return Err(Fault::new(Code::Invalid, detail.clone()).at(pointer, detail));
     }
     Ok(seq)
 }

@@ -1860,7 +1860,7 @@ export interface ScheduleResourceList {
 
 /** A schedule as a tenant writes it. Of `cron`, `everyMs` and `at` it has one. */
 export interface ScheduleSpec {
-  /** Once. */
+  /** Once: in milliseconds since 1970. */
   at?: number;
   /** A time that has had no run for so long has none. */
   catchUpMs?: number;

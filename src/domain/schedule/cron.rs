@@ -75,8 +75,15 @@ impl Field {
     }
 
     fn part(&self, text: &str) -> Result<u64, String> {
-        let wrong =
-            || format!("`{text}` is no {}: {} to {}, a range, or either with a step", self.name, self.least, self.most);
+        let wrong = || {
+            format!(
+                "`{text}` is no {}: {} to {}{}, a range, or either with a step",
+                self.name,
+                self.least,
+                self.most,
+                self.also()
+            )
+        };
         let (range, step) = match text.split_once('/') {
             Some((range, step)) => (range, Some(number(step).filter(|step| *step > 0).ok_or_else(wrong)?)),
             None => (text, None),
@@ -94,6 +101,14 @@ impl Field {
         }
         let values = (first..=last).step_by(step.unwrap_or(1) as usize);
         Ok(values.fold(0, |bits, value| bits | 1 << value))
+    }
+
+    /// The names that may stand for numbers.
+    fn also(&self) -> String {
+        match (self.names.first(), self.names.last()) {
+            (Some(first), Some(last)) => format!(" or {first} to {last}"),
+            _ => String::new(),
+        }
     }
 
     fn value(&self, text: &str) -> Option<u32> {

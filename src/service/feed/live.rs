@@ -138,7 +138,7 @@ pub async fn before(service: &Service, caller: &Caller, id: &ThreadId, run: &Run
 /// Behind this place of the log, which must be kept.
 pub async fn behind(service: &Service, caller: &Caller, id: &ThreadId, seq: i64) -> Result<After> {
     let row = threads::row(service, caller, id).await?;
-    Ok(After::Seq(fork::within(&row, seq)?))
+    Ok(After::Seq(fork::within(&row, seq, "?after")?))
 }
 
 async fn begin(

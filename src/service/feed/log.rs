@@ -207,7 +207,7 @@ pub async fn page(
     let after = match ask.after {
         After::Seq(0) => 0,
         // What was asked for is gone, and nobody should take what comes later for it.
-        After::Seq(seq) => fork::within(&row, seq.min(row.last_seq))?,
+        After::Seq(seq) => fork::within(&row, seq.min(row.last_seq), "?after")?,
         After::Latest => row.last_seq,
     };
     let mut log = Log::new(service, row.pk);

@@ -101,7 +101,7 @@ async fn look_up(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
     if rewind.superseded.is_empty() {
         return Ok(rewind);
     }
-    let seq = fork::within(row, told_at(service, row, &rewind.superseded).await? - 1)?;
+    let seq = fork::within(row, told_at(service, row, &rewind.superseded).await? - 1, "/after")?;
     let fold = feed::fold_to(service, row.pk, seq).await?;
     rewind.summary = fold.summary().cloned();
     rewind.said = bytes_behind(&said, rewind.summary.as_ref().map(|summary| &summary.upto));

@@ -184,7 +184,7 @@ impl Told {
 }
 
 async fn past_call(service: &Service, row: &ThreadRow, begun: &Begun, run: Row, told: Told) -> Result<PastCall> {
-    let fold = feed::fold_to(service, row.pk, fork::within(row, begun.seq - 1)?).await?;
+    let fold = feed::fold_to(service, row.pk, fork::within(row, begun.seq - 1, "/streamId")?).await?;
     let unreadable = |error| store::Error::Damaged(format!("the plan in the log: {error}"));
     let plan = ShownPlan::of(&fold.view()).map_err(unreadable)?;
     let mut rows = calls(service, row, &plan).await?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::open::unusable;
 use crate::store::{Error, Result};
 
-const RESTORE: &str = "restore the data folder from a backup";
+pub(super) const RESTORE: &str = "restore the data folder from a backup";
 
 /// Beside the database of this path: its log is `wal`, its journal `journal`.
 pub(super) fn beside(path: &Path, which: &str) -> PathBuf {

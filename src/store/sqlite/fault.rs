@@ -2,6 +2,7 @@
 
 use sqlx::migrate::MigrateError;
 
+use super::damage::RESTORE;
 use crate::store::Error;
 
 /// After a failed transaction was rolled back.
@@ -52,6 +53,8 @@ pub(super) fn why_not_opened(error: &sqlx::Error) -> String {
     let is_full = code.is_some_and(|code| code & 0xFF == code::FULL || code == code::IOERR_SHMSIZE);
     if is_full {
         format!("there is no room left on its disk; make room, then start again ({error})")
+    } else if code.is_some_and(|code| matches!(code & 0xFF, code::CORRUPT | code::NOT_A_DATABASE)) {
+        format!("{error}; {RESTORE}")
     } else {
         error.to_string()
     }
@@ -64,6 +67,7 @@ mod code {
     pub const CORRUPT: u32 = 11;
     pub const FULL: u32 = 13;
     pub const IOERR_SHMSIZE: u32 = 4874;
+    pub const NOT_A_DATABASE: u32 = 26;
     pub const TOOBIG: u32 = 18;
     pub const CONSTRAINT: u32 = 19;
     pub const MISMATCH: u32 = 20;

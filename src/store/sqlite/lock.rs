@@ -17,7 +17,13 @@ pub(super) struct FolderLock {
 impl FolderLock {
     pub fn take(folder: &Path) -> Result<Self> {
         let path = folder.join(LOCK);
-        let unusable = |error| Error::Unusable(format!("The lock file {} cannot be used: {error}.", path.display()));
+        let unusable = |error| {
+            Error::Unusable(format!(
+                "The lock file {} cannot be used: {error}; make the folder writable for the user of the server, or name \
+                 another with PES_DATA_DIR.",
+                path.display()
+            ))
+        };
         let options = OpenOptions::new().create(true).read(true).write(true).truncate(false).mode(0o600).clone();
         let mut file = options.open(&path).map_err(unusable)?;
         match file.try_lock() {

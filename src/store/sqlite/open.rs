@@ -43,7 +43,10 @@ impl Sqlite {
     /// `Unusable` if another process holds it, if it was written by a newer version (then nothing is changed), or if it
     /// cannot be read or written.
     pub async fn open(folder: &Path, synchronous: Synchronous) -> Result<Self> {
-        private::folder(folder).map_err(|error| unusable(folder, error))?;
+        private::folder(folder).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => unusable(folder, "it is no folder; name one with PES_DATA_DIR"),
+            _ => unusable(folder, format!("{error}; name another folder with PES_DATA_DIR")),
+        })?;
         let lock = FolderLock::take(folder)?;
         let path = folder.join("pes.db");
         let options = options(&path, synchronous);

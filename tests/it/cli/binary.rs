@@ -84,3 +84,14 @@ fn health_of_nobody_fails_in_one_line() {
     let port = url.rsplit(':').next().unwrap();
     refused(&pes(folder.path(), &["health"], &[("PORT", port), ("HOST", "0.0.0.0")]), 1, &expected);
 }
+
+#[test]
+fn a_refusal_says_what_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    refused(&pes(folder.path(), &["restore", "nope.db"], &[]), 7, "pes: there is no nope.db");
+    let scopes = pes(folder.path(), &["keys", "new", "--scopes", "rum"], &[]);
+    let said = text(&scopes.stderr);
+    assert!(said.contains("`rum` is no scope; use read, run, approve or admin"), "{said}");
+    assert!(!said.contains("operator"), "no key that is made here can have it: {said}");
+    assert!(!folder.path().join("data").exists());
+}

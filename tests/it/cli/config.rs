@@ -151,7 +151,7 @@ fn keys_are_followed_to_where_they_are() {
     for (text, expected) in [
         (
             "[models.providers.groq]\napi_key = \"env:NO\"",
-            "models.providers.groq.api_key: the secret `env:NO` is empty",
+            "models.providers.groq.api_key: the secret `env:NO` is empty; set NO",
         ),
         (
             "[models.anthropic]\napi_key = \"file:/no\"",
@@ -221,6 +221,14 @@ fn what_is_unknown_or_wrong_is_named() {
         ),
         (load(&[("PES_MODEL", "gpt")]), "PES_MODEL: `gpt` is not provider:model"),
         (load(&[("PORT", "http")]), "PORT: `http` is not a whole number"),
+        (
+            load(&[("PES_METRICS_LISTEN", "9465")]),
+            "PES_METRICS_LISTEN: `9465` is no address with a port; write 127.0.0.1:9465",
+        ),
+        (
+            load(&[("PES_RETENTION_LOG_DAYS", "never")]),
+            "PES_RETENTION_LOG_DAYS: `never` is no number of days; write one, or forever",
+        ),
         (load(&[("PORT", "70000")]), "PORT: invalid value: integer `70000`, expected u16"),
         (load(&[("PES_API_KEYS", "acme:write:key")]), "PES_API_KEYS: `write` is no scope"),
         (load(&[("PES_SERVER_BASE_PATH", "x/")]), "server.base_path: `x/` must begin with /"),

@@ -20,6 +20,8 @@ async fn the_state_is_told_now_and_as_it_was() {
     assert_eq!(then["todoList"][0]["status"], "pending", "{then:#}");
     app.get("/threads/t1/state?at=-1").await.problem("invalid");
     app.get("/threads/t1/state?at=x").await.problem("invalid");
+    let beyond = app.get("/threads/t1/state?at=99999").await.problem("invalid");
+    assert_eq!(beyond["errors"][0]["pointer"], "?at");
     app.get("/threads/none/state").await.problem("not_found");
 }
 

@@ -51,6 +51,7 @@ async fn what_cannot_be_is_refused_where_it_stands() {
         (json!({ "timezone": "Europe/Atlantis" }), "/timezone"),
         (json!({ "id": "a b" }), "/id"),
         (json!({ "cron": null, "at": 1 }), "/at"),
+        (json!({ "cron": null, "at": "2026-12-01T08:00:00Z" }), "/at"),
         (json!({ "thread": { "mode": "fixed", "id": "a b" } }), "/thread/id"),
         (
             json!({ "options": { "providerConfig": { "providerName": "nobody" } } }),
@@ -62,6 +63,8 @@ async fn what_cannot_be_is_refused_where_it_stands() {
         json_patch::merge(&mut spec, &change);
         let problem = app.post("/schedules", spec).await.problem("invalid");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem:#}");
+        let says_how = problem["errors"][0]["detail"].as_str().unwrap().contains("milliseconds since 1970");
+        assert_eq!(says_how, change["at"].is_string(), "{problem:#}");
     }
     for wrong in ["n=0", "n=101", "n=x"] {
         app.post("/schedules", nightly()).await;

@@ -98,6 +98,22 @@ async fn an_empty_database_is_refused() {
 }
 
 #[tokio::test]
+async fn a_database_that_is_none_is_refused_with_what_to_do() {
+    let (folder, database) = closed().await;
+    std::fs::write(&database, "x".repeat(8_192)).unwrap();
+    refused(folder.path(), &["pes.db", "restore the data folder from a backup"]).await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_none_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let Some(Error::Unusable(why)) = Sqlite::open(&file, Synchronous::Full).await.err() else { panic!("it opened") };
+    assert!(why.contains("it is no folder; name one with PES_DATA_DIR"), "{why}");
+}
+
+#[tokio::test]
 async fn a_database_of_others_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let options = SqliteConnectOptions::new().filename(folder.path().join("pes.db")).create_if_missing(true);

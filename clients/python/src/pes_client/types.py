@@ -2071,7 +2071,7 @@ class RunsOfTenant(TypedDict):
 class ScheduleResource(TypedDict):
     """A schedule as clients see it."""
 
-    # Once.
+    # Once: in milliseconds since 1970.
     at: NotRequired[int]
     # A time that has had no run for so long has none.
     catchUpMs: NotRequired[int]
@@ -2113,7 +2113,7 @@ class ScheduleResourceList(TypedDict):
 class ScheduleSpec(TypedDict):
     """A schedule as a tenant writes it. Of `cron`, `everyMs` and `at` it has one."""
 
-    # Once.
+    # Once: in milliseconds since 1970.
     at: NotRequired[int]
     # A time that has had no run for so long has none.
     catchUpMs: NotRequired[int]

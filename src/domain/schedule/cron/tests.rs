@@ -44,6 +44,14 @@ fn lists_ranges_steps_and_names_are_read() {
 }
 
 #[test]
+fn a_refusal_says_which_names_there_are() {
+    let why = "0 0 * * mon-fry".parse::<Cron>().unwrap_err();
+    assert_eq!(why, "`mon-fry` is no day of the week: 0 to 7 or sun to sat, a range, or either with a step");
+    let why = "61 * * * *".parse::<Cron>().unwrap_err();
+    assert_eq!(why, "`61` is no minute: 0 to 59, a range, or either with a step");
+}
+
+#[test]
 fn what_means_nothing_is_refused() {
     for wrong in [
         "",
