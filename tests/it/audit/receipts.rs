@@ -53,6 +53,12 @@ fn verified(answer: &Value, keys: &Value) -> Result<String, String> {
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
+#[test]
+fn a_receipt_without_a_signature_is_told_apart() {
+    let said = verified(&json!({ "receipt": {} }), &json!({ "keys": [] })).unwrap_err();
+    assert!(said.contains("the receipt is not signed") && !said.contains("Traceback"), "{said}");
+}
+
 #[tokio::test]
 async fn a_receipt_is_verified_by_a_script_that_knows_the_documentation_alone() {
     let app = office(true).await;
