@@ -19,7 +19,7 @@ export const REMEDIES = {
   key_overlap: 'Wait until its `formerUntil`, or rotate it without an overlap, which ends both at once',
   server_exists: 'PATCH it, or choose another name',
   thread_quarantined: '`POST /threads/{id}/release` (`admin`) lets it go on; or fork or delete it; report the crash',
-  not_quarantined: 'Nothing; a run that is paused goes on by `POST /threads/{id}/resume` with `approved: true`',
+  not_quarantined: 'Nothing; a paused run is resumed with a yes',
   already_resolved: '`resolution` tells who, when and what; look at what is asked now',
   approval_mismatch: 'Look at the question again; its `digest` is in the answer',
   run_cancelled: 'Nothing; ask anew',
