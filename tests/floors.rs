@@ -12,6 +12,8 @@ mod deploy;
 mod docs;
 #[path = "floors/engine_rooms.rs"]
 mod engine_rooms;
+#[path = "floors/failpoints.rs"]
+mod failpoints;
 #[path = "floors/lexer.rs"]
 mod lexer;
 #[path = "floors/marks.rs"]

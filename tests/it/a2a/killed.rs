@@ -171,7 +171,7 @@ async fn a_task_that_ended_in_the_moment_of_a_crash_has_ended() {
     let mut answer = message("this one");
     answer["taskId"] = id.as_str().into();
     sent(&server, answer).await;
-    soon(server.reached()).await;
+    server.must_reach().await;
     server.kill().await;
     assert_eq!(states(&rest(stream).await), [TaskState::Working], "it broke off before the end");
     let server = Server::start(&place, None).await;

@@ -7,7 +7,6 @@ use pes::config::env::Variables;
 use rstest::rstest;
 
 use super::stage::Stage;
-use crate::support::http::soon;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Who {
@@ -64,7 +63,7 @@ async fn survives(stage: Stage, who: Who, failpoint: &str, must: bool) -> bool {
     };
     if must && !is_reached {
         // What is told may come later than what is asked.
-        soon(server.reached()).await;
+        server.must_reach().await;
         is_reached = true;
     }
     // Whoever is held after the end of the story could not be looked at.

@@ -21,7 +21,7 @@ async fn a_result_is_not_lost_and_counts_once(#[case] failpoint: &str) {
     let mut server = Server::start(&place, Some(failpoint)).await;
     let asked = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
     let run = asked.expect(202)["runId"].as_str().unwrap().to_owned();
-    soon(server.reached()).await;
+    server.must_reach().await;
     server.kill().await;
     let server = Server::start(&place, None).await;
     let ended = server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
@@ -49,7 +49,7 @@ async fn an_answer_reaches_the_agent_once(#[case] failpoint: &str) {
     let asked = ask.json(&json!({ "query": "delegate" })).send().await.expect(202);
     let answer = json!({ "suspensionId": asked["suspensions"][0]["suspensionId"], "value": "the blue one" });
     server.door.ask("POST", "/threads/t/resume").json(&answer).send().await.expect(202);
-    soon(server.reached()).await;
+    server.must_reach().await;
     server.kill().await;
     let server = Server::start(&place, None).await;
     let events = server.door.ask("GET", "/threads/t/events?types=A2A_TASK").header("accept", "text/event-stream");
@@ -74,7 +74,7 @@ async fn a_message_that_did_not_go_out_is_not_found_among_others() {
     peer.until(|told| told.begun.len() == 1).await;
     let asked = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
     let run = asked.expect(202)["runId"].as_str().unwrap().to_owned();
-    soon(server.reached()).await;
+    server.must_reach().await;
     server.kill().await;
     let server = Server::start(&place, None).await;
     let ended = server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
@@ -93,7 +93,7 @@ async fn what_nobody_could_find_out_the_report_tells() {
     let mut server = Server::start(&place, Some("peer.sent")).await;
     let asked = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
     let run = asked.expect(202)["runId"].as_str().unwrap().to_owned();
-    soon(server.reached()).await;
+    server.must_reach().await;
     server.kill().await;
     let server = Server::start(&place, None).await;
     let ended = async || server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
@@ -145,7 +145,7 @@ async fn a_delegation_survives_and_is_begun_once(
             () = server.reached() => {}
         }
     } else {
-        soon(server.reached()).await;
+        server.must_reach().await;
     }
     server.kill().await;
     let server = Server::start(&place, None).await;

@@ -69,7 +69,6 @@ async fn a_cancel_given_elsewhere_reaches_the_agent() {
 async fn the_other_goes_on_when_the_owner_is_killed(#[case] failpoint: Option<&str>) {
     use super::stage::CALLER;
     use crate::recovery::process::{Place, Server};
-    use crate::support::http::soon;
 
     let peer = Peer::start(Dialect::JsonRpc1).await;
     let place = Place::postgres(CALLER).await;
@@ -86,7 +85,7 @@ async fn the_other_goes_on_when_the_owner_is_killed(#[case] failpoint: Option<&s
     peer.says("COMPLETED");
     if failpoint.is_some() {
         assert_eq!(reported(&peer, owner.door.address()).await.status, 202);
-        soon(owner.reached()).await;
+        owner.must_reach().await;
     }
     owner.kill().await;
     assert_eq!(reported(&peer, other.door.address()).await.status, 202);

@@ -26,7 +26,7 @@ async fn waited(door: Door, run: &str) -> Value {
 async fn before_the_call(place: &Place) -> (Server, String) {
     let mut server = Server::start(place, Some(BEFORE_THE_CALL)).await;
     let run = ask(server.door).await;
-    server.reached().await;
+    server.must_reach().await;
     (server, run)
 }
 

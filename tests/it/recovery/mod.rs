@@ -5,6 +5,8 @@ mod backup;
 #[cfg(feature = "failpoints")]
 mod calls;
 #[cfg(feature = "failpoints")]
+mod created;
+#[cfg(feature = "failpoints")]
 mod drain;
 #[cfg(feature = "failpoints")]
 mod kill;

@@ -27,7 +27,7 @@ async fn what_a_killed_process_had_to_tell_is_told_after_all(
     ));
     let mut server = Server::start(&place, Some(failpoint)).await;
     server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "hello" })).send().await.expect(202);
-    soon(server.reached()).await;
+    server.must_reach().await;
     server.kill().await;
     let server = Server::start(&place, None).await;
     let delivered = soon(async {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::process::{Door, Place, Server};
 use super::story;
+use crate::support::http::soon;
 
 /// The program that `scripts/previous-release` has built.
 fn previous() -> PathBuf {
@@ -71,7 +72,7 @@ async fn load_until_held(doors: [Door; 2], name: &str, held: &mut Server) -> Vec
     let reached = held.reached();
     tokio::pin!(reached);
     tokio::select! {
-        () = load(doors, name, &mut begun) => reached.await,
+        () = load(doors, name, &mut begun) => soon(reached).await,
         () = &mut reached => {}
     }
     begun

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::support::http::{Ask, soon};
+use crate::support::http::{Ask, PATIENCE, soon};
 use crate::support::postgres::Database;
 
 /// What outlives a process: its data, its script, and the file in which its tools count.
@@ -108,18 +108,7 @@ impl Server {
 
     /// The same with another build of the program.
     pub async fn of(program: &Path, place: &Place, failpoint: Option<&str>) -> Self {
-        let pipe = pipe::OpenOptions::new().read_write(true).open_receiver(place.file("pipe")).expect("the fifo");
-        let log = std::fs::File::options().create(true).append(true).open(place.file("log")).expect("a log");
-        let mut command = Command::new(program);
-        command.env_clear().env("PORT", "0").env("PES_DATA_DIR", place.file("data")).env("PES_LEASE_MS", "1500");
-        command.env("PES_DEMO_PACE", "0").env("PES_DEMO_SCRIPT", place.file("script.toml"));
-        // Nothing goes through a proxy because the environment names one.
-        command.envs(["http_proxy", "https_proxy", "all_proxy"].map(|name| (name, "http://127.0.0.1:1")));
-        command.envs(place.database.as_ref().map(|database| ("DATABASE_URL", database.url())));
-        command.envs(failpoint.map(|name| ("PES_FAILPOINT", name)));
-        command.env("PES_FAILPOINT_PIPE", place.file("pipe"));
-        command.current_dir(place.folder.path()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
-        let mut child = command.spawn().expect("the binary starts");
+        let (mut child, pipe) = spawn(program, place, failpoint);
         let mut said = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut address = None;
         loop {
@@ -135,13 +124,26 @@ impl Server {
             }
         }
         let address = address.expect("it says its URL before it is ready");
-        Self { door: Door(address), child, pipe: BufReader::new(pipe), _said: said }
+        Self { door: Door(address), child, pipe, _said: said }
     }
 
-    /// Returns when the process stands at its failpoint; else never.
+    /// Starts one that stands at its failpoint before it answers, and kills it there.
+    pub async fn killed_before_it_answers(place: &Place, failpoint: &str) {
+        let (mut child, mut pipe) = spawn(Path::new(env!("CARGO_BIN_EXE_pes")), place, Some(failpoint));
+        soon(pipe.read_line(&mut String::new())).await.expect("the pipe stays open");
+        child.kill().await.expect("it can be killed");
+    }
+
+    /// Returns when the process stands at its failpoint, whose name it writes to the fifo as one line; else never.
     pub async fn reached(&mut self) {
         let mut line = String::new();
         self.pipe.read_line(&mut line).await.expect("the pipe stays open");
+    }
+
+    /// The same for a test that does nothing meanwhile: it fails when the process never comes there.
+    pub async fn must_reach(&mut self) {
+        let reached = tokio::time::timeout(PATIENCE, self.reached()).await;
+        reached.expect("the failpoint is not passed so often: adjust the number behind its `@`");
     }
 
     /// kill -9.
@@ -159,4 +161,21 @@ impl Server {
     pub async fn ended(&mut self) -> std::process::ExitStatus {
         soon(self.child.wait()).await.expect("it can be waited for")
     }
+}
+
+fn spawn(program: &Path, place: &Place, failpoint: Option<&str>) -> (Child, BufReader<pipe::Receiver>) {
+    // A fifo that nobody has open for writing is at its end for whoever reads it, and `reached` would return at once.
+    // This side therefore holds the writing end, too, and the read waits for the process.
+    let pipe = pipe::OpenOptions::new().read_write(true).open_receiver(place.file("pipe")).expect("the fifo");
+    let log = std::fs::File::options().create(true).append(true).open(place.file("log")).expect("a log");
+    let mut command = Command::new(program);
+    command.env_clear().env("PORT", "0").env("PES_DATA_DIR", place.file("data")).env("PES_LEASE_MS", "1500");
+    command.env("PES_DEMO_PACE", "0").env("PES_DEMO_SCRIPT", place.file("script.toml"));
+    // Nothing goes through a proxy because the environment names one.
+    command.envs(["http_proxy", "https_proxy", "all_proxy"].map(|name| (name, "http://127.0.0.1:1")));
+    command.envs(place.database.as_ref().map(|database| ("DATABASE_URL", database.url())));
+    command.envs(failpoint.map(|name| ("PES_FAILPOINT", name)));
+    command.env("PES_FAILPOINT_PIPE", place.file("pipe"));
+    command.current_dir(place.folder.path()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
+    (command.spawn().expect("the binary starts"), BufReader::new(pipe))
 }

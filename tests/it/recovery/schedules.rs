@@ -123,7 +123,7 @@ mod killed {
         let spec = json!({ "id": "s", "everyMs": 1_000, "query": "hello", "overlap": "queue", "catchUpMs": 600_000,
             "thread": { "mode": "fixed", "id": "t" } });
         server.door.ask("POST", "/schedules").json(&spec).send().await.expect(201);
-        server.reached().await;
+        server.must_reach().await;
         server.kill().await;
         let server = Server::start(&place, None).await;
         let mut dues = dues(server.door).await;

@@ -42,7 +42,7 @@ async fn survives(place: Place, failpoint: &str) {
     place.configure(SETTINGS);
     let mut server = Server::start(&place, Some(failpoint)).await;
     let asked = tokio::spawn(all_at_once(server.door));
-    server.reached().await;
+    server.must_reach().await;
     server.kill().await;
     asked.abort();
     let server = Server::start(&place, None).await;

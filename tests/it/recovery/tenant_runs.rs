@@ -30,7 +30,7 @@ async fn survives(place: Place, failpoint: &str, has_other: bool, bound: usize) 
     let other = if has_other { Some(Server::start(&place, None).await) } else { None };
     let door = server.door;
     let asked = tokio::spawn(together((0..RUNS).map(move |n| ask(door, n).send())));
-    server.reached().await;
+    server.must_reach().await;
     server.kill().await;
     asked.abort();
     let server = match other {

@@ -17,7 +17,6 @@ use self::collector::Collector;
 use self::otlp::{Span, read};
 use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
-use crate::support::http::soon;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
@@ -168,7 +167,7 @@ async fn a_killed_process_loses_no_span(
     let mut server = Server::start(&place, Some(failpoint)).await;
     let ask = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "hello", "traceId": TRACE }));
     ask.send().await.expect(202);
-    soon(server.reached()).await;
+    server.must_reach().await;
     server.kill().await;
     let sent_before = if failpoint == "delivery.sent" { Some(collector.spans().await) } else { None };
     let server = Server::start(&place, None).await;

@@ -199,7 +199,7 @@ async fn peer_prometheus_is_told_of_a_thread_that_is_set_aside() {
                 ask.send().await;
             }
         });
-        soon(server.reached()).await;
+        server.must_reach().await;
         asked.abort();
         server.kill().await;
     }

@@ -1,0 +1,20 @@
+//! A process that is killed while it makes its database.
+
+use serde_json::json;
+
+use super::process::{Place, Server};
+
+#[tokio::test]
+async fn a_database_has_no_name_before_it_is_whole_and_what_is_left_of_it_is_not_used() {
+    let place = Place::sqlite(include_str!("../support/script.toml"));
+    let (named, new) = (place.folder().join("data/pes.db"), place.folder().join("data/pes.db.new"));
+    Server::killed_before_it_answers(&place, "sqlite.created").await;
+    assert!(new.exists() && !named.exists(), "it was killed too late");
+    // A start that takes this for its database fails.
+    std::fs::write(&new, "half a database").unwrap();
+    let server = Server::start(&place, None).await;
+    let ask = server.door.ask("POST", "/threads/t/process").header("prefer", "wait=30");
+    ask.json(&json!({ "query": "hello" })).send().await.expect(200);
+    server.kill().await;
+    assert!(named.exists() && !new.exists());
+}
