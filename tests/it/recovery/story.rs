@@ -37,7 +37,7 @@ pub async fn check(door: Door, place: &Place) {
 }
 
 /// The log of a thread has no gap and tells nothing twice.
-async fn each_step_once(door: Door, thread: &str, runs: usize) {
+pub async fn each_step_once(door: Door, thread: &str, runs: usize) {
     let log = log(door, thread).await;
     let seqs: Vec<i64> = log.iter().map(|seen| seen["seq"].as_i64().expect("a seq")).collect();
     assert_eq!(seqs, (1..=seqs.len() as i64).collect::<Vec<_>>(), "{thread}: contiguous");

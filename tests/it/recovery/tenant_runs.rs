@@ -4,6 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::process::{Door, Place, Server};
+use super::story;
 use crate::store::bed::together;
 use crate::support::http::{Ask, soon};
 
@@ -47,6 +48,7 @@ async fn survives(place: Place, failpoint: &str, has_other: bool, bound: usize) 
         let run = format!("/runs/{}?wait=30", run["runId"].as_str().expect("a run"));
         let run = soon(server.door.ask("GET", &run).send()).await.expect(200);
         assert_eq!(run["status"], "completed", "{run:#}");
+        story::each_step_once(server.door, &format!("t{n}"), 1).await;
         runs.push(run);
     }
     let most = most_at_once(&runs);
