@@ -56,6 +56,9 @@ const BOUNDARIES: [&str; 6] =
 /// Another one, on the side of the service: it has the first request, and never answers it.
 const IN_FLIGHT: &str = "in flight";
 
+/// Where the first call has been sent, and nothing of its answer is stored.
+const MAY_HAVE_BEEN_SENT: [&str; 3] = ["tool.sent@1", "tool.returned@1", IN_FLIGHT];
+
 /// A service that counts.
 #[derive(Clone)]
 struct Counter {
@@ -175,7 +178,13 @@ fn judge(told: &Told, lines: &[String], tool: &str, decision: &str, boundary: &s
     match (told.doubted, decision) {
         (Some(_), _) if is_declared => panic!("nobody needs to be asked: {scene}"),
         (None, _) if is_declared => assert!(!lines.is_empty(), "{scene}"),
-        (None, _) => assert_eq!(lines.len(), 1, "{scene}"),
+        (None, _) => {
+            assert!(!MAY_HAVE_BEEN_SENT.contains(&boundary), "a person is asked about it: {scene}");
+            assert_eq!(lines.len(), 1, "{scene}");
+        }
+        (Some(before), _) if before != 1 && MAY_HAVE_BEEN_SENT.contains(&boundary) => {
+            panic!("it happened once before anybody was asked: {scene}")
+        }
         (Some(before), "retry") => {
             assert!(before <= 1, "{scene}");
             assert_eq!((lines.len(), status.as_deref()), (before + 1, Some("success")), "{scene}");
