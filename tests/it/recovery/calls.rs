@@ -2,7 +2,7 @@
 //! person may take about a call in doubt. The effect is a request that a service of somebody else's has counted, which no
 //! crash takes back.
 //!
-//! What is next to the call runs always; every boundary with `PES_TEST_ALL=1` (`scripts/test --all`).
+//! What is next to the call runs always; every boundary with `scripts/test --all`.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,6 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::routing::post;
 use axum::{Json, Router};
-use pes::config::env::Variables;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -253,10 +252,8 @@ async fn nor_on_postgresql() {
 
 /// Every passage of every boundary × every kind of tool × every decision.
 #[tokio::test]
+#[ignore = "takes long: scripts/test --all"]
 async fn every_boundary_around_a_call() {
-    if Variables::of_process().get("PES_TEST_ALL").is_none() {
-        return;
-    }
     for tool in ["read", "idempotent", "undeclared"] {
         let decisions = if tool == "undeclared" { &DECISIONS[..] } else { &DECISIONS[..1] };
         for decision in decisions {

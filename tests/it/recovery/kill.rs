@@ -1,9 +1,8 @@
 //! kill -9 at every persistence boundary: each place between two things that must hold on their own, the n-th time it
 //! is passed. The process is held there by a pipe, so nothing depends on timing.
 //!
-//! A few of the table run always; all of it with `PES_TEST_ALL=1` (`scripts/test --all`).
+//! A few of the table run always; all of it with `scripts/test --all`.
 
-use pes::config::env::Variables;
 use rstest::rstest;
 
 use super::process::{Place, Server};
@@ -73,10 +72,8 @@ async fn so_does_one_on_postgresql(#[case] failpoint: &str) {
 
 /// Every passage of every place, on both databases.
 #[tokio::test]
+#[ignore = "takes long: scripts/test --all"]
 async fn the_whole_table() {
-    if Variables::of_process().get("PES_TEST_ALL").is_none() {
-        return;
-    }
     for place in PLACES {
         for passage in 1.. {
             let failpoint = format!("{place}@{passage}");
