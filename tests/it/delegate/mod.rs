@@ -13,7 +13,7 @@ mod kill;
 mod library_peer;
 mod many;
 mod ours;
-mod peer;
+pub mod peer;
 mod registered;
 mod replicas;
 #[cfg(feature = "failpoints")]
@@ -48,7 +48,7 @@ fn knows(config: &mut Config, card: String, poll_ms: i64) {
 }
 
 /// Asks for a delegation, and waits until the agent has it: the run's id and the task's.
-async fn delegated(app: &App, thread: &str) -> (String, String) {
+pub async fn delegated(app: &App, thread: &str) -> (String, String) {
     let receipt = app.post(&format!("/threads/{thread}/process"), serde_json::json!({ "query": "delegate" })).await;
     let run = receipt.expect(202)["runId"].as_str().unwrap().to_owned();
     let mut socket = app.socket(&format!("/threads/{thread}/events")).await;

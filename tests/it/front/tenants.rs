@@ -4,7 +4,30 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::delegate::delegated;
+use crate::delegate::peer::{Dialect, Peer};
 use crate::support::app::App;
+
+/// What is there for nobody in this configuration, and the test that covers it.
+const ELSEWHERE: [(&str, &str); 2] = [
+    ("/session/oidc/{name}", "front::login::a_browser_signs_in_and_has_a_session_as_with_a_key"),
+    ("/session/oidc/{name}/callback", "front::login::what_was_not_begun_here_is_not_finished"),
+];
+
+/// What a tenant lists: the path, the member that names an entry, and the parameter of paths that has the same.
+const LISTS: [(&str, &str, &str); 9] = [
+    ("/runs", "runId", "run"),
+    ("/tasks", "taskId", "task"),
+    ("/schedules", "id", "schedule"),
+    ("/deliveries", "deliveryId", "delivery"),
+    ("/mcp-servers", "name", "name"),
+    ("/webhooks", "webhookId", "webhook"),
+    ("/agents", "id", "agent"),
+    ("/http-tools", "name", "tool"),
+    ("/keys", "keyId", "key"),
+];
+/// So many of them, from the first, have nothing in them of a tenant that made nothing.
+const EMPTY: usize = 5;
 
 /// Every operation that the document lists: method and path.
 fn operations() -> Vec<(String, String)> {
@@ -17,7 +40,9 @@ fn operations() -> Vec<(String, String)> {
 }
 
 fn filled(path: &str, ids: &BTreeMap<&str, String>) -> String {
-    ids.iter().fold(path.to_owned(), |path, (name, id)| path.replace(&format!("{{{name}}}"), id))
+    let filled = ids.iter().fold(path.to_owned(), |path, (name, id)| path.replace(&format!("{{{name}}}"), id));
+    assert!(!filled.contains('{'), "what stands for a parameter of {filled}?");
+    filled
 }
 
 /// Nobody listens there.
@@ -60,24 +85,24 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
 #[tokio::test]
 async fn every_route_but_the_public_ones_asks_for_a_key() {
     let app = App::with_keys().await;
-    let nobody = BTreeMap::from(
-        [
-            "thread",
-            "run",
-            "call",
-            "task",
-            "key",
-            "suspension",
-            "name",
-            "tool",
-            "agent",
-            "item",
-            "response",
-            "schedule",
-            "stream",
-        ]
-        .map(|name| (name, "x1".to_owned())),
-    );
+    let names = [
+        "agent",
+        "call",
+        "delivery",
+        "item",
+        "key",
+        "name",
+        "response",
+        "run",
+        "schedule",
+        "stream",
+        "suspension",
+        "task",
+        "thread",
+        "tool",
+        "webhook",
+    ];
+    let nobody = BTreeMap::from(names.map(|name| (name, "x1".to_owned())));
     for (method, path) in operations() {
         let mut ask = app.ask(&method, &filled(&path, &nobody));
         if let Some((media_type, body)) = body(&method, &path, &nobody) {
@@ -102,33 +127,74 @@ async fn every_route_but_the_public_ones_asks_for_a_key() {
     }
 }
 
+/// The text of a member.
+fn id(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_else(|| panic!("no {name} in {value:#}")).to_owned()
+}
+
+/// One of everything that a tenant can have: what stands for each parameter of a path.
+async fn made(app: &App, peer: &Peer) -> BTreeMap<&'static str, String> {
+    let mut ids = BTreeMap::from([("thread", "t1".to_owned()), ("item", "mail".to_owned())]);
+    let mut make = async |name: &'static str, path: &str, member: &str, body: Value| {
+        ids.insert(name, id(&app.post(path, body).await.expect(201), member));
+    };
+    // It is not reached, so that its deliveries are there for as long as the test takes.
+    let hook = json!({ "url": "http://127.0.0.1:1/", "events": ["suspension.requested"] });
+    make("webhook", "/webhooks", "webhookId", hook).await;
+    make("agent", "/agents", "id", json!({ "id": "helper", "card": peer.card() })).await;
+    make("tool", "/http-tools", "name", http_tool()).await;
+    make("schedule", "/schedules", "id", schedule()).await;
+    make("key", "/keys", "keyId", json!({ "tenant": "one", "name": "made", "scopes": ["read"] })).await;
+    let server = json!({ "name": "shop", "url": "https://shop.example/mcp", "enabled": false });
+    make("name", "/mcp-servers", "name", server).await;
+
+    let suspension = app.suspend("t1", "send").await;
+    let run = id(&app.get("/threads/t1/runs").await.expect(200)["items"][0], "runId");
+    let begun = app.get("/threads/t1/events?types=LLM_STREAM_START").await.expect(200);
+    let delivery = id(&app.get("/deliveries").await.expect(200)["items"][0], "deliveryId");
+    ids.extend([
+        ("suspension", id(&suspension, "suspensionId")),
+        ("call", id(&suspension, "callId")),
+        ("stream", id(&begun["items"][0]["content"], "streamId")),
+        ("delivery", delivery),
+        ("response", format!("resp_{run}_0")),
+        ("run", run),
+        ("task", delegated(app, "delegating").await.1),
+    ]);
+    ids
+}
+
+/// The lists in which these are.
+async fn lists(app: &App, ids: &BTreeMap<&str, String>) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    for (path, member, name) in LISTS {
+        let list = app.get(path).await.expect(200);
+        if list["items"].as_array().unwrap().iter().any(|item| item[member] == ids[name]) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Whose they are finds all of them: that others do not is no accident of the ids.
+async fn are_there(app: &App, ids: &BTreeMap<&str, String>) {
+    for (_, path) in operations().into_iter().filter(|(method, path)| method == "GET" && path.contains('{')) {
+        let said = app.get(&filled(&path, ids)).await;
+        let is_elsewhere = ELSEWHERE.iter().any(|(elsewhere, _)| *elsewhere == path);
+        assert_eq!(said.status == 404, is_elsewhere, "{path}: {}", said.text());
+    }
+    assert_eq!(lists(app, ids).await, LISTS.map(|(path, ..)| path));
+    // A message that is being written.
+    app.ask("GET", "/api/chat/delegating/stream").events().await;
+}
+
 #[tokio::test]
 async fn what_belongs_to_another_tenant_is_not_there() {
-    let app = App::with_keys().await.key("key-a-0123456789abcdef0123456789");
-    let suspension = app.suspend("t1", "send").await;
-    let id = |value: &Value| value.as_str().unwrap().to_owned();
-    let run = &app.get("/threads/t1/runs").await.expect(200)["items"][0]["runId"];
-    let begun = app.get("/threads/t1/events?types=LLM_STREAM_START").await.expect(200);
-    let stream = &begun["items"][0]["content"]["streamId"];
-    let mut ids = BTreeMap::from([
-        ("delivery", "dlv_1".to_owned()),
-        ("thread", "t1".to_owned()),
-        ("run", id(run)),
-        ("response", format!("resp_{}_0", id(run))),
-        ("call", id(&suspension["callId"])),
-        ("suspension", id(&suspension["suspensionId"])),
-        ("task", "task_1".to_owned()),
-        ("item", "mail".to_owned()),
-        ("key", "key_1".to_owned()),
-        ("name", "shop".to_owned()),
-        ("tool", "price".to_owned()),
-        ("stream", id(stream)),
-    ]);
-    let hook = app.post("/webhooks", json!({ "url": "https://example.com/", "events": ["run.failed"] })).await;
-    ids.insert("webhook", id(&hook.expect(201)["webhookId"]));
-    ids.insert("agent", id(&app.post("/agents", agent()).await.expect(201)["id"]));
-    ids.insert("tool", id(&app.post("/http-tools", http_tool()).await.expect(201)["name"]));
-    ids.insert("schedule", id(&app.post("/schedules", schedule()).await.expect(201)["id"]));
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = App::with_keys_and(|config| config.egress.allow.push(peer.address.to_string())).await;
+    let app = app.key("key-a-0123456789abcdef0123456789");
+    let ids = made(&app, &peer).await;
+    are_there(&app, &ids).await;
     let before = app.get("/threads/t1").await.expect(200);
 
     let app = app.key("key-b-0123456789abcdef0123456789");
@@ -151,6 +217,11 @@ async fn what_belongs_to_another_tenant_is_not_there() {
         } else {
             said.problem("not_found");
         }
+    }
+    assert_eq!(app.get("/api/chat/delegating/stream").await.status, 204);
+    assert_eq!(lists(&app, &ids).await, Vec::<&str>::new());
+    for (path, ..) in &LISTS[..EMPTY] {
+        assert_eq!(app.get(path).await.expect(200)["items"], json!([]), "{path}");
     }
     let (status, _) = app.try_socket("/threads/t1/events", &[]).await.err().unwrap();
     assert_eq!(status, 404);

@@ -79,6 +79,11 @@ impl App {
 
     /// A server with keys `a` and `b`, which belong to two tenants, and `reader`, which may only look.
     pub async fn with_keys() -> Self {
+        Self::with_keys_and(|_| {}).await
+    }
+
+    /// The same with another configuration.
+    pub async fn with_keys_and(change: impl FnOnce(&mut Config)) -> Self {
         let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
         Self::with(|config| {
             // Where nobody listens.
@@ -88,6 +93,7 @@ impl App {
                 key("two/admin-b:admin:key-b-0123456789abcdef0123456789"),
                 key("one/reader:read:reader-0123456789abcdef0123456789"),
             ];
+            change(config);
         })
         .await
     }
