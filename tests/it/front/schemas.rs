@@ -1,12 +1,32 @@
 //! What is said is what `/openapi.json` says of it: answers, frames, ops, and the examples of `docs/EVENTS.md`.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use pes::domain::state::PESAgentStateData;
 use serde_json::{Value, json};
 
+use crate::delegate::delegated;
+use crate::delegate::peer::{Dialect, Peer};
 use crate::support::app::App;
 use crate::support::http::Said;
+
+/// What is read and not held against the document here, and why.
+const NOT_HELD: [(&str, &str); 13] = [
+    ("/.well-known/oauth-protected-resource", "it is there only beside an issuer: `front::people`"),
+    ("/.well-known/oauth-protected-resource/mcp", "it is there only beside an issuer: `front::people`"),
+    ("/api/chat/{thread}/stream", "events of another wire: `ai_sdk`"),
+    ("/audit/export", "lines of JSON: `front::audit`"),
+    ("/docs", "a page of HTML"),
+    ("/events", "events: `front::events::changes`"),
+    ("/metrics", "text: `front::metrics`"),
+    ("/schedules", "an entry has members that the closed schema of its spec does not let pass"),
+    ("/schedules/{schedule}", "it has members that the closed schema of its spec does not let pass"),
+    ("/session/oidc", "it is empty without an issuer: `front::login`"),
+    ("/session/oidc/{name}", "it sends a browser elsewhere: `front::login`"),
+    ("/session/oidc/{name}/callback", "it sends a browser elsewhere: `front::login`"),
+    ("/threads/{thread}/export", "lines of JSON: `front::transfer`"),
+];
 
 /// The document's schemas, with every object closed: a member that is not described is a defect here.
 struct Schemas(Value);
@@ -62,6 +82,8 @@ struct Held {
     app: App,
     document: Value,
     schemas: Schemas,
+    /// Every path that was read.
+    read: RefCell<BTreeSet<String>>,
 }
 
 impl Held {
@@ -78,7 +100,14 @@ impl Held {
     }
 
     async fn get(&self, path: &str, of: &str) -> Value {
-        self.check("get", of, &self.app.get(path).await)
+        let said = self.app.get(path).await;
+        let answer = self.check("get", of, &said);
+        if said.status == 200 {
+            // Every schema of an entry fits an empty list.
+            assert_ne!(answer["items"], json!([]), "{path}");
+            self.read.borrow_mut().insert(of.to_owned());
+        }
+        answer
     }
 
     async fn post(&self, path: &str, of: &str, body: Value) -> Value {
@@ -93,10 +122,80 @@ impl Held {
     }
 }
 
+/// One of everything that a tenant configures, and who may read it.
+async fn furnished(peer: &Peer) -> App {
+    let app = App::with(|config| config.egress.allow = vec!["127.0.0.1:1".to_owned(), peer.address.to_string()]).await;
+    let hook = json!({ "url": "http://127.0.0.1:1/", "events": ["suspension.requested"] });
+    let tool = json!({ "name": "find", "description": "Finds.", "url": "https://example.com/", "inputSchema": {} });
+    let new = [
+        ("/webhooks", hook),
+        ("/http-tools", tool),
+        ("/mcp-servers", json!({ "name": "shop", "url": "https://shop.example/mcp", "enabled": false })),
+        ("/agents", json!({ "id": "helper", "card": peer.card() })),
+        ("/schedules", json!({ "id": "nightly", "cron": "30 2 * * *", "query": "hello" })),
+    ];
+    for (path, body) in new {
+        app.post(path, body).await.expect(201);
+    }
+    // From here on a key is needed.
+    let key = json!({ "tenant": "default", "name": "boss", "scopes": ["admin"] });
+    let issued = app.post("/keys", key).await.expect(201);
+    app.key(issued["key"].as_str().unwrap())
+}
+
+/// What a tenant has, in lists and one by one.
+async fn what_is_configured(held: &Held) {
+    for path in ["/models", "/tools", "/agents", "/policy", "/keys", "/mcp-servers", "/http-tools", "/webhooks"] {
+        held.get(path, path).await;
+    }
+    for path in ["/", "/healthz", "/readyz", "/version", "/openapi.json", "/limits", "/whoami", "/audit/keys"] {
+        held.get(path, path).await;
+    }
+    for path in ["/v1/models", "/agui/capabilities", "/.well-known/agent-card.json"] {
+        held.get(path, path).await;
+    }
+    held.get("/agents/helper", "/agents/{agent}").await;
+    held.get("/http-tools/find", "/http-tools/{tool}").await;
+    held.get("/mcp-servers/shop", "/mcp-servers/{name}").await;
+    held.get("/schedules/nightly/next", "/schedules/{schedule}/next").await;
+    held.app.post("/schedules/nightly/trigger", json!({})).await.expect(202);
+    held.get("/schedules/nightly/runs", "/schedules/{schedule}/runs").await;
+    let hooks = held.get("/webhooks", "/webhooks").await;
+    let hook = format!("/webhooks/{}", hooks["items"][0]["webhookId"].as_str().unwrap());
+    held.get(&hook, "/webhooks/{webhook}").await;
+    held.get(&format!("{hook}/deliveries"), "/webhooks/{webhook}/deliveries").await;
+}
+
+/// What is told of a thread with one run that asked about this call, and what that run gave to another agent.
+async fn what_was_done(held: &Held, run: &str, call: &str) {
+    held.get("/threads/t1", "/threads/{thread}").await;
+    held.get(&format!("/runs/{run}"), "/runs/{run}").await;
+    held.get(&format!("/v1/responses/resp_{run}_0"), "/v1/responses/{response}").await;
+    held.get(&format!("/v1/responses/resp_{run}_0/input_items"), "/v1/responses/{response}/input_items").await;
+    let calls = format!("/threads/t1/tool-calls/{call}");
+    held.get(&calls, "/threads/{thread}/tool-calls/{call}").await;
+    held.get(&format!("{calls}/receipt"), "/threads/{thread}/tool-calls/{call}/receipt").await;
+    let lists = ["runs", "messages", "events", "plan", "audit", "agent-state", "retention", "plan/forecast"];
+    for list in lists {
+        held.get(&format!("/threads/t1/{list}"), &format!("/threads/{{thread}}/{list}")).await;
+    }
+    let begun = held.get("/threads/t1/events?types=LLM_STREAM_START", "/threads/{thread}/events").await;
+    let stream = begun["items"][0]["content"]["streamId"].as_str().unwrap();
+    held.get(&format!("/threads/t1/streams/{stream}"), "/threads/{thread}/streams/{stream}").await;
+    held.get("/api/chat/t1", "/api/chat/{thread}").await;
+    let (_, task) = delegated(&held.app, "t3").await;
+    held.get("/threads/t3/tasks", "/threads/{thread}/tasks").await;
+    held.get(&format!("/tasks/{task}"), "/tasks/{task}").await;
+    for path in ["/threads", "/runs", "/tasks", "/usage", "/audit", "/deliveries"] {
+        held.get(path, path).await;
+    }
+}
+
 #[tokio::test]
 async fn answers_are_what_the_document_says() {
-    let app = App::start().await;
-    let held = Held { app, document: pes::http::openapi(), schemas: Schemas::new() };
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let (app, document) = (furnished(&peer).await, pes::http::openapi());
+    let held = Held { app, document, schemas: Schemas::new(), read: RefCell::default() };
     let new = json!({ "threadId": "t1", "metadata": { "a": 1 }, "config": { "historyLimit": 3 } });
     held.post("/threads", "/threads", new).await;
     held.state("").await;
@@ -113,23 +212,41 @@ async fn answers_are_what_the_document_says() {
     held.state("").await;
     held.state("?at=12").await;
     let run = done["metadata"]["runId"].as_str().unwrap();
-    held.get(&format!("/runs/{run}"), "/runs/{run}").await;
     held.post(&format!("/runs/{run}/cancel"), "/runs/{run}/cancel", json!({})).await;
-    let call = question["callId"].as_str().unwrap();
-    held.get(&format!("/threads/t1/tool-calls/{call}"), "/threads/{thread}/tool-calls/{call}").await;
     held.post("/threads/t1/fork", "/threads/{thread}/fork", json!({ "threadId": "t2" })).await;
-    for list in ["runs", "messages", "events", "plan", "audit", "agent-state", "tasks"] {
-        held.get(&format!("/threads/t1/{list}"), &format!("/threads/{{thread}}/{list}")).await;
-    }
-    for path in ["/", "/threads", "/models", "/tools", "/agents", "/usage", "/audit", "/policy", "/keys"] {
-        held.get(path, path).await;
-    }
-    for path in ["/healthz", "/readyz", "/version", "/mcp-servers", "/http-tools", "/webhooks", "/openapi.json"] {
-        held.get(path, path).await;
-    }
+    what_is_configured(&held).await;
+    what_was_done(&held, run, question["callId"].as_str().unwrap()).await;
     held.get("/threads/none", "/threads/{thread}").await;
     held.get("/threads?limit=0", "/threads").await;
     held.get("/threads?limit=1000", "/threads").await;
+
+    let paths = held.document["paths"].as_object().unwrap().iter().filter(|(_, item)| item.get("get").is_some());
+    let all: BTreeSet<&str> = paths.map(|(path, _)| path.as_str()).collect();
+    let read = held.read.borrow();
+    let left: Vec<&str> = all.into_iter().filter(|path| !read.contains(*path)).collect();
+    assert_eq!(left, NOT_HELD.map(|(path, _)| path), "hold it, or say why not");
+}
+
+/// The content that an observation of each type has.
+#[test]
+fn every_recorded_content_is_what_the_document_says_of_its_type() {
+    // A plan is stored as what changed of it, and a text that is large as a reference; clients are told the whole.
+    const STORED_OTHERWISE: [&str; 2] = ["PLAN", "PLAN_UPDATE"];
+    let schemas = Schemas::new();
+    let types = schemas.0["Observation"]["discriminator"]["mapping"].as_object().unwrap();
+    let mut tried = BTreeSet::new();
+    for line in include_str!("../../../crates/engine/tests/it/facts.ndjson").lines() {
+        let recorded: Value = serde_json::from_str(line).unwrap();
+        let kind = recorded["type"].as_str().unwrap();
+        if STORED_OTHERWISE.contains(&kind) || line.contains("\"$payload\"") {
+            continue;
+        }
+        let name = types[kind].as_str().unwrap().rsplit('/').next().unwrap();
+        schemas.check(schemas.0[name]["properties"]["content"].clone(), &recorded["content"]);
+        tried.insert(kind.to_owned());
+    }
+    let left: Vec<&str> = types.keys().map(String::as_str).filter(|kind| !tried.contains(*kind)).collect();
+    assert_eq!(left, STORED_OTHERWISE, "nothing of it is recorded");
 }
 
 #[tokio::test]
