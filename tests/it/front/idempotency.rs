@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::app::App;
-use crate::support::http::Said;
+use crate::support::http::{Said, soon};
 
 async fn post(app: &App, key: &str, body: &str) -> Said {
     let ask = app.ask("POST", "/threads/t1/process").header("idempotency-key", key);
@@ -11,7 +11,7 @@ async fn post(app: &App, key: &str, body: &str) -> Said {
 }
 
 async fn runs(app: &App) -> usize {
-    app.get("/threads/t1/runs").await.expect(200)["items"].as_array().unwrap().len()
+    how_many(app, "/threads/t1/runs").await
 }
 
 #[tokio::test]
@@ -79,28 +79,65 @@ async fn a_key_counts_for_a_thread_however_its_id_is_spelled() {
     assert!(runs.iter().all(|run| run.is_string() && *run == runs[0]), "{runs:?}");
 }
 
+/// Asks twice under one key, and is answered the same to the byte: what that says.
+async fn twice(app: &App, path: &str, body: Value, status: u16) -> Value {
+    let call = || app.ask("POST", path).header("idempotency-key", "key").json(&body).send();
+    let (first, second) = (call().await, call().await);
+    assert_eq!((first.status, second.status), (status, status), "{path}: {}", second.text());
+    let replayed = [&first, &second].map(|said| said.header("idempotency-replayed"));
+    assert_eq!(replayed, [None, Some("true")], "{path}");
+    assert_eq!(second.text(), first.text(), "{path}");
+    serde_json::from_str(&second.text()).unwrap_or_default()
+}
+
+async fn how_many(app: &App, path: &str) -> usize {
+    app.get(path).await.expect(200)["items"].as_array().unwrap().len()
+}
+
 #[tokio::test]
 async fn every_call_that_creates_or_decides_takes_one() {
     let app = App::start().await;
-    let twice = async |path: &str, body: Value, status: u16| {
-        let call = || app.ask("POST", path).header("idempotency-key", "key").json(&body).send();
-        let first = call().await.expect(status);
-        let second = call().await;
-        assert_eq!(second.header("idempotency-replayed"), Some("true"), "{path}");
-        let second = second.expect(status);
-        for field in ["threadId", "runId", "runIds"] {
-            assert_eq!(second[field], first[field], "{path}");
-        }
-        second
-    };
-    twice("/threads", json!({ "title": "x" }), 201).await;
+    twice(&app, "/threads", json!({ "title": "x" }), 201).await;
     let suspension = app.suspend("t1", "send").await;
-    twice("/threads/t1/pause", json!({}), 202).await;
-    twice("/threads/t1/resume", json!({ "suspensionId": suspension["suspensionId"], "approved": true }), 202).await;
-    twice("/threads/t1/fork", json!({}), 201).await;
+    twice(&app, "/threads/t1/pause", json!({}), 202).await;
+    let answer = json!({ "suspensionId": suspension["suspensionId"], "approved": true });
+    twice(&app, "/threads/t1/resume", answer, 202).await;
+    twice(&app, "/threads/t1/fork", json!({}), 201).await;
     app.post("/threads/t2/process", json!({ "query": "hang" })).await.expect(202);
-    let cancelled = twice("/threads/t2/cancel", json!({}), 202).await;
+    let cancelled = twice(&app, "/threads/t2/cancel", json!({}), 202).await;
     assert_eq!(cancelled["runIds"].as_array().unwrap().len(), 1, "{cancelled:#}");
+    let run = app.post("/threads/t3/process", json!({ "query": "hang" })).await.expect(202)["runId"].clone();
+    let cancelled = twice(&app, &format!("/runs/{}/cancel", run.as_str().unwrap()), json!({}), 202).await;
+    assert_eq!(cancelled["runIds"], json!([run]));
+}
+
+#[tokio::test]
+async fn so_does_what_makes_agents_and_schedules_and_sends_again() {
+    let app = App::with(|config| {
+        // Nobody listens there, and a delivery is given up after one attempt.
+        config.egress.allow.push("127.0.0.1:1".to_owned());
+        config.outbox.backoff_ms = Vec::new();
+    })
+    .await;
+    let schedule = json!({ "id": "nightly", "cron": "30 2 * * *", "query": "hello" });
+    twice(&app, "/schedules", schedule, 201).await;
+    twice(&app, "/schedules/nightly/trigger", json!({}), 202).await;
+    twice(&app, "/agents", json!({ "id": "helper", "card": "http://127.0.0.1:1/card" }), 201).await;
+    for path in ["/schedules", "/schedules/nightly/runs", "/agents"] {
+        assert_eq!(how_many(&app, path).await, 1, "{path}");
+    }
+    app.post("/webhooks", json!({ "url": "http://127.0.0.1:1/", "events": ["run.finished"] })).await.expect(201);
+    app.finish("t1", "hello").await;
+    let given_up = soon(async {
+        loop {
+            let dead = app.get("/deliveries?status=dead").await.expect(200)["items"][0]["deliveryId"].clone();
+            match dead.as_str() {
+                Some(id) => return id.to_owned(),
+                None => tokio::task::yield_now().await,
+            }
+        }
+    });
+    twice(&app, &format!("/webhooks/deliveries/{}/replay", given_up.await), json!({}), 202).await;
 }
 
 #[tokio::test]
