@@ -17,12 +17,23 @@ fn id(suspension: &Value) -> &str {
     suspension["suspensionId"].as_str().unwrap()
 }
 
+/// The one call that ran: what its tool made of the arguments that reached it, and their digest.
+async fn ran(app: &App) -> (Value, Value) {
+    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
+    let [ran] = page["items"].as_array().unwrap().as_slice() else { panic!("one call: {page:#}") };
+    assert_eq!(ran["content"]["status"], "success", "{ran:#}");
+    (ran["content"]["output"].clone(), ran["content"]["executed"]["digest"].clone())
+}
+
 #[tokio::test]
 async fn what_was_approved_runs() {
     let app = App::start().await;
     let suspension = app.suspend("t1", "send").await;
     let answer = resume(&app, json!({ "suspensionId": id(&suspension), "approved": true })).await.expect(200);
     assert_eq!(answer["metadata"]["status"], "success", "{answer:#}");
+    let (output, digest) = ran(&app).await;
+    assert_eq!(output, json!({ "sent": true, "to": "a@example.com", "subject": "S" }));
+    assert_eq!(digest, suspension["digest"], "the digest that was shown");
     let problem = resume(&app, json!({ "suspensionId": id(&suspension), "approved": false })).await;
     let problem = problem.problem("already_resolved");
     assert_eq!(problem["resolution"]["decision"], "approved", "{problem:#}");
@@ -33,13 +44,16 @@ async fn what_was_approved_runs() {
 async fn what_was_edited_runs_as_edited() {
     let app = App::start().await;
     let suspension = app.suspend("t1", "send").await;
-    let edited = json!({ "to": "b@example.com", "subject": "S", "body": "B" });
+    let edited = json!({ "to": "b@example.com", "subject": "Edited", "body": "B" });
     let body = json!({ "suspensionId": id(&suspension), "approved": true, "modifiedArgs": edited });
     resume(&app, body).await.expect(200);
     let path = format!("/threads/t1/tool-calls/{}", suspension["callId"].as_str().unwrap());
     let call = app.get(&path).await.expect(200);
     assert_eq!(call["modifiedArguments"], edited, "{call:#}");
-    assert_eq!(call["result"]["status"], "success");
+    let (output, digest) = ran(&app).await;
+    assert_eq!(output, json!({ "sent": true, "to": "b@example.com", "subject": "Edited" }));
+    assert_eq!(digest, pes::domain::digest::of_call("demo_send_email", &edited));
+    assert_eq!(call["result"]["output"], output);
     app.get("/threads/t1/tool-calls/call_none").await.problem("not_found");
 }
 
