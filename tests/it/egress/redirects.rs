@@ -50,6 +50,7 @@ async fn a_redirect_inside_reaches_nobody() {
             let followed = egress.follow(Method::GET, post(untrusted(&url).unwrap())).await;
             assert!(matches!(followed, Err(Error::Refused(_))), "{status} {target}: {:?}", followed.err());
         }
+        assert_eq!(host.waiting(), targets.len(), "{status}: each was told where to go");
     }
     assert_eq!(canary.calls(), 0);
 }

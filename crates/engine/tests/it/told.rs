@@ -58,6 +58,8 @@ impl Told {
         ] {
             assert_eq!(folded[key], view[key], "{key} after {:?}", kinds(records));
         }
+        let questions = [&folded, view].map(|view| each(&view["suspensions"]).count());
+        assert_eq!(questions[0], questions[1], "open questions after {:?}", kinds(records));
         for (of_fold, of_state) in each(&folded["suspensions"]).zip(each(&view["suspensions"])) {
             for key in ["suspensionId", "toolCall", "partialToolResults"] {
                 assert_eq!(of_fold.get(key), of_state.get(key), "{key} of {of_state:#}");
