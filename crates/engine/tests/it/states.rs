@@ -1,11 +1,13 @@
 //! Every shape in which the state was ever released loads for ever. And how much of it a step writes.
 
+use pes_engine::domain::hitl::Answer;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::RunSettings;
+use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent};
 use pes_engine::pes::Pes;
-use pes_engine::step::{Keep, Row, RowKind, Step};
-use pes_engine::{Core, Loaded};
+use pes_engine::step::{self, Keep, Row, RowKind, Step};
+use pes_engine::{Core, Loaded, Stamp, World};
 use serde_json::{Value, json};
 
 use super::sim::*;
@@ -81,13 +83,50 @@ const RELEASED: &[&str] = &[
     include_str!("states/v5.json"),
 ];
 
+/// Another process takes it up, a person answers what is asked, and all of it is cancelled: each with what is recorded then.
+fn goes_on(mut sim: Sim) {
+    let asked = sim.machine.view()["suspensions"][0]["suspensionId"].as_str().unwrap().to_owned();
+    let answer = Answer {
+        suspension_id: asked.as_str().into(),
+        digest: None,
+        approved: Some(true),
+        value: None,
+        modified_args: None,
+        reason: None,
+        action: None,
+    };
+    let answered = PersonEvent::Resumed { answer: Box::new(answer), by: "ann".into(), said: None };
+    let events = [
+        (Event::System(SystemEvent::Recovered), ObservationType::LlmStreamError),
+        (Event::Person(answered), ObservationType::AgentResumed),
+        // The queued run ends at once, the other when nothing of it goes on.
+        (Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() }), ObservationType::RunFinished),
+        (Event::Cancel(CancelEvent::EffectsStopped), ObservationType::RunFinished),
+    ];
+    let world = World {
+        tools: &sim.tools,
+        models: &sim.book,
+        limits: &sim.limits,
+        allowance: &sim.allowance,
+        begin: sim.begin,
+    };
+    for (event, kind) in events {
+        sim.now += 1;
+        let stamp = Stamp { now: sim.now, seed: sim.now.unsigned_abs(), holder: Some(sim.epoch + 1) };
+        let step = step::decide(&mut *sim.machine, &world, stamp, event).unwrap();
+        assert!(step.records.iter().any(|record| record.kind() == kind), "no {} in {step:?}", kind.as_str());
+    }
+    assert!(sim.is_idle(), "{}", sim.machine.view());
+}
+
 #[test]
-fn every_released_state_shape_loads() {
+fn every_released_state_shape_loads_and_goes_on() {
     for released in RELEASED {
         let stored: Value = serde_json::from_str(released).unwrap();
         let sim = Sim::of_stored(&stored);
         assert_eq!(sim.stored()["view"], stored["view"]);
         assert_eq!(sim.stored()["running"], stored["running"]);
+        goes_on(sim);
     }
 }
 
