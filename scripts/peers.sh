@@ -19,6 +19,19 @@ missing() {
     return 1
 }
 
+# has_python HOME PACKAGE VERSION: whether that environment holds this version, and no other.
+has_python() { [ "$("$1/bin/pip" show "$2" 2>/dev/null | sed -n 's/^Version: //p')" = "$3" ]; }
+
+# has_npm FOLDER NAME@VERSION...: the same, of packages as npm is asked for them (name@npm:package@version, too).
+has_npm() {
+    local folder=$1 asked rest
+    shift
+    for asked in "$@"; do
+        rest=${asked#?}
+        grep -qsF "\"version\": \"${asked##*@}\"" "$folder/node_modules/${asked:0:1}${rest%%@*}/package.json" || return 1
+    done
+}
+
 # answers URL PID LOG: waits until it does, as long as the process lives.
 answers() {
     for _ in $(seq 240); do
@@ -36,7 +49,7 @@ start_litellm() {
     command -v python3 >/dev/null || { missing LiteLLM 'there is no python3'; return 1; }
     command -v curl >/dev/null || { missing LiteLLM 'there is no curl'; return 1; }
     mkdir -p "$PEERS"
-    if ! "$home/bin/pip" show -q "litellm" >/dev/null 2>&1; then
+    if ! has_python "$home" litellm "$version"; then
         echo "installing LiteLLM $version into $home" >&2
         { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "litellm[proxy]==$version"; } >&2 ||
             { missing LiteLLM "litellm[proxy]==$version could not be installed from the package index"; return 1; }
@@ -68,16 +81,16 @@ install_mcp_servers() {
 # The client libraries of MCP, from PyPI and npm: the tests run them; see tests/peers/mcp_client.py, mcp_client.mjs
 # and mcp_tasks.mjs.
 install_mcp_clients() {
-    local py=$PEERS/mcp js=$PEERS/mcp-js version=2.3.0 old=1.32.2 current=2.4.0 tasks=0.2.2
+    local py=$PEERS/mcp js=$PEERS/mcp-js version=2.3.0
+    local packages=(@modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 @modelcontextprotocol/ext-tasks@0.2.2)
     need_node || return 1
-    if ! "$py/bin/pip" show -q mcp >/dev/null 2>&1; then
+    if ! has_python "$py" mcp "$version"; then
         echo "installing mcp $version into $py" >&2
         { python3 -m venv "$py" && "$py/bin/pip" install -q --disable-pip-version-check "mcp==$version"; } >&2 ||
             { missing 'the MCP client for Python' "mcp==$version could not be installed from the package index"; return 1; }
     fi
-    if [ ! -d "$js/node_modules/@modelcontextprotocol/ext-tasks" ]; then
-        npm install --prefix "$js" --no-audit --no-fund --silent "@modelcontextprotocol/sdk@$old" \
-            "@modelcontextprotocol/client@$current" "@modelcontextprotocol/ext-tasks@$tasks" ||
+    if ! has_npm "$js" "${packages[@]}"; then
+        npm install --prefix "$js" --no-audit --no-fund --silent "${packages[@]}" ||
             { missing 'the MCP clients for JavaScript' 'they could not be installed from the package index'; return 1; }
     fi
 }
@@ -86,13 +99,13 @@ install_mcp_clients() {
 start_a2a_sdk() {
     local home=$PEERS/a2a log=$PEERS/a2a.log version=1.3.0 old=0.3.24
     command -v curl >/dev/null || { missing a2a-sdk 'there is no curl'; return 1; }
-    if ! "$home-0.3/bin/pip" show -q a2a-sdk >/dev/null 2>&1; then
+    if ! has_python "$home-0.3" a2a-sdk "$old"; then
         echo "installing a2a-sdk $old into $home-0.3" >&2
         { python3 -m venv "$home-0.3" &&
             "$home-0.3/bin/pip" install -q --disable-pip-version-check "a2a-sdk[http-server]==$old"; } >&2 ||
             { missing a2a-sdk "a2a-sdk==$old could not be installed from the package index"; return 1; }
     fi
-    if ! "$home/bin/pip" show -q a2a-sdk >/dev/null 2>&1; then
+    if ! has_python "$home" a2a-sdk "$version"; then
         echo "installing a2a-sdk $version into $home" >&2
         { python3 -m venv "$home" &&
             "$home/bin/pip" install -q --disable-pip-version-check "a2a-sdk[http-server]==$version" uvicorn httpx; } >&2 ||
@@ -110,7 +123,7 @@ start_a2a_sdk() {
 # OpenAI's own library, from PyPI: the tests tell a whole story with it; see tests/peers/openai_client.py.
 install_openai() {
     local home=$PEERS/openai version=3.54.0
-    if ! "$home/bin/pip" show -q openai >/dev/null 2>&1; then
+    if ! has_python "$home" openai "$version"; then
         echo "installing openai $version into $home" >&2
         { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "openai==$version"; } >&2 ||
             { missing openai "openai==$version could not be installed from the package index"; return 1; }
@@ -120,11 +133,12 @@ install_openai() {
 # The same for JavaScript, and the AI SDK's provider for OpenAI, from npm; see tests/peers/openai_client.mjs and ai_openai.mjs.
 install_openai_js() {
     local home=$PEERS/openai-js
+    local packages=(openai@7.57.0 ai6@npm:ai@6.0.326 openai3@npm:@ai-sdk/openai@3.0.141
+        ai7@npm:ai@7.0.173 openai4@npm:@ai-sdk/openai@4.0.118)
     need_node || return 1
-    if [ ! -d "$home/node_modules/openai4" ]; then
+    if ! has_npm "$home" "${packages[@]}"; then
         echo "installing openai and @ai-sdk/openai into $home" >&2
-        npm install --prefix "$home" --no-audit --no-fund --silent openai@7.57.0 \
-            ai6@npm:ai@6.0.326 openai3@npm:@ai-sdk/openai@3.0.141 ai7@npm:ai@7.0.173 openai4@npm:@ai-sdk/openai@4.0.118 ||
+        npm install --prefix "$home" --no-audit --no-fund --silent "${packages[@]}" ||
             { missing 'openai for JavaScript' 'openai or @ai-sdk/openai could not be installed'; return 1; }
     fi
     cp tests/peers/openai_client.mjs tests/peers/ai_openai.mjs "$home"
@@ -133,7 +147,7 @@ install_openai_js() {
 # OpenAI's Agents SDK, from PyPI; see tests/peers/openai_agents.py.
 install_openai_agents() {
     local home=$PEERS/openai-agents version=0.24.0
-    if ! "$home/bin/pip" show -q openai-agents >/dev/null 2>&1; then
+    if ! has_python "$home" openai-agents "$version"; then
         echo "installing openai-agents $version into $home" >&2
         { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "openai-agents==$version"; } >&2 ||
             { missing openai-agents "openai-agents==$version could not be installed from the package index"; return 1; }
@@ -144,14 +158,14 @@ install_openai_agents() {
 # story with each; see tests/peers/client.ts and tests/peers/client.py.
 generate_clients() {
     local ts=$PEERS/client-ts py=$PEERS/client-py version=0.29.1
+    local packages=(openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3)
     need_node || return 1
-    if [ ! -x "$ts/node_modules/.bin/openapi-typescript" ]; then
+    if ! has_npm "$ts" "${packages[@]}"; then
         echo "installing openapi-typescript into $ts" >&2
-        npm install --prefix "$ts" --no-audit --no-fund --silent \
-            openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3 @types/node@20 ||
+        npm install --prefix "$ts" --no-audit --no-fund --silent "${packages[@]}" @types/node@20 ||
             { missing 'a client in TypeScript' 'openapi-typescript could not be installed'; return 1; }
     fi
-    if ! "$py/bin/pip" show -q openapi-python-client >/dev/null 2>&1; then
+    if ! has_python "$py" openapi-python-client "$version"; then
         echo "installing openapi-python-client $version into $py" >&2
         { python3 -m venv "$py" &&
             "$py/bin/pip" install -q --disable-pip-version-check "openapi-python-client==$version" ruff==0.14.0; } >&2 ||
@@ -172,7 +186,7 @@ generate_clients() {
 # OpenTelemetry's own messages and names, from PyPI, for a collector made of them; see tests/peers/otlp_collector.py.
 install_opentelemetry() {
     local home=$PEERS/opentelemetry proto=1.45.2 names=0.66b2
-    if ! "$home/bin/pip" show -q opentelemetry-proto >/dev/null 2>&1; then
+    if ! { has_python "$home" opentelemetry-proto "$proto" && has_python "$home" opentelemetry-semantic-conventions "$names"; }; then
         echo "installing opentelemetry-proto $proto into $home" >&2
         { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check \
             "opentelemetry-proto==$proto" "opentelemetry-semantic-conventions==$names"; } >&2 ||
@@ -183,7 +197,7 @@ install_opentelemetry() {
 # rotel, a collector that hands on what it was told, from PyPI; the tests start it.
 install_rotel() {
     local home=$PEERS/rotel version=0.0.1a15
-    if [ ! -x "$home/bin/rotel-agent" ]; then
+    if [ ! -x "$home/bin/rotel-agent" ] || ! has_python "$home" rotel "$version"; then
         echo "installing rotel $version into $home" >&2
         { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "rotel==$version" &&
             ln -sf "$("$home/bin/python" -c 'import importlib.util as u; print(u.find_spec("rotel").submodule_search_locations[0])')/rotel-agent" \
@@ -196,7 +210,7 @@ install_rotel() {
 start_phoenix() {
     local home=$PEERS/phoenix log=$PEERS/phoenix.log version=20.26.1
     command -v curl >/dev/null || { missing Phoenix 'there is no curl'; return 1; }
-    if ! "$home/bin/pip" show -q arize-phoenix >/dev/null 2>&1; then
+    if ! has_python "$home" arize-phoenix "$version"; then
         echo "installing Phoenix $version into $home" >&2
         { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "arize-phoenix==$version"; } >&2 ||
             { missing Phoenix "arize-phoenix==$version could not be installed from the package index"; return 1; }
@@ -216,7 +230,7 @@ start_phoenix() {
 install_oidc_provider() {
     local home=$PEERS/oidc version=9.13.3
     need_node || return 1
-    if [ ! -d "$home/node_modules/oidc-provider" ]; then
+    if ! has_npm "$home" "oidc-provider@$version"; then
         echo "installing oidc-provider $version into $home" >&2
         npm install --prefix "$home" --no-audit --no-fund --silent "oidc-provider@$version" ||
             { missing oidc-provider "oidc-provider@$version could not be installed from the package index"; return 1; }
@@ -226,11 +240,11 @@ install_oidc_provider() {
 
 # The client of the AI SDK, versions 6 and 7, from npm; see tests/peers/ai_sdk.mjs.
 install_ai_sdk() {
-    local home=$PEERS/ai-sdk
+    local home=$PEERS/ai-sdk packages=(ai6@npm:ai@6.0.326 ai7@npm:ai@7.0.173)
     need_node || return 1
-    if [ ! -d "$home/node_modules/ai7" ]; then
+    if ! has_npm "$home" "${packages[@]}"; then
         echo "installing the AI SDK into $home" >&2
-        npm install --prefix "$home" --no-audit --no-fund --silent ai6@npm:ai@6.0.326 ai7@npm:ai@7.0.173 ||
+        npm install --prefix "$home" --no-audit --no-fund --silent "${packages[@]}" ||
             { missing 'the AI SDK' 'ai could not be installed'; return 1; }
     fi
     cp tests/peers/stories.mjs "$home/"
@@ -240,12 +254,12 @@ install_ai_sdk() {
 # AG-UI's client, before and since version 1.0, from npm; see tests/peers/agui.mjs.
 install_ag_ui() {
     local home=$PEERS/ag-ui
+    local packages=(agui0@npm:@ag-ui/client@0.0.59 core0@npm:@ag-ui/core@0.0.59
+        agui1@npm:@ag-ui/client@1.0.0 core1@npm:@ag-ui/core@1.0.0)
     need_node || return 1
-    if [ ! -d "$home/node_modules/agui1" ]; then
+    if ! has_npm "$home" "${packages[@]}"; then
         echo "installing AG-UI into $home" >&2
-        npm install --prefix "$home" --no-audit --no-fund --silent \
-            agui0@npm:@ag-ui/client@0.0.59 core0@npm:@ag-ui/core@0.0.59 \
-            agui1@npm:@ag-ui/client@1.0.0 core1@npm:@ag-ui/core@1.0.0 ||
+        npm install --prefix "$home" --no-audit --no-fund --silent "${packages[@]}" ||
             { missing AG-UI '@ag-ui/client could not be installed'; return 1; }
     fi
     cp tests/peers/stories.mjs "$home/"
@@ -255,11 +269,11 @@ install_ag_ui() {
 # The clients in clients/, built and packed as for a release, and installed from their packages; see tests/peers/our_client.mts
 # and tests/peers/our_client.py.
 install_our_clients() {
-    local ts=$PEERS/our-ts py=$PEERS/our-py
+    local ts=$PEERS/our-ts py=$PEERS/our-py typescript=typescript@5.9.3 build=1.3.0 mypy=2.4.1
     need_node || return 1
     mkdir -p "$ts"
-    if [ ! -x "$ts/node_modules/.bin/tsc" ]; then
-        npm install --prefix "$ts" --no-audit --no-fund --silent typescript@5.9.3 @types/node@20 ||
+    if ! has_npm "$ts" "$typescript"; then
+        npm install --prefix "$ts" --no-audit --no-fund --silent "$typescript" @types/node@20 ||
             { missing 'our client in TypeScript' 'typescript could not be installed'; return 1; }
     fi
     (cd clients/typescript && npm ci --no-audit --no-fund --silent && npm pack --silent --pack-destination "$OLDPWD/$ts") >&2 || return 1
@@ -268,8 +282,8 @@ install_our_clients() {
     cp tests/peers/our_client.mts examples/approve.mts "$ts"
     "$ts/node_modules/.bin/tsc" --strict --target es2022 --module nodenext --types node --typeRoots "$ts/node_modules/@types" \
         --outDir "$ts/built" "$ts"/*.mts >&2 || return 1
-    if ! "$py/bin/pip" show -q mypy >/dev/null 2>&1; then
-        { python3 -m venv "$py" && "$py/bin/pip" install -q --disable-pip-version-check build==1.3.0 mypy==2.4.1; } >&2 ||
+    if ! { has_python "$py" build "$build" && has_python "$py" mypy "$mypy"; }; then
+        { python3 -m venv "$py" && "$py/bin/pip" install -q --disable-pip-version-check "build==$build" "mypy==$mypy"; } >&2 ||
             { missing 'our client in Python' 'build and mypy could not be installed'; return 1; }
     fi
     rm -rf "$py/dist"
