@@ -19,8 +19,18 @@ use tokio::sync::watch;
 
 use crate::support::http::soon;
 
-/// `hang` calls the tool for ever, `call` has it return at once, `late` after a while, `ask` asks a person; `talk` calls
-/// nothing; `inquire` has the tool ask a person in the middle of the call; `retry` is planned at the second attempt; `block` calls the tool and does not yield until it is released.
+/// What is asked of the agent is a verb that says what becomes of its one step:
+///
+/// - `call`: the tool is called, and returns at once;
+/// - `late`: it returns after a while;
+/// - `hang`: it never returns;
+/// - `block`: it does not even yield until it is released;
+/// - `inquire`: it asks a person in the middle of the call;
+/// - `ask`: a person is asked, and no tool is called;
+/// - `talk`: nothing is called;
+/// - `retry`: the same as `call`, planned at the second attempt.
+///
+/// Of the replies the first is taken whose `when` fits, so that those for a verb stand before those for all.
 const SCRIPT: &str = r#"
 [[reply]]
 when = { phase = "planning", query = "retry", attempt = 1 }

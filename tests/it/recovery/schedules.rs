@@ -79,10 +79,10 @@ async fn three_replicas_that_are_killed_again_and_again_fire_each_time_once() {
     for minute in 0..MINUTES {
         clock.advance(MINUTE);
         let looks = replicas.iter().zip(0..).map(|(replica, n)| {
-            let (service, killed_after) = (replica.service().clone(), (minute * 7 + n * 5) % 13);
-            tokio::spawn(
-                async move { timeout(Duration::from_millis(killed_after as u64), schedules::look(&service)).await },
-            )
+            let (service, given_up_after) = (replica.service().clone(), (minute * 7 + n * 5) % 13);
+            tokio::spawn(async move {
+                timeout(Duration::from_millis(given_up_after as u64), schedules::look(&service)).await
+            })
         });
         for look in looks.collect::<Vec<_>>() {
             if let Ok(looked) = look.await.unwrap() {

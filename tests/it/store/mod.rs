@@ -33,6 +33,9 @@ mod transfer;
 mod usage;
 
 /// Runs the named cases, `async fn(Bed)`, on every store. A new store is one line here.
+///
+/// `on_every_store!(a_row_is_kept)` in `store/rows.rs` makes the tests `store::rows::sqlite::a_row_is_kept` and
+/// `store::rows::postgres::a_row_is_kept`; `on_every_store!(sqlite: a_row_is_kept)` only the first.
 macro_rules! on_every_store {
     ($($case:ident),+ $(,)?) => {
         $crate::store::on_every_store!(sqlite: $($case),+);

@@ -48,21 +48,21 @@ pub async fn fresh_store() -> Arc<dyn Store> {
     Arc::new(store)
 }
 
-/// How calls behave.
+/// How calls behave from when it is set: the next one is call 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mood {
     #[default]
     Well,
     /// They wait until the mood is better.
     Hangs,
-    /// The next one waits for ever, those after it do well.
+    /// Call 1 waits for ever, 2 and 3 do well.
     HangsOnce,
-    /// The next one does well, those after it wait until the mood is better.
+    /// Call 1 does well, 2 and 3 wait until the mood is better.
     HangsNext,
     Fails,
-    /// The next one fails, those after it do well.
+    /// Call 1 fails, 2 and 3 do well.
     FailsOnce,
-    /// The next one fails, those after it wait until the mood is better.
+    /// Call 1 fails, 2 and 3 wait until the mood is better.
     FailsNext,
 }
 
