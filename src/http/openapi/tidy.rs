@@ -18,6 +18,7 @@ pub(super) fn tidy(document: &mut Value) {
     for schema in members(&mut schemas) {
         not_null(schema);
     }
+    extend_closed(&mut schemas);
     document["components"]["schemas"] = name_lists(schemas);
     rename_references(document);
     for operation in document["paths"].as_object_mut().into_iter().flatten().flat_map(|(_, path)| members(path)) {
@@ -129,6 +130,25 @@ fn inline_alias(value: &mut Value) {
         }
         Value::Array(list) => list.iter_mut().for_each(inline_alias),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A schema that extends a closed one, which allows no members but its own, has a copy of it that is open.
+fn extend_closed(schemas: &mut Value) {
+    let all = schemas.clone();
+    let closed = |part: &Value| {
+        let name = part["$ref"].as_str()?.strip_prefix(SCHEMAS)?;
+        Some(&all[name]).filter(|schema| schema["additionalProperties"] == false)
+    };
+    for schema in members(schemas) {
+        for part in schema.get_mut("allOf").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(Value::Object(extended)) = closed(part) {
+                let mut open = extended.clone();
+                open.shift_remove("additionalProperties");
+                open.shift_remove("description");
+                *part = open.into();
+            }
+        }
     }
 }
 
