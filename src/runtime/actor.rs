@@ -339,7 +339,8 @@ fn unstorable(event: &Event) -> Option<Event> {
             Some(model_failed(stream, *attempt, FailureKind::Broken, WHY))
         }
         Event::Tool(ToolEvent::Returned { call, attempt, outcome }) if outcome.result.is_ok() => {
-            let outcome = Box::new(tool_failed("failed", WHY));
+            // It ran, and may have had its effect.
+            let outcome = Box::new(tool_failed("invalid_output", WHY));
             Some(Event::Tool(ToolEvent::Returned { call: call.clone(), attempt: *attempt, outcome }))
         }
         Event::Asked { .. }

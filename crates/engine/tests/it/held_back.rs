@@ -1,13 +1,16 @@
-//! A call that may have had its effect is not ordered again: a person skipped it, nobody knows what became of it, or the
-//! run was cancelled while it was under way.
+//! A call that may have had its effect is not ordered again: a person skipped it, nobody knows what became of it, what it
+//! brought could not be kept, or the run was cancelled while it was under way.
 
 use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction};
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
+use pes_engine::domain::tool::{ToolError, ToolOutcome};
 use pes_engine::effect::Effect;
-use pes_engine::event::{CancelEvent, Event, SystemEvent};
+use pes_engine::event::{CancelEvent, Event, SystemEvent, ToolEvent};
 use serde_json::json;
 
+use super::delegate::{AT_ONCE, NEVER};
+use super::peers::{End, Way};
 use super::sim::*;
 use super::suspend::ran;
 
@@ -92,5 +95,36 @@ fn what_ran_when_its_run_was_cancelled_is_not_ordered_by_the_next_one() {
         } else {
             ends_without_it(&mut sim, "unknown");
         }
+    }
+}
+
+/// The tool ran to its end, and what it brought is not its result.
+#[test]
+fn what_ran_and_brought_nothing_that_could_be_kept_is_not_ordered_again() {
+    for code in ["output_too_large", "output_too_deep", "invalid_output", "panicked"] {
+        let mut sim = must_call("write");
+        sim.ask("go").unwrap();
+        until_it_runs(&mut sim);
+        let [Effect::CallTool { call, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
+        let (call, attempt) = (call.clone(), *attempt);
+        let error = ToolError { code: code.into(), message: "it ran".into(), pointer: None, retry_after_ms: None };
+        let outcome = Box::new(ToolOutcome::failed(error));
+        sim.apply(Event::Tool(ToolEvent::Returned { call, attempt, outcome })).unwrap();
+        ends_without_it(&mut sim, code);
+    }
+}
+
+/// It may be done by then.
+#[test]
+fn what_an_agent_had_when_it_was_given_up_is_not_ordered_again() {
+    let forgotten = Way { end: End::Forgotten, ..AT_ONCE };
+    let removed = Way { end: End::Removed, slow: 1, ..AT_ONCE };
+    for (way, code) in [(NEVER, "timeout"), (forgotten, "peer_lost"), (removed, "peer_removed")] {
+        let mut sim = must_call("peer");
+        sim.peers.ways = [("1".to_owned(), way)].into();
+        let execution = ExecutionConfig { delegation_timeout_ms: Some(60_000), ..ExecutionConfig::default() };
+        sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+        ends_without_it(&mut sim, code);
+        assert_eq!(sim.peers.tasks.len(), 1, "{code}");
     }
 }

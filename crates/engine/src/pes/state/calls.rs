@@ -107,7 +107,8 @@ impl State {
     }
 
     /// The calls of this begin of an item, and of earlier ones, that may have had an effect though they brought no result: a
-    /// person skipped them or gave them up, or nobody knows. What is done again after it was completed has no earlier ones.
+    /// person skipped them or gave them up, their result could not be kept, or nobody knows. What is done again after it was
+    /// completed has no earlier ones.
     pub(crate) fn perhaps_done_of<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
         let first = if item.progress.redone { first_of(item) } else { 0 };
         let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first);

@@ -136,9 +136,22 @@ pub(crate) fn is_refusal(code: Option<&str>) -> bool {
     matches!(code, Some(REJECTED | "denied"))
 }
 
-/// That of a call which was not heard to the end, though it may have begun.
+/// That of a call which may have had its effect if it began: it was not heard to the end, what it brought could not be kept,
+/// or its agent was not waited for any longer.
 pub(crate) fn is_open_ended(code: &str) -> bool {
-    matches!(code, "skipped" | "unknown" | "cancelled")
+    matches!(
+        code,
+        "skipped"
+            | "unknown"
+            | "cancelled"
+            | "panicked"
+            | "timeout"
+            | "invalid_output"
+            | "output_too_deep"
+            | "output_too_large"
+            | "peer_lost"
+            | "peer_removed"
+    )
 }
 
 /// As people read it.
