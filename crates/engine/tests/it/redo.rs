@@ -1,6 +1,6 @@
 //! A completed item is done again.
 
-use pes_engine::domain::hitl::SuspensionKind;
+use pes_engine::domain::hitl::{RiskLevel, SuspensionKind};
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;
 use serde_json::{Value, json};
@@ -29,6 +29,7 @@ fn redone(refinement: Value, again: &'static [&'static str]) -> Sim {
         "a.2" => says(format!("result {begun} of a")),
         other => says(format!("result of {other}")),
     });
+    sim.tools.risk = Some(RiskLevel::High);
     sim.ask("go").unwrap();
     sim.go();
     sim.ask("do step a again, the result was wrong").unwrap();
@@ -52,6 +53,7 @@ fn a_completed_item_marked_redo_is_a_new_attempt_and_its_writing_calls_ask_a_per
     let mut sim = redone(a_again(), &["write"]);
     let [open] = &sim.suspensions()[..] else { panic!("{:?}", sim.suspensions()) };
     assert_eq!((open.kind, open.tool_name.as_deref()), (SuspensionKind::Approval, Some("write")));
+    assert_eq!(open.risk_level, Some(RiskLevel::High), "as its tool declares");
     assert_eq!(ran(&sim), [json!({ "n": 1 })], "nothing has its effect twice unasked");
     sim.crash();
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();

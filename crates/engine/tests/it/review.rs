@@ -1,7 +1,7 @@
 //! Plan review: before a plan runs, and again whenever it was changed, a person is asked.
 
 use pes_engine::domain::digest;
-use pes_engine::domain::hitl::{ExpiryPolicy, Suspension, SuspensionKind};
+use pes_engine::domain::hitl::{ExpiryPolicy, RiskLevel, Suspension, SuspensionKind};
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
@@ -168,6 +168,7 @@ fn what_a_step_calls_that_the_plan_does_not_name_asks_if_it_reaches_out() {
             _ => does_it(request),
         });
         sim.peers.ways.insert("1".to_owned(), Default::default());
+        sim.tools.risk = Some(RiskLevel::High);
         asked(&mut sim, review);
         sim
     };
@@ -179,6 +180,7 @@ fn what_a_step_calls_that_the_plan_does_not_name_asks_if_it_reaches_out() {
         let open = sim.suspensions();
         assert_eq!((open.len(), open[0].kind, sim.peers.tasks.len()), (1, SuspensionKind::Approval, 0));
         assert!(open[0].message.contains("did not name `peer`"), "{}", open[0].message);
+        assert_eq!(open[0].risk_level, Some(RiskLevel::High), "as its tool declares");
         approve(&mut sim);
         assert_eq!(sim.peers.tasks.len(), 1, "it is sent once a person lets it");
     }
@@ -248,7 +250,7 @@ fn a_steps_own_change_of_the_plan_is_reviewed_too() {
     });
     asked(&mut sim, PlanReview::Risky);
     assert_eq!(statuses(&sim), ["a:completed", "gated:pending"]);
-    assert_eq!(review(&sim).risk_level, Some(pes_engine::domain::hitl::RiskLevel::High));
+    assert_eq!(review(&sim).risk_level, Some(RiskLevel::High));
     approve(&mut sim);
     assert_eq!(sim.suspensions()[0].kind, SuspensionKind::Approval);
 }

@@ -38,7 +38,7 @@ pub(crate) struct Anew {
     pub risk: Option<RiskLevel>,
 }
 
-/// May this call run?
+/// May this call run? Where nobody says how grave it is, its tool does.
 pub(crate) fn park_for_approval(
     tx: &mut Tx<'_>,
     call: &CallId,
@@ -46,7 +46,13 @@ pub(crate) fn park_for_approval(
     schema: FeedbackSchema,
     risk: Option<RiskLevel>,
 ) {
+    let risk = risk.or_else(|| declared_risk(tx, call));
     park(tx, call, SuspensionKind::Approval, message, schema, risk);
+}
+
+/// What the call's tool says of itself.
+fn declared_risk(tx: &Tx<'_>, call: &CallId) -> Option<RiskLevel> {
+    tx.world.tools.declared(tx.state.run_settings(), tx.state.tool_of(call))?.risk_level
 }
 
 /// In place of a call that would run: a person is asked, who may edit its arguments.
@@ -92,8 +98,7 @@ pub(crate) fn park_in_doubt(tx: &mut Tx<'_>, call: &CallId, why: &str) {
         allow_modify_args: false,
         custom_schema: None,
     };
-    let declared = tx.world.tools.declared(tx.state.run_settings(), tool);
-    let risk = declared.and_then(|spec| spec.risk_level);
+    let risk = declared_risk(tx, call);
     park(tx, call, SuspensionKind::InDoubt, message, schema, risk);
 }
 
