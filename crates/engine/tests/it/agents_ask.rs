@@ -1,8 +1,9 @@
 //! Agents that ask people something: how often, and what becomes of an answer on its way.
 
-use pes_engine::domain::hitl::SuspensionKind;
+use pes_engine::domain::hitl::{InDoubtAction, SuspensionKind};
+use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::RunStatus;
-use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerState, Seen, TaskStatus};
+use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerState, Seen, Slot, TaskStatus};
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent, SystemEvent};
 use pes_engine::history::left;
@@ -105,6 +106,27 @@ fn a_report_of_the_agent_is_heard_while_an_answer_is_in_doubt() {
     assert!(!sim.apply(Event::Peer(report)).unwrap().is_noop);
     assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]));
     assert_eq!(kinds(&sim), [SuspensionKind::InDoubt], "a report is no answer");
+}
+
+/// What was tried in vain meanwhile were other things.
+#[test]
+fn an_answer_that_a_person_sends_again_is_tried_as_often_as_a_new_one() {
+    let mut sim = answer_in_doubt();
+    let unreachable =
+        || PeerFailure { kind: PeerFailureKind::Unreachable, message: "nobody is there".into(), retry_after_ms: None };
+    for _ in 0..6 {
+        asked(&mut sim);
+        let [Effect::AskPeer { task, attempt }] = &sim.in_flight[..] else { panic!("it is asked") };
+        let (task, attempt) = (task.clone(), *attempt);
+        sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure: unreachable() })).unwrap();
+    }
+    sim.answer(0, |answer| answer.action = Some(InDoubtAction::Retry)).unwrap();
+    let [Effect::Delegate { task, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
+    let (task, attempt) = (task.clone(), *attempt);
+    sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure: unreachable() })).unwrap();
+    assert!(sim.contents(ObservationType::ToolExecution).is_empty(), "the call is open");
+    let task = sim.tasks()[0].clone();
+    assert!(matches!(task.sending(), Some(Slot::Ready { at }) if at > sim.now), "{task:?}");
 }
 
 /// What is deleted with the log is found by the names in it.

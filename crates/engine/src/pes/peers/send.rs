@@ -167,15 +167,15 @@ pub(crate) fn reply(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, val
     tx.change_task(&id, |task| {
         task.message_id = message_id;
         task.reply = Some(reply);
-        task.tries = 0;
     });
     send_again(tx, call);
 }
 
-/// The same message goes out, because a person wants it to.
+/// The same message goes out, because a person wants it to: as often as one that never went out.
 pub(crate) fn send_again(tx: &mut Tx<'_>, call: &CallId) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
     call_at_peer(tx, call);
+    tx.change_task(&id, |task| task.tries = 0);
     tx.put_action(&id, TaskActionKind::Send, tx.stamp.now);
     task::set_status(tx, &id, TaskStatus::Sending);
 }
