@@ -95,6 +95,27 @@ fn what_was_rejected_does_not_run_for_being_harmless() {
     }
 }
 
+/// The person said yes to what was made of their no; what a step adds later is judged by itself.
+#[test]
+fn after_a_yes_what_is_harmless_asks_nobody_though_a_plan_was_rejected_before() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("gated", &[], &["gated"])]),
+        "refinement" => plan(&[("write", &[], &["write"])]),
+        "write.2" => {
+            let more = json!([{ "id": "read", "description": "look once more", "requiredTools": ["read"] }]);
+            says(json!({ "content": "written", "updatedPlan": { "todoList": more } }).to_string())
+        }
+        _ => does_it(request),
+    });
+    asked(&mut sim, PlanReview::Risky);
+    reject(&mut sim, "only write");
+    assert_eq!(shown(&sim)["risky"], false, "it is asked about as it was rejected");
+    approve(&mut sim);
+    assert!(sim.suspensions().is_empty(), "{:?}", sim.suspensions());
+    assert_eq!(ran(&sim), ["write:1", "read:1"]);
+    assert_eq!(ended(&sim), ("completed".into(), "success".into()));
+}
+
 #[test]
 fn a_planner_that_answers_instead_ends_the_run() {
     let mut sim = Sim::new(|request| match which(request).as_str() {

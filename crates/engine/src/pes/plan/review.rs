@@ -70,8 +70,9 @@ pub(crate) fn ask_if_wanted(tx: &mut Tx<'_>) {
     let plan = forecast::forecast(tx.state, tx.world, tx.state.run_settings());
     let is_wanted = match tx.state.run_settings().execution.plan_review {
         PlanReview::Off => false,
-        // Who was asked once is asked about what became of it, and who said no is asked whatever became of it.
-        PlanReview::Risky => plan.risky || asked.is_some() || tx.active().review.rejections > 0,
+        // Who was asked once is asked about what became of it, and who said no is asked whatever became of it, until they say
+        // yes.
+        PlanReview::Risky => plan.risky || asked.is_some() || tx.active().review.is_rejected(),
         PlanReview::Always => true,
     };
     if is_wanted { ask(tx, &plan) } else { tx.active().review.passed = Some(version) }
@@ -141,7 +142,9 @@ pub(crate) fn apply(tx: &mut Tx<'_>, reviewed: Reviewed) -> Option<String> {
     match reviewed {
         Reviewed::Runs(_) => {
             let version = tx.state.head.plan_version;
-            tx.active().review.passed = Some(version);
+            let review = &mut tx.active().review;
+            review.passed = Some(version);
+            review.settled_rejections = review.rejections;
             None
         }
         Reviewed::Again { reason, by } => {

@@ -63,6 +63,9 @@ pub(crate) struct Review {
     /// How often a plan was sent back to the planner.
     #[serde(skip_serializing_if = "super::model_call::is_zero")]
     pub rejections: u32,
+    /// How many of these came before the last plan that a person let run.
+    #[serde(skip_serializing_if = "super::model_call::is_zero")]
+    pub settled_rejections: u32,
 }
 
 /// A question about a version of the plan.
@@ -91,6 +94,11 @@ impl SentBack {
 }
 
 impl Review {
+    /// Whether no plan was let run since a person said no.
+    pub fn is_rejected(&self) -> bool {
+        self.rejections > self.settled_rejections
+    }
+
     pub fn is_untouched(&self) -> bool {
         *self == Self::default()
     }
