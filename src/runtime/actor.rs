@@ -234,8 +234,7 @@ impl Actor {
                 // A lease that was lost on the way has emptied it.
                 Ok(decided) => moved.extend(decided.runs),
                 Err(Refusal::Fault(fault)) if fault.code == Code::StoreUnavailable => {
-                    let pause = self.retry.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
-                    self.retry = Some((Instant::now() + pause, pause));
+                    self.commit_later();
                     return moved;
                 }
                 Err(Refusal::Gone) => {}
@@ -254,6 +253,12 @@ impl Actor {
         self.retry = None;
         self.reply_to_calls();
         moved
+    }
+
+    /// The results that are not committed are tried again after a pause, which grows.
+    pub(super) fn commit_later(&mut self) {
+        let pause = self.retry.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+        self.retry = Some((Instant::now() + pause, pause));
     }
 
     /// Has the machine start what is due. Called when a timer is due, a slot is ready, or nobody owns the thread.

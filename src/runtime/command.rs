@@ -58,8 +58,6 @@ pub(crate) struct CommitExtras {
     pub(crate) audit: Option<Audited>,
     /// Whether the answer shows the plan.
     pub(crate) wants_plan: bool,
-    /// Nobody is told of it: the thread is erased next.
-    pub(crate) is_silent: bool,
 }
 
 /// Keys of a query. It may be another run's that it joins.

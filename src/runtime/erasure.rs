@@ -12,10 +12,10 @@ use serde_json::json;
 
 use super::actor::Actor;
 use super::audit;
-use super::command::{CommitExtras, Refusal};
+use super::command::Refusal;
 use super::load::{TRIES, contended};
 use super::perform::{Reached, Sought};
-use super::rows::read;
+use super::rows::{legible, read};
 use super::shared::Shared;
 use super::spending::Spending;
 use crate::a2a::client::Error;
@@ -24,16 +24,16 @@ use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{Mint, TenantPk, ThreadPk};
 use crate::domain::retention::ThreadTerms;
-use crate::domain::spend::SpendCaps;
 use crate::domain::task::Task;
 use crate::domain::thread::ThreadStatus;
-use crate::engine::Loaded;
+use crate::domain::usage::ModelUse;
 use crate::engine::event::{CancelEvent, Event, SystemEvent};
-use crate::engine::step::{Row, RowKind};
+use crate::engine::step::{self, Row, RowKind, Step};
+use crate::engine::{Loaded, Machine, Reservation, Stamp};
 use crate::failpoint;
 use crate::outbox::Outcome;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
-use crate::store::{self, Erasure, SpendChange, ThreadRow};
+use crate::store::{self, Erasure, ThreadRow};
 
 /// Who deletes what is too old, as the audit names it.
 const RETENTION: &str = "retention";
@@ -58,19 +58,19 @@ pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<
 }
 
 impl Actor {
-    /// Stops everything and erases the thread.
+    /// Stops everything and erases the thread. Where it is not erased, what was stopped for that is started again, and what
+    /// came of it until then counts.
     pub(super) async fn delete(&mut self, by: &str) -> Result<(), Refusal> {
         let Some(row) = self.shared.store.thread_by_pk(self.pk).await? else { return Err(Refusal::Gone) };
         self.shared.check_hold(row.tenant, self.pk).await?;
-        let spent = self.work.stop().await;
-        if !spent.is_empty() {
-            self.write_down(spent, by).await;
-        }
+        let stopped = self.work.stop().await.into_iter().map(Arc::new);
+        let results: Vec<Arc<Event>> = self.uncommitted.drain(..).chain(stopped).collect();
         self.drop_work_in_progress();
         self.loaded = None;
-        let erased = self.erase(by, false, |_| true).await;
+        self.shared.tools.prepare(row.tenant).await;
+        let erased = self.erase(by, false, &results, |_| true).await;
         if let Err(Refusal::Fault(_)) = erased {
-            // The thread was not deleted: what was stopped for that is started again.
+            self.uncommitted.extend(results);
             self.uncommitted.push_back(Arc::new(Event::System(SystemEvent::Woke)));
             self.commit_pending().await;
             return erased.map(drop);
@@ -79,28 +79,13 @@ impl Actor {
         erased.map(drop)
     }
 
-    /// What the model calls took that were stopped so that the thread can be erased counts as that of a run that is cancelled;
-    /// nobody is told of that run, as those who wait for it are told that the thread is gone.
-    async fn write_down(&mut self, spent: Vec<Event>, by: &str) {
-        let replied = self.uncommitted.drain(..).filter(|event| matches!(&**event, Event::Model(_)));
-        let cancel = Event::Cancel(CancelEvent::Asked { run: None, by: by.to_owned() });
-        let stopped = Event::Cancel(CancelEvent::EffectsStopped);
-        let spent = replied.chain(spent.into_iter().map(Arc::new));
-        let events: Vec<Arc<Event>> = iter::once(Arc::new(cancel)).chain(spent).chain([Arc::new(stopped)]).collect();
-        let silent = CommitExtras { is_silent: true, ..CommitExtras::default() };
-        if let Err(refusal) = self.transit(&events, &silent).await {
-            let thread = self.pk.0;
-            tracing::warn!(thread, ?refusal, "what a model call took that was stopped for an erasure is not counted");
-        }
-    }
-
     /// Erases the thread if it is at rest and nobody used it since `before`; where nobody asked for that it is a chore.
     pub(super) async fn expire(&mut self, before: Millis, by: Option<&str>) -> Result<bool, Refusal> {
         let is_expired = |row: &ThreadRow| row.updated_at < before && is_at_rest(row.status);
         if !self.work.is_empty() || !self.uncommitted.is_empty() {
             return Ok(false);
         }
-        match self.erase(by.unwrap_or(RETENTION), by.is_none(), is_expired).await {
+        match self.erase(by.unwrap_or(RETENTION), by.is_none(), &[], is_expired).await {
             Ok(true) => {
                 self.loaded = None;
                 self.announce_end();
@@ -119,8 +104,14 @@ impl Actor {
     }
 
     /// Deletes the thread if it may be. The same transaction queues a cancel for each task that another agent may be
-    /// working on.
-    async fn erase(&self, by: &str, is_chore: bool, may_be: impl Fn(&ThreadRow) -> bool) -> Result<bool, Refusal> {
+    /// working on, and counts what its model calls took, as far as `results` tell of that.
+    async fn erase(
+        &self,
+        by: &str,
+        is_chore: bool,
+        results: &[Arc<Event>],
+        may_be: impl Fn(&ThreadRow) -> bool,
+    ) -> Result<bool, Refusal> {
         for _ in 0..TRIES {
             let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(Refusal::Gone) };
             self.shared.check_hold(row.tenant, self.pk).await?;
@@ -129,17 +120,18 @@ impl Actor {
             }
             let deliveries = remote_cancels(&rows, self.shared.mint())?;
             let (version, now) = (row.fence.version, self.shared.now());
-            let (leaves_some, thread) = (!deliveries.is_empty(), self.pk);
+            let thread = self.pk;
             let audit = audit::erased(&row, now, by);
-            let spend = self.shared.given_back(&row, rows);
-            let erasure = Erasure { thread, version, now, deliveries, audit, spend, is_chore };
+            let (spending, took) = self.shared.last_spending(&row, rows, results, by);
+            let mut kinds: Vec<TargetKind> = deliveries.iter().map(|delivery| delivery.kind).collect();
+            kinds.extend(spending.tells().then_some(TargetKind::Webhook));
+            let spend = spending.changes();
+            let erasure = Erasure { thread, version, now, deliveries, audit, spend, took, is_chore };
             if self.shared.store.delete_thread(erasure).await? {
                 failpoint::reached("delete.committed");
                 self.shared.hub.changed(row.tenant, row.pk, &row.thread_id);
                 self.shared.erased.notify_one();
-                if leaves_some {
-                    self.shared.outbox.bell.ring([TargetKind::Agent]);
-                }
+                self.shared.outbox.bell.ring(kinds);
                 return Ok(true);
             }
         }
@@ -162,14 +154,54 @@ fn is_final(error: fault::Error) -> bool {
 }
 
 impl Shared {
-    /// What the thread's model calls hold under the caps, as it is stored.
-    fn given_back(&self, row: &ThreadRow, rows: Vec<Row>) -> Vec<SpendChange> {
+    /// What the end of a thread settles under the caps, and what its last model calls took: what they held is given back, and
+    /// what `results` say that they took counts. Calls that are made elsewhere took what they held, as what they come to is
+    /// heard by nobody.
+    fn last_spending(
+        &self,
+        row: &ThreadRow,
+        rows: Vec<Row>,
+        results: &[Arc<Event>],
+        by: &str,
+    ) -> (Spending, Vec<(Millis, ModelUse)>) {
         let loaded =
             Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
         // What cannot be read holds what it held until the day and the month are over.
-        let Ok(machine) = self.core(&row.core).and_then(|core| core.load(loaded)) else { return Vec::new() };
-        let held = machine.reservations();
-        Spending::of((row.tenant, &SpendCaps::default()), &held, &[], &[], self.now()).changes()
+        let Ok(mut machine) = self.core(&row.core).and_then(|core| core.load(loaded)) else {
+            return Default::default();
+        };
+        let (held, caps) = (machine.reservations(), self.caps(row.tenant));
+        let usage = self.usage_in(&mut *machine, row.tenant, results, by);
+        let mut spending = Spending::of((row.tenant, &caps), &held, &[], &usage, self.now());
+        if !self.holds(row) {
+            let is_unheard = |reserved: &&Reservation| usage.iter().all(|row| row.id != reserved.stream.as_str());
+            let unheard: Vec<&Reservation> = held.iter().filter(is_unheard).collect();
+            spending.use_up(row.tenant, &unheard);
+        }
+        self.announce_used(&caps, &mut spending);
+        let took = usage.iter().filter_map(|row| Some((row.ord, legible(row)?)));
+        (spending, took.collect())
+    }
+
+    /// What these results say that model calls took, as rows: it is decided on them as if the run was cancelled, and nothing of
+    /// that is stored.
+    fn usage_in(&self, machine: &mut dyn Machine, tenant: TenantPk, results: &[Arc<Event>], by: &str) -> Vec<Row> {
+        let replies: Vec<&Arc<Event>> = results.iter().filter(|event| matches!(***event, Event::Model(_))).collect();
+        if replies.is_empty() || machine.is_unreadable() {
+            return Vec::new();
+        }
+        let tools = self.tools.toolset(tenant);
+        let world = self.world(&tools);
+        let cancel = Event::Cancel(CancelEvent::Asked { run: None, by: by.to_owned() });
+        let events = iter::once(cancel).chain(replies.into_iter().map(|event| Event::clone(event)));
+        let mut rows = Vec::new();
+        for event in events {
+            let stamp = Stamp { now: self.now(), seed: self.clock.seed(), holder: None };
+            // What is refused has changed nothing.
+            let step = step::decide(machine, &world, stamp, event).unwrap_or_else(|_| Step::nothing());
+            rows.extend(step.rows.into_iter().filter(|row| row.kind == RowKind::Usage));
+        }
+        rows
     }
 
     /// Refuses to delete a thread that must be kept.

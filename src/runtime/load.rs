@@ -1,6 +1,7 @@
 //! How an actor gets its thread into memory, and under which lease it commits: the thread is read from the store, set aside
 //! if it crashed the process too often, and recovered where a lost holder left effects `Running`.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::actor::Actor;
@@ -8,6 +9,7 @@ use super::command::{CommitExtras, Refusal};
 use super::loaded::LoadedThread;
 use super::probation::CRASHES_OF_SUSPECT;
 use super::pushes::Receivers;
+use super::shared::Shared;
 use super::spans::Traced;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
@@ -40,8 +42,7 @@ pub(super) const TRIES: usize = 16;
 impl Actor {
     /// Whether this process holds the lease, according to the loaded row; the store may know better.
     pub(super) fn is_ours(&self, loaded: &LoadedThread) -> bool {
-        let hold = self.shared.lease_keeper.hold();
-        hold.is_some_and(|hold| loaded.row.fence.lease == Some(hold.lease))
+        self.shared.holds(&loaded.row)
     }
 
     /// The lease under which the next commit is made. While draining, and until a restored database is held back,
@@ -210,13 +211,48 @@ impl Actor {
         }
         let crashes = loaded.row.crashes.alone;
         tracing::info!(threadId = %loaded.row.thread_id, crashes, "settling effects that a lost lease holder left running");
+        let results: Vec<Arc<Event>> = self.uncommitted.drain(..).filter(|event| is_outcome(event)).collect();
         self.drop_work_in_progress();
-        let event = if is_set_aside {
-            Event::System(SystemEvent::Quarantined { crashes: u32::try_from(crashes).unwrap_or(u32::MAX) })
-        } else {
-            Event::System(SystemEvent::Recovered)
-        };
-        self.attempt(&[event.into()], &CommitExtras::default(), ClaimMode::NewEpoch).await.map(drop)
+        if is_set_aside {
+            let crashes = u32::try_from(crashes).unwrap_or(u32::MAX);
+            let event = Event::System(SystemEvent::Quarantined { crashes });
+            return self.attempt(&[event.into()], &CommitExtras::default(), ClaimMode::NewEpoch).await.map(drop);
+        }
+        self.recover(results).await
+    }
+
+    /// Settles what was lost, after what is known of the rest: a result that is there is neither thrown away nor made twice.
+    async fn recover(&mut self, results: Vec<Arc<Event>>) -> Result<(), Refusal> {
+        let recovered = Arc::new(Event::System(SystemEvent::Recovered));
+        let events: Vec<Arc<Event>> = results.iter().cloned().chain([recovered]).collect();
+        match self.attempt(&events, &CommitExtras::default(), ClaimMode::NewEpoch).await {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => {
+                self.keep_uncommitted(results);
+                Ok(())
+            }
+            Err(Refusal::Fault(fault)) if fault.code == Code::StoreUnavailable => {
+                self.keep_uncommitted(results);
+                Err(fault.into())
+            }
+            Err(refusal) if results.is_empty() => Err(refusal),
+            Err(refusal) => {
+                tracing::error!(
+                    thread = self.pk.0,
+                    ?refusal,
+                    "results of effects were refused; their effects count as lost"
+                );
+                self.loaded = None;
+                Ok(())
+            }
+        }
+    }
+
+    fn keep_uncommitted(&mut self, results: Vec<Arc<Event>>) {
+        if !results.is_empty() {
+            self.uncommitted.extend(results);
+            self.commit_later();
+        }
     }
 
     /// Whether the result of this effect waits to be committed.
@@ -242,6 +278,23 @@ impl Actor {
             ) => task == asked && attempt == current,
             (event, _) => matches!(event, Event::Cancel(CancelEvent::EffectsStopped)),
         })
+    }
+}
+
+/// Whether it is what an effect came to.
+fn is_outcome(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Model(_)
+            | Event::Tool(ToolEvent::Returned { .. })
+            | Event::Peer(PeerEvent::Seen { .. } | PeerEvent::Failed { .. })
+    )
+}
+
+impl Shared {
+    /// Whether this process holds the thread's lease, according to this row.
+    pub(super) fn holds(&self, row: &ThreadRow) -> bool {
+        self.lease_keeper.hold().is_some_and(|hold| row.fence.lease == Some(hold.lease))
     }
 }
 

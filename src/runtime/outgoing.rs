@@ -10,7 +10,6 @@ use crate::engine::step::{Row, Step};
 use crate::store;
 use crate::store::outbox::{NewDelivery, TargetKind};
 
-#[derive(Default)]
 pub(super) struct Outgoing {
     pub(super) deliveries: Vec<NewDelivery>,
     pub(super) rows: Vec<Row>,

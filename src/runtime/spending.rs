@@ -129,6 +129,16 @@ impl Spending {
         spending
     }
 
+    /// Calls whose end nobody hears of took what they held.
+    pub(super) fn use_up(&mut self, tenant: TenantPk, unheard: &[&Reservation]) {
+        for reserved in unheard {
+            let took = Amounts::held(reserved);
+            self.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
+                change.used = change.used.saturating_add(took.of(change.capped.unit()));
+            });
+        }
+    }
+
     fn change(&mut self, (tenant, key, at, under): Whose<'_>, change: impl Fn(&mut Change)) {
         for capped in Capped::ALL.into_iter().filter(|capped| capped.is_in(under)) {
             let Some(of) = SpendKey::of(capped, tenant, key, at) else { continue };

@@ -10,7 +10,6 @@ use super::audit;
 use super::command::{CommitExtras, Decided, Refusal};
 use super::load::{ClaimMode, CommitLease, TRIES, contended};
 use super::loaded::{LoadedThread, RowAfterCommit};
-use super::outgoing::Outgoing;
 use super::spending::Spending;
 use super::tally::Tally;
 use crate::domain::Millis;
@@ -109,15 +108,11 @@ impl Actor {
         if events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Recovered))) {
             tally.made_again(&before, &step.rows);
         }
-        let outgoing = if extras.is_silent {
-            Outgoing::default()
-        } else {
-            match shared.outgoing(loaded, &step, recipients, extras, now).await {
-                Ok(outgoing) => outgoing,
-                Err(error) => {
-                    self.loaded = None;
-                    return Err(error.into());
-                }
+        let outgoing = match shared.outgoing(loaded, &step, recipients, extras, now).await {
+            Ok(outgoing) => outgoing,
+            Err(error) => {
+                self.loaded = None;
+                return Err(error.into());
             }
         };
         shared.announce_used(&caps, &mut spending);
@@ -142,9 +137,7 @@ impl Actor {
         if step.progress && events.iter().any(|event| is_result(event)) {
             self.forget_crashes().await;
         }
-        if !extras.is_silent {
-            self.publish(news, &step).await;
-        }
+        self.publish(news, &step).await;
         self.perform(&before, lease.epoch.is_some()).await;
         Ok(Some(decided))
     }

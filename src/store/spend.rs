@@ -58,6 +58,18 @@ pub const HELD: &str = "\u{3}";
 pub(crate) const USED_JSON: &str = r#""\u0002""#;
 pub(crate) const HELD_JSON: &str = r#""\u0003""#;
 
+impl SpendTell {
+    /// What is left in the outbox by a row that stands so.
+    pub(crate) fn filled_in(&self, spent: &Spent) -> impl Iterator<Item = NewDelivery> {
+        let unit = spent.of.unit;
+        let (used, held) = (unit.shown(spent.used), unit.shown(spent.held));
+        self.deliveries.iter().map(move |new| {
+            let body = new.body.replace(USED_JSON, &used).replace(HELD_JSON, &held);
+            NewDelivery { body, ..new.clone() }
+        })
+    }
+}
+
 /// How one row stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spent {

@@ -114,9 +114,9 @@ pub trait ThreadStore: Send + Sync + 'static {
     /// Newest activity first. Looks at [`LOOKED_AT`] threads at most: a page may end early, or be empty, and go on at its
     /// cursor.
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
-    /// Erases everything of it but its audit, to which a line is added, and what its model calls took, which counts for a
-    /// run called `deleted` from then on. It is gone when this returns; of a large one, rows that nobody finds any more
-    /// are removed later, by [`ErasureStore`](super::ErasureStore).
+    /// Erases everything of it but its audit, to which a line is added, and what its model calls took, those that were stopped
+    /// for it too, which counts for a run called `deleted` from then on. It is gone when this returns; of a large one, rows
+    /// that nobody finds any more are removed later, by [`ErasureStore`](super::ErasureStore).
     /// `false`: it is not as it was read, and stays.
     async fn delete_thread(&self, erasure: Erasure) -> Result<bool>;
 }

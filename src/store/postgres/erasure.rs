@@ -66,7 +66,8 @@ pub(super) async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> R
     let pk = erasure.thread.0;
     let mut transaction = connection.begin().await.map_err(error)?;
     let gone = sqlx::query_scalar("DELETE FROM threads WHERE pk = $1 AND version = $2 RETURNING tenant");
-    let gone = gone.bind(pk).bind(erasure.version).fetch_optional(&mut *transaction).await.map_err(error)?;
+    let gone: Option<i64> =
+        gone.bind(pk).bind(erasure.version).fetch_optional(&mut *transaction).await.map_err(error)?;
     let Some(tenant) = gone else { return Ok(false) };
     for sql in [
         "DELETE FROM crashes WHERE pk = $1",
@@ -80,8 +81,12 @@ pub(super) async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> R
     erased.bind(pk).bind(erasure.now).execute(&mut *transaction).await.map_err(error)?;
     remove(&mut transaction, pk, AT_ONCE).await?;
     outbox::leave(&mut transaction, (erasure.thread, TenantPk(tenant)), erasure.now, &erasure.deliveries).await?;
+    for (at, body) in erasure.usage_to_keep() {
+        let keep = sqlx::query("INSERT INTO usage_kept (tenant, ord, body) VALUES ($1, $2, $3)");
+        keep.bind(tenant).bind(at).bind(body).execute(&mut *transaction).await.map_err(error)?;
+    }
     audit::insert(&mut transaction, &erasure.audit).await?;
-    spend::settle(&mut transaction, &erasure.spend).await?;
+    spend::change(&mut transaction, &erasure.spend, erasure.now).await?;
     transaction.commit().await.map_err(error)?;
     Ok(true)
 }

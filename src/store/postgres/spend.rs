@@ -8,7 +8,9 @@ use sqlx::query::Query;
 use super::fault::error;
 use super::nul::escaped;
 use super::{Postgres, outbox};
+use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::spend::Amount;
 use crate::store::{PastPeriods, Result, SpendChange, SpendKey, SpendStore, Spent, TellSpent};
 
 /// In the order of their keys, as everybody locks them.
@@ -46,21 +48,43 @@ pub(super) fn open<'a>(
         .bind(changes.map(|change| change.of.row()).collect::<Vec<String>>())
 }
 
-/// Of a thread that is deleted: only gives back.
-pub(super) async fn settle(connection: &mut PgConnection, changes: &[SpendChange]) -> Result<()> {
-    for SpendChange { of, used, held, cap: _, tells: _ } in changes {
+/// Changes the rows as a thread that is deleted leaves them, in the order of their keys, and leaves in the outbox what is told
+/// of that for the first time.
+pub(super) async fn change(connection: &mut PgConnection, changes: &[SpendChange], now: Millis) -> Result<()> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    open(changes.iter()).execute(&mut *connection).await.map_err(error)?;
+    for SpendChange { of, used, held, cap: _, tells } in changes {
         let change = sqlx::query(CHANGE).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.row());
         change.bind(used).bind(held).execute(&mut *connection).await.map_err(error)?;
+        if tells.is_empty() {
+            continue;
+        }
+        let row = sqlx::query(ROW).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.row());
+        let spent = Spent::read(of, &row.fetch_one(&mut *connection).await.map_err(error)?)?;
+        for tell in tells.iter().filter(|tell| spent.used >= tell.from) {
+            if mark_told(&mut *connection, of, tell.percent, tell.cap).await? {
+                let deliveries: Vec<_> = tell.filled_in(&spent).collect();
+                outbox::leave(&mut *connection, (ThreadPk::NONE, of.tenant), now, &deliveries).await?;
+            }
+        }
     }
     Ok(())
+}
+
+/// `false`: so much of this cap, or more, was told before.
+async fn mark_told(connection: &mut PgConnection, of: &SpendKey, percent: i64, cap: Amount) -> Result<bool> {
+    let tell = sqlx::query(TELL).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.row());
+    let told = tell.bind(percent).bind(cap).execute(connection).await.map_err(error)?;
+    Ok(told.rows_affected() == 1)
 }
 
 async fn tell(connection: &mut PgConnection, told: &TellSpent) -> Result<bool> {
     let TellSpent { of, percent, cap, now, deliveries } = told;
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
-    let tell = sqlx::query(TELL).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.row());
-    let is_new = tell.bind(percent).bind(cap).execute(&mut *transaction).await.map_err(error)?.rows_affected() == 1;
+    let is_new = mark_told(&mut transaction, of, *percent, *cap).await?;
     if is_new {
         outbox::leave(&mut transaction, (ThreadPk::NONE, of.tenant), *now, deliveries).await?;
     }

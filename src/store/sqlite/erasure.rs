@@ -124,7 +124,7 @@ impl Sqlite {
 pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result<bool> {
     let Erasure { thread, version, now, deliveries, audit: audit_row, spend: changes, .. } = erasure;
     let sql = "DELETE FROM threads WHERE pk = ?1 AND version = ?2 RETURNING tenant";
-    let tenant = tx.prepare_cached(sql)?.query_row([thread.0, *version], |row| row.get(0)).optional()?;
+    let tenant: Option<i64> = tx.prepare_cached(sql)?.query_row([thread.0, *version], |row| row.get(0)).optional()?;
     let Some(tenant) = tenant else { return Ok(false) };
     tx.prepare_cached("DELETE FROM crashes WHERE pk = ?1")?.execute([thread.0])?;
     tx.prepare_cached("DELETE FROM deliveries WHERE pk = ?1")?.execute([thread.0])?;
@@ -135,6 +135,10 @@ pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result
         .execute(params![thread.0, now, is_empty])?;
     for new in deliveries {
         outbox::insert(tx, *thread, tenant, new, *now)?;
+    }
+    for (at, body) in erasure.usage_to_keep() {
+        let keep = "INSERT INTO usage_kept (tenant, ord, body) VALUES (?1, ?2, ?3)";
+        tx.prepare_cached(keep)?.execute(params![tenant, at, body])?;
     }
     audit::insert(tx, audit_row, &audit_row.detail.to_string())?;
     spend::change(tx, changes, *now)?;

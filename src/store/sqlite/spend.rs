@@ -7,8 +7,6 @@ use super::fault::unreadable;
 use super::{Sqlite, outbox};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::outbox::NewDelivery;
-use crate::store::spend::{HELD_JSON, USED_JSON};
 use crate::store::{PastPeriods, Result, SpendChange, SpendKey, SpendStore, Spent, TellSpent};
 
 const TAKEN: &str = "SELECT used + held FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
@@ -53,17 +51,15 @@ pub(super) fn change(tx: &Transaction<'_>, changes: &[SpendChange], now: Millis)
         if tells.is_empty() {
             continue;
         }
-        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        let (used, held): (i64, i64) =
-            tx.prepare_cached(ROW)?.query_row(params![of.tenant.0, of.key, of.row()], row)?;
-        for tell in tells.iter().filter(|tell| used >= tell.from) {
+        let row = |row: &rusqlite::Row<'_>| Ok(Spent { used: row.get(0)?, held: row.get(1)?, ..of.unspent() });
+        let spent = tx.prepare_cached(ROW)?.query_row(params![of.tenant.0, of.key, of.row()], row)?;
+        for tell in tells.iter().filter(|tell| spent.used >= tell.from) {
             let arguments = params![of.tenant.0, of.key, of.row(), tell.percent, tell.cap];
             if tx.prepare_cached(TELL)?.execute(arguments)? == 0 {
                 continue;
             }
-            for new in &tell.deliveries {
-                let body = new.body.replace(USED_JSON, &of.unit.shown(used)).replace(HELD_JSON, &of.unit.shown(held));
-                outbox::insert(tx, ThreadPk::NONE, of.tenant.0, &NewDelivery { body, ..new.clone() }, now)?;
+            for new in tell.filled_in(&spent) {
+                outbox::insert(tx, ThreadPk::NONE, of.tenant.0, &new, now)?;
             }
         }
     }

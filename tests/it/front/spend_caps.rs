@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use pes::config::{ConfiguredKey, Provider};
+use pes::config::{Config, ConfiguredKey, Provider};
 use pes::domain::spend::{Capped, Unit};
-use pes::store::SpendKey;
+use pes::store::postgres::Postgres;
+use pes::store::{SpendKey, Store};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::spend::{capped, now, spend_it_all, tenant, this_month};
 use crate::support::app::App;
 use crate::support::http::soon;
-use crate::support::store::fresh_store;
+use crate::support::postgres::Database;
+use crate::support::store::{Mood, Moody, fresh_store};
 use crate::support::wire::{Step, Wire, end, event, event_stream};
 
 #[tokio::test]
@@ -114,45 +116,130 @@ async fn a_reply_that_breaks_off_counts_what_arrived() {
     assert_eq!((spent.used, spent.held), ((input + 1_021) * 10_000, 0));
 }
 
+/// A model of this server, under a cap that leaves room.
+fn at_house(config: &mut Config, url: String) {
+    capped(config, 10.0);
+    config.models.choice = vec!["house:m".parse().unwrap()];
+    config.models.providers.insert("house".to_owned(), Provider { base_url: Some(url), ..Provider::default() });
+    config.prices.insert("house:*".to_owned(), config.prices["demo:*"]);
+}
+
+/// A reply of 3,000 letters that has no end.
+struct Endless {
+    goes_on: Arc<Notify>,
+    hung_up: Arc<Notify>,
+}
+
+impl Endless {
+    fn new() -> Self {
+        Self { goes_on: Arc::new(Notify::new()), hung_up: Arc::new(Notify::new()) }
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let content = chunk(json!({ "content": "x".repeat(3_000) }), Value::Null);
+        vec![event_stream(), Step::Until(self.goes_on.clone()), content, Step::Stall(self.hung_up.clone())]
+    }
+
+    /// Returns when it has begun to answer what is asked on a thread.
+    async fn answers(&self, app: &App) {
+        app.post("/threads/t1/process", json!({ "query": "hi" })).await.expect(202);
+        let mut socket = app.socket("/threads/t1/events").await;
+        socket.until(|frame| frame["event"] == "caught_up").await;
+        self.goes_on.notify_one();
+        socket.until(|frame| frame["event"] == "token").await;
+    }
+}
+
 /// Whoever stops a run just before its end has had what arrived, and pays for it: also where the thread goes with it.
 #[rstest::rstest]
 #[tokio::test]
 async fn a_reply_that_is_stopped_counts_what_arrived(#[values("cancel", "delete")] how: &str) {
-    let long = "x".repeat(3_000);
-    let (goes_on, hung_up) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let endless = vec![
-        event_stream(),
-        Step::Until(goes_on.clone()),
-        chunk(json!({ "content": long }), Value::Null),
-        Step::Stall(hung_up.clone()),
-    ];
-    let mut wire = Wire::serve(vec![endless]).await;
+    let endless = Endless::new();
+    let wire = Wire::serve(vec![endless.steps()]).await;
     let (url, store) = (wire.url(), fresh_store().await);
-    let app = App::of(store.clone(), |config| {
-        capped(config, 10.0);
-        config.models.choice = vec!["house:m".parse().unwrap()];
-        config.models.providers.insert("house".to_owned(), Provider { base_url: Some(url), ..Provider::default() });
-        config.prices.insert("house:*".to_owned(), config.prices["demo:*"]);
-    })
-    .await;
-    app.post("/threads/t1/process", json!({ "query": "hi" })).await.expect(202);
-    wire.request().await;
-    let mut socket = app.socket("/threads/t1/events").await;
-    socket.until(|frame| frame["event"] == "caught_up").await;
-    goes_on.notify_one();
-    socket.until(|frame| frame["event"] == "token").await;
+    let app = App::of(store.clone(), |config| at_house(config, url)).await;
+    endless.answers(&app).await;
     if how == "cancel" {
         app.post("/threads/t1/cancel", json!({})).await.expect(202);
     } else {
         assert_eq!(app.ask("DELETE", "/threads/t1").send().await.status, 204);
     }
-    soon(hung_up.notified()).await;
+    soon(endless.hung_up.notified()).await;
     let sums = app.get("/usage?groupBy=tenant").await.expect(200)["items"][0].clone();
     assert_eq!((&sums["calls"], &sums["outputTokens"]), (&json!(1), &json!(1_001)), "{sums:#}");
     let input = sums["inputTokens"].as_i64().unwrap();
     assert!(input > 300, "and the prompt: {sums:#}");
     let spent = this_month(&*store).await;
     assert_eq!((spent.used, spent.held), ((input + 1_001) * 10_000, 0));
+}
+
+/// What the process that makes the call hears of its model is nothing to a thread that is gone.
+#[tokio::test]
+async fn a_call_of_another_process_counts_as_what_it_held_when_its_thread_is_deleted() {
+    let database = Database::fresh().await;
+    let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let other: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let endless = Endless::new();
+    let wire = Wire::serve(vec![endless.steps()]).await;
+    let url = wire.url();
+    let owner = App::of(store.clone(), |config| at_house(config, url.clone())).await;
+    let deleting = App::of(other, |config| at_house(config, url.clone())).await;
+    endless.answers(&owner).await;
+    let held = this_month(&*store).await.held;
+    assert!(held > 0);
+    assert_eq!(deleting.ask("DELETE", "/threads/t1").send().await.status, 204);
+    soon(endless.hung_up.notified()).await;
+    let spent = this_month(&*store).await;
+    assert_eq!((spent.used, spent.held), (held, 0));
+}
+
+/// Somebody asks for more at another process, which this one has not heard of when it deletes the thread.
+#[tokio::test]
+async fn a_call_is_not_made_again_for_a_thread_that_is_deleted() {
+    let database = Database::fresh().await;
+    let store = Moody::over(Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap()));
+    let other: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let endless = Endless::new();
+    let wire = Wire::serve(vec![endless.steps()]).await;
+    let url = wire.url();
+    let owner = App::of(store.clone(), |config| at_house(config, url.clone())).await;
+    let asking = App::of(other, |config| at_house(config, url.clone())).await;
+    endless.answers(&owner).await;
+    // Neither its sweeper nor its watch of others sees anything from here on.
+    store.set("due", Mood::Hangs);
+    soon(store.holds_many("due", 2)).await;
+    asking.post("/threads/t1/process", json!({ "query": "more", "onBusy": "enqueue" })).await.expect(202);
+    assert_eq!(owner.ask("DELETE", "/threads/t1").send().await.status, 204);
+    soon(endless.hung_up.notified()).await;
+    let sums = owner.get("/usage?groupBy=tenant").await.expect(200)["items"][0].clone();
+    assert_eq!((&sums["calls"], &sums["outputTokens"]), (&json!(1), &json!(1_001)), "{sums:#}");
+    let input = sums["inputTokens"].as_i64().unwrap();
+    let spent = this_month(&*store).await;
+    assert_eq!((spent.used, spent.held, wire.connections()), ((input + 1_001) * 10_000, 0, 1));
+}
+
+/// The thread stays, and its run goes on: what its call took until then counts beside what the next one takes.
+#[tokio::test]
+async fn a_run_whose_thread_could_not_be_deleted_goes_on_and_counts_what_it_took() {
+    let plan = json!({ "title": "t", "intent": "i", "plan": "p", "answer": "done", "todoList": [] }).to_string();
+    let usage = event(json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 20 } }));
+    let content = chunk(json!({ "content": plan }), Value::Null);
+    let whole = vec![event_stream(), content, chunk(json!({}), json!("stop")), usage, end()];
+    let endless = Endless::new();
+    let wire = Wire::serve(vec![endless.steps(), whole]).await;
+    let (url, store) = (wire.url(), Moody::fresh().await);
+    let app = App::of(store.clone(), |config| at_house(config, url)).await;
+    endless.answers(&app).await;
+    store.set("delete_thread", Mood::FailsOnce);
+    assert_eq!(app.ask("DELETE", "/threads/t1").send().await.status, 503);
+    let run = app.get("/runs").await.expect(200)["items"][0]["runId"].clone();
+    let ended = app.get(&format!("/runs/{}?wait=30", run.as_str().unwrap())).await.expect(200);
+    assert_eq!(ended["status"], "completed", "{ended:#}");
+    let sums = app.get("/usage?groupBy=tenant").await.expect(200)["items"][0].clone();
+    assert_eq!((&sums["calls"], &sums["outputTokens"]), (&json!(2), &json!(1_001 + 20)), "{sums:#}");
+    let input = sums["inputTokens"].as_i64().unwrap();
+    let spent = this_month(&*store).await;
+    assert_eq!((spent.used, spent.held), ((input + 1_021) * 10_000, 0));
 }
 
 /// Compatible servers that say nothing of what a reply took are none that cost nothing.

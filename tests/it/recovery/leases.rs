@@ -169,6 +169,23 @@ async fn a_thread_whose_erasure_failed_goes_on() {
     assert_eq!(ended(&instance, &run).await, RunStatus::Completed);
 }
 
+/// The store takes neither the result nor the erasure. The result is known all the same, and the tool is not called again.
+#[tokio::test(start_paused = true)]
+async fn what_a_tool_brought_outlasts_an_erasure_that_failed() {
+    let (store, probe, instance) = bed().await;
+    let run = ask(&instance, "t", "late").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    for call in ["commit", "delete_thread"] {
+        store.set(call, Mood::Fails);
+    }
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(probe.tally(), Tally { begun: 1, over: 1 });
+    threads::delete(instance.service(), instance.caller(), &"t".into()).await.unwrap_err();
+    store.set("commit", Mood::Well);
+    assert_eq!(ended(&instance, &run).await, RunStatus::Completed);
+    assert_eq!(probe.tally(), Tally { begun: 1, over: 1 });
+}
+
 /// A tool's code that does not yield cannot be stopped, only left unheard: neither a cancel nor a drain waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn code_that_does_not_yield_holds_up_neither_a_cancel_nor_a_drain() {

@@ -18,6 +18,7 @@ super::on_every_store!(
     a_commit_that_is_refused_leaves_the_cap_to_others,
     what_begins_and_ends_side_by_side_adds_up,
     a_thread_that_is_deleted_gives_back_what_it_held,
+    a_thread_that_is_deleted_counts_and_tells_what_its_last_calls_took,
     of_many_that_tell_of_a_cap_one_does,
     a_commit_tells_of_a_cap_that_it_reaches_and_no_other_does,
     of_commits_that_reach_a_cap_together_one_tells,
@@ -192,6 +193,20 @@ async fn a_thread_that_is_deleted_gives_back_what_it_held(bed: Bed) {
     assert_eq!(spent(&bed, day(&bed)).await, (0, 10));
     assert!(bed.store.delete_thread(erasure(version)).await.unwrap());
     assert_eq!(spent(&bed, day(&bed)).await, (0, 0));
+}
+
+/// Also what was not reserved, as there was no such cap when it began.
+async fn a_thread_that_is_deleted_counts_and_tells_what_its_last_calls_took(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    bed.done(Commit { spend: vec![holds(day(&bed), 10, 1_000)], ..bed.next(pk).await }).await;
+    let version = bed.read(pk).await.fence.version;
+    let reserved = SpendChange { held: -10, ..telling(day(&bed), 850, "a") };
+    let spend = vec![settles(of(&bed, "ann", "2026-11"), 3, 0), reserved];
+    assert!(bed.store.delete_thread(Erasure { spend, ..bed.erasure(pk, version) }).await.unwrap());
+    assert_eq!(spent(&bed, day(&bed)).await, (850, 0));
+    assert_eq!(spent(&bed, of(&bed, "ann", "2026-11")).await, (3, 0));
+    let left = left(&bed).await;
+    assert_eq!((left.len(), left[0].0.as_str(), told(&bed, day(&bed)).await), (1, "dlv_a_80", 80));
 }
 
 async fn of_many_that_tell_of_a_cap_one_does(bed: Bed) {

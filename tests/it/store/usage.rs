@@ -1,8 +1,8 @@
 //! What model calls took, summed by whatever is asked for; of one tenant only.
 
-use pes::domain::usage::{UsageGroup, UsageSum};
+use pes::domain::usage::{ModelUse, UsageGroup, UsageSum};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::UsageAsk;
+use pes::store::{Erasure, UsageAsk};
 use serde_json::json;
 
 use super::bed::{Bed, page};
@@ -12,6 +12,7 @@ super::on_every_store!(
     usage_has_pages,
     usage_of_others_and_of_other_times_is_left_out,
     usage_of_deleted_threads_still_counts,
+    what_was_stopped_for_a_deletion_counts_with_it,
     the_latest_calls_are_read_and_no_others,
     old_usage_is_forgotten,
 );
@@ -125,6 +126,18 @@ async fn usage_of_deleted_threads_still_counts(bed: Bed) {
     assert_eq!(sums(&other, &ask(&other, UsageGroup::Model)).await, []);
     let within = UsageAsk { from: DAY, to: DAY + 1, ..ask(&bed, UsageGroup::Run) };
     assert_eq!(shown(&sums(&bed, &within).await), [("deleted", "", 1, 100, 0)]);
+}
+
+async fn what_was_stopped_for_a_deletion_counts_with_it(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    let took = used("str_1", DAY, "run_1", Some("a"), "m", Some(100));
+    let took: Vec<(i64, ModelUse)> = vec![(took.ord, serde_json::from_str(&took.body).unwrap())];
+    let version = bed.read(pk).await.fence.version;
+    let erasure = |version| Erasure { took: took.clone(), ..bed.erasure(pk, version) };
+    assert!(!bed.store.delete_thread(erasure(version - 1)).await.unwrap());
+    assert_eq!(sums(&bed, &ask(&bed, UsageGroup::Item)).await, []);
+    assert!(bed.store.delete_thread(erasure(version)).await.unwrap());
+    assert_eq!(shown(&sums(&bed, &ask(&bed, UsageGroup::Item)).await), [("deleted", "", 1, 100, 0)]);
 }
 
 async fn the_latest_calls_are_read_and_no_others(bed: Bed) {
