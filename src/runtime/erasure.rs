@@ -43,7 +43,7 @@ pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<
     let mut remote_cancels = Vec::new();
     for row in rows.iter().filter(|row| row.kind == RowKind::Task) {
         let task: Task = read(row)?;
-        if task.is_out {
+        if task.may_have_arrived {
             remote_cancels.push(NewDelivery {
                 id: mint.delivery(),
                 kind: TargetKind::Agent,

@@ -34,7 +34,7 @@ impl PeerCall {
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         failpoint::reached("peer.before");
         let (id, attempt) = (self.peer_call_input.task.task_id.clone(), self.peer_call_input.task.attempt);
-        let what = self.peer_call_input.task.errand?.what;
+        let what = self.peer_call_input.task.action?.what;
         let outcome = self.run(what).await?;
         failpoint::reached("peer.returned");
         Some(match outcome {

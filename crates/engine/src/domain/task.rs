@@ -137,11 +137,12 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_context_id: Option<String>,
     /// `None`: nothing is to be done; a person decides, or it is over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub errand: Option<TaskAction>,
+    #[serde(default, rename = "errand", skip_serializing_if = "Option::is_none")]
+    pub action: Option<TaskAction>,
     /// Of its actions, counted together: an answer to an earlier one changes nothing.
     pub attempt: u32,
-    /// Actions in a row, since our last message arrived or of one that does not: each comes later than the one before.
+    /// Consecutive actions without progress; each is delayed longer than the last. Reset when our message arrives, or when a
+    /// person has it sent again.
     pub tries: u32,
     /// How often in a row the agent said that it knows no such task.
     #[serde(default)]
@@ -153,8 +154,8 @@ pub struct Task {
     #[serde(default)]
     pub called: bool,
     /// Our message may have reached the agent.
-    #[serde(default)]
-    pub is_out: bool,
+    #[serde(default, rename = "isOut")]
+    pub may_have_arrived: bool,
     /// Whether the agent heard that it should stop; absent until that is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_heard: Option<bool>,
@@ -168,14 +169,14 @@ pub struct Task {
 impl Task {
     /// Nothing is left to do about it.
     pub fn is_over(&self) -> bool {
-        self.status.is_terminal() && self.errand.is_none()
+        self.status.is_terminal() && self.action.is_none()
     }
 
     /// Whether it is to be sent, or is being sent.
     pub fn sending(&self) -> Option<Slot> {
-        self.errand
-            .filter(|errand| matches!(errand.what, TaskActionKind::Send | TaskActionKind::Resend))
-            .map(|errand| errand.slot)
+        self.action
+            .filter(|action| matches!(action.what, TaskActionKind::Send | TaskActionKind::Resend))
+            .map(|action| action.slot)
     }
 
     /// The body of its `A2A_TASK` observation.
@@ -211,7 +212,7 @@ impl Task {
             message: self.message.clone(),
             remote_task_id: self.remote_task_id.clone(),
             remote_context_id: self.remote_context_id.clone(),
-            next_ask_at: self.errand.and_then(|errand| match errand {
+            next_ask_at: self.action.and_then(|action| match action {
                 TaskAction { what: TaskActionKind::Ask, slot: Slot::Ready { at } } => Some(at),
                 TaskAction { .. } => None,
             }),

@@ -188,7 +188,7 @@ impl<'a> Tx<'a> {
 
     /// What is to be done next about a task, and when.
     pub(crate) fn put_action(&mut self, id: &TaskId, what: TaskActionKind, at: Millis) {
-        self.change_task(id, |task| task.errand = Some(TaskAction { what, slot: Slot::Ready { at } }));
+        self.change_task(id, |task| task.action = Some(TaskAction { what, slot: Slot::Ready { at } }));
     }
 
     /// The planner's or the synthesizer's call, or that of an item, is over.

@@ -8,7 +8,7 @@ use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent, SystemEvent};
 use pes_engine::history::left;
 use pes_engine::step::RowKind;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::delegate::{AT_ONCE, NEVER, error_code, sim, until_it_waits};
 use super::peers::Way;
@@ -145,4 +145,15 @@ fn a_long_answer_to_an_agent_is_stored_under_a_name_that_the_log_tells() {
     let stored: Vec<_> = stored.map(|row| (row.kind, row.id.clone())).collect();
     assert_eq!(stored.len(), 1, "{stored:?}");
     assert!(named.contains(&stored[0]), "{stored:?}");
+}
+
+/// Threads that wait for an agent are loaded by the names that these members had when they were stored.
+#[test]
+fn the_stored_names_of_a_task_stay() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    until_it_waits(&mut sim);
+    let row = sim.rows().find(|row| row.kind == RowKind::Task).unwrap();
+    let body: Value = serde_json::from_str(&row.body).unwrap();
+    assert_eq!((&body["errand"]["what"], &body["isOut"]), (&json!("ask"), &json!(true)), "{body:#}");
 }

@@ -190,7 +190,7 @@ fn an_agent_that_was_removed_is_given_up_whatever_it_was_at() {
         assert_eq!(sim.run("run_1").status, RunStatus::Completed, "the model is told, and goes on");
         let task = &stored(&sim)[0];
         assert_eq!(
-            (task.status, task.errand, &task.reason),
+            (task.status, task.action, &task.reason),
             (TaskStatus::Failed, None, &Some("the agent is away".into()))
         );
         assert!(sim.contents(ObservationType::AgentSuspended).is_empty(), "nobody is asked");
@@ -357,7 +357,7 @@ fn what_is_in_doubt_is_done_when_a_person_says_so_and_late_answers_change_nothin
 }
 
 #[test]
-fn an_answer_to_an_earlier_errand_changes_nothing() {
+fn an_answer_to_an_earlier_action_changes_nothing() {
     let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
     sim.ask("go").unwrap();
     until_it_waits(&mut sim);

@@ -86,7 +86,7 @@ impl Peers {
     pub fn take_unheard(&mut self, peer_call_input: &PeerCallInput, arguments: &Value) {
         let mut hasher = DefaultHasher::new();
         (self.seed, peer_call_input.task.message_id.as_str(), "crash").hash(&mut hasher);
-        let is_sent = peer_call_input.task.errand.map(|errand| errand.what) == Some(TaskActionKind::Send);
+        let is_sent = peer_call_input.task.action.map(|action| action.what) == Some(TaskActionKind::Send);
         if is_sent && hasher.finish().is_multiple_of(2) {
             self.take(peer_call_input, arguments);
         }
@@ -110,7 +110,7 @@ impl Peers {
     pub fn perform(&mut self, peer_call_input: &PeerCallInput, arguments: &Value) -> Result<Seen, PeerFailure> {
         let way = self.way(arguments);
         self.asked += 1;
-        let what = peer_call_input.task.errand.expect("an errand is under way").what;
+        let what = peer_call_input.task.action.expect("an action is under way").what;
         if way.flaky > 0 && self.asked.is_multiple_of(way.flaky) {
             return Err(failure(PeerFailureKind::Unreachable));
         }

@@ -252,7 +252,7 @@ fn check_tasks(sim: &Sim) {
         let is_stopped = sim.peers.tasks.values().filter(|it| it.call == task.call_id).any(|it| it.stops > 0);
         let was_told = task.cancel_heard != Some(true) || is_stopped || sim.peers.begun(&task.call_id) == 0;
         assert!(was_told, "{task:?} was said to be told");
-        let is_given_up = task.status == TaskStatus::Canceled && task.is_out;
+        let is_given_up = task.status == TaskStatus::Canceled && task.may_have_arrived;
         assert!(!is_given_up || task.cancel_heard.is_some() || task.reason.is_some(), "{task:?}");
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) 
     }
     let is_news = task.remote_task_id.is_none() && seen.remote_task_id.is_some();
     tx.change_task(id, |task| {
-        task.errand = None;
+        task.action = None;
         task.strikes = 0;
         task.remote_task_id = task.remote_task_id.take().or(seen.remote_task_id);
         task.remote_context_id = seen.remote_context_id.or(task.remote_context_id.take());
@@ -156,7 +156,7 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
     match failure.kind {
         PeerFailureKind::Unreachable if task.tries + 1 < MOST_SENDS => {
             // Of a message that follows others, the agent is at work already.
-            tx.change_task(id, |task| task.is_out = task.remote_task_id.is_some());
+            tx.change_task(id, |task| task.may_have_arrived = task.remote_task_id.is_some());
             send::put_off(tx, id, TaskActionKind::Send, failure.retry_after_ms);
             TaskOutcome::Continues
         }
@@ -189,8 +189,8 @@ fn look_into(tx: &mut Tx<'_>, id: &TaskId) {
 fn undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) -> TaskOutcome {
     let is_known = task.remote_task_id.is_some();
     tx.change_task(&task.task_id, |task| {
-        task.errand = None;
-        task.is_out = is_known;
+        task.action = None;
+        task.may_have_arrived = is_known;
         task.reason = Some(why.clone());
     });
     let ended = Err(call::error(code, why));
@@ -228,7 +228,7 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
 /// could not name has got it; one whose task we know, which then was to get an answer, is asked meanwhile.
 fn in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
     let Some((call, is_known)) = tx.change_task(id, |task| {
-        task.errand = None;
+        task.action = None;
         (task.call_id.clone(), task.remote_task_id.is_some())
     }) else {
         return;
@@ -264,7 +264,7 @@ fn lost(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
 /// Nobody is left who could say more about it.
 fn ended_without(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: &str, why: String) -> TaskOutcome {
     tx.change_task(&task.task_id, |task| {
-        task.errand = None;
+        task.action = None;
         task.reason = Some(why.clone());
     });
     task_ended(tx, &task.task_id, &task.call_id, status, Err(call::error(code, why)))
@@ -292,7 +292,7 @@ fn cancel_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
 
 fn cancel_settled(tx: &mut Tx<'_>, id: &TaskId, is_heard: bool) {
     tx.change_task(id, |task| {
-        task.errand = None;
+        task.action = None;
         task.cancel_heard = Some(is_heard);
     });
 }
@@ -300,7 +300,7 @@ fn cancel_settled(tx: &mut Tx<'_>, id: &TaskId, is_heard: bool) {
 /// The action that this attempt answers, if it is still under way.
 fn under_way(state: &State, id: &TaskId, attempt: u32) -> Option<(Task, TaskActionKind)> {
     let (_, task) = state.tasks.get(id)?;
-    match task.errand? {
+    match task.action? {
         TaskAction { what, slot: Slot::Running { .. } } if task.attempt == attempt => Some((task.clone(), what)),
         TaskAction { .. } => None,
     }
@@ -315,7 +315,7 @@ pub(crate) fn called_back(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) 
     }
     let names_it = task.remote_task_id.is_none() && remote.is_some();
     let (task, now) = (task.clone(), tx.stamp.now);
-    let next = match task.errand {
+    let next = match task.action {
         Some(TaskAction { what, slot: Slot::Running { .. } }) => {
             if task.called && !names_it {
                 return TaskOutcome::Unchanged;
@@ -363,7 +363,7 @@ pub(crate) fn recover(tx: &mut Tx<'_>) -> bool {
         .state
         .tasks
         .values()
-        .filter_map(|(_, task)| match task.errand? {
+        .filter_map(|(_, task)| match task.action? {
             TaskAction { what, slot: Slot::Running { epoch, .. } } if Some(epoch) != holder => {
                 Some((task.task_id.clone(), what, task.tries))
             }

@@ -52,13 +52,13 @@ pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, ep
         reply: None,
         remote_task_id: None,
         remote_context_id: None,
-        errand: None,
+        action: None,
         attempt: 0,
         tries: 0,
         strikes: 0,
         questions: 0,
         called: false,
-        is_out: false,
+        may_have_arrived: false,
         cancel_heard: None,
         created_at: now,
         updated_at: now,
@@ -91,19 +91,19 @@ pub(crate) fn put_off(tx: &mut Tx<'_>, id: &TaskId, what: TaskActionKind, no_soo
         let delay = if std::mem::take(&mut task.called) { delay.min(CALLED_AGAIN) } else { delay };
         task.tries += 1;
         let at = now.saturating_add(delay.max(no_sooner_than.unwrap_or(0)));
-        task.errand = Some(TaskAction { what, slot: Slot::Ready { at } });
+        task.action = Some(TaskAction { what, slot: Slot::Ready { at } });
     });
 }
 
 /// Starts an action that is due, if the committer may.
 pub(crate) fn start(tx: &mut Tx<'_>, id: &TaskId) {
     let (now, holder) = (tx.stamp.now, tx.stamp.holder);
-    let due = tx.state.tasks.get(id).and_then(|(_, task)| task.errand.filter(|errand| errand.is_due(now)));
+    let due = tx.state.tasks.get(id).and_then(|(_, task)| task.action.filter(|action| action.is_due(now)));
     let (Some(epoch), Some(TaskAction { what, .. })) = (holder, due) else { return };
     tx.change_task(id, |task| {
         task.attempt += 1;
-        task.is_out |= matches!(what, TaskActionKind::Send | TaskActionKind::Resend);
-        task.errand = Some(TaskAction { what, slot: Slot::Running { epoch, since: now } });
+        task.may_have_arrived |= matches!(what, TaskActionKind::Send | TaskActionKind::Resend);
+        task.action = Some(TaskAction { what, slot: Slot::Running { epoch, since: now } });
     });
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn start(tx: &mut Tx<'_>, id: &TaskId) {
 /// more once a cancel waits for the holder.
 pub(crate) fn start_due_task_actions(tx: &mut Tx<'_>) {
     let is_stopping = tx.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
-    let due = tx.state.tasks.iter().filter(|(_, (_, task))| match task.errand.map(|errand| errand.what) {
+    let due = tx.state.tasks.iter().filter(|(_, (_, task))| match task.action.map(|action| action.what) {
         Some(TaskActionKind::Ask) => !is_stopping,
         Some(TaskActionKind::Cancel) => true,
         Some(TaskActionKind::Send | TaskActionKind::Resend) | None => false,
@@ -124,7 +124,7 @@ pub(crate) fn start_due_task_actions(tx: &mut Tx<'_>) {
 /// A task whose time is over ends its call; an action that nobody answered is done anew.
 pub(crate) fn look_at_time(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
     let now = tx.stamp.now;
-    match task.errand {
+    match task.action {
         Some(TaskAction {
             what: what @ (TaskActionKind::Ask | TaskActionKind::Cancel),
             slot: Slot::Running { since, .. },

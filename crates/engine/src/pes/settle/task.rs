@@ -44,20 +44,20 @@ pub(crate) fn end(tx: &mut Tx<'_>, call: &CallId, status: ToolStatus, why: Optio
 
 /// Nobody waits for it any more; an agent that may be working on it is sent a cancel.
 pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, why: Option<String>) {
-    let is_out = settle(tx, id, why);
+    let may_have_arrived = settle(tx, id, why);
     set_status(tx, id, TaskStatus::Canceled);
-    if is_out {
+    if may_have_arrived {
         tx.put_action(id, TaskActionKind::Cancel, tx.stamp.now);
     }
 }
 
 /// Nothing more is done of what was to be done. `true`: the agent may have it.
 fn settle(tx: &mut Tx<'_>, id: &TaskId, why: Option<String>) -> bool {
-    let is_out = tx.change_task(id, |task| {
-        task.errand = None;
+    let may_have_arrived = tx.change_task(id, |task| {
+        task.action = None;
         task.tries = 0;
         task.reason = why;
-        task.is_out
+        task.may_have_arrived
     });
-    is_out.unwrap_or(false)
+    may_have_arrived.unwrap_or(false)
 }

@@ -28,7 +28,7 @@ pub(crate) fn running(state: &State) -> Vec<Effect> {
 
 fn task_effect(task: &Task) -> Option<Effect> {
     let (id, attempt) = (task.task_id.clone(), task.attempt);
-    match task.errand? {
+    match task.action? {
         TaskAction { slot: Slot::Ready { .. }, .. } => None,
         TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, .. } => {
             Some(Effect::Delegate { task: id, attempt })

@@ -39,7 +39,7 @@ pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<M
 /// When a task must be looked at again. Sending is woken with its item.
 fn wakes_task(task: &Task) -> Option<Millis> {
     let deadline = (!task.status.is_terminal()).then_some(task.deadline);
-    match task.errand {
+    match task.action {
         Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: Slot::Running { .. } }) => None,
         Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: Slot::Ready { .. } }) | None => {
             deadline
