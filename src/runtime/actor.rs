@@ -303,7 +303,7 @@ impl Actor {
             let now = self.shared.now();
             let (profile, audit) = match edit(&loaded.row, now) {
                 Ok(edited) => edited,
-                Err(fault) if self.is_newest().await? => return Err(fault.into()),
+                Err(fault) if self.confirm_newest().await? => return Err(fault.into()),
                 Err(_) => continue,
             };
             let Some(loaded) = &self.loaded else { continue };

@@ -108,7 +108,7 @@ impl Actor {
         // The primary key of a new thread was just allotted: nothing can be stored under it.
         let is_fresh = extras.create.is_some() && !self.has_written;
         if !is_fresh {
-            self.take_in_hand().await?;
+            self.reserve_before_read().await?;
         }
         let stored = if is_fresh { None } else { self.shared.store.load(self.pk).await? };
         let limit = self.shared.config.runtime.crash_limit;

@@ -53,8 +53,8 @@ impl RowAfterCommit {
 
     pub(super) fn apply_to(self, loaded: &mut LoadedThread) {
         loaded.new = None;
-        loaded.receivers.extras(self.receivers);
-        loaded.traced.extras(&self.traced);
+        loaded.receivers.apply_rows(self.receivers);
+        loaded.traced.apply_rows(&self.traced);
         let row = &mut loaded.row;
         row.fence.version += 1;
         match self.lease {

@@ -32,13 +32,13 @@ impl Receivers {
     /// As the rows of a thread say. One that cannot be read keeps nobody from the thread.
     pub(super) fn of(rows: &[Row]) -> Self {
         let mut receivers = Self::default();
-        receivers.extras(rows.iter().filter(|row| row.kind == RowKind::Push).cloned().collect());
+        receivers.apply_rows(rows.iter().filter(|row| row.kind == RowKind::Push).cloned().collect());
         receivers
     }
 
-    /// What was written is known from here on.
-    pub(super) fn extras(&mut self, written: Vec<Row>) {
-        for row in written {
+    /// Takes in rows that were committed.
+    pub(super) fn apply_rows(&mut self, committed: Vec<Row>) {
+        for row in committed {
             match PushTarget::read(&row) {
                 Ok(Some(target)) if row.keep == Keep::Always => drop(self.0.insert(row.id, target)),
                 Ok(_) => drop(self.0.remove(&row.id)),

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::actors::Actors;
-use super::caution::Caution;
 use super::clock::Clock;
+use super::crash_watch::CrashWatch;
 use super::followed::MadeSpans;
 use super::lease::LeaseKeeper;
 use super::listening::Listening;
@@ -81,7 +81,7 @@ pub(super) struct Shared {
     pub(super) alarm: Alarm,
     pub(super) wake_backoff: WakeBackoff,
     pub(super) probation: Probation,
-    pub(super) caution: Caution,
+    pub(super) crash_watch: CrashWatch,
     /// Nothing of a restored database goes on yet.
     pub(super) is_restoring: AtomicBool,
     /// A thread was deleted, and what it left can be removed.

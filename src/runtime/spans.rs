@@ -52,13 +52,13 @@ impl Traced {
     /// As the rows of a thread say. Of one that cannot be read, what was told is told again.
     pub(super) fn of(rows: &[Row]) -> Self {
         let mut traced = Self::default();
-        traced.extras(rows.iter().filter(|row| row.kind == RowKind::Traced));
+        traced.apply_rows(rows.iter().filter(|row| row.kind == RowKind::Traced));
         traced
     }
 
-    /// What was written is known from here on.
-    pub(super) fn extras<'r>(&mut self, written: impl IntoIterator<Item = &'r Row>) {
-        for row in written {
+    /// Takes in rows that were committed.
+    pub(super) fn apply_rows<'r>(&mut self, committed: impl IntoIterator<Item = &'r Row>) {
+        for row in committed {
             let told = rows::legible(row).filter(|_| row.keep == Keep::Always);
             match told {
                 Some(told) => drop(self.told.insert(row.id.as_str().into(), told)),

@@ -107,7 +107,7 @@ impl Runtime {
             alarm: Default::default(),
             wake_backoff: Default::default(),
             probation: Default::default(),
-            caution: Default::default(),
+            crash_watch: Default::default(),
             is_restoring: AtomicBool::new(false),
             erased: Notify::new(),
             draining: CancellationToken::new(),
@@ -115,7 +115,7 @@ impl Runtime {
             tasks: TaskTracker::new(),
         });
         shared.core(&shared.config.agent.core)?;
-        shared.look_for_deaths().await?;
+        shared.look_for_crashes().await?;
         shared.hold_back_restored().await?;
         let keeper = shared.clone();
         tokio::spawn(async move { keeper.lease_keeper.keep(keeper.store.clone(), keeper.halted.clone()).await });

@@ -104,7 +104,7 @@ impl Shared {
     /// known of it.
     async fn take_up(&self, hold: &Lease, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
         self.store.end_expired().await?;
-        self.look_for_deaths().await?;
+        self.look_for_crashes().await?;
         let waiting = u32::try_from(self.probation.waiting()).unwrap_or(u32::MAX);
         let limit = limit.saturating_add(waiting);
         let mut found = self.store.claimable(now, hold.replica, hold.lease, limit).await?;

@@ -125,9 +125,9 @@ impl TenantRuns {
 }
 
 impl Actor {
-    /// Whether the thread's next run may begin with what these events are about. It counts at once, until it is seen
-    /// what becomes of it ([`Self::count_run`]).
-    pub(super) async fn may_begin(&mut self, events: &[Arc<Event>]) -> store::Result<Begin> {
+    /// Takes a place for the thread's next run if it may begin with what these events are about. It counts at once, until it
+    /// is seen what becomes of it ([`Self::count_run`]).
+    pub(super) async fn try_begin_run(&mut self, events: &[Arc<Event>]) -> store::Result<Begin> {
         let Some(loaded) = self.loaded.as_ref().filter(|_| self.place.is_none()) else { return Ok(Begin::Now) };
         let (tenant, has_waited) = (loaded.row.tenant, loaded.machine.waits_to_begin());
         let RunLimits { running, queued: most } = self.shared.run_limits(tenant);

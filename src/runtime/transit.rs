@@ -45,7 +45,7 @@ impl Actor {
         extras: &CommitExtras,
         mode: ClaimMode,
     ) -> Result<Option<Decided>, Refusal> {
-        let begin = self.may_begin(events).await?;
+        let begin = self.try_begin_run(events).await?;
         let decided = self.decide_and_commit(begin, events, extras, mode).await;
         self.count_run();
         if matches!(&decided, Ok(Some(decided)) if !decided.is_noop) {
@@ -81,7 +81,7 @@ impl Actor {
         let mut step = match loaded.decide(&world, stamp, events) {
             Ok(step) => step,
             Err(Refused { nth: 0, fault }) => {
-                return if self.is_newest().await? { Err(fault.into()) } else { Ok(None) };
+                return if self.confirm_newest().await? { Err(fault.into()) } else { Ok(None) };
             }
             Err(Refused { fault, .. }) => {
                 // It has what the events before made of it.
@@ -164,17 +164,17 @@ impl Actor {
         now: Millis,
     ) -> Result<Option<Decided>, Refusal> {
         let Some((loaded, kept)) = self.loaded.as_ref().zip(extras.kept.as_ref()) else {
-            return Ok(self.is_newest().await?.then_some(decided));
+            return Ok(self.confirm_newest().await?.then_some(decided));
         };
         let idempotency = Some(kept(&decided, now));
         let commit = Commit { idempotency, ..loaded.commit(LeaseChange::Keep, now) };
         Ok(self.write(commit).await?.then_some(decided))
     }
 
-    /// Whether the thread in memory is as it is stored; if not, it is read again before the next decision. Commits are
+    /// Whether the thread in memory is as it is stored; if not, it is unloaded, so that it is read again before the next decision. Commits are
     /// fenced; a refusal and a "nothing to do" write nothing, so they are compared: others may have committed a decision,
     /// and the holder of the lease does not hear of it at once.
-    pub(super) async fn is_newest(&mut self) -> Result<bool, Refusal> {
+    pub(super) async fn confirm_newest(&mut self) -> Result<bool, Refusal> {
         let Some(loaded) = self.loaded.as_ref() else { return Ok(false) };
         if loaded.new.is_some() || !self.shared.store.is_shared() {
             return Ok(true);

@@ -1,5 +1,5 @@
-//! A core makes machines; a machine decides for one thread. Runtime, store and HTTP hold them as `dyn Core` and
-//! `dyn Machine` and know none by name.
+//! A core makes machines; a machine decides for one thread. Of the server only the runtime holds machines, as
+//! `dyn Machine`: it does not know which core made them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

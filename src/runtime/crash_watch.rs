@@ -1,7 +1,7 @@
-//! Threads that nobody takes care of are reserved by the sweeper before they are read, so that a death of the process is
-//! counted for the one that causes it. A thread at rest is read for a request; to write each time that it is in hand would
-//! cost every request a commit. So that is done only for a while after a process has died: the first death is counted for
-//! nobody, the next ones for the thread.
+//! Threads at rest are read for requests. For an hour after any process crashed, one that nobody owns is reserved for this
+//! process before it is read. If reading it crashes the process, the crash is then counted against that thread. The first crash
+//! is counted against no thread at rest: reserving at every read would cost each request a commit. Threads that are due are
+//! reserved by the sweeper in any case.
 
 use std::time::Duration;
 
@@ -14,47 +14,48 @@ use super::shared::Shared;
 use crate::domain::fault::Fault;
 use crate::store::{LeaseChange, NO_THREAD, Result, ThreadRow};
 
-/// How long after a death.
+/// How long after a crash.
 const WATCH_TIME: Duration = Duration::from_secs(3_600);
-/// How often the store is asked for deaths.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How often the store is asked for crashes.
+const ASK_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub(super) struct Caution(Mutex<Option<Known>>);
+pub(super) struct CrashWatch(Mutex<Option<Known>>);
 
 #[derive(Clone, Copy)]
 struct Known {
-    deaths: i64,
+    crashes: i64,
     /// When the last of them was noticed.
     since: Instant,
     asked: Instant,
 }
 
-impl Caution {
-    /// Whether a process has died lately.
-    fn is_needed(&self) -> bool {
-        self.0.lock().is_some_and(|known| known.deaths > 0)
+impl CrashWatch {
+    /// Whether a process crashed within the last hour.
+    fn is_on(&self) -> bool {
+        self.0.lock().is_some_and(|known| known.crashes > 0)
     }
 
-    fn is_to_ask(&self, others_may_die: bool) -> bool {
-        self.0.lock().is_none_or(|known| (others_may_die || known.deaths > 0) && known.asked.elapsed() >= PAUSE)
+    /// Whether it is time to ask the store for crashes again.
+    fn should_ask(&self, others_may_crash: bool) -> bool {
+        self.0.lock().is_none_or(|known| (others_may_crash || known.crashes > 0) && known.asked.elapsed() >= ASK_PAUSE)
     }
 
-    /// So many deaths are known of. `true`: the last is long ago.
-    fn notice(&self, deaths: i64) -> bool {
+    /// The store knows of so many crashes. `true`: the watch ends, as the last is an hour ago.
+    fn update(&self, crashes: i64) -> bool {
         let mut known = self.0.lock();
         let now = Instant::now();
-        let since = known.filter(|known| known.deaths == deaths).map_or(now, |known| known.since);
-        let is_over = deaths > 0 && since.elapsed() >= WATCH_TIME;
-        *known = Some(Known { deaths: if is_over { 0 } else { deaths }, since, asked: now });
+        let since = known.filter(|known| known.crashes == crashes).map_or(now, |known| known.since);
+        let is_over = crashes > 0 && since.elapsed() >= WATCH_TIME;
+        *known = Some(Known { crashes: if is_over { 0 } else { crashes }, since, asked: now });
         is_over
     }
 }
 
 impl Shared {
-    /// Learns whether a process has died.
-    pub(super) async fn look_for_deaths(&self) -> Result<()> {
-        if self.caution.is_to_ask(self.store.is_shared()) && self.caution.notice(self.store.deaths().await?) {
+    /// Learns whether a process crashed.
+    pub(super) async fn look_for_crashes(&self) -> Result<()> {
+        if self.crash_watch.should_ask(self.store.is_shared()) && self.crash_watch.update(self.store.deaths().await?) {
             self.store.forget_crashes(&[NO_THREAD], false).await?;
         }
         Ok(())
@@ -62,10 +63,10 @@ impl Shared {
 }
 
 impl Actor {
-    /// Before the thread is read: says that this process has it in hand, if a process has died lately and nobody has it. One
-    /// that was the death of too many is not even read.
-    pub(super) async fn take_in_hand(&mut self) -> std::result::Result<(), Refusal> {
-        if !self.shared.caution.is_needed() || self.shared.draining.is_cancelled() {
+    /// Reserves the thread for this process before it is read, if a process crashed lately and nobody owns it. One that crashed
+    /// too many is not even read.
+    pub(super) async fn reserve_before_read(&mut self) -> std::result::Result<(), Refusal> {
+        if !self.shared.crash_watch.is_on() || self.shared.draining.is_cancelled() {
             return Ok(());
         }
         let Some(hold) = self.shared.lease_keeper.hold() else { return Ok(()) };
@@ -124,17 +125,17 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn caution_begins_with_a_death_and_ends_after_a_while_without_another() {
-        let caution = Caution::default();
-        assert!(caution.is_to_ask(false) && !caution.notice(0) && !caution.is_needed());
-        assert!(!caution.is_to_ask(false), "nobody else can die");
-        tokio::time::advance(PAUSE).await;
-        assert!(caution.is_to_ask(true) && !caution.notice(1) && caution.is_needed());
-        tokio::time::advance(WATCH_TIME - PAUSE).await;
-        assert!(!caution.notice(2) && caution.is_needed(), "another");
-        tokio::time::advance(WATCH_TIME - PAUSE).await;
-        assert!(!caution.notice(2) && caution.is_needed());
-        tokio::time::advance(PAUSE).await;
-        assert!(caution.is_to_ask(false) && caution.notice(2) && !caution.is_needed());
+    async fn the_watch_begins_with_a_crash_and_ends_an_hour_after_the_last() {
+        let watch = CrashWatch::default();
+        assert!(watch.should_ask(false) && !watch.update(0) && !watch.is_on());
+        assert!(!watch.should_ask(false), "nobody else can crash");
+        tokio::time::advance(ASK_PAUSE).await;
+        assert!(watch.should_ask(true) && !watch.update(1) && watch.is_on());
+        tokio::time::advance(WATCH_TIME - ASK_PAUSE).await;
+        assert!(!watch.update(2) && watch.is_on(), "another");
+        tokio::time::advance(WATCH_TIME - ASK_PAUSE).await;
+        assert!(!watch.update(2) && watch.is_on());
+        tokio::time::advance(ASK_PAUSE).await;
+        assert!(watch.should_ask(false) && watch.update(2) && !watch.is_on());
     }
 }
