@@ -1,6 +1,6 @@
 //! A thread in memory, as its actor holds it. `load.rs` reads it from the store. Its methods stand beside what they are for:
-//! commits of it in `transit.rs`, what listeners are sent of it in `publish.rs`, its push receivers in `pushes.rs`,
-//! what a collector is told of it in `spans.rs`.
+//! decisions on it in `transit.rs`, commits of it in `commit.rs`, what listeners are sent of it in `publish.rs`, its push
+//! receivers in `pushes.rs`, what a collector is told of it in `spans.rs`.
 
 use super::pushes::Receivers;
 use super::spans::Traced;

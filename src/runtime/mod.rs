@@ -14,6 +14,7 @@ mod admission;
 pub(crate) mod audit;
 pub mod clock;
 mod command;
+mod commit;
 mod crash_watch;
 mod effects;
 mod erasure;

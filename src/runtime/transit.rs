@@ -1,28 +1,28 @@
-//! One transition, always in this order: decide, commit, publish, then start the effects that the step began and abort
-//! those that it ended.
+//! One transition, always in this order: decide, prepare the commit, write it, and only then publish, start the effects that
+//! the step began and abort those that it ended.
 
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 use super::actor::Actor;
-use super::audit;
 use super::command::{CommitExtras, Decided, Refusal};
 use super::load::{ClaimMode, CommitLease, TRIES, contended};
 use super::loaded::{LoadedThread, RowAfterCommit};
+use super::publish::Announcement;
+use super::pushes::PushRecipients;
 use super::spending::Spending;
 use super::tally::Tally;
 use crate::domain::Millis;
 use crate::domain::fault::Fault;
-use crate::domain::run::RunStatus;
+use crate::domain::ids::ThreadId;
+use crate::domain::spend::SpendCaps;
 use crate::domain::thread::ThreadStatus;
+use crate::engine::effect::Effect;
 use crate::engine::event::{Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
-use crate::engine::history::ShownPlan;
 use crate::engine::step::{self, Step};
-use crate::engine::{Begin, Illegal, Stamp, World};
+use crate::engine::{Begin, Illegal, Reservation, Stamp, World};
 use crate::failpoint;
 use crate::store::outbox::TargetKind;
-use crate::store::{Commit, Committed, Crashes, LeaseChange, ThreadRow};
+use crate::store::{Commit, Committed, Crashes, LeaseChange};
 
 impl Actor {
     /// Decides until the decision holds: one event after the other, and all of them in one commit. An effect of it has
@@ -61,16 +61,34 @@ impl Actor {
         extras: &CommitExtras,
         mode: ClaimMode,
     ) -> Result<Option<Decided>, Refusal> {
+        let Some(decision) = self.decide(begin, events, extras, mode).await? else { return Ok(None) };
+        if decision.changes_nothing {
+            return self.commit_noop(extras, decision.decided, decision.now).await;
+        }
+        let (commit, prepared) = self.prepare(decision, events, extras).await?;
+        if !self.write_spending(commit, &prepared.spending).await? {
+            return Ok(None);
+        }
+        Ok(Some(self.after_commit(prepared, events).await))
+    }
+
+    /// What the events come to, decided in memory. `None`: the thread was stale.
+    async fn decide(
+        &mut self,
+        begin: Begin,
+        events: &[Arc<Event>],
+        extras: &CommitExtras,
+        mode: ClaimMode,
+    ) -> Result<Option<Decision>, Refusal> {
         let loaded = self.loaded.as_ref().ok_or(Refusal::Gone)?;
         self.shared.tools.prepare(loaded.row.tenant).await;
-        let mut lease = self.lease_for_commit(loaded, mode);
+        let lease = self.lease_for_commit(loaded, mode);
         let gives_back = self.shared.draining.is_cancelled() && self.is_ours(loaded);
         let now = self.shared.now();
         let shared = self.shared.clone();
         let loaded = self.loaded.as_mut().ok_or(Refusal::Gone)?;
         loaded.keep_fold_while_watched(&shared);
-        let before = loaded.machine.running();
-        let reserved = loaded.machine.reservations();
+        let (before, reserved) = (loaded.machine.running(), loaded.machine.reservations());
         let caps = shared.caps(loaded.row.tenant);
         let allowance = shared.allowance(&caps, self.room.take());
         let releases = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
@@ -78,7 +96,7 @@ impl Actor {
         let tools = shared.tools.toolset(loaded.row.tenant);
         let world = World { allowance: &allowance, begin, ..shared.world(&tools) };
         let stamp = || Stamp { now, seed: shared.clock.seed(), holder: lease.epoch };
-        let mut step = match loaded.decide(&world, stamp, events) {
+        let step = match loaded.decide(&world, stamp, events) {
             Ok(step) => step,
             Err(Refused { nth: 0, fault }) => {
                 return if self.confirm_newest().await? { Err(fault.into()) } else { Ok(None) };
@@ -90,9 +108,21 @@ impl Actor {
             }
         };
         let decided = Decided::of(&step, loaded, extras);
-        if step.is_noop && !(releases && loaded.row.status == ThreadStatus::Quarantined) {
-            return self.commit_noop(extras, decided, now).await;
-        }
+        let changes_nothing = step.is_noop && !(releases && loaded.row.status == ThreadStatus::Quarantined);
+        let held = Held { before: reserved, caps };
+        Ok(Some(Decision { now, lease, gives_back, before, held, recipients, step, decided, changes_nothing }))
+    }
+
+    /// The decision as a commit, with all that others are told of it, and what is left to be done once it is stored.
+    async fn prepare(
+        &mut self,
+        decision: Decision,
+        events: &[Arc<Event>],
+        extras: &CommitExtras,
+    ) -> Result<(Commit, Prepared), Refusal> {
+        let Decision { now, mut lease, gives_back, before, held, recipients, mut step, decided, .. } = decision;
+        let shared = &self.shared;
+        let loaded = self.loaded.as_mut().ok_or(Refusal::Gone)?;
         let is_at_rest = loaded.machine.running().is_empty();
         if gives_back && is_at_rest {
             // Nothing runs any more here: another process may go on with the thread while this one still drains.
@@ -102,8 +132,8 @@ impl Actor {
             lease.change = loaded.lease_when_idle();
         }
         let news = loaded.news(&step, &shared.waiters);
-        let whose = (loaded.row.tenant, &caps);
-        let mut spending = Spending::of(whose, &reserved, &loaded.machine.reservations(), &step.rows, now);
+        let whose = (loaded.row.tenant, &held.caps);
+        let mut spending = Spending::of(whose, &held.before, &loaded.machine.reservations(), &step.rows, now);
         let mut tally = Tally::of(&step, loaded.machine.run());
         if events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Recovered))) {
             tally.made_again(&before, &step.rows);
@@ -115,10 +145,10 @@ impl Actor {
                 return Err(error.into());
             }
         };
-        shared.announce_used(&caps, &mut spending);
-        let mut kinds = outgoing.kinds();
-        kinds.extend(spending.tells().then_some(TargetKind::Webhook));
-        let id = loaded.row.thread_id.clone();
+        shared.announce_used(&held.caps, &mut spending);
+        let mut rings = outgoing.kinds();
+        rings.extend(spending.tells().then_some(TargetKind::Webhook));
+        let thread = loaded.row.thread_id.clone();
         let mut commit = loaded.commit_of(&mut step, &lease, extras, &decided, now);
         if lease.epoch.is_none() && loaded.row.is_owned {
             commit.wake_at = loaded.row.due_to_its_owner(commit.wake_at, now);
@@ -126,20 +156,24 @@ impl Actor {
         commit.deliveries = outgoing.deliveries;
         commit.rows.extend(outgoing.rows);
         commit.spend = spending.changes();
-        if !self.write_spending(commit, &spending).await? {
-            return Ok(None);
-        }
-        tally.emit(&shared, id.as_str());
+        let is_holder = lease.epoch.is_some();
+        Ok((commit, Prepared { thread, before, is_holder, step, decided, news, spending, tally, rings }))
+    }
+
+    /// The commit is stored: it is counted and told, and what it begins is started.
+    async fn after_commit(&mut self, prepared: Prepared, events: &[Arc<Event>]) -> Decided {
+        let Prepared { thread, before, is_holder, step, decided, news, tally, rings, .. } = prepared;
+        tally.emit(&self.shared, thread.as_str());
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
         }
-        self.shared.outbox.bell.ring(kinds);
+        self.shared.outbox.bell.ring(rings);
         if step.progress && events.iter().any(|event| is_result(event)) {
             self.forget_crashes().await;
         }
         self.publish(news, &step).await;
-        self.perform(&before, lease.epoch.is_some()).await;
-        Ok(Some(decided))
+        self.perform(&before, is_holder).await;
+        decided
     }
 
     /// The thread made progress, so earlier crashes of processes that had it loaded were not its fault.
@@ -171,9 +205,9 @@ impl Actor {
         Ok(self.write(commit).await?.then_some(decided))
     }
 
-    /// Whether the thread in memory is as it is stored; if not, it is unloaded, so that it is read again before the next decision. Commits are
-    /// fenced; a refusal and a "nothing to do" write nothing, so they are compared: others may have committed a decision,
-    /// and the holder of the lease does not hear of it at once.
+    /// Whether the thread in memory is as it is stored; if not, it is unloaded, so that it is read again before the next
+    /// decision. Commits are fenced; a refusal and a "nothing to do" write nothing, so they are compared: others may have
+    /// committed a decision, and the holder of the lease does not hear of it at once.
     pub(super) async fn confirm_newest(&mut self) -> Result<bool, Refusal> {
         let Some(loaded) = self.loaded.as_ref() else { return Ok(false) };
         if loaded.new.is_some() || !self.shared.store.is_shared() {
@@ -229,7 +263,7 @@ impl Actor {
         }
     }
 
-    async fn perform(&mut self, before: &[crate::engine::effect::Effect], is_holder: bool) {
+    async fn perform(&mut self, before: &[Effect], is_holder: bool) {
         let Some(loaded) = &self.loaded else { return };
         for effect in step::stopped(before, &*loaded.machine) {
             self.work.abort(effect);
@@ -253,6 +287,45 @@ fn is_result(event: &Event) -> bool {
     )
 }
 
+/// What some events came to in memory.
+struct Decision {
+    now: Millis,
+    lease: CommitLease,
+    /// The process drains and holds the lease, which it gives back if nothing runs any more.
+    gives_back: bool,
+    /// The effects that ran before.
+    before: Vec<Effect>,
+    held: Held,
+    recipients: Option<PushRecipients>,
+    step: Step,
+    decided: Decided,
+    /// Only the answer to the request is stored, if it is kept.
+    changes_nothing: bool,
+}
+
+/// What model calls held before a decision, under these caps.
+struct Held {
+    before: Vec<Reservation>,
+    caps: SpendCaps,
+}
+
+/// What is left to be done once the commit of a decision is stored.
+struct Prepared {
+    thread: ThreadId,
+    /// The effects that ran before.
+    before: Vec<Effect>,
+    /// Whether the committer may start effects.
+    is_holder: bool,
+    /// Without the rows and records that are committed.
+    step: Step,
+    decided: Decided,
+    news: Announcement,
+    spending: Spending,
+    tally: Tally,
+    /// Whose deliveries are left in the outbox.
+    rings: Vec<TargetKind>,
+}
+
 /// Which of several events was refused, and why.
 struct Refused {
     nth: usize,
@@ -268,95 +341,5 @@ impl LoadedThread {
             step = step.then(next.map_err(|Illegal(fault)| Refused { nth, fault })?);
         }
         Ok(step)
-    }
-
-    /// A commit that changes nothing.
-    pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
-        let profile = self.new.is_some().then(|| self.row.profile.clone());
-        Commit { create: self.new.clone(), profile, ..self.row.commit(lease, now) }
-    }
-
-    /// The lease change of a thread that has nothing left to do.
-    pub(super) fn lease_when_idle(&self) -> LeaseChange {
-        if self.row.replica.is_some() { LeaseChange::Release } else { LeaseChange::Keep }
-    }
-
-    /// The step's status; that of an idle thread also says whether its last run failed.
-    fn status_after(&self, step: &Step) -> ThreadStatus {
-        let ended = step.runs.iter().rev().find(|run| run.status.is_terminal());
-        match (step.status, ended.map(|run| run.status)) {
-            (ThreadStatus::Idle, Some(RunStatus::Failed)) => ThreadStatus::Failed,
-            (ThreadStatus::Idle, None) if self.row.status == ThreadStatus::Failed => ThreadStatus::Failed,
-            (status, _) => status,
-        }
-    }
-
-    /// The step as a commit. Takes the rows and records out of the step, and leaves what is needed after the commit.
-    fn commit_of(
-        &self,
-        step: &mut Step,
-        lease: &CommitLease,
-        extras: &CommitExtras,
-        decided: &Decided,
-        now: Millis,
-    ) -> Commit {
-        let mut commit = self.commit(lease.change.clone(), now);
-        commit.head = step.head.take();
-        commit.status = self.status_after(step);
-        commit.wake_at = step.wake_at;
-        commit.floor = step.floor;
-        commit.rows = std::mem::take(&mut step.rows);
-        commit.records = std::mem::take(&mut step.records);
-        // A title that a person gave stays.
-        if let (Some(title), None) = (&step.title, &self.row.profile.title) {
-            commit.profile.get_or_insert_with(|| self.row.profile.clone()).title = Some(title.clone());
-        }
-        commit.lookups = extras.lookups.iter().flat_map(|lookups| lookups.of(decided)).collect();
-        commit.fire = extras.fire.clone();
-        commit.idempotency = extras.kept.as_ref().map(|kept| kept(decided, now));
-        commit.audit = audit::lines(&self.row, &commit.records);
-        if let Some((actor, action, detail)) = &extras.audit {
-            let mut detail = detail.clone();
-            if let Some(Ok(ShownPlan { plan_version: version, .. })) = &decided.plan {
-                detail["planVersion"] = (*version).into();
-            }
-            commit.audit.push(audit::line(&self.row, now, actor, action, detail));
-        }
-        commit
-    }
-}
-
-impl ThreadRow {
-    /// What is due now is due to the process that owns the thread at once, whose clock may be behind: it is told a time that
-    /// has passed there, too, as that process wrote it.
-    fn due_to_its_owner(&self, wake_at: Option<Millis>, now: Millis) -> Option<Millis> {
-        let passed = |at: Millis| at.min(self.updated_at).min(self.wake_at.unwrap_or(at));
-        wake_at.map(|at| if at <= now { passed(at) } else { at })
-    }
-
-    /// A commit on top of it that changes nothing.
-    pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
-        Commit {
-            pk: self.pk,
-            create: None,
-            fence: self.fence.clone(),
-            lease,
-            token: Uuid::new_v4(),
-            now,
-            head: None,
-            profile: None,
-            status: self.status,
-            wake_at: self.wake_at,
-            floor: self.floor,
-            rows: Vec::new(),
-            last_seq: self.last_seq,
-            records: Vec::new(),
-            idempotency: None,
-            lookups: Vec::new(),
-            audit: Vec::new(),
-            deliveries: Vec::new(),
-            fire: None,
-            spend: Vec::new(),
-        }
     }
 }

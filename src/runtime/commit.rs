@@ -1,0 +1,106 @@
+//! What is committed: a thread's step, or nothing beside its lease or profile.
+
+use uuid::Uuid;
+
+use super::audit;
+use super::command::{CommitExtras, Decided};
+use super::load::CommitLease;
+use super::loaded::LoadedThread;
+use crate::domain::Millis;
+use crate::domain::run::RunStatus;
+use crate::domain::thread::ThreadStatus;
+use crate::engine::history::ShownPlan;
+use crate::engine::step::Step;
+use crate::store::{Commit, LeaseChange, ThreadRow};
+
+impl LoadedThread {
+    /// A commit that changes nothing.
+    pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
+        let profile = self.new.is_some().then(|| self.row.profile.clone());
+        Commit { create: self.new.clone(), profile, ..self.row.commit(lease, now) }
+    }
+
+    /// The lease change of a thread that has nothing left to do.
+    pub(super) fn lease_when_idle(&self) -> LeaseChange {
+        if self.row.replica.is_some() { LeaseChange::Release } else { LeaseChange::Keep }
+    }
+
+    /// The step's status; that of an idle thread also says whether its last run failed.
+    fn status_after(&self, step: &Step) -> ThreadStatus {
+        let ended = step.runs.iter().rev().find(|run| run.status.is_terminal());
+        match (step.status, ended.map(|run| run.status)) {
+            (ThreadStatus::Idle, Some(RunStatus::Failed)) => ThreadStatus::Failed,
+            (ThreadStatus::Idle, None) if self.row.status == ThreadStatus::Failed => ThreadStatus::Failed,
+            (status, _) => status,
+        }
+    }
+
+    /// The step as a commit. Takes the rows and records out of the step, and leaves what is needed after the commit.
+    pub(super) fn commit_of(
+        &self,
+        step: &mut Step,
+        lease: &CommitLease,
+        extras: &CommitExtras,
+        decided: &Decided,
+        now: Millis,
+    ) -> Commit {
+        let mut commit = self.commit(lease.change.clone(), now);
+        commit.head = step.head.take();
+        commit.status = self.status_after(step);
+        commit.wake_at = step.wake_at;
+        commit.floor = step.floor;
+        commit.rows = std::mem::take(&mut step.rows);
+        commit.records = std::mem::take(&mut step.records);
+        // A title that a person gave stays.
+        if let (Some(title), None) = (&step.title, &self.row.profile.title) {
+            commit.profile.get_or_insert_with(|| self.row.profile.clone()).title = Some(title.clone());
+        }
+        commit.lookups = extras.lookups.iter().flat_map(|lookups| lookups.of(decided)).collect();
+        commit.fire = extras.fire.clone();
+        commit.idempotency = extras.kept.as_ref().map(|kept| kept(decided, now));
+        commit.audit = audit::lines(&self.row, &commit.records);
+        if let Some((actor, action, detail)) = &extras.audit {
+            let mut detail = detail.clone();
+            if let Some(Ok(ShownPlan { plan_version: version, .. })) = &decided.plan {
+                detail["planVersion"] = (*version).into();
+            }
+            commit.audit.push(audit::line(&self.row, now, actor, action, detail));
+        }
+        commit
+    }
+}
+
+impl ThreadRow {
+    /// What is due now is due to the process that owns the thread at once, whose clock may be behind: it is told a time that
+    /// has passed there, too, as that process wrote it.
+    pub(super) fn due_to_its_owner(&self, wake_at: Option<Millis>, now: Millis) -> Option<Millis> {
+        let passed = |at: Millis| at.min(self.updated_at).min(self.wake_at.unwrap_or(at));
+        wake_at.map(|at| if at <= now { passed(at) } else { at })
+    }
+
+    /// A commit on top of it that changes nothing.
+    pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
+        Commit {
+            pk: self.pk,
+            create: None,
+            fence: self.fence.clone(),
+            lease,
+            token: Uuid::new_v4(),
+            now,
+            head: None,
+            profile: None,
+            status: self.status,
+            wake_at: self.wake_at,
+            floor: self.floor,
+            rows: Vec::new(),
+            last_seq: self.last_seq,
+            records: Vec::new(),
+            idempotency: None,
+            lookups: Vec::new(),
+            audit: Vec::new(),
+            deliveries: Vec::new(),
+            fire: None,
+            spend: Vec::new(),
+        }
+    }
+}
