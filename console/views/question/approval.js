@@ -72,7 +72,8 @@ export function Arguments({ question, schema, draft, set, mayEdit }) {
   const value = question.toolInput;
   const { text, hidden, isRounded } = useFacts(value);
   const isHeld = text.length > LARGE && !draft.seen;
-  const show_ = (view) => set({ view, seen: draft.seen || view === 'json', form: draft.form ?? form.begin(schema, value) });
+  // The form of other kinds is the answer's.
+  const show_ = (view) => set({ view, seen: draft.seen || view === 'json', ...(view === 'edit' && { form: draft.form ?? form.begin(schema, value) }) });
   const views = [['form', 'Form'], ['json', 'JSON'], ...(mayEdit ? [['edit', 'Edit']] : [])];
   return html`
     <div class="row"><h2 class="sub">Arguments</h2>

@@ -156,3 +156,17 @@ test('a first press counts for three seconds, and for the arguments that were se
   assert.ok(await questionOf(server, 'armed'));
   await done(page);
 });
+
+test('a look at the arguments of a call leaves the answer what was given', async () => {
+  await server.run('looked', 'Ask for form.');
+  const page = await open(server, '#/t/looked');
+  await page.locator('[data-testid=question] summary').click();
+  await at(page, 'show-json').click();
+  await page.locator('pre.json').waitFor();
+  await page.getByLabel('city').fill('Oulu');
+  const sent = page.waitForRequest((one) => one.url().endsWith('/resume'));
+  await at(page, 'answer').click();
+  assert.deepEqual((await sent).postDataJSON().value, { city: 'Oulu' });
+  await over(page);
+  await done(page);
+});
