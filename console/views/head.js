@@ -86,27 +86,29 @@ function RunPicker({ ctx, thread, run }) {
 }
 
 function useActs(ctx, route, thread, run) {
-  const [asked, setAsked] = useState(false);
+  /** The run that is asked about. */
+  const [asked, ask] = useState(null);
   const [stopping, setStopping] = useState(null);
   const { press, problem } = usePress(ctx);
-  const isOpen = !thread.replay && thread.core.runId != null;
+  const { runId } = thread.core;
+  const isOpen = !thread.replay && runId != null;
   const whyNot = thread.replay ? null : ctx.whyNot('run');
-  const act = (name) => press(name, `/threads/${enc(thread.id)}/${name}`);
+  const pause = () => press(`pause ${runId}`, `/threads/${enc(thread.id)}/pause`);
   const forking = useFork(ctx, thread);
   const fork = () => forking.at(thread.replay ? thread.seq : null);
   const cancel = async () => {
-    setAsked(false);
-    setStopping(thread.core.runId);
-    if (!(await act('cancel'))) setStopping(null);
+    ask(null);
+    setStopping(asked);
+    if (!(await press('cancel', `/runs/${enc(asked)}/cancel`))) setStopping(null);
   };
-  const isStopping = stopping != null && stopping === thread.core.runId;
+  const isStopping = stopping != null && stopping === runId;
   useKeys({
     f: () => (forking.why ? false : forking.at(route.row ?? (thread.replay ? thread.seq : null))),
-    p: () => (isOpen && !whyNot ? act('pause') : false),
-    c: () => (isOpen && !whyNot && !isStopping ? setAsked(true) : false),
+    p: () => (isOpen && !whyNot ? pause() : false),
+    c: () => (isOpen && !whyNot && !isStopping ? ask(runId) : false),
   });
-  const dialog = asked ? html`<${CancelDialog} ctx=${ctx} thread=${thread} close=${() => setAsked(false)} cancel=${cancel} />` : null;
-  return { fork, pause: () => act('pause'), ask: () => setAsked(true), isOpen, isStopping, whyNot, dialog, problem: problem ?? forking.problem, replay: thread.replay, whyForkNot: forking.why };
+  const dialog = asked ? html`<${CancelDialog} ctx=${ctx} thread=${thread} close=${() => ask(null)} cancel=${cancel} />` : null;
+  return { fork, pause, ask: () => ask(runId), isOpen, isStopping, whyNot, dialog, problem: problem ?? forking.problem, replay: thread.replay, whyForkNot: forking.why };
 }
 
 function Acts({ acts }) {

@@ -152,7 +152,8 @@ function ByHand({ ctx, thread, item }) {
   const canRetry = ['completed', 'failed', 'cancelled'].includes(item.status);
   const canSkip = item.status === 'pending';
   if (thread.replay || thread.core.runId === null || !(canRetry || canSkip)) return null;
-  const act = async (verb) => (await press(verb, `/threads/${enc(thread.id)}/items/${enc(item.id)}/${verb}`)) && ctx.refresh();
+  const since = spansOf(thread.view, item.id).at(-1)?.moves.at(-1).seq;
+  const act = async (verb) => (await press(`${verb} ${since}`, `/threads/${enc(thread.id)}/items/${enc(item.id)}/${verb}`)) && ctx.refresh();
   const why = busy ? 'It is being sent.' : ctx.whyNot('run');
   return html`<div class="row wrap">
     ${canRetry && html`<${Button} cls="small" id="item-retry" label="Do this item again" why=${why} onClick=${() => act('retry')} />`}

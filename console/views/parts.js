@@ -80,20 +80,24 @@ export const wordsOf = (problem) => problem.detail ?? problem.title;
 /** What was refused, in the server's words. */
 export const Refusal = ({ problem, id }) => (problem ? html`<p class="wrong" role="alert" data-testid=${id}>${show(wordsOf(problem))}</p>` : null);
 
-/** `{press, busy, problem}`. `press(name, path, body)` gives the answer, or null where it was refused; the same press, made again, is done once. */
+/**
+ * `{press, busy, problem}`. `press(name, path, body)` gives the answer, or null where it was refused. The same press, made again, is
+ * done once: its name says of what it is one, or a later one would be answered as an earlier one was.
+ */
 export function usePress(ctx) {
   const [state, set] = useState({ busy: null, problem: null });
   const keys = useRef(new Map());
   const press = async (name, path, body = {}) => {
+    const id = `${name} ${path}`;
     set({ busy: name, problem: null });
-    if (!keys.current.has(name)) keys.current.set(name, newKey());
+    if (!keys.current.has(id)) keys.current.set(id, newKey());
     try {
-      const answer = await ctx.api.post(path, body, { key: keys.current.get(name) });
-      keys.current.delete(name);
+      const answer = await ctx.api.post(path, body, { key: keys.current.get(id) });
+      keys.current.delete(id);
       set({ busy: null, problem: null });
       return answer ?? true;
     } catch (problem) {
-      if (!problem.retryable) keys.current.delete(name);
+      if (!problem.retryable) keys.current.delete(id);
       set({ busy: null, problem });
       return null;
     }
@@ -107,7 +111,7 @@ export function usePress(ctx) {
 export function useFork(ctx, thread) {
   const { press, problem } = usePress(ctx);
   const at = async (seq = null) => {
-    const made = await press(`${seq}`, `/threads/${enc(thread.id)}/fork`, seq == null ? {} : { at: seq });
+    const made = await press(`${seq ?? thread.lastSeq}`, `/threads/${enc(thread.id)}/fork`, seq == null ? {} : { at: seq });
     if (made) ctx.go(threadHash({ id: made.threadId }));
   };
   // A fork of the past changes nothing there.

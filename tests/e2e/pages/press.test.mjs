@@ -1,0 +1,87 @@
+// A press does what it was pressed for, to the run that it was pressed for, and no more.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { open, painted, quit } from '../support/browser.mjs';
+import { at, done } from '../support/people.mjs';
+import { Server } from '../support/server.mjs';
+
+const INVITE = 'Send the team an invitation to the dinner.';
+
+let server;
+before(async () => {
+  server = await Server.start({ script: 'cases.toml' });
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+});
+
+/** The runs of a thread, the oldest first. */
+const runsOf = async (thread) => (await server.get(`/threads/${thread}/runs`)).items.sort((a, b) => a.createdAt - b.createdAt);
+
+/** A page of a thread whose run asks a person. */
+async function asking(thread) {
+  await server.run(thread, INVITE);
+  const page = await open(server, `#/t/${thread}`);
+  await at(page, 'question').waitFor();
+  return page;
+}
+
+/** Presses Cancel in the dialog; the address that it was sent to. */
+async function cancels(page) {
+  const sent = page.waitForRequest(/\/cancel$/);
+  await at(page, 'cancel-yes').click();
+  return new URL((await sent).url()).pathname;
+}
+
+test('a run is cancelled, and not answered as one before it was through a proxy that gave up', async () => {
+  const page = await asking('proxied');
+  let sent = 0;
+  await page.route('**/cancel', async (route) => {
+    sent += 1;
+    if (sent > 1) return route.continue();
+    // It arrives; its answer does not.
+    await route.fetch();
+    return route.fulfill({ status: 504, contentType: 'text/html', body: '<h1>Gateway Time-out</h1>' });
+  });
+  await page.keyboard.press('c');
+  await cancels(page);
+  await page.getByText('Gateway Time-out').waitFor();
+  const { seq } = await server.ended('proxied');
+  await server.run('proxied', INVITE);
+  const { lastSeq } = await server.get('/threads/proxied');
+  await painted(page, lastSeq);
+  await page.keyboard.press('c');
+  const [, second] = await runsOf('proxied');
+  assert.equal(await cancels(page), `/runs/${second.runId}/cancel`);
+  await server.ended('proxied', seq);
+  assert.equal((await runsOf('proxied'))[1].status, 'cancelled');
+  await done(page);
+});
+
+test('a run is cancelled alone: the one that is queued behind it begins', async () => {
+  const page = await asking('queued');
+  await server.begins('queued', 'Fail at once.', { onBusy: 'enqueue' });
+  const [first] = await runsOf('queued');
+  await page.keyboard.press('c');
+  assert.equal(await cancels(page), `/runs/${first.runId}/cancel`);
+  await server.until('queued', ({ type, content }) => type === 'RUN_STARTED' && content.query === 'Fail at once.');
+  await done(page);
+});
+
+test('a run that began while the dialog stood open is not the one that is cancelled', async () => {
+  const page = await asking('changed');
+  await page.keyboard.press('c');
+  await at(page, 'cancel-yes').waitFor();
+  await server.post('/threads/changed/cancel', {});
+  await server.ended('changed');
+  await server.run('changed', INVITE);
+  await painted(page, (await server.get('/threads/changed')).lastSeq);
+  const [first, second] = await runsOf('changed');
+  const answered = page.waitForResponse(/\/cancel$/);
+  assert.equal(await cancels(page), `/runs/${first.runId}/cancel`);
+  await (await answered).finished();
+  assert.equal((await server.get(`/runs/${second.runId}`)).status, 'suspended');
+  await done(page);
+});
