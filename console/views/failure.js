@@ -60,8 +60,7 @@ function ofRun(thread) {
     attempt: told?.attempt ?? null,
     seq: told?.seq ?? run.endSeq,
     traceId: thread.observation(run.endSeq)?.traceId ?? null,
-    runId,
-    query: run.query,
+    run,
     retryable: told?.retryable ?? false,
   };
 }
@@ -90,15 +89,23 @@ function kept(thread) {
 
 function Acts({ ctx, failure, thread, problem }) {
   const { press, problem: refused } = usePress(ctx);
-  const again = async () => (await press('again', `/threads/${enc(thread.id)}/process`, { query: failure.query })) && ctx.refresh();
-  const canRun = !problem && failure.query;
+  const { run } = failure;
+  const again = async () => (await press(`again ${run.runId}`, `/threads/${enc(thread.id)}/process`, { query: run.query, options: optionsOf(ctx, failure) })) && ctx.refresh();
+  const canRun = !problem && run.query;
   return html`<div class="acts">
     ${canRun && html`<${Button} label="Run again" cls="main" id="run-again" why=${ctx.whyNot('run')} onClick=${again} />`}
     ${failure.code.startsWith('model_') && html`<a class="b" href="#/system">Check the models</a>`}
     <${Copy} text=${() => report(ctx, failure, thread)} label="Copy report" cls="quiet" />
     <${Refusal} problem=${refused} />
-    ${canRun && ctx.whyNot('run') && html`<p class="off-reason">${ctx.whyNot('run')}</p>`}
+    ${canRun && html`<p class="off-reason">${ctx.whyNot('run') ?? 'With the options of that run, but for those that no log keeps: its prompt, its persona and tools of its caller.'}</p>`}
   </div>`;
+}
+
+/** What a run can be given of what it had: a model that failed and is not offered any more gives way to the present one. */
+function optionsOf(ctx, { code, run }) {
+  const { executionConfig, budget, providerConfig, llmParams, synthesisParams, answerSchema } = run.options ?? {};
+  const isGone = code.startsWith('model_') && !ctx.models?.items.some(({ provider, model }) => provider === run.provider && model === run.model);
+  return { executionConfig, budget, providerConfig: isGone ? undefined : providerConfig, llmParams, synthesisParams, answerSchema };
 }
 
 /** For a report: where and what, no arguments and no words of a model. */
@@ -110,7 +117,7 @@ async function report(ctx, failure, thread) {
     failure.phase && `phase ${failure.phase}`,
     failure.traceId && `trace ${failure.traceId}`,
     thread && `thread ${thread.id}`,
-    failure.runId && `run ${failure.runId}`,
+    failure.run && `run ${failure.run.runId}`,
     failure.seq != null && `observation ${failure.seq}`,
   ].filter(Boolean).join('\n');
 }

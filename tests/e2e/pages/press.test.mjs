@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { open, painted, quit } from '../support/browser.mjs';
+import { open, painted, quit, seqOf } from '../support/browser.mjs';
 import { at, done } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
 
@@ -34,6 +34,20 @@ async function cancels(page) {
   await at(page, 'cancel-yes').click();
   return new URL((await sent).url()).pathname;
 }
+
+test('a run is asked for again with the options that it had', async () => {
+  const options = { budget: { maxTokens: 50_000 }, executionConfig: { planReview: 'always', maxIterations: 3 }, llmParams: { temperature: 0.5 } };
+  await server.run('options', 'Fail at once.', { options });
+  const page = await open(server, '#/t/options');
+  await at(page, 'failure').getByText('With the options of that run').waitFor();
+  const seq = await seqOf(page);
+  await at(page, 'run-again').click();
+  await server.ended('options', seq);
+  const [first, second] = await runsOf('options');
+  assert.deepEqual(second.options, first.options);
+  assert.equal(second.options.executionConfig.planReview, 'always');
+  await done(page);
+});
 
 test('a run is cancelled, and not answered as one before it was through a proxy that gave up', async () => {
   const page = await asking('proxied');
