@@ -117,11 +117,13 @@ function guard(ask) {
 
 const unsaved = () => guards.map((ask) => ask()).find(Boolean);
 
+const isAt = (one, other) => ['page', 'id', 'view'].every((name) => one[name] === other[name]);
+
 function mayGo(hash) {
   const next = parse(hash);
   const { route } = app;
   // A plan is not edited in the past.
-  const isSamePlace = next.page === route.page && next.id === route.id && next.view === route.view && (next.view !== 'edit' || next.at === route.at);
+  const isSamePlace = isAt(next, route) && (next.view !== 'edit' || next.at === route.at);
   const question = isSamePlace ? null : unsaved();
   return !question || confirm(question);
 }
@@ -230,6 +232,7 @@ function makeContext(app) {
       app.paint();
     },
     go: app.go,
+    goOn: (hash) => isAt(app.route, route) && app.go(hash),
     to: (patch) => changedHash(route, patch),
     say: (line) => app.announcer.say(line),
     guard: app.guard,

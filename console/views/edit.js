@@ -47,7 +47,7 @@ function useEdit(ctx, thread) {
   const saved = () => {
     latest.current = { draft: null };
     ctx.say('The plan was saved.');
-    ctx.go(ctx.to({ view: 'list' }));
+    ctx.goOn(ctx.to({ view: 'list' }));
   };
   return { ...state, draft, isEdited, path, read, set, change, saved };
 }

@@ -7,7 +7,7 @@ import { byUrgency } from '../lists.js';
 import { threadHash } from '../router.js';
 import { KIND_SHAPE, Shape } from '../shapes.js';
 import { show } from '../text.js';
-import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { KIND } from '../words.js';
 import { FailurePanel } from './failure.js';
 import { away, Left, Loading } from './parts.js';
@@ -38,12 +38,19 @@ export function Inbox({ ctx, route }) {
   };
   const call = () => (shown && !goneId && !hand.isHere ? hand.reach() : step(1));
   useKeys({ j: () => step(1), k: () => step(-1), q: call });
-  // The next one opens after an answer.
-  const done = (question) => {
-    const at = rows.findIndex((one) => one.suspensionId === question.suspensionId);
-    const left = [...rows.slice(at + 1), ...rows.slice(0, Math.max(0, at))].filter((one) => one.status === 'pending');
+  const latest = useRef();
+  latest.current = { rows, shown, go };
+  useEffect(() => () => {
+    latest.current = {};
+  }, []);
+  // The next one opens after an answer, unless the person went elsewhere while it was on its way.
+  const done = ({ suspensionId }) => {
+    const now = latest.current;
+    if (now.shown?.suspensionId !== suspensionId) return;
+    const at = rows.findIndex(by(suspensionId));
+    const next = [...rows.slice(at + 1), ...rows.slice(0, Math.max(0, at))].find((one) => now.rows.find(by(one.suspensionId))?.status === 'pending');
     leave();
-    if (left.length > 0) go(left[0]);
+    if (next) now.go(next);
   };
   return html`<main class="stage wide" data-testid="inbox"><div class=${`inbox${route.id ? ' one' : ''}`}>
     <div class="list"><${Title} ctx=${ctx} filter=${filter} rows=${rows} />

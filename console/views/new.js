@@ -31,7 +31,7 @@ export function NewThread({ ctx }) {
       await ctx.api.post(`/threads/${enc(thread)}/process`, { query, ...options }, { key: sent.key });
       set({ text: '', busy: false, sent: null });
       ctx.refresh();
-      ctx.go(threadHash({ id: thread }));
+      ctx.goOn(threadHash({ id: thread }));
     } catch (problem) {
       set({ busy: false, problem });
     }

@@ -112,7 +112,7 @@ export function useFork(ctx, thread) {
   const { press, problem } = usePress(ctx);
   const at = async (seq = null) => {
     const made = await press(`${seq ?? thread.lastSeq}`, `/threads/${enc(thread.id)}/fork`, seq == null ? {} : { at: seq });
-    if (made) ctx.go(threadHash({ id: made.threadId }));
+    if (made) ctx.goOn(threadHash({ id: made.threadId }));
   };
   // A fork of the past changes nothing there.
   return { at, why: ctx.whyNot('run', { inPast: true }), problem };

@@ -154,7 +154,7 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
       await ctx.api.post(`/threads/${enc(id)}/process`, isBusy && !thread.replay ? { query, onBusy: draft.way } : { query }, { key });
       set({ text: '', busy: false, sent: null });
       ctx.refresh();
-      if (id !== thread.id) ctx.go(threadHash({ id, tab: 'talk' }));
+      if (id !== thread.id) ctx.goOn(threadHash({ id, tab: 'talk' }));
     } catch (problem) {
       set({ busy: false, problem });
     }

@@ -197,3 +197,33 @@ test('leaving with edits asks', async () => {
   await at(page, 'usage').waitFor();
   await done(page);
 });
+
+/** Holds what is saved; gives back how to let it go on. */
+async function holdSaving(page) {
+  const isSaving = (one) => one.method() === 'PATCH';
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  await page.route('**/plan', async (route) => {
+    if (isSaving(route.request())) await released;
+    await route.continue();
+  });
+  const sent = page.waitForRequest(isSaving);
+  await at(page, 'save-plan').click();
+  await sent;
+  return release;
+}
+
+test('a plan that is saved late takes nobody off another page', async () => {
+  const page = await opened('late');
+  page.on('dialog', (dialog) => dialog.accept());
+  await field(page, 'notify', 'description').fill('Saved late');
+  const release = await holdSaving(page);
+  await page.locator('nav[aria-label=Pages] a', { hasText: 'Usage' }).first().click();
+  await at(page, 'usage').waitFor();
+  const told = page.waitForFunction(() => document.getElementById('said').textContent === 'The plan was saved.');
+  release();
+  await told;
+  assert.match(page.url(), /#\/usage$/);
+  assert.equal((await server.get('/threads/late/plan'))[1].description, 'Saved late');
+  await done(page);
+});

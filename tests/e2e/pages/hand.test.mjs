@@ -178,3 +178,28 @@ test('keys do nothing with the question that opens after an answer until it is c
   assert.equal(await shownId(page), second.suspensionId);
   await done(page);
 });
+
+test('an answer that arrives late takes nobody away from what is looked at by then', async (t) => {
+  const other = await Server.start();
+  t.after(() => other.stop());
+  for (const thread of ['one', 'two', 'three']) await other.run(thread, INVITE);
+  const page = await open(other, '#/questions');
+  await at(page, 'question-row').nth(2).waitFor();
+  const ids = await at(page, 'question-row').evaluateAll((rows) => rows.map((row) => row.dataset.id));
+  await card(page, ids[0], 'open');
+  const held = [];
+  await page.route('**/resume', (route) => held.push(route));
+  const answered = page.waitForResponse('**/resume');
+  await at(page, 'approve').click();
+  await at(page, 'approve').click();
+  await card(page, ids[0], 'busy');
+  await at(page, 'question-row').nth(2).click();
+  await card(page, ids[2], 'open');
+  const told = page.waitForFunction(() => document.getElementById('said').textContent === 'Your answer was accepted.');
+  await held[0].continue();
+  await answered;
+  await told;
+  assert.equal(await shownId(page), ids[2]);
+  assert.ok(page.url().endsWith(ids[2]));
+  await done(page);
+});
