@@ -10,18 +10,20 @@ export const openItems = (forecast) => forecast.items.filter((item) => OPEN.has(
 
 const rulings = (tool) => [tool.policy, ...(tool.conditions ?? []).map((one) => one.policy)];
 
-/** What one item will come to: `{asks: 'yes'|'maybe'|'no', undo, leaves, denied}`. */
+/** What one item will come to: `{asks: 'yes'|'maybe'|'no', undo, leaves, denied, maybeDenied}`. */
 export function outlookOf(item, forecast) {
   const may = item.mayCall ?? [];
   const tools = may.map((call) => forecast.tools.find((tool) => tool.toolName === call.toolName)).filter(Boolean);
   const actions = may.map((call) => [call.action, call.conditional]);
   const always = actions.some(([action, conditional]) => action === 'ask' && !conditional);
   const sometimes = tools.some((tool) => rulings(tool).some((ruling) => ruling.action === 'ask'));
+  const denied = actions.some(([action, conditional]) => action === 'deny' && !conditional);
   return {
     asks: always ? 'yes' : sometimes || item.mayCallAny ? 'maybe' : 'no',
     undo: may.some((call) => call.class === 'irreversible'),
     leaves: may.some((call) => call.class === 'external'),
-    denied: actions.some(([action, conditional]) => action === 'deny' && !conditional),
+    denied,
+    maybeDenied: !denied && (item.mayCallAny ? forecast.tools : tools).some((tool) => tool.moreConditions || rulings(tool).some((ruling) => ruling.action === 'deny')),
   };
 }
 
@@ -30,7 +32,8 @@ export function sentence(forecast, cost = null) {
   const all = openItems(forecast).map((item) => outlookOf(item, forecast));
   const number = (test) => all.filter(test).length;
   const [will, may] = [number((one) => one.asks === 'yes'), number((one) => one.asks === 'maybe')];
-  const [undo, leaves, denied] = [number((one) => one.undo), number((one) => one.leaves), number((one) => one.denied)];
+  const [undo, leaves] = [number((one) => one.undo), number((one) => one.leaves)];
+  const denials = [['denied', 'will'], ['maybeDenied', 'may']].map(([name, word]) => [number((one) => one[name]), word]).filter(([n]) => n > 0);
   if (all.length === 0) return 'Nothing is left to be done.';
   const parts = [
     will && `${count(will, 'item')} will ask a person`,
@@ -40,7 +43,7 @@ export function sentence(forecast, cost = null) {
     cost,
   ].filter(Boolean);
   const first = parts.length === 0 ? `${count(all.length, 'item')}, of which none asks a person` : parts.join(', ');
-  return `${first}. ${denied ? `${count(denied, 'item')} will be denied a tool.` : 'Nothing is denied.'}`;
+  return `${first}. ${denials.map(([n, word]) => `${count(n, 'item')} ${word} be denied a tool.`).join(' ') || 'Nothing is denied.'}`;
 }
 
 /** Who decides about a tool, in words: `asks treasurer if /amountEur ≥ 200, else runs`. */

@@ -28,6 +28,22 @@ test('a forecast in one sentence; conditions are never guessed', () => {
   assert.equal(strictest(forecast.tools[0]), 'ask');
 });
 
+test('that nothing is denied stands only where nothing can be', () => {
+  const [deny, auto] = [rule('deny'), rule('auto')];
+  const tool = { toolName: 'refund', policy: auto };
+  const item = { id: 'pay', status: 'pending', mayCall: [{ toolName: 'refund', action: 'auto', conditional: true }] };
+  const ends = (one, ...tools) => sentence({ items: [one], tools }).split('. ').slice(1).join('. ');
+  assert.equal(ends(item, tool), 'Nothing is denied.');
+  assert.equal(ends(item, { ...tool, conditions: [{ policy: deny, when: [] }] }), '1 item may be denied a tool.');
+  assert.equal(ends({ ...item, mayCall: [{ ...item.mayCall[0], action: 'deny' }] }, { ...tool, policy: deny, conditions: [{ policy: auto, when: [] }] }),
+    '1 item may be denied a tool.');
+  assert.equal(ends({ ...item, mayCall: [{ ...item.mayCall[0], action: 'deny', conditional: false }] }, { ...tool, policy: deny }), '1 item will be denied a tool.');
+  assert.equal(ends(item, { ...tool, moreConditions: true }), '1 item may be denied a tool.');
+  const any = { id: 'any', status: 'pending', mayCallAny: true };
+  assert.equal(ends(any, tool), 'Nothing is denied.');
+  assert.equal(ends(any, { ...tool, policy: deny }), '1 item may be denied a tool.');
+});
+
 test('what it may cost names its basis, and an unknown price is none', () => {
   const cost = { provider: 'a', model: 'm', items: 2, lowUsd: 0.04, highUsd: 0.2, basis: { days: 30, items: 10, calls: 31, unpricedItems: 0 } };
   const none = { ...cost, lowUsd: undefined, highUsd: undefined, basis: { days: 30, items: 0, calls: 0, unpricedItems: 0 } };
