@@ -80,8 +80,13 @@ export const who = (approvers, isForAnother = false) => (
 
 const mayAnswer = (...of) => `${who(...of)} may answer.`;
 
-/** Refused members of edited arguments, by the key of their field. */
-export function fieldErrors(errors = []) {
-  const found = errors.filter(({ pointer }) => pointer.startsWith('/modifiedArgs'));
-  return Object.fromEntries(found.map(({ pointer, detail }) => [pointer.slice('/modifiedArgs'.length), detail]));
+const keyOf = (pointer) => pointer.match(/^\/(?:modifiedArgs|value)(|\/.*)$/s)?.[1];
+
+/** Refused members of what was sent: `fields` by the key of that one of `keys` at which they are shown, and the `rest`. */
+export function placed(errors = [], keys = []) {
+  const isShown = ({ pointer }) => keys.includes(keyOf(pointer));
+  return {
+    fields: Object.fromEntries(errors.filter(isShown).map(({ pointer, detail }) => [keyOf(pointer), detail])),
+    rest: errors.filter((one) => !isShown(one)),
+  };
 }

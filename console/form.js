@@ -37,6 +37,9 @@ export function fieldsOf(schema, value, base = value, root = schema, path = []) 
   });
 }
 
+/** The keys of the fields that have a value. */
+export const keysOf = (fields) => fields.flatMap((one) => (one.fields ? keysOf(one.fields) : one.absent ? [] : one.key));
+
 function field(schema, value, base, root, path, { required = false, unknown = false }) {
   const rules = resolved(schema, root);
   const absent = value === undefined;

@@ -1,9 +1,10 @@
 // The question to a person: everything that is needed to decide, on one card, and the buttons that decide.
 
 import { resolutionText } from '../../format.js';
-import { approval, fieldErrors, refusal, rejection, reply } from '../../answer.js';
+import { approval, placed, refusal, rejection, reply } from '../../answer.js';
 import { enc, newKey } from '../../api.js';
 import { useKeys } from '../../browser.js';
+import { fieldsOf, keysOf as fieldKeys } from '../../form.js';
 import { threadHash } from '../../router.js';
 import { KIND_SHAPE, Shape, Sign } from '../../shapes.js';
 import { show } from '../../text.js';
@@ -121,7 +122,8 @@ function HiddenNote({ text }) {
 /** What came of a press. */
 function Note({ note }) {
   return html`<div class="answer-note" role="alert" data-testid="answer-note" data-kind=${note.kind}>
-    <p>${show(note.text)}</p>${note.todo && html`<p class="mid"><${Todo} text=${note.todo} /></p>`}
+    <p>${show(note.text)}</p>${note.errors?.map(({ pointer, detail }) => html`<p><code>${show(pointer)}</code> ${show(detail)}</p>`)}
+    ${note.todo && html`<p class="mid"><${Todo} text=${note.todo} /></p>`}
     ${note.traceId && html`<p class="dim mono">trace ${show(note.traceId)}</p>`}</div>`;
 }
 
@@ -167,7 +169,11 @@ async function refused(problem, { ctx, question, set }) {
     const newer = await readAgain(ctx, question);
     set(newer ? { busy: null, note, newer, form: null, view: 'form', seen: false, sent: null } : { busy: null, note });
   } else {
-    set({ busy: null, note, refused: fieldErrors(errors), ...(kind === 'again' ? {} : { sent: null }) });
+    set(({ form, asJson }) => {
+      const keys = form && !asJson ? fieldKeys(fieldsOf(form.schema, form.value, form.base)) : [];
+      const { fields, rest } = placed(errors, keys);
+      return { busy: null, note: { ...note, errors: rest }, refused: fields, ...(kind === 'again' ? {} : { sent: null }) };
+    });
   }
 }
 

@@ -170,3 +170,18 @@ test('a look at the arguments of a call leaves the answer what was given', async
   await over(page);
   await done(page);
 });
+
+test('a refused answer says what is wrong, at its field or below', async () => {
+  await server.run('wrong', 'Ask for form.');
+  const page = await open(server, '#/t/wrong');
+  await page.getByLabel('city').fill('Oulu');
+  await page.getByLabel('floor').fill('3');
+  const errors = [{ pointer: '/value/floor', detail: 'there are two floors' }, { pointer: '/value', detail: 'the street is missing' }];
+  await page.route('**/resume', (route) => route.fulfill({ status: 422, contentType: 'application/problem+json',
+    body: JSON.stringify({ title: 'The request is understood but not valid', status: 422, detail: 'See errors.', code: 'invalid', traceId: 'a', retryable: false, errors }) }));
+  await at(page, 'answer').click();
+  await at(page, 'answer-note').getByText('the street is missing').waitFor();
+  assert.doesNotMatch(await at(page, 'answer-note').innerText(), /two floors/);
+  assert.match(await page.locator('[data-field="/floor"]').innerText(), /there are two floors/);
+  await done(page);
+});

@@ -47,10 +47,21 @@ test('each refusal has its meaning', () => {
   assert.equal(refused(500, { code: 'internal', title: 'A defect', retryable: false }).kind, 'no');
 });
 
-test('refused members of edited arguments lead to their fields', () => {
-  const { kind, errors } = refused(422, { code: 'invalid', detail: 'x', errors: [{ pointer: '/modifiedArgs/amountEur', detail: 'too large' }, { pointer: '/value', detail: 'y' }] });
+test('refused members of an answer lead to their fields; what no field shows is left to be said', () => {
+  const wrong = (pointer) => ({ pointer, detail: `${pointer} is wrong` });
+  const sent = ['/modifiedArgs/amountEur', '/value/address/city', '/value', '/valued/city', '/reason'].map(wrong);
+  const { kind, errors } = refused(422, { code: 'invalid', detail: 'x', errors: sent });
   assert.equal(kind, 'fields');
-  assert.deepEqual(answer.fieldErrors(errors), { '/amountEur': 'too large' });
+  const { fields, rest } = answer.placed(errors, ['/amountEur', '/address/city', '/reason']);
+  assert.deepEqual(fields, { '/amountEur': '/modifiedArgs/amountEur is wrong', '/address/city': '/value/address/city is wrong' });
+  assert.deepEqual(rest, ['/value', '/valued/city', '/reason'].map(wrong));
+  assert.deepEqual(answer.placed(undefined), { fields: {}, rest: [] });
+});
+
+test('a field shows what is refused of it where it has a value', () => {
+  const schema = { properties: { city: { type: 'string' }, to: { type: 'object', properties: { zip: { type: 'string' } } } } };
+  const fields = form.fieldsOf(schema, { to: { zip: '' } });
+  assert.deepEqual(form.keysOf(fields), ['/to/zip']);
 });
 
 test('questions are sorted by expiry, then risk, then age', () => {
