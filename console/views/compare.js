@@ -11,40 +11,63 @@ import { threadHash } from '../router.js';
 import { Shape, WORD } from '../shapes.js';
 import { createHistory, shownStatus } from '../store.js';
 import { brief, show } from '../text.js';
-import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { away, Loading } from './parts.js';
 
 /** How many observations of a log are read. */
 const MOST = 20_000;
 
-/** A thread's log, folded: `{id, row, core, view, minSeq, lastSeq, more}`. */
-async function readThread(api, id, signal) {
+/** A thread's log, folded: `{id, row, core, view, minSeq, lastSeq, more}`. What `kept` has of it is not read again. */
+async function readThread(api, id, kept, signal) {
   const path = `/threads/${enc(id)}`;
-  const [row, { minSeq }] = await Promise.all([api.get(path, { signal }), api.get(`${path}/state`, { signal })]);
-  const history = createHistory(minSeq > 1 ? await readEarlier(api, id, minSeq, { signal }) : {});
-  let last;
-  do {
+  const [row, state] = await Promise.all([api.get(path, { signal }), api.get(`${path}/state`, { signal })]);
+  const had = kept.get(id);
+  // A log that was shortened beyond what was read of it is another one.
+  const history = had?.lastSeq >= state.minSeq - 1 ? had
+    : createHistory(state.minSeq > 1 ? await readEarlier(api, id, state.minSeq, { signal }) : {});
+  kept.set(id, history);
+  let last = row.lastSeq;
+  while (history.lastSeq < last && history.log.length < MOST) {
     const { items, lastSeq } = await api.get(`${path}/events?after=${history.lastSeq}&limit=1000`, { signal });
     last = lastSeq;
     if (items.length === 0 || !history.add(items)) break;
-  } while (history.lastSeq < last && history.log.length < MOST);
+  }
   const { core, view, seq } = history.last;
+  const { minSeq } = history;
   return { id, row, core: stateBody(core, { threadId: id, minSeq }), view, minSeq, lastSeq: seq, more: seq < last };
 }
 
-/** Both threads; read again when one of them has moved on. */
+/** Reads both threads, once at a time and on from where it was: `read` when one of them may have moved on, `end` for good. */
+function reader(api, ids, set) {
+  const ends = new AbortController();
+  const tell = (state) => ends.signal.aborted || set(state);
+  const kept = new Map();
+  let isAsked = false;
+  let isReading = false;
+  async function read() {
+    isAsked = true;
+    if (isReading) return;
+    isReading = true;
+    while (isAsked && !ends.signal.aborted) {
+      isAsked = false;
+      await Promise.all(ids.map((id) => readThread(api, id, kept, ends.signal)))
+        .then((threads) => tell({ threads }), (problem) => tell({ problem }));
+    }
+    isReading = false;
+  }
+  return { read, end: () => ends.abort() };
+}
+
 function useThreads(ctx, a, b) {
   const [state, set] = useState({});
+  const both = useRef(null);
   const seqOf = (id) => ctx.threads?.find((row) => row.threadId === id)?.lastSeq;
   useEffect(() => {
-    if (!b) return undefined;
-    const ends = new AbortController();
-    Promise.all([a, b].map((id) => readThread(ctx.api, id, ends.signal)))
-      .then((threads) => set({ threads }))
-      .catch((problem) => ends.signal.aborted || set({ problem }));
-    return () => ends.abort();
-  }, [a, b, seqOf(a), seqOf(b), away(ctx, state.problem)]);
+    both.current = b && reader(ctx.api, [a, b], set);
+    return () => both.current?.end();
+  }, [a, b]);
+  useEffect(() => void both.current?.read(), [a, b, seqOf(a), seqOf(b), away(ctx, state.problem)]);
   return state;
 }
 
