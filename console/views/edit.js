@@ -15,6 +15,8 @@ const versionOf = (etag) => etag.replace(/\D/g, '');
 
 const TYPE = 'application/json-patch+json';
 
+const hasEdits = (draft) => draft !== null && plan.edits(draft).length > 0;
+
 /** The draft, and what its saving came to. */
 function useEdit(ctx, thread) {
   const [state, setState] = useState({ draft: null, tools: new Set() });
@@ -28,22 +30,23 @@ function useEdit(ctx, thread) {
     return { items, etag };
   };
   const load = () => read()
-    .then(({ items, etag }) => set({ draft: plan.begin(items, etag), problem: null }))
+    .then(({ items, etag }) => hasEdits(latest.current.draft) || set({ draft: plan.begin(items, etag), problem: null }))
     .catch((problem) => set({ problem }));
   useEffect(() => {
     ctx.api.all(`/tools?threadId=${enc(thread.id)}`)
       .then(({ items }) => set({ tools: new Set(items.map((tool) => tool.name)) }), () => {});
     ctx.readTools();
   }, []);
-  const isEdited = state.draft !== null && plan.edits(state.draft).length > 0;
+  const isEdited = hasEdits(state.draft);
   // An untouched plan follows the one of the thread.
   useEffect(() => {
     if (!isEdited && versionOf(latest.current.draft?.version ?? '') !== String(thread.core.planVersion)) load();
   }, [thread.core.planVersion, isEdited]);
-  useEffect(() => ctx.guard(() => (latest.current.draft && plan.edits(latest.current.draft).length > 0
+  useEffect(() => ctx.guard(() => (hasEdits(latest.current.draft)
     ? 'Leave without saving? Your edits of the plan will be gone.' : null)), []);
   const draft = state.draft && plan.relock(state.draft, (id) => thread.item(id)?.shown);
-  const change = (next) => set({ draft: next, errors: new Map(), refused: null, foreseen: null });
+  // What is being sent stays as it is until it is known what became of it.
+  const change = (next) => latest.current.busy || set({ draft: next, errors: new Map(), refused: null, foreseen: null });
   const saved = () => {
     latest.current = { draft: null };
     ctx.say('The plan was saved.');
@@ -64,7 +67,7 @@ export function EditPlan({ ctx, thread }) {
   return html`<div class="scroll" data-version=${versionOf(draft.version)}>
     ${edit.rebased && html`<${Rebased} rebased=${edit.rebased} version=${versionOf(draft.version)} />`}
     <div class="edit-row dim hide" aria-hidden="true"><span></span><span></span><span>What to do</span><span>Tools</span><span>After</span></div>
-    ${draft.rows.map((row) => html`<${Row} key=${row.key} row=${row} draft=${draft} change=${edit.change}
+    ${draft.rows.map((row) => html`<${Row} key=${row.key} row=${row} draft=${draft} change=${edit.change} busy=${edit.busy}
       wrong=${wrong.filter((one) => one.id === row.id)} refused=${edit.errors?.get(row.id)} foreseen=${edit.foreseen} />`)}
     <div class="row edit-bar"><${Button} cls="small" id="add-item" label="Add item" k="n" onClick=${() => edit.change(plan.addRow(draft))} />
       <span class="dim">Finished and running items stay as they are.<span class="hide"> Alt ↑ ↓ moves an item.</span></span></div>
@@ -122,7 +125,7 @@ function Rebased({ rebased: { fit, all, lost, base, now }, version }) {
   </section>`;
 }
 
-function Row({ row, draft, change, wrong, refused = [], foreseen }) {
+function Row({ row, draft, change, busy, wrong, refused = [], foreseen }) {
   const set = (patch) => change(plan.setRow(draft, row.id, patch));
   const onKeyDown = (event) => {
     const step = event.altKey && { ArrowUp: -1, ArrowDown: 1 }[event.key];
@@ -140,7 +143,7 @@ function Row({ row, draft, change, wrong, refused = [], foreseen }) {
           <button type="button" class="mover" aria-label="Move down" title="Alt ↓"
               onClick=${() => change(plan.moveRow(draft, row.id, 1))}>▾</button></span>`}
     <${Shape} status=${row.item?.shown ?? row.item?.status ?? 'pending'} />
-    ${row.lock || row.removed ? html`<${Fixed} row=${row} />` : html`<${Fields} row=${row} set=${set} said=${said} />`}
+    ${row.lock || row.removed ? html`<${Fixed} row=${row} />` : html`<${Fields} row=${row} set=${set} said=${said} busy=${busy} />`}
     ${row.lock ? html`<span></span>` : html`<button type="button" class="b small quiet" aria-label=${row.removed ? 'Put back' : 'Remove'}
       data-testid="remove" onClick=${() => change(plan.removeRow(draft, row.id))}>${row.removed ? '↶' : '×'}</button>`}
     <${Notes} row=${row} said=${said} foreseen=${foreseen} />
@@ -156,8 +159,8 @@ function Fixed({ row }) {
     <span class="opt mono">${show((row.item?.dependencies ?? []).join(', ') || '–')}</span>`;
 }
 
-function Fields({ row, set, said }) {
-  const at = (field) => ({ 'aria-invalid': said.some((one) => one.field === field) ? 'true' : undefined, autocomplete: 'off' });
+function Fields({ row, set, said, busy }) {
+  const at = (field) => ({ 'aria-invalid': said.some((one) => one.field === field) ? 'true' : undefined, autocomplete: 'off', readonly: busy });
   const typed = (field) => (event) => set({ [field]: event.currentTarget.value });
   return html`<span class="what">
       ${row.item === null && html`<input ...${at('id')} class="f mono id" aria-label="Name of the item" value=${row.id} data-testid="edit-id"

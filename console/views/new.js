@@ -29,7 +29,7 @@ export function NewThread({ ctx }) {
       set({ sent: { ...sent, thread } });
       const options = draft.review ? { options: { executionConfig: { planReview: 'always' } } } : {};
       await ctx.api.post(`/threads/${enc(thread)}/process`, { query, ...options }, { key: sent.key });
-      set({ text: '', busy: false, sent: null });
+      set((now) => ({ text: now.text.trim() === query ? '' : now.text, busy: false, sent: null }));
       ctx.refresh();
       ctx.goOn(threadHash({ id: thread }));
     } catch (problem) {

@@ -23,7 +23,7 @@ export function Policy({ ctx }) {
   const [state, set] = useState({});
   const latest = useRef(state);
   latest.current = state;
-  const put = (change) => set((before) => ({ ...before, ...change }));
+  const put = (change) => set((before) => ({ ...before, ...(typeof change === 'function' ? change(before) : change) }));
   const load = () => readPolicy(ctx.api).then((policy) => put({ policy, text: written(policy.rules), problem: null, report: null, tried: null, refused: null }))
     .catch((problem) => put({ problem }));
   useEffect(() => void load(), [away(ctx, state.problem)]);
@@ -59,7 +59,9 @@ function useEditing(ctx, { policy, text, tried, busy }, put) {
     put({ busy: true, refused: null });
     ctx.api.send('PUT', '/policy', { rules }, { ifMatch: policy.etag ?? undefined })
       .then(({ body, etag }) => {
-        put({ busy: false, policy: { ...policy, rules: body.rules, etag }, text: written(body.rules), tried: null, report: null });
+        put((now) => ({
+          busy: false, policy: { ...policy, rules: body.rules, etag }, text: now.text === text ? written(body.rules) : now.text, tried: null, report: null,
+        }));
         ctx.say('The rules were saved.');
       }, refused);
   };

@@ -214,7 +214,7 @@ async function holdSaving(page) {
 }
 
 test('a plan that is saved late takes nobody off another page', async () => {
-  const page = await opened('late');
+  const page = await opened('saved-late');
   page.on('dialog', (dialog) => dialog.accept());
   await field(page, 'notify', 'description').fill('Saved late');
   const release = await holdSaving(page);
@@ -224,6 +224,41 @@ test('a plan that is saved late takes nobody off another page', async () => {
   release();
   await told;
   assert.match(page.url(), /#\/usage$/);
-  assert.equal((await server.get('/threads/late/plan'))[1].description, 'Saved late');
+  assert.equal((await server.get('/threads/saved-late/plan'))[1].description, 'Saved late');
+  await done(page);
+});
+
+test('what is being saved is not edited until it is known what became of it', async () => {
+  const page = await opened('saving');
+  await field(page, 'notify', 'description').fill('Sent');
+  const release = await holdSaving(page);
+  await field(page, 'notify', 'description').press('x');
+  await at(page, 'add-item').click();
+  assert.equal(await field(page, 'notify', 'description').inputValue(), 'Sent');
+  assert.equal(await row(page, 'new-1').count(), 0);
+  release();
+  await at(page, 'plan-list').waitFor();
+  assert.equal((await server.get('/threads/saving/plan'))[1].description, 'Sent');
+  await done(page);
+});
+
+test('a plan that is read late does not take the edits that were begun meanwhile', async () => {
+  const page = await opened('read-late');
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  await page.route('**/plan', async (route) => {
+    await released;
+    await route.continue();
+  });
+  const asked = page.waitForRequest('**/plan');
+  await patch('read-late', [{ op: 'replace', path: '/2/description', value: 'Theirs' }]);
+  await asked;
+  await field(page, 'notify', 'description').fill('Mine');
+  const read = page.waitForResponse('**/plan');
+  release();
+  await (await read).finished();
+  // What the answer changes is painted in the frame after it.
+  await page.evaluate(() => new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); }));
+  assert.equal(await field(page, 'notify', 'description').inputValue(), 'Mine');
   await done(page);
 });

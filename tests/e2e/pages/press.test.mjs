@@ -99,3 +99,25 @@ test('a run that began while the dialog stood open is not the one that is cancel
   assert.equal((await server.get(`/runs/${second.runId}`)).status, 'suspended');
   await done(page);
 });
+
+test('rules that are typed while others are saved stay', async () => {
+  const page = await open(server, '#/policy');
+  await at(page, 'no-rules').waitFor();
+  await at(page, 'rules-json').fill('[{"id": "first", "tool": "demo_*", "action": "ask"}]');
+  await at(page, 'try-rules').click();
+  await at(page, 'dry-run').waitFor();
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  await page.route('**/policy', async (route) => {
+    if (route.request().method() === 'PUT') await released;
+    await route.continue();
+  });
+  const sent = page.waitForRequest((one) => one.method() === 'PUT');
+  await at(page, 'save-rules').click();
+  await sent;
+  await at(page, 'rules-json').fill('[]');
+  release();
+  await page.getByText('Version 1.').waitFor();
+  assert.equal(await at(page, 'rules-json').inputValue(), '[]');
+  await done(page);
+});

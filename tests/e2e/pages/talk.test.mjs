@@ -88,6 +88,25 @@ test('a run that is under way is steered, followed, or interrupted', async () =>
   }
 });
 
+test('what is typed while a message is sent stays', async () => {
+  await server.run('typed', 'Answer at length.');
+  const page = await open(server, '#/t/typed?tab=talk');
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  await page.route('**/process', async (route) => {
+    await released;
+    await route.continue();
+  });
+  await at(page, 'message-field').fill('Answer at length.');
+  await at(page, 'send').click();
+  await page.waitForFunction(() => /Sending/.test(document.querySelector('[data-testid=send]').textContent));
+  await at(page, 'message-field').fill('And then?');
+  release();
+  await page.waitForFunction(() => /^Send(?!ing)/.test(document.querySelector('[data-testid=send]').textContent.trim()) && !document.querySelector('[data-testid=send]').disabled);
+  assert.equal(await at(page, 'message-field').inputValue(), 'And then?');
+  await done(page);
+});
+
 test('a message to the past goes to a fork of it', async () => {
   await server.run('origin', 'Answer at length.');
   const page = await open(server, '#/t/origin?at=12&tab=talk');
