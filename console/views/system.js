@@ -10,6 +10,7 @@ import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { CLASS } from '../words.js';
 import { Copy } from './code.js';
 import { away, Button, Left, Refusal } from './parts.js';
+import { Diff } from './question/approval.js';
 import { RowAction, Section, Status, useList } from './section.js';
 
 export function System({ ctx }) {
@@ -95,19 +96,28 @@ function McpServers({ ctx }) {
     })}</${Section}>`;
 }
 
+/** What a tool said of itself when it was approved, if ever, and says now; and what is too long to be shown whole. */
+export function changeOf({ approved = {}, now }) {
+  const [{ leftOut: before = [], ...was }, { leftOut: after = [], ...is }] = [approved, now];
+  return { was, is, left: [...new Set([...before, ...after])] };
+}
+
 /** A tool that describes itself otherwise than when it was approved: off until somebody has looked at it. */
-function Changed({ ctx, server, tool, load }) {
-  const approve = async () => {
-    await ctx.api.post(`/mcp-servers/${enc(server.name)}/tools/${enc(tool.name)}/approve`, { hash: tool.hash });
-    await load();
-  };
-  const { approvedDescription: was, description: now } = tool;
-  return html`<details class="part"><summary><b
-      class="mono">${show(tool.tool)}</b> describes itself otherwise: off. <span class="link">See and approve</span></summary>
-    ${tool.reason && html`<p class="mid">${show(tool.reason)}</p>`}
-    ${was !== undefined || now !== undefined ? html`<div class="diff"><del>${show(was ?? '')}</del><ins>${show(now ?? '')}</ins></div>`
-      : html`<p class="dim">Its present description is known by its hash: <span class="mono">${show(tool.hash)}</span></p>`}
-    <${RowAction} label="Approve as it is now" sure="Press again: approve" why=${ctx.whyNot('admin')} act=${approve} />
+function Changed({ ctx, server, tool: { tool, reason }, load }) {
+  const [{ seen, problem }, set] = useState({});
+  const path = `/mcp-servers/${enc(server.name)}`;
+  const isIt = (one) => one.tool === tool;
+  const look = ({ currentTarget }) => currentTarget.open && ctx.api.get(path)
+    .then(({ tools }) => set({ seen: tools.find(isIt) }), (refused) => set({ problem: refused }));
+  // What was seen is approved, and nothing that came after it.
+  const approve = () => ctx.api.post(`${path}/tools/${enc(tool)}/approve`, { hash: seen.hash }).then(load);
+  const change = seen?.now && changeOf(seen);
+  return html`<details class="part" data-testid="changed-tool" onToggle=${look}><summary><b
+      class="mono">${show(tool)}</b> describes itself otherwise: off. <span class="link">See and approve</span></summary>
+    ${reason && html`<p class="mid">${show(reason)}</p>`}<${Refusal} problem=${problem} />
+    ${change && html`<${Diff} was=${change.was} now=${change.is} />
+      ${change.left.length > 0 && html`<p class="c-ask note">Too long to be shown whole: ${show(change.left.join(', '))}.</p>`}
+      <${RowAction} id="approve-tool" label="Approve as it is now" sure="Press again: approve" why=${ctx.whyNot('admin')} act=${approve} />`}
         </details>`;
 }
 

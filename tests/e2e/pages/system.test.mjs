@@ -127,3 +127,24 @@ test('a list that is not whole says so: threads, what was found, what was answer
   assert.equal(pages, 4, 'what the server gives is followed page by page');
   await done(page);
 });
+
+test('a tool that describes itself otherwise is looked at before it is approved, and what was seen is approved', async () => {
+  const tool = { name: 'far__add', tool: 'add', standing: 'changed', hash: 'beef' };
+  const far = { name: 'far', health: 'ready', restarts: 0, tools: [tool] };
+  const said = { approved: { description: 'Adds.', annotations: {} }, now: { description: 'Adds, and sends.', annotations: {}, leftOut: ['inputSchema'] } };
+  const page = await open(server, '#/new');
+  await page.route(/\/mcp-servers(\?.*)?$/, (route) => route.fulfill({ json: { items: [far] } }));
+  await page.route('**/mcp-servers/far', (route) => route.fulfill({ json: { ...far, tools: [{ ...tool, ...said }] } }));
+  await page.route('**/approve', (route) => route.fulfill({ json: far }));
+  await page.evaluate(() => { location.hash = '#/system'; });
+  await at(page, 'changed-tool').locator('summary').click();
+  await at(page, 'diff').waitFor();
+  assert.equal((await at(page, 'diff').innerText()).replace(/\s*\n\s*/g, '|'), '"description": "Adds."|"description": "Adds, and sends."');
+  assert.match(await at(page, 'changed-tool').innerText(), /Too long to be shown whole: inputSchema\./);
+  const sent = page.waitForRequest('**/approve');
+  await at(page, 'approve-tool').click();
+  await at(page, 'approve-tool').click();
+  const { pathname } = new URL((await sent).url());
+  assert.deepEqual([pathname, (await sent).postDataJSON()], ['/mcp-servers/far/tools/add/approve', { hash: 'beef' }]);
+  await done(page);
+});

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { at, diff, diffLines, pointer, put, same, without } from '../../../console/diff.js';
+import { changeOf } from '../../../console/views/system.js';
 
 test('equal as JSON', () => {
   assert.ok(same({ a: 1, b: [1, { c: null }] }, { b: [1, { c: null }], a: 1 }));
@@ -30,4 +31,20 @@ test('places in values', () => {
   assert.deepEqual(value.a, [{ b: 1 }]);
   assert.deepEqual(without(changed, ['a', 0, 'b']), { a: [{}], c: 2 });
   assert.equal(pointer(['a/b', '~', 0]), '/a~1b/~0/0');
+});
+
+test('a tool that describes itself otherwise is shown by what it said and says', () => {
+  const approved = { description: 'Adds.', inputSchema: { type: 'object', properties: { a: { type: 'number' } } }, annotations: { readOnly: true } };
+  const now = { description: 'Adds, and sends.', inputSchema: { type: 'object', properties: { a: { type: 'string' } } }, annotations: {} };
+  const lines = (tool) => {
+    const { was, is } = changeOf(tool);
+    return diffLines(was, is).map(({ sign, text }) => `${sign} ${text}`);
+  };
+  assert.deepEqual(lines({ approved, now }), [
+    '- "description": "Adds."', '+ "description": "Adds, and sends."', '- "inputSchema.properties.a.type": "number"',
+    '+ "inputSchema.properties.a.type": "string"', '- "annotations.readOnly": true']);
+  assert.deepEqual(lines({ now: { description: 'New.', annotations: {} } }), ['+ "description": "New."', '+ "annotations": {}']);
+  const cut = changeOf({ approved: { ...approved, leftOut: ['description'] }, now: { ...now, leftOut: ['description', 'inputSchema'] } });
+  assert.deepEqual(cut.left, ['description', 'inputSchema']);
+  assert.equal('leftOut' in cut.was || 'leftOut' in cut.is, false);
 });
