@@ -167,14 +167,18 @@ export function createAnnouncer(place, schedule = setTimeout) {
     seen(thread) {
       if (!thread || thread.replay || thread.status !== 'ready') return;
       const before = last?.id === thread.id ? last : null;
-      const now = { id: thread.id, items: new Map(thread.core.todoList.map((item) => [item.id, thread.shown(item)])), status: thread.core.status };
+      const { todoList, suspensions, status } = thread.core;
+      const now = { id: thread.id, items: new Map(todoList.map((item) => [item.id, thread.shown(item)])), suspensions, status };
       last = now;
       if (!before) return;
-      for (const item of thread.core.todoList) {
-        const status = now.items.get(item.id);
-        if (before.items.has(item.id) && before.items.get(item.id) !== status) say(`${item.description}: ${WORD[status]}`);
+      for (const item of todoList) {
+        const shown = now.items.get(item.id);
+        if (before.items.has(item.id) && before.items.get(item.id) !== shown) say(`${item.description}: ${WORD[shown]}`);
       }
-      if (before.status !== now.status && now.status === 'idle') {
+      for (const { suspensionId, message } of suspensions) {
+        if (!before.suspensions.some((one) => one.suspensionId === suspensionId)) say(`Question: ${message}`);
+      }
+      if (before.status !== status && status === 'idle') {
         say(`The run has ended: ${WORD[thread.newestRun?.resultStatus] ?? 'cancelled'}`);
       }
     },
