@@ -195,6 +195,16 @@ async function start() {
   paint();
 }
 
+async function signOut() {
+  try {
+    await app.api.signOut();
+    location.reload();
+  } catch (problem) {
+    app.retryNow();
+    if (problem.status !== 401) alert(`You are still signed in. ${problem.title}`);
+  }
+}
+
 async function readTools() {
   const tools = await app.api.all('/tools').catch(() => null);
   if (tools) app.tools = new Map(tools.items.map((tool) => [tool.name, tool]));
@@ -238,6 +248,7 @@ function makeContext(app) {
     guard: app.guard,
     paint: app.paint,
     refresh: () => app.lists.read(),
+    signOut: me && !me.open ? signOut : null,
     readTools,
     retryNow: () => app.retryNow(),
     retryAt: app.opened?.retryAt ?? null,

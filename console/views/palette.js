@@ -53,7 +53,7 @@ function entries(ctx, route, thread) {
   for (const [hash, name] of [['#/new', 'New thread'], ['#/questions', 'Questions'], ['#/usage', 'Usage'], ['#/policy', 'Policy'], ['#/system', 'System']]) add('do', name, go(hash));
   add('do', ctx.theme === 'dark' ? 'Light colours' : 'Dark colours', () => ctx.setTheme(ctx.theme === 'dark' ? 'light' : 'dark'));
   add('do', 'Keys', ctx.openKeys);
-  if (ctx.me && !ctx.me.open) add('do', 'Sign out', () => ctx.api.signOut().then(() => location.reload(), ctx.retryNow));
+  if (ctx.signOut) add('do', 'Sign out', ctx.signOut);
   for (const row of ctx.threads ?? []) {
     add('thread', row.title || row.threadId, go(threadHash({ id: row.threadId })), row.status);
     if (route.page === 'thread' && row.threadId !== route.id) {

@@ -103,7 +103,8 @@ function NarrowPages({ ctx, route }) {
   const close = (event) => event.currentTarget.closest('details').removeAttribute('open');
   return html`<details class="menu only-narrow">
     <summary class="b small quiet"><${Sign} name="menu" /><span class="sr">Pages</span>${asks ? html`<span class="count">${asks}</span>` : null}</summary>
-    <nav class="menu-list" aria-label="Pages" onClick=${close}>${links(ctx, route)}</nav>
+    <nav class="menu-list" aria-label="Pages" onClick=${close}>${links(ctx, route)}
+      ${ctx.signOut && html`<button type="button" class="b" onClick=${ctx.signOut}>Sign out</button>`}</nav>
   </details>`;
 }
 

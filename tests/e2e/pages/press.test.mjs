@@ -8,13 +8,18 @@ import { Server } from '../support/server.mjs';
 
 const INVITE = 'Send the team an invitation to the dinner.';
 
+const KEY = 'pes_test_admin_0123456789abcdef0123456789abcdef';
+
 let server;
+let guarded;
 before(async () => {
   server = await Server.start({ script: 'cases.toml' });
+  guarded = await Server.start({ env: { PES_API_KEYS: `default/root:read+run+approve+admin:${KEY}` } });
 });
 after(async () => {
   await quit();
   await server?.stop();
+  await guarded?.stop();
 });
 
 /** The runs of a thread, the oldest first. */
@@ -119,5 +124,27 @@ test('rules that are typed while others are saved stay', async () => {
   release();
   await page.getByText('Version 1.').waitFor();
   assert.equal(await at(page, 'rules-json').inputValue(), '[]');
+  await done(page);
+});
+
+test('on a narrow screen somebody signs out, and is told where that failed', async () => {
+  const page = await open(guarded, '#/usage', { width: 400 });
+  await at(page, 'key').fill(KEY);
+  await at(page, 'sign-in').click();
+  await at(page, 'usage').waitFor();
+  await page.route('**/session', (route) => route.fulfill({ status: 503, json: { title: 'The store does not answer', code: 'store_unavailable' } }));
+  const signOut = async () => {
+    await page.locator('.top summary').click();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+  };
+  const told = page.waitForEvent('dialog').then(async (dialog) => {
+    await dialog.accept();
+    return dialog.message();
+  });
+  await signOut();
+  assert.match(await told, /You are still signed in\. The store does not answer/);
+  await page.unroute('**/session');
+  await signOut();
+  await at(page, 'login').waitFor();
   await done(page);
 });
