@@ -158,7 +158,7 @@ function readJson(text) {
   }
 }
 
-const ROUNDED = 'A browser cannot hold a number of so many digits: it would be sent rounded.';
+export const ROUNDED = 'A browser cannot hold a number of so many digits: it would be sent rounded.';
 const isExact = (number) => (Number.isInteger(number) ? Number.isSafeInteger(number) : Number.isFinite(number));
 
 /** Whether some number within is longer than a browser can hold, so that it may be shown rounded. */

@@ -31,6 +31,9 @@ function Name({ field }) {
     ${field.unknown && html` <span class="tag" title="The tool’s schema does not name this">not in the schema</span>`}`;
 }
 
+/** A choice that would be sent rounded cannot be made here. */
+const barred = (value) => form.hasRounded(value) && { disabled: true, title: form.ROUNDED };
+
 const TYPED = ['text', 'area', 'number', 'date'];
 
 /**
@@ -116,7 +119,7 @@ function Select({ at, field, state, set }) {
   const chosen = field.options.findIndex((option) => JSON.stringify(option.value) === JSON.stringify(field.value));
   return html`<select ...${at} value=${String(chosen)}
     onChange=${(event) => set(form.choose(state, field, field.options[Number(event.currentTarget.value)].value))}>
-    ${field.options.map((option, i) => html`<option value=${String(i)}>${plain(option.label)}</option>`)}
+    ${field.options.map((option, i) => html`<option value=${String(i)} ...${barred(option.value)}>${plain(option.label)}</option>`)}
   </select>`;
 }
 
@@ -149,6 +152,7 @@ function customOf(schema, draft) {
   if (!isForm(schema)) return (draft.text ?? '') === '' ? { error: 'Type an answer as JSON.' } : form.read('json', draft.text);
   const state = draft.form ?? form.begin(schema.customSchema, {});
   if (form.hasErrors(state)) return { error: 'Correct what is marked first.' };
+  if (form.hasRounded(state.value)) return { error: form.ROUNDED };
   const missing = form.fieldsOf(state.schema, state.value).filter((field) => field.required && field.absent);
   return missing.length > 0 ? { error: `Still needed: ${missing.map((field) => plain(field.name)).join(', ')}.` } : { value: state.value };
 }
@@ -173,7 +177,7 @@ function Options({ schema, draft, set, off }) {
   const toggle = (i) => set(isMany ? { many: many.includes(i) ? many.filter((one) => one !== i) : [...many, i] } : { chosen: i });
   return html`<fieldset class="options" data-testid="answer-field" disabled=${Boolean(off)}><legend class="sr">Your answer</legend>
     ${schema.options.map((option, i) => html`<label class="row"><input type=${isMany ? 'checkbox' : 'radio'} name="answer"
-      checked=${isMany ? many.includes(i) : draft.chosen === i} onChange=${() => toggle(i)} /> ${show(option.label)}</label>`)}
+      checked=${isMany ? many.includes(i) : draft.chosen === i} onChange=${() => toggle(i)} ...${barred(option.value)} /> ${show(option.label)}</label>`)}
   </fieldset>`;
 }
 

@@ -185,3 +185,16 @@ test('a refused answer says what is wrong, at its field or below', async () => {
   assert.match(await page.locator('[data-field="/floor"]').innerText(), /there are two floors/);
   await done(page);
 });
+
+test('a choice that a browser would send rounded cannot be made', async () => {
+  await server.run('account', 'Ask for an account.');
+  const page = await open(server, '#/t/account');
+  await at(page, 'answer-field').waitFor();
+  assert.deepEqual([await page.getByLabel('main').isDisabled(), await page.getByLabel('other').isDisabled()], [true, false]);
+  await page.getByLabel('other').check();
+  const sent = page.waitForRequest((one) => one.url().endsWith('/resume'));
+  await at(page, 'answer').click();
+  assert.equal((await sent).postDataJSON().value, 7);
+  await over(page);
+  await done(page);
+});
