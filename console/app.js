@@ -195,15 +195,10 @@ async function start() {
   paint();
 }
 
-async function signOut() {
-  try {
-    await app.api.signOut();
-    location.reload();
-  } catch (problem) {
-    app.retryNow();
-    if (problem.status !== 401) alert(`You are still signed in. ${problem.title}`);
-  }
-}
+const signOut = () => app.api.signOut().then(() => location.reload(), (problem) => {
+  app.retryNow();
+  if (problem.status !== 401) alert(`You are still signed in. ${problem.title}`);
+});
 
 async function readTools() {
   const tools = await app.api.all('/tools').catch(() => null);

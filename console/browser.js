@@ -1,7 +1,6 @@
 // What the page has of the browser: keys, widths, and the polite live region.
 //
-// Keys: a view says what its keys do while it is shown; of several the one shown last counts. Single keys never fire in fields
-// and dialogs, and can be switched off. Where a field is taken away under somebody who types, what is typed on is no command.
+// Keys: a view says what its keys do while it is shown; of several the one shown last counts. Single keys can be switched off.
 
 import { WORD } from './shapes.js';
 import { plain } from './text.js';

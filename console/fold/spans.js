@@ -10,7 +10,7 @@ export function runBegins(draft, content, told) {
   draft.write('runOrder').push(id);
   draft.write('runs').set(id, {
     runId: id, seq, start, end: null, endSeq: null, status: 'running', resultStatus: null, query: content.query,
-    model: content.model, provider: content.provider, requestedBy: content.requestedBy ?? null, options: content.options ?? null,
+    model: content.model, provider: content.provider, options: content.options ?? null,
     ...noCosts(),
   });
   draft.spans.add(runId(id), span('run', null, told, { children: [], status: 'running', phase: null, title: content.query }));
@@ -118,7 +118,7 @@ export function streamBegins(draft, content, told) {
   const { provider, model, phase, purpose = null, attempt, iteration = null } = content;
   const parent = parentOf(draft, told, phase);
   add(draft, streamId(content.streamId), span('stream', parent, told, {
-    streamId: content.streamId, provider, model, phase, purpose, attempt, iteration, promptDigest: content.promptDigest ?? null,
+    streamId: content.streamId, provider, model, phase, purpose, attempt, iteration,
     status: 'in_progress', ttftMs: null, tokens: null, costUsd: null, queuedMs: null, error: null, stopReason: null, children: NONE,
   }));
   if (attempt > 1 && parent) {
@@ -156,7 +156,7 @@ export function streamFails(draft, content, told) {
   if (code === 'interrupted') draft.restarted(told);
   else draft.mark(told.seq, 'error');
   draft.fail(told, {
-    kind: 'stream', code, message, phase: stream?.phase ?? null, attempt: stream?.attempt ?? null, fatal: false, retryable,
+    kind: 'stream', code, message, phase: stream?.phase ?? null, attempt: stream?.attempt ?? null, fatal: false,
     became: retryable ? 'made again as the next attempt' : null,
   });
 }
@@ -180,7 +180,7 @@ export function callEnds(draft, content, told) {
   const failed = content.status === 'error';
   close(call, told, {
     status: failed ? 'failed' : content.status === 'success' ? 'completed' : 'cancelled', result: content.status,
-    output: content.output, error: content.error ?? null, durationMs: content.durationMs, metadata: content.metadata ?? null,
+    output: content.output, error: content.error ?? null, durationMs: content.durationMs,
     policy: told.metadata?.policy ?? call.policy, digest: told.metadata?.digest ?? call.digest ?? null,
     modifiedArguments: told.metadata?.modifiedArguments ?? null,
     // When the call itself ran: before that it waited for its turn, or for a person.

@@ -85,8 +85,8 @@ const TAKE = {
   },
   FINAL_RESPONSE: (draft, content, told) => messageTold(draft, content.message, 'answer', told),
   ERROR(draft, content, told) {
-    const { code, message, phase, fatal, retryable } = content;
-    draft.fail(told, { kind: 'error', code, message, phase, fatal, retryable, became: fatal ? 'It ended the run.' : null });
+    const { code, message, phase, fatal } = content;
+    draft.fail(told, { kind: 'error', code, message, phase, fatal, became: fatal ? 'It ended the run.' : null });
     draft.mark(told.seq, 'error');
   },
 };

@@ -34,7 +34,6 @@ function ofProblem(problem) {
     todo: problem.todo ?? (problem.isUnreachable ? 'Wait until the server answers; it is asked again by itself' : REMEDIES[problem.code]),
     errors: problem.errors,
     traceId: problem.traceId,
-    retryable: problem.retryable,
   };
 }
 
@@ -61,7 +60,6 @@ function ofRun(thread) {
     seq: told?.seq ?? run.endSeq,
     traceId: thread.observation(run.endSeq)?.traceId ?? null,
     run,
-    retryable: told?.retryable ?? false,
   };
 }
 

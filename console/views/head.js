@@ -50,7 +50,7 @@ function Besides({ thread, status }) {
   const others = [['in_progress', 'running'], ['waiting', 'at an agent'], ['ask', 'asking'], ['doubt', 'in doubt']]
     .filter(([name]) => name !== (status === 'suspended' ? 'ask' : status === 'running' ? 'in_progress' : status))
     .map(([name, word]) => (of(name) ? `${of(name)} ${word}` : null)).filter(Boolean);
-  return others.length ? html`<span class="hide">${others.join(', ')}</span>` : null;
+  return others.length > 0 && html`<span class="hide">${others.join(', ')}</span>`;
 }
 
 function Figures({ thread, run }) {
@@ -60,10 +60,10 @@ function Figures({ thread, run }) {
   const isOpen = run.end == null;
   const cost = costOf(run);
   return html`
-    ${items.length ? html`<span data-testid="done"><b>${done}</b> of ${count(items.length, 'item')}</span>` : null}
+    ${items.length > 0 && html`<span data-testid="done"><b>${done}</b> of ${count(items.length, 'item')}</span>`}
     <span><b data-tick=${isOpen && !thread.replay ? `since:${run.start}` : null}>${duration((run.end ?? thread.now) - run.start)}</b></span>
     <span><b>${tokens(run.input + run.output)}</b> tokens</span>
-    ${cost ? html`<span title=${cost.title}>${cost.text}</span>` : null}`;
+    ${cost && html`<span title=${cost.title}>${cost.text}</span>`}`;
 }
 
 /** Calls without a price are counted apart, never as free. */
@@ -86,13 +86,12 @@ function RunPicker({ ctx, thread, run }) {
 }
 
 function useActs(ctx, route, thread, run) {
-  /** The run that is asked about. */
   const [asked, ask] = useState(null);
   const [stopping, setStopping] = useState(null);
   const { press, problem } = usePress(ctx);
   const { runId } = thread.core;
   const isOpen = !thread.replay && runId != null;
-  const whyNot = thread.replay ? null : ctx.whyNot('run');
+  const whyNot = ctx.whyNot('run');
   const pause = () => press(`pause ${runId}`, `/threads/${enc(thread.id)}/pause`);
   const forking = useFork(ctx, thread);
   const fork = () => forking.at(thread.replay ? thread.seq : null);
@@ -101,13 +100,13 @@ function useActs(ctx, route, thread, run) {
     setStopping(asked);
     if (!(await press('cancel', `/runs/${enc(asked)}/cancel`))) setStopping(null);
   };
-  const isStopping = stopping != null && stopping === runId;
+  const isStopping = isOpen && stopping === runId;
   useKeys({
     f: () => (forking.why ? false : forking.at(route.row ?? (thread.replay ? thread.seq : null))),
     p: () => (isOpen && !whyNot ? pause() : false),
     c: () => (isOpen && !whyNot && !isStopping ? ask(runId) : false),
   });
-  const dialog = asked ? html`<${CancelDialog} ctx=${ctx} thread=${thread} close=${() => ask(null)} cancel=${cancel} />` : null;
+  const dialog = asked && html`<${CancelDialog} ctx=${ctx} thread=${thread} close=${() => ask(null)} cancel=${cancel} />`;
   return { fork, pause, ask: () => ask(runId), isOpen, isStopping, whyNot, dialog, problem: problem ?? forking.problem, replay: thread.replay, whyForkNot: forking.why };
 }
 
@@ -115,8 +114,8 @@ function Acts({ acts }) {
   if (acts.isStopping) return html`<span class="mid t1" role="status">stopping; nothing new starts</span>`;
   const all = [
     html`<${Button} key="fork" cls="small" label=${acts.replay ? 'Fork here' : 'Fork'} k="f" why=${acts.whyForkNot} onClick=${acts.fork} id="fork" />`,
-    acts.isOpen ? html`<${Button} key="pause" cls="small" label="Pause" k="p" why=${acts.whyNot} onClick=${acts.pause} id="pause" />` : null,
-    acts.isOpen ? html`<${Button} key="cancel" cls="small bad" label="Cancel…" k="c" why=${acts.whyNot} onClick=${acts.ask} id="cancel" />` : null,
+    acts.isOpen && html`<${Button} key="pause" cls="small" label="Pause" k="p" why=${acts.whyNot} onClick=${acts.pause} id="pause" />`,
+    acts.isOpen && html`<${Button} key="cancel" cls="small bad" label="Cancel…" k="c" why=${acts.whyNot} onClick=${acts.ask} id="cancel" />`,
   ];
   return html`<div class="row hide">${all}</div>
     <details class="menu only-narrow"><summary class="b small quiet" aria-label="Fork, pause, cancel"><${Sign} name="more" /></summary><div class="menu-list">${all}</div></details>`;

@@ -81,8 +81,8 @@ export const wordsOf = (problem) => problem.detail ?? problem.title;
 export const Refusal = ({ problem, id }) => (problem ? html`<p class="wrong" role="alert" data-testid=${id}>${show(wordsOf(problem))}</p>` : null);
 
 /**
- * `{press, busy, problem}`. `press(name, path, body)` gives the answer, or null where it was refused. The same press, made again, is
- * done once: its name says of what it is one, or a later one would be answered as an earlier one was.
+ * `{press, busy, problem}`. `press(name, path, body)` gives the answer, or null where it was refused. It is done once however
+ * often it is made: name and path say for what it is.
  */
 export function usePress(ctx) {
   const [state, set] = useState({ busy: null, problem: null });

@@ -9,7 +9,7 @@ import { Shape, Sign } from '../shapes.js';
 import { html } from '../vendor/preact-htm.js';
 import { Boundary } from './boundary.js';
 import { Compare, FailurePanel, Inbox, KeysDialog, Login, NewThread, Notice, Palette, Policy, stage, System, Usage, wide } from './later.js';
-import { Kbd, Left, Loading } from './parts.js';
+import { Button, Left, Loading } from './parts.js';
 import { Rail } from './rail.js';
 import { ThreadPage } from './thread.js';
 
@@ -80,11 +80,11 @@ function TopBar({ ctx, route }) {
     <a class="brand" href="#/"><${Mark} />PES</a>
     ${isLogin ? null : html`<nav class="nav" aria-label="Pages">${links(ctx, route)}</nav>`}
     <div class="row right">
-      ${isLogin ? null : html`<button type="button" class="b small quiet hide" onClick=${ctx.openPalette} data-testid="palette">Find or do…<${Kbd} k="⌘K" /></button>
+      ${isLogin ? null : html`<${Button} cls="small quiet hide" label="Find or do…" k="⌘K" onClick=${ctx.openPalette} id="palette" />
         <${Connection} ctx=${ctx} /><${Me} ctx=${ctx} />`}
       <button type="button" class="b small quiet" aria-label=${ctx.theme === 'dark' ? 'Light colours' : 'Dark colours'}
         onClick=${() => ctx.setTheme(ctx.theme === 'dark' ? 'light' : 'dark')} data-testid="theme"><${Sign} name="sun" /></button>
-      ${isLogin ? null : html`<button type="button" class="b small quiet hide" aria-label="Keys" onClick=${ctx.openKeys}>?</button>
+      ${isLogin ? null : html`<${Button} cls="small quiet hide" aria-label="Keys" label="?" onClick=${ctx.openKeys} />
         <${NarrowPages} ctx=${ctx} route=${route} />`}
     </div>
   </header>`;
@@ -104,7 +104,7 @@ function NarrowPages({ ctx, route }) {
   return html`<details class="menu only-narrow">
     <summary class="b small quiet"><${Sign} name="menu" /><span class="sr">Pages</span>${asks ? html`<span class="count">${asks}</span>` : null}</summary>
     <nav class="menu-list" aria-label="Pages" onClick=${close}>${links(ctx, route)}
-      ${ctx.signOut && html`<button type="button" class="b" onClick=${ctx.signOut}>Sign out</button>`}</nav>
+      ${ctx.signOut && html`<${Button} label="Sign out" onClick=${ctx.signOut} />`}</nav>
   </details>`;
 }
 
@@ -146,7 +146,7 @@ function Held({ ctx, thread }) {
   return html`<div class="strip bad" role="status" data-testid="held"><${Shape} status="failed" small label=${false} />
     <b>The server does not answer.</b><span>${asOf}
     ${ctx.retryAt && ctx.retryAt > now ? html` Trying again in <${Left} at=${ctx.retryAt} now=${now} />.` : null}</span>
-    <button type="button" class="b small right" onClick=${ctx.retryNow}>Try now</button></div>`;
+    <${Button} cls="small right" label="Try now" onClick=${ctx.retryNow} /></div>`;
 }
 
 function isDemo(ctx, route, thread) {

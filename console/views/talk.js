@@ -152,7 +152,7 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
     try {
       const id = thread.replay ? await fork(ctx, thread, key) : thread.id;
       await ctx.api.post(`/threads/${enc(id)}/process`, isBusy && !thread.replay ? { query, onBusy: draft.way } : { query }, { key });
-      // What was typed meanwhile stays.
+      // What was typed since stays.
       set(({ text: now }) => ({ text: now === draft.text ? '' : now, busy: false, sent: null }));
       ctx.refresh();
       if (id !== thread.id) ctx.goOn(threadHash({ id, tab: 'talk' }));

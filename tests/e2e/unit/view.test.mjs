@@ -139,3 +139,10 @@ test('only what is in sight of ten thousand rows is drawn', () => {
   assert.ok(to - from < 60 && from <= 4980 && to >= 5016);
   assert.deepEqual(windowOf([0, 26], 0, 400), { from: 0, to: 1 });
 });
+
+test('an attempt that was made again counts as a retry, and not as an error', () => {
+  const view = whole('retried');
+  const thread = { view, core: { todoList: [] } };
+  const told = timelineRows(thread, view.runs.get(view.runOrder[0])).map((row) => row.errors).filter(Boolean);
+  assert.deepEqual([told.reduce((sum, one) => sum + one.retries, 0), told.reduce((sum, one) => sum + one.errors, 0)], [1, 0]);
+});
