@@ -59,7 +59,8 @@ test('a plan is shown before it runs, if that is wanted; the text stays when it 
 test('an answer is Markdown, its links lead to the web only, and its suggestions can be taken', async () => {
   await server.run('answer', 'Answer at length.');
   const page = await open(server, '#/t/answer?tab=talk');
-  await at(page, 'answer').waitFor();
+  await at(page, 'answer').locator('.md').waitFor();
+  await page.getByRole('button', { name: 'Use' }).last().waitFor();
   const links = await at(page, 'answer').locator('a[target=_blank]').evaluateAll((all) => all.map((one) => one.href));
   assert.deepEqual(links, ['https://example.com/page', 'https://example.com/p.png', 'https://example.com/terms']);
   assert.equal(await at(page, 'answer').locator('img').count(), 0);
