@@ -1,13 +1,15 @@
 //! A question on a terminal: all that is needed to decide, whole, and what may be answered.
 
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::plan_view::{kind, rule, subject};
+use super::forecast;
+use super::plan_view::{consequence, kind, rule, subject};
 use super::show::{block, fill, line, span, width};
 use super::terminal::Style;
 use crate::domain::Millis;
+use crate::domain::forecast::PlanForecast;
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, InputType, RiskLevel, SuspensionKind};
-use crate::domain::tool::ToolClass;
 
 pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
     let mark = if style.unicode { "◆" } else { "!" };
@@ -21,11 +23,9 @@ pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
         Some(RiskLevel::Medium) => "  medium risk",
         Some(RiskLevel::Low) | None => "",
     });
-    head.push_str(match asked.class {
-        Some(ToolClass::Irreversible) => "  cannot be undone",
-        Some(ToolClass::External) => "  leaves this server",
-        Some(ToolClass::Read | ToolClass::Write) | None => "",
-    });
+    if let Some(words) = asked.class.and_then(consequence) {
+        head.push_str(&format!("  {words}"));
+    }
     if let Some(rule) = rule(asked) {
         head.push_str(&format!("  rule {rule}"));
     }
@@ -37,6 +37,7 @@ pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
     if !prompt.is_empty() && *prompt != asked.message {
         lines.push(indented(prompt));
     }
+    lines.extend(asked.plan.as_ref().map(plan));
     lines.extend(asked.tool_input.as_ref().map(arguments));
     lines.extend(options(asked));
     if let Some(at) = asked.expires_at {
@@ -58,6 +59,15 @@ fn grouped(digest: &str, style: Style) -> String {
 
 fn indented(text: &str) -> String {
     block(text).lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Never cut: the whole of it is approved.
+fn plan(plan: &Value) -> String {
+    match PlanForecast::deserialize(plan) {
+        Ok(known) => forecast::lines(&known).iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n"),
+        // Another version wrote it.
+        Err(_) => indented(&format!("{plan:#}")),
+    }
 }
 
 /// Never cut: what runs is what was shown.

@@ -7,6 +7,7 @@ mod chat;
 mod events;
 mod fold;
 mod follow;
+mod forecast;
 mod input;
 mod lanes;
 mod lists;

@@ -1,7 +1,5 @@
 //! `pes plan`: show it, edit it, see how it changed and what it may do.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
@@ -11,7 +9,7 @@ use super::plan_view::PlanView;
 use super::replay::{Base, History, history};
 use super::show::line;
 use super::terminal::{Size, Style, print, size, tell};
-use super::{lists, tree};
+use super::{forecast, lists, tree};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::expected_cost::{CostBasis, ExpectedCost, Forecast};
@@ -34,7 +32,7 @@ pub(super) async fn plan(
         Some(PlanCommand::Edit) => edit(server, &path, json).await,
         Some(PlanCommand::Diff) => diff(server, &thread, json).await,
         Some(PlanCommand::Forecast) if json => print(&server.get_text(&format!("{path}/forecast")).await?),
-        Some(PlanCommand::Forecast) => forecast(&server.get(&format!("{path}/forecast")).await?),
+        Some(PlanCommand::Forecast) => tell_forecast(&server.get(&format!("{path}/forecast")).await?),
     }
 }
 
@@ -128,27 +126,9 @@ fn stood(base: &Base) -> Result<(), Error> {
         .try_for_each(|item| print(&format!("  + {}  {}", line(item.id.as_str()), line(&item.description))))
 }
 
-fn forecast(Forecast { plan: forecast, cost }: &Forecast) -> Result<(), Error> {
-    let mut asked: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for tool in &forecast.tools {
-        let action = json!(tool.policy.action).as_str().unwrap_or_default().to_owned();
-        let when = if tool.conditions.is_empty() { "" } else { ", other rules under conditions" };
-        asked.entry(&tool.tool_name).or_default().push(format!("{action} ({}{when})", tool.policy.rule));
-    }
-    for item in forecast.items.iter().filter(|item| !item.status.is_settled()) {
-        let named = item.may_call.iter().map(|call| call.tool_name.as_str());
-        let any = item.may_call_any.then_some("any tool");
-        let calls: Vec<String> = named
-            .chain(any)
-            .map(|tool| match asked.get(tool) {
-                Some(rules) => format!("{}: {}", line(tool), line(&rules.join(", "))),
-                None => line(tool),
-            })
-            .collect();
-        let calls = if calls.is_empty() { "no tool".to_owned() } else { calls.join("; ") };
-        print(&format!("{}  {}\n    {calls}", line(item.id.as_str()), line(&item.description)))?;
-    }
-    print(if forecast.risky { "A person may be asked, or something cannot be undone." } else { "Nobody is asked." })?;
+fn tell_forecast(Forecast { plan, cost }: &Forecast) -> Result<(), Error> {
+    forecast::lines(plan).iter().try_for_each(|line| print(line))?;
+    print(if plan.risky { "A person may be asked, or something cannot be undone." } else { "Nobody is asked." })?;
     print(&cost_words(cost))
 }
 

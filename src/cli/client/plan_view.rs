@@ -12,6 +12,7 @@ use crate::domain::ids::{ItemId, SuspensionId};
 use crate::domain::observation::ObservationType;
 use crate::domain::plan::{ItemStatus, TodoItem};
 use crate::domain::task::TaskStatus;
+use crate::domain::tool::ToolClass;
 
 /// How much of what a model is saying is kept for its item.
 const SAYING: usize = 400;
@@ -293,6 +294,15 @@ pub(super) fn kind(kind: SuspensionKind) -> &'static str {
 /// The rule that asks.
 pub(super) fn rule(asked: &AskedQuestion) -> Option<String> {
     asked.policy.as_ref().map(|ruling| show::line(&ruling.rule))
+}
+
+/// What cannot be taken back of a call of a tool of this class.
+pub(super) fn consequence(class: ToolClass) -> Option<&'static str> {
+    match class {
+        ToolClass::Irreversible => Some("cannot be undone"),
+        ToolClass::External => Some("leaves this server"),
+        ToolClass::Read | ToolClass::Write => None,
+    }
 }
 
 #[cfg(test)]

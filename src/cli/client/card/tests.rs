@@ -39,3 +39,47 @@ fn names_of_arguments_are_shown_whole() {
     assert!(rows[1].starts_with(&format!("    {second}  ")) && rows[1].ends_with("  b"), "{shown}");
     assert_eq!(rows[0], format!("    {:24}  c", "to"), "a long name does not push the others away");
 }
+
+#[test]
+fn a_plan_under_review_is_shown_whole_with_what_its_tools_do() {
+    let long = "Pay every invoice of the last quarter to the supplier that sent it, ".repeat(5) + "the last one twice";
+    let ruling = |action: &str, rule: &str| json!({ "action": action, "rule": rule, "scope": "default" });
+    let item = |id: &str, description: &str, status: &str, tool: &str, action: &str| {
+        json!({
+            "id": id, "description": description, "status": status,
+            "mayCall": [{ "toolName": tool, "action": action }]
+        })
+    };
+    let plan = json!({
+        "planVersion": 1, "risky": true,
+        "items": [
+            item("look", "Look them\u{202e} up", "pending", "find", "auto"),
+            item("pay", &long, "pending", "pay", "ask"),
+            item("over", "Done long ago", "completed", "find", "auto"),
+        ],
+        "tools": [
+            { "toolName": "find", "class": "read", "idempotent": true, "policy": ruling("auto", "reads") },
+            { "toolName": "pay", "class": "irreversible", "idempotent": false, "policy": ruling("ask", "money") },
+        ]
+    });
+    let shown = |plan: &Value| {
+        let asked = json!({
+            "suspensionId": "sus_1", "kind": "plan_review", "message": "May it?", "plan": plan,
+            "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" }
+        });
+        card(&serde_json::from_value(asked).unwrap(), 0, PLAIN)
+    };
+    let known = shown(&plan);
+    let expected = format!(
+        "    look  Look them<U+202E> up\n        find: auto (reads)\n    pay  {long}\n        pay: ask (money), cannot be undone"
+    );
+    assert!(known.contains(&expected), "{known}\nlacks\n{expected}");
+    assert!(!known.contains("Done long ago"), "{known}");
+
+    let mut any = plan.clone();
+    any["items"][0] = json!({ "id": "look", "description": "Look", "status": "pending", "mayCallAny": true });
+    let any = shown(&any);
+    assert!(any.contains("        any tool\n") && any.contains("        find: auto (reads)\n"), "{any}");
+    let unknown = shown(&json!({ "steps": ["Pay"] }));
+    assert!(unknown.contains("\"Pay\""), "what another version wrote is shown as it is: {unknown}");
+}
