@@ -119,9 +119,14 @@ impl Draft {
         if sent.is_ok() {
             forget(&self.path);
         } else {
-            tell(&kept(&self.path));
+            self.tell_where();
         }
         sent
+    }
+
+    /// It stays where it is.
+    pub fn tell_where(&self) {
+        tell(&kept(&self.path));
     }
 }
 

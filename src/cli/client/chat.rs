@@ -6,6 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::args::Output;
 use super::follow::{Ended, Watched, follow};
 use super::input::Input;
+use super::leave::unless_left;
 use super::run::{Receipt, outcome, thread_of};
 use super::terminal::{can_ask, tell};
 use crate::cli::Error;
@@ -23,14 +24,16 @@ pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut In
         if can_ask() {
             eprint!("> ");
         }
-        let typed = tokio::select! {
-            typed = input.line() => typed,
-            _ = interrupts.recv() => return Ok(()),
-        };
+        let Ok(typed) = unless_left(input.line(), &mut interrupts, None).await else { return Ok(()) };
         let Some(query) = typed.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()) else {
             return Ok(());
         };
-        let receipt: Receipt = server.post(&format!("/threads/{thread}/process"), &json!({ "query": query })).await?;
+        let (path, query) = (format!("/threads/{thread}/process"), json!({ "query": query }));
+        let Ok(sent) = unless_left(server.post::<Receipt>(&path, &query), &mut interrupts, None).await else {
+            tell(&format!("\nThe query may have been sent. `pes watch {thread}` shows it."));
+            return Ok(());
+        };
+        let receipt = sent?;
         let output = Output { json: false, tokens: false };
         let (run, after, title) = (receipt.run_id, place.last_seq, place.title);
         let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, timeout: None };
@@ -43,6 +46,8 @@ pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut In
             Err(error @ (Error::Failed(_) | Error::Partial(_))) => tell(&error.to_string()),
             Err(error) => return Err(error),
         }
-        place = thread_of(server, Some(thread.clone())).await?;
+        let again = thread_of(server, Some(thread.clone()));
+        let Ok(found) = unless_left(again, &mut interrupts, None).await else { return Ok(()) };
+        place = found?;
     }
 }

@@ -1,6 +1,5 @@
 //! Watching a run to its end: drawing it, asking people, and what Ctrl-C means.
 
-use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -8,13 +7,15 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
+use super::answer::Draft;
 use super::args::Output;
 use super::events::{Events, Next, ObservationFrame, Said, pause};
 use super::input::Input;
+use super::leave::{Left, passed, unless_left};
 use super::lists::now;
-use super::plan_view::{PlanView, subject};
+use super::plan_view::PlanView;
 use super::prompt::{self, Typed};
 use super::replay::Base;
 use super::screen::Screen;
@@ -116,15 +117,21 @@ impl Follower<'_> {
         let mut ticks = interval(DRAW_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
-            let asks = self.asking.is_some();
+            let (asks, deadline) = (self.asking.is_some(), self.deadline);
             tokio::select! {
                 next = frames.next() => match next.expect("it never ends")? {
                     Next::Frame(frame) => {
                         if self.watched.output.json && frame.event != "caught_up" {
                             print(&frame.json())?;
                         }
-                        if let Some(ended) = self.take(frame.said()?).await? {
-                            return Ok(ended);
+                        let said = frame.said()?;
+                        match unless_left(self.take(said), &mut interrupts, deadline).await {
+                            Ok(taken) => {
+                                if let Some(ended) = taken? {
+                                    return Ok(ended);
+                                }
+                            }
+                            Err(left) => return self.leave(left, &mut interrupts).await,
                         }
                     }
                     Next::Lost { why, again_in } => self.lost(&why, again_in),
@@ -135,9 +142,12 @@ impl Follower<'_> {
                         return Ok(ended);
                     }
                 }
-                _ = interrupts.recv() => return self.interrupted(&mut interrupts).await,
-                () = passed(self.catch_up_at) => self.catch_up().await?,
-                () = passed(self.deadline) => return Err(self.too_late()),
+                () = passed(self.catch_up_at) => match unless_left(self.catch_up(), &mut interrupts, deadline).await {
+                    Ok(caught_up) => caught_up?,
+                    Err(left) => return self.leave(left, &mut interrupts).await,
+                },
+                _ = interrupts.recv() => return self.leave(Left::Interrupted, &mut interrupts).await,
+                () = passed(deadline) => return self.leave(Left::TooLate, &mut interrupts).await,
             }
             self.ask();
             if let Some(ended) = self.waits() {
@@ -276,27 +286,49 @@ impl Follower<'_> {
             self.watched.may_ask = false;
             return Ok(None);
         };
-        let understood = tokio::select! {
-            understood = prompt::understood(&asked, text.trim(), self.input) => understood,
-            // More is asked for, and nobody wants to say it.
-            _ = interrupts.recv() => return self.interrupted(interrupts).await.map(Some),
-            () = passed(self.deadline) => return Err(self.too_late()),
+        // More may be asked for, and nobody wants to say it.
+        let understood = prompt::understood(&asked, text.trim(), self.input);
+        let understood = match unless_left(understood, interrupts, self.deadline).await {
+            Ok(understood) => understood,
+            Err(left) => return self.leave(left, interrupts).await.map(Some),
         };
         match understood {
             Ok(Typed::Later) => self.left.push(asked.suspension_id),
             Ok(Typed::Again(why)) => self.ask_again(asked, &why),
-            Ok(Typed::Answer(answer)) => {
-                let sent = answer::send(self.server, &self.watched.thread, &asked, answer).await;
-                self.settle(asked, sent)?;
-            }
+            Ok(Typed::Answer(answer)) => return self.send(asked, answer, None, interrupts).await,
             Ok(Typed::Edited(draft)) => {
                 let answer = json!({ "approved": true, "modifiedArgs": draft.value() });
-                let sent = answer::send(self.server, &self.watched.thread, &asked, answer).await;
-                self.settle(asked, draft.settle(sent))?;
+                return self.send(asked, answer, Some(draft), interrupts).await;
             }
             Err(error) => self.ask_again(asked, &error.to_string()),
         }
         Ok(None)
+    }
+
+    /// `draft`: what the answer was made of.
+    async fn send(
+        &mut self,
+        asked: AskedQuestion,
+        answer: Value,
+        draft: Option<Draft>,
+        interrupts: &mut Signal,
+    ) -> Result<Option<Ended>, Error> {
+        let sending = answer::send(self.server, &self.watched.thread, &asked, answer);
+        match unless_left(sending, interrupts, self.deadline).await {
+            Ok(sent) => {
+                let sent = match draft {
+                    Some(draft) => draft.settle(sent),
+                    None => sent,
+                };
+                self.settle(asked, sent)?;
+                Ok(None)
+            }
+            Err(left) => {
+                tell("\nThe answer may have been sent. `pes questions` shows whether the question is still open.");
+                draft.iter().for_each(Draft::tell_where);
+                self.leave(left, interrupts).await.map(Some)
+            }
+        }
     }
 
     /// Leaves the question, or asks it again with what was wrong.
@@ -336,38 +368,27 @@ impl Follower<'_> {
         self.left.contains(id) || self.sent.contains(id)
     }
 
-    async fn interrupted(&mut self, interrupts: &mut Signal) -> Result<Ended, Error> {
+    async fn leave(&mut self, left: Left, interrupts: &mut Signal) -> Result<Ended, Error> {
         self.screen.leave();
         let thread = line(&self.watched.thread);
+        if left == Left::TooLate {
+            return Err(Error::TimedOut(format!("The run is not over in time; it goes on. Try: pes watch {thread}")));
+        }
         tell(&format!("\nDetached; the run goes on. `pes watch {thread}`. Ctrl-C again cancels it."));
         if timeout(SECOND_PRESS, interrupts.recv()).await.is_err() {
             return Ok(Ended::Detached);
         }
-        let path = format!("/runs/{}/cancel", self.watched.run);
-        let _: Value = self.server.post(&path, &json!({})).await?;
-        Err(Error::Cancelled("The run is being cancelled: nothing new starts.".to_owned()))
+        let (path, nothing) = (format!("/runs/{}/cancel", self.watched.run), json!({}));
+        let cancelling = self.server.post::<Value>(&path, &nothing);
+        // Whoever presses it once more does not wait for the server either.
+        match unless_left(cancelling, interrupts, None).await {
+            Ok(Ok(_)) => Err(Error::Cancelled("The run is being cancelled: nothing new starts.".to_owned())),
+            Ok(Err(why)) => Err(why),
+            Err(_) => {
+                Err(Error::Failed(format!("The server may not have heard of the cancel. Try: pes cancel {thread}")))
+            }
+        }
     }
-
-    fn too_late(&mut self) -> Error {
-        self.screen.leave();
-        let thread = line(&self.watched.thread);
-        Error::TimedOut(format!("The run is not over in time; it goes on. Try: pes watch {thread}"))
-    }
-}
-
-/// Without one it never passes.
-async fn passed(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => pending().await,
-    }
-}
-
-/// What is asked, for a sentence.
-pub(super) fn named(open: &[AskedQuestion]) -> String {
-    let named: Vec<String> =
-        open.iter().map(|asked| format!("{} ({})", subject(asked), asked.suspension_id.as_str())).collect();
-    named.join(", ")
 }
 
 #[cfg(test)]

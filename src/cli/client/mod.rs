@@ -10,6 +10,7 @@ mod follow;
 mod forecast;
 mod input;
 mod lanes;
+mod leave;
 mod lists;
 mod local_server;
 mod plain;

@@ -4,12 +4,14 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::args::{RunArguments, WatchArguments};
-use super::follow::{Ended, Watched, follow, named};
+use super::follow::{Ended, Watched, follow};
 use super::input::Input;
+use super::plan_view::subject;
 use super::show::{block, line};
 use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
+use crate::domain::hitl::AskedQuestion;
 use crate::domain::run::{ResultStatus, RunResource, RunStatus};
 use crate::domain::thread::LastRun;
 
@@ -106,6 +108,13 @@ pub(super) fn outcome(thread: &str, ended: Ended, json: bool) -> Result<(), Erro
         print(&block(&result.response.content))?;
     }
     judged(&run)
+}
+
+/// What is asked, for a sentence.
+fn named(open: &[AskedQuestion]) -> String {
+    let named: Vec<String> =
+        open.iter().map(|asked| format!("{} ({})", subject(asked), asked.suspension_id.as_str())).collect();
+    named.join(", ")
 }
 
 fn judged(run: &RunResource) -> Result<(), Error> {

@@ -1,0 +1,148 @@
+//! Leaving while a request is under way: a server that is silent holds up nobody.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::serving::text;
+use super::terminal::{Terminal, pes};
+use super::{PATIENCE, command, run};
+
+/// Shorter than a request waits for its answer.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A server that gives these answers, one to each request, and none to those that come then.
+struct Silent {
+    url: String,
+    /// How each request begins that gets no answer.
+    unanswered: mpsc::Receiver<String>,
+}
+
+impl Silent {
+    fn after(answers: &[String]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (tell, unanswered) = mpsc::channel();
+        let mut answers = answers.to_vec().into_iter();
+        std::thread::spawn(move || {
+            // A connection that is dropped would be an answer.
+            let mut open = Vec::new();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let asked = head(&mut stream);
+                match answers.next() {
+                    Some(answer) => stream.write_all(answer.as_bytes()).unwrap(),
+                    None => tell.send(asked).unwrap(),
+                }
+                open.push(stream);
+            }
+        });
+        Self { url, unanswered }
+    }
+
+    /// Waits until it is asked what it does not answer.
+    #[track_caller]
+    fn is_asked(&self, expected: &str) {
+        let asked = self.unanswered.recv_timeout(PATIENCE).unwrap();
+        assert!(asked.starts_with(expected), "{asked}");
+    }
+}
+
+fn head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.extend_from_slice(&byte);
+    }
+    text(&head)
+}
+
+fn found(body: &Value) -> String {
+    let body = body.to_string();
+    format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn thread() -> String {
+    let newest = json!({ "runId": "run_1", "status": "running", "query": "?" });
+    found(&json!({ "threadId": "t", "lastSeq": 4, "title": "", "lastRun": newest }))
+}
+
+/// All there was to tell came before.
+fn stream() -> String {
+    let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\n\r\n";
+    format!("{head}event: caught_up\ndata: {{\"seq\":4}}\n\n")
+}
+
+fn suspended() -> String {
+    let usage = json!({ "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0 });
+    found(&json!({
+        "runId": "run_1", "threadId": "t", "status": "suspended", "query": "?", "traceId": "x", "model": "m",
+        "provider": "p", "createdAt": 1, "llmCalls": 1, "toolCalls": 0, "usage": usage
+    }))
+}
+
+fn open() -> String {
+    let asked = json!({
+        "suspensionId": "sus_1", "threadId": "t", "runId": "run_1", "kind": "approval", "status": "pending",
+        "message": "May it?", "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" }, "createdAt": 1
+    });
+    found(&json!({ "items": [asked] }))
+}
+
+#[test]
+fn control_c_is_heard_while_the_server_is_silent() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = Silent::after(&[thread(), stream()]);
+    let mut command = command(folder.path(), &["watch", "t", "--after", "4"], &[("PES_URL", &silent.url)]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    silent.is_asked("GET /runs/run_1 ");
+    let began = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.contains("Detached; the run goes on.")), (Some(0), true), "{said}");
+    assert!(began.elapsed() < SOON, "it waited for the server: {said}");
+}
+
+#[test]
+fn whoever_waits_for_so_long_only_does_not_wait_for_a_silent_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = Silent::after(&[thread(), found(&json!({ "runId": "run_1" })), stream()]);
+    let began = Instant::now();
+    let arguments = ["run", "x", "--thread", "t", "--timeout", "1s"];
+    let output = run(folder.path(), &arguments, &[("PES_URL", &silent.url)]);
+    let said = text(&output.stderr);
+    silent.is_asked("GET /runs/run_1 ");
+    assert_eq!(output.status.code(), Some(124), "{said}");
+    assert!(began.elapsed() < SOON, "it waited for the server: {said}");
+}
+
+#[test]
+fn an_answer_that_is_on_its_way_may_have_been_sent() {
+    let silent = Silent::after(&[thread(), stream(), suspended(), open()]);
+    let terminal = Terminal::new(110, 30, &[("PES_URL", &silent.url), ("LANG", "C.UTF-8")]);
+    terminal.line(&format!("{} watch t --after 4; echo code $?", pes()));
+    terminal.shows(&["[a]pprove"]);
+    terminal.line("a");
+    silent.is_asked("POST /threads/t/resume ");
+    terminal.keys(&["C-c"]);
+    terminal.shows(&["The answer may have been sent.", "Detached; the run goes on.", "code 0"]);
+}
+
+#[test]
+fn a_query_that_is_on_its_way_may_have_been_sent() {
+    let silent = Silent::after(&[thread()]);
+    let terminal = Terminal::new(110, 30, &[("PES_URL", &silent.url), ("LANG", "C.UTF-8")]);
+    terminal.line(&format!("{} chat t; echo code $?", pes()));
+    terminal.shows(&["Thread t."]);
+    terminal.line("And now?");
+    silent.is_asked("POST /threads/t/process ");
+    terminal.keys(&["C-c"]);
+    terminal.shows(&["The query may have been sent.", "code 0"]);
+}
