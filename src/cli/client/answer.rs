@@ -60,7 +60,7 @@ pub(super) async fn answer(server: &Server, arguments: AnswerArguments) -> Resul
     let given = arguments.given;
     let any = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
     let body = match (given.value, given.done) {
-        (Some(text), _) => json!({ "value": card::value(&text, found.feedback_schema.input_type) }),
+        (Some(text), _) => json!({ "value": card::value(&text, &found.feedback_schema) }),
         (None, Some(result)) => json!({ "action": "done", "value": any(&result) }),
         (None, None) if given.retry => json!({ "action": "retry" }),
         (None, None) if given.skip => json!({ "action": "skip" }),

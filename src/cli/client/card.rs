@@ -1,7 +1,7 @@
 //! A question on a terminal: all that is needed to decide, whole, and what may be answered.
 
 use serde::Deserialize as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::forecast;
 use super::plan_view::{consequence, kind, rule, subject};
@@ -9,7 +9,9 @@ use super::show::{block, fill, line, span, width};
 use super::terminal::Style;
 use crate::domain::Millis;
 use crate::domain::forecast::PlanForecast;
-use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, InputType, RiskLevel, SuspensionKind};
+use crate::domain::hitl::{
+    AskedQuestion, ExpiryPolicy, FeedbackSchema, InputType, RiskLevel, SelectOption, SuspensionKind,
+};
 
 pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
     let mark = if style.unicode { "◆" } else { "!" };
@@ -91,10 +93,7 @@ fn arguments(input: &Value) -> String {
 
 fn options(asked: &AskedQuestion) -> Option<String> {
     let options = &asked.feedback_schema.options;
-    let option = |option: &crate::domain::hitl::SelectOption| {
-        let value = option.value.as_str().map_or_else(|| option.value.to_string(), str::to_owned);
-        format!("    {}  {}", line(&value), line(&option.label))
-    };
+    let option = |option: &SelectOption| format!("    {}  {}", written(&option.value), line(&option.label));
     (!options.is_empty()).then(|| options.iter().map(option).collect::<Vec<_>>().join("\n"))
 }
 
@@ -114,24 +113,51 @@ pub(super) fn prompt(asked: &AskedQuestion) -> &'static str {
     }
 }
 
+/// The value of an option as it is shown, and typed.
+fn written(value: &Value) -> String {
+    line(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
 /// A typed value, as the question's form takes it.
-pub(super) fn value(text: &str, input: InputType) -> Value {
+pub(super) fn value(text: &str, form: &FeedbackSchema) -> Value {
     let parsed = serde_json::from_str(text).ok();
-    match input {
-        InputType::Text | InputType::Date | InputType::Datetime | InputType::Select => Value::String(text.to_owned()),
+    match form.input_type {
+        InputType::Text | InputType::Date | InputType::Datetime => Value::String(text.to_owned()),
+        InputType::Select => option_or_text(text, form),
         InputType::Boolean | InputType::Confirm => match text.to_lowercase().as_str() {
             "y" | "yes" => Value::Bool(true),
             "n" | "no" => Value::Bool(false),
             _ => parsed.unwrap_or_else(|| Value::String(text.to_owned())),
         },
-        InputType::Multiselect => match parsed {
-            Some(Value::Array(chosen)) => Value::Array(chosen),
-            Some(_) | None => text.split(',').map(|one| Value::String(one.trim().to_owned())).collect(),
+        InputType::Multiselect => match (parsed, option_called(text, form)) {
+            (Some(Value::Array(chosen)), _) => chosen
+                .into_iter()
+                .map(|one| match one {
+                    Value::String(text) => option_or_text(&text, form),
+                    one => one,
+                })
+                .collect(),
+            // Its name may have a comma.
+            (_, Some(only)) => json!([only]),
+            (_, None) => text.split(',').map(|one| option_or_text(one, form)).collect(),
         },
         InputType::Number | InputType::File | InputType::Custom => {
             parsed.unwrap_or_else(|| Value::String(text.to_owned()))
         }
     }
+}
+
+/// The value of the option that is called so: by its value, else by its label.
+fn option_called(text: &str, form: &FeedbackSchema) -> Option<Value> {
+    let text = line(text);
+    let by_value = form.options.iter().find(|option| written(&option.value) == text);
+    let found = by_value.or_else(|| form.options.iter().find(|option| line(&option.label) == text));
+    found.map(|option| option.value.clone())
+}
+
+/// What names no option is sent as it is: the server says what it takes.
+fn option_or_text(text: &str, form: &FeedbackSchema) -> Value {
+    option_called(text, form).unwrap_or_else(|| Value::String(text.trim().to_owned()))
 }
 
 #[cfg(test)]

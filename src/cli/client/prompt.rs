@@ -41,7 +41,7 @@ pub(super) async fn understood(asked: &AskedQuestion, text: &str, input: &mut In
     if !is_choice {
         return Ok(match text {
             "" => Typed::Later,
-            text => Typed::Answer(json!({ "value": card::value(text, asked.feedback_schema.input_type) })),
+            text => Typed::Answer(json!({ "value": card::value(text, &asked.feedback_schema) })),
         });
     }
     Ok(match (asked.kind, letter.as_str()) {

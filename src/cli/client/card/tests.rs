@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 
-use super::card;
+use super::{card, value};
 use crate::cli::client::terminal::Style;
+use crate::domain::hitl::FeedbackSchema;
 
 const PLAIN: Style = Style { unicode: true, colour: false };
 
@@ -82,4 +83,37 @@ fn a_plan_under_review_is_shown_whole_with_what_its_tools_do() {
     assert!(any.contains("        any tool\n") && any.contains("        find: auto (reads)\n"), "{any}");
     let unknown = shown(&json!({ "steps": ["Pay"] }));
     assert!(unknown.contains("\"Pay\""), "what another version wrote is shown as it is: {unknown}");
+}
+
+#[test]
+fn an_option_is_chosen_by_what_is_shown_of_it_and_sent_as_it_is() {
+    let form = |input: &str| -> FeedbackSchema {
+        let options = json!([
+            { "value": 3, "label": "Three" }, { "value": true, "label": "Yes, all" },
+            { "value": "later", "label": "3" }, { "value": { "days": 2 }, "label": "In two days" },
+        ]);
+        serde_json::from_value(json!({ "inputType": input, "prompt": "Which?", "options": options })).unwrap()
+    };
+    let select = form("select");
+    for (typed, sent) in [
+        ("3", json!(3)),
+        ("Three", json!(3)),
+        ("true", json!(true)),
+        ("Yes, all", json!(true)),
+        ("later", json!("later")),
+        (r#"{"days":2}"#, json!({ "days": 2 })),
+        ("never", json!("never")),
+    ] {
+        assert_eq!(value(typed, &select), sent, "{typed}");
+    }
+    let several = form("multiselect");
+    for (typed, sent) in [
+        ("3, later", json!([3, "later"])),
+        ("Yes, all", json!([true])),
+        ("Three,In two days", json!([3, { "days": 2 }])),
+        (r#"[3, "later", "Yes, all"]"#, json!([3, "later", true])),
+        ("3, never", json!([3, "never"])),
+    ] {
+        assert_eq!(value(typed, &several), sent, "{typed}");
+    }
 }
