@@ -10,6 +10,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::Error;
+use super::client::print;
 use crate::app::outward;
 use crate::config::Config;
 use crate::domain::caller::LOCAL;
@@ -67,8 +68,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     sync_folder_of(to)?;
     fs::rename(&part, to)?;
     sync_folder_of(to)?;
-    println!("{} ({bytes} bytes), {}", to.display(), manifest.display());
-    Ok(())
+    print(&format!("{} ({bytes} bytes), {}", to.display(), manifest.display()))
 }
 
 pub(super) async fn restore(
@@ -121,13 +121,13 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
     } else {
         "at the next start, runs that were not over wait for a person (`pes questions`)"
     };
-    println!("restored into {}: {next}", config.store.data_dir.display());
+    print(&format!("restored into {}: {next}", config.store.data_dir.display()))?;
     if let Some(key) =
         said.sealing_key.filter(|key| outward::sealer(config).fingerprints().current.as_ref() != Some(key))
     {
-        println!(
+        print(&format!(
             "secrets in it are sealed with the key {key}: set it as PES_SEALING_KEY, or among PES_SEALING_KEYS_OLD"
-        );
+        ))?;
     }
     Ok(())
 }
@@ -138,8 +138,7 @@ async fn adopt(config: &Config) -> Result<(), Error> {
     let marked = store.mark_restored(System::default().now()).await;
     store.close().await;
     marked?;
-    println!("at the next start, runs that were not over wait for a person (`pes questions`)");
-    Ok(())
+    print("at the next start, runs that were not over wait for a person (`pes questions`)")
 }
 
 fn manifest_of(file: &Path) -> PathBuf {

@@ -3,6 +3,7 @@
 use toml::{Table, Value};
 
 use super::Error;
+use super::client::print;
 use crate::config::Config;
 use crate::config::layers::Layers;
 use crate::config::template;
@@ -18,19 +19,21 @@ pub(super) enum Shown {
 pub(super) fn show(shown: Shown, layers: Layers) -> Result<(), Error> {
     let not_plain = |error| Error::Failed(format!("the configuration is not plain: {error}"));
     match shown {
-        Shown::Template => print!("{}", template::template()),
-        Shown::Effective => print!("{}", without_user_info(&toml::to_string(&effective(layers)?).map_err(not_plain)?)),
+        Shown::Template => print(template::template().trim_end()),
+        Shown::Effective => {
+            let text = toml::to_string(&effective(layers)?).map_err(not_plain)?;
+            print(without_user_info(&text).trim_end())
+        }
         Shown::Sources => {
             let sources = layers.sources()?;
             let effective = Table::try_from(effective(layers)?).map_err(not_plain)?;
-            for (path, source) in sources {
+            sources.into_iter().try_for_each(|(path, source)| {
                 let value = value(&effective, &path)
                     .map_or_else(|| "(not set)".to_owned(), |value| without_user_info(&value.to_string()));
-                println!("{path} = {value}  # {source}");
-            }
+                print(&format!("{path} = {value}  # {source}"))
+            })
         }
     }
-    Ok(())
 }
 
 /// What is in force. The host of Ollama may name somebody without being a whole URL.

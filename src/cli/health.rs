@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 use url::Url;
 
 use super::Error;
+use super::client::print;
 use crate::config::env::Variables;
 use crate::config::{self, Config};
 
@@ -30,8 +31,7 @@ pub(super) async fn health(
     if !status.starts_with("200") {
         return Err(Error::Failed(format!("{base} is not ready: {status}")));
     }
-    println!("ready");
-    Ok(())
+    print("ready")
 }
 
 /// Where a server with this configuration is found from this machine.

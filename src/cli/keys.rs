@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::args::KeysCommand;
+use super::client::{print, tell};
 use super::server::Server;
 use super::{Error, health};
 use crate::auth::{self, ApiKey, Issued, KeyRotation, NewKey, OPEN_TENANT, Rotated};
@@ -49,28 +50,30 @@ async fn run(command: KeysCommand, place: &KeysLocation) -> Result<(), Error> {
             if is_first {
                 say_first(&new);
             }
-            eprintln!("{} (shown only now)", issued.key_id);
-            println!("{}", issued.key);
+            show(&issued)
         }
         KeysCommand::Rotate { key_id, overlap, expires } => {
             let overlap_ms = Millis::try_from(overlap.as_millis()).unwrap_or(Millis::MAX);
             let how = KeyRotation { overlap_ms, expires_at: expires.map(end) };
             how.check(System::default().now()).map_err(|fault| Error::Failed(fault.detail))?;
             let issued = place.rotate(&key_id, &how).await?;
-            eprintln!("{} (shown only now)", issued.key_id);
-            println!("{}", issued.key);
+            show(&issued)
         }
-        KeysCommand::Ls => place.list().await?.iter().for_each(print),
+        KeysCommand::Ls => place.list().await?.iter().try_for_each(|key| print(&described(key))),
         KeysCommand::Revoke { key_id } => {
             place.revoke(&key_id).await?;
-            println!("{key_id} is revoked");
+            print(&format!("{key_id} is revoked"))
         }
         KeysCommand::Adopt { tenant } => {
             place.adopt(&tenant).await?;
-            println!("what was made without keys belongs to {tenant}");
+            print(&format!("what was made without keys belongs to {tenant}"))
         }
     }
-    Ok(())
+}
+
+fn show(issued: &Issued) -> Result<(), Error> {
+    tell(&format!("{} (shown only now)", issued.key_id));
+    print(&issued.key)
 }
 
 fn end(after: Duration) -> Millis {
@@ -79,23 +82,23 @@ fn end(after: Duration) -> Millis {
 
 /// What the first key of a server shuts.
 fn say_first(new: &NewKey) {
-    eprintln!("this is the first key: within five seconds every call needs one");
+    tell("this is the first key: within five seconds every call needs one");
     if !new.scopes.contains(&Scope::Admin) {
-        eprintln!(
+        tell(
             "it may not `admin`: keys, webhooks, tools, agents, policy and the audit are locked until there is one that \
-             may: stop the server, then `pes keys new --scopes admin`"
+             may: stop the server, then `pes keys new --scopes admin`",
         );
     }
     if new.tenant != OPEN_TENANT {
-        eprintln!(
+        tell(&format!(
             "what was made without keys belongs to the tenant `{OPEN_TENANT}`; stop the server, then `pes keys adopt {}` \
              gives it to this one",
             new.tenant
-        );
+        ));
     }
 }
 
-fn print(key: &ApiKey) {
+fn described(key: &ApiKey) -> String {
     let scopes: Vec<&str> = key.scopes.iter().copied().map(scope_name).collect();
     let state = match (key.revoked_at, key.expires_at) {
         (Some(_), _) => "revoked",
@@ -107,7 +110,7 @@ fn print(key: &ApiKey) {
         at.map_or("never".to_owned(), |at| at.strftime("%Y-%m-%d").to_string())
     };
     let (used, ends) = (day(key.last_used_at), day(key.expires_at));
-    println!("{}  {state:7}  {}  {}  {}  used {used}  ends {ends}", key.key_id, key.tenant, scopes.join("+"), key.name);
+    format!("{}  {state:7}  {}  {}  {}  used {used}  ends {ends}", key.key_id, key.tenant, scopes.join("+"), key.name)
 }
 
 impl KeysLocation {

@@ -34,7 +34,7 @@ pub fn run() -> ExitCode {
     match done {
         Ok(()) | Err(Error::OutputClosed) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("pes: {}", error.to_string().replace('\n', " "));
+            client::tell(&format!("pes: {}", error.to_string().replace('\n', " ")));
             error.exit_code()
         }
     }
@@ -61,13 +61,11 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
             };
             config::show(shown, arguments.flags.layers(&variables))
         }
-        Command::Version => {
-            println!("pes {}", env!("CARGO_PKG_VERSION"));
-            Ok(())
-        }
+        Command::Version => client::print(concat!("pes ", env!("CARGO_PKG_VERSION"))),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "pes", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "pes", &mut script);
+            client::print(String::from_utf8_lossy(&script).trim_end())
         }
         Command::Client(command) => {
             let own = arguments.flags.as_arguments();

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde_json::json;
 
 use super::Error;
+use super::client::print;
 use crate::app::outward;
 use crate::config::Config;
 use crate::domain::caller::LOCAL;
@@ -41,12 +42,11 @@ pub(super) async fn reseal(config: &Config) -> Result<(), Error> {
     let done = Walk::new(&*store, &sealer, true).run().await;
     store.close().await;
     let ResealReport { stale, current, unreadable } = done?;
-    println!("sealed again with the key {key}: {stale}; sealed with it already: {current}");
-    for one in &unreadable {
-        println!("not opened: {one}");
-    }
+    let printed = print(&format!("sealed again with the key {key}: {stale}; sealed with it already: {current}"));
+    let printed = printed.and_then(|()| unreadable.iter().try_for_each(|one| print(&format!("not opened: {one}"))));
+    // Also where nobody reads it any more, the exit code says what was not opened.
     match unreadable.len() {
-        0 => Ok(()),
+        0 => printed,
         count => Err(Error::Failed(format!(
             "{count} could not be opened: add the keys they were sealed with to PES_SEALING_KEYS_OLD and run it again, or \
              give what is named new secrets, or remove it"

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Error;
+use super::client::print;
 use crate::auth::{AuditKey, VerifyingKey};
 use crate::config::Config;
 use crate::domain::Millis;
@@ -28,31 +29,30 @@ pub(super) async fn verify(
     store.close().await;
     let found = found?;
     let has_keys = key.is_some() || !former.is_empty();
-    for Verified { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter: _, broken } in &found {
-        match broken {
-            Some(broken) => println!("FAIL {tenant}  {broken}"),
-            None => {
-                let old =
-                    if *forgotten > 0 { format!("; {forgotten} were too old and forgotten") } else { String::new() };
-                let signed = if has_keys { format!("{signed} signed") } else { "signatures not looked at".to_owned() };
-                println!(
-                    "ok   {tenant}  {lines} lines, {checkpoints} checkpoints, {signed}; {unchained} lines not chained \
-                     yet{old}"
-                );
-            }
-        }
-    }
+    let mut printed = found.iter().try_for_each(|tenant| print(&words(tenant, has_keys)));
     if !has_keys {
-        println!("signatures were not looked at: PES_AUDIT_KEY is not set");
+        printed = printed.and_then(|()| print("signatures were not looked at: PES_AUDIT_KEY is not set"));
     }
+    // Also where nobody reads it any more, the exit code says what was found.
     match found.iter().filter(|tenant| tenant.broken.is_some()).count() {
         0 if !found.is_empty() && found.iter().all(|tenant| tenant.is_shorter) => Err(Error::NotFound(
             "nothing was looked at: no tenant has the line that --since names; begin behind one that there is"
                 .to_owned(),
         )),
-        0 => Ok(()),
+        0 => printed,
         count => Err(Error::Failed(format!("the audit of {count} of {} tenants is not what it was", found.len()))),
     }
+}
+
+/// What was found of a tenant's audit.
+fn words(found: &Verified, has_keys: bool) -> String {
+    let Verified { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter: _, broken } = found;
+    if let Some(broken) = broken {
+        return format!("FAIL {tenant}  {broken}");
+    }
+    let old = if *forgotten > 0 { format!("; {forgotten} were too old and forgotten") } else { String::new() };
+    let signed = if has_keys { format!("{signed} signed") } else { "signatures not looked at".to_owned() };
+    format!("ok   {tenant}  {lines} lines, {checkpoints} checkpoints, {signed}; {unchained} lines not chained yet{old}")
 }
 
 fn name(file: &Path) -> String {

@@ -35,6 +35,23 @@ fn nothing_is_left_for_later() {
     keep(all.flat_map(|source| check_marks(&source)).collect());
 }
 
+/// These macros panic where nobody reads what they print: the exit code would be another one.
+fn check_prints(source: &Source) -> Vec<String> {
+    let prints = |word: &str| matches!(word, "print" | "println" | "eprint" | "eprintln");
+    let pairs = source.tokens.windows(2).filter(|pair| prints(&pair[0].text) && pair[1].text == "!");
+    pairs
+        .map(|pair| {
+            let word = &pair[0].text;
+            format!("{}:{}: `{word}!` panics at a closed pipe; use `terminal`", source.path, pair[0].line)
+        })
+        .collect()
+}
+
+#[test]
+fn nothing_is_printed_that_panics_at_a_closed_pipe() {
+    keep(all_sources("src").iter().flat_map(check_prints).collect());
+}
+
 #[test]
 fn names_say_something() {
     keep(all_sources("src").iter().flat_map(check_names).collect());
@@ -46,4 +63,5 @@ fn each_mark_is_seen() {
         assert_eq!(check_marks(&Source::new("src/a.rs", text)).len(), 1, "{text}");
     }
     assert_eq!(check_names(&Source::new("src/a.rs", "pub struct StateManager;")).len(), 1);
+    assert_eq!(check_prints(&Source::new("src/a.rs", "fn f() { eprintln!(\"gone\"); }")).len(), 1);
 }

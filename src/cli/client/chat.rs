@@ -8,7 +8,7 @@ use super::follow::{Ended, Watched, follow};
 use super::input::Input;
 use super::leave::unless_left;
 use super::run::{Receipt, outcome, thread_of};
-use super::terminal::{can_ask, tell};
+use super::terminal::{ask, can_ask, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
 
@@ -22,7 +22,7 @@ pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut In
     let mut interrupts = signal(SignalKind::interrupt())?;
     loop {
         if can_ask() {
-            eprint!("> ");
+            ask("> ");
         }
         let Ok(typed) = unless_left(input.line(), &mut interrupts, None).await else { return Ok(()) };
         let Some(query) = typed.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()) else {

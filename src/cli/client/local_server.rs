@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::input::Input;
-use super::terminal::{can_ask, tell};
+use super::terminal::{ask, can_ask, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::config::Config;
@@ -34,7 +34,7 @@ pub(super) async fn offer(
             "No server answers at {place}. Start one with `pes serve`, or set PES_URL."
         )));
     }
-    eprint!("No server answers at {place}. Start one here? [Y/n] ");
+    ask(&format!("No server answers at {place}. Start one here? [Y/n] "));
     match input.line().await.map(|text| text.trim().to_lowercase()).as_deref() {
         Some("" | "y" | "yes") => start(server, config, arguments).await,
         Some(_) | None => Err(Error::Unreachable("Nothing was started. Try: pes serve".to_owned())),

@@ -34,6 +34,7 @@ use serde_json::{Value, json};
 
 pub(super) use args::{ClientCommand, duration};
 pub(super) use show::line;
+pub(super) use terminal::{print, tell};
 
 use super::Error;
 use super::server::Server;
@@ -41,7 +42,6 @@ use crate::config::Config;
 use crate::config::env::Variables;
 use crate::store::sqlite;
 use input::Input;
-use terminal::{print, tell};
 
 /// Runs a command on the server that is named, or on that of this machine; `own` are the flags that one would be started
 /// with.

@@ -1,12 +1,11 @@
 //! What somebody types at a question, and what it means.
 
-use std::io::{Write as _, stderr};
-
 use serde_json::{Value, json};
 
 use super::answer::{Draft, edited};
 use super::card;
 use super::input::Input;
+use super::terminal::ask;
 use crate::cli::Error;
 use crate::domain::hitl::{AskedQuestion, SuspensionKind};
 
@@ -22,13 +21,7 @@ pub(super) enum Typed {
 }
 
 pub(super) fn show(asked: &AskedQuestion) {
-    words(card::prompt(asked));
-}
-
-fn words(text: &str) {
-    let mut out = stderr().lock();
-    // Nobody has to look.
-    let _ = write!(out, "{text}").and_then(|()| out.flush());
+    ask(card::prompt(asked));
 }
 
 /// Asks for what an answer needs besides its letter.
@@ -97,7 +90,7 @@ fn nothing_sent() -> Typed {
 
 /// `None`: whoever was asked closed the input, which is no answer.
 async fn more(question: &str, input: &mut Input) -> Option<String> {
-    words(question);
+    ask(question);
     input.line().await.map(|text| text.trim().to_owned())
 }
 

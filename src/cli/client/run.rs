@@ -101,13 +101,10 @@ pub(super) fn outcome(thread: &str, ended: Ended, json: bool) -> Result<(), Erro
             )));
         }
     };
-    if let Some(result) = &run.result
-        && !json
-        && run.status == RunStatus::Completed
-    {
-        print(&block(&result.response.content))?;
-    }
-    judged(&run)
+    let shown = run.result.as_ref().filter(|_| !json && run.status == RunStatus::Completed);
+    let printed = shown.map_or(Ok(()), |result| print(&block(&result.response.content)));
+    // Also where nobody reads it any more, the exit code says what it is worth.
+    judged(&run).and(printed)
 }
 
 /// What is asked, for a sentence.

@@ -5,17 +5,24 @@ use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 use crate::cli::Error;
 use crate::config::env::Variables;
 
-/// A line on stdout: a result.
-pub(super) fn print(line: &str) -> Result<(), Error> {
+/// A line on stdout: a result. An error if whoever read it went away.
+pub(in crate::cli) fn print(line: &str) -> Result<(), Error> {
     let mut out = stdout().lock();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
 }
 
 /// A line on stderr: progress.
-pub(super) fn tell(line: &str) {
+pub(in crate::cli) fn tell(line: &str) {
     // Nobody has to look.
     let _ = writeln!(stderr().lock(), "{line}");
+}
+
+/// On stderr, with the cursor behind it: what is typed stands in the same line.
+pub(super) fn ask(text: &str) {
+    let mut out = stderr().lock();
+    // Nobody has to look.
+    let _ = write!(out, "{text}").and_then(|()| out.flush());
 }
 
 /// A variable of the terminal's user; an empty one is none.

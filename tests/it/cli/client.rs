@@ -258,6 +258,24 @@ fn a_closed_pipe_ends_it_quietly() {
 }
 
 #[test]
+fn a_closed_pipe_changes_no_exit_code() {
+    let stage = Stage::new();
+    let unread = |arguments: &[&str]| {
+        let variables = [("PES_URL", stage.served.url.as_str())];
+        let mut command = command(stage.folder.path(), arguments, &variables);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop((child.stdout.take(), child.stderr.take()));
+        child.wait().unwrap().code()
+    };
+    assert_eq!(unread(&["run", DINNER, "--thread", "t", "--review", "--no-input"]), Some(4));
+    let id = stage.said(&["questions"]).split_whitespace().next().unwrap().to_owned();
+    stage.said(&["reject", &id, "--reason", ""]);
+    assert_eq!(unread(&["watch", "t"]), Some(3), "its answer is partial, whoever reads it");
+    assert_eq!(unread(&["watch", "nothing"]), Some(7));
+    assert_eq!((unread(&["version"]), unread(&["completions", "bash"])), (Some(0), Some(0)));
+}
+
+#[test]
 fn nothing_that_others_wrote_reaches_the_terminal_as_it_is() {
     let stage = Stage::new();
     let hostile = "\u{1b}]0;owned\u{7}\u{1b}[31mred\u{202e}tfel";
