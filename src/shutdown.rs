@@ -51,7 +51,7 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
     served.cancel();
     match timeout(LAST_LINES, auditing).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(%error, "what tells of refused logins broke"),
+        Ok(Err(error)) => tracing::error!(%error, "the task that audits refused logins panicked"),
         Err(_) => tracing::warn!("refused logins of the last minutes are not in the audit: the store did not answer"),
     }
     match drained {
@@ -79,7 +79,7 @@ async fn drain(
         tracing::error!(%error, "the accept loop broke");
     }
     if let Some(Err(error)) = OptionFuture::from(telling).await {
-        tracing::error!(%error, "what told of requests broke");
+        tracing::error!(%error, "the task that exports request spans panicked");
     }
 }
 

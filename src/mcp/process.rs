@@ -120,7 +120,7 @@ impl Drop for Process {
         if let Some(running) = self.running.take()
             && let Err(error) = std::thread::Builder::new().spawn(move || drop(running.end()))
         {
-            tracing::warn!(%error, "an MCP server is left to its guard");
+            tracing::warn!(%error, "no thread could be started to stop an MCP server; its guard process stops it");
         }
     }
 }

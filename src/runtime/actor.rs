@@ -244,7 +244,12 @@ impl Actor {
                     continue;
                 }
                 Err(refusal) => {
-                    tracing::error!(thread = self.pk.0, ?refusal, "the result of an effect was refused");
+                    tracing::error!(
+                        threadPk = self.pk.0,
+                        threadId = self.thread_id(),
+                        ?refusal,
+                        "the result of an effect was refused"
+                    );
                     self.uncommitted.extend(events.iter().filter_map(|event| unstorable(event)).map(Arc::new));
                 }
             }

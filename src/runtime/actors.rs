@@ -124,7 +124,7 @@ impl Shared {
         self.tasks.spawn(async move {
             let actor = Actor::new(shared.clone(), pk, mailbox, written_by_actor);
             if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
-                tracing::error!(thread = pk.0, "a thread's task panicked; it is started again from the stored state");
+                tracing::error!(threadPk = pk.0, "a thread's task panicked; it is started again from the stored state");
                 shared.actors.forget(pk);
                 shared.draining.run_until_cancelled(shared.restart_after_panic(pk)).await;
             }
@@ -136,7 +136,7 @@ impl Shared {
     async fn restart_after_panic(self: &Arc<Self>, pk: ThreadPk) {
         sleep(PAUSE_AFTER_PANIC).await;
         while let Err(error) = self.store.count_crash(pk).await {
-            tracing::warn!(thread = pk.0, %error, "a crash of a thread could not be counted; trying again");
+            tracing::warn!(threadPk = pk.0, %error, "a crash of a thread could not be counted; trying again");
             sleep(PAUSE_AFTER_PANIC).await;
         }
         loop {

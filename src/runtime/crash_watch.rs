@@ -87,7 +87,12 @@ impl Actor {
         if self.is_reserved
             && let Err(refusal) = self.end_reservation().await
         {
-            tracing::warn!(thread = self.pk.0, ?refusal, "a thread at rest stays reserved for this process");
+            tracing::warn!(
+                threadPk = self.pk.0,
+                threadId = self.thread_id(),
+                ?refusal,
+                "a thread at rest stays reserved for this process"
+            );
         }
         // Who asked may be gone by now; what was decided holds.
         drop(reply.send(answer));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::task;
+use tracing::field::{DisplayValue, display};
 use tracing::{Instrument, Span};
 
 use super::actor::Actor;
@@ -11,7 +12,7 @@ use super::loaded::LoadedThread;
 use super::perform::{ModelCall, PeerCall, ToolRun, model_failed};
 use super::shared::Shared;
 use crate::domain::hitl::Reply;
-use crate::domain::ids::{StreamId, ThreadPk};
+use crate::domain::ids::{StreamId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::{FailureKind, ModelRequest};
 use crate::domain::run::Run;
@@ -22,6 +23,11 @@ use crate::live::StreamHead;
 use crate::store::{self, Store};
 
 impl Actor {
+    /// The thread's name in the log; absent while the thread is not in memory.
+    pub(super) fn thread_id(&self) -> Option<DisplayValue<&ThreadId>> {
+        self.loaded.as_ref().map(|loaded| display(&loaded.row.thread_id))
+    }
+
     /// Starts effects whose intent is committed. If the lease has ended meanwhile, nothing starts: the process that
     /// holds the thread next settles them.
     pub(super) async fn start(&mut self, effects: Vec<Effect>) {
@@ -38,7 +44,7 @@ impl Actor {
                 Effect::CallTool { call, attempt } => {
                     let Some(loaded) = &self.loaded else { return };
                     let Some(invocation) = loaded.machine.invocation(call) else {
-                        tracing::error!(threadId = %loaded.row.thread_id, callId = %call, "a call without arguments");
+                        tracing::error!(threadId = %loaded.row.thread_id, callId = %call, "the slot is running but the core has no invocation for it; not started");
                         continue;
                     };
                     let run = ToolRun {
@@ -57,7 +63,7 @@ impl Actor {
                 Effect::Delegate { task, .. } | Effect::AskPeer { task, .. } | Effect::CancelPeer { task, .. } => {
                     let Some(loaded) = &self.loaded else { return };
                     let Some(peer_call_input) = loaded.machine.peer_call_input(task) else {
-                        tracing::error!(threadId = %loaded.row.thread_id, taskId = %task, "a task without an action");
+                        tracing::error!(threadId = %loaded.row.thread_id, taskId = %task, "the slot is running but the core has no invocation for it; not started");
                         continue;
                     };
                     let call = PeerCall {

@@ -77,7 +77,7 @@ impl Shared {
                         return Err(store::Error::Unavailable(format!("a restored run is not held back yet: {fault}")));
                     }
                     // One that cannot be read goes on no further than to end by name.
-                    Err(refusal) => tracing::warn!(thread = pk.0, ?refusal, "a restored run cannot be held back"),
+                    Err(refusal) => tracing::warn!(threadPk = pk.0, ?refusal, "a restored run cannot be held back"),
                 }
             }
         }

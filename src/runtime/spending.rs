@@ -227,7 +227,7 @@ impl Shared {
                 Ok(is_told) if is_told => self.outbox.bell.ring([TargetKind::Webhook]),
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(%error, percent, "that a cap is used was not told; the next run that is refused tells it")
+                    tracing::warn!(%error, percent, "the spend.threshold webhook was not queued; the next refused run queues it")
                 }
             }
         }

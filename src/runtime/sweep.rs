@@ -55,7 +55,7 @@ impl Shared {
         loop {
             let now = self.now();
             let until = self.look(now).await.unwrap_or_else(|error| {
-                tracing::warn!(%error, "the sweep failed");
+                tracing::warn!(%error, "due threads could not be looked up; retrying in 1 s");
                 now + PAUSE
             });
             if until > now && self.draining.run_until_cancelled(self.alarm.sleep(now, until)).await.is_none() {

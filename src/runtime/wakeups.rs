@@ -61,7 +61,7 @@ impl WakeBackoff {
         let known = all.remove(&pk).map_or(Duration::ZERO, |place| place.rest);
         let Err(refusal) = looked else { return };
         if known.is_zero() {
-            tracing::warn!(thread = pk.0, ?refusal, "waking a thread failed; it is tried again, less and less often");
+            tracing::warn!(threadPk = pk.0, ?refusal, "waking a thread failed; it is tried again, less and less often");
         }
         let rest = (known * 2).clamp(FIRST_REST, LONGEST_REST);
         all.insert(pk, WakeState { rests_until: Some(Instant::now() + rest), rest });

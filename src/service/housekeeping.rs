@@ -37,7 +37,7 @@ pub(super) async fn run(service: Service) {
     loop {
         for old in Old::ALL {
             if let Err(error) = forget(&service, old).await {
-                tracing::warn!(%error, "what is old is kept a while longer");
+                tracing::warn!(kind = old.kind(), %error, "expired rows could not be deleted; retrying in an hour");
             }
         }
         sleep(EVERY).await;

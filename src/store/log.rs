@@ -155,7 +155,7 @@ impl SkimmedObservation<'_> {
     /// `None`: it cannot be read.
     fn recorded(&self, thread: &ThreadId, seq: i64, of_entry: Millis) -> Option<Recorded> {
         let fact = Fact::read(self.kind, self.content).inspect_err(|error| {
-            tracing::error!(%error, thread = %thread, seq, "an observation cannot be read and is left out");
+            tracing::error!(%error, threadId = %thread, seq, "an observation cannot be read and is left out");
         });
         Some(Recorded {
             thread_id: thread.clone(),

@@ -90,7 +90,7 @@ impl Toolset {
                 None => match Entry::new(tool.clone()) {
                     Ok(entry) => Arc::new(entry),
                     Err(fault) => {
-                        tracing::warn!(why = fault.detail, "a tool is left out");
+                        tracing::warn!(tool = tool.spec().name, why = fault.detail, "a tool is left out");
                         continue;
                     }
                 },

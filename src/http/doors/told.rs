@@ -54,10 +54,10 @@ impl Told {
             return Told::Token(Box::new(token));
         }
         match &frame.kind {
-            EncodedKind::Observation { seq, .. } => match observed(frame) {
+            EncodedKind::Observation { seq, run_id, .. } => match observed(frame) {
                 Ok(told) => Told::Observation(Box::new(told)),
                 Err(error) => {
-                    tracing::warn!(seq, %error, "a door's events are told without it");
+                    tracing::warn!(runId = %run_id, seq, %error, "an observation cannot be decoded; the stream skips it");
                     Told::Other
                 }
             },

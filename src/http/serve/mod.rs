@@ -59,7 +59,7 @@ pub(crate) async fn serve(
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "cannot accept");
+                tracing::warn!(%error, "accepting a connection failed; retrying in 50 ms");
                 tokio::time::sleep(ACCEPT_BACKOFF).await;
                 continue;
             }

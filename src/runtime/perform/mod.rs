@@ -170,7 +170,7 @@ impl Work {
             }
         };
         if timeout(STOP_WAIT, ends).await.is_err() {
-            tracing::error!("the code of an effect does not yield; it is left behind");
+            tracing::error!(pending = self.tasks.len(), "effects did not stop within 2 s; their tasks are detached");
             self.tasks.abort_all();
             self.tasks.detach_all();
         }

@@ -28,7 +28,7 @@ pub(in crate::service) async fn run(service: Service) {
             Ok(true) => EVERY,
             Ok(false) => Duration::ZERO,
             Err(error) => {
-                tracing::warn!(%error, "what is too old is kept a while longer");
+                tracing::warn!(%error, "the retention sweep failed; retrying in 5 minutes");
                 AGAIN
             }
         };

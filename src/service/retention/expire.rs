@@ -87,7 +87,7 @@ async fn one(service: &Service, (pk, of_tenant): (ThreadPk, Terms)) -> Result<Op
             Ok(Some(Expired { tenant: row.tenant, overdue: before - row.updated_at }))
         }
         Err(refusal) => {
-            tracing::warn!(thread = pk.0, ?refusal, "a thread that is too old is kept a while longer");
+            tracing::warn!(threadId = %row.thread_id, ?refusal, "a thread that is too old is kept a while longer");
             Ok(None)
         }
     }
