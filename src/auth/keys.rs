@@ -84,14 +84,15 @@ pub struct Keys {
     pub(super) logins: Option<Logins>,
     /// Those that people of issuers belong to, by name.
     pub(super) tenants: Mutex<HashMap<String, (Instant, TenantPk)>>,
-    /// Callers by the hash of their key, or of their session behind a word, and when the store said so.
+    /// Callers, and when they were read from the store. They are found by the hash of their key, or by `session ` and that of their
+    /// session.
     known: Mutex<HashMap<String, (Instant, Caller)>>,
     /// Whether the store ever held a key. Once seen it stays so: revoking the last key does not open the server.
     is_locked: AtomicBool,
     looked_at: Mutex<Option<Instant>>,
     wrong_keys: WrongKeyThrottle,
     pub(super) refused: RefusedLogins,
-    /// Whose audit tells of logins with what is nobody's.
+    /// The tenants whose audit tells of refused logins if the key or token that was shown belongs to no tenant.
     pub(super) strangers: Vec<TenantPk>,
 }
 

@@ -42,8 +42,9 @@ pub struct StreamHead {
 #[derive(Clone, Debug)]
 pub enum Live {
     Frame(Arc<Encoded>),
-    /// Observations are not told here: read them by seq. Those read may still come as frames; skip them by seq. They
-    /// overflowed if this reader did not take them in time; else nobody could be told.
+    /// Observations are missing from this queue: the subscriber reads them from the log by seq. Observations that it has read
+    /// there may still come as frames, which it skips by their seq. `overflowed` says that they were dropped because the
+    /// subscriber was too slow; otherwise this process had no frames of them.
     Gap {
         overflowed: bool,
     },

@@ -63,7 +63,7 @@ fn classify(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ModelFailur
         500..=599 => FailureKind::Retry,
         _ => FailureKind::Refused,
     };
-    let message = if message.is_empty() { "without a word".to_owned() } else { message };
+    let message = if message.is_empty() { "no error message".to_owned() } else { message };
     ModelFailure {
         http_status: Some(status.as_u16()),
         retry_after_ms: retry::after(headers).or_else(|| retry::retry_delay_in_body(&body)),

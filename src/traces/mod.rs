@@ -48,10 +48,10 @@ pub struct Part {
     /// Before the commit, and after it.
     pub after: i64,
     pub until: i64,
-    /// Up to here it was told while it went on.
+    /// Spans that ended up to this seq were sent before, while their activation still went on.
     #[serde(default)]
     pub told: i64,
-    /// It is told while it goes on: what is over of the activation that is not.
+    /// The current activation has not ended: only those of its spans are sent that have.
     #[serde(default)]
     pub goes_on: bool,
 }

@@ -48,7 +48,7 @@ pub struct Peer {
     /// The trace headers of this call.
     pub trace: CallTrace,
     pub timeout_ms: Option<i64>,
-    /// Of what is stored about it; 0 for the operator's.
+    /// The version of the stored document that describes this agent; 0 for an agent of the operator's configuration.
     pub version: i64,
 }
 

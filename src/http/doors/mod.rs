@@ -84,8 +84,8 @@ impl Door {
     }
 }
 
-/// What a client needs to answer a question of this kind. Whoever asked for a run may say more about it, and give what its own
-/// tools found; what the agent does is for those to say who may approve.
+/// The scope that a client needs to answer a question of this kind. Answers that only add information (an input, the result of the
+/// client's own tool) need `run`, which whoever asked for the run has. Answers that decide what the agent does need `approve`.
 fn scope_to_answer(kind: SuspensionKind) -> Scope {
     match kind {
         SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {

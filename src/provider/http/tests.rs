@@ -8,9 +8,9 @@ fn statuses_say_what_can_be_done() {
     let table = [
         (400, r#"{"error":{"message":"bad schema"}}"#, FailureKind::Refused, "bad schema"),
         (401, r#"{"error":"no such key"}"#, FailureKind::Refused, "no such key"),
-        (404, "", FailureKind::Refused, "without a word"),
+        (404, "", FailureKind::Refused, "no error message"),
         (302, "moved", FailureKind::Refused, "moved"),
-        (408, "{}", FailureKind::Retry, "without a word"),
+        (408, "{}", FailureKind::Retry, "no error message"),
         (429, "slow down", FailureKind::Retry, "slow down"),
         (429, quota, FailureKind::Refused, "exceeded"),
         (500, "<html>", FailureKind::Retry, "<html>"),

@@ -25,7 +25,10 @@ pub async fn create<R: Collection>(
         let Draft { id, body, view } = R::draft(service, caller, spec)?;
         let most = service.config.limits.documents;
         if service.documents.of(caller.tenant, R::KIND).len() >= most {
-            let detail = format!("This tenant has {most} of these, and may have no more; remove one first.");
+            let kind = R::KIND.as_str();
+            let detail = format!(
+                "This tenant has {most} documents of the kind `{kind}`, as many as `limits.documents` allows; remove one first."
+            );
             return Err(Fault::new(Code::TooManyDocuments, detail).into());
         }
         let kept = key.as_ref().map(|key| once::sealed(service, caller, key, 201, &view)).transpose()?;

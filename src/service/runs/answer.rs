@@ -134,7 +134,7 @@ pub async fn pause(
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
     let event = Event::Person(PersonEvent::PauseAsked { by: caller.name.clone() });
-    // What is recorded of it does not tell it already.
+    // The observation of a pause makes no line in the audit, so the commit is given one.
     let extras = CommitExtras { audit: Some((caller.name.clone(), "pause", Value::Null)), ..CommitExtras::default() };
     act(service, caller, id, event, extras, key).await
 }

@@ -108,12 +108,12 @@ async fn accept(
         let Place { pk, core, profile, row } = thread_or_new(service, caller, id).await?;
         let last_seq = row.as_ref().map(|row| row.last_seq);
         let settings = settings::of_run(service, caller, &core, &profile.config, &ask.options)?;
-        // A schedule spends what the key may that made it.
+        // The run of a schedule is paid from the caps of the key that made the schedule, which stands first in `shaped_by`.
         let payer = ask.shaped_by.first().unwrap_or(&caller.name);
         let _place = admission::check(service, (caller.tenant, payer), &settings, &ask.query).await?;
         let rewind = rewind::of(service, caller, id, row.as_ref(), &ask).await?;
         let goes_back = rewind.is_some();
-        // Behind what was told of a run that was cancelled for it.
+        // The subscription begins after the rewind, so that the caller does not hear the end of the run that was cancelled for it.
         let early = match (subscribes, last_seq) {
             (true, Some(_)) => Some(EarlySubscription::of(service, pk).await?),
             (true, None) => Some(EarlySubscription::of_new(&service.hub, pk)),

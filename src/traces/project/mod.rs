@@ -122,8 +122,9 @@ impl Projection {
         }
     }
 
-    /// The spans that a part stands for: of the activations that ended in it, or what is over of the one that goes on; without
-    /// what was told before. The part ends with what was taken last.
+    /// Returns the spans that are sent for a part. If its activation goes on, these are the spans that have ended in that one;
+    /// otherwise all spans of the activations that ended after `part.after`. Spans up to `part.told` were sent before and are left
+    /// out. The last observation that was taken is the last of the part.
     pub(super) fn spans(mut self, part: &Part) -> Vec<Span> {
         self.end_activation();
         let ended = self.ended.into_iter().filter(|(end, _)| !part.goes_on && *end > part.after);

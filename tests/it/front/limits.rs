@@ -309,11 +309,15 @@ async fn documents(app: &App) {
         json!({ "name": format!("t{n}"), "description": "T", "url": "https://example.com/", "inputSchema": schema })
     };
     let server = |n: u32| json!({ "name": format!("s{n}"), "url": "https://example.com/mcp", "enabled": false });
-    for (path, first, second) in
-        [("/webhooks", hook(1), hook(2)), ("/http-tools", tool(1), tool(2)), ("/mcp-servers", server(1), server(2))]
-    {
+    for (path, kind, first, second) in [
+        ("/webhooks", "webhook", hook(1), hook(2)),
+        ("/http-tools", "http_tool", tool(1), tool(2)),
+        ("/mcp-servers", "mcp_server", server(1), server(2)),
+    ] {
         app.post(path, first).await.expect(201);
-        app.post(path, second).await.problem("too_many_documents");
+        let problem = app.post(path, second).await.problem("too_many_documents");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(kind) && detail.contains("`limits.documents`"), "{detail}");
     }
 }
 

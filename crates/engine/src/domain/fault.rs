@@ -156,7 +156,7 @@ impl Fault {
 
     pub fn quarantined() -> Self {
         let detail =
-            "The thread broke whoever worked on it and is set aside; POST /threads/{id}/release lets it go on.";
+            "The thread crashed the server repeatedly and is quarantined; POST /threads/{id}/release lets it go on.";
         Self::new(Code::ThreadQuarantined, detail)
     }
 
