@@ -47,9 +47,7 @@ impl AtOnce {
                 "{} requests, streams and sockets of this key are open; close some, or ask again later.",
                 self.most
             );
-            let mut fault = Fault::new(Code::TooManyRequests, detail);
-            fault.retry_after_ms = Some(AGAIN_MS);
-            return Err(fault);
+            return Err(Fault::new(Code::TooManyRequests, detail).retry_after(AGAIN_MS));
         }
         *count += 1;
         Ok(Some(Place { who, open: self.open.clone() }))

@@ -57,21 +57,21 @@ impl Hub {
     /// Publishes an observation. It must be committed, and hold its payloads inlined.
     pub fn observation(&self, pk: ThreadPk, observation: &Observation) {
         let Some(topic) = self.topic(pk) else { return };
-        let mut topic = lock(&topic);
+        let mut topic = topic.lock();
         topic.told = topic.told.max(observation.seq);
         topic.publish(|wants| wants.includes(observation.kind), || Encoded::observation(observation));
     }
 
     pub fn run(&self, pk: ThreadPk, run: &RunResource) {
         if let Some(topic) = self.topic(pk) {
-            lock(&topic).publish(|_| true, || Encoded::run(run));
+            topic.lock().publish(|_| true, || Encoded::run(run));
         }
     }
 
     /// Says that a tool call begins.
     pub fn tool_started(&self, pk: ThreadPk, started: &ToolStarted) {
         if let Some(topic) = self.topic(pk) {
-            lock(&topic).publish(|_| true, || Encoded::tool_started(started));
+            topic.lock().publish(|_| true, || Encoded::tool_started(started));
         }
     }
 
@@ -79,7 +79,7 @@ impl Hub {
     /// somebody does by now.
     pub fn gap(&self, pk: ThreadPk) {
         let Some(topic) = self.topic(pk) else { return };
-        for subscriber in &lock(&topic).subscribers {
+        for subscriber in &topic.lock().subscribers {
             subscriber.put(Queue::gap);
         }
     }
@@ -88,7 +88,7 @@ impl Hub {
     /// wrote it, reads it too.
     pub fn read_up_to(&self, pk: ThreadPk, seq: i64) {
         let Some(topic) = self.topic(pk) else { return };
-        let mut topic = lock(&topic);
+        let mut topic = topic.lock();
         if topic.told < seq {
             topic.told = seq;
             topic.subscribers.iter().filter(|subscriber| subscriber.queue.lock().read < seq).for_each(|subscriber| {
@@ -102,13 +102,13 @@ impl Hub {
         let stream = Arc::new(OpenStream::new(&head));
         let mut threads = self.threads();
         let topic = threads.topics.entry(pk).or_default();
-        lock(topic).streams.push((head.stream_id, stream));
+        topic.lock().streams.push((head.stream_id, stream));
     }
 
     /// A piece of the stream's text. A stream that is not open says nothing.
     pub fn token(&self, pk: ThreadPk, stream: &StreamId, thinking: bool, text: &str) {
         let Some(topic) = self.topic(pk) else { return };
-        let topic = lock(&topic);
+        let topic = topic.lock();
         let Some((_, open)) = topic.streams.iter().find(|(id, _)| id == stream) else { return };
         if text.is_empty() {
             return;
@@ -132,7 +132,7 @@ impl Hub {
             return;
         }
         for topic in threads.topics.values() {
-            for subscriber in &lock(topic).subscribers {
+            for subscriber in &topic.lock().subscribers {
                 subscriber.put(|queue| queue.draining(retry_in_ms));
             }
         }
@@ -147,7 +147,7 @@ impl Hub {
             queue.draining(retry_in_ms);
         }
         let topic = threads.topics.entry(pk).or_default();
-        let mut topic = lock(topic);
+        let mut topic = topic.lock();
         if wants.tokens {
             for (_, stream) in &topic.streams {
                 Channel::ALL.into_iter().for_each(|channel| queue.catch_up(stream, channel));
@@ -160,13 +160,13 @@ impl Hub {
 
     /// Whether anybody listens. Who subscribes later reads what is committed by then from the store.
     pub fn is_watched(&self, pk: ThreadPk) -> bool {
-        self.topic(pk).is_some_and(|topic| !lock(&topic).subscribers.is_empty())
+        self.topic(pk).is_some_and(|topic| !topic.lock().subscribers.is_empty())
     }
 
     /// Every thread that somebody listens to.
     pub fn watched(&self) -> Vec<ThreadPk> {
         let threads = self.threads();
-        let is_watched = |(_, topic): &(&ThreadPk, &Arc<Mutex<Topic>>)| !lock(topic).subscribers.is_empty();
+        let is_watched = |(_, topic): &(&ThreadPk, &Arc<Mutex<Topic>>)| !topic.lock().subscribers.is_empty();
         threads.topics.iter().filter(is_watched).map(|(pk, _)| *pk).collect()
     }
 
@@ -188,7 +188,7 @@ impl Hub {
     fn leave(&self, pk: ThreadPk, take: impl FnOnce(&mut Topic)) {
         let mut threads = self.threads();
         let Some(topic) = threads.topics.get(&pk) else { return };
-        let mut held = lock(topic);
+        let mut held = topic.lock();
         take(&mut held);
         let is_idle = held.subscribers.is_empty() && held.streams.is_empty();
         drop(held);
@@ -200,8 +200,4 @@ impl Hub {
     fn threads(&self) -> MutexGuard<'_, Threads> {
         self.threads.lock()
     }
-}
-
-fn lock(topic: &Mutex<Topic>) -> MutexGuard<'_, Topic> {
-    topic.lock()
 }

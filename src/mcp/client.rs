@@ -160,7 +160,7 @@ impl Connection {
                 Ok(_) => return Err(failed("the server makes a task of the call")),
                 Err(ServiceError::McpError(error)) => {
                     running.ended();
-                    return Err(failed(&error.message));
+                    return Err(failed(error.message));
                 }
                 Err(ServiceError::UnexpectedResponse) => return Err(failed("the server's answer is none to a call")),
                 Err(error) => {
@@ -299,7 +299,7 @@ fn refused_by_status(error: &HttpStatusError, failure: &Failure) -> Option<ToolE
     let wait = error.retry_after.as_ref().and_then(|millis| millis.parse().ok());
     match error.status {
         408 => None,
-        425 | 429 => Some(ToolError { retry_after_ms: Some(wait.unwrap_or(0)), ..refused(failure) }),
+        425 | 429 => Some(refused(failure).retry_after(wait.unwrap_or(0))),
         400..500 => Some(refused(failure)),
         _ => None,
     }
@@ -307,16 +307,15 @@ fn refused_by_status(error: &HttpStatusError, failure: &Failure) -> Option<ToolE
 
 /// Nothing was sent, or the server says that it has begun nothing.
 fn unavailable(failure: &Failure) -> ToolError {
-    let message = format!("The server did not take the call: {failure}");
-    ToolError { code: "unavailable".to_owned(), message, pointer: None, retry_after_ms: Some(0) }
+    ToolError::new("unavailable", format!("The server did not take the call: {failure}")).retry_after(0)
 }
 
 fn refused(failure: &Failure) -> ToolError {
-    failed(&format!("The call was refused: {}", chain(failure)))
+    failed(format!("The call was refused: {}", chain(failure)))
 }
 
-fn failed(message: &str) -> ToolError {
-    ToolError { code: "failed".to_owned(), message: message.to_owned(), pointer: None, retry_after_ms: None }
+fn failed(message: impl Into<String>) -> ToolError {
+    ToolError::new("failed", message)
 }
 
 fn with_last_output(why: &str, last_words: &str) -> String {

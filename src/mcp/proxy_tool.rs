@@ -37,13 +37,7 @@ impl Tool for ProxyTool {
 
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
         let Value::Object(arguments) = arguments else {
-            let message = "The arguments of this tool are an object.".to_owned();
-            return Err(ToolError {
-                code: "invalid_arguments".to_owned(),
-                message,
-                pointer: None,
-                retry_after_ms: None,
-            });
+            return Err(ToolError::new("invalid_arguments", "The arguments of this tool are an object."));
         };
         let (connection, _place) = self.server.ready().await?;
         tokio::select! {

@@ -103,8 +103,7 @@ impl Drop for Running<'_> {
 
 /// What a server wants to know before it goes on with a call. Only people are asked for it.
 pub(super) async fn answers(people: &dyn People, wanted: InputRequests) -> Result<InputResponses, ToolError> {
-    let refused =
-        |message: String| ToolError { code: "failed".to_owned(), message, pointer: None, retry_after_ms: None };
+    let refused = |message: String| ToolError::new("failed", message);
     let mut answers = InputResponses::new();
     for (id, request) in wanted {
         let InputRequest::Elicitation(asked) = request else {
@@ -124,13 +123,8 @@ async fn ask(people: &dyn People, asked: ElicitRequestParams) -> Result<ElicitRe
     };
     let unusable = |why: String| ErrorData::invalid_params(why, None);
     let schema = serde_json::to_value(requested_schema).map_err(|error| unusable(error.to_string()))?;
-    let form = FeedbackSchema {
-        input_type: InputType::Custom,
-        prompt: message.clone(),
-        options: Vec::new(),
-        allow_modify_args: false,
-        custom_schema: Some(schema),
-    };
+    let form =
+        FeedbackSchema { custom_schema: Some(schema), ..FeedbackSchema::new(InputType::Custom, message.clone()) };
     Ok(match people.ask(Question { message, form }).await.map_err(|error| unusable(error.message))? {
         Reply::Accepted { value } => ElicitResult::new(ElicitationAction::Accept).with_content(value),
         Reply::Declined => ElicitResult::new(ElicitationAction::Decline),

@@ -43,7 +43,7 @@ pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
     let text = texts.join("\n");
     if result.is_error == Some(true) {
         let message = if text.is_empty() { "The tool failed with no error message.".to_owned() } else { text };
-        return Err(ToolError { code: "failed".to_owned(), message, pointer: None, retry_after_ms: None });
+        return Err(ToolError::new("failed", message));
     }
     let output = match result.structured_content {
         Some(mut structured) => {

@@ -174,8 +174,7 @@ impl Server {
     }
 
     fn unavailable(&self, why: String) -> ToolError {
-        let message = format!("The MCP server `{}` does not answer: {why}", self.profile.name);
-        ToolError { code: "unavailable".to_owned(), message, pointer: None, retry_after_ms: None }
+        ToolError::new("unavailable", format!("The MCP server `{}` does not answer: {why}", self.profile.name))
     }
 
     /// Why it is not there, as runs and their models are told. What a configured server says of itself may name the operator's

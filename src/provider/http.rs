@@ -11,15 +11,7 @@ use crate::egress::{Answer, Error};
 const ERROR_BYTES: usize = 16 * 1024;
 
 pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFailure {
-    ModelFailure {
-        kind,
-        message: message.into(),
-        http_status: None,
-        retry_after_ms: None,
-        queued_ms: 0,
-        partial_text: String::new(),
-        usage: None,
-    }
+    ModelFailure::new(kind, message)
 }
 
 /// What a broken call means: nothing came, or it came to an early end, or it is not what was asked for.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -36,24 +36,24 @@ struct ActorEntry {
 
 impl Actors {
     pub(super) fn count(&self) -> usize {
-        self.lock().len()
+        self.0.lock().len()
     }
 
     pub(super) fn all(&self) -> Vec<ThreadPk> {
-        self.lock().keys().copied().collect()
+        self.0.lock().keys().copied().collect()
     }
 
     pub(super) fn is_live(&self, pk: ThreadPk) -> bool {
-        self.lock().contains_key(&pk)
+        self.0.lock().contains_key(&pk)
     }
 
     pub(super) fn holds(&self, pk: ThreadPk) -> bool {
-        self.lock().get(&pk).is_some_and(|live| live.is_holder.load(Ordering::Relaxed))
+        self.0.lock().get(&pk).is_some_and(|live| live.is_holder.load(Ordering::Relaxed))
     }
 
     /// Removes an actor that is idle; `false`: its mailbox holds a command, and it must go on.
     pub(super) fn leave(&self, pk: ThreadPk, mailbox: &mpsc::Receiver<Command>) -> bool {
-        let mut live = self.lock();
+        let mut live = self.0.lock();
         if !mailbox.is_empty() {
             return false;
         }
@@ -62,12 +62,8 @@ impl Actors {
     }
 
     fn forget(&self, pk: ThreadPk) {
-        let mut live = self.lock();
+        let mut live = self.0.lock();
         live.remove(&pk);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadPk, ActorEntry>> {
-        self.0.lock()
     }
 }
 
@@ -95,7 +91,7 @@ impl Shared {
     }
 
     fn try_send(self: &Arc<Self>, pk: ThreadPk, command: Command) -> Result<(), Box<NotTaken>> {
-        let mut live = self.actors.lock();
+        let mut live = self.actors.0.lock();
         let mailbox = &live.entry(pk).or_insert_with(|| self.start(pk)).mailbox;
         mailbox.try_send(command).map_err(|error| Box::new(NotTaken { error, mailbox: mailbox.clone() }))
     }
@@ -164,9 +160,7 @@ impl Shared {
 }
 
 fn too_many() -> Fault {
-    let mut fault = Fault::new(Code::TooManyRequests, "Too many requests wait for this thread's turn.");
-    fault.retry_after_ms = Some(500);
-    fault
+    Fault::new(Code::TooManyRequests, "Too many requests wait for this thread's turn.").retry_after(500)
 }
 
 fn task_broke() -> Fault {

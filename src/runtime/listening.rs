@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::Runtime;
@@ -25,12 +25,6 @@ const GLANCE: Duration = Duration::from_secs(60);
 /// The tasks that are listened to.
 #[derive(Default)]
 pub(super) struct Listening(Mutex<HashSet<TaskId>>);
-
-impl Listening {
-    fn lock(&self) -> MutexGuard<'_, HashSet<TaskId>> {
-        self.0.lock()
-    }
-}
 
 /// A task and the agent that has it.
 pub(super) struct StreamedTask {
@@ -52,14 +46,14 @@ struct ListenedTask {
 
 impl Drop for ListenedTask {
     fn drop(&mut self) {
-        self.shared.listening.lock().remove(&self.heard.task);
+        self.shared.listening.0.lock().remove(&self.heard.task);
     }
 }
 
 impl Shared {
     /// Listens until the task is over or the stream ends, unless that is done already or too many are listened to.
     pub(super) fn listen(self: &Arc<Self>, heard: StreamedTask) {
-        let mut all = self.listening.lock();
+        let mut all = self.listening.0.lock();
         if all.len() >= self.config.delegation.streams || !all.insert(heard.task.clone()) {
             return;
         }

@@ -299,7 +299,5 @@ impl Shared {
 }
 
 pub(super) fn contended() -> Refusal {
-    let mut fault = Fault::new(Code::StoreUnavailable, "The thread is being written by others; try again.");
-    fault.retry_after_ms = Some(500);
-    fault.into()
+    Fault::new(Code::StoreUnavailable, "The thread is being written by others; try again.").retry_after(500).into()
 }

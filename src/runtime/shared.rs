@@ -150,9 +150,8 @@ impl Shared {
     /// Refuses what would start or change something once the server is stopping.
     pub(super) fn accepting(&self) -> Result<(), Fault> {
         if self.draining.is_cancelled() {
-            let mut fault = Fault::new(Code::Draining, "The server is stopping; ask again in a moment.");
-            fault.retry_after_ms = Some(2_000);
-            return Err(fault);
+            let detail = "The server is stopping; ask again in a moment.";
+            return Err(Fault::new(Code::Draining, detail).retry_after(2_000));
         }
         Ok(())
     }
@@ -192,9 +191,8 @@ impl From<store::Error> for Fault {
         match error {
             store::Error::Unavailable(_) | store::Error::Unusable(_) => {
                 tracing::warn!(%error, "the store failed");
-                let mut fault = Fault::new(Code::StoreUnavailable, "The store does not answer; try again in a moment.");
-                fault.retry_after_ms = Some(1_000);
-                fault
+                let detail = "The store does not answer; try again in a moment.";
+                Fault::new(Code::StoreUnavailable, detail).retry_after(1_000)
             }
             store::Error::Refused(reason) => Fault::new(Code::Invalid, reason),
             store::Error::Damaged(_) => {

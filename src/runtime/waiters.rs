@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::domain::ids::{RunId, ThreadPk};
@@ -33,7 +33,7 @@ pub(crate) struct Waiter {
 impl Waiters {
     /// Waits for a run: every change from now on is notified. Read the run after this call, not before.
     pub(super) fn join(&self, run: &RunId) -> Waiter {
-        let mut waiting = self.lock();
+        let mut waiting = self.0.lock();
         let new = || Awaited { moved: watch::channel(None).0, waiters: 0, pk: None };
         let awaited = waiting.entry(run.clone()).or_insert_with(new);
         awaited.waiters += 1;
@@ -41,19 +41,20 @@ impl Waiters {
     }
 
     pub(super) fn is_awaited(&self, run: &RunId) -> bool {
-        self.lock().contains_key(run)
+        self.0.lock().contains_key(run)
     }
 
     /// The run changed, durably. `news` is called only if somebody waits for the run.
     pub(super) fn notify(&self, run: &RunId, news: impl FnOnce() -> Option<RunResource>) {
-        if let Some(awaited) = self.lock().get(run) {
+        if let Some(awaited) = self.0.lock().get(run) {
             awaited.moved.send_replace(news().map(Box::new));
         }
     }
 
     /// Any run of this thread may have changed. Also wakes those who wait for a run whose thread is not known yet.
     pub(super) fn notify_thread(&self, pk: ThreadPk) {
-        self.lock()
+        self.0
+            .lock()
             .values()
             .filter(|awaited| awaited.pk.is_none_or(|known| known == pk))
             .for_each(|run| drop(run.moved.send_replace(None)));
@@ -61,11 +62,7 @@ impl Waiters {
 
     /// The threads of the runs that somebody waits for.
     pub(super) fn threads(&self) -> Vec<ThreadPk> {
-        self.lock().values().filter_map(|awaited| awaited.pk).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Awaited>> {
-        self.0.lock()
+        self.0.lock().values().filter_map(|awaited| awaited.pk).collect()
     }
 }
 
@@ -73,7 +70,7 @@ impl Waiter {
     /// Returns when the run, one of thread `pk`, has changed since the last call: with the new run if that is known
     /// without reading the store.
     pub(crate) async fn moved(&mut self, pk: ThreadPk) -> Option<RunResource> {
-        if let Some(awaited) = self.all.lock().get_mut(&self.run) {
+        if let Some(awaited) = self.all.0.lock().get_mut(&self.run) {
             awaited.pk = Some(pk);
         }
         // The sender stays in the map as long as we do.
@@ -84,7 +81,7 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let mut waiting = self.all.lock();
+        let mut waiting = self.all.0.lock();
         let Some(awaited) = waiting.get_mut(&self.run) else { return };
         awaited.waiters -= 1;
         if awaited.waiters == 0 {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -34,19 +34,19 @@ struct WakeState {
 impl WakeBackoff {
     /// How many threads to ask the store for: those that are not to be woken come first in its answer, and are skipped.
     pub(super) fn limit(&self) -> u32 {
-        let (mut all, now) = (self.lock(), Instant::now());
+        let (mut all, now) = (self.0.lock(), Instant::now());
         // It was not due again: another process woke it, or it is gone.
         all.retain(|_, place| place.rests_until.is_none_or(|until| until + LONGEST_REST > now));
         u32::try_from(BATCH + all.len()).unwrap_or(u32::MAX)
     }
 
     pub(super) fn is_free(&self, pk: ThreadPk) -> bool {
-        self.lock().get(&pk).is_none_or(|place| place.rests_until.is_some_and(|until| until <= Instant::now()))
+        self.0.lock().get(&pk).is_none_or(|place| place.rests_until.is_some_and(|until| until <= Instant::now()))
     }
 
     /// `false`: it is not to be woken now.
     fn begin(&self, pk: ThreadPk) -> bool {
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         let rest = match all.get(&pk) {
             None => Duration::ZERO,
             Some(WakeState { rests_until: Some(until), rest }) if *until <= Instant::now() => *rest,
@@ -57,7 +57,7 @@ impl WakeBackoff {
     }
 
     fn end(&self, pk: ThreadPk, looked: &Result<(), Refusal>) {
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         let known = all.remove(&pk).map_or(Duration::ZERO, |place| place.rest);
         let Err(refusal) = looked else { return };
         if known.is_zero() {
@@ -65,10 +65,6 @@ impl WakeBackoff {
         }
         let rest = (known * 2).clamp(FIRST_REST, LONGEST_REST);
         all.insert(pk, WakeState { rests_until: Some(Instant::now() + rest), rest });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadPk, WakeState>> {
-        self.0.lock()
     }
 }
 

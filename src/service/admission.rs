@@ -27,10 +27,8 @@ pub(super) async fn check(
     }
     check_caps(service, (tenant, payer), settings, query).await?;
     service.runtime.place_at_a_model(tenant, settings).ok_or_else(|| {
-        let mut fault =
-            Fault::new(Code::ProviderSaturated, "Too many calls wait for the model already; ask again soon.");
-        fault.retry_after_ms = Some(COME_BACK_MS);
-        fault
+        let detail = "Too many calls wait for the model already; ask again soon.";
+        Fault::new(Code::ProviderSaturated, detail).retry_after(COME_BACK_MS)
     })
 }
 
@@ -86,9 +84,8 @@ async fn check_caps(
             service.runtime.tell_reached(&spent, capped, cap).await;
             counter!("pes_spend_refused_total", "cap" => capped.as_str()).increment(1);
             let words = capped.words(cap, now);
-            let mut fault = Fault::new(Code::SpendCapReached, format!("No run is accepted: {words}."));
-            fault.retry_after_ms = Some(capped.ends_at(now) - now);
-            return Err(fault);
+            let fault = Fault::new(Code::SpendCapReached, format!("No run is accepted: {words}."));
+            return Err(fault.retry_after(capped.ends_at(now) - now));
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::{Result, Service, delegated_tasks};
@@ -27,12 +27,6 @@ type Report = (TaskId, Option<String>);
 #[derive(Default)]
 pub(super) struct Reports(Mutex<HashSet<Report>>);
 
-impl Reports {
-    fn lock(&self) -> MutexGuard<'_, HashSet<Report>> {
-        self.0.lock()
-    }
-}
-
 /// The place of one of them; dropping it makes room for the next.
 struct PendingReport {
     service: Service,
@@ -41,7 +35,7 @@ struct PendingReport {
 
 impl Drop for PendingReport {
     fn drop(&mut self) {
-        self.service.reports.lock().remove(&self.report);
+        self.service.reports.0.lock().remove(&self.report);
     }
 }
 
@@ -62,7 +56,7 @@ pub async fn report(service: &Service, id: &TaskId, token: &str, remote_task_id:
     }
     let report = (id.clone(), remote_task_id);
     // One that waits already will be decided on after this moment, so it says as much.
-    if !service.reports.lock().insert(report.clone()) {
+    if !service.reports.0.lock().insert(report.clone()) {
         return Ok(());
     }
     let waiting = PendingReport { service: service.clone(), report };

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -170,7 +170,7 @@ impl KeyLocks {
         let name = (tenant, scope.to_owned(), key.to_owned());
         let until = Instant::now() + patience;
         loop {
-            let mut held = match self.lock().entry(name.clone()) {
+            let mut held = match self.0.lock().entry(name.clone()) {
                 std::collections::hash_map::Entry::Vacant(entry) => {
                     entry.insert(watch::channel(()).0);
                     return Ok(KeyGuard { name, all: self.clone() });
@@ -181,15 +181,11 @@ impl KeyLocks {
             timeout_at(until, held.changed()).await.map_err(|_| in_progress())?.ok();
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Name, watch::Sender<()>>> {
-        self.0.lock()
-    }
 }
 
 impl Drop for KeyGuard {
     fn drop(&mut self) {
-        self.all.lock().remove(&self.name);
+        self.all.0.lock().remove(&self.name);
     }
 }
 
@@ -204,7 +200,5 @@ fn same_body(row: IdempotencyRow, key: &Idempotent) -> Result<IdempotencyRow> {
 }
 
 fn in_progress() -> Fault {
-    let mut fault = Fault::new(Code::RequestInProgress, "The same request is still being answered; repeat it.");
-    fault.retry_after_ms = Some(1_000);
-    fault
+    Fault::new(Code::RequestInProgress, "The same request is still being answered; repeat it.").retry_after(1_000)
 }

@@ -13,14 +13,7 @@ const MOST_NAMED: usize = 20;
 
 /// Whether the form itself makes sense; asked before anybody sees it.
 pub fn check_form(form: &FeedbackSchema) -> Result<(), ToolError> {
-    let refuse = |pointer: &str, message: String| {
-        Err(ToolError {
-            code: "invalid_arguments".to_owned(),
-            message,
-            pointer: Some(pointer.to_owned()),
-            retry_after_ms: None,
-        })
-    };
+    let refuse = |pointer: &str, message: String| Err(ToolError::new("invalid_arguments", message).at(pointer));
     match form.input_type {
         InputType::Select | InputType::Multiselect if form.options.is_empty() => {
             refuse("/options", "A selection needs at least one option.".to_owned())

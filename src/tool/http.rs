@@ -48,12 +48,7 @@ impl HttpTool {
             Destination::Operator(_) => TenantPk::NONE,
         };
         why.warn(DocumentKind::HttpTool.as_str(), tenant, &self.spec.name);
-        ToolError {
-            code: Unreadable::CODE.to_owned(),
-            message: format!("The call cannot be signed, so it was not sent: {why}."),
-            pointer: None,
-            retry_after_ms: None,
-        }
+        ToolError::new(Unreadable::CODE, format!("The call cannot be signed, so it was not sent: {why}."))
     }
 
     fn bounds(&self) -> Bounds {
@@ -97,11 +92,8 @@ impl Tool for HttpTool {
         if body.is_empty() {
             return Ok(ToolOutput::default());
         }
-        let output = serde_json::from_slice(&body).map_err(|error| ToolError {
-            code: "invalid_output".to_owned(),
-            message: format!("The service answered with something else than JSON: {error}"),
-            pointer: None,
-            retry_after_ms: None,
+        let output = serde_json::from_slice(&body).map_err(|error| {
+            ToolError::new("invalid_output", format!("The service answered with something else than JSON: {error}"))
         })?;
         Ok(ToolOutput { output, ..ToolOutput::default() })
     }

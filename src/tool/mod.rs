@@ -87,14 +87,14 @@ impl ToolOutput {
         let parts = [Some(&self.output), self.metadata.as_ref(), self.state_patch.as_ref()];
         if parts.into_iter().flatten().any(|part| exceeds(part, MOST_DEPTH)) {
             let message = format!("Objects and arrays in the tool's output nest deeper than {MOST_DEPTH}.");
-            return Err(ToolError { code: "output_too_deep".to_owned(), message, pointer: None, retry_after_ms: None });
+            return Err(ToolError::new("output_too_deep", message));
         }
         let size: usize = parts.into_iter().flatten().map(|part| part.to_string().len()).sum();
         if size <= most {
             return Ok(());
         }
         let message = format!("The tool's output has {size} bytes; at most {most} are kept.");
-        Err(ToolError { code: "output_too_large".to_owned(), message, pointer: None, retry_after_ms: None })
+        Err(ToolError::new("output_too_large", message))
     }
 }
 
@@ -163,10 +163,5 @@ pub struct Approval {
 pub fn broke(panic: &(dyn Any + Send)) -> ToolError {
     let text = panic.downcast_ref::<&str>().copied();
     let words = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
-    ToolError {
-        code: "panicked".to_owned(),
-        message: format!("The tool broke: {words}"),
-        pointer: None,
-        retry_after_ms: None,
-    }
+    ToolError::new("panicked", format!("The tool broke: {words}"))
 }

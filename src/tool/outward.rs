@@ -27,7 +27,7 @@ pub(super) fn failed(error: &Error, class: ToolClass) -> ToolError {
         Error::Unreachable(_) | Error::Cut(_) => Some(0),
         Error::Refused(_) | Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) | Error::TooLarge(_) => None,
     };
-    ToolError { code: code.to_owned(), message: error.to_string(), pointer: None, retry_after_ms }
+    ToolError { retry_after_ms, ..ToolError::new(code, error.to_string()) }
 }
 
 /// An answer that is no success, with the beginning of what it says. The service did not say that itself where something
@@ -38,7 +38,7 @@ pub(super) async fn refusal(mut answer: Answer, class: ToolClass) -> ToolError {
     let said = answer.beginning(TOLD).await;
     match lost(status, &said, class) {
         Some(lost) => ToolError { retry_after_ms, ..lost },
-        None => ToolError { code: "failed".to_owned(), message: told(status, &said), pointer: None, retry_after_ms },
+        None => ToolError { retry_after_ms, ..ToolError::new("failed", told(status, &said)) },
     }
 }
 

@@ -355,13 +355,7 @@ fn ask(spec: &ToolSpec, nature: Nature, wish: Option<Approval>, delegates: bool)
         Some(wish) => (wish.message, wish.risk.or(spec.risk_level)),
         None => (format!("May `{}` run with these arguments?", spec.name), spec.risk_level),
     };
-    let schema = FeedbackSchema {
-        input_type: InputType::Confirm,
-        prompt: message.clone(),
-        options: Vec::new(),
-        allow_modify_args: true,
-        custom_schema: None,
-    };
+    let schema = FeedbackSchema { allow_modify_args: true, ..FeedbackSchema::new(InputType::Confirm, message.clone()) };
     Verdict::Ask { class: nature.class, idempotent: nature.idempotent, message, schema, risk, delegates }
 }
 
@@ -383,7 +377,7 @@ fn denied(tool: &str, ruling: &Ruling) -> Verdict {
 }
 
 fn refuse(code: &str, message: String) -> Verdict {
-    Verdict::Refuse(ToolError { code: code.to_owned(), message, pointer: None, retry_after_ms: None })
+    Verdict::Refuse(ToolError::new(code, message))
 }
 
 /// Delegating is one more thing that can be switched off.

@@ -106,8 +106,9 @@ fn every_code_is_explained_with_its_status() {
 /// The codes that tool calls and todo items fail with, as the sources write them.
 fn failing_codes() -> BTreeSet<String> {
     // What stands before such a code, up to its quotes; between the last two there is one argument.
-    const BEFORE: [&str; 7] = [
+    const BEFORE: [&str; 8] = [
         "tool_failed(",
+        "ToolError::new(",
         "code: ",
         "refuse(",
         "item::fail(tx, ",

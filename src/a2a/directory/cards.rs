@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::super::client::Error;
@@ -47,11 +47,11 @@ impl Cards {
 
     /// Without IO, however old.
     pub fn kept(&self, peer: &Peer) -> Option<Arc<AgentCard>> {
-        self.lock().get(&key(peer)).map(|kept| kept.card.clone())
+        self.kept.lock().get(&key(peer)).map(|kept| kept.card.clone())
     }
 
     pub async fn get(&self, peer: &Peer) -> Result<Arc<AgentCard>, Error> {
-        let (known, etag) = match self.lock().get(&key(peer)) {
+        let (known, etag) = match self.kept.lock().get(&key(peer)) {
             Some(kept) if kept.since.elapsed() < FRESH => return Ok(kept.card.clone()),
             Some(kept) => (Some(kept.card.clone()), kept.etag.clone()),
             None => (None, None),
@@ -108,17 +108,13 @@ impl Cards {
     }
 
     fn keep(&self, peer: &Peer, card: CachedCard) {
-        self.lock().insert(key(peer), card);
+        self.kept.lock().insert(key(peer), card);
     }
 
     /// Forgets the cards of all others: of agents that are gone, and of what these were before.
     pub fn retain(&self, peers: &[Peer]) {
         let known: HashSet<Key> = peers.iter().map(key).collect();
-        self.lock().retain(|kept, _| known.contains(kept));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, CachedCard>> {
-        self.kept.lock()
+        self.kept.lock().retain(|kept, _| known.contains(kept));
     }
 }
 

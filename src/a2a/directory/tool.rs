@@ -34,8 +34,7 @@ impl Tool for DelegateToAgent {
     }
 
     async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        let message = "A delegation is carried out by another agent, it does not run.".to_owned();
-        Err(ToolError { code: "failed".to_owned(), message, pointer: None, retry_after_ms: None })
+        Err(ToolError::new("failed", "A delegation is carried out by another agent, it does not run."))
     }
 }
 

@@ -248,9 +248,7 @@ impl Issuer {
             "The keys of the issuer {} cannot be fetched, so its tokens cannot be checked; try again.",
             self.config.issuer
         );
-        let mut fault = Fault::new(Code::IssuerUnavailable, detail);
-        fault.retry_after_ms = Some(PAUSE);
-        fault
+        Fault::new(Code::IssuerUnavailable, detail).retry_after(PAUSE)
     }
 }
 

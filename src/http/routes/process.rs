@@ -6,7 +6,7 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use crate::domain::caller::Caller;
-use crate::domain::fault::{Code, Fault};
+use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
 use crate::domain::message::HistoryMessage;
 use crate::domain::run::OnBusy;
@@ -115,16 +115,14 @@ fn continue_at(after: String) -> ContinueAt {
 }
 
 fn check_query(query: &ProcessBody, longest: usize) -> Result<(), Fault> {
-    let invalid =
-        |pointer: &str, how: String| Fault::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how);
     if query.query.trim().is_empty() {
-        return Err(invalid("/query", "must say something".to_owned()));
+        return Err(Fault::invalid("/query", "must say something"));
     }
     for (pointer, id) in [("/userId", &query.user_id), ("/sessionId", &query.session_id), ("/traceId", &query.trace_id)]
     {
         let fits = |id: &String| (1..=longest).contains(&id.len()) && !id.contains(char::is_control);
         if !id.as_ref().is_none_or(fits) {
-            return Err(invalid(pointer, format!("has 1 to {longest} bytes and no control characters")));
+            return Err(Fault::invalid(pointer, format!("has 1 to {longest} bytes and no control characters")));
         }
     }
     Ok(())

@@ -152,13 +152,9 @@ impl Fail {
     fn failure(&self) -> ModelFailure {
         let message = if self.message.is_empty() { "the script says so" } else { &self.message };
         ModelFailure {
-            kind: self.kind,
-            message: message.to_owned(),
             http_status: self.status,
             retry_after_ms: self.retry_after_ms,
-            queued_ms: 0,
-            partial_text: String::new(),
-            usage: None,
+            ..ModelFailure::new(self.kind, message)
         }
     }
 }

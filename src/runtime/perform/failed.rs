@@ -24,15 +24,7 @@ pub(super) fn panicked(effect: &Effect) -> Event {
 }
 
 pub(in crate::runtime) fn model_failed(stream: &StreamId, attempt: u32, kind: FailureKind, message: &str) -> Event {
-    let failure = ModelFailure {
-        kind,
-        message: message.to_owned(),
-        http_status: None,
-        retry_after_ms: None,
-        queued_ms: 0,
-        partial_text: String::new(),
-        usage: None,
-    };
+    let failure = ModelFailure::new(kind, message);
     Event::Model(ModelEvent::Failed { stream: stream.clone(), attempt, failure })
 }
 
@@ -47,10 +39,5 @@ pub(in crate::runtime) fn peer_failed(
 }
 
 pub(in crate::runtime) fn tool_failed(code: &str, message: impl Into<String>) -> ToolOutcome {
-    ToolOutcome::failed(ToolError {
-        code: code.to_owned(),
-        message: message.into(),
-        pointer: None,
-        retry_after_ms: None,
-    })
+    ToolOutcome::failed(ToolError::new(code, message))
 }

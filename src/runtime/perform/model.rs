@@ -160,24 +160,19 @@ async fn listen(
         tokens.show(&delta);
         if reply.take(delta).is_err() {
             let message = format!("the reply is larger than {} bytes", reply.most_bytes());
-            return Err(broken_off(failure(FailureKind::TooLarge, message), &reply, tokens, asked));
+            return Err(broken_off(ModelFailure::new(FailureKind::TooLarge, message), &reply, tokens, asked));
         }
     }
     tokens.end();
     reply.estimate_if_untold(|| asked.tokens());
     reply.finish(provider, model).map_err(|reply| {
-        let incomplete = failure(FailureKind::Incomplete, "The reply ended without saying why.".to_owned());
+        let incomplete = ModelFailure::new(FailureKind::Incomplete, "The reply ended without saying why.");
         broken_off(incomplete, &reply, tokens, asked)
     })
 }
 
-fn failure(kind: FailureKind, message: String) -> ModelFailure {
-    let partial_text = String::new();
-    ModelFailure { kind, message, http_status: None, retry_after_ms: None, queued_ms: 0, partial_text, usage: None }
-}
-
 fn interrupted() -> ModelFailure {
-    failure(FailureKind::Interrupted, "the run was stopped".to_owned())
+    ModelFailure::new(FailureKind::Interrupted, "the run was stopped")
 }
 
 /// An error that comes instead of a reply took nothing.

@@ -59,10 +59,7 @@ impl QuestionsOfCall {
             Some(Ok(value)) => Ok(Reply::Accepted { value }),
             // The call is dropped with its right to act.
             None => Ok(Reply::Cancelled),
-            Some(Err(error)) => {
-                let message = format!("The answer could not be read: {error}");
-                Err(ToolError { code: "failed".to_owned(), message, pointer: None, retry_after_ms: None })
-            }
+            Some(Err(error)) => Err(ToolError::new("failed", format!("The answer could not be read: {error}"))),
         }
     }
 }
@@ -78,12 +75,7 @@ impl People for QuestionsOfCall {
         let form = serde_json::to_string(&question.form).map_or(0, |form| form.len());
         if form > FORM_BYTES {
             let message = format!("The question's form has {form} bytes; at most {FORM_BYTES} are shown.");
-            return Err(ToolError {
-                code: "invalid_arguments".to_owned(),
-                message,
-                pointer: None,
-                retry_after_ms: None,
-            });
+            return Err(ToolError::new("invalid_arguments", message));
         }
         if *asked == MOST_QUESTIONS {
             return Ok(Reply::Declined);

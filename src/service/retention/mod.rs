@@ -90,8 +90,7 @@ fn check(ask: &RetentionAsk) -> Result<()> {
     let days = [("/logDays", ask.terms.log_days), ("/threadDays", ask.terms.thread_days)];
     for (pointer, kept) in days {
         if kept.is_some_and(|kept| !kept.is_valid()) {
-            let how = "must be 1 day or more, or \"forever\"";
-            return Err(Fault::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how));
+            return Err(Fault::invalid(pointer, "must be 1 day or more, or \"forever\""));
         }
     }
     match &ask.hold {

@@ -142,7 +142,5 @@ fn is_cancelled(run: &&Run) -> bool {
 
 fn not_yet() -> Fault {
     let detail = "The cancel is stored, but the thread's owner has not stopped the run yet; repeat it.";
-    let mut fault = Fault::new(Code::StoreUnavailable, detail);
-    fault.retry_after_ms = Some(1_000);
-    fault
+    Fault::new(Code::StoreUnavailable, detail).retry_after(1_000)
 }

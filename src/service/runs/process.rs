@@ -160,13 +160,11 @@ async fn accept(
 
 /// Providers refuse a message that says nothing.
 fn check_history(history: &[HistoryMessage], most: usize) -> Result<()> {
-    let invalid =
-        |pointer: String, how: String| Fault::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how);
     if history.len() > most {
-        return Err(invalid("/history".to_owned(), format!("has at most {most} messages")));
+        return Err(Fault::invalid("/history", format!("has at most {most} messages")));
     }
     match history.iter().position(|said| said.content.trim().is_empty()) {
-        Some(at) => Err(invalid(format!("/history/{at}/content"), "must say something".to_owned())),
+        Some(at) => Err(Fault::invalid(&format!("/history/{at}/content"), "must say something")),
         None => Ok(()),
     }
 }

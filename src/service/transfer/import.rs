@@ -52,9 +52,7 @@ impl Turn {
         };
         waited.await.ok_or_else(|| {
             let detail = "Other files are imported; send this one again in a while.";
-            let mut fault = Fault::new(Code::TooManyRequests, detail);
-            fault.retry_after_ms = Some(COME_BACK_MS);
-            fault
+            Fault::new(Code::TooManyRequests, detail).retry_after(COME_BACK_MS)
         })
     }
 }

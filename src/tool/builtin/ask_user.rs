@@ -63,22 +63,15 @@ impl Tool for AskUser {
             arguments.get("inputType").map_or(Ok(InputType::Text), |kind| serde_json::from_value(kind.clone()));
         let options = arguments.get("options").and_then(Value::as_array);
         let form = FeedbackSchema {
-            input_type: input_type.ok()?,
-            prompt: question.clone(),
             options: options.map(|options| options.iter().map(option).collect()).unwrap_or_default(),
-            allow_modify_args: false,
             custom_schema: arguments.get("schema").cloned(),
+            ..FeedbackSchema::new(input_type.ok()?, question.clone())
         };
         Some((question, form))
     }
 
     async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        Err(ToolError {
-            code: "failed".to_owned(),
-            message: "A question is answered by a person, it does not run.".to_owned(),
-            pointer: None,
-            retry_after_ms: None,
-        })
+        Err(ToolError::new("failed", "A question is answered by a person, it does not run."))
     }
 }
 

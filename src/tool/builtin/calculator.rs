@@ -57,12 +57,8 @@ impl Tool for Calculator {
 
 fn calculated(arguments: &Value) -> Result<ToolOutput, ToolError> {
     let expression = arguments.get("expression").and_then(Value::as_str).unwrap_or_default();
-    let result = arithmetic::evaluate(expression).map_err(|wrong| ToolError {
-        code: "failed".to_owned(),
-        message: wrong.to_string(),
-        pointer: Some("/expression".to_owned()),
-        retry_after_ms: None,
-    })?;
+    let result = arithmetic::evaluate(expression)
+        .map_err(|wrong| ToolError::new("failed", wrong.to_string()).at("/expression"))?;
     let output = json!({ "expression": expression, "result": number(result) });
     Ok(ToolOutput { output, ..ToolOutput::default() })
 }

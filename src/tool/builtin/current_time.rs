@@ -51,18 +51,11 @@ impl Tool for CurrentTime {
 
 fn time_in_zone(arguments: &Value, now: Millis) -> Result<ToolOutput, ToolError> {
     let zone = arguments.get("timezone").and_then(Value::as_str).unwrap_or("UTC");
-    let unknown = |_| ToolError {
-        code: "invalid_arguments".to_owned(),
-        message: format!("`{zone}` is no IANA time zone; write it like Europe/Berlin."),
-        pointer: Some("/timezone".to_owned()),
-        retry_after_ms: None,
+    let unknown = |_| {
+        let message = format!("`{zone}` is no IANA time zone; write it like Europe/Berlin.");
+        ToolError::new("invalid_arguments", message).at("/timezone")
     };
-    let out_of_range = |error: jiff::Error| ToolError {
-        code: "failed".to_owned(),
-        message: format!("The clock shows no valid time: {error}"),
-        pointer: None,
-        retry_after_ms: None,
-    };
+    let out_of_range = |error: jiff::Error| ToolError::new("failed", format!("The clock shows no valid time: {error}"));
     let time = jiff::Timestamp::from_millisecond(now).map_err(out_of_range)?.in_tz(zone).map_err(unknown)?;
     let output = json!({
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),

@@ -103,5 +103,5 @@ fn count(arguments: &Value, context: &ToolContext) -> Result<Value, ToolError> {
 }
 
 fn error(message: String) -> ToolError {
-    ToolError { code: "failed".to_owned(), message, pointer: None, retry_after_ms: None }
+    ToolError::new("failed", message)
 }

@@ -182,7 +182,7 @@ fn text(content_type: &str, mut body: Vec<u8>, is_cut: bool) -> Option<String> {
 }
 
 fn invalid(pointer: &str, message: String) -> ToolError {
-    ToolError { code: "invalid_arguments".to_owned(), message, pointer: Some(pointer.to_owned()), retry_after_ms: None }
+    ToolError::new("invalid_arguments", message).at(pointer)
 }
 
 #[cfg(test)]

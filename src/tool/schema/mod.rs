@@ -102,12 +102,7 @@ impl Schema {
             return Ok(());
         };
         let told: Vec<String> = mistakes.iter().map(|m| format!("{}: {}", place(&m.pointer), m.detail)).collect();
-        Err(ToolError {
-            code: code.to_owned(),
-            message: format!("{what} {}", told.join("; ")),
-            pointer: Some(first.pointer.clone()),
-            retry_after_ms: None,
-        })
+        Err(ToolError::new(code, format!("{what} {}", told.join("; "))).at(first.pointer.clone()))
     }
 
     /// For a person who sent `value` as the member at `pointer` of a request.

@@ -154,6 +154,16 @@ impl Fault {
         in_full(&self.detail, &self.errors)
     }
 
+    pub fn retry_after(self, ms: i64) -> Self {
+        Self { retry_after_ms: Some(ms), ..self }
+    }
+
+    /// The member of a request at this JSON Pointer is not as it must be; `how` goes on with the sentence: "has at most 3 items".
+    pub fn invalid(pointer: &str, how: impl Into<String>) -> Self {
+        let how = how.into();
+        Self::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how)
+    }
+
     pub fn quarantined() -> Self {
         let detail =
             "The thread crashed the server repeatedly and is quarantined; POST /threads/{id}/release lets it go on.";

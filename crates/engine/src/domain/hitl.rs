@@ -1,4 +1,4 @@
-//! Human in the loop: suspensions, the forms of their questions, and people's answers.
+//! Human in the loop: suspensions, and people's answers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::Millis;
 #[cfg(feature = "schema")]
 use super::forecast::PlanForecast;
+pub use super::form::{FeedbackSchema, InputType, SelectOption};
 use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
 use super::policy::Ruling;
 use super::tool::ToolClass;
@@ -61,45 +62,6 @@ pub enum RiskLevel {
     Medium,
     High,
     Critical,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum InputType {
-    Boolean,
-    Text,
-    Select,
-    Multiselect,
-    Number,
-    Date,
-    Datetime,
-    File,
-    Confirm,
-    Custom,
-}
-
-/// How an answer must look; a client can draw a form from it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct FeedbackSchema {
-    pub input_type: InputType,
-    pub prompt: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub options: Vec<SelectOption>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub allow_modify_args: bool,
-    /// JSON Schema of `value`, for `custom`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub custom_schema: Option<Value>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct SelectOption {
-    pub value: Value,
-    pub label: String,
 }
 
 /// What happens when nobody answers in time.

@@ -8,6 +8,7 @@ pub mod digest;
 pub mod facts;
 pub mod fault;
 pub mod forecast;
+mod form;
 pub mod hex;
 pub mod hitl;
 pub mod ids;

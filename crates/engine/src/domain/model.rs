@@ -224,6 +224,20 @@ pub struct ModelFailure {
     pub usage: Option<Usage>,
 }
 
+impl ModelFailure {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            http_status: None,
+            retry_after_ms: None,
+            queued_ms: 0,
+            partial_text: String::new(),
+            usage: None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {

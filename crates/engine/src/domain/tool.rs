@@ -171,10 +171,24 @@ impl ToolError {
     /// What a call is that may have been sent and whose end nobody will hear of.
     const LOST: &'static str = "unknown";
 
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), pointer: None, retry_after_ms: None }
+    }
+
+    /// It is about the argument at this JSON Pointer.
+    pub fn at(self, pointer: impl Into<String>) -> Self {
+        Self { pointer: Some(pointer.into()), ..self }
+    }
+
+    /// Another attempt may come to more, so much later at the earliest.
+    pub fn retry_after(self, ms: Millis) -> Self {
+        Self { retry_after_ms: Some(ms), ..self }
+    }
+
     /// Whether it had its effect is not known: it is repeated under the same key if its tool declared that this is safe,
     /// else a person decides.
     pub fn lost(message: String) -> Self {
-        Self { code: Self::LOST.to_owned(), message, pointer: None, retry_after_ms: Some(0) }
+        Self::new(Self::LOST, message).retry_after(0)
     }
 
     pub fn is_lost(&self) -> bool {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::domain::fault::{Code, Fault};
+use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
 use crate::domain::prompt::SystemPrompt;
 use crate::domain::settings::CallOptions;
@@ -177,5 +177,5 @@ fn result(message: &Value, place: &str) -> Result<ToolMessage, Fault> {
 }
 
 pub(super) fn invalid(pointer: &str, how: String) -> Fault {
-    Fault::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how)
+    Fault::invalid(pointer, how)
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::calls::KnownCall;
-use crate::domain::fault::{Code, Fault};
+use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
 use crate::domain::run::OnBusy;
 use crate::domain::settings::CallOptions;
@@ -208,5 +208,5 @@ fn is_call(part: &Value) -> bool {
 }
 
 pub(super) fn invalid(pointer: &str, how: &str) -> Fault {
-    Fault::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how)
+    Fault::invalid(pointer, how)
 }

@@ -5,7 +5,7 @@ use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, Reply, Suspension, Sus
 use crate::domain::ids::{CallId, SuspensionId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::policy::Answerer;
-use crate::domain::tool::ToolStatus;
+use crate::domain::tool::{ToolError, ToolStatus};
 use crate::pes::peers::send;
 use crate::pes::people::resume::{self, Verdict};
 use crate::pes::people::{question, suspend};
@@ -176,7 +176,7 @@ fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
         | SuspensionKind::PlanReview
         | SuspensionKind::Pause => (REJECTED, why.to_owned()),
     };
-    call::end(tx, call, ToolStatus::Error, Err(call::error(code, message)), None, 0);
+    call::end(tx, call, ToolStatus::Error, Err(ToolError::new(code, message)), None, 0);
     match (policy, &open.item_id) {
         (Fail, Some(item)) => item::fail(tx, item, "suspension_timed_out", why.into()),
         (Fail | Deny | Remind, _) => batch::on_call_ended(tx, call),

@@ -52,7 +52,7 @@ pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) 
     let call = task.call_id.clone();
     let ends = |status, code: &str| {
         let why = seen.message.clone().unwrap_or_else(|| format!("{} gave no reason", task.agent_id));
-        (status, Err(call::error(code, why)))
+        (status, Err(ToolError::new(code, why)))
     };
     let (status, result) = match seen.state {
         PeerState::Completed => (TaskStatus::Completed, Ok(seen.output)),
@@ -111,13 +111,7 @@ fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, seen: PeerQu
     }
     tx.change_task(&task.task_id, |task| task.questions += 1);
     let says = seen.message.unwrap_or_else(|| format!("{} needs more to go on.", task.agent_id));
-    let schema = seen.form.unwrap_or_else(|| FeedbackSchema {
-        input_type: seen.input_type,
-        prompt: says.clone(),
-        options: Vec::new(),
-        allow_modify_args: false,
-        custom_schema: None,
-    });
+    let schema = seen.form.unwrap_or_else(|| FeedbackSchema::new(seen.input_type, says.clone()));
     suspend::park(tx, &task.call_id, kind, says, schema, None);
     TaskOutcome::Continues
 }
@@ -193,7 +187,7 @@ fn undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) -> TaskO
         task.may_have_arrived = is_known;
         task.reason = Some(why.clone());
     });
-    let ended = Err(call::error(code, why));
+    let ended = Err(ToolError::new(code, why));
     if is_known {
         // The agent still waits for what could not be sent: it is told to stop.
 
@@ -267,7 +261,7 @@ fn ended_without(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: &str, w
         task.action = None;
         task.reason = Some(why.clone());
     });
-    task_ended(tx, &task.task_id, &task.call_id, status, Err(call::error(code, why)))
+    task_ended(tx, &task.task_id, &task.call_id, status, Err(ToolError::new(code, why)))
 }
 
 fn cancel_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {

@@ -7,7 +7,7 @@ use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{CallId, SuspensionId, TaskId};
 use crate::domain::task::{Delegation, Slot, Task, TaskAction, TaskActionKind, TaskStatus};
-use crate::domain::tool::{CallStatus, ToolStatus};
+use crate::domain::tool::{CallStatus, ToolError, ToolStatus};
 use crate::pes::peers::TaskOutcome;
 use crate::pes::settle::{call, suspension, task};
 use crate::pes::tx::Tx;
@@ -154,7 +154,7 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, by: &str) -> Result<TaskOutco
 /// The call ends without what it was for, and the agent is told to stop.
 pub(crate) fn give_up(tx: &mut Tx<'_>, call: &CallId, code: &str, why: String) -> TaskOutcome {
     suspension::withdraw(tx, call, &why);
-    call::end(tx, call, ToolStatus::Error, Err(call::error(code, why)), None, task::age(tx, call));
+    call::end(tx, call, ToolStatus::Error, Err(ToolError::new(code, why)), None, task::age(tx, call));
     TaskOutcome::CallEnded(call.clone())
 }
 

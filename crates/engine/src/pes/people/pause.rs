@@ -36,13 +36,7 @@ pub(crate) fn paused(state: &State) -> Option<String> {
 
 /// Opens the question that ends the pause.
 pub(crate) fn hold_back(tx: &mut Tx<'_>, message: String) {
-    let schema = FeedbackSchema {
-        input_type: InputType::Confirm,
-        prompt: "Go on?".into(),
-        options: Vec::new(),
-        allow_modify_args: false,
-        custom_schema: None,
-    };
+    let schema = FeedbackSchema::new(InputType::Confirm, "Go on?");
     let question = suspend::question(tx, SuspensionKind::Pause, message, schema);
     let question = Suspension { expires_at: None, expiry_policy: None, ..question };
     tx.active().pause = Some(question.suspension_id.clone());

@@ -9,7 +9,6 @@ use crate::domain::policy::{Answerer, Barred, Ruling, Terms};
 use crate::domain::settings::{Budget, PolicyAction};
 use crate::domain::tool::{self, Judgement, Proposal, ToolError, ToolStatus};
 use crate::pes::people::suspend::{Anew, Modified};
-use crate::pes::settle::call;
 use crate::pes::state::State;
 use crate::pes::state::outcome::REJECTED;
 use crate::pes::tx::Tx;
@@ -209,7 +208,7 @@ pub(crate) fn judge_doubt(answer: Answer) -> Result<(Decision, Verdict), Fault> 
         }
         InDoubtAction::Skip => {
             let why = answer.reason.unwrap_or_else(|| "a person decided to skip it".into());
-            (Decision::Skip, Verdict::End { status: ToolStatus::Skipped, result: Err(call::error("skipped", why)) })
+            (Decision::Skip, Verdict::End { status: ToolStatus::Skipped, result: Err(ToolError::new("skipped", why)) })
         }
         InDoubtAction::Abort => (Decision::Abort, Verdict::Abort),
     })
@@ -225,7 +224,7 @@ pub(crate) fn judge_pause(answer: &Answer) -> Result<(), Fault> {
 
 fn rejection(reason: Option<String>) -> Verdict {
     let why = reason.unwrap_or_else(|| "a person said no".into());
-    Verdict::End { status: ToolStatus::Error, result: Err(call::error(REJECTED, why)) }
+    Verdict::End { status: ToolStatus::Error, result: Err(ToolError::new(REJECTED, why)) }
 }
 
 /// The answer does not fit at this place.

@@ -57,13 +57,7 @@ fn declared_risk(tx: &Tx<'_>, call: &CallId) -> Option<RiskLevel> {
 
 /// In place of a call that would run: a person is asked, who may edit its arguments.
 pub(crate) fn ask_first(class: ToolClass, idempotent: bool, delegates: bool, message: String) -> Verdict {
-    let schema = FeedbackSchema {
-        input_type: InputType::Confirm,
-        prompt: message.clone(),
-        options: Vec::new(),
-        allow_modify_args: true,
-        custom_schema: None,
-    };
+    let schema = FeedbackSchema { allow_modify_args: true, ..FeedbackSchema::new(InputType::Confirm, message.clone()) };
     Verdict::Ask { class, idempotent, message, schema, risk: None, delegates }
 }
 
@@ -76,13 +70,7 @@ pub(crate) fn park_for_input(tx: &mut Tx<'_>, call: &CallId, message: String, sc
 pub(crate) fn park_for_client(tx: &mut Tx<'_>, call: &CallId) {
     let tool = tx.state.tool_of(call);
     let message = format!("Carry out {tool} with these arguments and answer with its result.");
-    let schema = FeedbackSchema {
-        input_type: InputType::Custom,
-        prompt: message.clone(),
-        options: Vec::new(),
-        allow_modify_args: false,
-        custom_schema: None,
-    };
+    let schema = FeedbackSchema::new(InputType::Custom, message.clone());
     park(tx, call, SuspensionKind::ClientTool, message, schema, None);
 }
 
@@ -91,12 +79,10 @@ pub(crate) fn park_in_doubt(tx: &mut Tx<'_>, call: &CallId, why: &str) {
     let tool = tx.state.tool_of(call);
     let message = format!("{why} {tool} may have had its effect.");
     let options = ["retry", "done", "skip", "abort"];
+    let prompt = "Retry it, mark it done with a value, skip it, or abort the step?";
     let schema = FeedbackSchema {
-        input_type: InputType::Select,
-        prompt: "Retry it, mark it done with a value, skip it, or abort the step?".into(),
         options: options.map(|o| SelectOption { value: o.into(), label: o.into() }).to_vec(),
-        allow_modify_args: false,
-        custom_schema: None,
+        ..FeedbackSchema::new(InputType::Select, prompt)
     };
     let risk = declared_risk(tx, call);
     park(tx, call, SuspensionKind::InDoubt, message, schema, risk);

@@ -79,13 +79,8 @@ pub(crate) fn ask_if_wanted(tx: &mut Tx<'_>) {
 }
 
 fn ask(tx: &mut Tx<'_>, plan: &PlanForecast) {
-    let schema = FeedbackSchema {
-        input_type: InputType::Confirm,
-        prompt: "May this plan run? A no with a reason has another plan made.".into(),
-        options: Vec::new(),
-        allow_modify_args: true,
-        custom_schema: None,
-    };
+    let prompt = "May this plan run? A no with a reason has another plan made.";
+    let schema = FeedbackSchema { allow_modify_args: true, ..FeedbackSchema::new(InputType::Confirm, prompt) };
     let question = suspend::question(tx, SuspensionKind::PlanReview, words(plan), schema);
     let shown = text::to_value(plan);
     let digest = digest::of(&shown);

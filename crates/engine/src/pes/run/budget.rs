@@ -25,15 +25,13 @@ pub(crate) fn refuse_more(tx: &mut Tx<'_>, why: &str) {
 
 fn ask_for_more(tx: &mut Tx<'_>, why: &str) {
     let number = serde_json::json!({ "type": "number", "exclusiveMinimum": 0 });
+    let prompt = "Extend the budget? Without a value as much is added as there was.";
     let schema = FeedbackSchema {
-        input_type: InputType::Custom,
-        prompt: "Extend the budget? Without a value as much is added as there was.".into(),
-        options: Vec::new(),
-        allow_modify_args: false,
         custom_schema: Some(serde_json::json!({
             "type": "object", "additionalProperties": false,
             "properties": { "maxTokens": number, "maxCostUsd": number, "maxLlmCalls": number, "deadlineMs": number },
         })),
+        ..FeedbackSchema::new(InputType::Custom, prompt)
     };
     let question = suspend::question(tx, SuspensionKind::Budget, format!("The run's budget is spent: {why}."), schema);
     tx.active().asked = Some(question.suspension_id.clone());

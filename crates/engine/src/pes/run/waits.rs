@@ -16,9 +16,7 @@ pub(crate) fn check(tx: &Tx<'_>) -> Result<(), Fault> {
     match tx.world.begin {
         Begin::Refused { most } if is_at_rest => {
             let why = format!("At most {most} threads of this tenant may wait for its other runs; try again later.");
-            let mut fault = Fault::new(Code::QueueFull, why);
-            fault.retry_after_ms = Some(COME_BACK_MS);
-            Err(fault)
+            Err(Fault::new(Code::QueueFull, why).retry_after(COME_BACK_MS))
         }
         Begin::Now | Begin::Later | Begin::Refused { .. } => Ok(()),
     }

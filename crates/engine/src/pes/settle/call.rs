@@ -68,17 +68,12 @@ pub(crate) fn end_open(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     }
     if tx.state.task_of(id).is_some() {
         let message = format!("{why}; the agent is told to stop");
-        return end(tx, id, ToolStatus::Error, Err(error("cancelled", message)), None, task::age(tx, id));
+        return end(tx, id, ToolStatus::Error, Err(ToolError::new("cancelled", message)), None, task::age(tx, id));
     }
     if tx.state.maybe_started(id) {
         let message = format!("{why} while it ran; whether it had its effect is not known");
-        end(tx, id, ToolStatus::Error, Err(error("unknown", message)), None, 0);
+        end(tx, id, ToolStatus::Error, Err(ToolError::new("unknown", message)), None, 0);
     } else {
-        end(tx, id, ToolStatus::Skipped, Err(error("skipped", why)), None, 0)
+        end(tx, id, ToolStatus::Skipped, Err(ToolError::new("skipped", why)), None, 0)
     }
-}
-
-/// An error of a call, by its code.
-pub(crate) fn error(code: &str, message: impl Into<String>) -> ToolError {
-    ToolError { code: code.into(), message: message.into(), pointer: None, retry_after_ms: None }
 }

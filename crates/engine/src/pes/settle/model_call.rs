@@ -12,20 +12,12 @@ pub(crate) fn stop(tx: &mut Tx<'_>, item: Option<&ItemId>) {
         None => tx.active().model.take(),
     };
     if let Some(ModelSlot::Running { stream, .. }) = call.map(|call| call.slot) {
-        let failure = ModelFailure { kind: FailureKind::Interrupted, ..interrupted("the run was stopped") };
+        let failure = interrupted("the run was stopped");
         tx.record_stream_error(&stream, item, &failure, None);
     }
 }
 
 /// A failure that is not the model's.
 pub(crate) fn interrupted(message: &str) -> ModelFailure {
-    ModelFailure {
-        kind: FailureKind::Interrupted,
-        message: message.to_owned(),
-        http_status: None,
-        retry_after_ms: None,
-        queued_ms: 0,
-        partial_text: String::new(),
-        usage: None,
-    }
+    ModelFailure::new(FailureKind::Interrupted, message)
 }

@@ -64,7 +64,7 @@ fn judge(tx: &Tx<'_>, draft: &CallDraft) -> Judgement {
             let (thread, settings, tool) = (&run.thread_id, &run.settings, draft.name.as_str());
             tx.world.tools.judge(&Proposal { thread, settings, tool, arguments })
         }
-        Err(why) => Verdict::Refuse(call::error("invalid_arguments", why.clone())).into(),
+        Err(why) => Verdict::Refuse(ToolError::new("invalid_arguments", why.clone())).into(),
     }
 }
 
@@ -168,7 +168,7 @@ fn save_patch(tx: &mut Tx<'_>, id: &CallId, patch: Option<Value>) -> Result<(), 
     match tx.state.run_settings().state_saving {
         StateSavingStrategy::Explicit if !is_asked_for => Ok(()),
         StateSavingStrategy::Explicit | StateSavingStrategy::Implicit => {
-            agent_state::patch(tx, patch).map_err(|fault| call::error(fault.code.as_str(), fault.detail))
+            agent_state::patch(tx, patch).map_err(|fault| ToolError::new(fault.code.as_str(), fault.detail))
         }
     }
 }
