@@ -68,16 +68,17 @@ impl Postgres {
         let options = open::options(url)?;
         open::migrate(&options).await?;
         let session = open::session(&options);
-        let weakness = open::weakness(&session).await?;
+        let server = open::server(&session).await?;
+        let reading = open::ending_given_up(&session, &server);
         let half = connections.div_ceil(2);
         let writers = (0..COMMITTERS).map(|_| Writer::new(session.clone()));
         Ok(Self {
             place: open::place(&options),
-            weakness,
-            pool: Pool::lazy(session.clone(), half),
-            for_readers: Some(Pool::lazy(session.clone(), half)),
-            lease: Pool::lazy(session.clone(), 1),
-            health: Pool::lazy(session.clone(), 1),
+            weakness: server.weakness,
+            pool: Pool::lazy(reading.clone(), half),
+            for_readers: Some(Pool::lazy(reading.clone(), half)),
+            lease: Pool::lazy(reading.clone(), 1),
+            health: Pool::lazy(reading, 1),
             committer: Arc::new(Committer::spawn(writers, Bounds::default())),
             chores: Arc::new(Chores::beside_commits()),
         })

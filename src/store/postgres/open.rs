@@ -71,6 +71,15 @@ pub(super) fn session(options: &PgConnectOptions) -> PgConnectOptions {
     options.clone().options(SESSION)
 }
 
+/// How often the server looks whether the client of a statement is still there. Servers before 14, and those on Windows,
+/// cannot look.
+const CHECK_INTERVAL: (&str, &str) = ("client_connection_check_interval", "500ms");
+
+/// The session in which the server ends what its client has given up, if it can.
+pub(super) fn ending_given_up(session: &PgConnectOptions, server: &Server) -> PgConnectOptions {
+    if server.can_check { session.clone().options([CHECK_INTERVAL]) } else { session.clone() }
+}
+
 /// What a migration waits for one lock, so that what others do meanwhile does not wait behind it for long; how often it
 /// tries again, and how long in all.
 const LOCK_TIMEOUT: &str = "2s";
@@ -126,15 +135,30 @@ async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
     connected.map_err(|error| unreachable(&error))
 }
 
-/// Why an acknowledged commit may be lost all the same, by the database's settings.
-pub(super) async fn weakness(session: &PgConnectOptions) -> Result<Option<String>> {
+/// What the database's settings mean for us.
+pub(super) struct Server {
+    /// Why an acknowledged commit may be lost all the same.
+    pub weakness: Option<String>,
+    /// Whether it looks for clients that are gone.
+    can_check: bool,
+}
+
+pub(super) async fn server(session: &PgConnectOptions) -> Result<Server> {
     let mut connection = connect(session).await?;
+    let weakness = weakness(&mut connection).await?;
+    let (name, interval) = CHECK_INTERVAL;
+    let set = sqlx::query("SELECT set_config(name, $2, false) FROM pg_settings WHERE name = $1");
+    let set = set.bind(name).bind(interval).fetch_optional(&mut connection).await;
+    let _ = connection.close().await;
+    Ok(Server { weakness, can_check: matches!(set, Ok(Some(_))) })
+}
+
+async fn weakness(connection: &mut PgConnection) -> Result<Option<String>> {
     let asked = sqlx::query_as(
         "SELECT current_setting('synchronous_commit') IN ('on', 'remote_apply'), current_setting('fsync')::boolean,
              current_setting('full_page_writes')::boolean",
     );
-    let (waits, syncs, is_whole): (bool, bool, bool) = asked.fetch_one(&mut connection).await.map_err(fault::error)?;
-    let _ = connection.close().await;
+    let (waits, syncs, is_whole): (bool, bool, bool) = asked.fetch_one(connection).await.map_err(fault::error)?;
     let mut weak = Vec::new();
     if !waits {
         weak.push("synchronous_commit does not stay on in our sessions (is there a pooler in between?)");

@@ -1,6 +1,7 @@
 //! The connection breaks while a commit is under way: what became of it is found out, never guessed. While something is
 //! read, it is given up.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -167,6 +168,37 @@ async fn a_read_that_is_given_up_leaves_no_connection_behind_that_nobody_can_use
     let (store, reading) = swallowed(&database).await;
     reading.abort();
     assert!(soon(store.thread(TenantPk(1), &"t".into())).await.unwrap().is_some());
+}
+
+/// Who hangs up again and again has no more sessions at work than the pool has places.
+#[tokio::test]
+async fn reads_that_are_given_up_do_not_pile_up_in_the_server() {
+    const AT_WORK: &str = "SELECT pid FROM pg_stat_activity
+        WHERE application_name = 'pes' AND datname = current_database() AND wait_event_type = 'Lock'";
+    let database = Database::fresh().await;
+    let store = Arc::new(Postgres::open(&database.url().into(), 1).await.unwrap());
+    let (mut blocker, mut watcher) = (database.connect().await, database.connect().await);
+    let mut lock = blocker.begin().await.unwrap();
+    lock.execute("LOCK TABLE threads IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let (mut seen, mut most) = (HashSet::new(), 0);
+    for _ in 0..4 {
+        let reader = store.clone();
+        let reading = tokio::spawn(async move { reader.thread_by_pk(PK).await });
+        let is_sent = async {
+            loop {
+                let at_work: Vec<i32> = sqlx::query_scalar(AT_WORK).fetch_all(&mut watcher).await.unwrap();
+                most = most.max(at_work.len());
+                if at_work.into_iter().any(|pid| seen.insert(pid)) {
+                    break;
+                }
+            }
+        };
+        soon(is_sent).await;
+        reading.abort();
+    }
+    // One may be seen that is about to notice.
+    assert!(most <= 2, "{most} sessions of a pool of one are at work");
+    lock.rollback().await.unwrap();
 }
 
 #[tokio::test]
