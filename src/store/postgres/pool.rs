@@ -105,11 +105,19 @@ impl CheckedOut {
 impl Drop for CheckedOut {
     fn drop(&mut self) {
         if let (Some(connection), Some(place)) = (self.connection.take(), self.place.take()) {
-            if !self.is_answered {
+            if self.is_answered {
+                tokio::spawn(take_back(connection, place));
+            } else {
                 tokio::spawn(give_up(connection, place));
             }
         }
     }
+}
+
+/// The pool asks the connection whether it is well: one that answers nothing any more is dropped.
+async fn take_back(mut connection: PoolConnection<Postgres>, place: OwnedSemaphorePermit) {
+    let _ = timeout(PING_TIMEOUT, connection.return_to_pool()).await;
+    drop(place);
 }
 
 /// Closes the connection, and keeps its place for as long as the server may still be at what was asked over it.

@@ -17,6 +17,9 @@ pub enum Cut {
     During,
     /// The server never hears of it, and the client hears nothing more: neither an answer nor an end.
     Silently,
+    /// The server does it, and its answer arrives; of what is sent later the server never hears, and the client hears
+    /// nothing more.
+    Later,
 }
 
 /// Listens on a loopback port, and passes everything on to a Unix socket.
@@ -63,10 +66,19 @@ async fn carry(mut client: TcpStream, mut server: UnixStream, plan: Plan) {
                     None => if server.write_all(asked).await.is_err() { return },
                     Some(Cut::Before) => return,
                     Some(Cut::Silently) => std::future::pending().await,
-                    Some(Cut::After) => return settle(server, asked).await,
+                    Some(Cut::After) => {
+                        settle(&mut server, asked).await;
+                        return;
+                    }
                     Some(Cut::During) => {
                         drop(client);
-                        return settle(server, asked).await;
+                        settle(&mut server, asked).await;
+                        return;
+                    }
+                    Some(Cut::Later) => {
+                        let answer = settle(&mut server, asked).await;
+                        client.write_all(&answer).await.unwrap();
+                        std::future::pending().await
                     }
                 }
             }
@@ -84,14 +96,15 @@ fn planned(plan: &Plan, asked: &[u8]) -> Option<Cut> {
     plan.take_if(is_marked).map(|(_, cut)| cut)
 }
 
-/// Passes the question on and waits until the server is ready for the next one.
-async fn settle(mut server: UnixStream, asked: &[u8]) {
+/// Passes the question on and waits until the server is ready for the next one: its answer.
+async fn settle(server: &mut UnixStream, asked: &[u8]) -> Vec<u8> {
     const READY: &[u8] = &[b'Z', 0, 0, 0, 5];
     server.write_all(asked).await.unwrap();
     let mut answered = Vec::new();
     while !answered.windows(READY.len()).any(|window| window == READY) {
         if server.read_buf(&mut answered).await.unwrap_or(0) == 0 {
-            return;
+            break;
         }
     }
+    answered
 }

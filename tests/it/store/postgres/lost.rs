@@ -170,6 +170,17 @@ async fn a_read_that_is_given_up_leaves_no_connection_behind_that_nobody_can_use
     assert!(soon(store.thread(TenantPk(1), &"t".into())).await.unwrap().is_some());
 }
 
+#[tokio::test]
+async fn a_connection_that_is_silent_once_it_has_answered_keeps_nobody_waiting() {
+    let database = Database::fresh().await;
+    let proxy = Proxy::before(database.socket()).await;
+    let store = Postgres::open(&database.url_through(proxy.port).into(), 1).await.unwrap();
+    proxy.cut("answered", Cut::Later);
+    assert!(soon(store.thread(TenantPk(1), &"answered".into())).await.unwrap().is_none());
+    assert!(proxy.has_cut());
+    assert!(soon(store.thread(TenantPk(1), &"t".into())).await.unwrap().is_none());
+}
+
 /// Who hangs up again and again has no more sessions at work than the pool has places.
 #[tokio::test]
 async fn reads_that_are_given_up_do_not_pile_up_in_the_server() {
