@@ -76,6 +76,9 @@ pub(super) struct LeaseKeeper {
     name: Option<String>,
     clock: Arc<dyn Clock>,
     current: Mutex<Lease>,
+    /// The next registration's id, until one with it is answered: where the answer was lost, the store may have it, and
+    /// another one of the same name would be refused.
+    next: Mutex<Uuid>,
 }
 
 impl LeaseKeeper {
@@ -88,7 +91,7 @@ impl LeaseKeeper {
     ) -> Result<Self> {
         let new = Registration { replica: Uuid::new_v4(), name: name.clone(), former: None };
         let first = register(store, new, ttl, &clock).await?;
-        Ok(Self { ttl, name, clock, current: Mutex::new(first) })
+        Ok(Self { ttl, name, clock, current: Mutex::new(first), next: Mutex::new(Uuid::new_v4()) })
     }
 
     /// The lease under which effects may start now; `None` while there is none.
@@ -157,11 +160,14 @@ impl LeaseKeeper {
 
     async fn begin_anew(&self, store: &dyn Store) -> bool {
         // A registration that takes so long would have ended before it began.
-        let former = Some(self.current().replica);
-        let new = Registration { replica: Uuid::new_v4(), name: self.name.clone(), former };
+        let (replica, former) = (*self.next.lock(), Some(self.current().replica));
+        let new = Registration { replica, name: self.name.clone(), former };
         let until = deadline(&*self.clock, self.ttl).at;
         match timeout_at(until, register(store, new, self.ttl, &self.clock)).await {
-            Ok(Ok(next)) => *self.current() = next,
+            Ok(Ok(next)) => {
+                *self.current() = next;
+                *self.next.lock() = Uuid::new_v4();
+            }
             Ok(Err(error)) => tracing::warn!(%error, "cannot register"),
             Err(_) => tracing::warn!("cannot register: the store does not answer"),
         }

@@ -76,7 +76,8 @@ pub trait LeaseStore: Send + Sync + 'static {
     }
     /// Registers this process for `ttl` by the store's clock, and ends, as [`Self::end_expired`] does, every registration
     /// that it takes the place of: an older one of its name; on SQLite, where one process holds the folder,
-    /// all. `Unusable` if it was registered before and another process has its name now.
+    /// all. A registration whose answer was lost may be made again, under the same id. `Unusable` if it was registered
+    /// before and another process has its name now.
     async fn register(&self, new: Registration, ttl: Millis) -> Result<()>;
     /// `false`: it had expired; register a new one.
     async fn renew(&self, replica: uuid::Uuid, ttl: Millis) -> Result<bool>;

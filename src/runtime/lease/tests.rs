@@ -15,7 +15,8 @@ async fn a_right_ends_while_the_machine_is_suspended_though_no_timer_moves() {
     let clock = Arc::new(Manual::at(0));
     let first = Lease::new(Uuid::new_v4(), Some(deadline(&*clock, 10_000)), clock.clone());
     let current = Mutex::new(first);
-    let lease_keeper = LeaseKeeper { ttl: 10_000, name: None, clock: clock.clone(), current };
+    let next = Mutex::new(Uuid::new_v4());
+    let lease_keeper = LeaseKeeper { ttl: 10_000, name: None, clock: clock.clone(), current, next };
     let before = lease_keeper.hold().unwrap();
     clock.advance(7_999);
     assert!(lease_keeper.hold().is_some());

@@ -18,6 +18,7 @@ use pes::store::{Registration, Store};
 use super::probe::{Probe, ask, asked, equipped, instance};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
+use crate::support::proxy::{Cut, Proxy};
 use crate::support::store::{Mood, Moody};
 use pes::service::runs;
 use pes::service::threads;
@@ -345,4 +346,34 @@ async fn a_name_that_another_process_took_is_not_taken_back() {
     let refused = store.register(named(uuid::Uuid::new_v4(), Some(old)), LONG).await.unwrap_err().to_string();
     assert!(refused.contains("`pes-0`") && refused.contains("PES_REPLICA"), "{refused}");
     assert!(store.renew(new, LONG).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_registration_whose_answer_was_lost_does_not_lock_its_own_process_out() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let proxy = Proxy::before(database.socket()).await;
+    let store = Postgres::open(&database.url_through(proxy.port).into(), 4).await.unwrap();
+    let named = |config: &mut pes::Config| {
+        config.runtime.lease_ms = 6_000;
+        config.runtime.replica = Some("pes-0".to_owned());
+    };
+    let named = instance(Arc::new(store), &probe, named).await;
+    let mut admin = database.connect().await;
+    proxy.cut("pes-0", Cut::After);
+    sqlx::query("DELETE FROM replicas").execute(&mut admin).await.unwrap();
+    let lost: uuid::Uuid = soon(async {
+        loop {
+            let found = sqlx::query_scalar("SELECT id FROM replicas").fetch_optional(&mut admin).await.unwrap();
+            if let Some(lost) = found {
+                break lost;
+            }
+        }
+    })
+    .await;
+    assert!(proxy.has_cut());
+    let run = ask(&named, "t", "call").await;
+    assert_eq!(finished(&named, &run).await, RunStatus::Completed);
+    let registered: Vec<uuid::Uuid> =
+        sqlx::query_scalar("SELECT id FROM replicas").fetch_all(&mut admin).await.unwrap();
+    assert_eq!(registered, [lost], "it waited for its own registration to end");
 }
