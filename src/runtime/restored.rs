@@ -10,9 +10,9 @@ use serde_json::json;
 use super::command::{Command, CommitExtras, Refusal};
 use super::shared::Shared;
 use crate::domain::Millis;
-use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::ids::ThreadPk;
 use crate::engine::event::{Event, SystemEvent};
-use crate::store::{self, AuditRow};
+use crate::store::{self, HeldBack, HoldBack};
 
 /// Threads that are looked at together.
 const PAGE: u32 = 200;
@@ -27,10 +27,11 @@ fn message(as_of: Millis) -> String {
     format!("restored: this is as of {then}; what was done since is not known here, and may be done again. Go on?")
 }
 
-/// What the audit of each tenant says. A start that was killed in the middle says it again.
-fn line(tenant: TenantPk, as_of: Millis, now: Millis) -> AuditRow {
+/// What is said where it is held back.
+fn hold_back(as_of: Millis, now: Millis) -> HoldBack {
+    let (deliveries, schedules) = (HELD.to_owned(), HELD_SCHEDULE.to_owned());
     let (actor, action, detail) = ("server".to_owned(), "restore".to_owned(), json!({ "asOf": as_of }));
-    AuditRow { tenant, thread: ThreadPk::NONE, thread_id: None, at: now, actor, action, detail }
+    HoldBack { now, deliveries, schedules, actor, action, detail }
 }
 
 impl Shared {
@@ -42,12 +43,9 @@ impl Shared {
         let held = self.hold_runs_back(as_of).await;
         self.is_restoring.store(false, Ordering::SeqCst);
         let runs = held?;
-        let deliveries = self.store.hold_deliveries(HELD, self.now()).await?;
-        let schedules = self.store.hold_schedules(HELD_SCHEDULE).await?;
-        for (tenant, _) in self.store.tenants().await? {
-            self.store.add_line(line(tenant, as_of, self.now())).await?;
-        }
-        self.store.forget_restored().await?;
+        let held = self.store.hold_restored(hold_back(as_of, self.now())).await?;
+        // Another process did, and what people have let go on since goes on.
+        let Some(HeldBack { deliveries, schedules }) = held else { return Ok(()) };
         tracing::warn!(
             as_of,
             runs,
@@ -59,7 +57,8 @@ impl Shared {
         Ok(())
     }
 
-    /// How many threads had one.
+    /// How many threads had one. Once another process has held all of them back, people may let them go on: the rest is
+    /// left alone.
     async fn hold_runs_back(self: &Arc<Self>, as_of: Millis) -> store::Result<u64> {
         let (mut behind, mut held) = (ThreadPk::NONE, 0);
         loop {
@@ -67,6 +66,9 @@ impl Shared {
             let Some(last) = page.last() else { return Ok(held) };
             behind = *last;
             for pk in page {
+                if self.store.restored().await?.is_none() {
+                    return Ok(held);
+                }
                 let event = Arc::new(Event::System(SystemEvent::Restored { message: message(as_of) }));
                 let extras = Box::new(CommitExtras::default());
                 match self.ask(pk, |reply| Command::Decide { event, extras, reply }).await {

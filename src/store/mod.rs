@@ -43,7 +43,7 @@ mod transfer;
 mod usage;
 
 pub use audit::{AuditRow, AuditStore};
-pub use backup::BackupStore;
+pub use backup::{BackupStore, HeldBack, HoldBack};
 pub use chain::{ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, UnchainedLine};
 pub use commit::{Commit, Committed, NewThread};
 pub use erasure::{Erasure, ErasureStore};

@@ -84,8 +84,6 @@ pub trait ScheduleStore: Send + Sync + 'static {
     async fn schedule_state(&self, tenant: TenantPk, id: &str) -> Result<Option<ScheduleState>>;
     /// Forgets how one stood whose document is gone.
     async fn forget_schedule(&self, tenant: TenantPk, id: &str) -> Result<()>;
-    /// Has no schedule fire before its document is written again. Returns how many would have.
-    async fn hold_schedules(&self, why: &str) -> Result<u64>;
 }
 
 impl ScheduleState {

@@ -1,11 +1,14 @@
 //! A database that was restored by PostgreSQL's own means.
 
 use async_trait::async_trait;
+use sqlx::{Connection, PgConnection};
 
-use super::Postgres;
+use super::fault::error;
+use super::nul::escaped;
+use super::{Postgres, schedules};
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
-use crate::store::{BackupStore, Error, Result};
+use crate::store::{BackupStore, Error, HeldBack, HoldBack, Result};
 
 const UNFINISHED: &str =
     "SELECT DISTINCT pk FROM thread_rows WHERE kind = 1 AND keep = 1 AND pk > $1 ORDER BY pk LIMIT $2";
@@ -17,6 +20,11 @@ const MARK: &str = "
 INSERT INTO restored (as_of) SELECT $1::bigint WHERE NOT EXISTS (SELECT FROM replicas WHERE alive_until > now())";
 
 const SERVING: &str = "SELECT coalesce(name, id::text) FROM replicas WHERE alive_until > now() ORDER BY 1 LIMIT 1";
+
+/// A line of every tenant.
+const TELL: &str = "
+INSERT INTO audit (pk, tenant, at, thread_id, actor, action, detail)
+SELECT 0, pk, $1, NULL, $2, $3, $4 FROM tenants ORDER BY pk";
 
 #[async_trait]
 impl BackupStore for Postgres {
@@ -41,19 +49,31 @@ impl BackupStore for Postgres {
         )))
     }
 
-    async fn forget_restored(&self) -> Result<()> {
-        let query = sqlx::query("DELETE FROM restored");
-        self.pool.with_query(async |connection| query.execute(connection).await).await.map(drop)
-    }
-
     async fn unfinished_threads(&self, behind: ThreadPk, limit: u32) -> Result<Vec<ThreadPk>> {
         let query = sqlx::query_scalar(UNFINISHED).bind(behind.0).bind(i64::from(limit));
         let found: Vec<i64> = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
         Ok(found.into_iter().map(ThreadPk).collect())
     }
 
-    async fn hold_deliveries(&self, why: &str, now: Millis) -> Result<u64> {
-        let query = sqlx::query(HOLD).bind(why.to_owned()).bind(now);
-        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+    async fn hold_restored(&self, held: HoldBack) -> Result<Option<HeldBack>> {
+        self.pool.with_connection(async |connection| hold(connection, held).await).await
     }
+}
+
+/// Who deletes the mark holds back; another one waits for that, and finds none.
+async fn hold(connection: &mut PgConnection, held: HoldBack) -> Result<Option<HeldBack>> {
+    // Dropped without a commit, it is rolled back.
+    let mut transaction = connection.begin().await.map_err(error)?;
+    let forgotten = sqlx::query("DELETE FROM restored").execute(&mut *transaction).await.map_err(error)?;
+    if forgotten.rows_affected() == 0 {
+        return Ok(None);
+    }
+    let deliveries = sqlx::query(HOLD).bind(held.deliveries).bind(held.now);
+    let deliveries = deliveries.execute(&mut *transaction).await.map_err(error)?.rows_affected();
+    let schedules = sqlx::query(schedules::HOLD).bind(held.schedules);
+    let schedules = schedules.execute(&mut *transaction).await.map_err(error)?.rows_affected();
+    let tell = sqlx::query(TELL).bind(held.now).bind(escaped(&held.actor)).bind(escaped(&held.action));
+    tell.bind(held.detail.to_string()).execute(&mut *transaction).await.map_err(error)?;
+    transaction.commit().await.map_err(error)?;
+    Ok(Some(HeldBack { deliveries, schedules }))
 }

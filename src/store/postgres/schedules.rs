@@ -44,7 +44,8 @@ const FORGET: &str = "
 DELETE FROM schedule_state WHERE tenant = $1 AND id = $2 AND NOT EXISTS (
     SELECT FROM documents WHERE tenant = $1 AND kind = 'schedule' AND id = $2 AND body IS NOT NULL)";
 
-const HOLD: &str = "
+/// Has no schedule fire before its document is written again.
+pub(super) const HOLD: &str = "
 INSERT INTO schedule_state (tenant, id, version, timing, missed, said)
 SELECT tenant, id, version, '', 0, $1 FROM documents WHERE kind = 'schedule' AND body IS NOT NULL
 ON CONFLICT (tenant, id) DO UPDATE SET
@@ -87,10 +88,5 @@ impl ScheduleStore for Postgres {
     async fn forget_schedule(&self, tenant: TenantPk, id: &str) -> Result<()> {
         let query = sqlx::query(FORGET).bind(tenant.0).bind(escaped(id));
         self.pool.with_query(async |connection| query.execute(connection).await).await.map(drop)
-    }
-
-    async fn hold_schedules(&self, why: &str) -> Result<u64> {
-        let query = sqlx::query(HOLD).bind(why.to_owned());
-        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
     }
 }

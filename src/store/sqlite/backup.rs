@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::fault::{unreadable, unwritten};
 use super::lock::FolderLock;
 use super::open::{self, BUSY_TIMEOUT, unusable};
-use super::{Sqlite, damage, private};
+use super::{Sqlite, damage, private, schedules};
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
-use crate::store::{BackupStore, Error, Result};
+use crate::store::{BackupStore, Error, HeldBack, HoldBack, Result};
 
 const UNFINISHED: &str =
     "SELECT DISTINCT pk FROM thread_rows WHERE kind = 1 AND keep = 1 AND pk > ?1 ORDER BY pk LIMIT ?2";
@@ -137,19 +137,22 @@ impl BackupStore for Sqlite {
         self.writer.write(move |tx| tx.prepare_cached(MARK)?.execute([as_of])).await.map(drop)
     }
 
-    async fn forget_restored(&self) -> Result<()> {
-        self.writer.write(|tx| tx.prepare_cached("DELETE FROM restored")?.execute([])).await.map(drop)
-    }
-
     async fn unfinished_threads(&self, behind: ThreadPk, limit: u32) -> Result<Vec<ThreadPk>> {
         let query = sqlx::query_scalar(UNFINISHED).bind(behind.0).bind(limit);
         let found: Vec<i64> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
         Ok(found.into_iter().map(ThreadPk).collect())
     }
 
-    async fn hold_deliveries(&self, why: &str, now: Millis) -> Result<u64> {
-        let why = why.to_owned();
-        let hold = move |tx: &Transaction<'_>| tx.prepare_cached(HOLD)?.execute(params![why, now]);
-        Ok(self.writer.write(hold).await? as u64)
+    async fn hold_restored(&self, held: HoldBack) -> Result<Option<HeldBack>> {
+        let hold = move |tx: &Transaction<'_>| {
+            if tx.execute("DELETE FROM restored", [])? == 0 {
+                return Ok(None);
+            }
+            let deliveries = tx.execute(HOLD, params![held.deliveries, held.now])? as u64;
+            let schedules = tx.execute(schedules::HOLD, [&held.schedules])? as u64;
+            tx.execute(TELL, params![held.now, held.actor, held.action, held.detail.to_string()])?;
+            Ok(Some(HeldBack { deliveries, schedules }))
+        };
+        self.writer.write(hold).await
     }
 }

@@ -52,7 +52,8 @@ const FORGET: &str = "
 DELETE FROM schedule_state WHERE tenant = ?1 AND id = ?2 AND NOT EXISTS (
     SELECT 1 FROM documents WHERE tenant = ?1 AND kind = 'schedule' AND id = ?2 AND body IS NOT NULL)";
 
-const HOLD: &str = "
+/// Has no schedule fire before its document is written again.
+pub(super) const HOLD: &str = "
 INSERT INTO schedule_state (tenant, id, version, timing, missed, said)
 SELECT tenant, id, version, '', 0, ?1 FROM documents WHERE kind = 'schedule' AND body IS NOT NULL
 ON CONFLICT (tenant, id) DO UPDATE SET
@@ -110,10 +111,5 @@ impl ScheduleStore for Sqlite {
         let id = id.to_owned();
         let forget = move |tx: &Transaction<'_>| tx.prepare_cached(FORGET)?.execute(params![tenant.0, id]);
         self.writer.write(forget).await.map(drop)
-    }
-
-    async fn hold_schedules(&self, why: &str) -> Result<u64> {
-        let why = why.to_owned();
-        Ok(self.writer.write(move |tx| tx.prepare_cached(HOLD)?.execute([why])).await? as u64)
     }
 }

@@ -9,8 +9,9 @@ use pes::config::{Config, Synchronous};
 use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::domain::observation::Observation;
 use pes::engine::step::RowKind;
+use pes::store::postgres::Postgres;
 use pes::store::sqlite::{self, Act, PutBack, Sqlite};
-use pes::store::{ObservationAsk, PageAsk, Store};
+use pes::store::{ObservationAsk, PageAsk, Store, SuspensionAsk, SuspensionsWanted};
 use pes::{AgentProps, Instance};
 use serde_json::json;
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
@@ -18,10 +19,16 @@ use tokio::task::spawn_blocking;
 
 use crate::recovery::probe::{Probe, ask, instance};
 use crate::support::http::soon;
+use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody};
 
 async fn opened(folder: &Path) -> Arc<dyn Store> {
     Arc::new(Sqlite::open(folder, Synchronous::Normal).await.unwrap())
+}
+
+/// Another process on this database.
+async fn shared(database: &Database) -> Arc<dyn Store> {
+    Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())
 }
 
 fn act() -> Act<'static> {
@@ -65,6 +72,43 @@ async fn what_was_not_over_waits_for_a_person_and_is_not_repeated_before() {
     pes::service::runs::resume(service, caller, &"t".into(), answer, None).await.map(drop).unwrap();
     soon(probe.reaches(|tally| tally.begun == 2)).await;
     instance.close().await;
+}
+
+/// What people let go on meanwhile goes on.
+#[tokio::test]
+async fn who_starts_later_holds_nothing_back_again() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let hurried = |config: &mut Config| config.runtime.drain_ms = 0;
+    let before = instance(shared(&database).await, &probe, hurried).await;
+    ask(&before, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let tenant = before.caller().tenant;
+    before.close().await;
+    let watcher = shared(&database).await;
+    watcher.mark_restored(1).await.unwrap();
+    let slow = Moody::over(shared(&database).await);
+    slow.set("unfinished_threads", Mood::Hangs);
+    let meanwhile = async {
+        slow.holds("unfinished_threads").await;
+        let first = instance(shared(&database).await, &probe, hurried).await;
+        let (service, caller) = (first.service(), first.caller());
+        let row = pes::service::threads::state(service, caller, &"t".into(), None).await.unwrap();
+        let answer = json!({ "suspensionId": row["suspensions"][0]["suspensionId"], "approved": true });
+        let answer = serde_json::from_value(answer).unwrap();
+        pes::service::runs::resume(service, caller, &"t".into(), answer, None).await.map(drop).unwrap();
+        probe.reaches(|tally| tally.begun == 2).await;
+        slow.set("unfinished_threads", Mood::Well);
+        first
+    };
+    let (second, first) = soon(async { tokio::join!(instance(slow.clone(), &probe, hurried), meanwhile) }).await;
+    let page = PageAsk { limit: 10, ..PageAsk::default() };
+    let open = SuspensionAsk { tenant, thread: None, wanted: SuspensionsWanted::Open, page: page.clone() };
+    assert_eq!(watcher.suspensions(&open).await.unwrap().items.len(), 0, "nobody is asked again");
+    let told = watcher.audit_of_tenant(tenant, &page).await.unwrap().items;
+    assert_eq!(told.iter().filter(|line| line.action == "restore").count(), 1);
+    for instance in [first, second] {
+        instance.close().await;
+    }
 }
 
 #[tokio::test]

@@ -3,9 +3,9 @@
 use pes::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use pes::store::Erasure;
 use pes::store::outbox::{Delivery, DeliveryStatus, NewDelivery, Settled, Settlement, Share, TargetKind};
-use pes::store::{Commit, Committed};
+use pes::store::{Commit, Committed, HeldBack};
 
-use super::bed::{Bed, after, page, together};
+use super::bed::{Bed, after, hold_back, page, together};
 use super::on_every_store;
 
 on_every_store!(
@@ -19,6 +19,7 @@ on_every_store!(
     what_is_over_can_be_replayed_and_is_forgotten_in_time,
     a_replay_keeps_its_answer_or_does_not_happen,
     what_a_target_was_not_told_is_given_up_with_a_reason,
+    what_is_left_after_a_restore_is_held_back_by_one_and_once,
     a_thread_takes_its_deliveries_with_it,
     what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all,
 );
@@ -277,6 +278,26 @@ async fn what_a_target_was_not_told_is_given_up_with_a_reason(bed: Bed) {
     assert_eq!((open.status, open.due_at, open.finished_at), (DeliveryStatus::Dead, None, Some(700)));
     assert_eq!(open.said.as_deref(), Some("gone"));
     assert!(!settle(&bed, "open", 1, Settled::Delivered).await, "an attempt under way comes too late");
+}
+
+async fn what_is_left_after_a_restore_is_held_back_by_one_and_once(bed: Bed) {
+    let pk = bed.thread("t").await;
+    post(&bed, pk, vec![new("before", None)]).await;
+    assert_eq!(bed.store.hold_restored(hold_back()).await.unwrap(), None, "it was not restored");
+    bed.store.mark_restored(50).await.unwrap();
+    let held = together((0..4).map(|_| {
+        let bed = bed.clone();
+        async move { bed.store.hold_restored(hold_back()).await.unwrap() }
+    }));
+    let held: Vec<HeldBack> = held.await.into_iter().flatten().collect();
+    assert_eq!(held, [HeldBack { deliveries: 1, schedules: 0 }]);
+    assert_eq!(bed.store.restored().await.unwrap(), None);
+    assert_eq!(bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap().items.len(), 1);
+    let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
+    assert_eq!((told[0].status, told[0].said.as_deref()), (DeliveryStatus::Dead, Some("not made")));
+    post(&bed, pk, vec![new("after", None)]).await;
+    assert_eq!(bed.store.hold_restored(hold_back()).await.unwrap(), None);
+    assert_eq!(ids(&claim(&bed, 100).await), ["after"]);
 }
 
 async fn a_thread_takes_its_deliveries_with_it(bed: Bed) {

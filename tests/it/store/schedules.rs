@@ -5,11 +5,12 @@ use pes::domain::observation::ObservationType;
 use pes::domain::spend::Unit;
 use pes::store::documents::{Document, DocumentKind, Expected};
 use pes::store::{
-    AuditRow, Commit, Committed, Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, SpendChange, SpendKey,
+    AuditRow, Commit, Committed, Due, Fire, HeldBack, PlannedSchedule, ScheduleMove, ScheduleState, SpendChange,
+    SpendKey,
 };
 use serde_json::json;
 
-use super::bed::{Bed, record, together};
+use super::bed::{Bed, hold_back, record, together};
 
 super::on_every_store!(
     of_many_that_fire_one_time_one_wins,
@@ -236,7 +237,9 @@ async fn what_is_kept_of_a_schedule_goes_with_its_document(bed: Bed) {
 async fn a_restored_one_waits_for_its_next_version(bed: Bed) {
     let version = planned(&bed, "s").await;
     let unseen = document(&bed, "unseen", Some(json!({}))).await;
-    assert_eq!(bed.store.hold_schedules("restored").await.unwrap(), 2);
+    bed.store.mark_restored(50).await.unwrap();
+    let held = bed.store.hold_restored(hold_back()).await.unwrap();
+    assert_eq!(held, Some(HeldBack { deliveries: 0, schedules: 2 }));
     plan(&bed, "s", version, "t", 100).await;
     plan(&bed, "unseen", unseen, "t", 100).await;
     for id in ["s", "unseen"] {

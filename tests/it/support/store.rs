@@ -22,12 +22,12 @@ use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
     AnswerToStore, AuditRow, AuditStore, BackupStore, ChainEnd, ChainStore, ChainedLine, Checkpoint, Chores, Claimable,
-    Commit, Committed, Compaction, Dropped, Erasure, ErasureStore, Error, FigureStore, Figures, FoundRow,
-    IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, LookupStore, Mark, NewImport, NewLinks,
-    ObservationAsk, Outline, Page, PageAsk, PastPeriods, PlannedSchedule, Pooled, Registration, Result, RetentionStore,
-    Rotation, RowStore, RunEnd, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore, SpendKey,
-    SpendStore, Spent, StandingAsk, Store, SuspensionAsk, TellSpent, ThreadFilter, ThreadRow, ThreadStore, Traffic,
-    TransferStore, UnchainedLine, UsageAsk, UsageStore,
+    Commit, Committed, Compaction, Dropped, Erasure, ErasureStore, Error, FigureStore, Figures, FoundRow, HeldBack,
+    HoldBack, IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, LookupStore, Mark, NewImport,
+    NewLinks, ObservationAsk, Outline, Page, PageAsk, PastPeriods, PlannedSchedule, Pooled, Registration, Result,
+    RetentionStore, Rotation, RowStore, RunEnd, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore,
+    SpendKey, SpendStore, Spent, StandingAsk, Store, SuspensionAsk, TellSpent, ThreadFilter, ThreadRow, ThreadStore,
+    Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

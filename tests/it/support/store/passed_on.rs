@@ -252,9 +252,8 @@ passed_on! {
     BackupStore {}
     restored() -> Option<Millis>;
     mark_restored(as_of: Millis) -> ();
-    forget_restored() -> ();
     unfinished_threads(behind: ThreadPk, limit: u32) -> Vec<ThreadPk>;
-    hold_deliveries(why: &str, now: Millis) -> u64;
+    hold_restored(held: HoldBack) -> Option<HeldBack>;
 }
 
 passed_on! {
@@ -270,7 +269,6 @@ passed_on! {
     move_schedule(moved: ScheduleMove) -> bool;
     schedule_state(tenant: TenantPk, id: &str) -> Option<ScheduleState>;
     forget_schedule(tenant: TenantPk, id: &str) -> ();
-    hold_schedules(why: &str) -> u64;
 }
 
 passed_on! {
