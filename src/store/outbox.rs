@@ -154,7 +154,7 @@ pub trait OutboxStore: Send + Sync + 'static {
     /// The same for [`TargetKind::BATCHED`], whatever tenants they are of.
     async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>>;
     /// Records what attempts came to, all at once. Returns how many of them were still the caller's: the others were claimed
-    /// again, replayed, or erased.
+    /// again, replayed, or erased. What is behind one of them in its lane and due before its next attempt is due with it.
     async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize>;
     /// When the next of [`TargetKind::SINGLE`] is due that is not behind another of its lane; `None`: none is left.
     async fn next_single(&self) -> Result<Option<Millis>>;

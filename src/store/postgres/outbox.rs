@@ -106,15 +106,28 @@ const NEXT_BATCHED: &str = concat!(
     "   ORDER BY d.due_at, d.ord LIMIT 1) d"
 );
 
-/// A join alone would be made with all that is due.
+/// A join alone would be made with all that is due. What is behind one that is made later is put off with it, so that no look
+/// at what is due reads it before: it is due again when that one is claimed. Who has such a row locked is ending it.
 const SETTLE: &str = "
-UPDATE deliveries d
-SET status = s.status, due_at = s.due_at, said = s.said, finished_at = CASE WHEN s.due_at IS NULL THEN $6 END
-FROM UNNEST($1::text[], $2::int[], $3::text[], $4::bigint[], $5::text[]) AS s (id, attempt, status, due_at, said)
-WHERE d.ctid = ANY (ARRAY(
-        SELECT e.place FROM UNNEST($1::text[]) w (id) CROSS JOIN LATERAL (
-            SELECT ctid AS place FROM deliveries WHERE id = w.id LIMIT 1) e))
-    AND d.id = s.id AND d.attempts = s.attempt AND (d.due_at IS NOT NULL) IS TRUE";
+WITH settled AS (
+    UPDATE deliveries d
+    SET status = s.status, due_at = s.due_at, said = s.said, finished_at = CASE WHEN s.due_at IS NULL THEN $6 END
+    FROM UNNEST($1::text[], $2::int[], $3::text[], $4::bigint[], $5::text[]) AS s (id, attempt, status, due_at, said)
+    WHERE d.ctid = ANY (ARRAY(
+            SELECT e.place FROM UNNEST($1::text[]) w (id) CROSS JOIN LATERAL (
+                SELECT ctid AS place FROM deliveries WHERE id = w.id LIMIT 1) e))
+        AND d.id = s.id AND d.attempts = s.attempt AND (d.due_at IS NOT NULL) IS TRUE
+    RETURNING d.lane, d.ord, d.due_at
+), behind AS (
+    SELECT e.place, e.ord, s.due_at FROM settled s CROSS JOIN LATERAL (
+        SELECT ctid AS place, ord FROM deliveries
+        WHERE lane = s.lane AND ord > s.ord AND due_at IS NOT NULL AND due_at < s.due_at AND id <> ALL ($1)
+        ORDER BY ord LIMIT 1000 FOR UPDATE SKIP LOCKED) e
+), put_off AS (
+    UPDATE deliveries d SET due_at = b.due_at FROM behind b
+    WHERE d.ctid = ANY (ARRAY(SELECT place FROM behind)) AND d.ord = b.ord
+)
+SELECT count(*) FROM settled";
 
 /// A page of each of these statuses is looked at.
 const LIST_OF_TENANT: &str = concat!(
@@ -185,9 +198,10 @@ impl OutboxStore for Postgres {
             dues.push(due_at);
             saids.push(escaped(said));
         }
-        let update = sqlx::query(SETTLE).bind(ids).bind(attempts).bind(statuses).bind(dues).bind(saids).bind(now);
-        let done = self.pool.with_query(async |connection| update.execute(connection).await).await?;
-        Ok(done.rows_affected() as usize)
+        let update =
+            sqlx::query_scalar(SETTLE).bind(ids).bind(attempts).bind(statuses).bind(dues).bind(saids).bind(now);
+        let settled: i64 = self.pool.with_query(async |connection| update.fetch_one(connection).await).await?;
+        Ok(usize::try_from(settled).unwrap_or_default())
     }
 
     async fn next_single(&self) -> Result<Option<Millis>> {

@@ -105,6 +105,14 @@ const SETTLE: &str = "
 UPDATE deliveries SET status = ?3, due_at = ?4, said = ?5, finished_at = iif(?4 IS NULL, ?6, NULL)
 WHERE id = ?1 AND attempts = ?2 AND due_at IS NOT NULL";
 
+/// What is behind one that is made later is put off with it, so that no look at what is due reads it before: it is due again
+/// when that one is claimed.
+pub(super) const PUT_OFF: &str = "
+UPDATE deliveries SET due_at = ?2 WHERE ord IN (
+    SELECT f.ord FROM deliveries h CROSS JOIN deliveries f
+    WHERE h.id = ?1 AND f.lane = h.lane AND f.lane IS NOT NULL AND f.ord > h.ord AND f.due_at IS NOT NULL AND f.due_at < ?2
+    ORDER BY f.ord LIMIT 1000)";
+
 const LIST: &str = concat!(
     "SELECT ",
     columns!(),
@@ -198,10 +206,14 @@ impl OutboxStore for Sqlite {
 
     async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize> {
         let settle = move |tx: &Transaction<'_>| {
-            let (mut statement, mut settled) = (tx.prepare_cached(SETTLE)?, 0);
+            let (mut settle, mut put_off, mut settled) = (tx.prepare_cached(SETTLE)?, tx.prepare_cached(PUT_OFF)?, 0);
             for Settlement { id, attempt, settled: came_to, said } in &settlements {
                 let (status, due_at) = came_to.becomes();
-                settled += statement.execute(params![id.as_str(), attempt, status.as_str(), due_at, said, now])?;
+                let changed = settle.execute(params![id.as_str(), attempt, status.as_str(), due_at, said, now])?;
+                if changed > 0 && due_at.is_some() {
+                    put_off.execute(params![id.as_str(), due_at])?;
+                }
+                settled += changed;
             }
             Ok(settled)
         };

@@ -15,6 +15,7 @@ on_every_store!(
     each_tenant_is_given_no_more_than_its_share_the_oldest_first,
     who_claims_for_several_tenants_at_a_time_gets_nothing_twice,
     those_of_a_lane_go_one_after_another,
+    those_behind_one_that_is_made_later_are_due_with_it_and_go_at_once_when_it_is_over,
     only_who_claimed_it_last_settles_it,
     what_is_over_can_be_replayed_and_is_forgotten_in_time,
     a_replay_keeps_its_answer_or_does_not_happen,
@@ -212,6 +213,34 @@ async fn those_of_a_lane_go_one_after_another(bed: Bed) {
     assert!(!ids(&claim(&bed, 300).await).contains(&"a2"));
     assert!(settle(&bed, "a1", 2, Settled::Dead).await);
     assert_eq!(ids(&claim(&bed, 301).await), ["a2"]);
+}
+
+async fn those_behind_one_that_is_made_later_are_due_with_it_and_go_at_once_when_it_is_over(bed: Bed) {
+    let pk = bed.thread("t").await;
+    post(&bed, pk, ["a1", "b1", "a2", "b2", "a3"].map(|id| new(id, Some(&id[..1]))).to_vec()).await;
+    let dues = async || {
+        let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
+        told.into_iter().rev().map(|one| one.due_at).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&claim(&bed, 100).await), ["a1", "b1"]);
+    assert!(!settle(&bed, "a1", 7, Settled::Later(400)).await, "not its attempt");
+    assert!(settle(&bed, "a1", 1, Settled::Later(300)).await);
+    assert_eq!(dues().await, [300, 150, 300, 100, 300].map(Some));
+    post(&bed, pk, vec![new("a4", Some("a"))]).await;
+    assert!(settle(&bed, "b1", 1, Settled::Dead).await);
+    assert_eq!(ids(&claim(&bed, 200).await), ["b2"]);
+    assert!(settle(&bed, "b2", 1, Settled::Delivered).await);
+    assert_eq!(ids(&claim(&bed, 300).await), ["a1"]);
+    assert!(settle(&bed, "a1", 2, Settled::Delivered).await);
+    assert_eq!(ids(&claim(&bed, 300).await), ["a2"], "at once");
+    assert!(settle(&bed, "a2", 1, Settled::Later(500)).await);
+    assert_eq!(dues().await, [None, None, Some(500), None, Some(500), Some(500)]);
+    assert_eq!(bed.store.next_single().await.unwrap(), Some(500));
+    assert_eq!(ids(&claim(&bed, 500).await), ["a2"]);
+    assert!(settle(&bed, "a2", 2, Settled::Dead).await);
+    assert_eq!(ids(&claim(&bed, 500).await), ["a3"]);
+    assert!(settle(&bed, "a3", 1, Settled::Delivered).await);
+    assert_eq!(ids(&claim(&bed, 500).await), ["a4"]);
 }
 
 async fn only_who_claimed_it_last_settles_it(bed: Bed) {

@@ -94,6 +94,42 @@ async fn what_is_due_of_a_tenant_is_found_without_reading_its_backlog() {
     assert!(looked <= 50, "{looked} looks for 4 of 50,002 deliveries");
 }
 
+#[tokio::test]
+async fn what_waits_behind_receivers_that_fail_is_not_read_again_before_they_are_tried() {
+    const LANES: u32 = 1_000;
+    const BACKLOG: &str = "
+        INSERT INTO deliveries
+            (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
+        SELECT 1, 1, 50, 1, 0, 'dlv_' || n, 'push', 'push', 'lane_' || n % 1000, 'task', 'pending', '{}'
+        FROM generate_series(0, 49999) n";
+    let database = Database::fresh().await;
+    let mut watcher = database.connect().await;
+    let share = [Share { tenant: TenantPk(1), most: LANES }];
+    let failed = |id| Settlement { id, attempt: 1, settled: Settled::Later(300), said: "503".to_owned() };
+    let early = process(&database).await;
+    assert_eq!(early.settle_deliveries(vec![failed("dlv_0".into())], 100).await.unwrap(), 0);
+    sqlx::query(BACKLOG).execute(&mut watcher).await.unwrap();
+    let claimed = early.claim_deliveries(&share, 100, 200).await.unwrap();
+    let settlements: Vec<_> = claimed.into_iter().map(|claimed| failed(claimed.id)).collect();
+    assert_eq!(early.settle_deliveries(settlements, 100).await.unwrap(), 1_000);
+    early.close().await;
+    drop(early);
+    // What was due before is still in the indexes.
+    sqlx::query("VACUUM deliveries").execute(&mut watcher).await.unwrap();
+    let before = looked_at(&mut watcher, "deliveries").await;
+    assert!(before <= 1_000_000, "{before} looks for 50,000 deliveries that were put off");
+
+    let store = process(&database).await;
+    for now in 150..250 {
+        assert_eq!(store.tenants_due(now).await.unwrap(), []);
+        assert!(store.claim_deliveries(&share, now, 300).await.unwrap().is_empty());
+        assert_eq!(store.next_single().await.unwrap(), Some(300));
+    }
+    store.close().await;
+    let looked = looked_at(&mut watcher, "deliveries").await - before;
+    assert!(looked <= 100 * 20, "{looked} looks of 100 at what is due while nothing is");
+}
+
 /// As other rows of the thread are not, whatever the planner knows of the table.
 #[tokio::test]
 async fn a_few_payloads_of_a_thread_are_found_without_looking_at_its_others() {
