@@ -150,7 +150,7 @@ impl KeysLocation {
         }
     }
 
-    /// Gives what was made without keys to a tenant.
+    /// Gives what was made without keys to a tenant. The store refuses it while servers share the database.
     async fn adopt(&self, tenant: &str) -> Result<(), Error> {
         let KeysLocation::Store(store, _) = self else {
             return Err(Error::Failed("stop the server first: it has its tenants in mind".to_owned()));

@@ -50,7 +50,8 @@ pub trait KeyStore: Send + Sync + 'static {
     /// The name of a tenant.
     async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>>;
     /// Gives a tenant another name, and the keys of the one that had it before, which must have nothing else. `false`:
-    /// there is none to rename, or that one has threads, documents or usage.
+    /// there is none to rename, or that one has threads, documents or usage. `Unusable` while processes are registered
+    /// that share the database: they keep names in memory.
     async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool>;
     /// Stores a key with its audit line. `false`: its tenant has, or had, one of that name.
     async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool>;

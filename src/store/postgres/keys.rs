@@ -10,7 +10,7 @@ use super::fault::error;
 use super::nul::{escaped, unescaped};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{AuditRow, KeyRow, KeyStore, Result, Rotation};
+use crate::store::{AuditRow, Error, KeyRow, KeyStore, Result, Rotation};
 
 macro_rules! select_key {
     ($rest:literal) => {
@@ -45,6 +45,8 @@ AND ($3 <= $5 OR coalesce(former_until, $5) <= $5)";
 const TOUCH: &str = "UPDATE api_keys SET used_at = $2 WHERE key_id = $1 AND (used_at IS NULL OR used_at <= $3)";
 
 const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE key_id = $1 AND revoked_at IS NULL";
+
+const IS_SERVED: &str = "SELECT EXISTS (SELECT FROM replicas WHERE alive_until > now())";
 
 /// The two tenants, and whether the second has nothing but keys.
 const TENANTS: &str = "
@@ -155,7 +157,16 @@ impl KeyStore for Postgres {
 async fn renamed(connection: &mut PgConnection, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
-    sqlx::query("LOCK TABLE tenants IN EXCLUSIVE MODE").execute(&mut *transaction).await.map_err(error)?;
+    // No server begins meanwhile, either.
+    sqlx::query("LOCK TABLE tenants, replicas IN EXCLUSIVE MODE").execute(&mut *transaction).await.map_err(error)?;
+    let is_served: bool = sqlx::query_scalar(IS_SERVED).fetch_one(&mut *transaction).await.map_err(error)?;
+    if is_served {
+        return Err(Error::Unusable(
+            "Servers are at work on this database, and have its tenants in mind: stop all of them first. One that was \
+             killed counts until its lease ends."
+                .to_owned(),
+        ));
+    }
     let tenants = sqlx::query_as(TENANTS).bind(escaped(from)).bind(escaped(to));
     let (pk, other, is_free): (Option<i64>, Option<i64>, Option<bool>) =
         tenants.fetch_one(&mut *transaction).await.map_err(error)?;

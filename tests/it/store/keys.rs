@@ -2,6 +2,7 @@
 
 use pes::domain::ids::ThreadPk;
 use pes::store::{AuditRow, KeyRow, Rotation};
+use uuid::Uuid;
 
 use super::bed::{Bed, page};
 
@@ -127,6 +128,18 @@ async fn a_tenant_takes_over_what_another_has_if_it_has_nothing_itself(bed: Bed)
     other.thread("t").await;
     assert!(!rename("acme", "other").await, "two that have something stay two");
     assert_eq!(bed.store.tenant("acme", 1).await.unwrap(), bed.tenant);
+}
+
+#[tokio::test]
+async fn a_tenant_keeps_its_name_while_servers_share_the_database() {
+    let (bed, server) = (Bed::postgres().await, Uuid::new_v4());
+    let rename = async || bed.store.rename_tenant("default", "acme", "ann", 9).await;
+    bed.register(server, 60_000).await;
+    let refused = rename().await.unwrap_err().to_string();
+    assert!(refused.contains("stop all of them first"), "{refused}");
+    bed.store.unregister(server).await.unwrap();
+    bed.register(server, 0).await;
+    assert!(rename().await.unwrap(), "one that died is none");
 }
 
 async fn a_key_is_rotated_while_it_counts_and_its_use_is_written_once_an_hour(bed: Bed) {
