@@ -41,9 +41,9 @@ pub(super) fn failure(error: &sqlx::Error) -> Failure {
 pub(super) fn batch_error(error: &sqlx::Error) -> BatchError {
     match failure(error) {
         Failure::Data => BatchError::Data(error.to_string()),
-        // A race is lost a few times at most; a row that is always there was damaged by somebody else.
-        Failure::Raced => BatchError::Data(error.to_string()),
-        Failure::Unavailable => BatchError::Unavailable(error.to_string()),
+        // Such a race is lost a few times at most; a row that is always there was damaged by somebody else.
+        Failure::Raced if is_unique_violation(error) => BatchError::Data(error.to_string()),
+        Failure::Raced | Failure::Unavailable => BatchError::Unavailable(error.to_string()),
         Failure::Lost => BatchError::Lost(error.to_string()),
     }
 }
@@ -60,6 +60,10 @@ pub(super) fn error(error: sqlx::Error) -> Error {
 /// Whether a lock was not had in time.
 pub(super) fn is_locked(error: &sqlx::Error) -> bool {
     database_error(error).is_some_and(|error| error.code() == code::LOCK_NOT_AVAILABLE)
+}
+
+fn is_unique_violation(error: &sqlx::Error) -> bool {
+    database_error(error).is_some_and(|error| error.code() == code::UNIQUE_VIOLATION)
 }
 
 fn database_error(error: &sqlx::Error) -> Option<&PgDatabaseError> {

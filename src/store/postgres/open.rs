@@ -36,12 +36,13 @@ const MIGRATIONS: [(i64, &str, &str); 15] = [
 /// The time, as the audit has it.
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-/// An answered commit is on the disk, whatever the database's defaults are. The timeouts default to for ever. A
-/// plan is made once for each connection, for batches of all sizes; and as every
-/// statement finds its rows by an index, one by one, it must do so even if the plan is made while the tables are so small
-/// that to read all of them seems cheaper.
-const SESSION: [(&str, &str); 8] = [
+/// An answered commit is on the disk, and a statement that waited for another transaction sees what that wrote, whatever the
+/// database's defaults are. The timeouts default to for ever. A plan is made once for each connection, for batches of all
+/// sizes; and as every statement finds its rows by an index, one by one, it must do so even if the plan is made while the
+/// tables are so small that to read all of them seems cheaper.
+const SESSION: [(&str, &str); 9] = [
     ("synchronous_commit", "on"),
+    ("default_transaction_isolation", "read committed"),
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "30s"),

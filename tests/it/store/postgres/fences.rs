@@ -1,8 +1,8 @@
 //! Two processes, one thread: who may write.
 
 use pes::domain::ids::ThreadPk;
-use pes::store::{Commit, Committed, Fence, LeaseChange, LeaseStore as _, NewThread, ThreadStore as _};
-use sqlx::{Executor, PgConnection};
+use pes::store::{Commit, Committed, Error, Fence, LeaseChange, LeaseStore as _, NewThread, ThreadStore as _};
+use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use uuid::Uuid;
 
 use super::{PK, creation, process, said, transition};
@@ -104,4 +104,43 @@ async fn a_row_that_somebody_holds_delays_nobody() {
 fn named(commit: Commit, id: &str) -> Commit {
     let create = commit.create.map(|new| NewThread { thread_id: id.into(), ..new });
     Commit { create, token: Uuid::new_v4(), ..commit }
+}
+
+/// From now on a row of which this holds comes too late, as if another transaction had come between.
+async fn races(admin: &mut PgConnection, when: &str) {
+    let trigger = format!(
+        "CREATE FUNCTION race() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF {when} THEN RAISE EXCEPTION 'it came between' USING ERRCODE = '40001'; END IF;
+            RETURN NEW;
+        END $$;
+        CREATE TRIGGER race BEFORE INSERT ON thread_rows FOR EACH ROW EXECUTE FUNCTION race()"
+    );
+    admin.execute(AssertSqlSafe(trigger)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_commit_that_loses_every_race_is_not_stored_and_may_be_sent_again() {
+    let database = Database::fresh().await;
+    let store = process(&database).await;
+    assert_eq!(store.commit(creation()).await.unwrap(), Committed::Done);
+    races(&mut database.connect().await, "NEW.body LIKE '%late%'").await;
+    let fence = Fence { version: 1, ..Fence::NEW };
+    let late = store.commit(transition(fence.clone(), 0, "late")).await;
+    assert!(matches!(late, Err(Error::Unavailable(_))), "{late:?}");
+    assert_eq!(store.commit(transition(fence, 0, "in time")).await.unwrap(), Committed::Done);
+    assert_eq!(said(&store).await, ["in time"]);
+}
+
+#[tokio::test]
+async fn commits_see_what_others_wrote_whatever_the_default_of_the_database_is() {
+    let database = Database::fresh().await;
+    let mut admin = database.connect().await;
+    let name: String = sqlx::query_scalar("SELECT current_database()").fetch_one(&mut admin).await.unwrap();
+    let strict = format!("ALTER DATABASE {name} SET default_transaction_isolation = serializable");
+    admin.execute(AssertSqlSafe(strict)).await.unwrap();
+    let store = process(&database).await;
+    races(&mut admin, "current_setting('transaction_isolation') <> 'read committed'").await;
+    assert_eq!(store.commit(creation()).await.unwrap(), Committed::Done);
+    let fence = Fence { version: 1, ..Fence::NEW };
+    assert_eq!(store.commit(transition(fence, 0, "said")).await.unwrap(), Committed::Done);
 }
