@@ -201,6 +201,24 @@ async fn a_full_disk_is_noticed_by_whoever_asks_and_so_is_its_end() {
     assert_eq!(store.commit(large).await.unwrap(), Committed::Done);
 }
 
+/// What an acknowledged commit is worth, also over a connection that was opened again.
+#[tokio::test]
+async fn commits_wait_for_the_disk_as_configured_however_often_the_connection_is_opened() {
+    for (synchronous, expected) in [(Synchronous::Full, 2), (Synchronous::Normal, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(folder.path(), synchronous).await.unwrap();
+        for _ in 0..2 {
+            let settings = |tx: &Transaction<'_>| {
+                let synchronous: i64 = tx.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+                let journal: String = tx.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+                Ok((synchronous, journal))
+            };
+            assert_eq!(store.writer.write(settings).await.unwrap(), (expected, "wal".to_owned()));
+            super::Writer::close(&store.writer).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_write_that_fails_or_panics_leaves_nothing_and_stops_nobody() {
     let folder = tempfile::tempdir().unwrap();
