@@ -36,6 +36,7 @@ pub struct Commit {
     pub profile: Option<ThreadProfile>,
     pub status: ThreadStatus,
     pub wake_at: Option<Millis>,
+    /// Rows with `Keep::UntilFloor` and a smaller `ord` are no longer loaded.
     pub floor: i64,
     pub rows: Vec<Row>,
     /// The thread's `last_seq` as the caller knows it; compared with the fence, so no number is left out or used twice.

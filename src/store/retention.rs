@@ -62,7 +62,7 @@ pub trait RetentionStore: Send + Sync + 'static {
     ) -> Result<Vec<(Millis, ThreadPk)>>;
     /// Threads that say themselves how long they are kept or were imported, behind this one, with their tenants.
     async fn threads_with_terms(&self, behind: ThreadPk, limit: u32) -> Result<Vec<(ThreadPk, TenantPk)>>;
-    /// Runs of the tenant that stand since before `before` as they do, behind this one, in the order in which they came to.
+    /// Runs of the tenant whose status last changed before `before`, in the order of that, after `behind`.
     async fn runs_since(&self, tenant: TenantPk, behind: &RunEnd, before: Millis, limit: u32) -> Result<Vec<RunEnd>>;
     /// Up to where they were looked at.
     async fn compacted(&self, tenant: TenantPk) -> Result<RunEnd>;

@@ -79,7 +79,7 @@ pub const LOOKED_AT: u32 = 5_000;
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait ThreadStore: Send + Sync + 'static {
-    /// Creates an idle thread unless its id is taken. After `Ok` it is durable; `created` tells who won.
+    /// Creates an idle thread. `Done`: it is durable. `Exists`: the id is taken, and nothing was written.
     async fn create_thread(
         &self,
         pk: ThreadPk,

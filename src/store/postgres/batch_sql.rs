@@ -203,7 +203,7 @@ const SPENT_AND_TOLD: &str = ", c AS (
 ), t AS (
     SELECT * FROM (
         SELECT t.*, c.used + b.used AS used, c.held + b.held AS held,
-            min(t.pk) OVER (PARTITION BY t.tenant, t.key, t.period, t.percent, t.cap) AS teller
+            min(t.pk) OVER (PARTITION BY t.tenant, t.key, t.period, t.percent, t.cap) AS first_pk
         FROM (
             SELECT unnest($78::bigint[]) AS pk, unnest($79::bigint[]) AS at, unnest($80::bigint[]) AS tenant,
                 unnest($81::text[]) AS key, unnest($82::text[]) AS period, unnest($83::bigint[]) AS unit,
@@ -216,7 +216,7 @@ const SPENT_AND_TOLD: &str = ", c AS (
         JOIN c ON c.tenant = t.tenant AND c.key = t.key AND c.period = t.period
         JOIN before b ON b.tenant = t.tenant AND b.key = t.key AND b.period = t.period
         WHERE (b.told < t.percent OR b.told_of NOT IN (0, t.cap)) AND c.used + b.used >= t.reached
-    ) told WHERE pk = teller
+    ) told WHERE pk = first_pk
 ), p AS (
     UPDATE spend r SET used = r.used + c.used, held = r.held + c.held, told = coalesce(x.percent, r.told),
         told_of = coalesce(x.cap, r.told_of)
