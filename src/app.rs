@@ -31,13 +31,13 @@ use crate::usage::Prices;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The database; the sentence says what to do.
-    #[error("{0}")]
+    #[error(transparent)]
     Store(#[from] store::Error),
     /// What is configured cannot be served.
     #[error("{}", .0.in_full())]
     Config(#[from] Fault),
     /// Its values do not go together, or it may not be served so: there are no keys.
-    #[error("{0}")]
+    #[error(transparent)]
     Unsound(#[from] config::Error),
 }
 

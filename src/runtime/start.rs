@@ -59,7 +59,7 @@ const CLOSING: Duration = Duration::from_millis(1_000);
 /// Why a runtime cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("{0}")]
+    #[error(transparent)]
     Store(#[from] store::Error),
     /// What is configured cannot be served.
     #[error("{}", .0.in_full())]
