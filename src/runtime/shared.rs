@@ -40,8 +40,8 @@ use crate::live::Hub;
 use crate::outbox::Outbox;
 use crate::provider::gate::Gates;
 use crate::provider::{Catalog, ChatModel};
+use crate::store::Store;
 use crate::store::documents::{DocumentCache, Sealer};
-use crate::store::{self, Store};
 use crate::tool::{Registry, Toolset};
 use crate::traces::Traces;
 
@@ -183,22 +183,5 @@ impl Shared {
             tracing::warn!("without PES_PUBLIC_URL other agents cannot report here; they are asked how tasks stand");
         }
         None
-    }
-}
-
-impl From<store::Error> for Fault {
-    fn from(error: store::Error) -> Self {
-        match error {
-            store::Error::Unavailable(_) | store::Error::Unusable(_) => {
-                tracing::warn!(%error, "the store failed");
-                let detail = "The store does not answer; try again in a moment.";
-                Fault::new(Code::StoreUnavailable, detail).retry_after(1_000)
-            }
-            store::Error::Refused(reason) => Fault::new(Code::Invalid, reason),
-            store::Error::Damaged(_) => {
-                tracing::error!(%error, "stored data cannot be read");
-                Fault::new(Code::Internal, "What is stored here cannot be read; see the server's log.")
-            }
-        }
     }
 }

@@ -18,6 +18,7 @@ mod commit;
 pub(crate) mod committer;
 pub mod documents;
 mod erasure;
+mod fault;
 mod figures;
 mod idempotency;
 mod keys;
