@@ -112,8 +112,8 @@ async fn is_repeat(asker: &Asker, key: Option<&Idempotent>) -> Result<bool, Faul
 /// The run that this very request began when it came first.
 async fn begun_before(asker: &Asker, key: Option<&Idempotent>) -> Result<Option<RunId>, Fault> {
     let Some(key) = key else { return Ok(None) };
-    let answered = once::answered(&asker.app.service, &asker.caller, key).await?;
-    answered.map(|answered| receipt(answered).map(|receipt| receipt.run_id)).transpose()
+    let answered = once::answered::<Receipt>(&asker.app.service, &asker.caller, key).await?;
+    answered.map(|answered| Ok(answered.into_value()?.run_id)).transpose()
 }
 
 /// Whether the agent waits for an answer; not where there is no such thread yet.
