@@ -1133,17 +1133,32 @@ export interface McpServerList {
 }
 
 export interface McpTool {
+  /** What was approved of a tool that has changed, where one server is shown; nothing if nothing was. */
+  approved?: McpToolDefinition;
   class: ToolClass;
   /** Of what the server says now; what is approved is this. */
   hash: string;
   idempotent: boolean;
   /** As agents call it. */
   name: string;
+  /** What the server says of it now. */
+  now?: McpToolDefinition;
   /** Why it is refused. */
   reason?: string;
   standing: ToolStanding;
   /** As the server calls it. */
   tool: string;
+}
+
+/** What a server says of a tool, for whoever approves it. */
+export interface McpToolDefinition {
+  /** What it claims of its effects: `readOnly`, `destructive`, `idempotent`, `openWorld`. */
+  annotations: Record<string, unknown>;
+  description: string;
+  inputSchema?: Record<string, unknown>;
+  /** The members that are too long to be shown whole. */
+  leftOut?: string[];
+  outputSchema?: Record<string, unknown>;
 }
 
 export type MergeStrategy = "append" | "prepend";
@@ -1841,7 +1856,30 @@ export interface RunsOfTenant {
 }
 
 /** A schedule as clients see it. */
-export type ScheduleResource = ScheduleSpec & {
+export type ScheduleResource = {
+  /** Once: in milliseconds since 1970. */
+  at?: number;
+  /** A time that has had no run for so long has none. */
+  catchUpMs?: number;
+  /** Minute, hour, day of the month, month, day of the week: as a clock in `timezone` shows them. */
+  cron?: string;
+  endAt?: number;
+  /** Counted from `startAt`, else from the beginning of 1970. */
+  everyMs?: number;
+  id: string;
+  /** Each run begins up to so much later than its time: always as much for the same time. */
+  jitterMs?: number;
+  options?: CallOptions;
+  overlap?: Overlap;
+  /** Whether it pauses itself when its last run failed. */
+  pauseOnFailure?: boolean;
+  paused?: boolean;
+  query: string;
+  startAt?: number;
+  thread?: ScheduleThread;
+  /** A name of the IANA time zone database. */
+  timezone?: string;
+} & {
   /** Why the server paused it; absent: it did not, or somebody wrote it since. */
   pausedBecause?: string;
   /** How it stands; of one schedule only, not in a list. */

@@ -1354,15 +1354,29 @@ class McpServerList(TypedDict):
 McpTool = TypedDict(
     "McpTool",
     {
+        "approved": "NotRequired[McpToolDefinition]",
         "class": "ToolClass",
         "hash": "str",
         "idempotent": "bool",
         "name": "str",
+        "now": "NotRequired[McpToolDefinition]",
         "reason": "NotRequired[str]",
         "standing": "ToolStanding",
         "tool": "str",
     },
 )
+
+
+class McpToolDefinition(TypedDict):
+    """What a server says of a tool, for whoever approves it."""
+
+    # What it claims of its effects: `readOnly`, `destructive`, `idempotent`, `openWorld`.
+    annotations: dict[str, Any]
+    description: str
+    inputSchema: NotRequired[dict[str, Any]]
+    # The members that are too long to be shown whole.
+    leftOut: NotRequired[list[str]]
+    outputSchema: NotRequired[dict[str, Any]]
 
 
 class ModelCheck(TypedDict):
