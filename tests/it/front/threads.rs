@@ -2,6 +2,7 @@
 
 use pes::domain::ids::ThreadPk;
 use pes::domain::thread::ThreadProfile;
+use pes::runtime::clock::{Clock, System};
 use pes::store::NewThread;
 use serde_json::{Value, json};
 
@@ -195,7 +196,7 @@ async fn a_thread_that_is_larger_from_before_is_renamed_made_smaller_and_moved()
         tenant,
         thread_id: "t1".into(),
         core: "pes".to_owned(),
-        created_at: 0,
+        created_at: System::default().now(),
         created_by: "ann".to_owned(),
     };
     let metadata = json!({ "one": "x".repeat(70_000) }).as_object().unwrap().clone();
