@@ -14,6 +14,7 @@ use super::Error;
 use super::client::line;
 use crate::auth::{ApiKey, Issued, KeyRotation, NewKey};
 use crate::config::env::Variables;
+use crate::domain::fault::{Pointed, in_full};
 use crate::egress::{self, Answer, Bounds, Destination, Egress, Post, retry_after};
 
 const BOUNDS: Bounds = Bounds {
@@ -220,11 +221,12 @@ async fn refused(mut answer: Answer, base: &str) -> Error {
     }
 }
 
-/// What a problem document says, which may repeat what others wrote.
+/// What a problem document says and points at, which may repeat what others wrote.
 fn said(status: u16, body: &[u8]) -> String {
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
+    let errors = problem.get("errors").and_then(|errors| Vec::<Pointed>::deserialize(errors).ok()).unwrap_or_default();
     match (problem.get("code").and_then(Value::as_str), problem.get("detail").and_then(Value::as_str)) {
-        (Some(code), Some(detail)) => format!("{status} {}: {}", line(code), line(detail)),
+        (Some(code), Some(detail)) => format!("{status} {}: {}", line(code), line(&in_full(detail, &errors))),
         _ => format!("status {status}"),
     }
 }

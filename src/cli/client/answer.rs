@@ -47,12 +47,12 @@ pub(super) async fn approve(server: &Server, arguments: ApproveArguments) -> Res
     if let Some(reason) = reason {
         answer["reason"] = json!(reason);
     }
-    done(server, &found, answer, "approved").await
+    done(server, &found, answer, ("approve", "approved")).await
 }
 
 pub(super) async fn reject(server: &Server, suspension: &str, reason: &str) -> Result<(), Error> {
     let found = find(server, suspension).await?;
-    done(server, &found, json!({ "approved": false, "reason": reason }), "rejected").await
+    done(server, &found, json!({ "approved": false, "reason": reason }), ("reject", "rejected")).await
 }
 
 pub(super) async fn answer(server: &Server, arguments: AnswerArguments) -> Result<(), Error> {
@@ -66,13 +66,35 @@ pub(super) async fn answer(server: &Server, arguments: AnswerArguments) -> Resul
         (None, None) if given.skip => json!({ "action": "skip" }),
         (None, None) => json!({ "action": "abort" }),
     };
-    done(server, &found, body, "answered").await
+    done(server, &found, body, ("answer", "answered")).await
 }
 
-async fn done(server: &Server, found: &Suspension, answer: Value, word: &str) -> Result<(), Error> {
-    let asked = found.asked();
-    send(server, found.thread_id.as_str(), &asked, answer).await?;
+/// `verb`: the command, and what was done by it.
+async fn done(server: &Server, found: &Suspension, answer: Value, verb: (&str, &str)) -> Result<(), Error> {
+    let (asked, (command, word)) = (found.asked(), verb);
+    let usual = commands(found);
+    match send(server, found.thread_id.as_str(), &asked, answer).await {
+        Err(Error::Usage(why)) if !usual.contains(&format!("pes {command} ")) => {
+            return Err(Error::Usage(format!("{}. Try: {usual}", why.trim_end_matches('.'))));
+        }
+        sent => sent?,
+    }
     print(&format!("{word} {} in {}", subject(&asked), line(found.thread_id.as_str())))
+}
+
+/// What answers such a question.
+pub(super) fn commands(found: &Suspension) -> String {
+    let id = found.suspension_id.as_str();
+    match found.kind {
+        SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget => {
+            format!("pes approve {id}, or pes reject {id} --reason …")
+        }
+        SuspensionKind::Pause => format!("pes approve {id}"),
+        SuspensionKind::InDoubt => format!("pes answer {id} --retry, --done VALUE, --skip or --abort"),
+        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
+            format!("pes answer {id} VALUE")
+        }
+    }
 }
 
 /// By its id, or by as much of it as names one.
@@ -188,61 +210,4 @@ fn run_editor(path: &Path) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::{Path, PathBuf};
-
-    use serde_json::{Value, json};
-
-    use super::{Draft, edited_by};
-    use crate::cli::Error;
-
-    /// What comes of it when the editor leaves this text, and ends so; and where the file was.
-    fn left(text: &str, end: Result<(), Error>) -> (Result<Option<Draft>, Error>, PathBuf) {
-        let mut at = PathBuf::new();
-        let edited = edited_by(&json!({ "to": "team" }), |path: &Path| {
-            path.clone_into(&mut at);
-            fs::write(path, text).unwrap();
-            end
-        });
-        (edited, at)
-    }
-
-    fn failed<T>(why: &str) -> Result<T, Error> {
-        Err(Error::Failed(why.to_owned()))
-    }
-
-    #[test]
-    fn what_was_written_is_kept_until_it_is_taken() {
-        let (broken, path) = left("{ \"to\": ", Ok(()));
-        let why = broken.err().unwrap().to_string();
-        assert!(why.contains(path.to_str().unwrap()) && why.contains("no JSON"), "{why}");
-        assert_eq!(fs::read_to_string(&path).unwrap(), "{ \"to\": ");
-        fs::remove_file(path).unwrap();
-
-        let (ended, path) = left("half", failed("`vi` failed"));
-        assert!(ended.is_err() && path.exists(), "the editor fails after it wrote");
-        fs::remove_file(path).unwrap();
-
-        for is_taken in [true, false] {
-            let (edited, path) = left(r#"{ "to": "all" }"#, Ok(()));
-            let draft = edited.ok().flatten().unwrap();
-            assert_eq!((draft.value(), path.exists()), (&json!({ "to": "all" }), true));
-            let sent = if is_taken { Ok(Value::Null) } else { failed("gone") };
-            assert_eq!(draft.settle(sent).is_ok(), is_taken);
-            assert_eq!(path.exists(), !is_taken);
-            let _ = fs::remove_file(path);
-        }
-    }
-
-    #[test]
-    fn nothing_is_left_of_what_was_not_changed() {
-        let same = "{\n  \"to\": \"team\"\n}\n";
-        for text in [same, r#"{"to":"team"}"#] {
-            let (edited, path) = left(text, Ok(()));
-            assert!(matches!(edited, Ok(None)) && !path.exists(), "{text}");
-        }
-        let (edited, path) = left(same, failed("`vi` failed"));
-        assert!(edited.is_err() && !path.exists());
-    }
-}
+mod tests;

@@ -4,13 +4,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::answer::commands;
 use super::plan_view::subject;
 use super::show::{count, cut, line, pad, span};
 use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::Millis;
-use crate::domain::hitl::Suspension;
+use crate::domain::hitl::{Suspension, SuspensionKind};
 use crate::runtime::clock::{Clock as _, System};
 
 #[derive(Deserialize)]
@@ -76,10 +77,13 @@ pub(super) async fn questions(server: &Server, json: bool) -> Result<(), Error> 
 pub(super) fn print_questions(open: &[Suspension]) -> Result<(), Error> {
     let now = now();
     for one in open {
-        let left = one.expires_at.map(|at| format!("{} left", span(at - now))).unwrap_or_default();
+        let left = one.expires_at.map(|at| format!("  {} left", span(at - now))).unwrap_or_default();
+        // It is neither approved nor answered with a value.
+        let how =
+            if one.kind == SuspensionKind::InDoubt { format!("  in doubt: {}", commands(one)) } else { String::new() };
         let (id, thread) = (one.suspension_id.as_str(), line(one.thread_id.as_str()));
-        let what = subject(&one.asked());
-        print(&format!("{id}  {}  {}  {}  {left}", pad(&thread, 20), pad(&what, 24), cut(&line(&one.message), 80)))?;
+        let (thread, what) = (pad(&thread, 20), pad(&subject(&one.asked()), 24));
+        print(&format!("{id}  {thread}  {what}  {}{left}{how}", cut(&line(&one.message), 80)))?;
     }
     Ok(())
 }

@@ -57,3 +57,17 @@ async fn what_a_refusal_repeats_of_others_is_shown_and_not_obeyed() {
     let error = server.get::<Value>("/threads").await.unwrap_err().to_string();
     assert!(error.ends_with("422 invalid: `<U+001B>]0;owned<U+0007>` is no name."), "{error:?}");
 }
+
+#[tokio::test]
+async fn a_refusal_says_what_in_the_request_is_wrong() {
+    let problem = r#"{ "code": "invalid", "detail": "`modifiedArgs` does not fit its schema.", "errors": [
+        { "pointer": "/modifiedArgs", "detail": "\"subject\" is a required property" },
+        { "pointer": "/modifiedArgs/to", "detail": "it is \u001b no address" }
+    ] }"#;
+    let length = problem.len();
+    let server = answers(&[&format!("HTTP/1.1 422 No\r\nContent-Length: {length}\r\n\r\n{problem}")]);
+    let error = server.get::<Value>("/threads").await.unwrap_err().to_string();
+    let expected = "422 invalid: `modifiedArgs` does not fit its schema. /modifiedArgs: \"subject\" is a required property; \
+                    /modifiedArgs/to: it is <U+001B> no address";
+    assert!(error.ends_with(expected), "{error:?}");
+}
