@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::Millis;
-use crate::domain::ids::ItemId;
+use crate::domain::ids::{ItemId, ThreadId};
 use crate::domain::run::RunResource;
 use crate::egress::Answer;
 
@@ -42,6 +42,7 @@ pub(super) enum Said {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ObservationFrame {
     pub seq: i64,
+    pub thread_id: ThreadId,
     pub parent_id: Option<ItemId>,
     pub timestamp: Millis,
     #[serde(rename = "type")]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::answer::commands;
 use super::plan_view::subject;
-use super::show::{count, cut, line, pad, span};
+use super::show::{count, cut, fill, line, pad, span, width};
 use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -76,16 +76,22 @@ pub(super) async fn questions(server: &Server, json: bool) -> Result<(), Error> 
 
 pub(super) fn print_questions(open: &[Suspension]) -> Result<(), Error> {
     let now = now();
+    let threads = widest(open.iter().map(|one| one.thread_id.as_str()));
     for one in open {
         let left = one.expires_at.map(|at| format!("  {} left", span(at - now))).unwrap_or_default();
         // It is neither approved nor answered with a value.
         let how =
             if one.kind == SuspensionKind::InDoubt { format!("  in doubt: {}", commands(one)) } else { String::new() };
         let (id, thread) = (one.suspension_id.as_str(), line(one.thread_id.as_str()));
-        let (thread, what) = (pad(&thread, 20), pad(&subject(&one.asked()), 24));
+        let (thread, what) = (fill(&thread, threads), pad(&subject(&one.asked()), 24));
         print(&format!("{id}  {thread}  {what}  {}{left}{how}", cut(&line(&one.message), 80)))?;
     }
     Ok(())
+}
+
+/// How many columns the longest of these ids takes: an id is for the next command, so it is never cut.
+fn widest<'i>(ids: impl Iterator<Item = &'i str>) -> usize {
+    ids.map(|id| width(&line(id))).max().unwrap_or_default()
 }
 
 #[derive(Deserialize)]
@@ -136,8 +142,9 @@ pub(super) async fn threads(server: &Server, status: Option<&str>, json: bool) -
 
 pub(super) fn print_threads(found: &[ThreadRow]) -> Result<(), Error> {
     let now = now();
+    let ids = widest(found.iter().map(|one| one.thread_id.as_str()));
     for one in found {
-        let (id, age) = (pad(&line(&one.thread_id), 30), span(now - one.updated_at));
+        let (id, age) = (fill(&line(&one.thread_id), ids), span(now - one.updated_at));
         let title = cut(&line(one.title.as_deref().unwrap_or_default()), 60);
         print(&format!("{id}  {}  {:>9} ago  {title}", pad(&one.status, 11), age))?;
     }

@@ -20,7 +20,7 @@ pub(super) fn told(frame: &ObservationFrame) -> Option<String> {
     let said = match ObservationType::parse(&frame.kind)? {
         ObservationType::Plan => plan(&WholePlan::deserialize(&frame.content).ok()?),
         ObservationType::PlanUpdate => update(&WholePlanUpdate::deserialize(&frame.content).ok()?)?,
-        kind => of_fact(&Fact::read(kind, &frame.content).ok()?, &item, frame.timestamp)?,
+        kind => of_fact(&Fact::read(kind, &frame.content).ok()?, &item, frame)?,
     };
     Some(format!("{} {}", frame.seq, cut(&line(&said), 4 * WORDS)))
 }
@@ -52,11 +52,13 @@ fn update(update: &WholePlanUpdate) -> Option<String> {
     is_news.then(|| format!("plan version={} {}", update.plan_version, changes.join(" ")))
 }
 
-fn of_fact(fact: &Fact, item: &str, now: i64) -> Option<String> {
+fn of_fact(fact: &Fact, item: &str, frame: &ObservationFrame) -> Option<String> {
     Some(match fact {
         Fact::RunStarted(body) => {
             let query = body.query.as_str().unwrap_or_default();
-            format!("run started model={}:{} query={}", body.provider, body.model, cut(query, WORDS))
+            // Nothing else says which thread it is where none was named.
+            let thread = frame.thread_id.as_str();
+            format!("run started thread={thread} model={}:{} query={}", body.provider, body.model, cut(query, WORDS))
         }
         Fact::Title(body) => format!("title {}", body.title),
         Fact::ItemStatusChange(body) => {
@@ -79,7 +81,8 @@ fn of_fact(fact: &Fact, item: &str, now: i64) -> Option<String> {
         }
         Fact::AgentSuspended(asked) => {
             let rule = rule(asked).map(|rule| format!(" rule={rule}")).unwrap_or_default();
-            let left = asked.expires_at.map(|at| format!(" expires={}", span(at - now))).unwrap_or_default();
+            let left =
+                asked.expires_at.map(|at| format!(" expires={}", span(at - frame.timestamp))).unwrap_or_default();
             format!("{item} asks {}{rule}{left} id={}", subject(asked), asked.suspension_id.as_str())
         }
         Fact::AgentResumed(body) => {

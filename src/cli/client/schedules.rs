@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::args::ScheduleCommand;
 use super::lists::all;
-use super::show::{cut, line, pad, span};
+use super::show::{cut, fill, line, pad, span};
 use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -35,7 +35,7 @@ async fn list(server: &Server, json: bool) -> Result<(), Error> {
         let state = if one.spec.paused { "paused" } else { "active" };
         let why = one.stored_error.or(one.paused_because);
         let says = line(why.as_deref().unwrap_or(&one.spec.query));
-        print(&format!("{}  {state}  {}  {}", pad(&id, 20), pad(&when, 32), cut(&says, 100)))?;
+        print(&format!("{}  {state}  {}  {}", fill(&id, 20), pad(&when, 32), cut(&says, 100)))?;
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ impl Stage {
         &self.served.url
     }
 
-    fn pes(&self, arguments: &[&str]) -> Output {
+    pub(super) fn pes(&self, arguments: &[&str]) -> Output {
         run(self.folder.path(), arguments, &[("PES_URL", &self.served.url)])
     }
 

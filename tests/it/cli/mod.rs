@@ -10,6 +10,7 @@ mod questions;
 mod serving;
 mod shown;
 mod terminal;
+mod told;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -4,7 +4,15 @@ use super::PlanView;
 use crate::cli::client::events::ObservationFrame;
 
 fn frame(seq: i64, kind: &str, content: Value) -> ObservationFrame {
-    ObservationFrame { seq, parent_id: None, timestamp: seq * 1_000, kind: kind.to_owned(), content, metadata: None }
+    ObservationFrame {
+        seq,
+        thread_id: "t".into(),
+        parent_id: None,
+        timestamp: seq * 1_000,
+        kind: kind.to_owned(),
+        content,
+        metadata: None,
+    }
 }
 
 /// Of observation 5; open for two seconds.

@@ -9,8 +9,8 @@ const PLAIN: Style = Style { unicode: true, colour: false };
 
 fn take(view: &mut PlanView, item: Option<&str>, kind: &str, content: Value) {
     let seq = view.seq + 1;
-    let parent_id = item.map(Into::into);
-    view.take(&ObservationFrame { seq, parent_id, timestamp: 0, kind: kind.to_owned(), content, metadata: None });
+    let (thread_id, parent_id, kind) = ("t".into(), item.map(Into::into), kind.to_owned());
+    view.take(&ObservationFrame { seq, thread_id, parent_id, timestamp: 0, kind, content, metadata: None });
 }
 
 /// A plan whose items are named `a0`, `a1` and so on, each with the status that stands at its place.

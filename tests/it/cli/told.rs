@@ -1,0 +1,33 @@
+//! What lists and refusals tell whoever calls by hand: enough for the next command.
+
+use super::client::{DINNER, MAIL, Stage};
+use super::serving::text;
+
+fn first_word(said: &str) -> String {
+    said.split_whitespace().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn an_answer_that_does_not_fit_is_told_where_and_what_does() {
+    let stage = Stage::new();
+    stage.refused(&["run", MAIL, "--thread", "m", "--no-input"], 4, "waits for a person");
+    let edit = ["approve", "--edit", r#"{"to":"x"}"#];
+    stage.refused(&edit, 2, "422 invalid: `modifiedArgs` does not fit its schema. /modifiedArgs: ");
+    let id = first_word(&stage.said(&["questions"]));
+    let expected =
+        format!("/approved: an approval needs true or false. Try: pes approve {id}, or pes reject {id} --reason");
+    stage.refused(&["answer", &id, "hello"], 2, &expected);
+}
+
+#[test]
+fn a_thread_that_nobody_named_is_found_again() {
+    let stage = Stage::new();
+    let ran = stage.pes(&["run", DINNER]);
+    let told = text(&ran.stderr);
+    let thread = first_word(told.split_once(" run started thread=").unwrap_or_else(|| panic!("{told}")).1);
+    assert_eq!(first_word(&stage.said(&["threads"])), thread, "{told}");
+    assert!(stage.said(&["plan", &thread]).contains("4/4"));
+    stage.refused(&["run", MAIL, "--thread", &thread, "--no-input"], 4, "waits for a person");
+    let open = stage.said(&["questions"]);
+    assert_eq!(open.split_whitespace().nth(1), Some(thread.as_str()), "{open}");
+}
