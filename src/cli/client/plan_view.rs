@@ -227,6 +227,14 @@ impl PlanView {
         self.questions.iter().find(|question| question.item.as_ref() == Some(item)).map(|question| &question.asked)
     }
 
+    /// Those that no item of the plan asks: a review of the plan, a pause, the budget.
+    pub fn questions_of_the_run(&self) -> impl Iterator<Item = &AskedQuestion> {
+        let no_item = move |question: &&AskedQuestionView| {
+            question.item.as_ref().is_none_or(|id| self.items.iter().all(|item| item.id != *id))
+        };
+        self.questions.iter().filter(no_item).map(|question| &question.asked)
+    }
+
     /// How many items are over, of how many.
     pub fn progress(&self) -> (usize, usize) {
         // Also what an earlier run did, of which nothing was told here.

@@ -8,7 +8,7 @@ use super::plan_view::{ItemView, PlanView, rule, subject};
 use super::show::{count, cut, line, pad, span, tail, width};
 use super::terminal::{Size, Style};
 use crate::domain::Millis;
-use crate::domain::hitl::SuspensionKind;
+use crate::domain::hitl::{AskedQuestion, SuspensionKind};
 use crate::domain::plan::ItemStatus;
 
 /// What an item does, as a shape.
@@ -81,17 +81,30 @@ pub(super) fn draw(view: &PlanView, thread: &str, now: Millis, size: Size, style
 
 fn lines(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, turn: usize) -> Vec<String> {
     let mut lines = vec![head(view, thread, now, size.columns)];
+    let asked: Vec<String> = view.questions_of_the_run().map(|asked| asks(asked, now, size, style)).collect();
     if view.items.is_empty() {
         let saying = view.saying.as_ref().map(|saying| line(&saying.text)).filter(|text| !text.is_empty());
-        let waiting = saying.unwrap_or_else(|| "The plan appears here as soon as the model has written it.".to_owned());
-        lines.push(format!("  {}", tail(&waiting, size.columns.saturating_sub(2))));
+        let usual = || "The plan appears here as soon as the model has written it.".to_owned();
+        let waiting = saying.or_else(|| asked.is_empty().then(usual));
+        lines.extend(waiting.map(|waiting| format!("  {}", tail(&waiting, size.columns.saturating_sub(2)))));
+        lines.extend(asked);
         return lines;
     }
-    lines.extend(items(view, now, size, style, turn));
+    // Besides the items there are the head, what is asked, what the model says, and the row of the cursor.
+    let room = size.rows.saturating_sub(2 + asked.len() + usize::from(view.saying.is_some()));
+    lines.extend(items(view, now, Size { rows: room, ..size }, style, turn));
+    lines.extend(asked);
     if let Some(saying) = &view.saying {
         lines.push(format!("  {}", tail(&line(&saying.text), size.columns.saturating_sub(2))));
     }
     lines
+}
+
+/// What a person is asked about no item, with the id by which it is answered.
+fn asks(asked: &AskedQuestion, now: Millis, size: Size, style: Style) -> String {
+    let left = asked.expires_at.map(|at| format!(", {} left", span(at - now))).unwrap_or_default();
+    let (shape, id) = (Shape::Asks.drawn(style, 0), asked.suspension_id.as_str());
+    cut_drawn(&format!("  {shape} asks you: {} ({id}){left}", subject(asked)), size.columns)
 }
 
 fn head(view: &PlanView, thread: &str, now: Millis, columns: usize) -> String {
@@ -109,6 +122,7 @@ fn head(view: &PlanView, thread: &str, now: Millis, columns: usize) -> String {
     cut(&format!("{}   {facts}", cut(&named, room.max(8))), columns)
 }
 
+/// On so many rows.
 fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) -> Vec<String> {
     let places: HashMap<&str, usize> = view.items.iter().enumerate().map(|(at, item)| (item.id.as_str(), at)).collect();
     let dependencies: Vec<Vec<usize>> = view
@@ -124,8 +138,7 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
     let longest = view.items.iter().map(|item| width(&line(&item.description))).max().unwrap_or(0);
     let shapes: Vec<Shape> = view.items.iter().map(|item| Shape::of(view, item)).collect();
     let stages: Vec<Stage> = shapes.iter().map(|shape| shape.stage()).collect();
-    // Besides the items there are the head, what the model says, and the row of the cursor.
-    let folded = Folded::of(&stages, size.rows.saturating_sub(2 + usize::from(view.saying.is_some())));
+    let folded = Folded::of(&stages, size.rows);
     let in_one_line = |shape: Shape, words: &str| {
         let count = folded.count(shape.stage());
         (count > 0).then(|| format!("  {} {count} {words}", shape.drawn(style, turn)))

@@ -31,3 +31,12 @@ fn a_thread_that_nobody_named_is_found_again() {
     let open = stage.said(&["questions"]);
     assert_eq!(open.split_whitespace().nth(1), Some(thread.as_str()), "{open}");
 }
+
+#[test]
+fn a_plan_that_waits_for_a_person_says_so() {
+    let stage = Stage::new();
+    stage.refused(&["run", DINNER, "--thread", "t", "--review", "--no-input"], 4, "waits for a person: the plan");
+    let id = first_word(&stage.said(&["questions"]));
+    let shown = stage.said(&["plan", "t"]);
+    assert!(shown.contains(&format!(" asks you: the plan ({id})")), "{shown}");
+}

@@ -93,3 +93,24 @@ fn however_few_rows_there_are_no_more_lines_are_drawn() {
         drawn(&PlanView::default(), rows);
     }
 }
+
+#[test]
+fn what_the_run_itself_asks_is_told_with_its_id() {
+    let review = json!({
+        "suspensionId": "sus_1", "kind": "plan_review", "message": "May it?", "expiresAt": 61_000,
+        "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" }
+    });
+    let expected = "  ◆ asks you: the plan (sus_1), 1:01 left";
+    let mut view = PlanView::default();
+    take(&mut view, None, "AGENT_SUSPENDED", review.clone());
+    assert_eq!(drawn(&view, 24)[1..], [expected]);
+
+    let mut view = plan(&[(5, "completed"), (20, "pending")]);
+    take(&mut view, None, "AGENT_SUSPENDED", review);
+    asks(&mut view, "a7");
+    for rows in [7, 10, 24, 40] {
+        let lines = drawn(&view, rows);
+        assert_eq!(lines.last().map(String::as_str), Some(expected), "{}", lines.join("\n"));
+        assert!(has(&lines, "◆", "a7"), "{}", lines.join("\n"));
+    }
+}
