@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     pub command: Option<Command>,
     #[command(flatten)]
     pub flags: Flags,
-    /// The server that a command asks; else PES_URL, else the one on this machine
+    /// The server that a command asks; else that of --host, --port or --data-dir, PES_URL, the one on this machine
     #[arg(long, global = true)]
     pub url: Option<String>,
 }
@@ -127,16 +127,16 @@ pub(super) struct Flags {
     /// A configuration file, instead of config/local.toml
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The address to bind
+    /// The address to bind; of a command that asks: where the server is
     #[arg(long, global = true)]
     host: Option<String>,
-    /// The port; 0 = any free one
+    /// The port; 0 = any free one; of a command that asks: where the server is
     #[arg(long, global = true)]
     port: Option<u16>,
-    /// The folder of the SQLite database
+    /// The folder of the SQLite database; of a command that asks: the server that holds it
     #[arg(long, global = true, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// provider:model[,provider:model…]
+    /// provider:model[,provider:model…] of the server; a command that asks a running one refuses it
     #[arg(long, global = true, value_delimiter = ',')]
     model: Vec<String>,
 }
@@ -155,6 +155,25 @@ impl Flags {
         ];
         let given = given.into_iter().filter_map(|(name, value)| Some([OsString::from(name), value?]));
         given.flatten().collect()
+    }
+
+    pub(super) fn names_address(&self) -> bool {
+        self.host.is_some() || self.port.is_some()
+    }
+
+    pub(super) fn names_folder(&self) -> bool {
+        self.data_dir.is_some()
+    }
+
+    pub(super) fn names_model(&self) -> bool {
+        !self.model.is_empty()
+    }
+
+    /// The first that says which server of this machine is asked.
+    pub(super) fn of_this_machine(&self) -> Option<&'static str> {
+        let given =
+            [("--host", self.host.is_some()), ("--port", self.port.is_some()), ("--data-dir", self.names_folder())];
+        given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
     }
 
     pub(super) fn layers(&self, variables: &Variables) -> Layers {

@@ -7,7 +7,9 @@ use tokio::net::TcpStream;
 use url::Url;
 
 use super::Error;
+use super::args::Flags;
 use super::client::print;
+use super::which_server::{named, only_asks};
 use crate::config::env::Variables;
 use crate::config::{self, Config};
 
@@ -15,10 +17,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn health(
     url: Option<String>,
+    flags: &Flags,
     variables: &Variables,
     load: impl Fn() -> Result<Config, Error>,
 ) -> Result<(), Error> {
-    let base = match url.or_else(|| variables.get("PES_URL").map(str::to_owned)) {
+    only_asks(flags)?;
+    if flags.names_folder() {
+        let why = "--data-dir says nothing here: name the server by --url, or by --host and --port.";
+        return Err(Error::Usage(why.to_owned()));
+    }
+    let base = match named(url, flags, variables)? {
         Some(url) => url,
         None => local(&load()?.server),
     };

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::args::KeysCommand;
+use super::args::{Flags, KeysCommand};
 use super::client::{print, tell};
 use super::server::Server;
+use super::which_server::{named, only_asks};
 use super::{Error, health};
 use crate::auth::{self, ApiKey, Issued, KeyRotation, NewKey, OPEN_TENANT, Rotated};
 use crate::config::auth::scope_name;
@@ -19,11 +20,13 @@ use crate::store::{Store, sqlite};
 
 pub(super) async fn keys(
     command: KeysCommand,
-    url: Option<&str>,
+    url: Option<String>,
+    flags: &Flags,
     variables: &Variables,
     load: impl Fn() -> Result<Config, Error>,
 ) -> Result<(), Error> {
-    let place = KeysLocation::find(url, variables, load).await?;
+    only_asks(flags)?;
+    let place = KeysLocation::find(url, flags, variables, load).await?;
     let done = run(command, &place).await;
     if let KeysLocation::Store(store, _) = &place {
         store.close().await;
@@ -116,14 +119,19 @@ fn described(key: &ApiKey) -> String {
 impl KeysLocation {
     /// Where the server at work has its keys, or will have them. `url`: which server that is.
     async fn find(
-        url: Option<&str>,
+        url: Option<String>,
+        flags: &Flags,
         variables: &Variables,
         load: impl Fn() -> Result<Config, Error>,
     ) -> Result<Self, Error> {
-        if let Some(url) = url.or(variables.get("PES_URL")) {
-            return Ok(KeysLocation::Server(Box::new(Server::at(url, variables)?)));
+        if let Some(url) = named(url, flags, variables)? {
+            return Ok(KeysLocation::Server(Box::new(Server::at(&url, variables)?)));
         }
         let config = load()?;
+        if flags.names_address() {
+            let url = health::local(&config.server);
+            return Ok(KeysLocation::Server(Box::new(Server::at(&url, variables)?)));
+        }
         let (store, folder) = (&config.store, config.store.data_dir.display());
         if store.url.is_none() {
             if let Some(url) = sqlite::served(&store.data_dir) {

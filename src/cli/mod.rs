@@ -13,6 +13,7 @@ mod reseal;
 mod serve;
 mod server;
 mod verify;
+mod which_server;
 
 use std::process::ExitCode;
 
@@ -44,8 +45,8 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
     let load = || -> Result<Config, Error> { Ok(arguments.flags.layers(&variables).load()?) };
     match arguments.command.unwrap_or(Command::Serve) {
         Command::Serve => serve::serve(load()?, &variables).await,
-        Command::Keys { command } => keys::keys(command, arguments.url.as_deref(), &variables, load).await,
-        Command::Health => health::health(arguments.url, &variables, load).await,
+        Command::Keys { command } => keys::keys(command, arguments.url, &arguments.flags, &variables, load).await,
+        Command::Health => health::health(arguments.url, &arguments.flags, &variables, load).await,
         Command::Backup { file } => backup::backup(&load()?, &file),
         Command::Restore { file, adopt, resume } => backup::restore(&load()?, file.as_deref(), adopt, resume).await,
         Command::Verify { since, checkpoint, keys } => {
@@ -67,9 +68,6 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
             clap_complete::generate(shell, &mut Arguments::command(), "pes", &mut script);
             client::print(String::from_utf8_lossy(&script).trim_end())
         }
-        Command::Client(command) => {
-            let own = arguments.flags.as_arguments();
-            client::client(command, arguments.url, &variables, load, own).await
-        }
+        Command::Client(command) => client::client(command, arguments.url, &arguments.flags, &variables, load).await,
     }
 }

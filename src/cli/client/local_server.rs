@@ -10,23 +10,23 @@ use std::time::Duration;
 use super::input::Input;
 use super::terminal::{ask, can_ask, tell};
 use crate::cli::Error;
+use crate::cli::args::Flags;
 use crate::cli::server::Server;
+use crate::cli::which_server::only_asks;
 use crate::config::Config;
+use crate::store::sqlite;
 
 /// How long a start may take, and how often it is asked for.
 const PATIENCE: u32 = 300;
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Offers to start a server where none answers and the caller named none.
-pub(super) async fn offer(
-    server: &Server,
-    config: Option<&Config>,
-    arguments: &[OsString],
-    input: &mut Input,
-) -> Result<(), Error> {
-    let Some(config) = config else { return Ok(()) };
+/// Offers to start a server where none answers and the caller named none. One that answers was started without the flags.
+pub(super) async fn offer(server: &Server, here: Option<(&Config, &Flags)>, input: &mut Input) -> Result<(), Error> {
+    let Some((config, flags)) = here else { return Ok(()) };
     if server.is_pes().await {
-        return Ok(());
+        // Folder and address may both be named, if they are those of one server.
+        let is_holder = || sqlite::served(&config.store.data_dir).is_some_and(|holder| holder == server.base());
+        return if !flags.names_model() && is_holder() { Ok(()) } else { only_asks(flags) };
     }
     let place = server.base();
     if !can_ask() {
@@ -36,7 +36,7 @@ pub(super) async fn offer(
     }
     ask(&format!("No server answers at {place}. Start one here? [Y/n] "));
     match input.line().await.map(|text| text.trim().to_lowercase()).as_deref() {
-        Some("" | "y" | "yes") => start(server, config, arguments).await,
+        Some("" | "y" | "yes") => start(server, config, &flags.as_arguments()).await,
         Some(_) | None => Err(Error::Unreachable("Nothing was started. Try: pes serve".to_owned())),
     }
 }

@@ -27,8 +27,6 @@ mod terminal;
 mod transfer;
 mod tree;
 
-use std::ffi::OsString;
-
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -37,37 +35,42 @@ pub(super) use show::line;
 pub(super) use terminal::{print, tell};
 
 use super::Error;
+use super::args::Flags;
 use super::server::Server;
+use super::which_server::{named, only_asks};
 use crate::config::Config;
 use crate::config::env::Variables;
 use crate::store::sqlite;
 use input::Input;
 
-/// Runs a command on the server that is named, or on that of this machine; `own` are the flags that one would be started
+/// Runs a command on the server that is named, or on that of this machine; `flags` are those that one would be started
 /// with.
 pub(super) async fn client(
     command: ClientCommand,
     url: Option<String>,
+    flags: &Flags,
     variables: &Variables,
     load: impl Fn() -> Result<Config, Error>,
-    own: Vec<OsString>,
 ) -> Result<(), Error> {
-    let named = url.or_else(|| variables.get("PES_URL").map(str::to_owned));
-    let (server, config) = match named {
+    if !matches!(command, ClientCommand::Run(_) | ClientCommand::Chat { .. }) {
+        only_asks(flags)?;
+    }
+    let (server, config) = match named(url, flags, variables)? {
         Some(url) => (Server::at(&url, variables)?, None),
         None => {
             let config = load()?;
-            (Server::at(&local(&config), variables)?, Some(config))
+            (Server::at(&local(&config, flags), variables)?, Some(config))
         }
     };
+    let here = config.as_ref().map(|config| (config, flags));
     let mut input = Input::of_terminal();
     match command {
         ClientCommand::Run(run) => {
-            local_server::offer(&server, config.as_ref(), &own, &mut input).await?;
+            local_server::offer(&server, here, &mut input).await?;
             run::run(&server, run, &mut input).await
         }
         ClientCommand::Chat { thread } => {
-            local_server::offer(&server, config.as_ref(), &own, &mut input).await?;
+            local_server::offer(&server, here, &mut input).await?;
             chat::chat(&server, thread, &mut input).await
         }
         ClientCommand::Watch(watch) => run::watch(&server, watch, &mut input).await,
@@ -87,9 +90,11 @@ pub(super) async fn client(
     }
 }
 
-/// Where the server is that holds the folder of the database; else where the configuration says that one listens.
-fn local(config: &Config) -> String {
-    sqlite::served(&config.store.data_dir).unwrap_or_else(|| super::health::local(&config.server))
+/// Where the server is that holds the folder of the database; else, or if flags say where it is, where the configuration
+/// says that one listens.
+fn local(config: &Config, flags: &Flags) -> String {
+    let holder = sqlite::served(&config.store.data_dir).filter(|_| !flags.names_address());
+    holder.unwrap_or_else(|| super::health::local(&config.server))
 }
 
 async fn fork(server: &Server, thread: &str, at: Option<i64>) -> Result<(), Error> {

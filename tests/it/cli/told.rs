@@ -1,7 +1,8 @@
 //! What lists and refusals tell whoever calls by hand: enough for the next command.
 
 use super::client::{DINNER, MAIL, Stage};
-use super::serving::text;
+use super::run;
+use super::serving::{serve, text};
 
 fn first_word(said: &str) -> String {
     said.split_whitespace().next().unwrap_or_default().to_owned()
@@ -39,4 +40,37 @@ fn a_plan_that_waits_for_a_person_says_so() {
     let id = first_word(&stage.said(&["questions"]));
     let shown = stage.said(&["plan", "t"]);
     assert!(shown.contains(&format!(" asks you: the plan ({id})")), "{shown}");
+}
+
+#[test]
+fn the_server_that_flags_name_is_asked_and_no_flag_is_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[]);
+    let (_, port) = served.url.rsplit_once(':').unwrap();
+    let pes = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let output = run(folder.path(), arguments, variables);
+        (output.status.code().unwrap(), text(&output.stderr))
+    };
+    assert_eq!(pes(&["threads"], &[]).0, 0, "the one that holds the folder");
+    for asks in [&["threads", "--port", "1"][..], &["run", "hi", "--port", "1"], &["keys", "ls", "--port", "1"]] {
+        let (code, said) = pes(asks, &[]);
+        assert_eq!((code, said.contains("127.0.0.1:1")), (9, true), "{asks:?}: {said}");
+    }
+    let elsewhere = [("PES_URL", "http://127.0.0.1:1")];
+    for asks in [&["threads", "--port", port][..], &["health", "--port", port], &["threads", "--data-dir", "data"]] {
+        let (code, said) = pes(asks, &elsewhere);
+        assert_eq!(code, 0, "{asks:?}: {said}");
+    }
+    let (model, both) = (["--model", "demo:demo-scripted"], ["--port", port, "--data-dir", "gone"]);
+    for asks in [&["threads"][..], &["run", "hi"], &["keys", "ls"], &["health"]] {
+        for flags in [&model[..], &both, &["--url", served.url.as_str(), "--port", "1"]] {
+            let (code, said) = pes(&[asks, flags].concat(), &[]);
+            assert_eq!((code, said.contains("leave ")), (2, true), "{asks:?} {flags:?}: {said}");
+        }
+    }
+    assert_eq!(
+        pes(&["threads"], &[]).1,
+        "No threads. Try: pes run \"Plan a team dinner for 14\"\n",
+        "nothing was asked"
+    );
 }
