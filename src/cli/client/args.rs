@@ -30,7 +30,7 @@ pub(in crate::cli) enum ClientCommand {
     Reject {
         suspension: String,
         /// The model is told
-        #[arg(long)]
+        #[arg(long, value_parser = reason)]
         reason: String,
     },
     /// Answer a question that is neither yes nor no
@@ -252,6 +252,14 @@ pub(super) fn id(text: &str) -> Result<String, String> {
     } else {
         Err("an id consists of letters, digits and `._:-`".to_owned())
     }
+}
+
+/// A plan that is refused without one ends its run, which a variable that happens to be empty must not do.
+fn reason(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("it is empty; to end the run: pes cancel THREAD".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn object(text: &str) -> Result<Value, String> {

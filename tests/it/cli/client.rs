@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::serving::{Served, serve, text};
 use super::{command, run};
@@ -129,8 +129,16 @@ fn the_plan_is_reviewed_and_refused_from_here() {
     let basis = "There is nothing to say by what it may cost: no item of demo:demo-scripted ran in the last 30 days.\n";
     assert!(forecast.contains("bill") && forecast.ends_with(basis), "{forecast}");
     let id = stage.said(&["questions"]).split_whitespace().next().unwrap().to_owned();
-    assert_eq!(stage.said(&["reject", &id, "--reason", ""]), "rejected the plan in t\n");
+    stage.refused(&["reject", &id, "--reason", " "], 2, "--help");
+    assert!(stage.said(&["questions"]).starts_with(&id), "it is still asked");
+    refuse_plan(&stage, &id);
     stage.refused(&["watch", "t"], 3, "Try: pes plan t");
+}
+
+/// Without a reason, which ends the run.
+fn refuse_plan(stage: &Stage, id: &str) {
+    let answer = json!({ "suspensionId": id, "approved": false });
+    exchange(&stage.served.url, "POST /threads/t/resume", &answer.to_string());
 }
 
 #[test]
@@ -269,7 +277,7 @@ fn a_closed_pipe_changes_no_exit_code() {
     };
     assert_eq!(unread(&["run", DINNER, "--thread", "t", "--review", "--no-input"]), Some(4));
     let id = stage.said(&["questions"]).split_whitespace().next().unwrap().to_owned();
-    stage.said(&["reject", &id, "--reason", ""]);
+    refuse_plan(&stage, &id);
     assert_eq!(unread(&["watch", "t"]), Some(3), "its answer is partial, whoever reads it");
     assert_eq!(unread(&["watch", "nothing"]), Some(7));
     assert_eq!((unread(&["version"]), unread(&["completions", "bash"])), (Some(0), Some(0)));
