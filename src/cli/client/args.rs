@@ -81,8 +81,8 @@ pub(in crate::cli) enum ClientCommand {
     },
     /// What calls of models took and cost
     Usage {
-        /// day, model, run, item
-        #[arg(long)]
+        /// What is summed; `tenant` needs a key with the scope admin
+        #[arg(long, value_parser = ["day", "model", "run", "item", "run,model", "tenant"])]
         by: Option<String>,
         #[arg(long)]
         json: bool,

@@ -1,23 +1,19 @@
 //! `pes chat`: one run after another in the same thread.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::Output;
 use super::follow::{Ended, Watched, follow};
 use super::input::Input;
 use super::leave::unless_left;
-use super::run::{Receipt, outcome, thread_of};
+use super::run::{Receipt, Thread, outcome, thread_of};
 use super::terminal::{ask, can_ask, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
 
 pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut Input) -> Result<(), Error> {
-    let mut place = thread_of(server, thread).await?;
-    let thread = place.thread_id.clone();
-    tell(&format!(
-        "Thread {thread}. An empty line, Ctrl-D or Ctrl-C ends the talk; `pes chat {thread}` goes on with it."
-    ));
+    let mut place = begin(server, thread).await?;
     // Once a run was followed, the process no longer ends of itself.
     let mut interrupts = signal(SignalKind::interrupt())?;
     loop {
@@ -28,6 +24,17 @@ pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut In
         let Some(query) = typed.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()) else {
             return Ok(());
         };
+        let here = match place.take() {
+            Some(here) => here,
+            None => {
+                let made = unless_left(thread_of(server, None), &mut interrupts, None);
+                let Ok(made) = made.await else { return Ok(()) };
+                let made = made?;
+                tell(&format!("Thread {0}. `pes chat {0}` goes on with it.", made.thread_id));
+                made
+            }
+        };
+        let thread = here.thread_id;
         let (path, query) = (format!("/threads/{thread}/process"), json!({ "query": query }));
         let Ok(sent) = unless_left(server.post::<Receipt>(&path, &query), &mut interrupts, None).await else {
             tell(&format!("\nThe query may have been sent. `pes watch {thread}` shows it."));
@@ -35,7 +42,7 @@ pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut In
         };
         let receipt = sent?;
         let output = Output { json: false, tokens: false };
-        let (run, after, title) = (receipt.run_id, place.last_seq, place.title);
+        let (run, after, title) = (receipt.run_id, here.last_seq, here.title);
         let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, timeout: None };
         let ended = follow(server, watched, input).await?;
         let is_left = matches!(ended, Ended::Detached);
@@ -48,6 +55,22 @@ pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut In
         }
         let again = thread_of(server, Some(thread.clone()));
         let Ok(found) = unless_left(again, &mut interrupts, None).await else { return Ok(()) };
-        place = found?;
+        place = Some(found?);
     }
+}
+
+/// The thread that is named; `None`: it is made with the first query.
+async fn begin(server: &Server, thread: Option<String>) -> Result<Option<Thread>, Error> {
+    let Some(thread) = thread else {
+        // Who is not let in learns it before a query is typed.
+        server.get::<Value>("/threads?limit=1").await?;
+        tell("An empty line, Ctrl-D or Ctrl-C ends the talk.");
+        return Ok(None);
+    };
+    let place = thread_of(server, Some(thread)).await?;
+    let thread = &place.thread_id;
+    tell(&format!(
+        "Thread {thread}. An empty line, Ctrl-D or Ctrl-C ends the talk; `pes chat {thread}` goes on with it."
+    ));
+    Ok(Some(place))
 }

@@ -184,13 +184,23 @@ pub(super) async fn usage(server: &Server, by: Option<&str>, json: bool) -> Resu
             }
             _ => "no price".to_owned(),
         };
-        let group =
-            ["day", "model", "itemId", "runId"].into_iter().find_map(|name| row[name].as_str()).unwrap_or("all");
+        let group = group(row);
         let (calls, read, written) = (number("calls"), number("inputTokens"), number("outputTokens"));
         let tokens = format!("{} in, {} out", count(read), count(written));
-        print(&format!("{}  {calls:>6} calls  {}  {cost}", pad(&line(group), 40), pad(&tokens, 24)))?;
+        print(&format!("{}  {calls:>6} calls  {}  {cost}", fill(&line(&group), 40), pad(&tokens, 24)))?;
     }
     Ok(())
+}
+
+/// What calls have in common that are summed: by each name that the sum has, as `run_… openai:gpt-4.1`.
+fn group(row: &Value) -> String {
+    let names =
+        ["day", "tenant", "runId", "itemId"].into_iter().filter_map(|name| row[name].as_str().map(str::to_owned));
+    let model = row["model"].as_str().map(|model| match row["provider"].as_str() {
+        Some(provider) => format!("{provider}:{model}"),
+        None => model.to_owned(),
+    });
+    names.chain(model).collect::<Vec<_>>().join(" ")
 }
 
 pub(super) fn now() -> Millis {
@@ -199,12 +209,21 @@ pub(super) fn now() -> Millis {
 
 #[cfg(test)]
 mod tests {
-    use super::usage_path;
+    use serde_json::json;
+
+    use super::{group, usage_path};
 
     #[test]
     fn sums_by_day_are_of_the_last_thirty_days() {
         let noon = 1_795_262_400_000;
         assert_eq!(usage_path("day", noon), "/usage?groupBy=day&limit=200&from=2026-10-23");
         assert_eq!(usage_path("model", noon), "/usage?groupBy=model&limit=200");
+    }
+    #[test]
+    fn a_sum_is_called_by_what_its_calls_have_in_common() {
+        let both = json!({ "runId": "run_1", "provider": "demo", "model": "x", "calls": 1 });
+        let item = json!({ "runId": "run_1", "itemId": "bill" });
+        let called = [both, item, json!({ "tenant": "acme" }), json!({ "day": "2026-11-21" })].map(|row| group(&row));
+        assert_eq!(called, ["run_1 demo:x", "run_1 bill", "acme", "2026-11-21"]);
     }
 }

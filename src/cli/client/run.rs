@@ -35,6 +35,10 @@ pub(super) struct Thread {
 pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut Input) -> Result<(), Error> {
     let RunArguments { query, thread, review, timeout, no_input, detach, output } = arguments;
     let query = if query == "-" { std::io::read_to_string(std::io::stdin())? } else { query };
+    // Before a thread is made for it.
+    if query.trim().is_empty() {
+        return Err(Error::Usage("Nothing is asked: the query is empty.".to_owned()));
+    }
     let Thread { thread_id: thread, last_seq: after, title, .. } = thread_of(server, thread).await?;
     let mut body = json!({ "query": query });
     if review {

@@ -74,3 +74,24 @@ fn the_server_that_flags_name_is_asked_and_no_flag_is_ignored() {
         "nothing was asked"
     );
 }
+
+#[test]
+fn what_asks_nothing_makes_no_thread() {
+    let stage = Stage::new();
+    // Nobody types anything here.
+    for arguments in [["run", ""], ["run", " "], ["run", "-"]] {
+        stage.refused(&arguments, 2, "the query is empty");
+    }
+    stage.said(&["chat"]);
+    assert_eq!(stage.said(&["threads"]), "");
+}
+
+#[test]
+fn sums_are_called_by_their_group() {
+    let stage = Stage::new();
+    stage.said(&["run", DINNER, "--thread", "t"]);
+    assert!(stage.said(&["usage", "--by", "tenant"]).starts_with("default  "));
+    let both = stage.said(&["usage", "--by", "run,model"]);
+    assert!(both.starts_with("run_") && both.contains(" demo:demo-scripted "), "{both}");
+    stage.refused(&["usage", "--by", "hour"], 2, "--help");
+}
