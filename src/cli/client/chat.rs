@@ -46,7 +46,7 @@ pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut In
         let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, timeout: None };
         let ended = follow(server, watched, input).await?;
         let is_left = matches!(ended, Ended::Detached);
-        match outcome(&thread, ended, false) {
+        match outcome(server, &thread, ended, false) {
             Ok(()) if is_left => return Ok(()),
             Ok(()) => {}
             // The talk goes on after what did not work.

@@ -52,7 +52,7 @@ pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut In
     let (run, may_ask) = (receipt.run_id, !no_input);
     let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask, timeout };
     let ended = follow(server, watched, input).await?;
-    outcome(&thread, ended, output.json)
+    outcome(server, &thread, ended, output.json)
 }
 
 /// The thread of a query.
@@ -79,7 +79,7 @@ pub(super) async fn watch(server: &Server, arguments: WatchArguments, input: &mu
     let run = run.run_id.as_str().to_owned();
     let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, timeout: None };
     let ended = follow(server, watched, input).await?;
-    outcome(&thread, ended, output.json)
+    outcome(server, &thread, ended, output.json)
 }
 
 /// Says which threads are called like the one that is not there.
@@ -94,7 +94,7 @@ pub(super) async fn no_such(server: &Server, thread: &str) -> Error {
 }
 
 /// Prints the answer, and says by the exit code what it is worth.
-pub(super) fn outcome(thread: &str, ended: Ended, json: bool) -> Result<(), Error> {
+pub(super) fn outcome(server: &Server, thread: &str, ended: Ended, json: bool) -> Result<(), Error> {
     let run = match ended {
         Ended::Run(run) => run,
         Ended::Detached => return Ok(()),
@@ -108,7 +108,7 @@ pub(super) fn outcome(thread: &str, ended: Ended, json: bool) -> Result<(), Erro
     let shown = run.result.as_ref().filter(|_| !json && run.status == RunStatus::Completed);
     let printed = shown.map_or(Ok(()), |result| print(&block(&result.response.content)));
     // Also where nobody reads it any more, the exit code says what it is worth.
-    judged(&run).and(printed)
+    judged(&run, server.base()).and(printed)
 }
 
 /// What is asked, for a sentence.
@@ -118,15 +118,17 @@ fn named(open: &[AskedQuestion]) -> String {
     named.join(", ")
 }
 
-fn judged(run: &RunResource) -> Result<(), Error> {
+/// `base`: of the server, which explains its codes.
+fn judged(run: &RunResource, base: &str) -> Result<(), Error> {
     let metadata = run.result.as_ref().map(|result| &result.metadata);
     let why = metadata.and_then(|metadata| metadata.error.as_ref());
     match (run.status, metadata.map(|metadata| metadata.status)) {
         (RunStatus::Cancelled, _) => Err(Error::Cancelled("The run was cancelled.".to_owned())),
         (RunStatus::Failed, _) | (_, Some(ResultStatus::Error)) => {
-            let why = why.map(|why| format!("{}: {}", json!(why.code).as_str().unwrap_or("error"), line(&why.message)));
-            let why = why.unwrap_or_else(|| "no reason is known".to_owned());
-            Err(Error::Failed(format!("The run failed. {why} docs/ERRORS.md says what to do.")))
+            let Some(why) = why else { return Err(Error::Failed("The run failed; no reason is known.".to_owned())) };
+            let (code, message) = (json!(why.code), line(&why.message));
+            let code = code.as_str().unwrap_or("error");
+            Err(Error::Failed(format!("The run failed. {code}: {message} {base}/docs#{code} says what it means.")))
         }
         (_, Some(ResultStatus::Partial)) => {
             let missing = metadata.map(|metadata| metadata.errors.len()).unwrap_or_default();
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_exit_code_says_what_an_answer_is_worth() {
-        let judged = |status, result| judged(&serde_json::from_value(run(status, result)).unwrap());
+        let judged = |status, result| judged(&serde_json::from_value(run(status, result)).unwrap(), "http://here");
         assert!(matches!(judged("completed", "success"), Ok(())));
         assert!(matches!(judged("completed", "partial"), Err(Error::Partial(_))));
         assert!(matches!(judged("failed", "error"), Err(Error::Failed(_))));

@@ -28,7 +28,7 @@ async fn list(server: &Server, json: bool) -> Result<(), Error> {
     }
     let found: Vec<ScheduleResource> = all(server, "/schedules?").await?;
     if found.is_empty() {
-        tell("No schedules; docs/GUIDE.md shows how one is made.");
+        tell(&format!("No schedules; POST /schedules makes one: {}/docs", server.base()));
     }
     for one in found {
         let (id, when) = (line(&one.spec.id), line(&rule(&one)));

@@ -182,7 +182,8 @@ fn each_failure_has_its_exit_code_and_says_what_to_do() {
     let served = serve(failing.path(), &[("PES_DEMO_SCRIPT", script)]);
     let failed = run(failing.path(), &["run", "Fail at once."], &[("PES_URL", &served.url)]);
     assert_eq!(failed.status.code(), Some(1), "{}", text(&failed.stderr));
-    assert!(text(&failed.stderr).contains("The run failed. "), "{}", text(&failed.stderr));
+    let said = text(&failed.stderr);
+    assert!(said.contains("The run failed. ") && said.contains(&format!("{}/docs#", served.url)), "{said}");
 
     let keyed = tempfile::tempdir().unwrap();
     let served = serve(keyed.path(), &[("PES_API_KEYS", "acme:read:pes_0123456789abcdef0123")]);
