@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use url::Url;
 
 use super::Error;
 use super::args::Flags;
-use super::client::print;
+use super::client::{line, print};
 use super::which_server::{named, only_asks};
 use crate::config::env::Variables;
 use crate::config::{self, Config};
@@ -31,13 +32,13 @@ pub(super) async fn health(
         None => local(&load()?.server),
     };
     let url: Url = base.parse().map_err(|error| Error::Failed(format!("`{base}` is no URL: {error}")))?;
-    let status = match tokio::time::timeout(PATIENCE, ask(&url)).await {
-        Ok(Ok(status)) => status,
+    let (status, failing) = match tokio::time::timeout(PATIENCE, ask(&url)).await {
+        Ok(Ok(answer)) => answer,
         Ok(Err(why)) => return Err(Error::Failed(format!("{base} does not answer: {why}"))),
         Err(_) => return Err(Error::Failed(format!("{base} does not answer within {} s", PATIENCE.as_secs()))),
     };
     if !status.starts_with("200") {
-        return Err(Error::Failed(format!("{base} is not ready: {status}")));
+        return Err(Error::Failed(format!("{base} is not ready: {status}{failing}")));
     }
     print("ready")
 }
@@ -53,8 +54,8 @@ pub(super) fn local(server: &config::Server) -> String {
     format!("http://{host}:{}{}", server.port, server.base_path)
 }
 
-/// The status of `GET /readyz`, as in its first line.
-async fn ask(url: &Url) -> Result<String, String> {
+/// The status of `GET /readyz`, as in its first line, and what is failing, if its body says so.
+async fn ask(url: &Url) -> Result<(String, String), String> {
     if url.scheme() != "http" {
         return Err("only plain http is asked for health".to_owned());
     }
@@ -69,5 +70,15 @@ async fn ask(url: &Url) -> Result<String, String> {
     stream.take(64 * 1024).read_to_end(&mut reply).await.map_err(|error| error.to_string())?;
     let reply = String::from_utf8_lossy(&reply);
     let status = reply.lines().next().and_then(|line| line.strip_prefix("HTTP/1.1 "));
-    status.map(str::to_owned).ok_or_else(|| "it does not speak HTTP".to_owned())
+    let status = status.ok_or_else(|| "it does not speak HTTP".to_owned())?;
+    let (_, body) = reply.split_once("\r\n\r\n").unwrap_or_default();
+    Ok((line(status), failing(body)))
+}
+
+/// What a problem document says is failing, behind the status.
+fn failing(body: &str) -> String {
+    let problem: Value = serde_json::from_str(body).unwrap_or_default();
+    let failing = problem["failing"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let failing: Vec<String> = failing.map(line).collect();
+    if failing.is_empty() { String::new() } else { format!(": {}", failing.join("; ")) }
 }
