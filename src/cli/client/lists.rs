@@ -131,7 +131,8 @@ pub(super) async fn threads(server: &Server, status: Option<&str>, json: bool) -
         None => newest(server).await?,
     };
     if found.is_empty() {
-        tell("No threads. Try: pes run \"Plan a team dinner for 14\"");
+        let usual = || "No threads. Try: pes run \"Plan a team dinner for 14\"".to_owned();
+        tell(&status.map_or_else(usual, |status| format!("None is {status}.")));
     }
     print_threads(&found)?;
     if is_more {

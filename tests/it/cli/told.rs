@@ -95,3 +95,11 @@ fn sums_are_called_by_their_group() {
     assert!(both.starts_with("run_") && both.contains(" demo:demo-scripted "), "{both}");
     stage.refused(&["usage", "--by", "hour"], 2, "--help");
 }
+
+#[test]
+fn where_no_thread_stands_so_there_may_be_others() {
+    let stage = Stage::new();
+    stage.said(&["run", DINNER, "--thread", "t"]);
+    let none = stage.pes(&["threads", "--status", "suspended"]);
+    assert_eq!((none.status.code(), text(&none.stderr)), (Some(0), "None is suspended.\n".to_owned()));
+}
