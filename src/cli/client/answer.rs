@@ -13,7 +13,7 @@ use super::card;
 use super::lists;
 use super::plan_view::subject;
 use super::show::line;
-use super::terminal::{print, tell, variable};
+use super::terminal::{has_terminal, print, tell, variable};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::hitl::{AskedQuestion, Suspension, SuspensionKind};
@@ -195,7 +195,14 @@ fn edited_by(value: &Value, edit: impl FnOnce(&Path) -> Result<(), Error>) -> Re
 }
 
 fn run_editor(path: &Path) -> Result<(), Error> {
-    let editor = ["VISUAL", "EDITOR"].into_iter().find_map(variable).unwrap_or_else(|| "vi".to_owned());
+    let chosen = ["VISUAL", "EDITOR"].into_iter().find_map(variable);
+    // Nobody sees an editor in a pipe; a program that was chosen for it may need no terminal.
+    if chosen.is_none() && !has_terminal() {
+        return Err(Error::Usage(
+            "There is no terminal for `vi`: set EDITOR to a program that changes the file that it is given.".to_owned(),
+        ));
+    }
+    let editor = chosen.unwrap_or_else(|| "vi".to_owned());
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or("vi");
     let status = Command::new(program).args(words).arg(path).status();

@@ -191,7 +191,7 @@ pub(in crate::cli) struct AnswerArguments {
 
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(in crate::cli) enum PlanCommand {
-    /// Edit the pending items in $EDITOR
+    /// Edit it in $EDITOR: the file has all items, those that did not begin yet can be changed
     Edit,
     /// How the plan came to be what it is
     Diff,

@@ -41,6 +41,11 @@ pub(super) fn can_ask() -> bool {
     stdin().is_terminal() && stderr().is_terminal()
 }
 
+/// Whether a program that is started here has a terminal to draw on and to read.
+pub(super) fn has_terminal() -> bool {
+    stdin().is_terminal() && stdout().is_terminal()
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub columns: usize,

@@ -103,3 +103,10 @@ fn where_no_thread_stands_so_there_may_be_others() {
     let none = stage.pes(&["threads", "--status", "suspended"]);
     assert_eq!((none.status.code(), text(&none.stderr)), (Some(0), "None is suspended.\n".to_owned()));
 }
+
+#[test]
+fn no_editor_is_started_in_a_pipe() {
+    let stage = Stage::new();
+    stage.refused(&["run", DINNER, "--thread", "t", "--review", "--no-input"], 4, "waits");
+    stage.refused(&["plan", "t", "edit"], 2, "There is no terminal for `vi`: set EDITOR to a program");
+}
