@@ -3,7 +3,7 @@
 use serde::Deserialize as _;
 
 use super::events::ObservationFrame;
-use super::plan_view::{rule, subject};
+use super::plan_view::{doubt, rule, subject};
 use super::replay::Base;
 use super::show::{cut, line, span};
 use crate::domain::facts::{Fact, PlanSource, WholePlan, WholePlanUpdate};
@@ -80,10 +80,11 @@ fn of_fact(fact: &Fact, item: &str, frame: &ObservationFrame) -> Option<String> 
             format!("{item} model error={code} {}{again}", cut(&body.message, WORDS))
         }
         Fact::AgentSuspended(asked) => {
-            let rule = rule(asked).map(|rule| format!(" rule={rule}")).unwrap_or_default();
+            let doubt = doubt(asked).map(|doubt| format!(": {doubt}"));
+            let why = doubt.or_else(|| Some(format!(" rule={}", rule(asked)?))).unwrap_or_default();
             let left =
                 asked.expires_at.map(|at| format!(" expires={}", span(at - frame.timestamp))).unwrap_or_default();
-            format!("{item} asks {}{rule}{left} id={}", subject(asked), asked.suspension_id.as_str())
+            format!("{item} asks {}{why}{left} id={}", subject(asked), asked.suspension_id.as_str())
         }
         Fact::AgentResumed(body) => {
             format!("{item} {} by={} id={}", body.decision.as_str(), body.decided_by, body.suspension_id.as_str())

@@ -299,9 +299,15 @@ pub(super) fn kind(kind: SuspensionKind) -> &'static str {
     }
 }
 
-/// The rule that asks.
+/// The rule that asks. Of a call in doubt it let the call be made, and is not why it is asked.
 pub(super) fn rule(asked: &AskedQuestion) -> Option<String> {
-    asked.policy.as_ref().map(|ruling| show::line(&ruling.rule))
+    let ruling = asked.policy.as_ref().filter(|_| asked.kind != SuspensionKind::InDoubt);
+    ruling.map(|ruling| show::line(&ruling.rule))
+}
+
+/// Why it is asked what became of a call.
+pub(super) fn doubt(asked: &AskedQuestion) -> Option<&'static str> {
+    (asked.kind == SuspensionKind::InDoubt).then_some("in doubt, it may have been made")
 }
 
 /// What cannot be taken back of a call of a tool of this class.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::fold::{Folded, Stage};
 use super::lanes;
-use super::plan_view::{ItemView, PlanView, rule, subject};
+use super::plan_view::{ItemView, PlanView, doubt, rule, subject};
 use super::show::{count, cut, line, pad, span, tail, width};
 use super::terminal::{Size, Style};
 use crate::domain::Millis;
@@ -169,7 +169,8 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
 fn note(view: &PlanView, item: &ItemView, now: Millis) -> String {
     if let Some(asked) = view.question_of(&item.id) {
         let left = asked.expires_at.map(|at| format!(", {} left", span(at - now))).unwrap_or_default();
-        let by = rule(asked).map(|rule| format!(" ({rule})")).unwrap_or_default();
+        let why = doubt(asked).map(str::to_owned).or_else(|| rule(asked));
+        let by = why.map(|why| format!(" ({why})")).unwrap_or_default();
         return format!("asks you: {}{by}{left}", subject(asked));
     }
     if let Some((agent, since)) = &item.agent {

@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::draw;
 use crate::cli::client::events::ObservationFrame;
+use crate::cli::client::plain;
 use crate::cli::client::plan_view::PlanView;
 use crate::cli::client::terminal::{Size, Style};
 
@@ -113,4 +114,28 @@ fn what_the_run_itself_asks_is_told_with_its_id() {
         assert_eq!(lines.last().map(String::as_str), Some(expected), "{}", lines.join("\n"));
         assert!(has(&lines, "◆", "a7"), "{}", lines.join("\n"));
     }
+}
+
+#[test]
+fn a_call_in_doubt_is_not_asked_by_a_rule() {
+    let mut view = plan(&[(1, "in_progress")]);
+    let asked = json!({
+        "suspensionId": "sus_1", "kind": "in_doubt", "message": "It may have had its effect.", "toolName": "send",
+        "feedbackSchema": { "inputType": "select", "prompt": "Retry it?" },
+        "policy": { "action": "auto", "rule": "default for write tools = auto", "scope": "default" }
+    });
+    take(&mut view, Some("a0"), "AGENT_SUSPENDED", asked.clone());
+    let lines = draw(&view, "t", 0, Size { columns: 120, rows: 24 }, PLAIN, 0);
+    assert!(lines[1].ends_with("asks you: send (in doubt, it may have been made)"), "{}", lines[1]);
+    let frame = ObservationFrame {
+        seq: 9,
+        thread_id: "t".into(),
+        parent_id: Some("a0".into()),
+        timestamp: 0,
+        kind: "AGENT_SUSPENDED".to_owned(),
+        content: asked,
+        metadata: None,
+    };
+    let told = plain::told(&frame);
+    assert_eq!(told.as_deref(), Some("9 a0 asks send: in doubt, it may have been made id=sus_1"));
 }
