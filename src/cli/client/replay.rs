@@ -87,6 +87,10 @@ pub(super) async fn replay(server: &Server, arguments: ReplayArguments) -> Resul
         return Err(Error::Usage("--speed is a number above 0".to_owned()));
     }
     let History { base, frames } = history(server, &thread, at).await?;
+    let last = frames.last().map(|frame| frame.seq).or(base.as_ref().map(|base| base.last_seq)).unwrap_or_default();
+    if at.is_some_and(|at| at > last) {
+        return Err(Error::Usage(format!("The last observation is {last}.")));
+    }
     base.iter().for_each(Base::say);
     if !is_drawn() {
         let stood = base.iter().flat_map(plain::stood);

@@ -1,6 +1,6 @@
 //! What lists and refusals tell whoever calls by hand: enough for the next command.
 
-use super::client::{DINNER, MAIL, Stage};
+use super::client::{DINNER, MAIL, Stage, http};
 use super::run;
 use super::serving::{serve, text};
 
@@ -109,4 +109,17 @@ fn no_editor_is_started_in_a_pipe() {
     let stage = Stage::new();
     stage.refused(&["run", DINNER, "--thread", "t", "--review", "--no-input"], 4, "waits");
     stage.refused(&["plan", "t", "edit"], 2, "There is no terminal for `vi`: set EDITOR to a program");
+}
+
+#[test]
+fn what_was_never_told_is_not_played() {
+    let stage = Stage::new();
+    stage.said(&["run", DINNER, "--thread", "t"]);
+    let last = http(stage.url(), "/threads/t")["lastSeq"].as_i64().unwrap();
+    let (whole, then) = (stage.said(&["replay", "t"]), stage.said(&["replay", "t", "--at", &last.to_string()]));
+    assert_eq!(whole, then);
+    let beyond = (last + 1).to_string();
+    for command in ["replay", "fork"] {
+        stage.refused(&[command, "t", "--at", &beyond], 2, &format!("The last observation is {last}."));
+    }
 }
