@@ -100,6 +100,7 @@ pub(in crate::cli) struct ExportArguments {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ImportArguments {
+    /// `-` reads it from stdin
     pub file: PathBuf,
     /// Under this id; else under the one that it had
     #[arg(long = "as", value_name = "ID", value_parser = id)]

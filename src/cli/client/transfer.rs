@@ -1,7 +1,7 @@
 //! `pes export` and `pes import`: a thread as a file, and back.
 
 use std::fs::{self, File};
-use std::io::{Write, stdout};
+use std::io::{Read as _, Write, stdin, stdout};
 use std::path::Path;
 
 use serde_json::Value;
@@ -78,8 +78,7 @@ async fn write(server: &Server, path: &str, out: &mut impl Write) -> Result<(), 
 /// Prints the id of the new thread.
 pub(super) async fn import(server: &Server, import: ImportArguments) -> Result<(), Error> {
     let ImportArguments { file, id, dry_run } = import;
-    let unreadable = |error| Error::NotFound(format!("{} cannot be read: {error}", file.display()));
-    let text = fs::read(&file).map_err(unreadable)?;
+    let text = if file.as_os_str() == "-" { from_stdin()? } else { from_file(&file)? };
     let id = id.map(|id| format!("&threadId={id}")).unwrap_or_default();
     let made: Value = server.post_lines(&format!("/imports?dryRun={dry_run}{id}"), text).await?;
     if let Some(run) = made["cancelled"].as_str() {
@@ -89,4 +88,14 @@ pub(super) async fn import(server: &Server, import: ImportArguments) -> Result<(
         tell("it can be imported; nothing was stored");
     }
     print(made["threadId"].as_str().unwrap_or_default())
+}
+
+fn from_file(file: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(file).map_err(|error| Error::NotFound(format!("{} cannot be read: {error}", file.display())))
+}
+
+fn from_stdin() -> Result<Vec<u8>, Error> {
+    let mut text = Vec::new();
+    stdin().lock().read_to_end(&mut text)?;
+    Ok(text)
 }

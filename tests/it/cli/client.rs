@@ -36,6 +36,14 @@ impl Stage {
         run(self.folder.path(), arguments, &[("PES_URL", &self.served.url)])
     }
 
+    /// With this on stdin.
+    pub(super) fn fed(&self, arguments: &[&str], input: &[u8]) -> Output {
+        let mut command = command(self.folder.path(), arguments, &[("PES_URL", &self.served.url)]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
     /// What it prints; it must go well.
     #[track_caller]
     pub(super) fn said(&self, arguments: &[&str]) -> String {
@@ -198,15 +206,7 @@ fn each_failure_has_its_exit_code_and_says_what_to_do() {
 fn what_runs_is_cancelled_by_the_ids_of_a_pipe() {
     let stage = Stage::new();
     stage.refused(&["run", MAIL, "--thread", "a", "--no-input"], 4, "waits");
-    let variables = [("PES_URL", stage.served.url.as_str())];
-    let mut child = command(stage.folder.path(), &["cancel", "-"], &variables)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"gone\na?\na\n").unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = stage.fed(&["cancel", "-"], b"gone\na?\na\n");
     assert!(text(&output.stdout).starts_with("a run_"), "what is gone keeps nothing running: {}", text(&output.stdout));
     let told = text(&output.stderr);
     assert!(told.contains("gone: ") && told.contains("404") && told.contains("a?: "), "{told}");

@@ -123,3 +123,15 @@ fn what_was_never_told_is_not_played() {
         stage.refused(&[command, "t", "--at", &beyond], 2, &format!("The last observation is {last}."));
     }
 }
+
+#[test]
+fn a_thread_goes_through_a_pipe() {
+    let stage = Stage::new();
+    stage.said(&["run", DINNER, "--thread", "t"]);
+    let written = stage.said(&["export", "t"]);
+    let made = stage.fed(&["import", "-", "--as", "copy"], written.as_bytes());
+    assert_eq!((made.status.code(), text(&made.stdout)), (Some(0), "copy\n".to_owned()), "{}", text(&made.stderr));
+    assert!(stage.said(&["plan", "copy"]).contains("4/4"));
+    let nothing = stage.fed(&["import", "-"], b"");
+    assert_eq!(nothing.status.code(), Some(2), "{}", text(&nothing.stderr));
+}
