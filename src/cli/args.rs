@@ -65,11 +65,18 @@ pub(super) enum Command {
         /// Public halves of keys that signed before PES_AUDIT_KEY was changed: what GET /audit/keys answered
         #[arg(long, value_name = "FILE")]
         keys: Option<PathBuf>,
+        /// One JSON document
+        #[arg(long)]
+        json: bool,
     },
     /// Seal all secrets of the database with PES_SEALING_KEY, so that PES_SEALING_KEYS_OLD can go
     Reseal,
     /// Say whether the database, the folder, the sealing key, models, agents, MCP servers and webhooks can be used
-    Doctor,
+    Doctor {
+        /// One JSON document
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the effective configuration, without secrets
     Config {
         /// Print the commented config/default.toml instead
@@ -114,7 +121,11 @@ pub(super) enum KeysCommand {
         expires: Option<Duration>,
     },
     /// List keys, never the keys themselves
-    Ls,
+    Ls {
+        /// As the API answers
+        #[arg(long)]
+        json: bool,
+    },
     /// Revoke a key by its id
     Revoke { key_id: String },
     /// Give the threads and settings that were made without keys to a tenant; the server must be stopped

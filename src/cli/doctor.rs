@@ -2,9 +2,10 @@
 
 mod around;
 
-use std::io::Write;
+use serde_json::json;
 
 use super::Error;
+use super::client::print;
 use crate::app::{self, checks};
 use crate::auth::OPEN_TENANT;
 use crate::config::env::Variables;
@@ -25,22 +26,30 @@ impl Finding {
         let said = found.unwrap_or_else(|why| why).replace('\n', " ");
         Self { what: what.into(), said, is_well }
     }
+
+    fn print(&self) -> Result<(), Error> {
+        let Self { what, said, is_well } = self;
+        print(&format!("{} {what}  {said}", if *is_well { "ok  " } else { "FAIL" }))
+    }
 }
 
-/// It failed if something is not well.
-pub(super) async fn doctor(config: &Config, variables: &Variables) -> Result<(), Error> {
+fn document(findings: &[Finding]) -> String {
+    let check = |Finding { what, said, is_well }: &Finding| json!({ "check": what, "ok": is_well, "detail": said });
+    let is_well = findings.iter().all(|finding| finding.is_well);
+    json!({ "ok": is_well, "checks": findings.iter().map(check).collect::<Vec<_>>() }).to_string()
+}
+
+/// It failed if something is not well. `json`: what was found is one document.
+pub(super) async fn doctor(config: &Config, variables: &Variables, json: bool) -> Result<(), Error> {
     let models = Models::new(&config.models).map_err(|fault| Error::Config(config::Error(fault.in_full())))?;
     let mut findings = settings(config);
     findings.extend(around::findings(config, variables).await);
     let checked = provider::check(&models, OPEN_TENANT).await;
     findings.extend(checked.iter().map(|model| Finding::of(name(model), answers(model))));
-    let mut out = std::io::stdout();
-    for Finding { what, said, is_well } in &findings {
-        // Whoever reads it may have gone.
-        let _ = writeln!(out, "{} {what}  {said}", if *is_well { "ok  " } else { "FAIL" });
-    }
+    let printed = if json { print(&document(&findings)) } else { findings.iter().try_for_each(Finding::print) };
+    // Also where nobody reads it any more, the exit code says what was found.
     match findings.iter().filter(|finding| !finding.is_well).count() {
-        0 => Ok(()),
+        0 => printed,
         count => Err(Error::Failed(format!("{count} of {} checks failed", findings.len()))),
     }
 }

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::args::{Flags, KeysCommand};
 use super::client::{print, tell};
 use super::server::Server;
@@ -62,7 +64,8 @@ async fn run(command: KeysCommand, place: &KeysLocation) -> Result<(), Error> {
             let issued = place.rotate(&key_id, &how).await?;
             show(&issued)
         }
-        KeysCommand::Ls => place.list().await?.iter().try_for_each(|key| print(&described(key))),
+        KeysCommand::Ls { json: true } => print(&json!({ "items": place.list().await? }).to_string()),
+        KeysCommand::Ls { json: false } => place.list().await?.iter().try_for_each(|key| print(&described(key))),
         KeysCommand::Revoke { key_id } => {
             place.revoke(&key_id).await?;
             print(&format!("{key_id} is revoked"))

@@ -49,11 +49,12 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
         Command::Health => health::health(arguments.url, &arguments.flags, &variables, load).await,
         Command::Backup { file } => backup::backup(&load()?, &file),
         Command::Restore { file, adopt, resume } => backup::restore(&load()?, file.as_deref(), adopt, resume).await,
-        Command::Verify { since, checkpoint, keys } => {
-            verify::verify(&load()?, since.unwrap_or_default(), checkpoint.as_deref(), keys.as_deref()).await
+        Command::Verify { since, checkpoint, keys, json } => {
+            let files = (checkpoint.as_deref(), keys.as_deref());
+            verify::verify(&load()?, since.unwrap_or_default(), files, json).await
         }
         Command::Reseal => reseal::reseal(&load()?).await,
-        Command::Doctor => doctor::doctor(&load()?, &variables).await,
+        Command::Doctor { json } => doctor::doctor(&load()?, &variables, json).await,
         Command::Config { template, explain } => {
             let shown = match (template, explain) {
                 (true, _) => config::Shown::Template,

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use super::Error;
 use super::client::print;
 use crate::auth::{AuditKey, VerifyingKey};
@@ -14,8 +16,8 @@ use crate::store;
 pub(super) async fn verify(
     config: &Config,
     since: Since,
-    checkpoints: Option<&Path>,
-    keys: Option<&Path>,
+    (checkpoints, keys): (Option<&Path>, Option<&Path>),
+    json: bool,
 ) -> Result<(), Error> {
     let kept = checkpoints.map(|file| verify::kept(&name(file), &text(file)?).map_err(Error::Usage)).transpose()?;
     let kept = kept.unwrap_or_default();
@@ -29,10 +31,7 @@ pub(super) async fn verify(
     store.close().await;
     let found = found?;
     let has_keys = key.is_some() || !former.is_empty();
-    let mut printed = found.iter().try_for_each(|tenant| print(&words(tenant, has_keys)));
-    if !has_keys {
-        printed = printed.and_then(|()| print("signatures were not looked at: PES_AUDIT_KEY is not set"));
-    }
+    let printed = if json { print(&document(&found, has_keys)) } else { print_words(&found, has_keys) };
     // Also where nobody reads it any more, the exit code says what was found.
     match found.iter().filter(|tenant| tenant.broken.is_some()).count() {
         0 if !found.is_empty() && found.iter().all(|tenant| tenant.is_shorter) => Err(Error::NotFound(
@@ -42,6 +41,31 @@ pub(super) async fn verify(
         0 => printed,
         count => Err(Error::Failed(format!("the audit of {count} of {} tenants is not what it was", found.len()))),
     }
+}
+
+fn print_words(found: &[Verified], has_keys: bool) -> Result<(), Error> {
+    found.iter().try_for_each(|tenant| print(&words(tenant, has_keys)))?;
+    if has_keys { Ok(()) } else { print("signatures were not looked at: PES_AUDIT_KEY is not set") }
+}
+
+/// `signed` is absent where signatures were not looked at, `broken` where all is what it was.
+fn document(found: &[Verified], has_keys: bool) -> String {
+    let tenant = |found: &Verified| {
+        let Verified { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter, broken } = found;
+        let mut told = json!({
+            "tenant": tenant, "ok": broken.is_none(), "lines": lines, "checkpoints": checkpoints, "unchained": unchained,
+            "forgotten": forgotten, "isShorter": is_shorter
+        });
+        if has_keys {
+            told["signed"] = json!(signed);
+        }
+        if let Some(broken) = broken {
+            told["broken"] = json!(broken);
+        }
+        told
+    };
+    let is_well = found.iter().all(|tenant| tenant.broken.is_none());
+    json!({ "ok": is_well, "tenants": found.iter().map(tenant).collect::<Vec<_>>() }).to_string()
 }
 
 /// What was found of a tenant's audit.

@@ -6,6 +6,7 @@ use pes::config::Synchronous;
 use pes::service::audit::chain;
 use pes::store::Commit;
 use pes::store::sqlite::Sqlite;
+use serde_json::{Value, json};
 use sqlx::{Connection, Executor, SqliteConnection};
 
 use crate::recovery::process::Place;
@@ -37,6 +38,12 @@ async fn an_operator_learns_whether_the_audit_is_what_it_was() {
     let well = "ok   default  2 lines, 2 checkpoints, signatures not looked at; 1 lines not chained yet\n\
                 signatures were not looked at: PES_AUDIT_KEY is not set\n";
     assert_eq!(verify(&place, &[]), (Some(0), well.to_owned(), String::new()));
+    let told = json!({
+        "tenant": "default", "ok": true, "lines": 2, "checkpoints": 2, "unchained": 1, "forgotten": 0, "isShorter": false
+    });
+    let (code, document, _) = verify(&place, &["--json"]);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!((code, document), (Some(0), json!({ "ok": true, "tenants": [told] })));
     assert_eq!(verify(&place, &["--since", "2"]).0, Some(0), "its last line");
     let (code, _, said) = verify(&place, &["--since", "999"]);
     assert!(code == Some(7) && said.contains("no tenant has the line that --since names"), "{code:?} {said}");
@@ -45,6 +52,10 @@ async fn an_operator_learns_whether_the_audit_is_what_it_was() {
     let (code, told, said) = verify(&place, &[]);
     assert_eq!(code, Some(1), "{told}{said}");
     assert!(told.starts_with("FAIL default  line 2 was changed"), "{told}");
+    let (code, document, _) = verify(&place, &["--json"]);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let broken = document["tenants"][0]["broken"].as_str().unwrap_or_default();
+    assert!(code == Some(1) && document["ok"] == false && told.contains(broken) && !broken.is_empty(), "{document}");
     assert!(told.contains("it says `resume` by `mallory` at 30"), "{told}");
     assert!(said.contains("the audit of 1 of 1 tenants is not what it was"), "{said}");
 }

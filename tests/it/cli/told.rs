@@ -1,5 +1,7 @@
 //! What lists and refusals tell whoever calls by hand: enough for the next command.
 
+use serde_json::{Value, json};
+
 use super::client::{DINNER, MAIL, Stage, http};
 use super::run;
 use super::serving::{serve, text};
@@ -134,4 +136,23 @@ fn a_thread_goes_through_a_pipe() {
     assert!(stage.said(&["plan", "copy"]).contains("4/4"));
     let nothing = stage.fed(&["import", "-"], b"");
     assert_eq!(nothing.status.code(), Some(2), "{}", text(&nothing.stderr));
+}
+
+#[test]
+fn what_operators_ask_is_told_as_json() {
+    let stage = Stage::new();
+    let json = |arguments: &[&str]| serde_json::from_str::<Value>(&stage.said(arguments)).unwrap();
+    assert_eq!(json(&["keys", "ls", "--json"]), json!({ "items": [] }));
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), &["doctor", "--json"], &[]);
+    let doctor: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &doctor["ok"]), (Some(0), &json!(true)), "{doctor}");
+    let wrong = [("PES_AGENT_CORE", "nope")];
+    let output = run(folder.path(), &["doctor", "--json"], &wrong);
+    let doctor: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &doctor["ok"]), (Some(1), &json!(false)), "{doctor}");
+    let checks = doctor["checks"].as_array().unwrap();
+    let settings = checks.iter().find(|check| check["check"] == "settings").unwrap();
+    let why = settings["detail"].as_str().unwrap();
+    assert!(settings["ok"] == false && why.starts_with("There is no agent core `nope`"), "{settings}");
 }
