@@ -1,5 +1,5 @@
-//! The command line: the server, the operator's commands, and the client (`client`). Each failure is one line on stderr and
-//! an exit code of its own (`error`).
+//! The command line: the server, the operator's commands, and the client (`client`). Each failure is one line on stderr,
+//! but for arguments that cannot be read, and has an exit code of its own (`error`).
 
 mod args;
 mod backup;
