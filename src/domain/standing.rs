@@ -1,5 +1,5 @@
-//! Whether anything of a run goes on, by its log alone: so that whoever reads the log later comes to the same end as those
-//! who heard it live.
+//! Whether anything of a run is in progress, derived from its log alone, so that reading the log later gives the same
+//! result as following it live.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,12 +8,12 @@ use super::facts::Fact;
 use super::hitl::{AskedQuestion, ExpiryPolicy};
 use super::ids::{CallId, ItemId, SuspensionId};
 
-/// What of a run is under way, and what it asks.
+/// The open work and the open questions of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     /// The open questions, oldest first.
     open: Vec<AskedQuestion>,
-    /// Items (`None`: the run itself) whose model is asked, or will be.
+    /// Items (`None`: the run itself) whose model is being called, or will be next.
     thinking: HashSet<Option<ItemId>>,
     /// Calls without a result, and whether another agent has them.
     calls: HashMap<CallId, (Option<ItemId>, bool)>,
@@ -25,30 +25,30 @@ impl Standing {
         &self.open
     }
 
-    /// Nothing goes on before somebody answers.
+    /// Whether nothing is in progress until a person answers.
     pub fn is_suspended(&self) -> bool {
         let is_parked = |call: &CallId| self.open.iter().any(|open| open.call_id.as_ref() == Some(call));
         let goes_on = |(call, (_, is_at_peer)): (&CallId, &(Option<ItemId>, bool))| !is_at_peer && !is_parked(call);
         !self.open.is_empty() && self.thinking.is_empty() && !self.calls.iter().any(goes_on)
     }
 
-    /// Whether the run stood still before this fact of this time, which somebody's doing brought about.
+    /// Whether the run was suspended until this fact, recorded at this time, which somebody's action caused.
     pub fn is_moved_by(&self, at: Millis, fact: Option<&Fact>) -> bool {
         let is_resumed = match fact {
             Some(Fact::AgentResumed(_) | Fact::RunFinished(_)) => true,
             Some(Fact::SuspensionTimeout(body)) => body.policy != ExpiryPolicy::Remind,
             Some(Fact::AgentSuspended(_)) => false,
-            // What is committed together with a question belongs to what asked it.
+            // A fact in the same commit as a question belongs to the work that asked it.
             Some(_) | None => at != self.last_asked,
         };
         is_resumed && self.is_suspended()
     }
 
-    /// Takes a fact of this time, and of this item, if it is an item's.
+    /// Applies a fact recorded at this time, of this item if it is an item's.
     pub fn apply(&mut self, item: Option<&ItemId>, at: Millis, fact: &Fact) {
         match fact {
             Fact::LlmStreamStart(_) => _ = self.thinking.insert(item.cloned()),
-            // An attempt that is made again follows.
+            // Another attempt follows.
             Fact::LlmStreamError(body) if body.retryable => {}
             Fact::LlmStreamEnd(_) | Fact::LlmStreamError(_) => _ = self.thinking.remove(&item.cloned()),
             Fact::ToolCall(body) => {
@@ -87,7 +87,7 @@ impl Standing {
         }
     }
 
-    /// After the last result of its calls an item asks its model again.
+    /// Removes a call that has its result. After the last result of its calls an item calls its model again.
     fn is_returned(&mut self, call: &CallId) {
         let Some((item, _)) = self.calls.remove(call) else { return };
         if !self.calls.values().any(|(other, _)| *other == item) {

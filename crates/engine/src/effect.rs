@@ -1,4 +1,4 @@
-//! Everything that the engine may ask of the world. An effect holds ids only; what it takes is rendered when it is
+//! Everything that the engine may ask of the world. An effect holds ids only; its input is rendered when it is
 //! performed.
 
 use crate::domain::ids::{CallId, StreamId, TaskId};
@@ -9,17 +9,18 @@ pub enum Effect {
     CallModel { stream: StreamId, attempt: u32 },
     /// Run a tool; answered by a `ToolEvent`.
     CallTool { call: CallId, attempt: u32 },
-    /// Send a task to another agent; answered, like the two below, by a `PeerEvent`. What may have been sent
-    /// before is looked into first.
+    /// Send a task to another agent; answered, like the two below, by a `PeerEvent`. If it may have been sent before,
+    /// that is checked first.
     Delegate { task: TaskId, attempt: u32 },
-    /// Ask the agent how a task stands.
+    /// Ask the agent for the task's state.
     AskPeer { task: TaskId, attempt: u32 },
     /// Tell the agent to stop.
     CancelPeer { task: TaskId, attempt: u32 },
 }
 
 impl Effect {
-    /// Goes on beside the runs, and holds none of them up: its task may be of one that is over long since.
+    /// Runs independently of the thread's runs and delays none of them: its task may belong to a run that ended long
+    /// ago.
     pub fn is_aside(&self) -> bool {
         match self {
             Effect::AskPeer { .. } | Effect::CancelPeer { .. } => true,

@@ -1,5 +1,5 @@
-//! Everything that can happen to a thread, in the past tense, in groups by where it comes from: a core that knows no tools
-//! has one arm for all that tools may bring.
+//! Everything that can happen to a thread, in the past tense, grouped by source: a core without tools handles all tool
+//! events in one match arm.
 
 use serde_json::Value;
 
@@ -19,12 +19,12 @@ use crate::history::ShownPlan;
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A caller posted a query. The ids were made by the one who accepted it.
+    /// A caller posted a query. The ids were made by the code that accepted it.
     Asked {
         run: RunId,
         message: MessageId,
         ask: Box<Ask>,
-        /// The thread goes back first.
+        /// The thread is rewound first.
         rewind: Option<Box<Rewind>>,
     },
     Cancel(CancelEvent),
@@ -35,97 +35,99 @@ pub enum Event {
     System(SystemEvent),
 }
 
-/// A place in the conversation to which a thread without a run goes back: what was said after it counts no more, and the
-/// plan is that of then.
+/// An earlier point of the conversation to which a thread without a run is reset: later messages are superseded, and
+/// the plan is restored as it was then.
 #[derive(Clone, Debug)]
 pub struct Rewind {
-    /// The thread's last seq when this was put together; later it is refused.
+    /// The thread's last seq when this was put together. The event is refused if the thread has moved on since.
     pub as_of: i64,
-    /// What was said after the place, each with the number of its row, oldest first. Empty: the thread is there already.
+    /// The messages after that point, each with the number of its row, oldest first. Empty: the thread is at that point
+    /// already.
     pub superseded: Vec<(i64, ConversationMessage)>,
-    /// The plan as of the place, with payload references.
+    /// The plan as of that point, with payload references.
     pub plan: ShownPlan,
     /// The calls of its items, as they are stored.
     pub calls: Vec<CallRecord>,
-    /// What stood for the oldest messages then, its text as it is stored.
+    /// The summary of the oldest messages as of that point, its text as it is stored.
     pub summary: Option<Summary>,
-    /// How much was said before the place that this summary does not tell, in bytes.
+    /// How many bytes of messages before that point this summary does not cover.
     pub said: u64,
-    /// Who asked for what the plan holds: the names of keys.
+    /// Who requested the work in the plan: names of keys.
     pub askers: Vec<String>,
 }
 
 /// The two phases of a cancel.
 #[derive(Clone, Debug)]
 pub enum CancelEvent {
-    /// The run (or, with `None`, the active and every queued one) shall end. With `Running` slots this is the first of
-    /// two phases: nothing starts any more.
+    /// The run (or, with `None`, the active and every queued one) is to end. While slots are `Running` this is the
+    /// first of two phases: nothing new starts.
     Asked { run: Option<RunId>, by: String },
-    /// The holder has stopped every effect of a thread whose cancel was asked for: the second phase.
+    /// The lease holder has stopped every effect of a thread that is being cancelled: the second phase.
     EffectsStopped,
 }
 
-/// What came of an attempt of a model call.
+/// The result of an attempt of a model call.
 #[derive(Clone, Debug)]
 pub enum ModelEvent {
-    /// The model answered that stream.
+    /// The model replied on that stream.
     Replied { stream: StreamId, attempt: u32, reply: Box<ModelReply> },
-    /// That attempt was not sent: the conversation does not fit, and this much of it is to be summed up first.
+    /// That attempt was not sent: the conversation does not fit, and this part of it must be summed up first.
     Overflowed { stream: StreamId, attempt: u32, extent: Extent },
     /// That attempt failed; the engine decides whether there is another.
     Failed { stream: StreamId, attempt: u32, failure: ModelFailure },
 }
 
-/// What came of an attempt of a tool call.
+/// What an attempt of a tool call reports.
 #[derive(Clone, Debug)]
 pub enum ToolEvent {
-    /// A running call asks a person, as the `number`th question of this attempt, and goes on running.
+    /// A running call asked a person a question, the `number`th one of this attempt, and keeps running.
     Asked { call: CallId, attempt: u32, number: u32, question: Box<Question> },
     /// A tool call ended.
     Returned { call: CallId, attempt: u32, outcome: Box<ToolOutcome> },
 }
 
-/// What is heard of a task that another agent was given.
+/// What is learned of a task that was delegated to another agent.
 #[derive(Clone, Debug)]
 pub enum PeerEvent {
     /// The agent reported its task's state, in answer to that attempt of an action.
     Seen { task: TaskId, attempt: u32, seen: Box<Seen> },
-    /// That attempt of an action brought nothing; the engine decides what follows.
+    /// That attempt of an action failed; the engine decides what follows.
     Failed { task: TaskId, attempt: u32, failure: PeerFailure },
-    /// Somebody who knows the task's secret says that something happened to it: a reason to ask, nothing more.
+    /// A caller who knows the task's secret sent a notification about it. That is a reason to ask the agent; nothing in
+    /// it is trusted.
     CalledBack { task: TaskId, remote_task_id: Option<String> },
 }
 
-/// What people do besides asking and cancelling. A core that has nothing of the kind refuses the whole group.
+/// What people do besides asking and cancelling. A core that supports none of it refuses the whole group.
 #[derive(Clone, Debug)]
 pub enum PersonEvent {
-    /// A person answered a suspension; `by` is who. `said` is the message that the answer came as, if it was one.
+    /// The person `by` answered a suspension. `said` is the message that carried the answer, if it came as one.
     Resumed { answer: Box<Answer>, by: Answerer, said: Option<Box<ConversationMessage>> },
-    /// Nothing new may start; a suspension of kind `pause` opens.
+    /// A pause was requested: nothing new may start, and a suspension of kind `pause` opens.
     PauseAsked { by: String },
-    /// One task shall end; its item goes on without it.
+    /// One task is to be cancelled; its item continues without it.
     TaskCancelAsked { task: TaskId, by: String },
     /// A person edited the todo list. `expected` is the planVersion from `If-Match`, `list` the whole new list;
     /// `settings` are those that the next run would have, for a thread without an active one.
     PlanEdited { expected: i64, list: Vec<Value>, by: String, settings: Box<RunSettings> },
-    /// A person has one item of the active run done again.
+    /// A person wants one item of the active run done again.
     ItemRetried { item: ItemId, by: String },
-    /// A person has one item of the active run end where it is.
+    /// A person wants one item of the active run skipped, whatever its progress.
     ItemSkipped { item: ItemId, by: String },
     /// A client wrote the application state. `expected` is from `If-Match`, if given.
     StatePut { data: Value, expected: Option<i64>, by: String },
-    /// A new, empty thread begins as a copy: `state` is the plan in the `PESAgentStateData` of the other one at some seq,
-    /// payloads in place. Completed items keep their results, unfinished ones become pending; its log begins with where it comes
-    /// from and the messages, and then has a `PLAN` that holds the whole list, so that the copy's own history has a base.
-    /// `summary` is what stood for the oldest messages then ([`Fold::summary`](super::history::fold::Fold::summary)), its text in
-    /// place.
+    /// A new, empty thread begins as a copy of another: `state` is the other's plan as of some seq, from its
+    /// `PESAgentStateData`, with payloads inlined. Completed items keep their results; unfinished ones become pending.
+    /// The log begins with the origin and the messages, followed by a `PLAN` that holds the whole list, so that the
+    /// copy's own history has a base. `summary` is the summary of the oldest messages as of then
+    /// ([`Fold::summary`](super::history::fold::Fold::summary)), with its text inlined.
     Forked {
         from: ForkedFrom,
         state: Box<ShownPlan>,
         messages: Vec<ConversationMessage>,
         agent_state: AgentState,
         summary: Option<Summary>,
-        /// Who shaped what the copy may do of the other's work, and who copies it.
+        /// Who requested or edited the work that the copy takes over, and who copies it.
         shapers: Vec<String>,
     },
 }
@@ -133,17 +135,17 @@ pub enum PersonEvent {
 /// What happens to the thread as a whole.
 #[derive(Clone, Debug)]
 pub enum SystemEvent {
-    /// A new holder took the thread: slots `Running` under an older epoch are settled.
+    /// A new lease holder took the thread over: slots `Running` under an older epoch are settled.
     Recovered,
-    /// A timer is due, or a hint came that something is `Ready`.
+    /// A timer is due, or a notification arrived that something is `Ready`.
     Woke,
     /// The thread crashed again and again; its current and queued runs fail.
     Quarantined { crashes: u32 },
-    /// Stored rows of the thread cannot be read: what is left cannot go on, so its current and queued runs fail.
+    /// Stored rows of the thread cannot be read. The rest cannot continue, so its current and queued runs fail.
     Unreadable,
-    /// A person let a quarantined thread go on.
+    /// A person released a quarantined thread.
     Released,
-    /// The thread stands as it did once, and what was done since is not known. A suspension of kind `pause` opens, which
-    /// says so.
+    /// The thread was restored to an earlier state, and what was done since is not known. A suspension of kind `pause`
+    /// opens with this message.
     Restored { message: String },
 }

@@ -1,17 +1,17 @@
-//! The engine: pure decisions. No clock, no random, no IO, no tokio: its list of dependencies has none to offer.
+//! The engine: pure decisions. No clock, no randomness, no IO, no tokio: it depends on no crate that offers them.
 //!
-//! A [`Core`] loads a thread's [`Machine`] from what is stored. The machine is asked with an [`event::Event`] and answers
-//! with a [`step::Step`]: what to store, what happened, and where the thread stands. Effects are not returned but derived:
-//! whatever slot is `Running` after the step and was not before ([`step::started`]). So the committed state says what it
-//! waits for, and a crash forgets nothing.
+//! A [`Core`] rebuilds a thread's [`Machine`] from what is stored. The machine takes an [`event::Event`] and returns a
+//! [`step::Step`]: what to store, what happened, and the thread's status. Effects are not returned but derived: they
+//! are the slots that are `Running` after the step and were not before ([`step::started`]). So the committed state says
+//! what it waits for, and a crash loses nothing.
 //!
-//! Whoever runs a machine does this, for one event after the other: remember [`Machine::running`]; [`step::decide`];
-//! commit the step, whole or not at all; start what [`step::started`] names and stop what [`step::stopped`] does; give
-//! what an effect brings back as an event. `crates/engine/tests/it/sim.rs` does so in memory, the server's `runtime` on a
-//! database.
+//! The code that runs a machine does this for one event after the other: remember [`Machine::running`]; call
+//! [`step::decide`]; commit the step, whole or not at all; start what [`step::started`] returns and stop what
+//! [`step::stopped`] returns; feed the results of effects back as events. `crates/engine/tests/it/sim.rs` does so in
+//! memory, the server's `runtime` on a database.
 //!
-//! [`cores::all`] are the cores that come with the server: [`pes`] with a plan and without. [`simple`] is the short way to
-//! a core of one's own, [`machine`] the long one.
+//! [`cores::all`] are the cores that come with the server: [`pes`] with a plan and without. [`simple`] is the short way
+//! to write a core, [`machine`] the long one.
 
 pub mod cores;
 pub mod domain;

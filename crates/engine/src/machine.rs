@@ -1,5 +1,5 @@
-//! A core makes machines; a machine decides for one thread. Of the server only the runtime holds machines, as
-//! `dyn Machine`: it does not know which core made them.
+//! A core creates machines; a machine makes the decisions of one thread. In the server only the runtime holds machines,
+//! as `dyn Machine`; it does not know which core created them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,85 +27,87 @@ use crate::world::{Illegal, Reservation, Stamp, World};
 
 /// An agent core: makes the machines of the threads whose `agentCore` names it. `Arc::new(Pes::planned())` registers one.
 pub trait Core: Send + Sync + 'static {
-    /// What `agentCore` names.
+    /// The name by which a thread's `agentCore` refers to it.
     fn name(&self) -> &str;
-    /// Rebuilds a thread's state. Text of any released version loads; that of a newer one is a fault, which leaves the thread
-    /// and its runs as they are. Of what is damaged, the machine says so ([`Machine::is_unreadable`]), so that its runs end.
+    /// Rebuilds a thread's state. State of any released version loads. State of a newer version is a fault, which
+    /// leaves the thread and its runs as they are. If part of it is damaged, loading succeeds and the machine reports
+    /// that ([`Machine::is_unreadable`]), so that its runs can be ended.
     fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault>;
-    /// Whether it asks a person before a plan runs where `planReview` wants that.
+    /// Whether it asks a person before a plan runs, if `planReview` requires that.
     fn reviews_plans(&self) -> bool {
         false
     }
-    /// A machine in which that model call is under way again, so that its prompt can be rendered once more; nothing is
-    /// decided on it. `None`: this core does not look back.
+    /// A machine in which that past model call is running again, so that its prompt can be rendered once more. No event
+    /// is ever decided on it. `None`: this core cannot reconstruct past calls.
     fn past(&self, call: PastCall) -> Option<Box<dyn Machine>> {
         let _ = call;
         None
     }
 }
 
-/// The state of one thread: it takes events and says what it waits for. Call [`step::decide`](crate::step::decide), which
-/// asks it and completes what it answers.
+/// The state of one thread: it handles events, and its slots say what the thread waits for. Callers use
+/// [`step::decide`](crate::step::decide), which calls [`decide`](Self::decide) and completes its step.
 pub trait Machine: Send + Sync {
-    /// On `Err` the state is untouched. An answer to a slot that is not open is a step without changes.
+    /// On `Err` the state is unchanged. An answer to a slot that is not open gives a step without changes.
     fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal>;
     /// The effects of the slots marked `Running`, in a stable order; O(in flight).
     fn running(&self) -> Vec<Effect>;
     /// Whether a slot is `Ready` or `Running`: whether the thread must stay in memory.
     fn is_active(&self) -> bool;
-    /// Whether no run is active, and the next one waits until it may begin ([`Begin`](crate::Begin)).
+    /// Whether no run is active and the next queued run waits for admission ([`Begin`](crate::Begin)).
     fn waits_to_begin(&self) -> bool {
         false
     }
-    /// What the prompt of a `CallModel` needs.
+    /// What must be read from the store to render the prompt of a `CallModel`.
     fn needs(&self, effect: &Effect) -> Needs;
     /// Renders the prompt of a `CallModel`; `None` if its slot is no longer open.
     fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt>;
     /// `PESAgentStateData`, with payload references.
     fn view(&self) -> Value;
-    /// What [`view`](Self::view) shows of the plan, with payload references. An error: the view is none.
+    /// The plan part of [`view`](Self::view), with payload references. An error: the view does not have that shape.
     fn plan(&self) -> serde_json::Result<ShownPlan> {
         ShownPlan::of(&self.view())
     }
     /// The active run, if any.
     fn run(&self) -> Option<&Run>;
-    /// What people are asked, oldest first; with payload references.
+    /// The open questions to people, oldest first; with payload references.
     fn questions(&self) -> Vec<AskedQuestion> {
         Vec::new()
     }
-    /// What a `CallTool` runs. `None`: its slot is no longer open, or this core calls no tools.
+    /// The input of a `CallTool`. `None`: its slot is no longer open, or this core calls no tools.
     fn invocation(&self, call: &CallId) -> Option<Invocation> {
         let _ = call;
         None
     }
-    /// What an action of a task takes. `None`: there is none under way, or this core delegates nothing.
+    /// The input of a task's action. `None`: no action is in flight, or this core delegates nothing.
     fn peer_call_input(&self, task: &TaskId) -> Option<PeerCallInput> {
         let _ = task;
         None
     }
-    /// The last question of a running call, and its reply. `None`: nothing, or nobody can be asked in this core.
+    /// The last question that a running call asked, and its reply. `None`: it asked none, or calls of this core cannot
+    /// ask.
     fn asked(&self, call: &CallId) -> Option<PendingQuestion> {
         let _ = call;
         None
     }
-    /// What the plan may do: under the settings of the active run, or `next` while there is none. `None`: this core has
-    /// no plan.
+    /// The tools that the plan may call, under the settings of the active run, or under `next` while there is none.
+    /// `None`: this core has no plan.
     fn forecast(&self, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
         let _ = (world, next);
         None
     }
-    /// What its model calls under way may cost, of those that were reserved under the caps on spending.
+    /// What the model calls in flight may cost at most: those that were reserved under a spending cap.
     fn reservations(&self) -> Vec<Reservation> {
         Vec::new()
     }
-    /// Whether of the stored head or rows something could not be read: then nothing is decided before
+    /// Whether part of the stored head or rows could not be read. Then nothing is decided before
     /// [`SystemEvent::Unreadable`](crate::event::SystemEvent::Unreadable).
     fn is_unreadable(&self) -> bool {
         false
     }
 }
 
-/// A thread's state as it is stored: a small head and the rows that were kept.
+/// A thread's state as it is stored: a small head, and the rows that are loaded with it.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
     pub thread_id: Option<ThreadId>,
@@ -115,48 +117,50 @@ pub struct Loaded {
     pub last_seq: i64,
 }
 
-/// A model call that was made, as the log and the rows tell of it; with payload references.
+/// A past model call, as the log and the rows describe it; with payload references.
 #[derive(Clone, Debug)]
 pub struct PastCall {
     pub thread_id: ThreadId,
     pub run: Run,
-    /// Whose step it was.
+    /// The item whose step it was.
     pub item: Option<ItemId>,
     pub begun: LlmStreamStartBody,
-    /// The plan right before it.
+    /// The plan just before it.
     pub plan: ShownPlan,
-    /// What stood for the oldest messages.
+    /// The summary that stood in for the oldest messages.
     pub summary: Option<Summary>,
-    /// The last message that it was to sum up, if it was made for that.
+    /// For a summary call: the last message that it was to sum up.
     pub sums_upto: Option<MessageId>,
-    /// Messages that had changed the course of its run before.
+    /// Messages that had steered its run before.
     pub steers: Vec<RecordedMessage>,
-    /// What had been replied for its item in this run.
+    /// The model's earlier replies for its item in this run.
     pub replies: Vec<Value>,
-    /// The calls of the plan, and the turns of its item since the run was asked for.
+    /// The calls of the plan, and the turns of its item since the run was requested.
     pub rows: Vec<Row>,
-    /// What of the conversation does not fit is left out: it was not summed up.
+    /// The part of the conversation that does not fit is left out: it was not summed up.
     pub is_cut: bool,
 }
 
-/// What a prompt needs besides the state; read from the store when an effect is performed.
+/// What must be read from the store to render a prompt when an effect is performed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Needs {
     pub payloads: Vec<PayloadId>,
     pub history: Option<Recent>,
 }
 
-/// Messages before this run's own: the newest so many, and all that came after one of them, however many those are.
+/// Which messages before this run's own are read: the `newest` ones, and all that follow `since`, however many those
+/// are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recent {
     pub newest: u32,
     pub since: Option<MessageId>,
-    /// Whose messages are none of them: runs that have not begun, each with one message.
+    /// Runs whose messages are excluded: runs that have not begun, each with one message.
     pub except: Vec<RunId>,
 }
 
 impl Recent {
-    /// The newest so many of what was found, without what `except` names and what nobody said.
+    /// Returns the newest `most` of the messages found, without those of the runs in `except` and without error
+    /// messages.
     pub fn kept(&self, mut found: Vec<ConversationMessage>, most: u32) -> Vec<ConversationMessage> {
         found.retain(|message| !message.is_error());
         found.retain(|message| message.run_id.as_ref().is_none_or(|run| !self.except.contains(run)));
@@ -172,15 +176,15 @@ pub struct Material {
     pub history: Vec<ConversationMessage>,
 }
 
-/// What performing a `CallModel` begins with.
+/// The result of rendering the prompt of a `CallModel`.
 #[derive(Clone, Debug)]
 pub enum Prompt {
     Call(Box<ModelRequest>),
-    /// Nothing is sent: so much of the conversation must be summed up first.
+    /// Nothing is sent: this part of the conversation must be summed up first.
     Overflows(Extent),
 }
 
-/// The oldest messages of the conversation in a prompt.
+/// The oldest messages of the conversation in a prompt: those that are to be summed up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extent {
     /// The last of them.
@@ -189,16 +193,16 @@ pub struct Extent {
     pub bytes: u64,
 }
 
-/// Everything that performing a tool call takes.
+/// Everything that is needed to perform a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invocation {
     pub call_id: CallId,
     pub tool_name: String,
     /// May hold payload references.
     pub arguments: Value,
-    /// Of tool and arguments as they were approved: nothing else runs.
+    /// The digest of tool and arguments as they were approved: nothing else may run.
     pub digest: Option<String>,
-    /// What was decided about it, and by which rule.
+    /// The policy decision about it, and the rule behind it.
     pub policy: Option<Ruling>,
     pub run_id: RunId,
     pub item_id: Option<ItemId>,
@@ -206,17 +210,17 @@ pub struct Invocation {
     pub trace: CallTrace,
     /// The same for every attempt of this call.
     pub idempotency_key: String,
-    /// As it is when the call starts.
+    /// The application's state when the call starts.
     pub agent_state: AgentState,
 }
 
-/// Everything that performing an action of a task takes.
+/// Everything that is needed to perform an action of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerCallInput {
     pub task: Task,
-    /// What the agent is asked to do; may hold payload references. `Null` if the call is no longer known.
+    /// The request to the agent; may hold payload references. `Null` if the call is no longer loaded.
     pub arguments: Value,
-    /// Of tool and arguments as they were approved: nothing else is sent.
+    /// The digest of tool and arguments as they were approved: nothing else may be sent.
     pub digest: Option<String>,
     pub user_id: Option<String>,
     pub trace: CallTrace,

@@ -1,8 +1,8 @@
-//! A core that is one pure function: what follows, given what has happened in the run so far.
+//! A core that is one pure function: it returns the next step, given what has happened in the run so far.
 //!
 //! [`Pes::simple`](crate::pes::Pes::simple) makes it a [`Core`](crate::Core), on the machine of PES: its model calls and
 //! tool calls are slots, so it is as durable. Queue, policy, questions to people, retries, budgets, cancel, recovery after
-//! a crash and what is recorded of all that are those of `react`; only what follows is decided by [`SimpleCore::next`].
+//! a crash and the records of all that are those of `react`; only the next step is decided by [`SimpleCore::next`].
 //!
 //! ```text
 //! fn next(&self, transcript: &Transcript<'_>) -> Next {
@@ -21,67 +21,67 @@ use crate::domain::tool::CallRecord;
 use crate::parse::CallDraft;
 
 pub trait SimpleCore: Send + Sync + 'static {
-    /// What `agentCore` names.
+    /// The name by which a thread's `agentCore` refers to it.
     fn name(&self) -> &str;
 
-    /// Says what follows: when a run begins, when the model has answered, and when the last of the calls that were asked
-    /// for has ended. It is called inside the decision, and what it says is committed before it is done; so it must say
-    /// the same of the same transcript, and neither wait nor panic.
+    /// Decides the next step: when a run begins, when the model has replied, and when the last of the requested calls
+    /// has ended. It is called within the decision, and its result is committed before it is carried out; so it must
+    /// return the same for the same transcript, and neither block nor panic.
     fn next(&self, transcript: &Transcript<'_>) -> Next;
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// The model is asked. It is told the conversation, the run's query, what happened since, and this, if anything. With
-    /// the tools that the run may use.
+    /// The model is called, with the tools that the run may use. Its prompt has the conversation, the run's query, the
+    /// turns since, and this text, if any.
     AskModel { tell: Option<String> },
-    /// These calls are judged by the policy, as any are, and carried out: one after the other, or at once if all only
-    /// read. The model sees their results when it is asked again. None at all is a failure.
+    /// These calls are judged by the policy, as any are, and run: one after the other, or in parallel if all of them
+    /// only read. The model sees their results when it is called again. An empty list is a failure.
     CallTools(Vec<CallDraft>),
     /// The run is completed with this answer.
     Answer(String),
-    /// The run fails with the code `task_refused`; this says why.
+    /// The run fails with the code `task_refused`; this is the reason.
     Fail(String),
 }
 
 impl Next {
-    /// Asks the model, and tells it nothing more.
+    /// Calls the model without a further text.
     pub fn ask() -> Self {
         Next::AskModel { tell: None }
     }
 }
 
-/// What has happened in a run. Texts and values of more than [`INLINE_LIMIT`](crate::domain::payload::INLINE_LIMIT) bytes
-/// stand in the turns as references ([`payload::reference`](crate::domain::payload::reference)); the model is shown them
+/// What has happened in a run. Texts and values of more than [`INLINE_LIMIT`](crate::domain::payload::INLINE_LIMIT)
+/// bytes are references in the turns ([`payload::reference`](crate::domain::payload::reference)); the model sees them
 /// whole.
 #[derive(Clone, Debug)]
 pub struct Transcript<'a> {
-    /// With its query, its settings, and what it has used up.
+    /// The run, with its query, its settings, and its counters.
     pub run: &'a Run,
     /// Oldest first.
     pub turns: Vec<Turn<'a>>,
-    /// What the model has just answered. It is no turn yet; it becomes one unless the run ends.
+    /// What the model has just replied. It becomes a turn unless the run ends.
     pub reply: Option<Reply<'a>>,
 }
 
-/// What a model answered, whole. A reply that is empty or cut off is not shown: the model is asked again for it.
+/// A model's complete reply. Replies that are empty or cut off are not passed on: the model is asked again.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
     pub text: &'a str,
-    /// What it wants called.
+    /// The calls that it requests.
     pub calls: &'a [CallDraft],
 }
 
 #[derive(Clone, Debug)]
 pub enum Turn<'a> {
-    /// What the model said, if it was asked, and the calls that were made then, with their results.
+    /// What the model replied, if it was called, and the calls that were made then, with their results.
     Said { text: &'a Value, calls: Vec<&'a CallRecord> },
-    /// What the model was told.
+    /// A text for the model, from [`Next::AskModel`].
     Told(&'a str),
 }
 
 impl<'a> Transcript<'a> {
-    /// Every call of the run, in order.
+    /// All calls of the run, in order.
     pub fn calls(&self) -> impl Iterator<Item = &'a CallRecord> + '_ {
         self.turns
             .iter()

@@ -23,42 +23,43 @@ pub struct Step {
     /// Rows that are new or changed, each at most once.
     pub rows: Vec<Row>,
     pub records: Vec<Record>,
-    /// Runs whose resource changed, as they are now (they stand in `rows` too); clients get a `run` frame for each. One
-    /// that stands otherwise than before says so in `standing` and `since`, and is listed there from then on.
+    /// Runs whose resource changed, as they are now (they are in `rows` too); clients get a `run` frame for each. If a
+    /// run's caller status changed, `standing` has the new one and `since` the time of the change; the run is listed
+    /// under that status from then on.
     pub runs: Vec<Run>,
-    /// Large values made by this step (they stand in `rows` too), so that live readers need not fetch them.
+    /// Large values made by this step (they are in `rows` too), so that live readers need not fetch them.
     pub payloads: Vec<(PayloadId, Arc<Value>)>,
     pub status: ThreadStatus,
     /// A new title for the thread.
     pub title: Option<String>,
-    /// When the thread must be looked at again: `Ready` slots, back-off, expiry. `None`: nothing to wait for.
+    /// When the thread must be woken again: `Ready` slots, backoff, expiry. `None`: it waits for no time.
     pub wake_at: Option<Millis>,
     /// Rows with `Keep::UntilFloor` and an `ord` below this are no longer loaded.
     pub floor: i64,
-    /// Whether this was committed progress (resets the crash count); recovery and refusals are none.
+    /// Whether this step is progress, which resets the crash count. Recovery and refusals are not.
     pub progress: bool,
     /// Nothing changed: there is nothing to commit.
     pub is_noop: bool,
-    /// A cancel waits for the holder to stop its effects and to say so with `EffectsStopped`.
+    /// A cancel waits until the lease holder has stopped the effects and reports that with `EffectsStopped`.
     pub stop_effects: bool,
 }
 
-/// A piece of a thread's state that is written on its own.
+/// A part of a thread's state that is written on its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub kind: RowKind,
     /// Unique within thread and kind.
     pub id: String,
-    /// Order within the kind, as the core numbers it; pages follow it. Of items it is the place in the list. Of calls, turns,
-    /// messages, runs, questions and tasks it is the thread's counter, which only grows. A removed item has that, too, as it is
-    /// compared with [`Step::floor`].
+    /// The order within the kind, as the core numbers it; pages follow it. For items it is the position in the list.
+    /// For calls, turns, messages, runs, questions and tasks it is the thread's counter, which only grows. A removed
+    /// item has a number of that counter too, because it is compared with [`Step::floor`].
     pub ord: i64,
     pub keep: Keep,
     /// JSON text.
     pub body: String,
 }
 
-/// Kinds that somebody besides the core reads have a documented body.
+/// Kinds that are read by other code than the core have a documented body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RowKind {
     /// `domain::run::Run`; found by its id across threads. `Keep::Always` while not terminal.
@@ -79,25 +80,25 @@ pub enum RowKind {
     Payload = 8,
     /// `domain::thread::AgentState`; the id is empty.
     AgentState = 9,
-    /// How an item goes; another core keeps here whatever has no kind of its own.
+    /// The progress of an item; another core stores here what has no kind of its own.
     Progress = 10,
     /// `domain::usage::ModelUse`, summed by `GET /usage`; `ord` is the time.
     Usage = 11,
-    /// `domain::run::CallerStatus` of the run with this id; `ord` is the time since when. Listed across threads; no core writes
-    /// it, it is made of [`Step::runs`].
+    /// `domain::run::CallerStatus` of the run with this id; `ord` is the time since when. Listed across threads. No
+    /// core writes it: it is derived from [`Step::runs`].
     CallerStatus = 12,
-    /// `outbox::PushTarget`: a push receiver of a run's changes; `Keep::Always` while it goes on.
+    /// `outbox::PushTarget`: a push receiver of a run's changes; `Keep::Always` while the run is not over.
     Push = 13,
-    /// `ThreadTerms` of the server: how long the thread is kept, where it says so itself; the id is empty. No core writes
+    /// `ThreadTerms` of the server: the thread's own retention period, if it has one; the id is empty. No core writes
     /// it.
     Retention = 14,
-    /// `domain::usage::ModelUse` of a thread that was imported: what its model calls took elsewhere, which is told when it is
-    /// exported and summed nowhere. No core writes it.
+    /// `domain::usage::ModelUse` of an imported thread: what its model calls used elsewhere. It is exported again, and
+    /// counted in no sum. No core writes it.
     ImportedUsage = 15,
-    /// How much a collector of traces was told of the run with this id, which goes on; `Keep::Always` as long. No core writes
-    /// it.
+    /// How much of the run with this id was sent to a collector of traces; `Keep::Always` until the run is over. No
+    /// core writes it.
     Traced = 16,
-    /// The thread's next run waits until it may begin; `ord` is the time since when, 0: it does not. The id is empty.
+    /// The thread's next run waits for admission; `ord` is the time since when, 0: it does not wait. The id is empty.
     WaitsToBegin = 17,
 }
 
@@ -135,11 +136,12 @@ impl RowKind {
 pub enum Keep {
     /// Never: read on demand.
     Never = 0,
-    /// Always, until it is written again with another mark.
+    /// Always, until it is written again with another value.
     Always = 1,
     /// While its `ord` is not below the thread's floor.
     UntilFloor = 2,
-    /// Never, and conversations leave it out: a message that was said after a place to which the thread went back.
+    /// Never, and conversations leave it out: a message that a rewind took back, or one whose run was cancelled before
+    /// it began.
     Superseded = 3,
 }
 
@@ -153,7 +155,7 @@ impl Keep {
 }
 
 impl Step {
-    /// Adds where its runs stand, of those that changed it at `now`.
+    /// Adds a row with the caller status of each run whose status changed at `now`.
     fn list_runs(&mut self, now: Millis) {
         let moved = self.runs.iter().filter(|run| run.since == now);
         self.rows.extend(moved.map(|run| Row {
@@ -165,7 +167,8 @@ impl Step {
         }));
     }
 
-    /// This step and the one that was decided right after it, as one transition: of what both write, the later counts.
+    /// Merges this step and the one that was decided right after it into one transition: where both write, the later
+    /// one counts.
     #[must_use]
     pub fn then(mut self, next: Step) -> Step {
         let stop_effects = self.stop_effects || next.stop_effects;
@@ -204,7 +207,7 @@ impl Step {
     }
 }
 
-/// Decides as the machine does, and lists where the runs that changed stand: no core writes those rows.
+/// Lets the machine decide, and adds the rows with the caller status of the runs that changed: no core writes those.
 pub fn decide(machine: &mut dyn Machine, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
     let mut step = machine.decide(world, stamp, event)?;
     step.list_runs(stamp.now);

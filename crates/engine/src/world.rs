@@ -1,4 +1,4 @@
-//! What decisions may look at besides the state, and what they are refused with. The server implements [`Toolbox`] and
+//! What decisions may read besides the state, and how they refuse an event. The server implements [`Toolbox`] and
 //! [`ModelBook`].
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::domain::thread::Limits;
 use crate::domain::tool::{Judgement, Proposal, ToolOutcome, ToolSpec};
 use crate::domain::usage::{CapSet, Nanos, Price};
 
-/// When and by whom a transition is made. The same state, stamp and event give the same bytes.
+/// The time, the randomness and the lease of a transition. The same state, stamp and event give the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     pub now: Millis,
@@ -24,7 +24,7 @@ pub struct Stamp {
     pub holder: Option<i64>,
 }
 
-/// What an event was refused for. The state is as it was before.
+/// Why an event was refused. The state is unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Illegal(pub Fault);
 
@@ -34,7 +34,7 @@ impl From<Fault> for Illegal {
     }
 }
 
-/// What decisions may look at besides the state: data, never IO.
+/// What decisions may read besides the state: data, never IO.
 pub struct World<'a> {
     pub tools: &'a dyn Toolbox,
     pub models: &'a dyn ModelBook,
@@ -43,30 +43,32 @@ pub struct World<'a> {
     pub begin: Begin,
 }
 
-/// Whether a run may begin: how many a tenant has under way is known of no thread alone. A core that does not ask begins it.
+/// Whether a run may begin. A thread alone does not know how many runs its tenant has in progress. A core that does not
+/// check this begins every run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Begin {
     #[default]
     Now,
-    /// Its tenant has as many under way as it may: the run waits until the thread is woken and may begin it.
+    /// Its tenant has as many runs in progress as allowed: the run waits until the thread is woken and may begin it.
     Later,
-    /// So many of its tenant's threads wait for that, and no more may.
+    /// The run is refused: `most` threads of its tenant are waiting already, and no more may.
     Refused { most: usize },
 }
 
-/// What the caps on spending leave to a thread: they hold for many threads together, so the state does not know it.
+/// What the spending caps allow a thread to use: caps apply to many threads together, so the state does not know it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Allowance {
-    /// There is no cap, and nothing is reserved under one.
+    /// There is no cap, and nothing is reserved.
     #[default]
     Uncapped,
-    /// What a call may take is reserved under these. Whether they have room for it shows when that is committed.
+    /// What a call may use is reserved under these caps. Whether they have room for it is checked when that is
+    /// committed.
     Reserve(CapSet),
-    /// They had none for what was to be reserved: this is what there is.
+    /// The caps had no room for the reservation: this is the room that they have.
     Room(CapSet, Room),
 }
 
-/// What the model calls of one thread may take under the caps.
+/// What the model calls of one thread may use under the caps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Room {
     /// In billionths of a US dollar.
@@ -74,18 +76,18 @@ pub struct Room {
     pub tokens: Left,
 }
 
-/// How much there is of something.
+/// How much of a resource is available.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Left {
-    /// For calls under way and those to come, together.
+    /// For calls in flight and new ones, together.
     pub most: i64,
-    /// When to look again: others have reserved more than they may need. `None`: nobody has.
+    /// When to check again: other threads have reserved more than they may need. `None`: no thread has.
     pub again_at: Option<Millis>,
-    /// Which cap leaves no more, and until when, in words.
+    /// Which cap is exhausted, and until when, in words.
     pub why: String,
 }
 
-/// What a model call under way may take, reserved under the caps.
+/// The most that a model call in flight may use, reserved under the caps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reservation {
     pub stream: StreamId,
@@ -93,12 +95,12 @@ pub struct Reservation {
     pub tokens: i64,
     pub at: Millis,
     pub caps: CapSet,
-    /// The name of the key that asked for its run.
+    /// The name of the key that requested its run.
     pub key: Option<String>,
 }
 
 impl Allowance {
-    /// Under which caps a call is reserved.
+    /// The caps under which a call is reserved.
     pub fn caps(&self) -> Option<CapSet> {
         match self {
             Allowance::Uncapped => None,
@@ -108,41 +110,45 @@ impl Allowance {
 }
 
 impl Left {
-    /// As much as anybody likes.
+    /// No limit.
     pub fn unbounded() -> Self {
         Self { most: i64::MAX, again_at: None, why: String::new() }
     }
 }
 
-/// The tools as the engine knows them: what is offered, and what may be done with a call.
+/// The tools as the engine sees them: what is offered, and whether a call may run.
 pub trait Toolbox: Send + Sync {
     /// The tools enabled by these settings, by name.
     fn offered(&self, settings: &RunSettings) -> Vec<Arc<ToolSpec>>;
-    /// Known, enabled, arguments valid, policy: all that must hold before a call starts.
+    /// Checks everything that must hold before a call starts: the tool is known and enabled, the arguments are valid,
+    /// the policy allows it.
     fn judge(&self, call: &Proposal<'_>) -> Judgement;
-    /// What the tool of this name declares, whether or not it is enabled; `None`: there is no such tool.
+    /// The declaration of the tool with this name, whether or not it is enabled; `None`: there is no such tool.
     fn declared(&self, settings: &RunSettings, tool: &str) -> Option<Arc<ToolSpec>> {
         self.offered(settings).into_iter().find(|spec| spec.name == tool)
     }
-    /// What a call comes to that needs nothing but its arguments and the time: it is no effect. `None`: it is one.
+    /// The outcome of a call that needs nothing but its arguments and the time, and so is no effect. `None`: the call
+    /// is an effect.
     fn at_once(&self, tool: &str, arguments: &Value, now: Millis, limits: &Limits) -> Option<ToolOutcome> {
         let _ = (tool, arguments, now, limits);
         None
     }
-    /// The same of a call with the arguments that a person put in place of its own; `Err`: it may not run with them.
+    /// The same for arguments that a person edited; `Err`: the call may not run with them.
     fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault>;
-    /// What will be said of a tool's calls, whose arguments are not known yet; `None`: there is no such tool here.
+    /// What the policy will decide about a tool's calls while their arguments are not known; `None`: there is no such
+    /// tool.
     fn foresee(&self, thread: &ThreadId, settings: &RunSettings, tool: &str) -> Option<ToolForecast>;
-    /// Whether a value fits a JSON Schema that a run was accepted with; else what is wrong, as a sentence for a model.
+    /// Checks a value against a JSON Schema that a run was accepted with. `Err`: what is wrong, as a sentence for a
+    /// model.
     fn check_value(&self, schema: &Value, value: &Value) -> Result<(), String>;
-    /// Whether a person's answer fits the suspension's feedback schema.
+    /// Checks a person's answer against the suspension's feedback schema.
     fn check_answer(&self, suspension: &Suspension, value: &Value) -> Result<(), Fault>;
 }
 
-/// What is known of models.
+/// What is known about models.
 pub trait ModelBook: Send + Sync {
-    /// How many tokens it reads and writes in one call; `None`: nobody said.
+    /// The context window: how many tokens it reads and writes in one call. `None`: not known.
     fn window(&self, provider: &str, model: &str) -> Option<u64>;
-    /// `None`: nobody said what it costs.
+    /// Its price. `None`: not known.
     fn price(&self, provider: &str, model: &str) -> Option<Price>;
 }

@@ -48,7 +48,7 @@ pub struct KnownAgent {
 }
 
 impl KnownAgent {
-    /// One of which nothing is known but that it cannot be read.
+    /// An agent whose stored document cannot be read.
     pub fn illegible(id: String, why: String) -> Self {
         Self {
             id,

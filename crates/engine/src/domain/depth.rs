@@ -1,12 +1,14 @@
-//! How deep a JSON value may nest. What is deeper is refused wherever values enter, so that whatever is stored can be read
-//! again: our readers stop at 128, and a stored body wraps what came from outside.
+//! How deep a JSON value may nest. Deeper values are refused wherever values enter the server, so that everything that
+//! is stored can be read again: our parsers stop at 128 levels, and a stored body adds some around a value from
+//! outside.
 
 use serde_json::Value;
 
-/// Objects and arrays inside one another, in a value that anybody sent: a client, a person, a model, a tool, an agent.
+/// The deepest nesting of objects and arrays in a value from outside: from a client, a person, a model, a tool, an
+/// agent.
 pub const MOST_DEPTH: usize = 64;
 
-/// JSON text of somebody else's; the message says what is wrong with it.
+/// Parses JSON text from outside; the error says what is wrong with it.
 pub fn read(text: &[u8]) -> Result<Value, String> {
     let value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if exceeds(&value, MOST_DEPTH) {

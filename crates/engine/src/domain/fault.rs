@@ -102,7 +102,7 @@ codes! {
     SuspensionTimedOut = "suspension_timed_out", 500, "Nobody answered in time", false;
 }
 
-/// What went wrong, for the one who asked.
+/// An error as the caller sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{}: {detail}", code.as_str())]
 pub struct Fault {
@@ -126,8 +126,8 @@ pub struct Pointed {
     pub detail: String,
 }
 
-/// A sentence and what it points at, in one line: `sentence pointer: detail; pointer: detail`. What the sentence says
-/// already is not said twice.
+/// A sentence and its pointers in one line: `sentence pointer: detail; pointer: detail`. Details that the sentence
+/// contains already are not repeated.
 pub fn in_full(detail: &str, errors: &[Pointed]) -> String {
     let unsaid = errors.iter().filter(|of| !detail.contains(&of.detail));
     let errors: Vec<String> = unsaid.map(|of| format!("{}: {}", of.pointer, of.detail)).collect();
@@ -149,7 +149,7 @@ impl Fault {
         self
     }
 
-    /// The sentence and what it points at, in one line, for whoever reads no JSON.
+    /// The sentence and its pointers in one line, for output that is not JSON.
     pub fn in_full(&self) -> String {
         in_full(&self.detail, &self.errors)
     }
@@ -158,7 +158,7 @@ impl Fault {
         Self { retry_after_ms: Some(ms), ..self }
     }
 
-    /// The member of a request at this JSON Pointer is not as it must be; `how` goes on with the sentence: "has at most 3 items".
+    /// A fault about the member of a request at this JSON Pointer; `how` completes the sentence: "has at most 3 items".
     pub fn invalid(pointer: &str, how: impl Into<String>) -> Self {
         let how = how.into();
         Self::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how)

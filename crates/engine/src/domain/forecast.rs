@@ -1,5 +1,5 @@
-//! What a plan may do before it does it: the tools of each item, and what policy will say of them. The arguments of a call
-//! are not known yet, so the conditions of a rule are shown, never guessed.
+//! What a plan may do, before it runs: the tools of each item, and what the policy will decide about them. The
+//! arguments of a call are not known yet, so the conditions of a rule are shown, never guessed.
 
 use serde::{Deserialize, Serialize};
 
@@ -100,13 +100,15 @@ pub struct ConditionalRuling {
 }
 
 impl ToolForecast {
-    /// Policy asks about it, perhaps only with some arguments; or what it does leaves this server or cannot be undone.
+    /// Whether policy asks about it, perhaps only with some arguments, or its effect leaves this server or cannot be
+    /// undone.
     pub fn is_risky(&self) -> bool {
         let mut rulings = std::iter::once(&self.policy).chain(self.conditions.iter().map(|rule| &rule.policy));
         self.class.reaches_out() || rulings.any(|ruling| ruling.action == PolicyAction::Ask)
     }
 
-    /// In an item that is done again, a person is asked about what must not be done twice.
+    /// The action for calls in an item. In an item that is done again, a person is asked about calls that must not have
+    /// their effect twice.
     pub fn action_in(&self, is_redone: bool) -> PolicyAction {
         let asks_again = is_redone && self.class != ToolClass::Read && !self.idempotent;
         match self.policy.action {

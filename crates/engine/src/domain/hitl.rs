@@ -218,7 +218,7 @@ pub struct AskedQuestion {
 }
 
 impl Suspension {
-    /// What `AGENT_SUSPENDED` says of it.
+    /// The body of its `AGENT_SUSPENDED`.
     pub fn asked(&self) -> AskedQuestion {
         AskedQuestion {
             suspension_id: self.suspension_id.clone(),
@@ -243,7 +243,7 @@ impl Suspension {
     }
 }
 
-/// What a call asks a person in the middle of its work.
+/// A question of a running call to a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     pub message: String,

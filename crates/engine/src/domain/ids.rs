@@ -13,7 +13,7 @@ use super::{Millis, hex};
 pub struct ThreadPk(pub i64);
 
 impl ThreadPk {
-    /// No thread's: what belongs to a tenant as a whole.
+    /// Stands for no thread, where something belongs to a tenant as a whole.
     pub const NONE: ThreadPk = ThreadPk(0);
 }
 
@@ -23,7 +23,7 @@ impl ThreadPk {
 pub struct TenantPk(pub i64);
 
 impl TenantPk {
-    /// No tenant's: what belongs to the server as a whole.
+    /// Stands for no tenant, where something belongs to the server as a whole.
     pub const NONE: TenantPk = TenantPk(0);
 }
 
@@ -97,7 +97,7 @@ id! {
     ObservationId,
     /// A task delegated to another agent (`task_…`).
     TaskId,
-    /// A message to somebody outside (`dlv_…`).
+    /// A delivery to an external receiver (`dlv_…`).
     DeliveryId,
     /// A large value that is stored once and referred to (see `domain::payload`).
     PayloadId,

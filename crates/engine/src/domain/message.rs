@@ -36,10 +36,11 @@ pub struct ConversationMessage {
 }
 
 impl ConversationMessage {
-    /// What stands in the metadata of a message that says why a run failed. These are nobody's words: contexts leave it out.
+    /// The metadata key of a message that says why a run failed. Such a message is not part of the conversation:
+    /// contexts leave it out.
     pub const ERROR: &'static str = "error";
 
-    /// What stands in the metadata of an answer that brings more than its text.
+    /// The metadata key of an answer that has more than its text.
     pub const UI: &'static str = "uiMetadata";
 
     pub fn is_error(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Calls to language models: what is asked, what streams back, what a whole reply is, and how a call fails.
+//! Calls to language models: the request, the stream, the whole reply, and how a call fails.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub struct ModelRequest {
     pub model: String,
     pub phase: Phase,
     pub messages: Vec<PromptMessage>,
-    /// Offered natively where the provider can; the prompt's text says the same for those that cannot.
+    /// Offered natively if the provider supports that; the prompt's text describes them for those that do not.
     pub tools: Vec<Arc<ToolSpec>>,
     /// A JSON schema for the whole reply, where the provider supports structured output.
     pub response_schema: Option<Arc<Value>>,
@@ -35,7 +35,7 @@ pub struct ModelRequest {
     /// frequencyPenalty, presencePenalty, reasoningEffort).
     pub params: Map<String, Value>,
     pub trace_id: String,
-    /// What this attempt tells its provider of that trace.
+    /// The trace headers of this attempt.
     pub trace: CallTrace,
     /// `metadata` for scripted models and logs, never sent to a vendor.
     pub context: CallContext,
@@ -58,23 +58,23 @@ pub struct CallContext {
     pub a2a_message_id: Option<String>,
     /// Another model may be asked instead.
     pub has_other: bool,
-    /// What the prompt does not show whole; `None`: nothing.
+    /// What the prompt does not show whole; `None`: it shows everything.
     pub fit: Option<ContextFit>,
 }
 
-/// What of a conversation and of earlier results a prompt shows.
+/// How much of a conversation and of earlier results a prompt shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextFit {
-    /// Messages of the conversation before.
+    /// Messages of the earlier conversation.
     pub kept: usize,
-    /// Older ones, told in a summary.
+    /// Older messages, covered by a summary.
     #[serde(default)]
     pub summarised: usize,
-    /// Those between, not told at all.
+    /// Messages between those, which are not shown at all.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: usize,
-    /// Results that are not whole.
+    /// Results that are shortened.
     pub shortened: usize,
 }
 
@@ -87,7 +87,7 @@ fn is_none(count: &usize) -> bool {
 pub enum Delta {
     Text(String),
     Thinking(String),
-    /// All text so far was thinking, which the prompt's template had opened.
+    /// All text so far was thinking: the prompt's template had opened a thinking block.
     WasThinking,
     /// A tool call's beginning or a piece of its arguments; pieces of several calls may interleave.
     ToolCall {
@@ -104,7 +104,7 @@ pub enum Delta {
 }
 
 impl Delta {
-    /// How many bytes of the reply it is.
+    /// Its size within the reply, in bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::Text(text) | Self::Thinking(text) => text.len(),
@@ -161,25 +161,25 @@ pub struct ModelReply {
     pub replay: Option<Value>,
     pub usage: Usage,
     pub stop: StopReason,
-    /// Who answered: the first of a fallback list is not always the one.
+    /// The provider that answered, which is not always the first of a fallback list.
     pub provider: String,
     pub model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_first_token_ms: Option<i64>,
-    /// How long the call waited for a place at the provider; absent where there was one at once.
+    /// How long the call waited in the queue for the provider; absent if it did not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_ms: Option<i64>,
     pub total_ms: i64,
     /// What the prompt did not show whole, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fit: Option<ContextFit>,
-    /// Of the prompt that it answers: [`prompt::digest`](super::prompt::digest).
+    /// The digest of the prompt that it answers: [`prompt::digest`](super::prompt::digest).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_digest: Option<String>,
 }
 
 impl ModelReply {
-    /// It ended before the model had said all: what came last may be half.
+    /// Whether it ended before the model was finished: its last part may be incomplete.
     pub fn is_cut(&self) -> bool {
         match self.stop {
             StopReason::MaxTokens | StopReason::Refusal => true,
@@ -187,13 +187,13 @@ impl ModelReply {
         }
     }
 
-    /// The model would not say it, or may not: words beside that are no answer.
+    /// Whether the model refused, or was not allowed to answer: any text is no answer.
     pub fn is_refusal(&self) -> bool {
         self.stop == StopReason::Refusal && self.tool_calls.is_empty()
     }
 }
 
-/// A native tool call as the provider spelled it; `arguments` is JSON text, perhaps broken.
+/// A native tool call as the provider sent it; `arguments` is JSON text, possibly invalid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RawToolCall {
     pub id: Option<String>,
@@ -201,7 +201,7 @@ pub struct RawToolCall {
     pub arguments: String,
 }
 
-/// How a call failed, by what can be done about it.
+/// How a call failed, classified by what can be done about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelFailure {
@@ -209,16 +209,16 @@ pub struct ModelFailure {
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_status: Option<u16>,
-    /// When the provider said to come back.
+    /// How long the provider asked to wait before another attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<Millis>,
-    /// How long it waited here before it was sent, or was not: no fault of the provider's.
+    /// How long it waited in this server's queue, whether or not it was sent then: not the provider's fault.
     #[serde(default)]
     pub queued_ms: Millis,
-    /// What had been shown before it failed; its tokens carry the attempt's stream id.
+    /// The text that was streamed before it failed; its tokens carry the attempt's stream id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub partial_text: String,
-    /// What it took, as far as that is known: what the provider said of it, else an estimate of the prompt and of what
+    /// What it used, as far as that is known: as the provider reported it, else an estimate of the prompt and of what
     /// arrived. `None`: the provider had not begun to answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -245,24 +245,24 @@ pub enum FailureKind {
     Retry,
     /// The provider cannot be reached: nothing was sent.
     Unreachable,
-    /// The provider says no: trying again is useless.
+    /// The provider refuses the request: trying again is useless.
     Refused,
-    /// What came back is not the protocol.
+    /// The response does not follow the protocol.
     Broken,
     /// The stream ended early.
     Incomplete,
     /// The process died or the call was aborted while it was under way.
     Interrupted,
-    /// The reply is larger than `models.reply_bytes`: it would be again.
+    /// The reply is larger than `models.reply_bytes`; it would be again.
     TooLarge,
     /// The prompt is longer than the model takes: a shorter one may pass.
     TooLong,
     /// The conversation is longer than the model reads, and is summed up first: nothing was sent.
     Overflow,
-    /// This server calls the provider too often at once already: nothing was sent.
+    /// This server has too many calls to the provider in flight: nothing was sent.
     #[serde(rename = "provider_saturated")]
     Saturated,
-    /// The provider failed so often in a row that it is left alone for a while: nothing was sent.
+    /// The circuit breaker is open, because the provider failed too often in a row: nothing was sent.
     BreakerOpen,
 }
 

@@ -55,7 +55,7 @@ kinds! {
 }
 
 impl ObservationType {
-    /// What tells how a run stands: that it began, what it asks, how that was answered, and how it ended.
+    /// The types that determine a run's caller status: its start, its questions, their answers, and its end.
     pub const STANDING: [ObservationType; 7] = [
         ObservationType::RunStarted,
         ObservationType::AgentSuspended,
@@ -67,7 +67,7 @@ impl ObservationType {
     ];
 }
 
-/// A fact that the engine recorded, before it has its number.
+/// A fact that the engine recorded, before it has its seq.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     pub id: ObservationId,
@@ -86,7 +86,7 @@ impl Record {
     }
 }
 
-/// A fact as it was recorded, and where in its thread's log.
+/// A recorded fact, and its position in its thread's log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
     pub thread_id: ThreadId,
@@ -96,7 +96,7 @@ pub struct Recorded {
     pub fact: Fact,
 }
 
-/// What stands beside a fact: how it came about.
+/// The metadata of a fact: how it came about.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordMetadata {
@@ -112,7 +112,7 @@ pub struct RecordMetadata {
 }
 
 impl RecordMetadata {
-    /// As an observation holds it.
+    /// The `metadata` member of an observation.
     pub fn value(&self) -> Value {
         serde_json::to_value(self).expect("our own types have string keys and finite numbers")
     }
@@ -157,7 +157,8 @@ impl Observation {
         }
     }
 
-    /// What it says, of one as it was recorded: `PLAN` and `PLAN_UPDATE` have another shape once they are whole.
+    /// The fact of an observation in its recorded form. In the form for readers, `PLAN` and `PLAN_UPDATE` have another
+    /// shape.
     pub fn fact(&self) -> Result<Fact, Unreadable> {
         Fact::read(self.kind, &self.content).map_err(|why| Unreadable { seq: self.seq, kind: self.kind, why })
     }

@@ -16,10 +16,11 @@ const MARK: &str = "$payload";
 /// Values whose JSON text is longer than this are stored apart.
 pub const INLINE_LIMIT: usize = 512;
 
-/// What resolves references.
+/// The values of references, by id.
 pub type Payloads = HashMap<PayloadId, Arc<Value>>;
 
-/// What is written where the value was: the value itself when small, else a reference, and then the payload to store.
+/// The value to write in place of this one: itself if it is small, else a reference, together with the payload to
+/// store.
 pub fn store(id: impl Into<PayloadId>, value: Value) -> (Value, Option<(PayloadId, Arc<Value>)>) {
     if is_small(&value) {
         return (value, None);

@@ -146,36 +146,36 @@ pub struct Terms {
     pub on_expiry: Option<ExpiryPolicy>,
 }
 
-/// How a rule's approver begins that is a group.
+/// The prefix of an approver in a rule that is a group.
 pub const GROUP_PREFIX: &str = "group:";
 
-/// Who answers a question.
+/// The person who answers a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answerer {
     pub name: String,
-    /// Those that their issuer says they are in.
+    /// The groups that the person's issuer reports.
     pub groups: Vec<String>,
 }
 
 impl Answerer {
-    /// Whether a rule that names this approver means them.
+    /// Whether this approver of a rule is this person.
     fn is(&self, approver: &str) -> bool {
         let is_in = |group: &str| self.groups.iter().any(|known| known == group);
         approver == self.name || approver.strip_prefix(GROUP_PREFIX).is_some_and(is_in)
     }
 }
 
-/// Somebody with a key: keys are in no groups.
+/// The holder of a key: keys are in no groups.
 impl From<&str> for Answerer {
     fn from(name: &str) -> Self {
         Self { name: name.to_owned(), groups: Vec::new() }
     }
 }
 
-/// Why somebody may not answer a question.
+/// Why a person may not answer a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Barred {
-    /// Its rule names others.
+    /// Its rule names other approvers.
     NotNamed,
     /// They asked for the run, steered it or edited its plan.
     Asked,
@@ -184,8 +184,8 @@ pub enum Barred {
 }
 
 impl Terms {
-    /// Whether somebody may not answer, and why. `lets_run`: the answer lets the call run; refusing one's own
-    /// call is fine. `asked_by` shaped the run, `edited_by` the arguments.
+    /// Why this person may not answer; `None`: they may. `lets_run`: the answer lets the call run; refusing one's own
+    /// call is always allowed. `asked_by` shaped the run, `edited_by` the arguments.
     pub fn bar(&self, by: &Answerer, lets_run: bool, asked_by: &[String], edited_by: &[String]) -> Option<Barred> {
         let is_among = |names: &[String]| names.contains(&by.name);
         if !self.approvers.is_empty() && !self.approvers.iter().any(|approver| by.is(approver)) {
@@ -216,7 +216,7 @@ impl Ruling {
 }
 
 impl PolicyRule {
-    /// About a tool, whatever its arguments.
+    /// A rule for a tool, whatever its arguments.
     pub fn of_tool(tool: impl Into<String>, action: PolicyAction) -> Self {
         Self {
             id: None,

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::digest::canonical;
 use super::hex;
 
-/// One message of a model call. Assistant tool calls always stand before their results.
+/// One message of a model call. An assistant's tool calls always come before their results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum PromptMessage {

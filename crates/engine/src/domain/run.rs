@@ -70,7 +70,7 @@ pub enum QueuedReason {
     TenantBusy,
 }
 
-/// How a run stands for those who asked for it: finer than its status where they have something to do.
+/// A run's status as its callers see it: more detailed than `RunStatus` where they have something to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallerStatus {
@@ -80,7 +80,7 @@ pub enum CallerStatus {
     Waiting,
     /// It waits for an answer.
     Suspended,
-    /// It waits until somebody has signed in elsewhere.
+    /// It waits until a person has signed in elsewhere.
     NeedsAuth,
     Completed,
     Failed,
@@ -89,22 +89,23 @@ pub enum CallerStatus {
     Cancelled,
 }
 
-/// How the names begin under which schedules ask.
+/// The prefix of the requester names of schedules.
 pub const SCHEDULE_PREFIX: &str = "schedule:";
 
 impl Run {
-    /// The key whose caps on spending the run counts under: who asked, and of a schedule the key that made it.
+    /// The key whose spending caps apply to the run: the one that requested it, or for a schedule the one that created
+    /// the schedule.
     pub fn payer(&self) -> Option<&String> {
         let is_schedule = self.requested_by.first().is_some_and(|name| name.starts_with(SCHEDULE_PREFIX));
         self.requested_by.get(usize::from(is_schedule && self.requested_by.len() > 1))
     }
 
-    /// What the call of this key tells of the run's trace.
+    /// The trace headers of the run's call with this idempotency key or stream id.
     pub fn call_trace(&self, key: &str) -> CallTrace {
         self.trace.call(&self.trace_id, key)
     }
 
-    /// From now on it has this status, without anything that is asked about.
+    /// Sets the status of a run without open questions, and its caller status.
     pub fn stand(&mut self, status: RunStatus, now: Millis) {
         let standing = CallerStatus::at_end(status, self.outcome.as_ref());
         if self.standing != standing {
@@ -115,8 +116,8 @@ impl Run {
 }
 
 impl CallerStatus {
-    /// Of a run that is not over. `asked` is what the oldest open question is about: it can be answered at once, whatever
-    /// else of the run still goes on.
+    /// The caller status of a run that is not over. `asked` is the kind of the oldest open question, which can be
+    /// answered at once, even if other parts of the run are still running.
     pub fn of(status: RunStatus, asked: Option<SuspensionKind>) -> Self {
         match (status, asked) {
             (RunStatus::Queued, _) => CallerStatus::Queued,
@@ -132,7 +133,7 @@ impl CallerStatus {
         }
     }
 
-    /// Of a run that ended so.
+    /// The caller status of a run with this end.
     pub fn at_end(status: RunStatus, outcome: Option<&Outcome>) -> Self {
         let error = outcome.and_then(|outcome| outcome.error.as_ref());
         if error.is_some_and(|error| error.code == Code::TaskRefused) {
@@ -153,12 +154,12 @@ pub enum ResultStatus {
     Error,
 }
 
-/// What a caller asked for, resolved: the body of `process` plus who and with which settings.
+/// A caller's request, resolved: the body of `process`, who sent it, and its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ask {
     pub query: String,
-    /// What stands in the metadata of the user's message.
+    /// The metadata of the user's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,11 +174,11 @@ pub struct Ask {
     /// The name of the key that asked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub requested_by: String,
-    /// Others who made it what it is: they may not approve what it asks for either.
+    /// Others who shaped the request: they may not approve its calls either.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shaped_by: Vec<String>,
-    /// What was said elsewhere before, oldest first: the thread's conversation begins with it. Refused where something
-    /// happened on the thread before, and by a core that keeps no conversation.
+    /// A conversation that was held elsewhere, oldest first: the thread's conversation begins with it. Refused if
+    /// anything has happened on the thread, and by a core that keeps no conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryMessage>,
     pub settings: RunSettings,
@@ -201,12 +202,12 @@ pub struct Run {
     pub run_id: RunId,
     pub thread_id: ThreadId,
     pub status: RunStatus,
-    /// Why it is queued, where it is not the thread's active run that it waits for.
+    /// Why it is queued, if not because of the thread's active run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<QueuedReason>,
     pub message_id: MessageId,
     pub query: String,
-    /// As the user's message has it; large members are payload references.
+    /// The metadata of the user's message; large members are payload references.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -214,7 +215,7 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     pub trace_id: String,
-    /// What its caller said of that trace.
+    /// The caller's trace context, besides the trace id.
     #[serde(default, skip_serializing_if = "TraceOrigin::is_none")]
     pub trace: TraceOrigin,
     /// The names of the keys that asked for it, steered it or edited its plan.
@@ -222,7 +223,7 @@ pub struct Run {
     pub requested_by: Vec<String>,
     #[serde(default)]
     pub standing: CallerStatus,
-    /// Since when it stands so.
+    /// Since when it has this caller status.
     #[serde(default)]
     pub since: Millis,
     pub created_at: Millis,
@@ -246,7 +247,7 @@ pub struct Counters {
     pub tool_errors: u32,
     pub usage: Usage,
     pub total_generation_ms: i64,
-    /// What the calls cost whose price is known; `None`: there was none.
+    /// The cost of the calls with a known price; `None`: there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_nanos: Option<Nanos>,
 }
@@ -260,7 +261,7 @@ pub struct Outcome {
     pub message_id: MessageId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
-    /// What of it failed.
+    /// The parts of the run that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<RunFailure>,
 }

@@ -14,7 +14,7 @@ use super::tool::ClientTool;
 
 pub use resolved::{RunOptions, RunSettings};
 
-/// How long anything may be waited for: ten years.
+/// The longest time that may be configured for any wait: ten years.
 pub const LONGEST_SPAN: Millis = 10 * 365 * 86_400_000;
 
 /// A thread's `config`. Everything is optional; precedence is call > thread > server.
@@ -229,12 +229,12 @@ pub struct ExecutionConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_timeout_ms: Option<i64>,
     pub suspension_expiry: super::hitl::ExpiryPolicy,
-    /// How often a model is asked that answers nothing usable: each such answer may have cost something. Calls that
-    /// were not answered are bounded by time alone.
+    /// How often a model is called whose replies are unusable: each such reply may have cost money. Calls without a
+    /// reply are limited by time only.
     pub max_model_attempts: u32,
 }
 
-/// Reading together is what is done unless somebody says otherwise.
+/// Parallel reads are the default.
 fn is_default(parallel_reads: &bool) -> bool {
     *parallel_reads
 }
@@ -274,7 +274,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Every bound leaves room for something; the fault points below `place`.
+    /// Checks that every bound leaves room for something; the fault points below `place`.
     pub fn check(&self, place: &str) -> Result<(), Fault> {
         let wrong = [
             ("maxTokens", self.max_tokens == Some(0)),

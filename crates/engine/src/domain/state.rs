@@ -1,5 +1,5 @@
-//! `PESAgentStateData`: where an agent stands, as `GET /threads/{id}/state` tells it. The engine's view and the fold of the
-//! log both have this shape; tests read both as it.
+//! `PESAgentStateData`: the state of an agent, as `GET /threads/{id}/state` returns it. The engine's view and the fold
+//! of the log both have this shape; tests parse both as this type.
 
 use std::collections::BTreeMap;
 
@@ -125,7 +125,7 @@ pub struct PendingA2ATasks {
 }
 
 impl PendingA2ATasks {
-    /// What the item waits for that has waited longest; `waits` are in that order.
+    /// The tasks of the item that has waited longest; `waits` must be sorted by age.
     pub fn of(waits: &[A2aWait]) -> Option<Self> {
         let oldest = waits.first()?;
         let of_item = waits.iter().filter(|wait| wait.item_id == oldest.item_id);

@@ -1,4 +1,4 @@
-//! Tasks delegated to other agents: where each stands, and what is to be done about it next.
+//! Tasks delegated to other agents: the status of each, and the next action on it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -80,7 +80,7 @@ impl Delegation {
     }
 }
 
-/// What is to be done about a task, and whether that is under way.
+/// The next action on a task, and whether it is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskAction {
@@ -91,11 +91,12 @@ pub struct TaskAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskActionKind {
-    /// Send the message; it never went out.
+    /// Send the message, which was never sent.
     Send,
-    /// It may have gone out before: find that out, and send it again only to an agent that takes it once.
+    /// The message may have been sent before: find that out, and send it again only to an agent that deduplicates
+    /// messages.
     Resend,
-    /// Ask how the task stands.
+    /// Ask the agent for the task's state.
     Ask,
     /// Tell the agent to stop.
     Cancel,
@@ -127,9 +128,9 @@ pub struct Task {
     /// The agent's last message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Of our message: the same, however often it is sent.
+    /// The id of our message: the same, however often it is sent.
     pub message_id: MessageId,
-    /// A person's answer, if that is what our message says; may be a payload reference.
+    /// A person's answer, if that is the content of our message; may be a payload reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,24 +140,24 @@ pub struct Task {
     /// `None`: nothing is to be done; a person decides, or it is over.
     #[serde(default, rename = "errand", skip_serializing_if = "Option::is_none")]
     pub action: Option<TaskAction>,
-    /// Of its actions, counted together: an answer to an earlier one changes nothing.
+    /// The number of its last action: an answer to an earlier one changes nothing.
     pub attempt: u32,
     /// Consecutive actions without progress; each is delayed longer than the last. Reset when our message arrives, or when a
     /// person has it sent again.
     pub tries: u32,
-    /// How often in a row the agent said that it knows no such task.
+    /// How often in a row the agent replied that it knows no such task.
     #[serde(default)]
     pub strikes: u32,
-    /// How often it wanted to know something of a person.
+    /// How many questions to people it has caused.
     #[serde(default)]
     pub questions: u32,
-    /// It was called back about while an action was under way.
+    /// A callback arrived while an action was in flight.
     #[serde(default)]
     pub called: bool,
     /// Our message may have reached the agent.
     #[serde(default, rename = "isOut")]
     pub may_have_arrived: bool,
-    /// Whether the agent heard that it should stop; absent until that is settled.
+    /// Whether the agent accepted the cancel; absent until that is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_heard: Option<bool>,
     pub created_at: Millis,
@@ -167,12 +168,12 @@ pub struct Task {
 }
 
 impl Task {
-    /// Nothing is left to do about it.
+    /// Whether nothing is left to do about it.
     pub fn is_over(&self) -> bool {
         self.status.is_terminal() && self.action.is_none()
     }
 
-    /// Whether it is to be sent, or is being sent.
+    /// The slot of sending it, if it is to be sent or is being sent.
     pub fn sending(&self) -> Option<Slot> {
         self.action
             .filter(|action| matches!(action.what, TaskActionKind::Send | TaskActionKind::Resend))
@@ -197,7 +198,7 @@ impl Task {
         }
     }
 
-    /// What clients see; `result` is what its call came to.
+    /// What clients see; `result` is the result of its call.
     pub fn resource(&self, result: Option<Value>) -> TaskResource {
         TaskResource {
             task_id: self.task_id.clone(),
@@ -267,7 +268,7 @@ pub struct TaskResource {
     pub result: Option<Value>,
 }
 
-/// How an agent says that a task stands.
+/// The state of a task as its agent reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerState {
     Working,
@@ -288,23 +289,23 @@ impl PeerState {
     }
 }
 
-/// What an agent told of a task, with authority.
+/// An agent's report on a task, in answer to a request of ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     pub state: PeerState,
     pub remote_task_id: Option<String>,
     pub remote_context_id: Option<String>,
-    /// Its last words.
+    /// Its last message.
     pub message: Option<String>,
-    /// How an answer to it must look, if it says so.
+    /// The form of an answer, if the agent gives one.
     pub form: Option<FeedbackSchema>,
-    /// What it made.
+    /// The output of the task.
     pub output: Value,
-    /// How long this agent may take, from the start on.
+    /// How long this agent may take, counted from the creation of the task.
     pub patience_ms: Option<Millis>,
 }
 
-/// Why an action brought nothing.
+/// Why an action failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerFailure {
     pub kind: PeerFailureKind,
@@ -314,11 +315,11 @@ pub struct PeerFailure {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerFailureKind {
-    /// It did not take place: nobody answered, or the agent was too busy. Another time.
+    /// It was not carried out: the agent did not respond, or was too busy. It may be tried again.
     Unreachable,
-    /// It may have taken place, and nobody can tell.
+    /// It may have been carried out, and that cannot be found out.
     Unknown,
-    /// The agent says no, or cannot be spoken to.
+    /// The agent refused it, or cannot be talked to.
     Refused,
     /// The agent knows no such task.
     NotFound,

@@ -21,7 +21,7 @@ pub struct ThreadProfile {
     /// Who wrote each entry of the `toolPolicy`: the names of keys.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_policy_by: BTreeMap<String, String>,
-    /// Of a thread that began as a copy.
+    /// Set if the thread began as a copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
 }
@@ -62,11 +62,11 @@ impl ThreadStatus {
         }
     }
 
-    /// Whether it has no run that is not over.
+    /// Whether no run is active or queued.
     pub fn is_at_rest(self) -> bool {
         match self {
             ThreadStatus::Idle | ThreadStatus::Failed => true,
-            // It may be of runs that could not be ended yet.
+            // Its runs may not have been ended yet.
             ThreadStatus::Quarantined => false,
             ThreadStatus::Running | ThreadStatus::Suspended | ThreadStatus::Waiting => false,
         }
@@ -166,20 +166,21 @@ pub struct AgentState {
     pub version: i64,
 }
 
-/// Bounds that the engine keeps; each has one documented fault.
+/// Limits that the engine enforces; each has one documented fault.
 #[derive(Clone, Debug)]
 pub struct Limits {
     pub items_per_plan: usize,
     pub calls_per_reply: usize,
     pub queued_runs: usize,
     pub state_bytes: usize,
-    /// Of what one call brings back.
+    /// The largest output of one call.
     pub tool_output_bytes: usize,
-    /// How long a model call that was not answered is tried again, from its first failure on, in milliseconds.
+    /// How long a model call without a reply is retried, from its first failure on, in milliseconds.
     pub retry_ms: Millis,
     /// The same for a provider that cannot be reached at all.
     pub connect_retry_ms: Millis,
-    /// How soon an agent is asked how its task stands, doubling up to the most below as long as nothing changes.
+    /// How soon an agent is asked for a task's state; the delay doubles, up to the maximum below, while nothing
+    /// changes.
     pub ask_peer_ms: Millis,
     pub ask_peer_most_ms: Millis,
 }

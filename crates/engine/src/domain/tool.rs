@@ -1,4 +1,4 @@
-//! Tools: what they declare, how they are called, what they answer.
+//! Tools: their declarations, their calls, their results.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -42,7 +42,7 @@ pub enum ToolClass {
 impl ToolClass {
     pub const ALL: [ToolClass; 4] = [ToolClass::Read, ToolClass::Write, ToolClass::External, ToolClass::Irreversible];
 
-    /// What it does leaves this server or cannot be undone.
+    /// Whether its effect leaves this server or cannot be undone.
     pub fn reaches_out(self) -> bool {
         match self {
             ToolClass::External | ToolClass::Irreversible => true,
@@ -168,7 +168,7 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// What a call is that may have been sent and whose end nobody will hear of.
+    /// The code of a call that may have been sent and whose end nobody will report.
     const LOST: &'static str = "unknown";
 
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
@@ -180,13 +180,13 @@ impl ToolError {
         Self { pointer: Some(pointer.into()), ..self }
     }
 
-    /// Another attempt may come to more, so much later at the earliest.
+    /// Another attempt may succeed, after this delay at the earliest.
     pub fn retry_after(self, ms: Millis) -> Self {
         Self { retry_after_ms: Some(ms), ..self }
     }
 
-    /// Whether it had its effect is not known: it is repeated under the same key if its tool declared that this is safe,
-    /// else a person decides.
+    /// It is not known whether the call had its effect: it is repeated under the same key if its tool declared that
+    /// this is safe, else a person decides.
     pub fn lost(message: String) -> Self {
         Self::new(Self::LOST, message).retry_after(0)
     }
@@ -196,7 +196,7 @@ impl ToolError {
     }
 }
 
-/// What an execution brought back.
+/// The outcome of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutcome {
     pub result: Result<Value, ToolError>,
@@ -204,7 +204,7 @@ pub struct ToolOutcome {
     /// A merge patch of the thread's application state, committed with the result.
     pub state_patch: Option<Value>,
     pub duration_ms: i64,
-    /// Of a call that was approved, if its tool was called.
+    /// For an approved call, if its tool was called.
     pub executed: Option<Executed>,
 }
 
@@ -214,7 +214,7 @@ impl ToolOutcome {
     }
 }
 
-/// A call that is to be judged.
+/// A call to be judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Proposal<'a> {
     pub thread: &'a ThreadId,
@@ -223,11 +223,11 @@ pub struct Proposal<'a> {
     pub arguments: &'a Value,
 }
 
-/// What policy and schema say about a call before it may start, and by which rule.
+/// What policy and schema decide about a call before it may start, and by which rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     pub verdict: Verdict,
-    /// `None`: it did not get so far; there is no such tool, or the arguments are wrong.
+    /// `None`: the policy was not consulted, because there is no such tool or the arguments are wrong.
     pub ruling: Option<Ruling>,
 }
 
@@ -248,21 +248,21 @@ pub enum Verdict {
         message: String,
         schema: FeedbackSchema,
         risk: Option<RiskLevel>,
-        /// And then it goes to another agent.
+        /// Once approved, it is delegated to another agent.
         delegates: bool,
     },
-    /// It goes to another agent; what that makes of it is the result.
+    /// It is delegated to another agent, whose output is the result.
     Delegate,
     /// A person's answer is the result.
     Input { message: String, schema: FeedbackSchema },
-    /// It is sent to the caller's own program; the answer is the result.
+    /// It is sent to the caller's own program, whose answer is the result.
     Client,
     /// It becomes an error result and does not start.
     Refuse(ToolError),
 }
 
 impl Verdict {
-    /// What the call may do to the world, where that was judged.
+    /// What the call may do to the world, if that was judged.
     pub fn class(&self) -> Option<ToolClass> {
         match self {
             Verdict::Run { class, .. } | Verdict::Ask { class, .. } => Some(*class),

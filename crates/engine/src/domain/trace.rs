@@ -5,10 +5,10 @@ use sha2::{Digest, Sha256};
 
 use super::hex;
 
-/// Of a trace that begins here: it is recorded.
+/// The flags of a trace that begins here: it is sampled.
 const SAMPLED: &str = "01";
 
-/// What the caller of a run said of its trace, besides its id.
+/// The trace context that the caller of a run sent, besides the trace id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceOrigin {
@@ -18,7 +18,7 @@ pub struct TraceOrigin {
     /// Two hex digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flags: Option<String>,
-    /// `tracestate`: handed on as it came.
+    /// `tracestate`: passed on unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// The client's own name of the trace, which is no W3C trace id.
@@ -39,7 +39,7 @@ impl TraceOrigin {
         *self == Self::default()
     }
 
-    /// For the call that this key names: its span is its own, and the same whenever the key is.
+    /// The headers of the call with this key. Its span id depends on trace id and key only.
     pub fn call(&self, trace_id: &str, key: &str) -> CallTrace {
         if !is_trace_id(trace_id) {
             return CallTrace::default();
@@ -59,7 +59,7 @@ impl CallTrace {
     }
 }
 
-/// Whether W3C would have it: 32 lower-case hex digits, not all zero.
+/// Whether it is a valid W3C trace id: 32 lower-case hex digits, not all zero.
 pub fn is_trace_id(text: &str) -> bool {
     is_hex(text, 32) && text.bytes().any(|byte| byte != b'0')
 }

@@ -1,4 +1,4 @@
-//! What model calls took: tokens, and money where a price is known.
+//! What model calls used: tokens, and money where a price is known.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::model::Usage;
 /// Billionths of a US dollar: sums are exact, in every database.
 pub type Nanos = i64;
 
-/// Some of the caps on spending that there are: which ones, the server knows.
+/// A set of spending caps; the server knows which ones there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CapSet(pub u16);

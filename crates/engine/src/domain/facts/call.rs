@@ -1,5 +1,6 @@
-//! What is told of tool calls, of questions to people, and of tasks that other agents have. A call's end is told as its
-//! [`ToolResult`](crate::domain::tool::ToolResult), a question as an [`AskedQuestion`](crate::domain::hitl::AskedQuestion).
+//! Facts about tool calls, questions to people, and tasks of other agents. The end of a call is recorded as its
+//! [`ToolResult`](crate::domain::tool::ToolResult), a question as an
+//! [`AskedQuestion`](crate::domain::hitl::AskedQuestion).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

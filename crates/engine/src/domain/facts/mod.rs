@@ -1,9 +1,9 @@
-//! Facts: what each type of observation says, as a type of its own.
+//! Facts: the content of each type of observation, as a type of its own.
 //!
-//! The engine records facts; whoever reads observations matches on them: the fold, the audit, the outbox, the metrics and
-//! the doors. A fact serialises to the `content` of its observation, member by member in the order of its struct. A text that
-//! may be large is a `Value`: as it is recorded it may be a reference to a payload. A reader that passes contents on passes
-//! on the JSON itself, with the members that no struct here knows.
+//! The engine records facts; the readers of observations match on them: the fold, the audit, the outbox, the metrics
+//! and the doors. A fact serialises to the `content` of its observation, member by member in the order of its struct. A
+//! text that may be large is a `Value`, because the recorded form may be a reference to a payload. A reader that passes
+//! contents on passes on the JSON itself, with the members that no struct here knows.
 
 mod call;
 mod model;
@@ -35,7 +35,7 @@ use super::hitl::AskedQuestion;
 use super::observation::ObservationType;
 use super::tool::ToolResult;
 
-/// As readers are told it: as it is recorded, if nothing else is said.
+/// The shape that readers get: the recorded one, unless another one is given.
 #[cfg(feature = "schema")]
 macro_rules! told {
     ($body:ty) => {
@@ -48,8 +48,8 @@ macro_rules! told {
 
 macro_rules! facts {
     ($($name:ident($body:ty) $(told as $whole:ty)?),+ $(,)?) => {
-        /// What an observation says, by its type, as it is recorded: payloads may be references, and a `PLAN` or
-        /// `PLAN_UPDATE` names changes.
+        /// The content of an observation, by its type, as it is recorded: payloads may be references, and a `PLAN` or
+        /// `PLAN_UPDATE` holds changes only.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(untagged)]
         pub enum Fact { $($name($body),)+ }
@@ -59,15 +59,15 @@ macro_rules! facts {
                 match self { $(Fact::$name(_) => ObservationType::$name,)+ }
             }
 
-            /// The fact that the content of an observation of this type says, as JSON or as its text; members that it does
-            /// not know are left out.
+            /// Parses the content of an observation of this type, as JSON or as its text; members that it does not know
+            /// are left out.
             pub fn read<'de, D: Deserializer<'de>>(kind: ObservationType, content: D) -> Result<Self, D::Error> {
                 match kind { $(ObservationType::$name => <$body>::deserialize(content).map(Fact::$name),)+ }
             }
         }
 
-        /// Of each type of observation the name of the schema of its content, as readers are told it. Adds those schemas, and
-        /// all that they name.
+        /// For each type of observation, the name of the schema of its content as readers get it. Adds those schemas,
+        /// and all that they refer to.
         #[cfg(feature = "schema")]
         pub fn schemas(all: &mut Vec<(String, RefOr<Schema>)>) -> Vec<(ObservationType, String)> {
             vec![$({
@@ -113,13 +113,13 @@ facts! {
 }
 
 impl Fact {
-    /// As an observation holds it.
+    /// The fact as the content of an observation.
     pub fn content(&self) -> Value {
         serde_json::to_value(self).expect("our own types have string keys and finite numbers")
     }
 }
 
-/// The content of a stored observation is not what its type says.
+/// The content of a stored observation does not match its type.
 #[derive(Debug, thiserror::Error)]
 #[error("observation {seq} of type {} cannot be read: {why}", kind.as_str())]
 pub struct Unreadable {

@@ -1,4 +1,4 @@
-//! What is told of model calls: when one began, what it took, what it said, how it failed.
+//! Facts about model calls: their start, their usage, their reply, their failure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Payloads put back in facts: which members may be a reference, or hold one.
+//! Inlines payloads in facts: knows which members may be a reference, or contain one.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::domain::plan::{StepOutputEntry, TodoItem, TodoItemChange};
 use crate::domain::tool::{ToolCall, ToolResult};
 
 impl Fact {
-    /// With its payloads in place.
+    /// The fact with its payloads inlined.
     #[must_use]
     pub fn inlined(mut self, payloads: &Payloads) -> Self {
         self.put_back(&mut |value| *value = payload::inline(value.take(), payloads));

@@ -1,8 +1,8 @@
-//! What is told of the plan and its items.
+//! Facts about the plan and its items.
 //!
-//! What is recorded names changes alone; readers are told whole lists, which `history::fold` puts back: `PLAN` and
-//! `PLAN_UPDATE` have one shape as they are recorded ([`PlanBody`], [`PlanUpdateBody`]) and one as they are read
-//! ([`WholePlan`], [`WholePlanUpdate`]).
+//! Records hold changes only; readers get whole lists, which `history::fold` restores. So `PLAN` and `PLAN_UPDATE` have
+//! one shape as they are recorded ([`PlanBody`], [`PlanUpdateBody`]) and one as they are read ([`WholePlan`],
+//! [`WholePlanUpdate`]).
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ pub struct PlanBody {
     pub step_outputs: Option<IndexMap<ItemId, StepOutputEntry>>,
 }
 
-/// `PLAN_UPDATE` as it is recorded. Without `changes` it tells where those of the `PLAN` before it came from.
+/// `PLAN_UPDATE` as it is recorded. Without `changes` it names the source of the changes in the `PLAN` before it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanUpdateBody {

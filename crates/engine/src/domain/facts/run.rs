@@ -1,4 +1,4 @@
-//! What is told of a run: how it began, what it is about, what it answered, what failed, how it ended.
+//! Facts about a run: its start, its subject, its answer, its errors, its end.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -99,7 +99,7 @@ pub struct ErrorBody {
 }
 
 impl ErrorBody {
-    /// Whether the answer that follows, if any, is not the whole of it: the budget was spent, or the synthesis broke off.
+    /// Whether the answer that follows, if any, is incomplete: the budget was spent, or the synthesis was cut off.
     pub fn cuts_the_answer(&self) -> bool {
         self.code == Code::BudgetExceeded.as_str()
             || (self.code == Code::SynthesisFailed.as_str() && self.phase == Phase::Synthesis)
@@ -123,7 +123,7 @@ pub struct RunFinishedBody {
     pub result_status: Option<ResultStatus>,
 }
 
-/// A message as observations hold it: what is large in it is stored once, and referred to.
+/// A message as observations hold it: large values in it are references to payloads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedMessage {
@@ -142,7 +142,7 @@ pub struct RecordedMessage {
 }
 
 impl RecordedMessage {
-    /// `content` is the message's text as it is written.
+    /// `content` is the message's text in its stored form.
     pub fn of(message: &ConversationMessage, content: Value) -> Self {
         Self {
             message_id: message.message_id.clone(),
@@ -156,7 +156,7 @@ impl RecordedMessage {
         }
     }
 
-    /// The message, once its payloads are in place; `None`: its text is a reference still.
+    /// The message, once its payloads are inlined; `None`: its text is still a reference.
     pub fn whole(&self) -> Option<ConversationMessage> {
         Some(ConversationMessage {
             message_id: self.message_id.clone(),

@@ -1,4 +1,4 @@
-//! What is told of the thread's state: messages, the application's own state, and what sums up the conversation.
+//! Facts about the thread's state: messages, the application's own state, and the summary of the conversation.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub struct StateUpdateBody {
 }
 
 impl StateUpdateBody {
-    /// Nothing was written but what `keys` name.
+    /// An update with these keys and nothing else yet.
     pub fn of(keys: Vec<String>, state_version: i64) -> Self {
         Self {
             keys,
@@ -57,7 +57,7 @@ impl StateUpdateBody {
         }
     }
 
-    /// It tells of a message whose run waits for its turn.
+    /// Whether it has the message of a queued run.
     pub fn is_queued(&self) -> bool {
         self.keys.iter().any(|key| key == "queue")
     }

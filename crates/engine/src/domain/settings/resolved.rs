@@ -1,4 +1,4 @@
-//! What a run was accepted with, and what of it clients see.
+//! The settings that a run was accepted with, and the part of them that clients see.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use super::{
 use crate::domain::prompt::Persona;
 use crate::domain::tool::ClientTool;
 
-/// What a run was accepted with; stored with it, so that a restart with another configuration changes nothing.
+/// The settings that a run was accepted with; stored with it, so that a restart with another configuration changes
+/// nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RunSettings {
@@ -32,7 +33,7 @@ pub struct RunSettings {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_policy: BTreeMap<String, PolicyAction>,
     pub history_limit: u32,
-    /// The composed guidance of server, thread and call, ready to stand in a prompt.
+    /// The guidance composed of server, thread and call, as it is put into prompts.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub system_prompt: String,
     pub persona: Persona,
@@ -74,7 +75,7 @@ pub struct RunOptions {
 }
 
 impl ExecutionConfig {
-    /// As somebody would write it who leaves nothing out.
+    /// The same configuration with every member given.
     fn written(&self) -> ExecutionOverrides {
         ExecutionOverrides {
             max_iterations: Some(self.max_iterations),
