@@ -1,5 +1,5 @@
-//! What runs leave beside the log: rows that machines are not given any more. They go with the part of the log that told of
-//! them, unless something that stays names them.
+//! The rows that runs leave behind and that machines no longer load. They are deleted with the part of the log that
+//! names them, unless something that stays names them too.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::step::RowKind;
 
-/// Ids and names of payloads are shorter.
+/// No id and no name of a payload is longer, in bytes.
 const LONGEST: usize = 200;
 
 /// Adds every string of this JSON text that may be an id. Of a text that cannot be read it adds none.
@@ -36,8 +36,8 @@ fn add(text: String, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The rows that a log tells of by this name, as far as they may go with it: messages stay, and so do their payloads. A model
-/// gives items what ids it likes, so any name may be that of one.
+/// The rows that a log may refer to by this name, as far as they may be deleted with it: messages and their payloads
+/// stay. A model may give an item any id, so every name may be an item's.
 pub fn rows_named(name: &str) -> Vec<(RowKind, String)> {
     let payload = |what: &str| (RowKind::Payload, format!("{name}{what}"));
     let own = |kind| (kind, name.to_owned());

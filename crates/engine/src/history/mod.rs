@@ -1,4 +1,4 @@
-//! The same facts both ways: what clients see of a state, and the past put together again from the log.
+//! The same facts in both directions: what clients see of a state, and past states rebuilt from the log.
 
 pub mod fold;
 pub mod left;

@@ -1,4 +1,4 @@
-//! Who shaped what a thread has still to do, read from its head as it is stored.
+//! Who requested or edited the work that a thread has still to do, read from its stored head.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ struct Stored {
     shapers: Vec<String>,
 }
 
-/// Who shaped what the next run finds; nobody where the head is of a core that keeps no such names.
+/// Who requested or edited what the next run finds; empty if the head's core stores no such names.
 pub fn of_next_run(head: &str) -> Vec<String> {
     serde_json::from_str::<Stored>(head).unwrap_or_default().shapers
 }

@@ -1,4 +1,4 @@
-//! What a view shows of the plan.
+//! The plan part of a view.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::domain::ids::ItemId;
 use crate::domain::plan::{StepOutputEntry, TodoItem};
 
-/// The plan in a `PESAgentStateData`. The view of a core without plans shows none of it.
+/// The plan in a `PESAgentStateData`. The view of a core without plans has none of its members.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ShownPlan {

@@ -54,7 +54,7 @@ fn tool_calls(state: &State, item: &Item) -> Vec<ToolCall> {
     records(state, item).map(|record| called(record, &record.arguments)).collect()
 }
 
-/// Those that started, with the arguments that ran.
+/// The calls that were started, with the arguments that ran.
 fn actual_calls(state: &State, item: &Item) -> Vec<ToolCall> {
     let started = records(state, item).filter(|record| record.epoch.is_some());
     started.map(|record| called(record, record.modified_arguments.as_ref().unwrap_or(&record.arguments))).collect()
@@ -82,7 +82,7 @@ pub(crate) fn step_output(state: &State, item: &Item) -> StepOutputEntry {
     }
 }
 
-/// What a change of its status sets: a settled item has its calls and its result, too.
+/// The members that a change of its status records: those of a settled item include its calls and its result.
 pub(crate) fn changed_members(state: &State, item: &Item) -> ItemMembers {
     let progress = &item.progress;
     let bare = ItemMembers {
@@ -110,7 +110,7 @@ pub(crate) fn changed_members(state: &State, item: &Item) -> ItemMembers {
     }
 }
 
-/// What the view shows of the plan.
+/// The plan part of the view.
 pub(crate) fn plan(state: &State) -> ShownPlan {
     let settled = state.list.iter().filter(|item| item.progress.status.is_settled());
     ShownPlan {
@@ -150,7 +150,7 @@ pub(crate) fn view(state: &State) -> Value {
     body
 }
 
-/// The tasks of other agents that are waited for, oldest first.
+/// The unfinished tasks of other agents, oldest first.
 fn waits(state: &State) -> Vec<A2aWait> {
     let mut open: Vec<_> = state.tasks.values().filter(|(_, task)| !task.status.is_terminal()).collect();
     open.sort_by_key(|(ord, _)| *ord);
@@ -167,7 +167,8 @@ fn phase_word(phase: Phase) -> &'static str {
     }
 }
 
-/// The seeds' `suspension`, with the prompt, the iteration so far and what the other calls of its batch brought.
+/// The `suspension` of the specification, with the prompt, the iteration so far, and the results of the other calls in
+/// its batch.
 fn suspension(state: &State, open: &Suspension) -> Value {
     let mut body = text::to_value(open);
     if let (Some(call), Some(tool)) = (&open.call_id, &open.tool_name) {
@@ -203,7 +204,8 @@ fn iteration_state(state: &State, said: &TurnContent) -> Vec<Value> {
     }
 }
 
-/// It as messages: the system prompt, what the items came to that this one depends on, and the task.
+/// The beginning of the item's prompt as messages: the system prompt, the results of the items that it depends on, and
+/// the task.
 fn opening(state: &State, item: &Item) -> Vec<Value> {
     let work = item.progress.work.as_ref();
     let Some((system, task)) = work.and_then(|work| work.system.as_ref().zip(work.task.as_ref())) else {

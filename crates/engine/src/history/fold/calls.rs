@@ -1,4 +1,4 @@
-//! What was called for items that go on: lists do not tell it before they are settled.
+//! The calls of items that are not settled: recorded lists contain calls of settled items only.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Calls(BTreeMap<ItemId, Called>);
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Called {
     made: Vec<ToolCall>,
-    /// How many of them came before the last reply.
+    /// How many of them were made before the last reply.
     earlier: usize,
     results: BTreeMap<CallId, ToolResult>,
 }
@@ -36,7 +36,7 @@ impl Calls {
         made + self.0.values().flat_map(|called| called.results.values()).map(size::result).sum::<usize>()
     }
 
-    /// What a whole list tells of settled items: they may be begun again.
+    /// The calls of the settled items of a whole list: these items may be begun again.
     pub(super) fn of(items: &[TodoItem]) -> Self {
         let called = items.iter().filter(|item| !item.tool_calls.is_empty()).map(|item| {
             let made = item.tool_calls.clone();
@@ -75,7 +75,7 @@ impl Calls {
         item
     }
 
-    /// The suspension with its call, and with what the others of its reply brought.
+    /// The suspension with its call, and with the results of the other calls of the same reply.
     pub(super) fn ask(&self, mut suspension: OpenSuspension) -> OpenSuspension {
         let asked = &suspension.question;
         if let (Some(call_id), Some(tool_name)) = (asked.call_id.clone(), asked.tool_name.clone()) {

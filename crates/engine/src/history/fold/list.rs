@@ -1,4 +1,4 @@
-//! The todo list, change by change.
+//! The todo list, rebuilt change by change.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ impl List {
         self.items.values().cloned().collect()
     }
 
-    /// The items, those that go on with what was called for them so far.
+    /// The items; those that are not settled have their calls so far.
     pub(super) fn whole(&self) -> Vec<TodoItem> {
         self.items.values().map(|item| self.calls.complete(item.clone())).collect()
     }
@@ -50,7 +50,7 @@ impl List {
         self.items.values().find(is_one).map(|item| &item.id)
     }
 
-    /// Applies recorded changes; gives them back with the items as they were before and are after.
+    /// Applies recorded changes; returns them with the items as they were before and are after.
     pub(super) fn change(&mut self, changes: &[TodoItemChange]) -> Vec<TodoItemChange> {
         changes.iter().map(|change| self.change_one(change)).collect()
     }
@@ -92,7 +92,7 @@ impl List {
         self.items.extend(rest.into_iter().filter_map(|(id, item)| Some((id, item?))));
     }
 
-    /// A recorded change of an item's status.
+    /// Applies a recorded change of an item's status.
     pub(super) fn moved(&mut self, told: &ItemStatusChangeBody) {
         let (id, changed) = (&told.item_id, &told.item);
         if !self.items.contains_key(id) {
@@ -134,13 +134,13 @@ fn take<T: Clone>(had: &mut Option<T>, has: &Option<T>) {
     }
 }
 
-/// An item of which nothing was told but that its status changed.
+/// An item of which nothing was recorded but the change of its status.
 fn unplanned(told: &ItemStatusChangeBody) -> TodoItem {
     let description = told.step_output.as_ref().map(|output| output.description.clone()).unwrap_or_default();
     TodoItem::new(told.item_id.clone(), description, told.item.updated_timestamp)
 }
 
-/// Of an item that goes on, what is called is told call by call.
+/// The calls of an item that is not settled are recorded one by one.
 fn without_calls(mut item: TodoItem) -> TodoItem {
     if !item.status.is_settled() {
         item.tool_calls.clear();
@@ -150,7 +150,7 @@ fn without_calls(mut item: TodoItem) -> TodoItem {
     item
 }
 
-/// A change of the plan leaves out what was called for the item.
+/// A recorded change of the plan leaves the item's calls out.
 fn with_calls(mut item: TodoItem, before: Option<&TodoItem>) -> TodoItem {
     let Some(before) = before else { return item };
     if item.tool_calls.is_empty() {

@@ -1,9 +1,9 @@
-//! The past from the log: lists that recorded changes imply, and the state as of any observation.
+//! Past states, rebuilt from the log: the lists that recorded changes imply, and the state as of any observation.
 //!
-//! What is recorded names changes only, so that a transition writes what it changes. A [`Fold`] that was told everything
-//! up to a seq puts the rest back: whole lists for `PLAN` and `PLAN_UPDATE`, `previousItem` for each change, the view of
-//! the thread, its messages, and the application's state. What it cannot read changes nothing, and is said to the caller.
-//! Payload references stay references.
+//! Records hold changes only, so that a transition writes only what it changes. A [`Fold`] that has applied every
+//! observation up to a seq restores the rest: whole lists for `PLAN` and `PLAN_UPDATE`, `previousItem` for each change,
+//! the view of the thread, its messages, and the application's state. An observation that it cannot read is an error
+//! and changes nothing. Payload references stay references.
 
 mod calls;
 mod list;
@@ -26,8 +26,8 @@ use written::Written;
 
 pub use written::{StateWrite, StateWrites};
 
-/// What it was told so far. Begin with `default()` at the first observation, or, for whole lists alone, with
-/// [`Fold::of_view`] further on.
+/// The result of the observations so far. Begin with `default()` at the first observation, or, if only whole lists are
+/// wanted, with [`Fold::of_view`] at a later one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fold {
     intent: String,
@@ -35,35 +35,35 @@ pub struct Fold {
     plan: Value,
     plan_version: i64,
     list: List,
-    /// Changes of the last `PLAN`, until its `PLAN_UPDATE` comes.
+    /// The changes of the last `PLAN`, until its `PLAN_UPDATE` arrives.
     changed: Vec<TodoItemChange>,
     open: Open,
     messages: Vec<RecordedMessage>,
-    /// What stands for the oldest of them, as it was recorded last.
+    /// The last recorded summary of the oldest of them.
     summary: Option<Summary>,
     written: Written,
     seq: i64,
-    /// It began in the middle, for whoever listens: it tells lists, and keeps nothing else.
+    /// It began in the middle of the log, for live readers: it provides lists, and tracks nothing else.
     #[serde(skip)]
     lists_only: bool,
 }
 
 impl Fold {
-    /// Whoever wants whole lists only needs to tell these, in order and without a gap.
+    /// If only whole lists are wanted, it is enough to apply these, in order and without a gap.
     pub const LISTED: [ObservationType; 3] =
         [ObservationType::Plan, ObservationType::PlanUpdate, ObservationType::ItemStatusChange];
 
-    /// As it is stored: what stands for the observations that it was told.
+    /// The stored form, which replaces the observations that were applied.
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("strings, numbers and JSON values always have a text")
     }
 
-    /// As it was stored.
+    /// Reads the stored form.
     pub fn of_text(text: &str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
     }
 
-    /// What it takes in memory, roughly.
+    /// The approximate memory that it takes, in bytes.
     pub fn bytes(&self) -> usize {
         let texts = self.intent.len() + self.title.len();
         let changed: usize = self.changed.iter().map(size::change).sum();

@@ -1,4 +1,4 @@
-//! What was open as of an observation: the run, its streams and calls, questions to people.
+//! What was open as of an observation: the run, its streams and calls, questions to people, tasks of other agents.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +17,11 @@ use crate::domain::thread::ThreadStatus;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Open {
     pub run: Option<RunId>,
-    /// Streams and calls that were begun and have not ended.
+    /// Streams and calls that have started and not ended.
     begun: BTreeSet<String>,
-    /// Oldest first, as `AGENT_SUSPENDED` told them.
+    /// Oldest first, from `AGENT_SUSPENDED`.
     pub suspensions: IndexMap<SuspensionId, OpenSuspension>,
-    /// Oldest first, as `A2A_TASK` told them.
+    /// Oldest first, from `A2A_TASK`.
     pub waits: IndexMap<TaskId, A2aWait>,
 }
 
@@ -80,7 +80,7 @@ impl Open {
         self.suspensions.insert(told.suspension_id.clone(), suspension);
     }
 
-    /// A call that an agent has is told of by its task until it has its result.
+    /// A call that an agent has is represented by its task until it has its result.
     fn task(&mut self, place: &Place<'_>, told: &A2aTaskBody) {
         match told.status {
             TaskStatus::Sending => _ = self.begun.insert(told.call_id.to_string()),
@@ -105,12 +105,12 @@ impl Open {
         if let Some(suspension) = self.suspensions.shift_remove(id)
             && let Some(call) = suspension.question.call_id
         {
-            // Answered, its call runs or has its result next.
+            // Once answered, its call runs or has its result next.
             self.begun.insert(call.to_string());
         }
     }
 
-    /// The thread's status: as long as anything was under way, it was running.
+    /// The thread's status: it was running as long as anything was in flight.
     pub(super) fn status(&self) -> ThreadStatus {
         match &self.run {
             None => ThreadStatus::Idle,

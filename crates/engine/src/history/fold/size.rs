@@ -1,4 +1,4 @@
-//! What facts take in memory, roughly.
+//! The approximate memory that facts take, in bytes.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Taking observations in, and giving them back whole.
+//! Applies observations, and returns them as readers see them.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::domain::ids::{ItemId, MessageId, RunId, ThreadId};
 use crate::domain::observation::{Observation, Record, RecordMetadata};
 use crate::domain::plan::{ChangeType, TodoItemChange, TodoListChanges};
 
-/// Of what a fact tells, and when.
+/// What a fact is about, and when it was recorded.
 pub(super) struct Place<'a> {
     pub thread: &'a ThreadId,
     pub run: &'a RunId,
@@ -21,7 +21,8 @@ pub(super) struct Place<'a> {
 }
 
 impl Fold {
-    /// Takes in the next observation; returns its content as readers see it. One that cannot be read changes nothing.
+    /// Applies the next observation; returns its content as readers see it. One that cannot be read changes nothing but
+    /// the seq.
     pub fn tell(&mut self, told: &Observation) -> Result<Value, Unreadable> {
         self.seq = told.seq;
         if self.lists_only && !Self::LISTED.contains(&told.kind) {
@@ -32,7 +33,7 @@ impl Fold {
         Ok(self.take(&place, &told.fact()?).unwrap_or_else(|| told.content.clone()))
     }
 
-    /// Takes in a fact that was recorded just now as `seq` of the thread; returns it as readers see it.
+    /// Applies a fact that was recorded just now as `seq` of the thread; returns it as readers see it.
     pub fn record(&mut self, record: Record, thread: &ThreadId, seq: i64) -> Observation {
         self.seq = seq;
         let kind = record.kind();
@@ -63,7 +64,7 @@ impl Fold {
             Fact::Plan(told) => return Some(value(&self.planned(told))),
             Fact::PlanUpdate(told) => return Some(value(&self.updated(told, place.at))),
             Fact::ItemStatusChange(told) => self.list.moved(told),
-            // A queued run's message is told when it starts, and a steered one at once.
+            // The message of a queued run counts when the run starts, and that of a steer at once.
             Fact::RunStarted(told) => self.messages.push(told.message.clone()),
             Fact::FinalResponse(told) => self.messages.push(told.message.clone()),
             Fact::StateUpdate(told) => self.state_updated(told),
@@ -102,7 +103,7 @@ impl Fold {
         }
     }
 
-    /// A `PLAN_UPDATE` without changes tells where those of the `PLAN` before it came from.
+    /// A `PLAN_UPDATE` without changes names the source of the changes in the `PLAN` before it.
     fn updated(&mut self, told: &PlanUpdateBody, timestamp: Millis) -> WholePlanUpdate {
         self.plan_version = told.plan_version;
         if let Some(plan) = &told.plan {
@@ -133,7 +134,7 @@ impl Fold {
 }
 
 impl Fold {
-    /// These messages count no more, and no summary that tells of them.
+    /// Removes these messages, and a summary that covers one of them.
     fn forget(&mut self, superseded: &[MessageId]) {
         if superseded.is_empty() {
             return;
@@ -144,7 +145,7 @@ impl Fold {
     }
 }
 
-/// All of them, then by kind.
+/// All changes, and then the same by kind.
 fn sorted(changes: Vec<TodoItemChange>, timestamp: Millis) -> TodoListChanges {
     let of = |kind: ChangeType| changes.iter().filter(|change| change.kind == kind).cloned().collect();
     let (added, modified, removed) = (of(ChangeType::Added), of(ChangeType::Modified), of(ChangeType::Removed));

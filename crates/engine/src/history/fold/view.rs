@@ -1,4 +1,4 @@
-//! `PESAgentStateData` as of the last observation told, without what only the state knows (`iterationState`).
+//! `PESAgentStateData` as of the last applied observation, without what only the state knows (`iterationState`).
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ use crate::domain::state::{A2aWait, OpenSuspension, PendingA2ATasks};
 use crate::history::ShownPlan;
 
 impl Fold {
-    /// Goes on from a view, that of a core or one made by [`Fold::view`], and tells whole lists from there.
+    /// Continues from a view, that of a core or one made by [`Fold::view`]. From there on it provides whole lists only.
     pub fn of_view(view: &Value) -> serde_json::Result<Self> {
         ShownPlan::of(view).map(Self::of_plan)
     }
 
-    /// The same, from what a view shows of the plan.
+    /// The same, from the plan part of a view.
     pub fn of_plan(begun: ShownPlan) -> Self {
         Self {
             intent: begun.intent,
@@ -27,7 +27,7 @@ impl Fold {
         }
     }
 
-    /// Tells whole lists, of a thread that has none yet.
+    /// Provides whole lists only, for a thread that has none yet.
     pub fn of_lists() -> Self {
         Self { lists_only: true, ..Self::default() }
     }
@@ -52,17 +52,17 @@ impl Fold {
         view
     }
 
-    /// The conversation, in the order of its contexts; without what waited in the queue.
+    /// The conversation, in the order of its contexts; without the messages of queued runs.
     pub fn messages(&self) -> &[RecordedMessage] {
         &self.messages
     }
 
-    /// The writes that the application's state consists of; `None`: the log does not tell what was written.
+    /// The writes that the application's state consists of; `None`: the log does not hold all that was written.
     pub fn agent_state(&self) -> Option<StateWrites> {
         self.written.told()
     }
 
-    /// What prompts tell in place of the oldest messages, if anything.
+    /// The summary that prompts show in place of the oldest messages, if there is one.
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }

@@ -10,9 +10,9 @@ use crate::domain::thread::AgentState;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Written {
     version: i64,
-    /// Since it was written whole.
+    /// The writes since the last whole one.
     writes: Vec<StateWrite>,
-    /// A write was recorded without what was written: nobody knows from then on, until it is written whole.
+    /// A write was recorded without its content: the state is unknown from then on, until it is written whole.
     is_unknown: bool,
 }
 
@@ -24,7 +24,7 @@ pub enum StateWrite {
     Patch(Value),
 }
 
-/// What the application's state consists of, write by write.
+/// The writes that the application's state consists of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateWrites {
     pub version: i64,
@@ -39,7 +39,7 @@ impl Written {
         values.sum()
     }
 
-    /// Takes in what a `STATE_UPDATE` says; most are about something else.
+    /// Applies a `STATE_UPDATE`; most are about something else.
     pub(super) fn tell(&mut self, told: &StateUpdateBody) {
         let before = self.version;
         self.version = told.state_version;
@@ -62,7 +62,7 @@ impl Written {
 }
 
 impl StateWrites {
-    /// The state, once the payloads are in place.
+    /// The resulting state, once the payloads are inlined.
     pub fn state(self) -> AgentState {
         let mut data = Value::Null;
         for write in self.writes {
