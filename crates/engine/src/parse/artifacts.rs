@@ -1,4 +1,4 @@
-//! What an answer delivers beside its text: `uiMetadata.artifacts`, checked and bounded.
+//! The artifacts that an answer delivers besides its text: `uiMetadata.artifacts`, validated and bounded.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ const NAME_CHARS: usize = 200;
 const URL_BYTES: usize = 2_048;
 
 /// The artifacts that can be delivered, each `{name?, mediaType?, filename?}` with one of `text`, `raw` (base64), `url`
-/// and `data`; and a sentence for each that cannot.
+/// and `data`; and a sentence for each artifact that cannot.
 pub(super) fn artifacts(value: &Value) -> (Vec<Value>, Vec<Value>) {
     let given = match value {
         Value::Array(values) => values.as_slice(),

@@ -1,4 +1,4 @@
-//! Tool calls, native and written as JSON text.
+//! Tool calls: native ones, and those written as JSON text.
 
 use serde_json::{Map, Value};
 
@@ -12,11 +12,11 @@ use crate::domain::model::{ModelReply, RawToolCall};
 pub(super) const CALLS: [&str; 3] = ["toolCalls", "tool_calls", "calls"];
 const NAME: [&str; 4] = ["toolName", "tool_name", "name", "tool"];
 const ARGUMENTS: [&str; 5] = ["arguments", "parameters", "args", "input", "toolInput"];
-/// Brackets around a call's own arguments: the call, its list and the reply.
+/// The brackets around a call's own arguments: the call, its list and the reply.
 const AROUND_A_CALL: usize = 3;
 
-/// Native calls. Nothing is guessed: what is not JSON is told back to the model, and what the end of the reply cut off has
-/// no arguments.
+/// Native calls. Nothing is guessed: the model is told about arguments that are not JSON, and a call that the end of
+/// the reply cut off has none.
 pub(super) fn native(reply: &ModelReply) -> Vec<CallDraft> {
     let draft = |call: &RawToolCall| CallDraft {
         provider_id: call.id.clone(),
@@ -24,7 +24,7 @@ pub(super) fn native(reply: &ModelReply) -> Vec<CallDraft> {
         arguments: arguments(&call.arguments),
     };
     let mut calls: Vec<CallDraft> = reply.tool_calls.iter().map(draft).collect();
-    // An object that is closed is whole, wherever the reply ended.
+    // A closed object is complete, wherever the reply ended.
     let is_closed = |call: &RawToolCall| serde_json::from_str::<Object>(&call.arguments).is_ok();
     if reply.is_cut() && !reply.tool_calls.last().is_some_and(is_closed) {
         cut_off(&mut calls);
@@ -50,11 +50,11 @@ fn arguments(text: &str) -> Result<Value, String> {
     }
 }
 
-/// The calls that a JSON value of the reply makes, in order; a call that the end of the reply cut off has no arguments.
+/// The calls in a JSON value of the reply, in order; a call that the end of the reply cut off has no arguments.
 pub(super) fn written(found: &FoundJson) -> Vec<CallDraft> {
     let mut calls = match &found.value {
         Value::Array(list) => {
-            // A list that is not calls throughout is data.
+            // A list with anything but calls in it is data.
             let calls: Vec<CallDraft> = list.iter().filter_map(bare).collect();
             if calls.len() == list.len() { calls } else { Vec::new() }
         }
@@ -99,7 +99,7 @@ fn listed(value: &Value) -> Option<CallDraft> {
     })
 }
 
-/// A call that stands alone must look like one throughout: an object with other members is data.
+/// A call outside of a list must have no other members: an object with other members is data.
 fn bare(value: &Value) -> Option<CallDraft> {
     let object = value.as_object()?;
     let is_call = |object: &Object| {

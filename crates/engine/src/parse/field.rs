@@ -1,15 +1,15 @@
-//! Members of a JSON object under whichever of their names the model used.
+//! Members of a JSON object, under any of the names that models use for them.
 
 use serde_json::{Map, Value};
 
 pub(super) type Object = Map<String, Value>;
 
-/// The first of these members that is there and not null.
+/// The first of these members that is present and not null.
 pub(super) fn any<'a>(object: &'a Object, names: &[&str]) -> Option<&'a Value> {
     names.iter().find_map(|name| object.get(*name).filter(|value| !value.is_null()))
 }
 
-/// A member as text: a string as it stands, a list line by line, anything else as JSON.
+/// A member as text: a string unchanged, a list line by line, anything else as JSON.
 pub(super) fn text(object: &Object, names: &[&str]) -> Option<String> {
     any(object, names).map(as_text).filter(|text| !text.trim().is_empty())
 }
@@ -42,7 +42,7 @@ fn word(value: &Value, names: &[&str]) -> Option<String> {
     }
 }
 
-/// The member that a cut reply ended in.
+/// Whether the last member has one of these names: a cut reply ended in it.
 pub(super) fn is_last(object: &Object, names: &[&str]) -> bool {
     object.keys().next_back().is_some_and(|key| names.contains(&key.as_str()))
 }

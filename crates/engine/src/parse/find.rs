@@ -1,4 +1,4 @@
-//! The JSON in a reply: bare, in a fence, between markers, with prose around it.
+//! Finds the JSON in a reply: bare, in a fence, between markers, with prose around it.
 
 use std::ops::Range;
 
@@ -11,14 +11,14 @@ use super::text::head;
 const START: &str = "---JSON_OUTPUT_START---";
 const END: &str = "---JSON_OUTPUT_END---";
 
-/// A longer reply is not read as JSON.
+/// A longer reply is not parsed as JSON.
 const BYTES: usize = 8 << 20;
-/// Values in one reply, all in all: they take far more memory than their text.
+/// The most values in one reply, in total: they take far more memory than their text.
 const NODES: usize = 200_000;
 /// How often, on average, a byte may be read again after a bracket that opened no JSON.
 const REREADS: usize = 4;
 
-/// An object or array that stands in the text.
+/// An object or array in a text.
 #[derive(Debug, PartialEq)]
 pub(super) struct FoundJson {
     pub value: Value,
@@ -26,14 +26,14 @@ pub(super) struct FoundJson {
     pub tail: Tail,
 }
 
-/// The objects and arrays of a reply, outermost ones only, in order; and where reading failed furthest on.
+/// The objects and arrays of a reply, outermost ones only, in order; and the failure that got furthest.
 #[derive(Debug, Default)]
 pub(super) struct Finds {
     pub found: Vec<FoundJson>,
     miss: Option<Miss>,
 }
 
-/// Looks between the markers first; if nothing is there, everywhere.
+/// Looks between the markers first; if nothing is found there, everywhere.
 pub(super) fn find(text: &str) -> Finds {
     if let Some(section) = marked(text) {
         let finds = scan(text, section);
@@ -44,7 +44,7 @@ pub(super) fn find(text: &str) -> Finds {
     scan(text, 0..text.len())
 }
 
-/// The first object or array of a text that should hold one, whole.
+/// The first object or array of a text that should contain one; it must be complete.
 pub fn embedded(text: &str) -> Result<Value, ParseFault> {
     let finds = find(text);
     let fault = finds.fault(text);
@@ -98,7 +98,7 @@ impl Finds {
         }
     }
 
-    /// The repair for the model when the reply should have held a JSON object.
+    /// The sentence for the model if its reply should have contained a JSON object.
     pub(super) fn fault(&self, text: &str) -> ParseFault {
         let Some(miss) = &self.miss else {
             return ParseFault("There is no JSON object in the reply.".to_owned());
@@ -107,7 +107,7 @@ impl Finds {
         ParseFault(format!("The JSON cannot be read at byte {}, before {rest:?}: {}.", miss.at, miss.what))
     }
 
-    /// What stands around the JSON, without the fences and markers that it stood in.
+    /// The text around the JSON, without the fences and markers that enclosed it.
     pub(super) fn prose(&self, text: &str) -> String {
         let mut pieces = Vec::new();
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! Todo items. One that cannot be read is left out or read in part; it never spoils the others.
+//! Parses todo items. One that cannot be read is left out or read in part; it never affects the others.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ const DEPENDENCIES: [&str; 4] = ["dependencies", "dependsOn", "depends_on", "dep
 const TOOLS: [&str; 4] = ["requiredTools", "required_tools", "tools", "tool"];
 const ID_BYTES: usize = 128;
 
-/// The items of a list, with ids that are unique: a repeated one gets a suffix, a missing one is empty.
+/// The items of a list, with unique ids: a repeated id gets a suffix, a missing one is empty.
 pub(super) fn items(list: &[Value]) -> Vec<ItemDraft> {
     let mut items: Vec<ItemDraft> = list.iter().filter_map(item).collect();
     let mut taken: HashSet<String> = HashSet::new();
@@ -59,7 +59,7 @@ fn of_object(object: &Object) -> ItemDraft {
     }
 }
 
-/// An id as models write it: one line, no white space, not too long.
+/// An id as models write it: one line, no white space, limited in length.
 pub(crate) fn clean_id(id: &str) -> String {
     let line: String = id.trim().chars().map(|c| if c.is_control() || c.is_whitespace() { '_' } else { c }).collect();
     head(&line, ID_BYTES).to_owned()

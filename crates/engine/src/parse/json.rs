@@ -1,12 +1,12 @@
-//! One JSON value as models write it: trailing commas, comments, single quotes, bare keys, Python literals, raw line
-//! breaks in strings and a cut tail are read; anything else is a [`Miss`] that says where and why.
+//! Reads one JSON value as models write it: trailing commas, comments, single quotes, bare keys, Python literals, raw
+//! line breaks in strings and a cut tail are accepted; anything else is a [`Miss`] that says where and why.
 
 use serde_json::{Map, Number, Value};
 
 use super::text::unescape;
 use crate::domain::depth::MOST_DEPTH;
 
-/// A longer number is not read: converting one takes time quadratic in its length.
+/// A longer number is rejected: converting one takes time quadratic in its length.
 const NUMBER_BYTES: usize = 128;
 
 /// Whether the text ended before the value did.
@@ -15,18 +15,18 @@ pub(super) enum Tail {
     Whole,
     /// Only this many closing brackets are missing.
     Unclosed(usize),
-    /// It ends inside a value, or where one had to follow.
+    /// It ends inside a value, or where one was required.
     Torn,
 }
 
-/// Where reading stopped, and why.
+/// Where reading failed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Miss {
     pub at: usize,
     pub what: &'static str,
 }
 
-/// Reads the value that starts at `at`. `nodes` bounds the values made; it goes down with each.
+/// Reads the value that starts at `at`. `nodes` limits the number of values; each one decrements it.
 pub(super) fn read(text: &str, at: usize, nodes: &mut usize) -> Result<(Value, usize, Tail), Miss> {
     let mut reader = Reader { text, bytes: text.as_bytes(), at, open: 0, tail: Tail::Whole, nodes };
     let value = reader.value()?;
@@ -86,7 +86,8 @@ impl<'a> Reader<'a> {
         while self.goes_on(b'}')? {
             let Some(key) = self.key()? else { break };
             let value = self.value()?;
-            // The last of two equal keys counts and stands last, so that a cut value is always the last one.
+            // Of two equal keys the last one counts, and is moved to the end, so that a cut value is always the last
+            // one.
             map.swap_remove(&key);
             map.insert(key, value);
             if self.is_cut() {
@@ -107,7 +108,7 @@ impl<'a> Reader<'a> {
         Ok(Value::Array(values))
     }
 
-    /// Skips to the next member; `false`: the container is closed, or the text is over.
+    /// Skips to the next member; `false`: the container is closed, or the text has ended.
     fn goes_on(&mut self, close: u8) -> Result<bool, Miss> {
         let mut comma = false;
         loop {
@@ -121,7 +122,7 @@ impl<'a> Reader<'a> {
                     self.at += 1;
                     return Ok(false);
                 }
-                // A bracket was forgotten: this one closes what is around.
+                // A missing bracket: this one closes the enclosing container.
                 Some(b'}' | b']') if self.open > 1 => return Ok(false),
                 Some(b'}' | b']') => return self.miss("this bracket closes nothing"),
                 Some(_) => return Ok(true),
@@ -133,7 +134,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A key and its colon; `None`: the text is over before the value.
+    /// A key and its colon; `None`: the text ends before the value.
     fn key(&mut self) -> Result<Option<String>, Miss> {
         let start = self.at;
         let key = match self.peek() {
@@ -214,7 +215,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// The identifier that stands here, perhaps empty.
+    /// The identifier at this position, perhaps empty.
     fn word(&mut self) -> &'a str {
         let start = self.at;
         while let Some(b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'$' | b'-') = self.peek() {

@@ -1,7 +1,7 @@
-//! What a model wrote, as typed drafts. Tolerant and bounded: any text gives a draft or a fault that says what to repair,
-//! in time linear in its length; nothing panics, nothing is made up.
+//! Parses what a model wrote into typed drafts. Tolerant and bounded: every text gives a draft, or a fault that says
+//! what to repair, in time linear in its length; nothing panics, nothing is made up.
 //!
-//! Drafts hold what the model *said*, field by field; what is believed of it is the engine's decision.
+//! Drafts hold what the model wrote, field by field; the engine decides how much of it is accepted.
 
 mod artifacts;
 mod call;
@@ -26,7 +26,7 @@ pub use plan::plan;
 pub use step::step;
 pub use synthesis::synthesis;
 
-/// What is wrong with a reply that its greatest length cut off.
+/// The fault of a reply that was cut off at its maximum length.
 pub const TOO_LONG: &str = "It was cut off at the greatest length that a reply may have.";
 
 /// Why a reply cannot be used: a sentence for the model that is asked to repair it.
@@ -39,18 +39,18 @@ pub struct PlanDraft {
     pub title: Option<String>,
     pub intent: Option<String>,
     pub plan: Option<String>,
-    /// With an empty list: the final response.
+    /// With an empty list: the final answer.
     pub answer: Option<String>,
-    /// With an empty list: why the task is not done at all.
+    /// With an empty list: why the task is refused.
     pub refuse: Option<String>,
-    /// Ids are trimmed, one line, and unique; empty where the model gave none.
+    /// Ids are trimmed, single-line, and unique; empty if the model gave none.
     pub items: Vec<ItemDraft>,
-    /// The reply was tool calls without a list: `items` is one tool item, and these are its first step.
+    /// The reply had tool calls and no list: `items` is one tool item, and these are its first step.
     pub calls: Vec<CallDraft>,
 }
 
-/// A todo item as the model wrote it; an absent field says nothing about what was there before. Stored while a patch
-/// waits for its step's calls.
+/// A todo item as the model wrote it; an absent field does not change the existing one. Stored while a patch waits for
+/// the calls of its step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ItemDraft {
@@ -96,7 +96,7 @@ impl CallDraft {
 /// One step of an item.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepDraft {
-    /// What it said beside its calls, or the item's result.
+    /// The text besides its calls, or the item's result.
     pub content: String,
     pub thoughts: Option<String>,
     pub calls: Vec<CallDraft>,
@@ -104,7 +104,7 @@ pub struct StepDraft {
     pub updated_plan: Option<PlanPatchDraft>,
 }
 
-/// `updatedPlan`: a patch by id; what it does not name stays.
+/// `updatedPlan`: a patch by id; items that it does not name stay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlanPatchDraft {
@@ -118,13 +118,13 @@ pub struct PlanPatchDraft {
 pub struct SynthesisDraft {
     /// Markdown, without any of our tags. Empty: the model wrote nothing.
     pub content: String,
-    /// `{sources?, suggestions?, artifacts?, artifactNotes?}` and whatever else the model put there.
+    /// `{sources?, suggestions?, artifacts?, artifactNotes?}` and any other members that the model wrote.
     pub ui_metadata: Option<Value>,
 }
 
 impl StepDraft {
-    /// Nothing was said, called or decided: to be repaired, never taken for a result. That the item is complete is no
-    /// result either.
+    /// Nothing was written, called or decided: the reply must be repaired and is never a result. Only saying that the
+    /// item is complete is no result either.
     pub fn is_empty(&self) -> bool {
         let goes_on = match self.decision {
             Some(Decision::Continue | Decision::Wait | Decision::UpdatePlan) => true,

@@ -13,8 +13,8 @@ use crate::domain::plan::StepType;
 
 const PLAN: [&str; 2] = ["plan", "strategy"];
 
-/// Reads a plan. Calls without a list become one tool item. An empty list needs an answer, and a list that the reply's
-/// end tore is a fault: half a plan is none, and neither is half an answer.
+/// Parses a plan. Calls without a list become one tool item. An empty list needs an answer. A list that the end of the
+/// reply cut off is a fault, and so is an answer that was cut off: half of either is of no use.
 pub fn plan(reply: &ModelReply) -> Result<PlanDraft, ParseFault> {
     let draft = whole_or_not(reply);
     match reply.stop {
@@ -32,7 +32,7 @@ fn whole_or_not(reply: &ModelReply) -> Result<PlanDraft, ParseFault> {
     let finds = find(text);
     // The last one counts: models correct themselves.
     let chosen = finds.found.iter().rev().find_map(|found| Some((found, body(&found.value)?)));
-    // Brackets that a model forgets to close are no loss; after a cut nobody knows what would have followed.
+    // If a model only forgets brackets, nothing is lost; after a cut it is not known what would have followed.
     if reply.is_cut() && chosen.as_ref().is_some_and(|(found, _)| found.tail != Tail::Whole) {
         return Err(ParseFault("The JSON object is not whole; write a shorter one.".to_owned()));
     }
@@ -75,7 +75,7 @@ pub(super) fn patch(value: &Value) -> Option<PlanPatchDraft> {
     })
 }
 
-/// Where the parts of a plan stand in a value.
+/// The parts of a plan in a JSON value.
 struct Body<'a> {
     object: Option<&'a Object>,
     list: Option<&'a [Value]>,
@@ -124,12 +124,12 @@ impl Body<'_> {
         self.word(&["refuse"])
     }
 
-    /// Without any items.
+    /// Whether it is enough without items.
     fn says_enough(&self) -> bool {
         self.answer().is_some() || self.refuse().is_some()
     }
 
-    /// A plan that is the list itself says nothing more.
+    /// The text of the plan; a list under that name is the todo list.
     fn plan(&self) -> Option<String> {
         let value = field::any(self.object?, &PLAN)?;
         let is_list = value.as_array().is_some_and(|list| is_items(list));

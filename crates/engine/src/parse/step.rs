@@ -16,8 +16,8 @@ const PATCH: [&str; 2] = ["updatedPlan", "updated_plan"];
 const CONTENT: [&str; 4] = ["content", "response", "result", "answer"];
 const THOUGHTS: [&str; 3] = ["thoughts", "thought", "reasoning"];
 
-/// Reads one step; never fails: text without our JSON is the content. Native calls count before written ones, so a
-/// model that does both does not call twice.
+/// Parses one step; never fails: text without our JSON is the content. If there are native calls, written ones are
+/// ignored, so that a model that writes both does not call twice.
 pub fn step(reply: &ModelReply) -> StepDraft {
     let mut finds = find(&reply.text);
     finds.found.retain(is_step);
@@ -37,7 +37,7 @@ pub fn step(reply: &ModelReply) -> StepDraft {
 }
 
 impl StepDraft {
-    /// Takes what an object says; of several, the last one that says something counts.
+    /// Applies the members of an object; if several objects have a member, the last one counts.
     fn take(&mut self, object: &Object, tail: Tail) {
         if let Some(content) = field::text(object, &CONTENT) {
             self.content = content;
@@ -51,7 +51,7 @@ impl StepDraft {
     }
 }
 
-/// Whether this JSON is ours; any other is part of the content.
+/// Whether this JSON is a step; any other JSON is part of the content.
 fn is_step(found: &FoundJson) -> bool {
     let Value::Object(object) = &found.value else { return !call::written(found).is_empty() };
     let has = |names: &[&str]| names.iter().any(|name| object.contains_key(*name));

@@ -8,7 +8,7 @@ use super::field::{self, Object};
 use super::find::find;
 use super::tags;
 
-/// Reads the answer; never fails. Metadata that cannot be read is left out, and the answer stays.
+/// Parses the answer; never fails. Metadata that cannot be read is dropped, and the answer is kept.
 pub fn synthesis(text: &str) -> SynthesisDraft {
     let (shown, metadata) = tags::split(text);
     let tagged = metadata.iter().rev().find_map(|body| object(body));
@@ -28,7 +28,7 @@ fn object(text: &str) -> Option<Object> {
     })
 }
 
-/// A closing ```json block that is metadata, and what stands before it. Any other block is part of the answer.
+/// A final ```json block that is metadata, and the text before it. Any other block is part of the answer.
 fn last_block(shown: &str) -> Option<(&str, Object)> {
     let body = shown.trim_end().strip_suffix("```")?;
     let start = body.rfind("```json")?;
@@ -39,7 +39,7 @@ fn last_block(shown: &str) -> Option<(&str, Object)> {
     (is_metadata && !content.is_empty()).then_some((content, object))
 }
 
-/// Sources, suggestions and artifacts in the contract's shape; other members stay as they are.
+/// Brings sources, suggestions and artifacts into the contract's shape; other members are kept unchanged.
 fn ui_metadata(object: Object) -> Option<Value> {
     let mut object = match object.get("uiMetadata") {
         Some(Value::Object(inner)) => inner.clone(),
@@ -82,7 +82,7 @@ fn source(value: &Value) -> Option<Value> {
     Some(Value::Object(source))
 }
 
-/// Pages open what they are given: only web addresses.
+/// Pages open these links, so only web addresses are accepted.
 fn is_link(url: &str) -> bool {
     url.starts_with("https://") || url.starts_with("http://")
 }

@@ -1,4 +1,4 @@
-//! Takes `<mainContent>` and `<uiMetadata>` out of a reply while it streams. Any other `<` is just a `<`.
+//! Removes `<mainContent>` and `<uiMetadata>` tags from a reply while it streams. Any other `<` is text.
 
 const METADATA_END: &str = "</uimetadata>";
 const TAGS: [(&str, Tag); 4] = [
@@ -15,27 +15,27 @@ enum Tag {
     MetadataEnd,
 }
 
-/// What a character does to the tag that may be under way.
+/// How a text relates to the tags.
 enum Match {
     None,
     Begins,
     Whole(Tag),
 }
 
-/// Fed with pieces of one reply, cut anywhere, it gives the same text in all as when fed with the whole. No tag is ever
-/// in that text, not even one that taking out another would have made.
+/// Given the pieces of a reply, cut anywhere, it returns the same text in total as for the whole reply. That text never
+/// contains a tag, not even one that the removal of another tag would have created.
 #[derive(Debug, Default)]
 pub struct TagFilter {
     /// Text that may turn out to be a tag, or tags inside each other; they begin at `starts`.
     held: String,
     starts: Vec<usize>,
-    /// What stands inside `<uiMetadata>`, while that is open.
+    /// The content of `<uiMetadata>`, while that is open.
     open: Option<String>,
     metadata: Vec<String>,
 }
 
 impl TagFilter {
-    /// What may be shown after this piece.
+    /// Adds a piece; returns the text that may be shown now.
     pub fn push(&mut self, piece: &str) -> String {
         let mut shown = String::with_capacity(piece.len());
         let mut rest = piece;
@@ -90,8 +90,8 @@ impl TagFilter {
         }
     }
 
-    /// The end of the reply: what is left to show, and what stood inside `<uiMetadata>`. One that was never closed is
-    /// metadata if it is a JSON object, else text after a stray tag.
+    /// Ends the reply: returns the rest of the text, and the contents of `<uiMetadata>`. An element that was never
+    /// closed is metadata if it is a JSON object, else text after a stray tag.
     pub fn finish(mut self) -> (String, Vec<String>) {
         let mut shown = std::mem::take(&mut self.held);
         if let Some(body) = self.open.take() {
@@ -105,7 +105,7 @@ impl TagFilter {
         (shown, self.metadata)
     }
 
-    /// Like `push`, but a `<uiMetadata>` opens nothing: the reply has no end tag for it.
+    /// Like `push`, but `<uiMetadata>` is not opened: the reply has no end tag for it.
     fn push_text(&mut self, text: &str) -> String {
         let mut shown = String::new();
         for next in text.chars() {
@@ -132,7 +132,7 @@ fn matches(text: &str) -> Match {
     Match::None
 }
 
-/// What is shown of a whole reply, and what stood inside `<uiMetadata>`.
+/// The text to show of a whole reply, and the contents of `<uiMetadata>`.
 pub fn split(text: &str) -> (String, Vec<String>) {
     let mut filter = TagFilter::default();
     let mut shown = filter.push(text);

@@ -1,6 +1,7 @@
-//! Small readings of text: escapes, words, ids.
+//! Parsing of small texts: escapes, words, ids.
 
-/// A string's inside with its escapes resolved. A lone surrogate becomes U+FFFD; an unknown escape stays as it stands.
+/// The content of a string with its escapes resolved. A lone surrogate becomes U+FFFD; an unknown escape is left
+/// unchanged.
 pub(super) fn unescape(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw;
@@ -16,7 +17,7 @@ pub(super) fn unescape(raw: &str) -> String {
             'b' => out.push('\u{8}'),
             'f' => out.push('\u{c}'),
             '"' | '\'' | '\\' | '/' => out.push(escape),
-            // A line that was continued.
+            // An escaped line break continues the line.
             '\n' => {}
             'u' => rest = unicode(rest, &mut out),
             other => {
@@ -29,7 +30,7 @@ pub(super) fn unescape(raw: &str) -> String {
     out
 }
 
-/// Resolves what follows `\u` and gives back what follows that.
+/// Resolves what follows `\u`; returns the rest after it.
 fn unicode<'a>(rest: &'a str, out: &mut String) -> &'a str {
     let Some(high) = unit(rest) else {
         out.push('\u{FFFD}');
@@ -64,7 +65,7 @@ pub(super) fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// One lower-case word from however the model spelled it: `In Progress`, `IN-PROGRESS` → `in_progress`.
+/// One lower-case word for the spellings that models use: `In Progress`, `IN-PROGRESS` → `in_progress`.
 pub(super) fn keyword(text: &str) -> String {
     text.trim().replace([' ', '-'], "_").to_lowercase()
 }

@@ -1,16 +1,16 @@
-//! Data between markers that nothing inside can close.
+//! Data blocks: text between markers that nothing inside the text can close.
 
 use std::cell::Cell;
 
 use super::template::{DATA, fill};
 use crate::domain::prompt::{self, PromptMessage};
 
-/// How many short nonces are tried: a prompt takes that many renderings, and one more.
+/// How many short nonces are tried: a prompt is rendered at most this often, and once more.
 const ROUNDS: usize = 4;
 
-/// Renders a prompt under a nonce that stands in its markers and nowhere between them. The same prompt has the same nonce
-/// whenever it is rendered, so whoever knows the run can write short ones into data; then the nonce is the digest of all
-/// that the prompt says, which nothing in it can hold.
+/// Renders a prompt with a nonce that is in its markers and nowhere between them. The nonce depends only on the
+/// prompt's seed, so an author who knows the run can write the short nonces into data. If all of them occur there, the
+/// nonce is the digest of the whole rendered prompt, which no text in the prompt can contain.
 pub(super) fn marked(seed: &str, render: impl Fn(&Marker) -> Vec<PromptMessage>) -> Vec<PromptMessage> {
     let mut number = fnv(seed);
     let mut messages = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn marked(seed: &str, render: impl Fn(&Marker) -> Vec<PromptMessage>)
 
 pub(super) struct Marker {
     nonce: String,
-    /// Some data holds the nonce.
+    /// Some data contains the nonce.
     is_known: Cell<bool>,
 }
 
@@ -36,14 +36,14 @@ impl Marker {
         Self { nonce, is_known: Cell::new(false) }
     }
 
-    /// `text` verbatim, between lines that name it.
+    /// A block of `text`, unchanged, between lines with its name.
     pub(super) fn block(&self, name: &str, text: &str) -> String {
         let mut block = String::new();
         self.append(&mut block, name, |block| block.push_str(text));
         block
     }
 
-    /// A block behind what is there; `write` adds what stands in it.
+    /// Appends a block; `write` adds its content.
     pub(super) fn append(&self, to: &mut String, name: &str, write: impl FnOnce(&mut String)) {
         let (name, nonce) = (one_line(name), self.nonce.as_str());
         to.extend(["--- BEGIN ", &name, " ", nonce, " ---\n"]);
@@ -66,7 +66,7 @@ pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// At most `most` characters, and then how many are missing, and where they are.
+/// The first `most` characters, followed by how many are missing and where they are.
 pub(crate) fn shortened(text: &str, most: usize, whereabouts: &str) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

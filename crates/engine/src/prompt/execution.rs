@@ -13,12 +13,12 @@ pub fn step(prompt: &StepPrompt<'_>) -> Vec<PromptMessage> {
     rendered(prompt, instructions(prompt), History::default(), task)
 }
 
-/// The only step of a run without a plan: the item is the user's query, in its conversation.
+/// The only step of a run without a plan: the item is the user's query, shown with its conversation.
 pub fn converse(prompt: &StepPrompt<'_>, history: History<'_>) -> Vec<PromptMessage> {
     rendered(prompt, CONVERSE, history, |prompt, _, _| prompt.item.description.clone())
 }
 
-/// How the prompt of a step begins: the system prompt, and the task without the results of other items.
+/// The beginning of a step's prompt: the system prompt, and the task without the results of other items.
 pub fn opening(prompt: &StepPrompt<'_>, converses: bool) -> (String, String) {
     let (instructions, task) = if converses {
         (CONVERSE, prompt.item.description.clone())

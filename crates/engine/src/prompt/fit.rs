@@ -1,6 +1,6 @@
-//! Prompts that fit: what a model reads in one call is bounded. The oldest messages of the conversation are summed up
-//! first (`summary`), those that still do not fit are left out, then long results of other items are shortened; what the
-//! item's own loop said stays whole.
+//! Makes prompts fit a model's context window. The oldest messages of the conversation are summed up first (`summary`);
+//! messages that still do not fit are left out; then long results of other items are shortened. The turns of the item's
+//! own loop are never shortened.
 
 use serde_json::Value;
 
@@ -14,22 +14,22 @@ use crate::pes::state::{ModelCall, State};
 use crate::prompt::{History, StepResult, level, shortened};
 use crate::{Extent, Material, World};
 
-/// What is always left of a result, in characters.
+/// A result is never shortened below this, in characters.
 const LEAST: usize = 200;
-/// How many bytes of text a token stands for.
+/// The assumed bytes of text per token.
 const BYTES: usize = 3;
 /// A longer summary is shortened, in characters.
 const SUMMARY: usize = 6_000;
 
-/// What a prompt has of the conversation and of other items' results, cut so that the prompt fits.
+/// The conversation and other items' results as a prompt shows them, cut so that the prompt fits.
 #[derive(Clone)]
 pub(crate) struct FittedHistory<'a> {
     pub payloads: &'a Payloads,
-    /// What stands for older messages, and how many those are.
+    /// The summary of older messages, and how many those are.
     summary: Option<(String, usize)>,
     pub messages: &'a [ConversationMessage],
     left_out: usize,
-    /// A longer result of another item is shortened, in characters.
+    /// Longer results of other items are shortened, in characters.
     pub most: usize,
 }
 
@@ -47,7 +47,7 @@ impl<'a> FittedHistory<'a> {
         Self { payloads, summary, messages, left_out: 0, most: usize::MAX }
     }
 
-    /// The same with the newest so many messages.
+    /// The same with the newest `most` messages.
     pub fn newest(self, most: usize) -> Self {
         let gone = self.messages.len().saturating_sub(most);
         Self { messages: &self.messages[gone..], left_out: self.left_out + gone, ..self }
@@ -61,21 +61,21 @@ impl<'a> FittedHistory<'a> {
         History { summary: self.summary(), messages: self.messages }
     }
 
-    /// What was left out, if anything was.
+    /// What the prompt does not show whole; `None` without a summary.
     pub fn fit(&self) -> Option<ContextFit> {
         let summarised = self.summary.as_ref()?.1;
         Some(ContextFit { kept: self.messages.len(), summarised, left_out: self.left_out, shortened: 0 })
     }
 
-    /// What must be summed up because more messages came since the summary than are told in their own words; half of
-    /// those are left, so that the next messages find room.
+    /// What must be summed up because more messages came since the summary than prompts show in their own words. Half
+    /// of `most` messages are left, so that there is room for the next ones.
     pub fn excess(&self, most: usize) -> Option<Extent> {
         let is_over = self.summary.is_some() && self.messages.len() > most;
         is_over.then(|| self.extent(most.div_ceil(2))).flatten()
     }
 
-    /// What must be summed up so that a prompt of this size fits; nothing if no message has to go. As much is left as
-    /// fills half of the room, so that the next messages find some.
+    /// What must be summed up so that a prompt of this size fits the limit; `None`: no message has to go. Messages that
+    /// fill half of the room are left, so that there is room for the next ones.
     pub fn overflow(&self, size: u64, limit: u64) -> Option<Extent> {
         let said: u64 = self.messages.iter().map(|message| tokens(&message.content)).sum();
         let mut room = limit.saturating_sub(size.saturating_sub(said)) / 2;
@@ -89,14 +89,14 @@ impl<'a> FittedHistory<'a> {
         self.extent(self.messages.iter().rev().take_while(is_kept).count())
     }
 
-    /// All but the newest so many messages.
+    /// All messages but the newest `kept` ones.
     fn extent(&self, kept: usize) -> Option<Extent> {
         let gone = &self.messages[..self.messages.len() - kept];
         let bytes = gone.iter().map(|message| message.content.len() as u64).sum();
         Some(Extent { upto: gone.last()?.message_id.clone(), messages: gone.len(), bytes })
     }
 
-    /// The same in so many tokens less, if that much can be left out.
+    /// The same, shortened by `over` tokens if that much can be left out.
     /// Tool outputs are shortened to `most_of_tools` characters each.
     pub fn less(self, mut over: u64, results: &[StepResult], most_of_tools: usize) -> (Self, ContextFit) {
         let left_out = self.messages.iter().take_while(|message| {
@@ -118,13 +118,13 @@ impl<'a> FittedHistory<'a> {
     }
 }
 
-/// How long each of so many texts may be, in characters, if together they have so many tokens.
+/// The length of each text, in characters, if `texts` of them share this many tokens.
 pub(crate) fn share(tokens: u64, texts: usize) -> usize {
     tokens as usize * BYTES / texts.max(1)
 }
 
-/// How many tokens the prompt of this call may have: three quarters of what the model reads, half of that after a prompt
-/// that was too long. `None`: nobody knows.
+/// How many tokens the prompt of this call may have: three quarters of the model's context window, and half of that
+/// after a prompt that was too long. `None`: the window is not known.
 pub(crate) fn limit(world: &World<'_>, settings: &RunSettings, call: &ModelCall, size: u64) -> Option<u64> {
     let (provider, model) = settings.choice(call.choice)?;
     let window = world.models.window(provider, model);
@@ -135,7 +135,7 @@ pub(crate) fn limit(world: &World<'_>, settings: &RunSettings, call: &ModelCall,
     }
 }
 
-/// Results with whatever is longer than that cut.
+/// Shortens the results that are longer than `most`.
 pub(crate) fn cut(results: Vec<StepResult>, most: usize) -> Vec<StepResult> {
     let cut = |value: Value| {
         let whole = text(&value);
@@ -153,7 +153,7 @@ pub(crate) fn cut(results: Vec<StepResult>, most: usize) -> Vec<StepResult> {
     }
 }
 
-/// How long the values of a result are in a prompt, in bytes.
+/// The sizes of a result's values in a prompt, in bytes.
 fn sizes(result: &StepResult, most_of_tools: usize) -> impl Iterator<Item = usize> {
     let of_tools = result.tool_results.iter().filter_map(|tool| tool.output.as_ref());
     let of_tools = of_tools.map(move |output| text(output).len().min(most_of_tools));

@@ -1,4 +1,4 @@
-//! An item's loop as messages of a prompt: what the model replied, the tools it called, and their results.
+//! An item's loop as the turns of a prompt: the model's replies, the tools that it called, and their results.
 
 use serde_json::{Map, json};
 
@@ -9,7 +9,7 @@ use crate::domain::tool::{CallRecord, ToolResult};
 use crate::pes::state::{Item, State, TurnContent};
 use crate::prompt::{Turn, render};
 
-/// The item's loop, and before it what it did when it was begun earlier.
+/// The turns of the item's loop, preceded by the calls of its earlier attempts.
 pub(crate) fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn> {
     let first = item.progress.work.as_ref().map_or(0, |work| work.first);
     let shown: std::collections::BTreeSet<&CallId> =
@@ -62,7 +62,8 @@ fn prompt_call(record: &CallRecord, payloads: &Payloads) -> PromptCall {
     }
 }
 
-/// Every call has a result in the prompt; where a person edited the arguments, the result says what ran.
+/// The result of a call. Every call has one in the prompt; if a person edited the arguments, the result says which ones
+/// ran.
 fn returned(record: &CallRecord, payloads: &Payloads) -> Turn {
     let result = record.result.clone().map(|result| render::inlined(result, payloads));
     let mut result = result.unwrap_or_else(|| ToolResult {

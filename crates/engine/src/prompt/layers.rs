@@ -1,5 +1,5 @@
-//! The system prompt, layer by layer: phase, who the agent is, what this stage asks, the persona's word on the stage,
-//! the guidance that server, thread and call composed, and what markers mean.
+//! The system prompt, layer by layer: the phase, who the agent is, the instructions of this stage, the persona's prompt
+//! for the stage, the guidance composed of server, thread and call, and the meaning of the markers.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::domain::tool::ToolSpec;
 pub(super) struct Stage<'a> {
     pub phase: String,
     pub instructions: &'a str,
-    /// What is said of the tools.
+    /// The description of the tools.
     pub tools: String,
     pub persona: fn(&PersonaPrompts) -> Option<&String>,
 }
@@ -35,12 +35,13 @@ pub(super) fn system(frame: &Frame<'_>, stage: &Stage<'_>, marker: &Marker) -> P
     PromptMessage::System { content }
 }
 
-/// With more tools than this a planner gets their names and a line of each; a step that uses one sees its schema.
+/// With more tools than this, a planner gets only their names and a line of each; a step that uses a tool gets its
+/// schema.
 const MANY: usize = 24;
-/// How long that line is.
+/// The longest such line, in characters.
 const LINE_CHARS: usize = 120;
 
-/// A tool in a planner's prompt: its name and one line, enough to choose.
+/// The tools in a planner's prompt: with many of them, name and one line each, enough to choose.
 pub(super) fn outline(tools: &[Arc<ToolSpec>]) -> String {
     if tools.len() <= MANY {
         return schemas(tools);
@@ -52,7 +53,7 @@ pub(super) fn outline(tools: &[Arc<ToolSpec>]) -> String {
     format!("Tools:\n{}", tools.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// In words too, for models that are not offered tools natively.
+/// The tools with their schemas, as text, for models without native tool calls.
 pub(super) fn schemas(tools: &[Arc<ToolSpec>]) -> String {
     if tools.is_empty() {
         return String::new();
@@ -63,7 +64,7 @@ pub(super) fn schemas(tools: &[Arc<ToolSpec>]) -> String {
     format!("Tools:\n{}", described.collect::<Vec<_>>().join("\n"))
 }
 
-/// Sentences the model must know, if any.
+/// Sentences that the model must see, if there are any.
 pub(super) fn notes(notes: &[String]) -> String {
     if notes.is_empty() {
         return String::new();

@@ -1,8 +1,8 @@
-//! Prompts: pure functions from what the engine knows to the messages of one model call.
+//! Prompts: pure functions from the engine's state to the messages of one model call.
 //!
-//! The first line of every system prompt names the phase. Text that people, tools or models wrote stands verbatim; what
-//! is data rather than instruction stands between markers with a nonce that occurs nowhere between them, so no text can
-//! close one. A call always stands before its results, and every call has exactly one.
+//! The first line of every system prompt names the phase. Text written by people, tools or models is shown unchanged;
+//! what is data and not instruction is put between markers with a nonce that occurs nowhere between them, so that no
+//! text can close a block. A call always comes before its results, and every call has exactly one.
 
 mod data;
 mod execution;
@@ -42,20 +42,20 @@ pub use schema::plan_schema;
 pub use summary::summary;
 pub use synthesis::synthesis;
 
-/// What every prompt of a run shares.
+/// What the prompts of a run have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     pub settings: &'a RunSettings,
-    /// The nonce of the markers is derived from it: the run's id will do.
+    /// The seed of the markers' nonce: the run's id will do.
     pub seed: &'a str,
 }
 
 /// The conversation before the query.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct History<'a> {
-    /// What stands for the messages before these.
+    /// The summary of the messages before these.
     pub summary: Option<&'a str>,
-    /// Oldest first, without the messages of this and of queued runs.
+    /// Oldest first, without the messages of this run and of queued runs.
     pub messages: &'a [ConversationMessage],
 }
 
@@ -78,10 +78,10 @@ pub struct RefinePrompt<'a> {
     pub tools: &'a [Arc<ToolSpec>],
     pub intent: &'a str,
     pub plan: &'a str,
-    /// The list, in execution order, as it stands; only id, description, status, step type, tools, outcome,
+    /// The list in execution order, with its current status. Only id, description, status, step type, tools, outcome,
     /// dependencies and reason are shown.
     pub items: &'a [TodoItem],
-    /// Sentences that the planner must know: changes of its own that were dropped, why it is asked to re-plan.
+    /// Sentences that the planner must see: changes of its own that were dropped, or why it is asked to re-plan.
     pub notes: &'a [String],
 }
 
@@ -90,13 +90,13 @@ pub struct RefinePrompt<'a> {
 pub struct StepPrompt<'a> {
     pub frame: Frame<'a>,
     pub item: &'a TodoItem,
-    /// Settled items, in list order; dependencies are shown first and whole, with what their tools said.
+    /// Settled items, in list order; dependencies are shown first and whole, with the outputs of their tools.
     pub results: &'a [StepResult],
-    /// How many more there are, which it does not depend on.
+    /// How many more results there are that the step does not depend on.
     pub left_out: usize,
     /// Shown with their schemas; empty for a reasoning step.
     pub tools: &'a [Arc<ToolSpec>],
-    /// What happened in this item before, oldest first; a re-armed item's earlier calls and results too.
+    /// The earlier turns of this item, oldest first, including calls and results of the item's earlier attempts.
     pub turns: &'a [Turn],
     pub notes: &'a [String],
     /// No further model call follows for this item.
@@ -119,10 +119,10 @@ pub struct SynthesisPrompt<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct SummaryPrompt<'a> {
     pub frame: Frame<'a>,
-    /// What stands for the messages before these.
+    /// The summary of the messages before these.
     pub so_far: Option<&'a str>,
     pub messages: &'a [ConversationMessage],
-    /// A longer message is shortened, in characters.
+    /// Longer messages are shortened, in characters.
     pub most: usize,
 }
 
@@ -130,11 +130,11 @@ pub struct SummaryPrompt<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct RepairPrompt<'a> {
     pub reply: &'a str,
-    /// A sentence: `parse::ParseFault`.
+    /// A sentence, as in `parse::ParseFault`.
     pub fault: &'a str,
 }
 
-/// What an item came to.
+/// The result of an item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepResult {
     pub item_id: String,
@@ -144,16 +144,16 @@ pub struct StepResult {
     pub result: Option<Value>,
     pub tool_results: Vec<ToolResult>,
     pub is_dependency: bool,
-    /// Items that it depended on and that were begun again since.
+    /// Dependencies that were begun again since this item used their results.
     pub outdated: Vec<String>,
 }
 
-/// Something that happened in an item's loop.
+/// A turn of an item's loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Turn {
-    /// What the model said and called, under the ids that the provider will see again.
+    /// What the model wrote and called, under the ids that are shown to the provider.
     Model { content: String, calls: Vec<PromptCall>, replay: Option<Value> },
-    /// What the call with that id came to.
+    /// The result of the call with that id.
     Returned { id: String, result: Box<ToolResult> },
     /// A message of the engine: an enforcement, a repair, a person's decision.
     Engine(String),

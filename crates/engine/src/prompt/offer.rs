@@ -1,4 +1,4 @@
-//! Which tools a step is shown, with their schemas: as few as it can need.
+//! Selects the tools that a step's prompt shows with their schemas: as few as the step can need.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -8,13 +8,14 @@ use crate::domain::plan::StepType;
 use crate::domain::tool::ToolSpec;
 use crate::pes::state::{Item, State};
 
-/// How many tools a step is shown that names none.
+/// How many tools are shown to a step that names none.
 const MOST: usize = 24;
-/// Shorter words say nothing of what a step is about.
+/// Shorter words are ignored, in characters.
 const WORD_CHARS: usize = 3;
 
-/// A tool step sees the tools that it must use; when it names none, all, or of very many those that its words speak of and
-/// those that it has called; a reasoning step sees none. A call of another enabled tool runs all the same.
+/// A tool step is shown the tools that it must use. If it names none, it is shown all tools; of very many, those that
+/// match the words of its task and those that it has called. A reasoning step is shown none. Calls of other enabled
+/// tools run all the same.
 pub(crate) fn tools_of_step(state: &State, item: &Item, offered: Vec<Arc<ToolSpec>>) -> Vec<Arc<ToolSpec>> {
     let required = &item.def.required_tools;
     match (item.def.step_type, required.is_empty()) {
@@ -30,7 +31,7 @@ pub(crate) fn tools_of_step(state: &State, item: &Item, offered: Vec<Arc<ToolSpe
     }
 }
 
-/// At most [`MOST`], in the order in which they were offered.
+/// At most [`MOST`] tools, in the order in which they were offered.
 fn closest(task: &str, called: &BTreeSet<&str>, offered: Vec<Arc<ToolSpec>>) -> Vec<Arc<ToolSpec>> {
     if offered.len() <= MOST {
         return offered;

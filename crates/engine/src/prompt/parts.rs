@@ -1,5 +1,5 @@
-//! A prompt in its parts, for people who want to see what a model saw: what instructed it, what it was offered, what was
-//! said before, what it was asked.
+//! Splits a prompt into its parts, for people who want to see what a model saw: its instructions, the tools it was
+//! offered, the earlier conversation, the query or task.
 
 use serde::Serialize;
 
@@ -75,7 +75,7 @@ pub fn parts(request: &ModelRequest, settings: &RunSettings) -> Vec<PromptPart> 
     parts
 }
 
-/// How many messages at the end ask for a reply to be repaired.
+/// How many messages at the end belong to a repair.
 fn repair_length(system: &str, rest: &[PromptMessage]) -> usize {
     if !system.starts_with("Phase: repair") {
         return 0;
@@ -86,7 +86,7 @@ fn repair_length(system: &str, rest: &[PromptMessage]) -> usize {
     }
 }
 
-/// Where the task or the query stands: before an item's loop, behind the conversation.
+/// The position of the task or the query: before an item's loop, after the conversation.
 fn question_at(request: &ModelRequest, rest: &[PromptMessage]) -> usize {
     let last_said =
         || rest.iter().rposition(|message| matches!(message, PromptMessage::User { .. })).unwrap_or_default();
@@ -103,7 +103,7 @@ fn question_at(request: &ModelRequest, rest: &[PromptMessage]) -> usize {
     }
 }
 
-/// The system prompt, cut where its layers begin.
+/// The system prompt, split where its layers begin.
 fn of_system(content: &str, phase: Phase, settings: &RunSettings) -> Vec<PromptPart> {
     let personas = &settings.persona.prompts;
     let persona = match phase {
@@ -129,13 +129,13 @@ fn of_system(content: &str, phase: Phase, settings: &RunSettings) -> Vec<PromptP
     parts
 }
 
-/// The paragraph about tools, which has no empty line; else nothing.
+/// The paragraph about tools, which has no empty line; empty if there is none.
 fn tools(content: &str) -> &str {
     let Some(at) = content.find("\n\nTools:\n- ") else { return "" };
     content[at..].trim_start().split("\n\n").next().unwrap_or_default()
 }
 
-/// A query or a task, cut where the plan and the results begin.
+/// A query or a task, split where the plan and the results begin.
 fn of_question(phase: Phase, content: &str) -> Vec<PromptPart> {
     let (kind, results) = match phase {
         Phase::Planning | Phase::Synthesis => (PartKind::Query, "\n\nResults:\n\n"),
@@ -148,7 +148,7 @@ fn of_question(phase: Phase, content: &str) -> Vec<PromptPart> {
     parts.into_iter().filter_map(|(kind, text)| part(kind, text)).collect()
 }
 
-/// A whole message.
+/// A part that is a whole message.
 fn spoken(kind: PartKind, message: &PromptMessage) -> PromptPart {
     let (of, text) = match message {
         PromptMessage::System { content } => ("system", content.clone()),

@@ -51,7 +51,7 @@ fn refined(prompt: &RefinePrompt<'_>, marker: &Marker) -> String {
     paragraphs([prompt.query, &block, &notes(prompt.notes)])
 }
 
-/// What a planner needs to see of an item.
+/// The members of an item that a planner needs.
 fn shown(item: &TodoItem) -> Value {
     let mut shown = json!({ "id": item.id, "description": item.description, "status": item.status });
     if let Some(step_type) = item.step_type {

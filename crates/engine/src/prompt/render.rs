@@ -19,7 +19,7 @@ use crate::prompt::fit::{self, FittedHistory};
 use crate::prompt::{self, Frame, StepResult, item_loop, offer, summarize};
 use crate::{Extent, Material, Needs, Prompt, Recent, World};
 
-/// A model call that is running, and whose it is.
+/// A running model call, and the run and item that it belongs to.
 struct Open<'a> {
     run: &'a Run,
     active: &'a Active,
@@ -27,7 +27,7 @@ struct Open<'a> {
     item: Option<&'a Item>,
 }
 
-/// A prompt without its repair.
+/// A prompt before the repair is added.
 struct Rendered {
     phase: model::Phase,
     messages: Vec<PromptMessage>,
@@ -68,7 +68,7 @@ pub(crate) fn needs(state: &State, effect: &Effect) -> Needs {
     let is_conversation = open.item.is_none() || state.shape == Shape::Single;
     let newest = open.run.settings.history_limit;
     let summary = state.head.summary.as_ref();
-    // Else the run's own query is all that was said.
+    // Otherwise the run's own query is the whole conversation.
     let is_told = summary.is_some() || state.head.said > open.run.query.len() as u64;
     let history = (is_conversation && is_told && newest > 0).then(|| {
         summary.iter().for_each(|summary| add(&summary.text));
@@ -132,8 +132,8 @@ pub(crate) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
     })))
 }
 
-/// A prompt that fits, as well as that can be done, and what was cut for that; `Err`: so much of the conversation
-/// must be summed up first.
+/// A prompt that fits, as far as possible, and what was cut for that. `Err`: this part of the conversation must be
+/// summed up first.
 fn rendered(
     state: &State,
     world: &World<'_>,
@@ -179,7 +179,7 @@ fn render(
         }
         (None, Phase::Synthesizing) => {
             let messages = synthesis(state, open, frame, fitted);
-            // Providers hold replies to the form of objects alone.
+            // Providers can enforce schemas of objects only.
             let schema = open.run.settings.answer_schema.as_ref().filter(|schema| schema["type"] == "object");
             let schema = schema.cloned().map(Arc::new);
             Rendered { phase: model::Phase::Synthesis, messages, tools: Vec::new(), schema }
@@ -192,7 +192,7 @@ fn render(
     }
 }
 
-/// A reply may be no longer than what was reserved for it. Where nothing is synthesized, any reply may be the answer.
+/// A reply may not be longer than what was reserved for it. Without a synthesis, any reply may be the answer.
 fn params(state: &State, open: &Open<'_>, phase: model::Phase) -> Map<String, Value> {
     let Open { run, call, .. } = open;
     let mut params = run.settings.llm_params.clone();
@@ -253,7 +253,7 @@ fn planning(
     })
 }
 
-/// What rests on results that no longer hold: a planner must know it, to have it done again too.
+/// Items that are based on outdated results: a planner must know them, to have them done again too.
 fn outdated(state: &State) -> Vec<String> {
     let outdated = state.list.iter().filter(|item| !item.progress.outdated.is_empty());
     let note = |item: &Item| {
@@ -263,7 +263,7 @@ fn outdated(state: &State) -> Vec<String> {
     outdated.map(note).collect()
 }
 
-/// The run's query, and what was said since.
+/// The run's query, followed by the steering messages that were shown to a planner.
 fn query_of(open: &Open<'_>, fitted: &FittedHistory<'_>) -> String {
     let mut query = open.run.query.clone();
     for steer in open.active.steers.iter().filter(|steer| steer.shown) {
@@ -312,13 +312,14 @@ fn synthesis(state: &State, open: &Open<'_>, frame: Frame<'_>, fitted: &FittedHi
     })
 }
 
-/// Whether a prompt has the results of this item's tool calls: the synthesis of every item, a step of its dependencies.
+/// Whether a prompt shows the results of this item's tool calls: the synthesis does for every item, a step for its
+/// dependencies.
 fn shows_calls(item: &Item, of: Option<&Item>) -> bool {
     of.is_none_or(|of| of.def.dependencies.contains(&item.def.id))
 }
 
-/// The items whose results a prompt has, in list order, and how many others are left out: of those that a step does not
-/// depend on it has the last.
+/// The items whose results a prompt shows, in list order, and how many others are left out: a step shows only the last
+/// of those that it does not depend on.
 fn shown<'a>(state: &'a State, run: &Run, of: Option<&Item>) -> (Vec<&'a Item>, usize) {
     let mut shown: Vec<&Item> = state.list.iter().filter(|item| item.progress.status.is_settled()).collect();
     let most = prompt::most_others(run.settings.execution.tool_result_max_length as usize);
@@ -333,7 +334,7 @@ fn shown<'a>(state: &'a State, run: &Run, of: Option<&Item>) -> (Vec<&'a Item>, 
     (shown, left_out)
 }
 
-/// What a prompt says of other items, and how many it leaves out.
+/// The results of other items in a prompt, and how many are left out.
 fn results(state: &State, open: &Open<'_>, fitted: &FittedHistory<'_>) -> (Vec<StepResult>, usize) {
     let (payloads, of) = (fitted.payloads, open.item);
     let (shown, left_out) = shown(state, open.run, of);
@@ -361,7 +362,7 @@ pub(crate) fn inlined(result: ToolResult, payloads: &Payloads) -> ToolResult {
     ToolResult {
         output: result.output.map(|output| payload::inline(output, payloads)),
         metadata: result.metadata.map(|metadata| payload::inline(metadata, payloads)),
-        // For those who prove it, not for models.
+        // A proof of execution, of no use to models.
         executed: None,
         ..result
     }

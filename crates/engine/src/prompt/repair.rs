@@ -5,10 +5,10 @@ use super::data::shortened;
 use super::template::{REPAIR, fill};
 use crate::domain::prompt::PromptMessage;
 
-/// How much of a bad reply is shown to the model again.
+/// How much of the unusable reply is shown to the model again, in characters.
 const SHOWN: usize = 20_000;
 
-/// `messages` is the prompt that was answered badly; the phase in its first line becomes `repair`.
+/// `messages` is the prompt whose reply could not be used; the phase in its first line becomes `repair`.
 pub fn repair(mut messages: Vec<PromptMessage>, prompt: &RepairPrompt<'_>) -> Vec<PromptMessage> {
     if let Some(PromptMessage::System { content }) = messages.first_mut() {
         let rest = content.find('\n').map_or("", |end| &content[end..]);

@@ -9,16 +9,17 @@ use super::data::{Marker, shortened};
 use crate::domain::plan::ItemStatus;
 use crate::domain::tool::{ToolResult, ToolStatus};
 
-/// However many share a budget, each gets this much.
+/// However many results share a budget, each gets at least this much, in characters.
 const LEAST_SHARE: usize = 200;
 
-/// How many items that a step does not depend on its prompt has the results of: those that have a share of the budget.
+/// How many results of items that a step does not depend on its prompt contains: as many as can have a share of the
+/// budget.
 pub(crate) fn most_others(budget: usize) -> usize {
     budget / LEAST_SHARE
 }
 
-/// For an item's step: the results it depends on first and whole, with what their tools said; then the others within the
-/// budget, all together.
+/// For an item's step: the results that it depends on come first and whole, with the outputs of their tools; then the
+/// others, which share the budget.
 pub(super) fn earlier(results: &[StepResult], budget: usize, marker: &Marker) -> String {
     let (needed, others): (Vec<&StepResult>, Vec<&StepResult>) =
         results.iter().partition(|result| result.is_dependency);
@@ -34,7 +35,7 @@ pub(super) fn earlier(results: &[StepResult], budget: usize, marker: &Marker) ->
     text
 }
 
-/// For the answer: every result whole, with what its tools said.
+/// For the synthesis: every result whole, with the outputs of its tools.
 pub(super) fn all(results: &[StepResult], budget: usize, marker: &Marker) -> String {
     let most = most_of_tools(results, budget);
     let mut text = String::new();
@@ -44,15 +45,15 @@ pub(super) fn all(results: &[StepResult], budget: usize, marker: &Marker) -> Str
     text
 }
 
-/// How long what one tool said may be, in characters: each within the budget, all of them within four times that.
+/// The most characters of one tool's output: each output within the budget, all of them within four times the budget.
 pub(crate) fn most_of_tools<'a>(results: impl IntoIterator<Item = &'a StepResult>, budget: usize) -> usize {
     let said = results.into_iter().flat_map(|result| &result.tool_results);
     let sizes = said.map(|tool| tool_result(tool, usize::MAX).len()).collect();
     level(sizes, budget.saturating_mul(4)).min(budget).max(LEAST_SHARE)
 }
 
-/// How long each of these may be so that all of them fit into the room: short ones stay whole, the longest are cut, and
-/// none of them more than another.
+/// The most that each of these texts may have so that all of them fit into the room: short ones stay whole, the longest
+/// ones are cut to the same length.
 pub(crate) fn level(mut sizes: Vec<usize>, room: usize) -> usize {
     sizes.sort_unstable();
     let (mut left, count) = (room, sizes.len());
@@ -70,7 +71,7 @@ fn share(budget: usize, among: usize) -> usize {
     (budget / among.max(1)).max(LEAST_SHARE)
 }
 
-/// Another paragraph of a text.
+/// Appends a block as a paragraph of its own.
 fn block(text: &mut String, result: &StepResult, most: usize, tools: &str, marker: &Marker) {
     if !text.is_empty() {
         text.push_str("\n\n");
@@ -84,7 +85,7 @@ fn words(text: &mut String, result: &StepResult, most: usize, tools: &str) {
     if let Some(reason) = &result.reason {
         text.extend(["\nReason: ", reason]);
     }
-    // An item that ended without words has what its last tool said: once is enough.
+    // An item that was completed without words has the output of its last tool as its result: that is shown once.
     let is_told = |value: &&Value| result.tool_results.iter().any(|tool| tool.output.as_ref() == Some(value));
     if let Some(value) = result.result.as_ref().filter(|value| tools.is_empty() || !is_told(value)) {
         text.extend(["\nResult: ", &shortened(&as_text(value), most, "")]);
@@ -101,7 +102,7 @@ fn tools(result: &StepResult, most: usize) -> String {
     results.map(|result| format!("\nTool {}: {}", result.tool_name, tool_result(result, most))).collect()
 }
 
-/// A call's result in words: its output, or what went wrong.
+/// A call's result in words: its output, or its error.
 pub(super) fn tool_result(result: &ToolResult, most: usize) -> String {
     let text = match (&result.error, &result.output) {
         (Some(error), _) => {

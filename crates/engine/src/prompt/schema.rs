@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 static OF_A_PLAN: LazyLock<Arc<Value>> = LazyLock::new(|| Arc::new(schema(false)));
 static OF_A_REFINEMENT: LazyLock<Arc<Value>> = LazyLock::new(|| Arc::new(schema(true)));
 
-/// The JSON schema of a plan, or of the refinement of one. Every member is required and may be null where it is optional:
-/// strict modes want it so.
+/// The JSON schema of a plan, or of a refinement. Every member is required, and optional ones may be null: the strict
+/// modes of providers demand that.
 pub fn plan_schema(refines: bool) -> Arc<Value> {
     if refines { OF_A_REFINEMENT.clone() } else { OF_A_PLAN.clone() }
 }

@@ -9,8 +9,8 @@ use crate::pes::state::{ModelCall, Sums};
 use crate::prompt::fit::{self, FittedHistory};
 use crate::prompt::{self, Frame};
 
-/// The prompt of a summary: what was summed up so far, and the messages that are added to it. If they are too many, the
-/// long ones are shortened.
+/// The prompt of a summary: the summary so far, and the messages to be added to it. If it is too long, the long
+/// messages are shortened.
 pub(crate) fn request(
     world: &World<'_>,
     settings: &RunSettings,

@@ -1,4 +1,4 @@
-//! The messages of a summary prompt: the older messages of a conversation to be summed up.
+//! The messages of a summary prompt: the older messages of a conversation, to be summed up.
 
 use super::data::{Marker, marked, shortened};
 use super::template::{SUMMARY, paragraphs};
@@ -24,7 +24,7 @@ fn said(message: &ConversationMessage, most: usize, marker: &Marker) -> String {
     marker.block(&format!("message of {by}"), &shortened(&message.content, most, ""))
 }
 
-/// The conversation before: what stands for its oldest messages, then the others as they were said.
+/// The earlier conversation: the summary of its oldest messages, then the others in their own words.
 pub(super) fn history(history: &History<'_>, marker: &Marker) -> Vec<PromptMessage> {
     let told = history.summary.map(|text| PromptMessage::User {
         content: format!("What was said before, summed up:\n{}", marker.block("summary", text)),

@@ -1,4 +1,4 @@
-//! The wording, one file per kind of prompt.
+//! The prompt texts, one file per kind of prompt.
 
 pub(super) const PLAN: &str = include_str!("templates/plan.md");
 pub(super) const REFINE: &str = include_str!("templates/refine.md");
@@ -12,7 +12,7 @@ pub(super) const REPAIR: &str = include_str!("templates/repair.md");
 pub(super) const ENFORCEMENT: &str = include_str!("templates/enforcement.md");
 pub(super) const DATA: &str = include_str!("templates/data.md");
 
-/// The template with each `{{name}}` replaced. One pass: what a value contains is never a placeholder.
+/// The template with each `{{name}}` replaced, in one pass: placeholders in values are not replaced.
 pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template.trim_end();

@@ -29,9 +29,9 @@ pub(super) fn messages(turns: &[Turn], most: usize, marker: &Marker) -> Vec<Prom
 
 struct History {
     messages: Vec<PromptMessage>,
-    /// The calls of the last reply, and what is known to have become of them.
+    /// The calls of the last reply, and their results if they are known.
     open: Vec<(PromptCall, Option<String>)>,
-    /// Results whose call is not in the loop: given as text.
+    /// Results whose call is not in the loop: shown as text.
     stray: Vec<PromptMessage>,
     known: HashSet<String>,
 }
@@ -39,7 +39,7 @@ struct History {
 impl History {
     fn said(&mut self, content: &str, calls: &[PromptCall], replay: Option<serde_json::Value>) {
         self.close();
-        // Providers refuse a message that says nothing.
+        // Providers refuse a message without content.
         if !content.is_empty() || !calls.is_empty() {
             let (content, tool_calls) = (content.to_owned(), calls.to_vec());
             self.messages.push(PromptMessage::Assistant { content, tool_calls, replay });
@@ -60,7 +60,7 @@ impl History {
         }
     }
 
-    /// The results, in the order of their calls.
+    /// Appends the results, in the order of their calls.
     fn close(&mut self) {
         for (call, content) in std::mem::take(&mut self.open) {
             let content = content.unwrap_or_else(|| "No result: the call was not carried out.".to_owned());
