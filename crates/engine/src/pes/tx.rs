@@ -1,7 +1,7 @@
 //! One transition in the making: the state under change, what must be written of it, and what is recorded.
 //!
-//! Everything that changes a state does so through a [`Tx`]. It decides nothing: it keeps what is asked of it, in the order
-//! in which it is asked, writes each changed row once, and ends as the one [`Step`] that is committed.
+//! Everything that changes a state does so through a [`Tx`]. It decides nothing: it collects the changes in order,
+//! writes each changed row once, and ends as the one [`Step`] that is committed.
 
 mod record;
 mod written;
@@ -23,15 +23,15 @@ use crate::pes::tx::written::Written;
 use crate::step::{Keep, RowKind, Step};
 use crate::{Stamp, World};
 
-/// Whether an event found an open slot.
+/// Whether an event had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Yes,
-    /// It changes nothing: too late, twice, or nothing due.
+    /// It changed nothing: too late, a duplicate, or nothing was due.
     No,
 }
 
-/// What a handler says: taken or not, or refused with the state untouched.
+/// The result of an event's handler. On `Err` the event is refused and the state is unchanged.
 pub(crate) type Handled = Result<Taken, Fault>;
 
 pub(crate) struct Tx<'a> {
@@ -49,7 +49,7 @@ pub(crate) struct Tx<'a> {
     tasks: BTreeSet<TaskId>,
     run_touched: bool,
     head_touched: bool,
-    /// Recovery and refusals are no progress.
+    /// Recovery and refusals do not count as progress.
     pub is_progress: bool,
 }
 
@@ -75,13 +75,13 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The number of the next row.
+    /// Gives out the next row number.
     pub fn next_ord(&mut self) -> i64 {
         self.state.head.ord += 1;
         self.state.head.ord
     }
 
-    /// What the active run is in the middle of.
+    /// The progress of the active run.
     pub fn active(&mut self) -> &mut Active {
         self.state.head.active.as_mut().expect("only asked for while a run is active")
     }
@@ -98,13 +98,13 @@ impl<'a> Tx<'a> {
         self.change_progress(id, |progress| progress.work.as_mut().map(change)).flatten()
     }
 
-    /// The item is to be written whole.
+    /// Marks the item's definition and progress to be written.
     pub fn definition_changed(&mut self, id: &ItemId) {
         self.definitions.insert(id.clone());
         self.progressed.insert(id.clone());
     }
 
-    /// The item is not to be written any more.
+    /// Removes the marks of an item that was removed.
     pub fn item_removed(&mut self, id: &ItemId) {
         self.definitions.remove(id);
         self.progressed.remove(id);
@@ -117,27 +117,27 @@ impl<'a> Tx<'a> {
         Some(change(call))
     }
 
-    /// The active run is to be written.
+    /// Marks the active run to be written.
     pub fn run_changed(&mut self) {
         self.run_touched = true;
     }
 
-    /// The head is to be written, though nothing else is.
+    /// Marks the head to be written even if nothing else changed.
     pub fn head_changed(&mut self) {
         self.head_touched = true;
     }
 
-    /// The active run has ended and been written.
+    /// Clears the mark of the active run, which has ended and been written.
     pub fn run_settled(&mut self) {
         self.run_touched = false;
     }
 
-    /// Stores a value once, under a name of its own; returns what to write in its place.
+    /// Stores a value once, under an id of its own; returns what to write in its place.
     pub fn store(&mut self, id: impl Into<PayloadId>, value: Value) -> Value {
         self.written.store(id, value)
     }
 
-    /// Writes a message of the conversation, in place of one with the same id.
+    /// Writes a message of the conversation; it replaces an earlier one with the same id.
     pub fn write_message(&mut self, ord: i64, message: &ConversationMessage) {
         self.written.put(rows::message(ord, message));
         if !message.is_error() {
@@ -155,20 +155,22 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// Writes a question, in place of what was written of it before.
+    /// Writes a question; it replaces what was written of it before.
     pub fn write_suspension(&mut self, ord: i64, suspension: &Suspension, keep: Keep) {
         let id = suspension.suspension_id.to_string();
         self.written.put(rows::row(RowKind::Suspension, id, ord, keep, suspension));
     }
 
-    /// A run that is not the active one.
+    /// Writes a run, in place of what was written of it before. The active run is marked by
+    /// [`run_changed`](Self::run_changed) instead.
     pub fn write_run(&mut self, ord: i64, run: &Run) {
         self.written.put(rows::run(ord, run));
         self.runs.retain(|other| other.run_id != run.run_id);
         self.runs.push(run.clone());
     }
 
-    /// Who steers a run or edits its plan has asked for what it does; where none is active, for what the next one does.
+    /// Adds names to those who asked for what the active run does (by steering it or editing its plan), or, without an
+    /// active run, for what the next one does.
     pub(crate) fn add_requesters(&mut self, names: &[String]) {
         let Some(active) = self.state.run.as_mut() else {
             return add_names(&mut self.state.head.shapers, names);
@@ -177,7 +179,7 @@ impl<'a> Tx<'a> {
         self.run_changed();
     }
 
-    /// Changes a task; nothing happens if it is over.
+    /// Changes a task; nothing happens if it is not loaded any more.
     pub(crate) fn change_task<T>(&mut self, id: &TaskId, change: impl FnOnce(&mut Task) -> T) -> Option<T> {
         let now = self.stamp.now;
         let (_, task) = self.state.tasks.get_mut(id)?;
@@ -186,12 +188,12 @@ impl<'a> Tx<'a> {
         Some(change(task))
     }
 
-    /// What is to be done next about a task, and when.
+    /// Sets a task's next action and when it is due.
     pub(crate) fn put_action(&mut self, id: &TaskId, what: TaskActionKind, at: Millis) {
         self.change_task(id, |task| task.action = Some(TaskAction { what, slot: Slot::Ready { at } }));
     }
 
-    /// The planner's or the synthesizer's call, or that of an item, is over.
+    /// Closes the model call of an item, or of the planner or synthesizer.
     pub(crate) fn clear_model_call(&mut self, item: Option<&ItemId>) {
         match item {
             Some(item) => {
@@ -201,7 +203,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The next call of the planner, the synthesizer or an item.
+    /// Opens the next model call of an item, or of the planner or synthesizer.
     pub(crate) fn put_model_call(&mut self, item: Option<&ItemId>, call: ModelCall) {
         match item {
             Some(item) => {
@@ -211,7 +213,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// What is to be committed. Nothing was changed: a step without changes.
+    /// Returns the step to be committed. If nothing was changed, it is a step without changes.
     pub fn seal(mut self) -> Step {
         self.settle_status();
         let is_unchanged = self.records.is_empty()
@@ -223,9 +225,9 @@ impl<'a> Tx<'a> {
             && !self.run_touched
             && !self.head_touched;
         let stop_effects = self.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
-        // What changed in the head alone and was not marked follows from the rest of the state: that a version of the plan
-        // needs nobody's yes, or which phase or model call comes next. It is not written; the next event decides it again, on
-        // this machine or on one that is loaded anew, and comes to the same.
+        // A change in the head alone that was not marked follows from the rest of the state: that a version of the plan
+        // needs no approval, or which phase or model call is next. It is not written. The next event makes the same
+        // decision again, on this machine or on one that was loaded anew.
         if is_unchanged {
             return Step { stop_effects, ..Step::nothing() };
         }
@@ -279,7 +281,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The run's status follows from its slots.
+    /// Derives the run's status from its slots.
     fn settle_status(&mut self) {
         let status = self.state.run_status();
         let Some(run) = self.state.run.as_mut() else { return };
@@ -299,7 +301,7 @@ impl<'a> Tx<'a> {
     }
 }
 
-/// Each name stands there once.
+/// Adds the names that are not in the list yet.
 pub(crate) fn add_names(known: &mut Vec<String>, names: &[String]) {
     for name in names {
         if !known.contains(name) {

@@ -9,11 +9,11 @@ use crate::pes::settle::{suspension, task};
 use crate::pes::state::{outcome, text};
 use crate::pes::tx::Tx;
 
-/// How much of a tool's error message is kept.
+/// The longest error message of a tool that is kept.
 const ERROR_CHARS: usize = 4000;
 
-/// A call ends, once: its result is recorded and never changes. What a person or a policy refused counts as no error
-/// of a tool.
+/// Ends a call, once: its result is recorded and never changes. A refusal by a person or a policy does not count as an
+/// error of the tool.
 pub(crate) fn end(
     tx: &mut Tx<'_>,
     id: &CallId,
@@ -25,7 +25,7 @@ pub(crate) fn end(
     end_executed(tx, id, status, result, metadata, duration_ms, None);
 }
 
-/// The same of one whose tool was called, with what.
+/// The same for a call whose tool was really called: `executed` says with what.
 pub(crate) fn end_executed(
     tx: &mut Tx<'_>,
     id: &CallId,
@@ -61,7 +61,7 @@ pub(crate) fn end_executed(
     counters.tool_errors += u32::from(is_error);
 }
 
-/// A call that will not be carried out any more: skipped if it never started, else unknown.
+/// Ends a call that will not be carried out any more: as skipped if it never started, else as unknown.
 pub(crate) fn end_open(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     if let Some(suspension) = tx.state.suspension_of(id) {
         suspension::close(tx, &suspension, Decision::Cancelled, "engine", Some(why.to_owned()));

@@ -1,4 +1,4 @@
-//! An item's life: how it changes status, and how it settles.
+//! The life of an item: how its status changes, and how it settles.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::pes::state::outcome::{self, REJECTED};
 use crate::pes::state::{Replan, State, text};
 use crate::pes::tx::Tx;
 
-/// How much of a long result is kept with its item.
+/// The length of the excerpt of a long result that is kept with its item.
 const EXCERPT_CHARS: usize = 1_000;
 pub(crate) const DEPENDENCY_FAILED: &str = "dependency failed";
 /// The reason of an item that `onItemFailure: stop` kept from beginning.
@@ -33,7 +33,7 @@ pub(crate) fn set_status(tx: &mut Tx<'_>, id: &ItemId, status: ItemStatus, reaso
     record_status(tx, id, from);
 }
 
-/// Records an item's status as it is now.
+/// Records the item's current status.
 pub(crate) fn record_status(tx: &mut Tx<'_>, id: &ItemId, from: ItemStatus) {
     let Some(item) = tx.state.item(id) else { return };
     let progress = &item.progress;
@@ -50,7 +50,7 @@ pub(crate) fn record_status(tx: &mut Tx<'_>, id: &ItemId, from: ItemStatus) {
     tx.record(Some(id), title, body);
 }
 
-/// It has its result, which says this.
+/// Completes an item with its result; `says` is the result as text.
 pub(crate) fn complete(tx: &mut Tx<'_>, id: &ItemId, result: Value, says: &str, validation: Option<ValidationStatus>) {
     close_loop(tx, id);
     let is_apart = payload::reference(&result).is_some() && !says.trim().is_empty();
@@ -63,7 +63,7 @@ pub(crate) fn complete(tx: &mut Tx<'_>, id: &ItemId, result: Value, says: &str, 
     set_status(tx, id, ItemStatus::Completed, None);
 }
 
-/// It ends without a result, and with it whatever depends on it. A failure is never silent.
+/// Ends an item without a result, and cancels the items that depend on it. A failure is always recorded.
 pub(crate) fn fail(tx: &mut Tx<'_>, id: &ItemId, code: &str, message: String) {
     close_loop(tx, id);
     tx.record_error(Phase::Execution, code, &message, false, Some(id));
@@ -87,7 +87,7 @@ pub(crate) fn fail(tx: &mut Tx<'_>, id: &ItemId, code: &str, message: String) {
     }
 }
 
-/// Ends what is still open of its loop: calls that never started are skipped, questions are withdrawn.
+/// Ends what is still open in the item's loop: calls that never started are skipped, questions are withdrawn.
 fn close_loop(tx: &mut Tx<'_>, id: &ItemId) {
     let open: Vec<CallId> =
         tx.state.item(id).and_then(|item| item.progress.work.as_ref()).map_or_else(Vec::new, |work| {
@@ -119,7 +119,7 @@ fn cancel_dependants(tx: &mut Tx<'_>, id: &ItemId) {
     }
 }
 
-/// Cancels what has not begun.
+/// Cancels the items that have not begun.
 pub(crate) fn cancel_pending(tx: &mut Tx<'_>, reason: &str) {
     let pending: Vec<ItemId> = tx
         .state
@@ -133,7 +133,7 @@ pub(crate) fn cancel_pending(tx: &mut Tx<'_>, reason: &str) {
     }
 }
 
-/// It counts as settled in the active run.
+/// Cancels an item. It counts as settled in the active run.
 pub(crate) fn cancel(tx: &mut Tx<'_>, id: &ItemId, reason: String) {
     let run = tx.state.active_run().run_id.clone();
     model_call::stop(tx, Some(id));
@@ -142,8 +142,8 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, id: &ItemId, reason: String) {
     set_status(tx, id, ItemStatus::Cancelled, Some(reason));
 }
 
-/// Nothing is open and nothing may begin: whatever is still pending waits for something that will never come. Causes
-/// come first, then what depends on them; what is left depends on itself.
+/// Nothing is open and nothing may begin, so the pending items wait for something that will never happen. Items with a
+/// known cause are cancelled first, then the items that depend on them; the rest depends on itself.
 pub(crate) fn cancel_unreachable(tx: &mut Tx<'_>) {
     if tx.active().stopped {
         return cancel_pending(tx, STOPPED);
@@ -161,7 +161,7 @@ pub(crate) fn cancel_unreachable(tx: &mut Tx<'_>) {
     cancel_pending(tx, "dependency cycle");
 }
 
-/// `None`: all of them may still be done, as far as this item can see.
+/// Why an item with these dependencies can never begin. `None`: none of them shows a reason.
 fn why_unreachable(state: &State, dependencies: &[ItemId]) -> Option<String> {
     dependencies.iter().find_map(|id| match state.item(id).map(|item| item.progress.status) {
         None => Some(format!("unknown dependency: {id}")),

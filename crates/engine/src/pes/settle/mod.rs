@@ -1,7 +1,7 @@
-//! How what is open ends: an item, a call, a question to a person, a task of another agent, a model call.
+//! How open things end: an item, a call, a question to a person, a task of another agent, a model call.
 //!
-//! Ending one ends what hangs on it: an item ends its calls, a call its question and its task. Each ends once, and its end
-//! is recorded. What follows for the run is decided by the caller.
+//! Ending one ends what depends on it: an item ends its calls, a call ends its question and its task. Each ends once,
+//! and its end is recorded. The caller decides what follows for the run.
 
 pub(crate) mod call;
 pub(crate) mod item;

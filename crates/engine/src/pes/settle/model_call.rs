@@ -5,7 +5,7 @@ use crate::domain::model::{FailureKind, ModelFailure};
 use crate::pes::state::ModelSlot;
 use crate::pes::tx::Tx;
 
-/// The open call of the planner, the synthesizer or an item ends without an answer.
+/// Stops the open call of the planner, the synthesizer or an item; it ends without an answer.
 pub(crate) fn stop(tx: &mut Tx<'_>, item: Option<&ItemId>) {
     let call = match item {
         Some(item) => tx.change_loop(item, |work| work.model.take()).flatten(),
@@ -17,7 +17,7 @@ pub(crate) fn stop(tx: &mut Tx<'_>, item: Option<&ItemId>) {
     }
 }
 
-/// A failure that is not the model's.
+/// A failure that is not the model's fault.
 pub(crate) fn interrupted(message: &str) -> ModelFailure {
     ModelFailure::new(FailureKind::Interrupted, message)
 }

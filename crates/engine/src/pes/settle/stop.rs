@@ -25,8 +25,8 @@ pub(crate) fn everything(tx: &mut Tx<'_>, reason: &str) {
     item::cancel_pending(tx, reason);
 }
 
-/// The same of a thread of which something cannot be read: calls whose item does not know them any more, and tasks whose
-/// call is gone, would else outlast the run.
+/// The same for a thread that cannot be read completely. Calls whose item does not know them any more, and tasks whose
+/// call is gone, would otherwise outlast the run.
 pub(crate) fn whatever_is_there(tx: &mut Tx<'_>, reason: &str) {
     let is_open = |id: &&CallId| tx.state.call_status(id) != Some(CallStatus::Done);
     for call in tx.state.calls.keys().filter(is_open).cloned().collect::<Vec<_>>() {

@@ -1,18 +1,18 @@
-//! A question to a person ends: it is answered, withdrawn or forgotten, once.
+//! A question to a person is closed, once: answered or withdrawn.
 
 use crate::domain::hitl::{Decision, Resolution, SuspensionStatus};
 use crate::domain::ids::{CallId, SuspensionId};
 use crate::pes::tx::Tx;
 use crate::step::Keep;
 
-/// A question that has become idle, if there is one.
+/// Withdraws the open question about a call, if there is one.
 pub(crate) fn withdraw(tx: &mut Tx<'_>, call: &CallId, why: &str) {
     if let Some(open) = tx.state.suspension_of(call) {
         close(tx, &open, Decision::Cancelled, "peer", Some(why.to_owned()));
     }
 }
 
-/// Nobody waits for the answer any more.
+/// Withdraws the question that a running call asked, if there is one: nobody waits for the answer any more.
 pub(crate) fn forget(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     let asked = tx.change_call(id, |call| call.record.asked.take()).flatten();
     if let Some(asked) = asked {
@@ -20,13 +20,13 @@ pub(crate) fn forget(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     }
 }
 
-/// Resolves it, once; the caller decides what follows.
+/// Resolves the question, once; the caller decides what follows.
 pub(crate) fn close(tx: &mut Tx<'_>, id: &SuspensionId, decision: Decision, by: &str, reason: Option<String>) {
     let digest = tx.state.suspension(id).and_then(|open| open.digest.clone());
     close_bound(tx, id, decision, by, reason, digest);
 }
 
-/// Resolves it with the digest of what runs now.
+/// The same, with the digest of what runs now.
 pub(crate) fn close_bound(
     tx: &mut Tx<'_>,
     id: &SuspensionId,

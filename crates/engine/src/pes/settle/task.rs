@@ -1,4 +1,4 @@
-//! The task of another agent: how it stands is recorded, and it ends with its call.
+//! The task of another agent: its status is recorded, and it ends with its call.
 
 use crate::domain::Millis;
 use crate::domain::ids::{CallId, TaskId};
@@ -6,7 +6,7 @@ use crate::domain::task::{TaskActionKind, TaskStatus};
 use crate::domain::tool::ToolStatus;
 use crate::pes::tx::Tx;
 
-/// Moves a task's status and records it.
+/// Changes a task's status and records it.
 pub(crate) fn set_status(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus) {
     let now = tx.stamp.now;
     tx.change_task(id, |task| {
@@ -16,7 +16,7 @@ pub(crate) fn set_status(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus) {
     record(tx, id);
 }
 
-/// Records how a task stands.
+/// Records a task's current status.
 pub(crate) fn record(tx: &mut Tx<'_>, id: &TaskId) {
     let Some((_, task)) = tx.state.tasks.get(id) else { return };
     let (item, body) = (task.item_id.clone(), task.observation_body());
@@ -24,7 +24,7 @@ pub(crate) fn record(tx: &mut Tx<'_>, id: &TaskId) {
     tx.record(item.as_ref(), title, body);
 }
 
-/// How long the call's task has been under way.
+/// How long the call's task has existed.
 pub(crate) fn age(tx: &Tx<'_>, call: &CallId) -> Millis {
     tx.state.task_of(call).map_or(0, |task| tx.stamp.now - task.created_at)
 }
@@ -42,7 +42,7 @@ pub(crate) fn end(tx: &mut Tx<'_>, call: &CallId, status: ToolStatus, why: Optio
     }
 }
 
-/// Nobody waits for it any more; an agent that may be working on it is sent a cancel.
+/// Cancels a task that nobody waits for any more. An agent that may be working on it is sent a cancel.
 pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, why: Option<String>) {
     let may_have_arrived = settle(tx, id, why);
     set_status(tx, id, TaskStatus::Canceled);
@@ -51,7 +51,7 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, why: Option<String>) {
     }
 }
 
-/// Nothing more is done of what was to be done. `true`: the agent may have it.
+/// Drops the task's next action. `true`: the agent may have received the task.
 fn settle(tx: &mut Tx<'_>, id: &TaskId, why: Option<String>) -> bool {
     let may_have_arrived = tx.change_task(id, |task| {
         task.action = None;

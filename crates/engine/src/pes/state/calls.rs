@@ -7,26 +7,26 @@ use crate::domain::task::{Slot, Task};
 use crate::domain::tool::{CallRecord, CallStatus, ToolClass, ToolStatus};
 use crate::pes::state::{Item, ItemLoop, ModelCall, State, outcome};
 
-/// The number from which on calls belong to the item's last begin.
+/// The number from which on calls belong to the item's current attempt.
 fn first_of(item: &Item) -> i64 {
     item.progress.work.as_ref().map_or(0, |work| work.first)
 }
 
 impl State {
-    /// Whether the call's slot is open for what this attempt of it says.
+    /// Whether the call's slot is `Running` in this attempt.
     pub(crate) fn is_running_as(&self, id: &CallId, attempt: u32) -> bool {
         let record = self.calls.get(id).map(|call| &call.record);
         record.is_some_and(|record| record.status == CallStatus::Running && record.attempt == attempt)
     }
 
-    /// Of the planner or the synthesizer, and of items.
+    /// The model calls in flight, of the planner, the synthesizer and the items.
     pub(crate) fn model_calls_under_way(&self) -> impl Iterator<Item = &ModelCall> {
         let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
         let items = self.works().filter_map(|work| work.model.as_ref());
         main.into_iter().chain(items).filter(|call| call.is_running())
     }
 
-    /// Whether it was ever started: `Running`, or in doubt after a crash.
+    /// Whether the call was ever started: it is running, or in doubt after a crash.
     pub(crate) fn maybe_started(&self, id: &CallId) -> bool {
         self.calls.get(id).is_some_and(|call| match call.record.status {
             CallStatus::Running | CallStatus::AtPeer => true,
@@ -41,19 +41,19 @@ impl State {
         open.filter(|s| s.call_id.as_ref() == Some(call)).map(|s| s.suspension_id.clone()).next()
     }
 
-    /// The task that a call became, while something is left to do about it.
+    /// The task of a delegated call, while that needs further work.
     pub(crate) fn task_of(&self, call: &CallId) -> Option<&Task> {
         let delegation = self.calls.get(call)?.record.delegation.as_ref()?;
         self.tasks.get(&delegation.task_id).map(|(_, task)| task)
     }
 
-    /// Where the sending of a call to an agent stands, if that is what it is at.
+    /// The slot of sending the call to an agent, if it is being sent or waits for that.
     pub(crate) fn sending(&self, call: &CallId) -> Option<Slot> {
         let is_there = self.call_status(call) == Some(CallStatus::AtPeer);
         self.task_of(call).filter(|_| is_there)?.sending()
     }
 
-    /// Running calls whose question has a reply that was not handed to the running code yet.
+    /// Running calls whose question has a reply that was not yet delivered to the running code.
     pub(crate) fn calls_with_new_reply(&self) -> impl Iterator<Item = &CallId> {
         let batches = self.works().flat_map(|work| &work.batch);
         batches.filter(|id: &&CallId| {
@@ -64,7 +64,7 @@ impl State {
         })
     }
 
-    /// The call that this attempt of a stream answers, and its item.
+    /// The model call that this attempt of a stream answers, and its item.
     pub(crate) fn open_model_call(&self, stream: &StreamId, attempt: u32) -> Option<(Option<ItemId>, ModelCall)> {
         let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
         if let Some(call) = main.filter(|call| call.answers(stream, attempt)) {
@@ -89,14 +89,14 @@ impl State {
         self.suspensions.values().find(|open| open.suspension_id == *id)
     }
 
-    /// The calls of an item that have been made since it was begun the last time.
+    /// The calls of an item's current attempt.
     pub(crate) fn calls_of<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
         let first = first_of(item);
         item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first).map(|c| &c.record)
     }
 
-    /// The successful calls of an item's earlier begins that did more than read: their effect lasts. What is done again
-    /// after it was completed has none.
+    /// The successful calls of an item's earlier attempts that did more than read: their effects last. An item that is
+    /// done again after it was completed has none.
     pub(crate) fn earlier_effects_of<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
         let first = if item.progress.redone { 0 } else { first_of(item) };
         let earlier = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord < first);
@@ -106,9 +106,9 @@ impl State {
         })
     }
 
-    /// The calls of this begin of an item, and of earlier ones, that may have had an effect though they brought no result: a
-    /// person skipped them or gave them up, their result could not be kept, or nobody knows. What is done again after it was
-    /// completed has no earlier ones.
+    /// The calls of an item, of this attempt and of earlier ones, that may have had an effect though they have no
+    /// result: a person skipped them or gave them up, their result could not be stored, or their outcome is unknown.
+    /// For an item that is done again after it was completed, only this attempt counts.
     pub(crate) fn perhaps_done_of<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
         let first = if item.progress.redone { first_of(item) } else { 0 };
         let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first);
@@ -119,13 +119,13 @@ impl State {
         })
     }
 
-    /// Whether any call of the item's open batch is in one of these states.
+    /// Whether any call of the item's open batch has this status.
     pub(crate) fn batch_has(&self, work: &ItemLoop, status: CallStatus) -> bool {
         work.batch.iter().any(|id| self.call_status(id) == Some(status))
     }
 
-    /// Whether the item has a slot that is `Ready` or `Running`, or is about to have one; one that waits for an agent has
-    /// none.
+    /// Whether the item has a slot that is `Ready` or `Running`, or will get one in this transition. An item that waits
+    /// for an agent has none.
     pub(crate) fn is_busy(&self, work: &ItemLoop) -> bool {
         let is_sending = work.batch.iter().any(|call| self.sending(call).is_some());
         let has = |status| self.batch_has(work, status);
@@ -133,7 +133,7 @@ impl State {
         work.model.is_some() || waits || self.is_undecided(work)
     }
 
-    /// Whether a simple core must say what follows before anything can.
+    /// Whether a simple core must decide the next step before anything else can happen.
     fn is_undecided(&self, work: &ItemLoop) -> bool {
         self.simple.is_some() && work.model.is_none() && work.batch.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What is under way: the effects of the slots marked `Running`, and what each is performed with.
+//! The effects in flight: those of the slots marked `Running`, and the input of each.
 
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::task::{Slot, Task, TaskAction, TaskActionKind};
@@ -7,7 +7,7 @@ use crate::effect::Effect;
 use crate::pes::state::{ModelCall, State};
 use crate::{Invocation, PeerCallInput};
 
-/// Slots marked `Running`, in list order.
+/// The effects of the slots marked `Running`, in list order.
 pub(crate) fn running(state: &State) -> Vec<Effect> {
     let mut effects = Vec::new();
     let main = state.head.active.as_ref().and_then(|active| active.model.as_ref());
@@ -42,7 +42,7 @@ fn model_effect(call: &ModelCall) -> Option<Effect> {
     Some(Effect::CallModel { stream: call.stream()?.clone(), attempt: call.attempt })
 }
 
-/// What a call that runs is made with.
+/// The input of a running tool call.
 pub(crate) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
     let record = &state.calls.get(id)?.record;
     let run = state.run.as_ref()?;
@@ -65,7 +65,7 @@ pub(crate) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
     })
 }
 
-/// What an action under way is made with.
+/// The input of a task's action in flight.
 pub(crate) fn peer_call_input(state: &State, id: &TaskId) -> Option<PeerCallInput> {
     let (_, task) = state.tasks.get(id)?;
     let record = state.calls.get(&task.call_id).map(|call| &call.record);

@@ -1,7 +1,8 @@
-//! What a call may take of the run's budget, and of what the caps on spending leave. Before a call starts, what it may take
-//! is reserved, with what the calls under way may take; what it took is counted when it is answered. A call that does not
-//! fit the budget waits for those under way, which mostly take less than was reserved; if it does not fit then, the budget
-//! is spent. One that does not fit under a cap waits for the calls of other threads likewise.
+//! What a model call may use of the run's budget and of the spending caps. Before a call starts, the most that it may
+//! use is reserved, on top of what the calls in flight have reserved; what it really used is counted when it is
+//! answered. A call that does not fit the budget waits for the calls in flight, which mostly use less than they
+//! reserved; if it still does not fit when they have ended, the budget is spent. In the same way a call that does not
+//! fit under a cap waits for the calls of other threads.
 
 use std::ops::RangeInclusive;
 
@@ -13,13 +14,13 @@ use crate::domain::usage::{Nanos, Price, nanos};
 use crate::pes::state::{ModelCall, Reserved, State};
 use crate::{Allowance, Left, Reservation, Room, Toolbox, World};
 
-/// A reply that may be no longer than this is not worth asking for.
+/// A shorter reply, in tokens, is not worth asking for.
 const LEAST_OUTPUT: u64 = 256;
-/// A reply whose length nobody bounded.
+/// The assumed length of a reply, in tokens, if the settings do not bound it.
 const USUAL_OUTPUT: u64 = 4_096;
-/// No reply is longer, whatever a request says: more would leave no room for sums.
+/// No reply is longer, whatever a request says: a larger number could overflow sums.
 const MOST_OUTPUT: u64 = 10_000_000;
-/// The fixed text of a prompt, around its contents.
+/// The tokens of a prompt's fixed text, around its contents.
 const WORDING: u64 = 800;
 const TIME: &str = "its time is over";
 const CALLS: &str = "its model calls are used up";
@@ -29,23 +30,24 @@ const MONEY: &str = "its money is used up";
 /// Whether a call may be paid for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Funds {
-    /// `None`: there is no bound to keep.
+    /// It may start. `None`: there is no bound to keep.
     Enough(Option<Reserved>),
-    /// Perhaps, when what runs has ended.
+    /// It may fit when the calls in flight have ended.
     Wait,
-    /// Perhaps then: calls of other threads have reserved what they may not need.
+    /// It may fit at that time: calls of other threads have reserved more than they may need.
     Later(Millis),
     Spent(String),
 }
 
-/// What there is too little of.
+/// What a call has too little of.
 enum Lack<'a> {
     Budget(&'static str),
     Room(&'a Left),
 }
 
 impl State {
-    /// When the budget's time is used up: the run must be over. `None` also while a person is asked about that.
+    /// When the budget's time is used up and the run must end. `None` also while a person is asked to extend the
+    /// budget.
     pub(crate) fn budget_deadline(&self) -> Option<Millis> {
         let (run, active) = (self.run.as_ref()?, self.head.active.as_ref()?);
         let after = run.settings.budget.as_ref()?.deadline_ms?;
@@ -54,7 +56,7 @@ impl State {
     }
 }
 
-/// What the first call of a run on a new thread costs at least, with a reply of the fewest tokens that are worth asking for.
+/// The least that the first call of a run on a new thread costs: with the shortest reply that is worth asking for.
 pub fn least_cost(price: &Price, settings: &RunSettings, query: &str, tools: &dyn Toolbox) -> Nanos {
     cost(price, opening_estimate(settings, query, tools), LEAST_OUTPUT)
 }
@@ -68,7 +70,7 @@ fn amount(tokens: u64) -> i64 {
     i64::try_from(tokens).unwrap_or(i64::MAX)
 }
 
-/// What the calls under way have reserved under the caps on spending.
+/// What the calls in flight have reserved under the spending caps.
 pub(crate) fn reservations(state: &State) -> Vec<Reservation> {
     let Some(run) = &state.run else { return Vec::new() };
     let reservation = |call: &ModelCall| {
@@ -79,7 +81,7 @@ pub(crate) fn reservations(state: &State) -> Vec<Reservation> {
     state.model_calls_under_way().filter_map(reservation).collect()
 }
 
-/// What this call may take, with what the calls under way may take.
+/// Whether this call may start, given what the calls in flight have reserved.
 pub(crate) fn for_call(state: &State, world: &World<'_>, call: &ModelCall) -> Funds {
     let budget = state.run_settings().budget.as_ref();
     if budget.is_none() && *world.allowance == Allowance::Uncapped {
@@ -133,8 +135,8 @@ fn reserve<'a>(
         output = affordable(&price, input, least..=output, left).ok_or(Lack::Budget(MONEY))?;
     }
     match world.allowance {
-        // First pass: we say what we want, and the store refuses the commit (`Capped`) if it does not fit. Second pass:
-        // decided again with `Room`, where it is clamped here.
+        // First pass: the call asks for what it wants, and the store refuses the commit (`Capped`) if that does not
+        // fit. Second pass: the decision is made again with `Allowance::Room`, and the reply is shortened here.
         Allowance::Uncapped | Allowance::Reserve(_) => {}
         Allowance::Room(_, room) => {
             output = output_in(state, room, &price, input, least..=output)?;
@@ -144,8 +146,8 @@ fn reserve<'a>(
     Ok(Some(Reserved { tokens, cost, output, under: None }))
 }
 
-/// How long a reply may be for which the caps have room beside the calls under way. It is cut short only where no more can
-/// become free.
+/// How long a reply may be so that the caps have room for it beside the calls in flight. It is shortened only where no
+/// more room can become free.
 fn output_in<'a>(
     state: &State,
     room: &'a Room,
@@ -168,7 +170,7 @@ fn output_in<'a>(
     affordable(price, input, least..=output, cost).ok_or(Lack::Room(&room.cost))
 }
 
-/// How long a reply may be that is paid from so much; `None`: the shortest one costs more.
+/// How long a reply may be that costs at most `left`; `None`: even the shortest one costs more.
 fn affordable(price: &Price, input: u64, lengths: RangeInclusive<u64>, left: Nanos) -> Option<u64> {
     let (least, most) = lengths.into_inner();
     if cost(price, input, least) > left {
@@ -180,7 +182,7 @@ fn affordable(price: &Price, input: u64, lengths: RangeInclusive<u64>, left: Nan
     Some(if per_token > 0.0 { most.min(paid).max(least) } else { most })
 }
 
-/// What a call costs at most. Any of its output may be thinking.
+/// The most that a call can cost: any of its output may be thinking.
 fn cost(price: &Price, input: u64, output: u64) -> Nanos {
     let of = |thinking| {
         price.of(&Usage { input_tokens: input, output_tokens: output, thinking_tokens: thinking, ..Usage::default() })
@@ -188,8 +190,8 @@ fn cost(price: &Price, input: u64, output: u64) -> Nanos {
     of(0).max(of(output))
 }
 
-/// How many tokens the next prompt may have: what the state says of it, and not less than the largest so far with its
-/// reply.
+/// The estimated size of the next prompt, in tokens: computed from the state, but not less than the largest prompt so
+/// far with its reply.
 fn prompt_estimate(state: &State, world: &World<'_>) -> u64 {
     let settings = state.run_settings();
     let steers = state.head.active.as_ref().map_or(0, |active| active.steers.len() as u64 * WORDING);
@@ -200,20 +202,20 @@ fn prompt_estimate(state: &State, world: &World<'_>) -> u64 {
     (opening + steers + history + items).max(largest)
 }
 
-/// What every prompt of a run has.
+/// The part that every prompt of a run has.
 fn opening_estimate(settings: &RunSettings, query: &str, tools: &dyn Toolbox) -> u64 {
     let tools = tools.offered(settings);
     let tools: u64 = tools.iter().map(|tool| tokens(&tool.description) + tokens(&tool.input_schema.to_string())).sum();
     tokens(&settings.system_prompt) + tokens(query) + tools + WORDING
 }
 
-/// Whether time is over, or a call would be next and cannot be paid for.
+/// Whether time is up, or the next call cannot be paid for.
 pub(crate) fn is_spent(state: &State, world: &World<'_>, now: Millis) -> bool {
     let is_settled = state.head.active.as_ref().is_none_or(|it| it.asked.is_some() || it.cancel.is_some());
     !is_settled && spent(state, world, now).is_some()
 }
 
-/// What of the budget is spent, in words.
+/// What of the budget is spent, in words for people.
 pub(crate) fn spent(state: &State, world: &World<'_>, now: Millis) -> Option<String> {
     if state.budget_deadline().is_some_and(|at| at <= now) {
         return Some(TIME.to_owned());

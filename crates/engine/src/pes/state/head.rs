@@ -1,4 +1,4 @@
-//! The head of a thread: the small part that is written with every transition, and what the active run is in the middle of.
+//! The head of a thread: the small part that is written with every transition, and the progress of the active run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,11 +27,11 @@ impl Granted {
     }
 }
 
-/// What a run ends as that ends before its plan is done.
+/// How a run ends that ends before its plan is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Ends {
-    /// Somebody asked for that.
+    /// It was cancelled on request.
     #[default]
     Cancelled,
     /// Its budget is spent.
@@ -48,11 +48,11 @@ impl Ends {
     }
 }
 
-/// Where the review of the active run's plan stands.
+/// The state of the review of the active run's plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Review {
-    /// The version that may run: a person approved it, or it needs nobody's yes.
+    /// The version that may run: a person approved it, or it needs no approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed: Option<i64>,
     /// The open question.
@@ -63,7 +63,7 @@ pub(crate) struct Review {
     /// How often a plan was sent back to the planner.
     #[serde(skip_serializing_if = "super::model_call::is_zero")]
     pub rejections: u32,
-    /// How many of these came before the last plan that a person let run.
+    /// How many of these came before the last plan that was approved.
     #[serde(skip_serializing_if = "super::model_call::is_zero")]
     pub settled_rejections: u32,
 }
@@ -83,7 +83,7 @@ pub(crate) enum SentBack {
     No,
     /// The planner's next prompt must say so.
     Due,
-    /// It is at work on another one.
+    /// The planner was told, and is making another one.
     Told,
 }
 
@@ -94,7 +94,7 @@ impl SentBack {
 }
 
 impl Review {
-    /// Whether no plan was let run since a person said no.
+    /// Whether no plan was approved since the last rejection.
     pub fn is_rejected(&self) -> bool {
         self.rejections > self.settled_rejections
     }
@@ -104,7 +104,7 @@ impl Review {
     }
 }
 
-/// The part that is written with every transition; it holds nothing that grows with the plan or the history.
+/// The part that is written with every transition; nothing in it grows with the plan or the history.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Head {
@@ -118,13 +118,13 @@ pub(crate) struct Head {
     #[serde(skip_serializing_if = "Value::is_null")]
     pub plan: Value,
     pub plan_version: i64,
-    /// How much was said in this conversation, in bytes.
+    /// The size of the conversation, in bytes.
     #[serde(skip_serializing_if = "is_nothing")]
     pub said: u64,
-    /// What was said first, if it was too much for a prompt.
+    /// The summary of the oldest messages, if the conversation was too long for a prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// The next number of a row.
+    /// The last row number that was given out.
     pub ord: i64,
     pub floor: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,12 +133,13 @@ pub(crate) struct Head {
     pub queue: Vec<RunId>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub quarantined: bool,
-    /// Who shaped what the next run finds: edits of an idle plan, and work that the last run left undone.
+    /// Who requested or edited the work that the next run finds: edits of an idle plan, and work that the last run left
+    /// undone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shapers: Vec<String>,
 }
 
-/// What the active run is in the middle of.
+/// The progress of the active run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Active {
@@ -146,7 +147,7 @@ pub(crate) struct Active {
     /// The number of the run's row.
     pub ord: i64,
     pub counters: Counters,
-    /// Planning, refining or synthesizing.
+    /// The open call for planning, refining or synthesizing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelCall>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -157,7 +158,7 @@ pub(crate) struct Active {
     pub cancel: Option<Cancel>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<SuspensionId>,
-    /// A person is asked for a larger budget; nothing new begins.
+    /// The open question that asks a person for a larger budget; nothing new begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<SuspensionId>,
     #[serde(default, skip_serializing_if = "Granted::is_nothing")]
@@ -171,13 +172,13 @@ pub(crate) struct Active {
     /// Its plan has been made or refined.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub planned: bool,
-    /// Whether a person has seen its plan.
+    /// The review of its plan.
     #[serde(default, skip_serializing_if = "Review::is_untouched")]
     pub review: Review,
-    /// Set by `onItemFailure: stop`: nothing new begins.
+    /// Set by `onItemFailure: stop`: no new item begins.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
-    /// Why no planner took a message into account that came in meanwhile.
+    /// Why no planner considered a message that arrived during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unheard: Option<RunError>,
 }
@@ -193,19 +194,19 @@ pub(crate) enum Phase {
     Synthesizing,
 }
 
-/// A message that came in while the run was active and changes its course.
+/// A message that arrived while the run was active and changes its course.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Steer {
     pub message: MessageId,
     /// Text, or a reference to it.
     pub text: Value,
-    /// Shown to a refinement; from then on it is part of what was asked for.
+    /// A refinement's prompt has shown it; from then on it is part of the query.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown: bool,
-    /// No refinement that it was shown to has come to anything yet.
+    /// No refinement that showed it has succeeded yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
-    /// How many of them failed.
+    /// How many of those failed.
     #[serde(default, skip_serializing_if = "super::model_call::is_zero")]
     pub failures: u32,
 }
@@ -226,12 +227,12 @@ impl Replan {
     }
 }
 
-/// A cancel was asked for; it completes when no slot is `Running` any more.
+/// A requested cancel; it completes when no slot is `Running` any more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cancel {
     pub by: String,
     pub reason: String,
-    /// What the run ends as.
+    /// How the run ends.
     #[serde(default, skip_serializing_if = "Ends::is_cancelled")]
     pub ends: Ends,
 }
@@ -244,7 +245,7 @@ impl Steer {
 }
 
 impl Active {
-    /// A run that has done nothing yet but what is counted.
+    /// A run that has done nothing yet, with these counters.
     pub fn begin(run: RunId, ord: i64, counters: Counters) -> Self {
         Self {
             run,
@@ -266,7 +267,7 @@ impl Active {
         }
     }
 
-    /// A pause, or a question about the budget, holds back whatever has not begun.
+    /// Whether a pause, or a question about the budget, holds back everything that has not begun.
     pub fn is_held(&self) -> bool {
         self.pause.is_some() || self.asked.is_some()
     }

@@ -1,4 +1,4 @@
-//! A todo item: what it is, how it goes, and what happened in it.
+//! A todo item: its definition, its progress, and what happened in it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,20 +10,20 @@ use crate::domain::tool::CallRecord;
 use crate::parse::PlanPatchDraft;
 use crate::pes::state::model_call::ModelCall;
 
-/// A todo item: what it is, how it goes, and what happened in it.
+/// A todo item.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Item {
-    /// Its place in the list.
+    /// Its position in the list.
     pub ord: i64,
     pub def: Definition,
     pub progress: Progress,
-    /// Every call made for it, in order.
+    /// All calls that were made for it, in order.
     pub calls: Vec<CallId>,
-    /// Its loop so far; forgotten when the run ends.
+    /// The turns of its loop so far; dropped when the run ends.
     pub turns: Vec<Turn>,
 }
 
-/// What an item is: written when the plan changes.
+/// The definition of an item: written when the plan changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Definition {
@@ -40,14 +40,14 @@ pub(crate) struct Definition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_validation_mode: Option<ToolValidationMode>,
     pub created: Millis,
-    /// The planVersion that it came with.
+    /// The planVersion in which it was added.
     pub since: i64,
     /// The planVersion of a person's last edit of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited: Option<i64>,
 }
 
-/// How an item goes: written with every transition of it.
+/// The progress of an item: written with every transition of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Progress {
@@ -57,7 +57,7 @@ pub(crate) struct Progress {
     /// The result, or a reference to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// How the result begins, where that is a reference.
+    /// The beginning of the result, if that is a reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub excerpt: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,10 +67,10 @@ pub(crate) struct Progress {
     pub attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// It was completed and is done again: what it calls may have had its effect already.
+    /// It was completed and is done again: its calls may have had their effect already.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub redone: bool,
-    /// What it depends on and was done again after it began: its result rests on what that came to before.
+    /// Dependencies that were done again after this item began: its result is based on their earlier results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outdated: Vec<ItemId>,
     /// Cancelled by an edit of the plan (a person's or a planner's), which does not make the run `partial`.
@@ -84,7 +84,7 @@ pub(crate) struct Progress {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ItemLoop {
-    /// Model calls so far; enforcement and repair do not count.
+    /// Model calls so far; those for enforcement and repair do not count.
     pub iteration: u32,
     #[serde(skip_serializing_if = "super::model_call::is_zero")]
     pub enforced: u32,
@@ -95,31 +95,31 @@ pub(crate) struct ItemLoop {
     /// The calls of the last reply, in its order, until all of them are done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub batch: Vec<CallId>,
-    /// They only read: none waits for the one before it.
+    /// All calls of the batch only read: they run in parallel.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_together: bool,
-    /// Holds one of the `maxParallelItems` places.
+    /// Holds one of the `maxParallelItems` permits.
     pub placed: bool,
-    /// Since when it waits for a place again.
+    /// It waits for a permit again; the number orders the waiting items.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<i64>,
-    /// Calls from this number on belong to this begin of the item.
+    /// Calls from this number on belong to the current attempt of the item.
     pub first: i64,
     /// Notes for the next prompt, besides the loop.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The system prompt of its steps, or a reference to it, once a person was asked.
+    /// The system prompt of its steps, or a reference to it; stored when a person is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<Value>,
-    /// The same of the task.
+    /// The task text, stored likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<Value>,
-    /// The reply had an `updatedPlan` besides its calls: it takes effect when they are done.
+    /// The reply had an `updatedPlan` besides its calls: it is applied when they are done.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub patches: bool,
 }
 
-/// A turn of an item's loop; the calls' results stand in their own rows.
+/// A turn of an item's loop; the results of its calls are in their own rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Turn {
     pub item: ItemId,
@@ -140,11 +140,11 @@ pub(crate) enum TurnContent {
     },
     /// A message of the engine to the model: an enforcement, a repair, a person's decision.
     Engine { text: String },
-    /// How it wants to change the rest of the plan, and the planVersion that it had seen.
+    /// How the model wants to change the rest of the plan, and the planVersion that its prompt showed.
     Patch { shown: i64, patch: PlanPatchDraft },
 }
 
-/// A tool call and its number.
+/// A tool call and its row's number.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Call {
     pub ord: i64,

@@ -1,6 +1,7 @@
 //! The todo list: items in order, found by id, and which of them may begin.
 //!
-//! What may begin is kept up to date as items settle, so that a transition costs what it changes and not the whole list.
+//! The set of items that may begin is kept up to date as items settle, so that a transition costs what it changes and
+//! not the whole list.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,9 +17,9 @@ pub(crate) struct TodoList {
     open: BTreeSet<usize>,
     /// Pending items whose dependencies are all completed.
     ready: BTreeSet<usize>,
-    /// By place: dependencies that are not completed.
+    /// By position: the number of dependencies that are not completed.
     unmet: Vec<usize>,
-    /// By place: who depends on it.
+    /// By position: the items that depend on it.
     dependants: Vec<Vec<usize>>,
 }
 
@@ -56,20 +57,20 @@ impl TodoList {
     pub fn next_ready(&self) -> Option<&Item> {
         self.ready.first().map(|at| &self.items[*at])
     }
-    /// Those who name this item as a dependency, in list order.
+    /// The items that name this one as a dependency, in list order.
     pub fn dependants(&self, id: &ItemId) -> impl Iterator<Item = &Item> {
         let places = self.index.get(id).map(|at| self.dependants[*at].as_slice()).unwrap_or_default();
         places.iter().map(|at| &self.items[*at])
     }
 
-    /// Replaces the list: for changes of dependencies, of several statuses, or of the order.
+    /// Changes the list as a whole: for changes of dependencies, of several statuses, or of the order.
     pub fn rebuild(&mut self, change: impl FnOnce(&mut Vec<Item>)) {
         change(&mut self.items);
         self.items.sort_by_key(|item| item.ord);
         self.index();
     }
 
-    /// Loops are shown to models while their run lasts, and no longer.
+    /// Turns are shown to models only while their run lasts.
     pub fn forget_turns(&mut self) {
         self.items.iter_mut().for_each(|item| item.turns.clear());
     }
@@ -78,7 +79,7 @@ impl TodoList {
         self.items.last().map_or(0, |item| item.ord + 1)
     }
 
-    /// Changes one item's status, and with it what may begin.
+    /// Changes one item's status, and updates which items may begin.
     pub fn set_status(&mut self, id: &ItemId, status: ItemStatus) {
         let Some(at) = self.index.get(id).copied() else { return };
         let before = std::mem::replace(&mut self.items[at].progress.status, status);
@@ -95,7 +96,7 @@ impl TodoList {
         self.place(at);
     }
 
-    /// To be called when an item's loop opened or closed.
+    /// Must be called when an item's loop was opened or closed.
     pub fn touch(&mut self, id: &ItemId) {
         if let Some(at) = self.index.get(id).copied() {
             self.place(at);

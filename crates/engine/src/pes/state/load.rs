@@ -1,4 +1,4 @@
-//! Rebuilding the state from what is stored.
+//! Rebuilds the state from what is stored.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::pes::state::{
 use crate::simple::SimpleCore;
 use crate::step::{Row, RowKind};
 
-/// More numbers than the rows of a thread that are not loaded can have come to since the last one that is.
+/// Larger than the number of unloaded rows that can follow the last loaded row.
 const UNLOADED: i64 = 1 << 32;
 
-/// What the rows say, before it is put together.
+/// The parsed rows, before the state is assembled.
 #[derive(Default)]
 struct Gathered {
     runs: BTreeMap<RunId, (i64, Run)>,
@@ -37,13 +37,14 @@ struct Gathered {
     tasks: BTreeMap<TaskId, (i64, Task)>,
     removed: BTreeMap<ItemId, i64>,
     agent_state: AgentState,
-    /// The highest number of a row.
+    /// The highest row number.
     last_ord: i64,
     unreadable: Unreadable,
 }
 
 impl Gathered {
-    /// A row that cannot be read is remembered by its name. A run's is replaced, so that there is a run that can end.
+    /// A row that cannot be read is remembered by its name. An unreadable run is replaced by a placeholder, so that
+    /// there is a run that can be ended.
     fn add_or_name(&mut self, thread_id: &ThreadId, row: Row) {
         self.last_ord = self.last_ord.max(row.ord);
         if self.add(&row).is_ok() {
@@ -105,7 +106,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// Why this cannot be the head of these rows.
+    /// Why this head does not match these rows.
     fn disagrees(&self, head: &Head) -> Option<String> {
         let active = head.active.as_ref().map(|active| &active.run);
         if active.is_some_and(|active| !self.runs.contains_key(active)) {
@@ -116,7 +117,8 @@ impl Gathered {
         Some(format!("it does not name {unnamed}"))
     }
 
-    /// The head, made anew of the rows: who was active or queued is known of the runs, the rest begins from nothing.
+    /// Rebuilds the head from the rows: the runs show which one was active and which were queued; the rest starts
+    /// empty.
     fn head(&mut self, why: &str, last_seq: i64) -> Head {
         self.unreadable.names.insert(0, format!("head ({why})"));
         let is_queued = |run: &Run| run.status == RunStatus::Queued;
@@ -127,7 +129,7 @@ impl Gathered {
         queue.sort();
         Head {
             phase: if active.is_some() { Phase::Executing } else { Phase::Idle },
-            // Every version of the plan was recorded.
+            // Every version of the plan was recorded, so none is higher than the seq.
             plan_version: last_seq,
             ord: self.last_ord + UNLOADED,
             active,
@@ -206,8 +208,8 @@ pub(crate) fn load(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, loaded: Lo
     Ok(State { shape, simple, ..state })
 }
 
-/// Of a thread that cannot be rebuilt: its runs and its questions, so that they can end. Whatever else stands in its rows
-/// may be why, and is not loaded any more.
+/// The state of a thread that cannot be rebuilt: its runs and its questions only, so that they can be ended. Any other
+/// row may be the cause, and is not loaded again.
 pub(crate) fn load_runs(loaded: Loaded) -> State {
     let thread_id = loaded.thread_id.unwrap_or_else(|| ThreadId::from(""));
     let mut gathered = Gathered::default();
@@ -234,7 +236,7 @@ pub(crate) fn load_runs(loaded: Loaded) -> State {
     gathered.into_state(thread_id, head, loaded.last_seq)
 }
 
-/// In place of a run that is not over and cannot be read.
+/// A placeholder for a run that is not over and cannot be read.
 fn unreadable_run(run_id: RunId, thread_id: ThreadId) -> Run {
     Run {
         run_id,

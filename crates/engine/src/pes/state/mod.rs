@@ -1,7 +1,7 @@
-//! What the machine remembers: data, and pure questions about it.
+//! The machine's memory: data, and pure questions about it.
 //!
-//! The data (`head`, `item`, `model_call`, `list`) is what is stored, as rows (`rows`, `load`). Everything else here asks:
-//! nothing in this folder changes a state, but for [`load`]. The methods of [`State`] stand in `run.rs` (the active run),
+//! The data (`head`, `item`, `model_call`, `list`) is stored as rows (`rows`, `load`). Everything else here only reads:
+//! nothing in this folder changes a state, except [`load`]. The methods of [`State`] are in `run.rs` (the active run),
 //! `calls.rs` (calls, questions, tasks), `outcome.rs` (what settled) and `funds.rs` (the budget).
 
 pub(crate) mod calls;
@@ -34,44 +34,44 @@ pub(crate) use item::*;
 pub(crate) use list::TodoList;
 pub(crate) use model_call::*;
 
-/// What a run consists of.
+/// The phases of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Plan, items, synthesis.
     #[default]
     Planned,
-    /// One implicit item whose result is the answer.
+    /// One implicit item, whose result is the answer.
     Single,
 }
 
 pub(crate) struct State {
     pub(crate) shape: Shape,
-    /// Says what follows in a run of the shape `Single`, if the core is not ours.
+    /// Decides the next step of a run of the shape `Single`, if the core is a [`SimpleCore`].
     pub(crate) simple: Option<Arc<dyn SimpleCore>>,
     pub(crate) thread_id: ThreadId,
     pub(crate) head: Head,
-    /// The active run; its counters are the live ones.
+    /// The active run. Its counters are updated from the head when a transition ends.
     pub(crate) run: Option<Run>,
-    /// Queued runs by id, each with its row's number; `head.queue` has their order.
+    /// Queued runs by id, each with its row's number; `head.queue` holds their order.
     pub(crate) queued: BTreeMap<RunId, (i64, Run)>,
     pub(crate) list: TodoList,
     pub(crate) calls: BTreeMap<CallId, Call>,
-    /// Delegated tasks that something is left to do about, each with its row's number.
+    /// Delegated tasks that need further work, each with its row's number.
     pub(crate) tasks: BTreeMap<TaskId, (i64, Task)>,
-    /// Open ones only, oldest first.
+    /// The open ones only, oldest first.
     pub(crate) suspensions: BTreeMap<i64, Suspension>,
     pub(crate) agent_state: AgentState,
-    /// Items that left the list during this run, with the planVersion of that change.
+    /// Items that were removed from the list during this run, with the planVersion of that change.
     pub(crate) removed: BTreeMap<ItemId, i64>,
     pub(crate) last_seq: i64,
     pub(crate) unreadable: Unreadable,
 }
 
-/// What could not be read of a thread.
+/// What could not be read of a thread's stored state.
 #[derive(Default)]
 pub(crate) struct Unreadable {
-    /// Each by name.
+    /// A name for each unreadable part.
     pub(crate) names: Vec<String>,
-    /// Rows that are not to be loaded any more.
+    /// Rows that must not be loaded again.
     pub(crate) rows: Vec<Row>,
 }

@@ -1,4 +1,4 @@
-//! A model call: its slot, its attempt, and the model that it is made of.
+//! A model call: its slot, its attempt, and the model that it asks.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,32 +19,33 @@ pub(crate) struct ModelCall {
     pub slot: ModelSlot,
     pub iteration: u32,
     pub attempt: u32,
-    /// Attempts that this model failed; those that a crash interrupted do not count.
+    /// Failed attempts on this model; those that a crash interrupted do not count.
     #[serde(default)]
     pub failures: u32,
-    /// When the first of them failed, of whatever model; later by what was waited since for other reasons.
+    /// When the first attempt failed, on whichever model; moved forward by waiting times that are not the models'
+    /// fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Millis>,
-    /// Which of the run's models is asked: 0 is the first choice, then the fallbacks.
+    /// Which of the run's models is asked: 0 is the first choice, then come the fallbacks.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub choice: u32,
-    /// What it may take of the run's budget, while it is under way.
+    /// What it has reserved of the run's budget while it is in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<Reserved>,
-    /// A prompt was too long: this one is shorter than it would be.
+    /// An earlier prompt was too long: this one is rendered shorter.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tight: bool,
     /// The planVersion that the prompt shows.
     pub shown: i64,
-    /// How many of its item's notes the prompt shows at least.
+    /// The prompt shows at least this many of its item's notes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub notes: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
-    /// It sums up the conversation, for another call.
+    /// It sums up the conversation, on behalf of another call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sums: Option<Sums>,
-    /// The conversation was summed up for it, or could not be: what does not fit now is left out.
+    /// The conversation was summed up for it, or could not be: what still does not fit is left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fitted: bool,
 }
@@ -70,7 +71,7 @@ pub(crate) struct Repair {
     /// The reply's text, or a reference to it.
     pub reply: Value,
     pub fault: String,
-    /// Names that do not exist were complained of: that is done once.
+    /// The model was told about names that do not exist; that is done only once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub names: bool,
 }
@@ -94,17 +95,17 @@ impl ModelCall {
         }
     }
 
-    /// One more call of the model that answered this one: what was wrong with its reply is for it to mend.
+    /// A new call to the same model that gave the last reply, which is asked to correct it.
     pub fn again(&self, iteration: u32) -> Self {
         Self { choice: self.choice, ..Self::ready(iteration, self.shown) }
     }
 
-    /// Where it stands for people: what sums up the conversation plans, whatever it is for.
+    /// The phase that people see: a call that sums up the conversation counts as planning, whichever call it is for.
     pub fn phase(&self, phase: Phase) -> Phase {
         if self.sums.is_some() { Phase::Planning } else { phase }
     }
 
-    /// So much time is no fault of the models': it does not count among what they are tried for.
+    /// Excludes a waiting time that is not the models' fault from the time for which they are retried.
     pub fn excuse(&mut self, waited: Millis) {
         self.failing_since = self.failing_since.map(|since| since.saturating_add(waited.max(0)));
     }
@@ -125,19 +126,19 @@ impl ModelCall {
     }
 }
 
-/// What a call under way may take at most.
+/// The most that a call in flight may use.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Reserved {
     pub tokens: u64,
     pub cost: Nanos,
-    /// How long its reply may be.
+    /// The longest reply that is allowed, in tokens.
     pub output: u64,
-    /// When, and under which caps on spending; `None`: there were none. Filled in when the call starts (`start_model`).
+    /// When, and under which spending caps; `None`: there were none. Set when the call starts (`start_model`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under: Option<(Millis, CapSet)>,
 }
 
-/// The model that answered, and its reply.
+/// A reply, and the call that it answers.
 pub(crate) struct Replied<'a> {
     pub stream: &'a StreamId,
     pub call: &'a ModelCall,
@@ -146,7 +147,7 @@ pub(crate) struct Replied<'a> {
     pub text: Value,
 }
 
-/// What a call sums up, and the call that waits for that.
+/// The messages that a call sums up, and the call that waits for the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sums {
     pub extent: Extent,

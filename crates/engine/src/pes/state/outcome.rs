@@ -12,14 +12,15 @@ use crate::domain::run::{ResultStatus, RunError, RunFailure};
 use crate::domain::tool::{CallRecord, ToolStatus};
 use crate::pes::state::{Item, State, text};
 
-/// How many a result lists, and how much of each message.
+/// How many failures a result lists.
 const LISTED: usize = 50;
 const CHARS: usize = 500;
-/// The reason of an item whose needed call a person or a policy refused.
+/// The reason of an item whose required call a person or a policy refused.
 pub(crate) const REJECTED: &str = "rejected";
 
 impl State {
-    /// In list order; what was said and came to nothing, and what ended the run, come last, and always.
+    /// In list order. Last come, always and in addition, the messages that no planner considered, and the error that
+    /// ended the run.
     pub(crate) fn failures(&self, error: Option<&RunError>) -> Vec<RunFailure> {
         let of_items = self.settled_now().flat_map(|item| {
             let of_tools = self.last_errors(item).into_iter().map(|call| of_call(item, call));
@@ -31,12 +32,13 @@ impl State {
         failures
     }
 
-    /// Why a message that came in meanwhile was not taken into account.
+    /// Why a message that arrived during the run was not considered by any planner.
     fn unheard(&self) -> Option<&RunError> {
         self.head.active.as_ref()?.unheard.as_ref()
     }
 
-    /// The calls that were the last word of their tool in this item, and errors; what people or policies refuse is none.
+    /// For each tool the last call of it in this item, if that was an error. What people or policies refused is no
+    /// error.
     pub(crate) fn last_errors<'a>(&'a self, item: &'a Item) -> Vec<&'a CallRecord> {
         let run = &self.active_run().run_id;
         let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).map(|call| &call.record);
@@ -45,7 +47,7 @@ impl State {
         last.into_values().filter(|record| is_error(record)).collect()
     }
 
-    /// An answer in place of the model's: what happened, and what became of each item.
+    /// An answer that replaces the model's: what happened, and the result of each item.
     pub(crate) fn account(&self, what_happened: &str) -> String {
         let mut text = format!("{what_happened}\n\nThis is what was done:\n");
         for item in self.settled_now() {
@@ -68,8 +70,8 @@ impl State {
         list.filter(move |item| item.progress.run.as_ref() == Some(run) && item.progress.status.is_settled())
     }
 
-    /// `partial`: an item failed or was cancelled other than by an edit, a tool's last word in an item was an error, or no
-    /// planner took into account what was said meanwhile.
+    /// `partial`: an item failed or was cancelled other than by an edit, a tool's last call in an item was an error, or
+    /// no planner considered a message that arrived during the run.
     pub(crate) fn result_status(&self) -> ResultStatus {
         let is_whole = self.settled_now().all(|item| match item.progress.status {
             ItemStatus::Completed => self.last_errors(item).is_empty(),
@@ -80,7 +82,7 @@ impl State {
     }
 }
 
-/// An item's result in words, as far as it is at hand.
+/// An item's result in words, as far as it is in memory.
 fn told_result(item: &Item) -> Option<Cow<'_, str>> {
     let progress = &item.progress;
     match (progress.result.as_ref()?, &progress.excerpt) {
@@ -112,7 +114,7 @@ fn of_call(item: &Item, call: &CallRecord) -> RunFailure {
     }
 }
 
-/// An item's reason is a code and a message, or one of a few words.
+/// An item's reason is a code and a message, or one of a few fixed texts.
 fn of_item(item: &Item) -> Option<RunFailure> {
     let reason = item.progress.reason.clone().unwrap_or_default();
     let (code, message) = match item.progress.status {
@@ -131,13 +133,13 @@ fn of_item(item: &Item) -> Option<RunFailure> {
     Some(RunFailure { phase: Phase::Execution, code, message, item_id, call_id: None, tool_name: None })
 }
 
-/// A person's or a policy's refusal: the model sees it, and the call is never enforced again.
+/// The code of a refusal by a person or a policy: the model sees it, and is not told to make the call again.
 pub(crate) fn is_refusal(code: Option<&str>) -> bool {
     matches!(code, Some(REJECTED | "denied"))
 }
 
-/// That of a call which may have had its effect if it began: it was not heard to the end, what it brought could not be kept,
-/// or its agent was not waited for any longer.
+/// The code of a call that may have had its effect if it was started: its end was not observed, its result could not be
+/// stored, or its agent was no longer waited for.
 pub(crate) fn is_open_ended(code: &str) -> bool {
     matches!(
         code,
@@ -154,7 +156,7 @@ pub(crate) fn is_open_ended(code: &str) -> bool {
     )
 }
 
-/// As people read it.
+/// The status as people read it.
 pub(crate) fn status_word(status: ItemStatus) -> &'static str {
     match status {
         ItemStatus::Pending => "pending",

@@ -1,4 +1,4 @@
-//! The stored form: which rows the state consists of.
+//! The stored form: the rows that a state consists of.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::domain::usage::ModelUse;
 use crate::pes::state::{Call, Definition, Item, Turn};
 use crate::step::{Keep, Row, RowKind};
 
-/// The version of the head and of the rows that are the core's own.
+/// The version of the head and of the core's own rows.
 pub(crate) const VERSION: u32 = 1;
 
 pub(crate) fn text(body: &impl Serialize) -> String {
@@ -24,17 +24,17 @@ pub(crate) fn row(kind: RowKind, id: impl Into<String>, ord: i64, keep: Keep, bo
     Row { kind, id: id.into(), ord, keep, body: text(body) }
 }
 
-/// What an item is.
+/// An item's definition.
 pub(crate) fn definition(item: &Item) -> Row {
     row(RowKind::Item, item.def.id.as_str(), item.ord, Keep::Always, &item.def)
 }
 
-/// How an item goes: apart, so that a transition of it does not write its description again.
+/// An item's progress: a row of its own, so that a transition does not write the description again.
 pub(crate) fn progress(item: &Item) -> Row {
     row(RowKind::Progress, item.def.id.as_str(), item.ord, Keep::Always, &item.progress)
 }
 
-/// What the row of an item holds.
+/// The content of an item's row.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(crate) enum StoredItem {
@@ -42,13 +42,13 @@ pub(crate) enum StoredItem {
     Defined(Box<Definition>),
 }
 
-/// Of a removed item, the version of the plan that has it no more.
+/// A removed item: the version of the plan that first lacked it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Tombstone {
     pub removed: i64,
 }
 
-/// A removed item: remembered until the run ends, so that a model that had seen it cannot bring it back.
+/// A removed item is remembered until the run ends, so that a model that saw it cannot add it back.
 pub(crate) fn tombstone(id: &ItemId, ord: i64, version: i64) -> [Row; 2] {
     [
         row(RowKind::Item, id.as_str(), ord, Keep::UntilFloor, &Tombstone { removed: version }),
@@ -65,12 +65,12 @@ pub(crate) fn call(call: &Call) -> Row {
     row(RowKind::Call, call.record.call_id.as_str(), call.ord, Keep::Always, &call.record)
 }
 
-/// A call whose item is gone: readable by its id, no longer loaded.
+/// A call whose item was removed: readable by its id, no longer loaded.
 pub(crate) fn forgotten_call(call: &Call) -> Row {
     Row { keep: Keep::Never, ..self::call(call) }
 }
 
-/// Loaded as long as something is left to do about it.
+/// Loaded as long as the task needs further work.
 pub(crate) fn task(ord: i64, task: &Task) -> Row {
     let keep = if task.is_over() { Keep::Never } else { Keep::Always };
     row(RowKind::Task, task.task_id.as_str(), ord, keep, task)
@@ -84,7 +84,7 @@ pub(crate) fn message(ord: i64, message: &ConversationMessage) -> Row {
     row(RowKind::Message, message.message_id.as_str(), ord, Keep::Never, message)
 }
 
-/// A message that counts no more, under the number that it has.
+/// A superseded message, under its existing number.
 pub(crate) fn superseded_message(ord: i64, message: &ConversationMessage) -> Row {
     Row { keep: Keep::Superseded, ..self::message(ord, message) }
 }
@@ -94,7 +94,7 @@ pub(crate) fn run(ord: i64, run: &Run) -> Row {
     row(RowKind::Run, run.run_id.as_str(), ord, keep, run)
 }
 
-/// Since when the thread's next run waits until it may begin; `None`: it does not.
+/// Since when the thread's next run waits for admission; `None`: it does not.
 pub(crate) fn waits_to_begin(since: Option<Millis>) -> Row {
     row(RowKind::WaitsToBegin, "", since.unwrap_or_default(), Keep::Never, &())
 }
@@ -103,7 +103,7 @@ pub(crate) fn payload(id: &PayloadId, value: &Value) -> Row {
     row(RowKind::Payload, id.as_str(), 0, Keep::Never, value)
 }
 
-/// What a model call took, at that time.
+/// What a model call used, at that time.
 pub(crate) fn used(stream: &StreamId, at: Millis, used: &ModelUse) -> Row {
     row(RowKind::Usage, stream.as_str(), at, Keep::Never, used)
 }

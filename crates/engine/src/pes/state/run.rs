@@ -1,4 +1,4 @@
-//! Where the active run stands: pure questions about the state.
+//! The status of the active run: pure questions about the state.
 
 use crate::domain::ids::ItemId;
 use crate::domain::model;
@@ -10,12 +10,12 @@ use crate::domain::tool::CallStatus;
 use crate::pes::state::{Active, Item, ItemLoop, Phase, Replan, Review, SentBack, Shape, State};
 
 impl State {
-    /// Whether the active run has had its plan.
+    /// Whether the active run's plan has been made.
     pub(crate) fn is_mid_run(&self) -> bool {
         self.head.active.as_ref().is_some_and(|active| active.planned)
     }
 
-    /// What a model call of this item, or of no item, is for.
+    /// The phase of a model call of this item, or of no item.
     pub(crate) fn model_phase(&self, item: Option<&ItemId>) -> model::Phase {
         match (item, self.phase()) {
             (Some(_), _) => model::Phase::Execution,
@@ -24,19 +24,19 @@ impl State {
         }
     }
 
-    /// Nothing of the plan begins before a person has said yes.
+    /// Whether a plan review is open: nothing of the plan begins before a person approves it.
     pub(crate) fn is_review_open(&self) -> bool {
         self.review().is_some_and(|review| review.asked.is_some())
     }
 
-    /// Whether this version of the plan may run as far as reviews are concerned.
+    /// Whether reviews allow this version of the plan to run.
     pub(crate) fn is_reviewed(&self) -> bool {
         let version = self.head.plan_version;
         self.run_settings().execution.plan_review == PlanReview::Off
             || self.review().is_some_and(|review| review.passed == Some(version))
     }
 
-    /// Items that hold a place, in list order.
+    /// Items that hold a permit, in list order.
     pub(crate) fn placed(&self) -> impl Iterator<Item = ItemId> + use<'_> {
         let is_placed = |work: &ItemLoop| work.placed;
         let open = self.list.open();
@@ -47,7 +47,7 @@ impl State {
         self.placed().next().is_some()
     }
 
-    /// Whether the planner is to be asked again before the next item begins.
+    /// Whether the planner must be asked again before the next item begins.
     pub(crate) fn is_refinement_due(&self) -> bool {
         let is_due = |active: &Active| {
             let is_steered = active.steers.iter().any(|steer| !steer.shown);
@@ -61,17 +61,17 @@ impl State {
         self.head.active.as_ref().is_some_and(|active| active.cancel.is_none() && !active.is_held())
     }
 
-    /// Only to be asked for while a run is active.
+    /// May only be called while a run is active.
     pub(crate) fn active_run(&self) -> &Run {
         self.run.as_ref().expect("only asked for while a run is active")
     }
 
-    /// The settings of the active run. Only to be asked for while one is active.
+    /// The settings of the active run. May only be called while a run is active.
     pub(crate) fn run_settings(&self) -> &RunSettings {
         &self.active_run().settings
     }
 
-    /// Where the review of the active run's plan stands.
+    /// The state of the review of the active run's plan.
     pub(crate) fn review(&self) -> Option<&Review> {
         self.head.active.as_ref().map(|active| &active.review)
     }
@@ -80,8 +80,8 @@ impl State {
         self.list.get(id)
     }
 
-    /// Any slot `Ready` or `Running`: running; else it waits for a person, or for an agent. A pause holds back what is
-    /// `Ready`.
+    /// `Running` if any slot is `Ready` or `Running`; else the run waits for a person, or for an agent. During a pause
+    /// only `Running` slots count.
     pub(crate) fn run_status(&self) -> RunStatus {
         let is_held = self.head.active.as_ref().is_some_and(Active::is_held);
         let works = if is_held { self.is_any_running() } else { self.is_any_busy() };
@@ -95,7 +95,7 @@ impl State {
         }
     }
 
-    /// Whether something runs, or will as soon as the holder looks.
+    /// Whether something is running, or will be as soon as the lease holder handles the thread.
     pub(crate) fn is_active(&self) -> bool {
         self.run.is_some() && self.run_status() == RunStatus::Running
     }
@@ -120,7 +120,7 @@ impl State {
             || work.batch.iter().any(is_sent)
     }
 
-    /// Whether its next run waits until it may begin.
+    /// Whether the thread's next run waits for admission.
     pub(crate) fn waits_to_begin(&self) -> bool {
         self.run.is_none() && !self.head.queue.is_empty()
     }
@@ -140,7 +140,7 @@ pub(crate) fn thread_status(state: &State) -> ThreadStatus {
     if state.waits_to_begin() { ThreadStatus::Waiting } else { status_of(state) }
 }
 
-/// That of its active run.
+/// The status of its active run.
 pub(crate) fn status_of(state: &State) -> ThreadStatus {
     match &state.run {
         Some(run) => ThreadStatus::of_run(run.status),

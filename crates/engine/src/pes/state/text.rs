@@ -7,7 +7,7 @@ pub(crate) fn to_value(body: &impl serde::Serialize) -> Value {
     serde_json::to_value(body).expect("our own types have string keys and finite numbers")
 }
 
-/// How a text begins, and where it was cut.
+/// The beginning of a text, with a note where it was cut.
 pub(crate) fn excerpt(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => {
@@ -18,7 +18,7 @@ pub(crate) fn excerpt(text: &str, most: usize) -> String {
     }
 }
 
-/// At most `most` characters.
+/// The first `most` characters, with an ellipsis if the text is longer.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &text[..at]),

@@ -1,4 +1,4 @@
-//! When a thread must be looked at again.
+//! When a thread must be woken.
 
 use crate::World;
 use crate::domain::Millis;
@@ -7,11 +7,11 @@ use crate::domain::tool::CallStatus;
 use crate::pes::state::funds::{self, Funds};
 use crate::pes::state::{ItemLoop, ModelCall, ModelSlot, State};
 
-/// After so long it is checked whether the process that performs it still lives.
+/// How often it is checked whether the process that performs an action is still alive.
 const GLANCE: Millis = 5_000;
 
-/// When the thread must be looked at again. What is `Ready` and could start waits for the holder: now. What waits
-/// for its turn, a place or the end of a pause is woken by that.
+/// When the thread must be woken. What is `Ready` and could start now waits for the lease holder: now. What waits for
+/// its turn, for a permit or for the end of a pause is woken by that event.
 pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<Millis> {
     let expiry = state.suspensions.values().filter_map(|open| open.expires_at);
     let tasks = state.tasks.values().filter_map(|(_, task)| wakes_task(task));
@@ -36,7 +36,7 @@ pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<M
     expiry.chain(tasks).chain(slots).chain(replies).chain(state.budget_deadline()).min()
 }
 
-/// When a task must be looked at again. Sending is woken with its item.
+/// When a task must be looked at again. A send is woken together with its item.
 fn wakes_task(task: &Task) -> Option<Millis> {
     let deadline = (!task.status.is_terminal()).then_some(task.deadline);
     match task.action {
@@ -54,7 +54,7 @@ fn wakes_task(task: &Task) -> Option<Millis> {
     }
 }
 
-/// When the next call of a batch that is `Ready` may start; `None`: what runs wakes it, or none is.
+/// When the next `Ready` call of a batch may start. `None`: none is ready, or a running call must end first.
 fn wakes_batch(state: &State, now: Millis, work: &ItemLoop) -> Option<Millis> {
     if !work.is_together && state.batch_has(work, CallStatus::Running) {
         return None;
@@ -68,7 +68,7 @@ fn wakes_model(state: &State, world: &World<'_>, now: Millis, call: &ModelCall) 
     match &call.slot {
         ModelSlot::Running { .. } => None,
         ModelSlot::Ready { not_before } => match funds::for_call(state, world, call) {
-            // What runs now wakes it when it ends.
+            // The calls in flight wake it when they end.
             Funds::Wait => None,
             Funds::Later(at) => Some(not_before.unwrap_or(now).max(at)),
             Funds::Enough(_) | Funds::Spent(_) => Some(not_before.unwrap_or(now)),
@@ -76,7 +76,7 @@ fn wakes_model(state: &State, world: &World<'_>, now: Millis, call: &ModelCall) 
     }
 }
 
-/// Whether the time has come.
+/// Whether that time has been reached.
 pub(crate) fn is_due(now: Millis, not_before: Option<Millis>) -> bool {
     not_before.is_none_or(|at| at <= now)
 }

@@ -1,9 +1,9 @@
 //! What is recorded: one function per kind of fact, each with the body that the contract names.
 //!
-//! Recorded bodies hold changes and payload references; `history::fold` and `domain::payload` put the rest back:
-//! - the `PLAN_UPDATE` of the same version right after a `PLAN` has no changes: its changes are those. Any other
+//! Recorded bodies hold changes and payload references; `history::fold` and `domain::payload` restore the rest:
+//! - A `PLAN_UPDATE` right after a `PLAN` of the same version has no changes: they are those of the `PLAN`. Any other
 //!   `PLAN_UPDATE` has its own.
-//! - a change holds the item as it is afterwards; an `ITEM_STATUS_CHANGE` the members of the item that changed.
+//! - A change holds the item as it is afterwards; an `ITEM_STATUS_CHANGE` the members of the item that changed.
 
 use serde_json::Value;
 
@@ -25,7 +25,8 @@ use crate::pes::state::{ModelCall, text};
 use crate::pes::tx::Tx;
 
 impl Tx<'_> {
-    /// Records a fact of the active run; while the thread is idle, of none: nothing comes after a run's `RUN_FINISHED`.
+    /// Records a fact of the active run, or of no run while the thread is idle: nothing comes after a run's
+    /// `RUN_FINISHED`.
     pub fn record(&mut self, parent: Option<&ItemId>, title: impl Into<String>, fact: impl Into<Fact>) {
         let of = self.state.run.as_ref().map(|run| (run.run_id.clone(), run.trace_id.clone()));
         let (run_id, trace_id) = of.unwrap_or_else(|| (RunId::from(""), String::new()));
@@ -43,7 +44,7 @@ impl Tx<'_> {
         self.records.push(Record { id, run_id, parent_id, trace_id, timestamp, title, fact, metadata: None });
     }
 
-    /// Says how what was just recorded came about.
+    /// Adds metadata to the last record: how it came about.
     pub fn remark(&mut self, metadata: RecordMetadata) {
         if let Some(record) = self.records.last_mut() {
             record.metadata = Some(metadata);
@@ -72,7 +73,7 @@ impl Tx<'_> {
         self.record(item, "Model called", body);
     }
 
-    /// The end of a stream: its figures, its whole text, and its thoughts. Returns the text's written form.
+    /// Records the end of a stream: its figures, its whole text, and its thoughts. Returns the text as it is stored.
     pub fn record_stream_end(
         &mut self,
         stream: &StreamId,
@@ -83,7 +84,7 @@ impl Tx<'_> {
     ) -> Value {
         let text = match phase {
             Phase::Planning | Phase::Execution => reply.text.clone(),
-            // What the tokens said: the tags around an answer are not shown.
+            // Only what was streamed: the tags around an answer are not shown.
             Phase::Synthesis => tags::split(&reply.text).0,
         };
         let text = self.store(stream.as_str(), Value::String(text));
@@ -128,7 +129,7 @@ impl Tx<'_> {
         self.ruled(policy);
     }
 
-    /// Says by which rule what was just recorded came about.
+    /// Adds the policy rule behind the last record to its metadata.
     fn ruled(&mut self, policy: Option<&Ruling>) {
         if let Some(ruling) = policy {
             self.remark(RecordMetadata { policy: Some(ruling.clone()), ..RecordMetadata::default() });
@@ -165,7 +166,7 @@ impl Tx<'_> {
         self.record(None, "State changed", body);
     }
 
-    /// That of this moment, still without what was written.
+    /// A `STATE_UPDATE` with the current version, to which the caller adds what was written.
     pub fn state_update(&self, keys: Vec<String>) -> StateUpdateBody {
         StateUpdateBody::of(keys, self.state.agent_state.version)
     }
@@ -178,7 +179,7 @@ impl Tx<'_> {
         self.record(item, title, body);
     }
 
-    /// Says of the errors that are recorded meanwhile which model did not answer, and how often it was asked.
+    /// Adds to the errors that `fail` records which model did not answer, and how often it was asked.
     pub fn blame_model(&mut self, call: &ModelCall, fail: impl FnOnce(&mut Self)) {
         let (provider, model) = self.state.run_settings().choice(call.choice).unwrap_or_default();
         let (provider, model) = (provider.to_owned(), model.to_owned());
@@ -226,7 +227,7 @@ fn figures(stream: &StreamId, reply: &ModelReply, cost: Option<Nanos>) -> LlmStr
     }
 }
 
-/// Whether the same may go well another time; what is no code of ours may not.
+/// Whether the same request may succeed later; `false` for codes that are not in our list.
 fn is_retryable(code: &str) -> bool {
     Code::ALL.iter().any(|known| known.as_str() == code && known.retryable())
 }

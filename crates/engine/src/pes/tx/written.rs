@@ -1,4 +1,4 @@
-//! What a transition writes: each row and each payload once, however much it is.
+//! What a transition writes: each row and each payload once.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::step::{Row, RowKind};
 pub(crate) struct Written {
     rows: Vec<Row>,
     payloads: Vec<(PayloadId, Arc<Value>)>,
-    /// The names of the rows.
+    /// The kinds and ids of the rows.
     names: HashSet<(RowKind, String)>,
-    /// How many rows were looked at to find one that is written again.
+    /// How many rows were compared to find one that is written again.
     #[cfg(test)]
     looked_at: usize,
 }
@@ -26,7 +26,7 @@ impl Written {
         self.rows.is_empty()
     }
 
-    /// Writes a row, in place of what was written under its name before.
+    /// Writes a row; it replaces an earlier one with the same kind and id.
     pub fn put(&mut self, row: Row) {
         if !self.names.insert((row.kind, row.id.clone())) {
             #[cfg(test)]
@@ -36,7 +36,7 @@ impl Written {
         self.rows.push(row);
     }
 
-    /// Stores a value under a name of its own, if it is not stored yet; returns what to write in its place.
+    /// Stores a value under an id of its own, unless it is stored already; returns what to write in its place.
     pub fn store(&mut self, id: impl Into<PayloadId>, value: Value) -> Value {
         let (written, large) = payload::store(id, value);
         if let Some((id, value)) = large
