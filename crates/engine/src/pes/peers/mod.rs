@@ -1,15 +1,15 @@
-//! Tasks of other agents: sent, asked about, given up, and what the agents report of them.
+//! Tasks of other agents: sent, asked about, cancelled, and what the agents report of them.
 
 pub(crate) mod report;
 pub(crate) mod send;
 
 use crate::domain::ids::CallId;
 
-/// What an event came to for the call that became a task.
+/// The effect of an event on the call that became a task.
 pub(crate) enum TaskOutcome {
-    /// It changes nothing: too late, twice, or nothing due.
+    /// It changed nothing: too late, a duplicate, or nothing was due.
     Unchanged,
     Continues,
-    /// The call has ended: its item may go on.
+    /// The call has ended: its item may continue.
     CallEnded(CallId),
 }

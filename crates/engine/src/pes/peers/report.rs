@@ -1,5 +1,5 @@
-//! Reports of agents on their tasks. Only the answer to a request of ours counts: a call back is a reason to
-//! ask, and an answer to an action that is no longer under way changes nothing.
+//! Reports of agents on their tasks. Only the answer to a request of ours counts: a callback is only a reason to ask,
+//! and an answer to an action that is no longer in flight changes nothing.
 
 use serde_json::Value;
 
@@ -15,16 +15,16 @@ use crate::pes::settle::{call, suspension, task};
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
 
-/// So often a message is sent to an agent that cannot be reached, or an interrupted sending is looked into.
+/// How often a message is sent to an agent that cannot be reached, or an interrupted send is checked.
 const MOST_SENDS: u32 = 6;
-/// How often a cancel is sent to an agent that does not take it.
+/// How often a cancel is sent to an agent that does not accept it.
 const MOST_CANCELS: u32 = 6;
-/// So many questions to people come of one task: an agent that goes back and forth would cost without end.
+/// How many questions to people one task may cause: an agent that asks again and again would cost without end.
 const MOST_QUESTIONS: u32 = 50;
-/// So often in a row an agent may say that it knows no such task.
+/// After this many replies in a row that it knows no such task, the task counts as lost.
 const MOST_STRIKES: u32 = 3;
 
-/// What an agent wants to know, and how an answer looks unless it says so itself.
+/// What an agent asks, and the form of an answer unless the agent gives one.
 struct PeerQuestion {
     message: Option<String>,
     form: Option<FeedbackSchema>,
@@ -59,7 +59,7 @@ pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) 
         PeerState::Failed => ends(TaskStatus::Failed, "peer_failed"),
         PeerState::Rejected => ends(TaskStatus::Rejected, "peer_rejected"),
         PeerState::Canceled => ends(TaskStatus::Canceled, "peer_canceled"),
-        // What it said before our answer reached it.
+        // The agent reported this before our answer reached it.
         PeerState::InputRequired if what != TaskActionKind::Ask && task.reply.is_some() => {
             task_continues(tx, id, TaskStatus::Working, is_news);
             return TaskOutcome::Continues;
@@ -82,8 +82,8 @@ pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) 
     task_ended(tx, id, &call, status, result)
 }
 
-/// It is not over: it is asked about again, soon if it is a message of ours that it went on with. An agent that goes back
-/// and forth by itself is asked less and less often all the same.
+/// The task is not over: the agent is asked again, soon if it has just received a message of ours. An agent that
+/// changes the status by itself is still asked less and less often.
 fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, is_news: bool) {
     let Some((_, task)) = tx.state.tasks.get(id) else { return };
     let (call, has_moved) = (task.call_id.clone(), task.status != status);
@@ -100,7 +100,7 @@ fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, is_news: boo
     }
 }
 
-/// A person is asked what the agent asked, once, unless it asked too often.
+/// Asks a person what the agent asked, once, unless it asked too often.
 fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, seen: PeerQuestion) -> TaskOutcome {
     if tx.state.suspension_of(&task.call_id).is_some() {
         return TaskOutcome::Continues;
@@ -131,7 +131,7 @@ fn task_ended(
     TaskOutcome::CallEnded(call.clone())
 }
 
-/// An action of a task brought nothing.
+/// An action of a task failed.
 pub(crate) fn failed(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, failure: PeerFailure) -> TaskOutcome {
     let Some((task, what)) = under_way(tx.state, id, attempt) else { return TaskOutcome::Unchanged };
     match what {
@@ -149,7 +149,7 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
     let id = &task.task_id;
     match failure.kind {
         PeerFailureKind::Unreachable if task.tries + 1 < MOST_SENDS => {
-            // Of a message that follows others, the agent is at work already.
+            // If other messages came before this one, the agent is working on the task already.
             tx.change_task(id, |task| task.may_have_arrived = task.remote_task_id.is_some());
             send::put_off(tx, id, TaskActionKind::Send, failure.retry_after_ms);
             TaskOutcome::Continues
@@ -167,12 +167,12 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
     }
 }
 
-/// The message may have gone out: the next action finds that out.
+/// The message may have been sent: the next action finds out.
 fn look_into(tx: &mut Tx<'_>, id: &TaskId) {
     let is_known = tx.state.tasks.get(id).is_some_and(|(_, task)| task.remote_task_id.is_some());
     let is_first = tx.state.tasks.get(id).is_some_and(|(_, task)| task.reply.is_none());
     if is_known && is_first {
-        // The agent reported the task by itself: so our message arrived.
+        // The agent reported the task by itself, so our message arrived.
         tx.put_action(id, TaskActionKind::Ask, tx.stamp.now)
     } else {
         tx.change_task(id, |task| task.tries += 1);
@@ -189,7 +189,7 @@ fn undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) -> TaskO
     });
     let ended = Err(ToolError::new(code, why));
     if is_known {
-        // The agent still waits for what could not be sent: it is told to stop.
+        // The agent still waits for the message that could not be sent: it is sent a cancel.
 
         let age = task::age(tx, &task.call_id);
         call::end(tx, &task.call_id, ToolStatus::Error, ended, None, age);
@@ -218,8 +218,9 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
     }
 }
 
-/// It is not known whether our message arrived: a person decides, unless the agent says more. One that names a task that we
-/// could not name has got it; one whose task we know, which then was to get an answer, is asked meanwhile.
+/// It is not known whether our message arrived: a person decides, unless the agent reports more. If a callback names a
+/// task id that we did not know, the message has arrived. If we know the id already (the message was to be an answer),
+/// the agent is asked meanwhile.
 fn in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
     let Some((call, is_known)) = tx.change_task(id, |task| {
         task.action = None;
@@ -255,7 +256,7 @@ fn lost(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
     ended_without(tx, task, TaskStatus::Lost, "peer_lost", why)
 }
 
-/// Nobody is left who could say more about it.
+/// Ends the task without a report of the agent, which cannot be asked any more.
 fn ended_without(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: &str, why: String) -> TaskOutcome {
     tx.change_task(&task.task_id, |task| {
         task.action = None;
@@ -267,7 +268,7 @@ fn ended_without(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: &str, w
 fn cancel_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
     let is_known = task.remote_task_id.is_some();
     match failure.kind {
-        // Nothing of it is left to stop; one that we cannot name may yet call back.
+        // Nothing is left to cancel; a task whose remote id is unknown may still be named by a callback.
         PeerFailureKind::NotFound if is_known => cancel_settled(tx, &task.task_id, true),
         PeerFailureKind::Refused if is_known => cancel_settled(tx, &task.task_id, false),
         PeerFailureKind::Gone => cancel_settled(tx, &task.task_id, false),
@@ -291,7 +292,7 @@ fn cancel_settled(tx: &mut Tx<'_>, id: &TaskId, is_heard: bool) {
     });
 }
 
-/// The action that this attempt answers, if it is still under way.
+/// The action that this attempt answers, if it is still in flight.
 fn under_way(state: &State, id: &TaskId, attempt: u32) -> Option<(Task, TaskActionKind)> {
     let (_, task) = state.tasks.get(id)?;
     match task.action? {
@@ -300,8 +301,8 @@ fn under_way(state: &State, id: &TaskId, attempt: u32) -> Option<(Task, TaskActi
     }
 }
 
-/// Somebody who knows the task's secret says that something happened: the agent is asked. The first one to name the
-/// agent's own id of a task that we do not know yet is believed: the answer is what counts.
+/// A caller who knows the task's secret says that something happened: the agent is asked. If the remote id of the task
+/// is unknown, the first callback that names one is believed: only the agent's answer counts anyway.
 pub(crate) fn called_back(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) -> TaskOutcome {
     let Some((_, task)) = tx.state.tasks.get(id) else { return TaskOutcome::Unchanged };
     if task.remote_task_id.is_some() && remote.is_some() && task.remote_task_id != remote {
@@ -350,7 +351,7 @@ pub(crate) fn called_back(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) 
     TaskOutcome::Continues
 }
 
-/// After a crash: asking and cancelling are done again; a sending that may have taken place is looked into.
+/// After a crash: asking and cancelling are done again; a send that may have happened is checked.
 pub(crate) fn recover(tx: &mut Tx<'_>) -> bool {
     let holder = tx.stamp.holder;
     let lost: Vec<(TaskId, TaskActionKind, u32)> = tx

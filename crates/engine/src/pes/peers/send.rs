@@ -1,5 +1,5 @@
-//! Calls that become tasks of other agents: sent, asked about, given up. A task's actions are slots like any other:
-//! committed before they are performed. Asking and cancelling hold nobody up; sending is what a run does.
+//! Calls that become tasks of other agents: sent, asked about, cancelled. A task's actions are slots like any other:
+//! committed before they are performed. Asking and cancelling hold up no run; sending is part of one.
 
 use serde_json::Value;
 
@@ -12,11 +12,12 @@ use crate::pes::peers::TaskOutcome;
 use crate::pes::settle::{call, suspension, task};
 use crate::pes::tx::Tx;
 
-/// How long a task may take if nobody says otherwise.
+/// The deadline of a task if nothing else is configured.
 const WEEK: Millis = 7 * 24 * 3_600_000;
-/// So soon an agent that called while it was asked is asked once more, but no sooner: it may call all the time.
+/// An agent that called back while it was asked is asked again after this delay, however often it calls.
 const CALLED_AGAIN: Millis = 1_000;
-/// After so long an action that nobody answered is done anew; the process that performs it gives up before.
+/// An action in flight that was not answered for this long is started again; the process that performs it gives up
+/// earlier.
 const PATIENCE: Millis = 120_000;
 
 impl TaskAction {
@@ -28,7 +29,7 @@ impl TaskAction {
     }
 }
 
-/// The call is handed over: its task begins with the intent to send it.
+/// Hands the call over to an agent: creates its task, with the intent to send it.
 pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, epoch: i64) {
     let Some(item_id) = tx.state.calls.get(id).map(|call| call.record.item_id.clone()) else { return };
     let now = tx.stamp.now;
@@ -74,7 +75,7 @@ pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, ep
     start(tx, &task_id);
 }
 
-/// From now on its task says how the call stands.
+/// From now on the call's status is that of its task.
 pub(crate) fn call_at_peer(tx: &mut Tx<'_>, id: &CallId) {
     let now = tx.stamp.now;
     tx.change_call(id, |call| {
@@ -83,7 +84,7 @@ pub(crate) fn call_at_peer(tx: &mut Tx<'_>, id: &CallId) {
     });
 }
 
-/// The action comes after a while that grows with every one of them, or soon if the agent called meanwhile.
+/// Schedules the action after a delay that grows with each one, or soon if the agent called back meanwhile.
 pub(crate) fn put_off(tx: &mut Tx<'_>, id: &TaskId, what: TaskActionKind, no_sooner_than: Option<Millis>) {
     let (now, seed, limits) = (tx.stamp.now, tx.stamp.seed, tx.world.limits);
     tx.change_task(id, |task| {
@@ -95,7 +96,7 @@ pub(crate) fn put_off(tx: &mut Tx<'_>, id: &TaskId, what: TaskActionKind, no_soo
     });
 }
 
-/// Starts an action that is due, if the committer may.
+/// Starts an action that is due, if the committer holds the lease.
 pub(crate) fn start(tx: &mut Tx<'_>, id: &TaskId) {
     let (now, holder) = (tx.stamp.now, tx.stamp.holder);
     let due = tx.state.tasks.get(id).and_then(|(_, task)| task.action.filter(|action| action.is_due(now)));
@@ -107,8 +108,8 @@ pub(crate) fn start(tx: &mut Tx<'_>, id: &TaskId) {
     });
 }
 
-/// Starts what is due of asking and cancelling: also in a pause, and for runs that are over. Nothing is asked any
-/// more once a cancel waits for the holder.
+/// Starts the asking and cancelling that is due: also during a pause, and for runs that are over. Once a cancel waits
+/// for the lease holder, no agent is asked any more.
 pub(crate) fn start_due_task_actions(tx: &mut Tx<'_>) {
     let is_stopping = tx.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
     let due = tx.state.tasks.iter().filter(|(_, (_, task))| match task.action.map(|action| action.what) {
@@ -121,7 +122,7 @@ pub(crate) fn start_due_task_actions(tx: &mut Tx<'_>) {
     }
 }
 
-/// A task whose time is over ends its call; an action that nobody answered is done anew.
+/// Ends the call of a task whose deadline has passed; starts an action again that nobody answered.
 pub(crate) fn look_at_time(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
     let now = tx.stamp.now;
     match task.action {
@@ -141,7 +142,7 @@ pub(crate) fn look_at_time(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
     give_up(tx, &task.call_id, "timeout", why)
 }
 
-/// A person or a program gives one task up; its item goes on without it.
+/// A person or a program cancels one task; its item continues without it.
 pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, by: &str) -> Result<TaskOutcome, Fault> {
     let Some((_, task)) = tx.state.tasks.get(id) else { return Err(Fault::not_found("task")) };
     if task.status.is_terminal() {
@@ -151,15 +152,15 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, by: &str) -> Result<TaskOutco
     Ok(give_up(tx, &call, "cancelled", format!("{by} cancelled the task")))
 }
 
-/// The call ends without what it was for, and the agent is told to stop.
+/// Ends the call without a result, and has the agent told to stop.
 pub(crate) fn give_up(tx: &mut Tx<'_>, call: &CallId, code: &str, why: String) -> TaskOutcome {
     suspension::withdraw(tx, call, &why);
     call::end(tx, call, ToolStatus::Error, Err(ToolError::new(code, why)), None, task::age(tx, call));
     TaskOutcome::CallEnded(call.clone())
 }
 
-/// A person answered what the agent had asked: that is sent to it, as a message of its own. It is stored under the name of
-/// the question, by which the log tells of it.
+/// A person answered the agent's question: the answer is sent to it, as a message of its own. It is stored under the id
+/// of the question, which is the id that the log has.
 pub(crate) fn reply(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, value: Value) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
     let message_id = tx.mint.message();
@@ -171,7 +172,7 @@ pub(crate) fn reply(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, val
     send_again(tx, call);
 }
 
-/// The same message goes out, because a person wants it to: as often as one that never went out.
+/// Sends the same message again because a person wants it, with as many tries as the first time.
 pub(crate) fn send_again(tx: &mut Tx<'_>, call: &CallId) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
     call_at_peer(tx, call);
@@ -180,7 +181,7 @@ pub(crate) fn send_again(tx: &mut Tx<'_>, call: &CallId) {
     task::set_status(tx, &id, TaskStatus::Sending);
 }
 
-/// A person did what the agent wanted to be done elsewhere: it is asked how it stands.
+/// A person did what the agent required elsewhere: the agent is asked for the task's state.
 pub(crate) fn look_again(tx: &mut Tx<'_>, call: &CallId) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
     call_at_peer(tx, call);
@@ -189,7 +190,7 @@ pub(crate) fn look_again(tx: &mut Tx<'_>, call: &CallId) {
     task::set_status(tx, &id, TaskStatus::Working);
 }
 
-/// Doubling with every failure, and somewhere in the upper half of that.
+/// Exponential backoff, with jitter in the upper half of the delay.
 pub(crate) fn backing_off(seed: u64, first: Millis, most: Millis, failures: u32) -> Millis {
     let most = first.saturating_mul(1 << failures.min(10)).min(most);
     most / 2 + (seed % (most / 2 + 1) as u64) as i64

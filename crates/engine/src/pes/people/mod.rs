@@ -1,7 +1,7 @@
-//! People: calls wait for them, they are asked in the middle of a call, they hold a run back.
+//! People: calls wait for their answers, running calls ask them questions, and they pause runs.
 //!
-//! A question is stored with everything that an answer to it needs; what an answer means is said here, and takes effect
-//! above.
+//! A question is stored with everything that is needed to answer it. What an answer means is determined here; the
+//! modules above apply it.
 
 pub(crate) mod opening;
 pub(crate) mod pause;

@@ -1,5 +1,5 @@
-//! What the prompt of an item's step began with, kept once when its first question to a person opens: who answers sees what
-//! the model saw. The results in its prompt are stored with the items that they are of.
+//! The beginning of the prompt of an item's step, stored once when its first question to a person opens: the person who
+//! answers sees what the model saw. The results in its prompt are stored with their items.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::pes::state::{Item, Shape};
 use crate::pes::tx::Tx;
 use crate::prompt::{self, Frame, StepPrompt, offer};
 
-/// Nothing happens if it is kept already.
+/// Nothing happens if it is stored already.
 pub(crate) fn keep(tx: &mut Tx<'_>, id: &ItemId, suspension: &SuspensionId) {
     let open = |item: &&Item| item.progress.work.as_ref().is_some_and(|work| work.system.is_none());
     let Some(item) = tx.state.item(id).filter(open) else { return };

@@ -1,4 +1,4 @@
-//! Pause: nothing new starts until a person says so; what runs comes to its end.
+//! Pause: nothing new starts until a person ends it; what is running continues to its end.
 
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{FeedbackSchema, InputType, Suspension, SuspensionKind};
@@ -6,7 +6,7 @@ use crate::pes::people::suspend;
 use crate::pes::state::State;
 use crate::pes::tx::{Handled, Taken, Tx};
 
-/// Nothing new starts from now on. A second pause changes nothing.
+/// Pauses the active run: nothing new starts from now on. A second pause changes nothing.
 pub(crate) fn pause(tx: &mut Tx<'_>, by: &str) -> Handled {
     let Some(active) = tx.state.head.active.as_ref().filter(|active| active.cancel.is_none()) else {
         return Err(Fault::new(Code::NothingToPause, "No run is active on this thread."));
@@ -18,7 +18,7 @@ pub(crate) fn pause(tx: &mut Tx<'_>, by: &str) -> Handled {
     Ok(Taken::Yes)
 }
 
-/// A run that is not over waits until a person says that it may go on.
+/// Pauses a run of a restored thread, unless it is being cancelled or is paused already.
 pub(crate) fn restored(tx: &mut Tx<'_>, message: String) -> Taken {
     let active = tx.state.head.active.as_ref();
     if active.is_none_or(|active| active.cancel.is_some() || active.pause.is_some()) {
@@ -28,7 +28,7 @@ pub(crate) fn restored(tx: &mut Tx<'_>, message: String) -> Taken {
     Taken::Yes
 }
 
-/// The pause of the active run, in the words of its question.
+/// The message of the active run's pause, if it is paused.
 pub(crate) fn paused(state: &State) -> Option<String> {
     let pause = state.head.active.as_ref()?.pause.as_ref()?;
     state.suspension(pause).map(|open| open.message.clone())

@@ -1,5 +1,5 @@
-//! Questions in the middle of a call: its slot stays `Running`, and the reply stands with the call until whoever performs
-//! it has it. They are never waited for: a call that ends takes its question back.
+//! Questions in the middle of a call: its slot stays `Running`, and the reply is stored with the call until the running
+//! code has received it. The engine never waits for them: when a call ends, its question is withdrawn.
 
 use crate::domain::hitl::{Question, Reply, Suspension, SuspensionKind};
 use crate::domain::ids::CallId;
@@ -8,7 +8,7 @@ use crate::pes::people::suspend;
 use crate::pes::settle::suspension;
 use crate::pes::tx::{Handled, Taken, Tx};
 
-/// Asked twice under one number, it is one question.
+/// A question that arrives twice under one number is one question.
 pub(crate) fn tool_asked(tx: &mut Tx<'_>, id: &CallId, attempt: u32, number: u32, question: Question) -> Handled {
     let is_known = |asked: &PendingQuestion| asked.number >= number;
     let known = tx.state.calls.get(id).and_then(|call| call.record.asked.as_ref()).is_some_and(is_known);
@@ -30,7 +30,7 @@ pub(crate) fn tool_asked(tx: &mut Tx<'_>, id: &CallId, attempt: u32, number: u32
     Ok(Taken::Yes)
 }
 
-/// The question is closed; the reply for the call is stored with the call.
+/// The question is closed; its reply is stored with the call.
 pub(crate) fn reply_to(tx: &mut Tx<'_>, id: &CallId, reply: Reply) {
     let Some(asked) = tx.state.calls.get(id).and_then(|call| call.record.asked.clone()) else { return };
     let reply = match reply {
@@ -42,8 +42,8 @@ pub(crate) fn reply_to(tx: &mut Tx<'_>, id: &CallId, reply: Reply) {
     tx.change_call(id, |call| call.record.asked = Some(PendingQuestion { reply: Some(reply), ..asked }));
 }
 
-/// Marks the replies that this commit hands to running calls, which only the lease holder can do; a reply that another
-/// process commits wakes the holder.
+/// Marks the replies that this commit delivers to running calls. Only the lease holder can deliver them; a reply that
+/// another process commits wakes the holder.
 pub(crate) fn hand_out_replies(tx: &mut Tx<'_>) {
     if tx.stamp.holder.is_none() {
         return;

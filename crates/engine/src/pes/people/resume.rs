@@ -13,34 +13,34 @@ use crate::pes::state::State;
 use crate::pes::state::outcome::REJECTED;
 use crate::pes::tx::Tx;
 
-/// What an answer means for the call that waited for it.
+/// What an answer means for the call or the run that waited for it.
 pub(crate) enum Verdict {
     Run {
         modified: Option<Box<Modified>>,
     },
-    /// Not yet: somebody else is asked about it as it was edited.
+    /// Not yet: another person must approve the edited call.
     AskAnew(Box<Anew>),
     End {
         status: ToolStatus,
         result: Result<Value, ToolError>,
     },
     Again,
-    /// It goes to the agent that asked.
+    /// The answer is sent to the agent that asked.
     Reply(Value),
-    /// The agent that asked is looked at again.
+    /// The agent that asked is asked for the task's state.
     Look,
     Abort,
     GoOn,
     /// The running call gets the answer.
     Tell(Reply),
-    /// The budget grows by that.
+    /// The budget is extended by this.
     Extend(Box<Budget>),
-    /// It does not: the run ends.
+    /// The budget is not extended: the run ends.
     Stop,
 }
 
 impl Verdict {
-    /// That of what runs now, if its arguments were edited.
+    /// The digest of what runs now, if its arguments were edited.
     pub(crate) fn digest(&self) -> Option<&str> {
         match self {
             Verdict::Run { modified } => modified.as_ref().map(|modified| modified.digest.as_str()),
@@ -58,7 +58,7 @@ impl Verdict {
     }
 }
 
-/// Whether this person may answer so, and speaks of what is asked.
+/// Checks that this person may give this answer, and that the answer is about the question as it is now.
 pub(crate) fn check_answerer(tx: &Tx<'_>, open: &Suspension, answer: &Answer, by: &Answerer) -> Result<(), Fault> {
     if answer.digest.is_some() && answer.digest != open.digest {
         let fault = Fault::new(Code::ApprovalMismatch, "The digest is not this question's; look at it again.");
@@ -67,7 +67,7 @@ pub(crate) fn check_answerer(tx: &Tx<'_>, open: &Suspension, answer: &Answer, by
             None => fault,
         });
     }
-    // A caller's own program answers for itself: whether it may run was asked before.
+    // A caller's own program may always answer for its tool: whether the call may run was asked before.
     let binding = open.policy.as_ref().filter(|_| open.kind != SuspensionKind::ClientTool);
     let Some(Ruling { terms, .. }) = binding else { return Ok(()) };
     let lets_run = answer.approved == Some(true) || answer.action == Some(InDoubtAction::Retry);
@@ -103,7 +103,7 @@ pub(crate) fn judge_budget(state: &State, answer: Answer) -> Result<(Decision, V
     }
 }
 
-/// Whether a person did what the agent wanted to be done elsewhere.
+/// Whether a person did what the agent required elsewhere.
 pub(crate) fn judge_peer_auth(answer: Answer) -> (Decision, Verdict) {
     if answer.approved == Some(false) || answer.value == Some(false.into()) {
         (Decision::Rejected, rejection(answer.reason))
@@ -112,7 +112,7 @@ pub(crate) fn judge_peer_auth(answer: Answer) -> (Decision, Verdict) {
     }
 }
 
-/// Edited arguments are another call: who may let that one run is asked again.
+/// Edited arguments are another call: who may approve that is checked again.
 pub(crate) fn judge_approval(
     tx: &Tx<'_>,
     open: &Suspension,
@@ -147,7 +147,7 @@ pub(crate) fn judge_approval(
     Ok((Decision::Modified, verdict))
 }
 
-/// An answer to a question of a tool, a client or an agent; `means` says what a value comes to.
+/// An answer to a question of a tool, a client or an agent; `means` maps its value to a verdict.
 pub(crate) fn judge_input(
     tx: &Tx<'_>,
     open: &Suspension,
@@ -166,8 +166,9 @@ pub(crate) fn judge_input(
     Ok((Decision::Answered, verdict))
 }
 
-/// Who edits arguments shapes what runs. Where the rule that asked, or the one that is about them now, wants four eyes, a
-/// second person approves them: on the terms of the rule that asks, and by those whom either names.
+/// A person who edits arguments shapes what runs. If the rule that asked, or the rule that now applies, requires four
+/// eyes, a second person must approve: on the terms of the rule that asks, and one of the approvers that either rule
+/// names.
 fn needs_another(open: &Suspension, judgement: &Judgement) -> Option<Ruling> {
     let (asked, now) = (open.policy.as_ref(), judgement.ruling.as_ref());
     if ![asked, now].into_iter().flatten().any(|ruling| ruling.terms.four_eyes) {
@@ -181,7 +182,7 @@ fn needs_another(open: &Suspension, judgement: &Judgement) -> Option<Ruling> {
     Some(ruling)
 }
 
-/// The question about edited arguments, in the words of the policy rule that asks about them now.
+/// The question about edited arguments, in the words of the policy rule that now asks about them.
 fn anew(open: &Suspension, mut modified: Modified, ruling: Ruling) -> Anew {
     modified.judgement.ruling = Some(ruling);
     let (message, schema, risk) = match &modified.judgement.verdict {
@@ -195,7 +196,7 @@ fn anew(open: &Suspension, mut modified: Modified, ruling: Ruling) -> Anew {
     Anew { modified, message, schema, risk }
 }
 
-/// What becomes of a call whose effect is not known.
+/// What is to be done about a call whose effect is not known.
 pub(crate) fn judge_doubt(answer: Answer) -> Result<(Decision, Verdict), Fault> {
     let Some(action) = answer.action else {
         return Err(invalid("/action", "one of retry, done, skip, abort is needed"));
@@ -214,7 +215,7 @@ pub(crate) fn judge_doubt(answer: Answer) -> Result<(Decision, Verdict), Fault> 
     })
 }
 
-/// Whoever says no to a run that is paused leaves it so.
+/// A "no" to a paused run is refused: leaving the question open keeps the pause.
 pub(crate) fn judge_pause(answer: &Answer) -> Result<(), Fault> {
     match answer.approved {
         Some(false) => Err(invalid("/approved", "true lets it go on; else leave the question open, or cancel the run")),
@@ -227,12 +228,12 @@ fn rejection(reason: Option<String>) -> Verdict {
     Verdict::End { status: ToolStatus::Error, result: Err(ToolError::new(REJECTED, why)) }
 }
 
-/// The answer does not fit at this place.
+/// The fault for an answer that does not fit, at this pointer.
 pub(crate) fn invalid(pointer: &str, why: &str) -> Fault {
     Fault::new(Code::Invalid, "The answer does not fit the question.").at(pointer, why)
 }
 
-/// What an answer adds; a bare yes adds what the run began with.
+/// What an answer adds to the budget; a plain yes adds as much as the run began with.
 fn extension(state: &State, value: Option<serde_json::Value>) -> Result<Budget, Fault> {
     let Some(value) = value else { return Ok(state.run_settings().budget.clone().unwrap_or_default()) };
     let wrong = |why: String| Fault::new(Code::Invalid, "The answer does not fit the question.").at("/value", why);

@@ -16,21 +16,21 @@ use crate::pes::state::State;
 use crate::pes::tx::Tx;
 use crate::step::Keep;
 
-/// Nobody is reminded more often.
+/// A reminder is never sent more often.
 const LEAST_PATIENCE: Millis = 1_000;
 
-/// What a person made of a call.
+/// A call with the arguments that a person edited.
 pub(crate) struct Modified {
     pub arguments: Value,
-    /// Of tool and arguments.
+    /// The digest of tool and arguments.
     pub digest: String,
-    /// What is to be said of it with these arguments.
+    /// The judgement of the call with these arguments.
     pub judgement: Judgement,
     /// Who edited them.
     pub by: String,
 }
 
-/// What is asked about a call once more, as its arguments were edited.
+/// A further question about a call whose arguments were edited.
 pub(crate) struct Anew {
     pub modified: Modified,
     pub message: String,
@@ -38,7 +38,7 @@ pub(crate) struct Anew {
     pub risk: Option<RiskLevel>,
 }
 
-/// May this call run? Where nobody says how grave it is, its tool does.
+/// Asks whether the call may run. If no risk is given, the tool's own level is used.
 pub(crate) fn park_for_approval(
     tx: &mut Tx<'_>,
     call: &CallId,
@@ -50,23 +50,23 @@ pub(crate) fn park_for_approval(
     park(tx, call, SuspensionKind::Approval, message, schema, risk);
 }
 
-/// What the call's tool says of itself.
+/// The risk that the call's tool declares.
 fn declared_risk(tx: &Tx<'_>, call: &CallId) -> Option<RiskLevel> {
     tx.world.tools.declared(tx.state.run_settings(), tx.state.tool_of(call))?.risk_level
 }
 
-/// In place of a call that would run: a person is asked, who may edit its arguments.
+/// The verdict that a person must be asked first, who may edit the arguments; for a call that would otherwise run.
 pub(crate) fn ask_first(class: ToolClass, idempotent: bool, delegates: bool, message: String) -> Verdict {
     let schema = FeedbackSchema { allow_modify_args: true, ..FeedbackSchema::new(InputType::Confirm, message.clone()) };
     Verdict::Ask { class, idempotent, message, schema, risk: None, delegates }
 }
 
-/// What does this call need to know?
+/// Asks for the value that is the call's result.
 pub(crate) fn park_for_input(tx: &mut Tx<'_>, call: &CallId, message: String, schema: FeedbackSchema) {
     park(tx, call, SuspensionKind::Input, message, schema, None);
 }
 
-/// The caller's own program carries it out; what it answers is the result.
+/// Waits for the caller's own program to carry the call out; its answer is the result.
 pub(crate) fn park_for_client(tx: &mut Tx<'_>, call: &CallId) {
     let tool = tx.state.tool_of(call);
     let message = format!("Carry out {tool} with these arguments and answer with its result.");
@@ -74,7 +74,7 @@ pub(crate) fn park_for_client(tx: &mut Tx<'_>, call: &CallId) {
     park(tx, call, SuspensionKind::ClientTool, message, schema, None);
 }
 
-/// Whether the call had its effect is not known: a person decides.
+/// It is not known whether the call had its effect: a person decides.
 pub(crate) fn park_in_doubt(tx: &mut Tx<'_>, call: &CallId, why: &str) {
     let tool = tx.state.tool_of(call);
     let message = format!("{why} {tool} may have had its effect.");
@@ -88,7 +88,7 @@ pub(crate) fn park_in_doubt(tx: &mut Tx<'_>, call: &CallId, why: &str) {
     park(tx, call, SuspensionKind::InDoubt, message, schema, risk);
 }
 
-/// The call waits for an answer to this question.
+/// Parks the call until this question is answered.
 pub(crate) fn park(
     tx: &mut Tx<'_>,
     call: &CallId,
@@ -107,7 +107,7 @@ pub(crate) fn park(
     }
 }
 
-/// A question about a call, on the terms of the rule that was applied to it.
+/// A question about a call, on the terms of the policy rule that applies to it.
 pub(crate) fn question_about(
     tx: &mut Tx<'_>,
     call: &CallId,
@@ -144,7 +144,7 @@ pub(crate) fn question(tx: &mut Tx<'_>, kind: SuspensionKind, message: String, s
     question_on(tx, kind, message, schema, &Terms::default())
 }
 
-/// Where the terms say nothing about its expiry, the run's settings do.
+/// A question whose expiry is that of the terms, or else of the run's settings.
 fn question_on(
     tx: &mut Tx<'_>,
     kind: SuspensionKind,
@@ -196,7 +196,7 @@ pub(crate) fn open(tx: &mut Tx<'_>, suspension: Suspension) {
     tx.state.suspensions.insert(ord, suspension);
 }
 
-/// Asks once more: the question stays open for as long again.
+/// Reminds: the question stays open for the same time again.
 pub(crate) fn remind(tx: &mut Tx<'_>, id: &SuspensionId) {
     let Some(ord) = tx.state.ord_of_suspension(id) else { return };
     let now = tx.stamp.now;
@@ -213,7 +213,7 @@ fn is_clients(state: &State, call: &CallId) -> bool {
     state.run_settings().client_tool(state.tool_of(call)).is_some()
 }
 
-/// A parked call awaits its turn; one of the caller's own goes to it now.
+/// Makes a parked call ready; a call of the caller's own tool is sent to the caller now.
 pub(crate) fn unpark(tx: &mut Tx<'_>, call: &CallId, modified: Option<Box<Modified>>) {
     let now = tx.stamp.now;
     if let Some(modified) = modified {
@@ -229,18 +229,18 @@ pub(crate) fn unpark(tx: &mut Tx<'_>, call: &CallId, modified: Option<Box<Modifi
     }
 }
 
-/// Somebody else is asked about the call as it was edited.
+/// Asks another person about the call with its edited arguments.
 pub(crate) fn ask_anew(tx: &mut Tx<'_>, call: &CallId, anew: Anew) {
     let Anew { modified, message, schema, risk } = anew;
     edit_call(tx, call, modified);
     park_for_approval(tx, call, message, schema, risk);
 }
 
-/// These arguments take the place of those before.
+/// Replaces the call's arguments.
 fn edit_call(tx: &mut Tx<'_>, call: &CallId, modified: Modified) {
     let Modified { arguments, digest, judgement, by } = modified;
     keep_order(tx, call, &judgement);
-    // A name of its own for each edit: a payload is never written twice.
+    // Each edit has a payload id of its own: a payload is never overwritten.
     let edits = tx.state.calls.get(call).map_or(0, |call| call.record.edited_by.len());
     let name = if edits == 0 { format!("{call}.modified") } else { format!("{call}.modified.{edits}") };
     let stored = tx.store(name, arguments.clone());
@@ -256,7 +256,7 @@ fn edit_call(tx: &mut Tx<'_>, call: &CallId, modified: Modified) {
     });
 }
 
-/// A batch that only read goes one by one from now on if this call does more.
+/// A batch that ran in parallel runs one by one from now on if this call does more than read.
 fn keep_order(tx: &mut Tx<'_>, call: &CallId, judgement: &Judgement) {
     let item = tx.state.calls.get(call).and_then(|call| call.record.item_id.clone());
     if let Some(item) = item.filter(|_| !only_reads(&judgement.verdict)) {
@@ -264,7 +264,7 @@ fn keep_order(tx: &mut Tx<'_>, call: &CallId, judgement: &Judgement) {
     }
 }
 
-/// Whether the order of this call among others makes no difference to the world.
+/// Whether the order of this call among others makes no difference.
 pub(crate) fn only_reads(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Run { class, .. } | Verdict::Ask { class, .. } => *class == ToolClass::Read,
@@ -273,7 +273,7 @@ pub(crate) fn only_reads(verdict: &Verdict) -> bool {
     }
 }
 
-/// A person decides what is to become of it.
+/// Has a person decide about a call that was interrupted.
 pub(crate) fn put_in_doubt(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     suspension::forget(tx, id, "the call was interrupted");
     park_in_doubt(tx, id, why);

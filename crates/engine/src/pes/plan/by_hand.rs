@@ -12,7 +12,7 @@ use crate::pes::settle::item;
 use crate::pes::state::{Phase, Shape};
 use crate::pes::tx::{Handled, Taken, Tx};
 
-/// The item begins anew, as if a refinement said so; what waited for it in vain waits again.
+/// Begins the item anew, as a refinement can; dependants that were cancelled because of it wait for it again.
 pub(crate) fn retry(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> Handled {
     let mut merged = Merged::default();
     match status(tx, id)? {
@@ -26,7 +26,7 @@ pub(crate) fn retry(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> Handled {
             reopen_dependants(tx, id, &mut merged);
         }
     }
-    // Whoever has an item done again lets a plan go on that a failure had stopped.
+    // A plan that was stopped by a failure continues when a person has an item done again.
     tx.active().stopped = false;
     let version = tx.state.head.plan_version + 1;
     if let Some(item) = tx.state.list.get_mut(id) {
@@ -42,7 +42,7 @@ pub(crate) fn retry(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> Handled {
     Ok(Taken::Yes)
 }
 
-/// The item ends here, whatever of it is under way. What depends on it cannot be done then.
+/// Ends the item now, whatever of it is in progress. Items that depend on it cannot be done then.
 pub(crate) fn skip(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> Handled {
     match status(tx, id)? {
         ItemStatus::Cancelled => return Ok(Taken::No),
@@ -58,7 +58,7 @@ pub(crate) fn skip(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> Handled {
     Ok(Taken::Yes)
 }
 
-/// Where the item stands, while the active run works through its plan.
+/// The item's status, if the active run is working through its plan.
 fn status(tx: &Tx<'_>, id: &ItemId) -> Result<ItemStatus, Fault> {
     if tx.state.shape == Shape::Single {
         return Err(Fault::new(Code::PlanNotEditable, "This thread's agent core works without a plan."));
@@ -78,7 +78,7 @@ fn status(tx: &Tx<'_>, id: &ItemId) -> Result<ItemStatus, Fault> {
     }
 }
 
-/// Those that were cancelled since the item failed may be done after all, and those behind them.
+/// Makes the items pending again that were cancelled because this one failed, and those that depend on them.
 fn reopen_dependants(tx: &mut Tx<'_>, id: &ItemId, merged: &mut Merged) {
     let mut causes = vec![id.clone()];
     while let Some(cause) = causes.pop() {

@@ -14,16 +14,16 @@ use crate::pes::state::{Definition, Item, Progress, State, text};
 use crate::pes::tx::Tx;
 
 const INTENT_CHARS: usize = 500;
-/// How many dropped changes a prompt names.
+/// How many dropped changes a prompt lists.
 const NOTES: usize = 20;
 
-/// What a merge came to.
+/// The result of a merge.
 #[derive(Default)]
 pub(crate) struct Merged {
     pub changes: Vec<TodoItemChange>,
-    /// Items whose status moved, with the one they had; to be recorded after the plan.
+    /// Items whose status changed, with the earlier one; recorded after the plan.
     pub moved: Vec<(ItemId, ItemStatus)>,
-    /// Dependencies changed: the list must work out again what may begin.
+    /// Dependencies changed: the list must be indexed again.
     pub is_relinked: bool,
 }
 
@@ -32,7 +32,7 @@ impl Merged {
         self.note(ChangeType::Modified, id);
     }
 
-    /// What happened to an item; how it looks afterwards is filled in at the end.
+    /// Adds a change of an item, once; the item as it is afterwards is filled in at the end.
     pub fn note(&mut self, kind: ChangeType, id: &ItemId) {
         if !self.changes.iter().any(|change| change.item_id == *id) {
             self.changes.push(TodoItemChange::new(kind, id.clone(), 0));
@@ -40,7 +40,8 @@ impl Merged {
     }
 }
 
-/// What a model writes of an id is read without white space. Of items whose ids have some, the ids are put back.
+/// The parser removes white space from ids that models write. This restores the ids of existing items that contain
+/// some.
 pub(crate) fn restore_ids(state: &State, drafts: &mut [ItemDraft]) {
     let listed = state.list.iter().map(|item| &item.def.id).chain(state.removed.keys());
     let unlike: BTreeMap<String, &ItemId> = listed
@@ -58,8 +59,8 @@ pub(crate) fn restore_ids(state: &State, drafts: &mut [ItemDraft]) {
     }
 }
 
-/// Items that the model did not name get a number: that of their place, or the next that nobody has or had in this
-/// run, so that they are not merged into another.
+/// Gives items without an id a number: that of their position, or the next one that no item has or had in this run, so
+/// that they are not merged into another item.
 pub(crate) fn name_items(state: &State, drafts: &mut [ItemDraft]) {
     let mut taken: BTreeSet<String> = drafts.iter().map(|draft| draft.id.clone()).collect();
     let mut last = 0;
@@ -74,7 +75,7 @@ pub(crate) fn name_items(state: &State, drafts: &mut [ItemDraft]) {
     }
 }
 
-/// Nothing happens if there is none.
+/// Sets and records the intent, if there is one.
 pub(crate) fn set_intent(tx: &mut Tx<'_>, intent: Option<&str>, item: Option<&ItemId>) {
     let Some(intent) = intent.map(str::trim).filter(|intent| !intent.is_empty()) else { return };
     tx.state.head.intent = text::cut(intent, INTENT_CHARS);
@@ -82,7 +83,7 @@ pub(crate) fn set_intent(tx: &mut Tx<'_>, intent: Option<&str>, item: Option<&It
     tx.record(item, "Intent", body);
 }
 
-/// `false`: there is nothing new to say.
+/// Stores the text of the plan. `false`: there is no new one.
 pub(crate) fn set_text(tx: &mut Tx<'_>, plan: Option<&str>) -> bool {
     let Some(plan) = plan.filter(|plan| !plan.trim().is_empty()) else { return false };
     let id = format!("plan-{}", tx.mint.hex());
@@ -90,7 +91,7 @@ pub(crate) fn set_text(tx: &mut Tx<'_>, plan: Option<&str>) -> bool {
     true
 }
 
-/// An item as a planner wrote it.
+/// A new item, as a planner wrote it.
 pub(crate) fn new_item(tx: &Tx<'_>, ord: i64, draft: &ItemDraft) -> Item {
     let def = Definition {
         id: draft.id.as_str().into(),
@@ -109,7 +110,7 @@ pub(crate) fn new_item(tx: &Tx<'_>, ord: i64, draft: &ItemDraft) -> Item {
     Item { ord, def, progress, calls: Vec::new(), turns: Vec::new() }
 }
 
-/// A change of one item as `PLAN` and `PLAN_UPDATE` record it; marks the item as to be written.
+/// A change of one item as `PLAN` and `PLAN_UPDATE` record it; marks the item to be written.
 pub(crate) fn of_item(tx: &mut Tx<'_>, kind: ChangeType, id: &ItemId) -> TodoItemChange {
     tx.definition_changed(id);
     let item = tx.state.item(id).map(view::todo_item);
@@ -122,7 +123,7 @@ pub(crate) fn update(tx: &Tx<'_>, source: PlanSource, changes: &[TodoItemChange]
     PlanUpdateBody { plan_version, source, changes: Some(changes.to_vec()), order: None, plan: None }
 }
 
-/// Records it.
+/// Records a `PLAN_UPDATE`.
 pub(crate) fn record_update(tx: &mut Tx<'_>, item: Option<&ItemId>, update: PlanUpdateBody) {
     tx.record(item, "Plan changed", update);
 }
@@ -132,7 +133,7 @@ fn implied_step_type(draft: &ItemDraft) -> Option<StepType> {
     Some(if has_tools { StepType::Tool } else { StepType::Reasoning })
 }
 
-/// Takes over the fields that the draft names.
+/// Applies the fields that the draft has.
 pub(crate) fn redefine(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut Merged) {
     let Some(item) = tx.state.list.get_mut(id) else { return };
     let before = item.def.clone();
@@ -150,7 +151,7 @@ pub(crate) fn redefine(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: 
     }
 }
 
-/// Moves the status now and leaves it to be recorded later.
+/// Changes the status now; the change is recorded later.
 pub(crate) fn move_status(tx: &mut Tx<'_>, id: &ItemId, to: ItemStatus, merged: &mut Merged, reason: Option<&str>) {
     let Some(from) = tx.state.item(id).map(|item| item.progress.status) else { return };
     let (now, run) = (tx.stamp.now, tx.state.active_run().run_id.clone());
@@ -170,14 +171,14 @@ pub(crate) fn move_status(tx: &mut Tx<'_>, id: &ItemId, to: ItemStatus, merged: 
     merged.moved.push((id.clone(), from));
 }
 
-/// The statuses that a change moved, after the plan was recorded.
+/// Records the changed statuses, after the plan was recorded.
 pub(crate) fn record_moved(tx: &mut Tx<'_>, merged: &Merged) {
     for (id, from) in &merged.moved {
         item::record_status(tx, id, *from);
     }
 }
 
-/// A note in the next prompt of the model whose change was dropped.
+/// Adds a note to the next prompt of the model whose change was dropped.
 pub(crate) fn note(tx: &mut Tx<'_>, by: Option<&ItemId>, note: String) {
     match by {
         Some(item) => {
@@ -193,7 +194,7 @@ fn push_note(notes: &mut Vec<String>, note: String) {
     }
 }
 
-/// A new item that is said to be over already is none.
+/// Whether a new item is to be added: not if it is marked as cancelled or failed.
 pub(crate) fn is_wanted(draft: &ItemDraft) -> bool {
     !matches!(draft.status, Some(ItemStatus::Cancelled | ItemStatus::Failed))
 }

@@ -1,4 +1,4 @@
-//! People edit the plan: pending items only, and only what leaves a plan that can be carried out.
+//! People edit the plan: pending items only, and only so that the plan can still be carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::pes::plan::forget;
 use crate::pes::state::{Definition, Item, Phase, Progress, Shape, State};
 use crate::pes::tx::{Handled, Taken, Tx};
 
-/// What a person may say about an item.
+/// The members of an item that a person may edit.
 #[derive(Debug, PartialEq)]
 struct Wanted {
     id: ItemId,
@@ -29,7 +29,8 @@ struct Wanted {
     status: ItemStatus,
 }
 
-/// A person sends the whole list, as it is to be. `next`: the settings that a run would have where none is active.
+/// Replaces the list by the one that a person sent as a whole. `next`: the settings of the next run, used if none is
+/// active.
 pub(crate) fn edit(tx: &mut Tx<'_>, expected: i64, list: Vec<Value>, by: &str, next: &RunSettings) -> Handled {
     check_editable(tx, expected, list.len())?;
     let wanted = read_list(list)?;
@@ -77,7 +78,7 @@ fn check_editable(tx: &Tx<'_>, expected: i64, len: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A model that names an item writes its id without white space: under another one it would be another item.
+/// Models write ids without white space, so an item whose id has some would be taken for another item.
 fn check_new_ids(state: &State, wanted: &[Wanted]) -> Result<(), Fault> {
     for (at, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| state.item(&wanted.id).is_none()) {
         let clean = parse::clean_id(wanted.id.as_str());
@@ -89,7 +90,7 @@ fn check_new_ids(state: &State, wanted: &[Wanted]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What is finished or under way must stand in the new list as it was.
+/// Items that are finished or in progress must be in the new list unchanged.
 fn check_protected(state: &State, wanted: &[Wanted]) -> Result<(), Fault> {
     let by_id: BTreeMap<&ItemId, &Wanted> = wanted.iter().map(|wanted| (&wanted.id, wanted)).collect();
     for item in state.list.iter() {
@@ -131,8 +132,8 @@ fn check_tools(tx: &Tx<'_>, wanted: &[Wanted], next: &RunSettings) -> Result<(),
     Ok(())
 }
 
-/// The list's order, where the changes alone do not tell it: they leave items in their places and add new ones at
-/// the end.
+/// The list's order, if it does not follow from the changes: they leave items where they are and add new ones at the
+/// end.
 fn order_unlike(state: &State, before: &[ItemId]) -> Option<Vec<ItemId>> {
     let known: BTreeSet<&ItemId> = before.iter().collect();
     let kept = before.iter().filter(|id| state.item(id).is_some());
@@ -298,7 +299,8 @@ fn known_fields() -> BTreeSet<&'static str> {
     editable.into_iter().chain(FILLED).collect()
 }
 
-/// Every dependency of what is not over is in the list, and none leads back to its item. What is over waits for nothing.
+/// Checks that every dependency of an unfinished item is in the list, and that there is no cycle. A finished item waits
+/// for nothing.
 fn check_graph(wanted: &[Wanted]) -> Result<(), Fault> {
     let index: BTreeMap<&ItemId, usize> = wanted.iter().enumerate().map(|(at, item)| (&item.id, at)).collect();
     let mut unmet = vec![0usize; wanted.len()];

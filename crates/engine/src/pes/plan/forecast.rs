@@ -8,7 +8,7 @@ use crate::domain::plan::StepType;
 use crate::domain::settings::{PolicyAction, RunSettings};
 use crate::pes::state::{Item, State};
 
-/// Asks once about each tool that an open item may call.
+/// Asks the policy about the tools that open items may call, once per tool.
 pub(crate) fn forecast(state: &State, world: &World<'_>, settings: &RunSettings) -> PlanForecast {
     let open = || state.list.iter().filter(|item| is_open(item));
     let mut names: BTreeSet<&str> = open().flat_map(|item| &item.def.required_tools).map(String::as_str).collect();
@@ -27,12 +27,12 @@ fn is_open(item: &Item) -> bool {
     !item.progress.status.is_settled()
 }
 
-/// A step that names no tool is offered every one of them, but for one that is to think only.
+/// A step that names no tool is offered all of them, unless it is a reasoning step.
 fn may_call_any(item: &Item) -> bool {
     is_open(item) && item.def.required_tools.is_empty() && item.def.step_type != Some(StepType::Reasoning)
 }
 
-/// Whether a plan shows of its step that it may call this tool.
+/// Whether a plan shows that this step may call this tool.
 pub(crate) fn shows(item: &Item, tool: &str) -> bool {
     item.def.required_tools.iter().any(|name| name == tool) || may_call_any(item)
 }

@@ -1,4 +1,5 @@
-//! A thread does not wear out: what earlier runs settled leaves the plan when the plan grows too long. The log keeps it.
+//! Keeps the plan of a long-lived thread short: items that earlier runs settled are removed when the plan grows too
+//! long. The log still has them.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +10,11 @@ use crate::pes::plan::change::{self, Merged};
 use crate::pes::state::{Item, State, rows};
 use crate::pes::tx::Tx;
 
-/// A longer plan forgets what was settled before the last run: every planner reads all of it, and some read little.
+/// If the plan has more items, those that were settled before the last run are removed: the plan is part of every
+/// planner's prompt, and some models have a small context.
 const LISTED: usize = 100;
 
-/// How many items the list has at least with what the planner adds to it.
+/// The least number of items that the list can have with those that the planner adds.
 pub(crate) fn least_items_with(tx: &Tx<'_>, drafts: &[ItemDraft]) -> usize {
     let with_new = items_with(tx.state, drafts);
     let excess = with_new.saturating_sub(tx.world.limits.items_per_plan);
@@ -24,8 +26,8 @@ fn items_with(state: &State, drafts: &[ItemDraft]) -> usize {
     state.list.len() + drafts.iter().filter(is_new).count()
 }
 
-/// Forgets what must go for these items, and what is too old to be read again and again. The last run's items go only
-/// where there is no room.
+/// Removes the items that must make room for these, and those that are too old to be in every prompt. Items of the last
+/// run are removed only if there is no other room.
 pub(crate) fn make_room(tx: &mut Tx<'_>, drafts: &[ItemDraft], version: i64, merged: &mut Merged) {
     let last = last_run(tx.state);
     let with_new = items_with(tx.state, drafts);
@@ -36,15 +38,16 @@ pub(crate) fn make_room(tx: &mut Tx<'_>, drafts: &[ItemDraft], version: i64, mer
     forget(tx, too_many, version, merged);
 }
 
-/// The run before this one that did anything of the plan.
+/// The last run before this one that worked on the plan.
 fn last_run(state: &State) -> Option<RunId> {
     let now = &state.active_run().run_id;
     let runs: Vec<&RunId> = state.list.iter().filter_map(|item| item.progress.run.as_ref()).collect();
     runs.into_iter().rev().find(|run| *run != now).cloned()
 }
 
-/// The oldest items that earlier runs settled, so many if there are as many; none of this run's, and nothing that one
-/// of them, an open item or one of these drafts depends on. What did not come to its end goes with what it waited for.
+/// Up to `count` of the oldest items that earlier runs settled: no items of this run, and none that such an item, an
+/// open item or one of these drafts depends on. Items that were not completed are removed together with what they
+/// waited for.
 fn forgettable(state: &State, drafts: &[ItemDraft], last: Option<&RunId>, count: usize) -> BTreeSet<ItemId> {
     let mut gone = BTreeSet::new();
     if count == 0 {
@@ -65,7 +68,7 @@ fn forgettable(state: &State, drafts: &[ItemDraft], last: Option<&RunId>, count:
     gone
 }
 
-/// What stays, with everything that it depends on until it is done.
+/// The items that must stay, with everything that they depend on and that is not completed.
 fn kept(state: &State, drafts: &[ItemDraft], last: Option<&RunId>) -> BTreeSet<ItemId> {
     let runs = [Some(&state.active_run().run_id), last];
     let is_of = |item: &&Item| item.progress.run.is_some() && runs.contains(&item.progress.run.as_ref());
@@ -97,7 +100,7 @@ fn forget(tx: &mut Tx<'_>, ids: BTreeSet<ItemId>, version: i64, merged: &mut Mer
     }
 }
 
-/// An item that is in the list no more; what was called for it stays readable.
+/// Removes an item that is no longer in the list; its calls stay readable.
 pub(crate) fn remove(tx: &mut Tx<'_>, item: &Item, version: i64, merged: &mut Merged) {
     let id = &item.def.id;
     merged.note(ChangeType::Removed, id);

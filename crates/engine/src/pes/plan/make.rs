@@ -1,4 +1,4 @@
-//! Planning: the first reply of a run becomes a todo list, a direct answer, or a request to say it again.
+//! Planning: the first reply of a run becomes a todo list, a direct answer, or a request to repair the reply.
 
 use serde_json::Value;
 
@@ -16,19 +16,19 @@ use crate::pes::tx::Tx;
 const TITLE_WORDS: usize = 10;
 const REFUSAL_CHARS: usize = 2_000;
 
-/// What a planner's reply came to.
+/// What a planner's reply means for the run.
 pub(crate) enum Planned {
-    /// There is a plan, or another reply is waited for.
+    /// There is a plan, or the planner is asked again.
     Continues,
-    /// There is a plan, and the first step of this item came with it.
+    /// There is a plan, and the reply has the first calls of this item.
     FirstStep { item: ItemId, calls: Vec<CallDraft> },
-    /// No plan is needed for this answer.
+    /// This is the answer; no plan is needed.
     Answers(String),
-    /// There is no plan, and so the run fails.
+    /// There is no plan, so the run fails.
     Fails { code: Code, message: String },
 }
 
-/// Takes what it can use of the reply: a list, or changes of the one that there is.
+/// Handles the planner's reply: a list, or changes of the existing one.
 pub(crate) fn replied(tx: &mut Tx<'_>, replied: &Replied<'_>) -> Planned {
     let text = replied.text.clone();
     let mut draft = match usable(tx, replied.reply) {
@@ -62,7 +62,7 @@ pub(crate) fn replied(tx: &mut Tx<'_>, replied: &Replied<'_>) -> Planned {
     change::record_moved(tx, &merged);
     refine::end(tx);
     review::ask_if_wanted(tx);
-    // What a person must see first begins with a step of its own.
+    // If a person must review the plan first, the item begins with a model call of its own.
     if let (false, true, Some(item)) = (draft.calls.is_empty(), tx.state.is_reviewed(), draft.items.first()) {
         let id = ItemId::from(item.id.as_str());
         return Planned::FirstStep { item: id, calls: draft.calls };
@@ -70,7 +70,7 @@ pub(crate) fn replied(tx: &mut Tx<'_>, replied: &Replied<'_>) -> Planned {
     Planned::Continues
 }
 
-/// Only a run that has done nothing yet can be refused, and one whose every message the planner has seen; else it is
+/// A refusal fails the run only if nothing was done in it yet and the planner has seen every message; otherwise it is
 /// an answer to what was said so far.
 fn refused(state: &State, reason: String) -> Planned {
     if state.is_mid_run() || state.is_refinement_due() {
@@ -129,7 +129,7 @@ fn record_heading(tx: &mut Tx<'_>, draft: &PlanDraft) {
     }
 }
 
-/// The list of a thread that had none.
+/// Creates the list of a thread that had none.
 fn first_list(tx: &mut Tx<'_>, draft: &PlanDraft) -> Merged {
     tx.state.head.plan_version += 1;
     let items: Vec<Item> =
@@ -157,7 +157,7 @@ fn record(tx: &mut Tx<'_>, draft: &PlanDraft, raw: Value, changes: &[TodoItemCha
     tx.record(None, "Plan", body);
 }
 
-/// The `PLAN_UPDATE` whose changes stand in the `PLAN` before it.
+/// Records the `PLAN_UPDATE` whose changes are in the `PLAN` before it.
 fn record_update_of(tx: &mut Tx<'_>, source: PlanSource) {
     let plan_version = tx.state.head.plan_version;
     change::record_update(tx, None, PlanUpdateBody { plan_version, source, changes: None, order: None, plan: None });

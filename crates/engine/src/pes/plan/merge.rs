@@ -1,5 +1,5 @@
-//! Changes of a plan by models: a refinement of the whole list, or a step's patch of the rest. Both merge by id; what
-//! ran keeps its results, and no model can mark as done what did not run.
+//! Changes of a plan by models: a refinement of the whole list, or a step's patch of the rest. Both merge by id; an
+//! item that ran keeps its results, and no model can mark an item as done that did not run.
 
 use crate::domain::facts::{PlanSource, PlanUpdateBody};
 use crate::domain::fault::Code;
@@ -12,7 +12,8 @@ use crate::pes::plan::{forget, redo};
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
 
-/// A refinement: what it lists is updated or added; pending items that it was shown and does not list are cancelled.
+/// Merges a refinement: items that it lists are updated or added; pending items that it was shown and does not list are
+/// cancelled.
 pub(crate) fn merge(tx: &mut Tx<'_>, draft: &PlanDraft, shown: i64) -> Merged {
     let listed: std::collections::BTreeSet<ItemId> = draft.items.iter().map(|d| d.id.as_str().into()).collect();
     let missing: Vec<ItemId> = tx
@@ -24,7 +25,7 @@ pub(crate) fn merge(tx: &mut Tx<'_>, draft: &PlanDraft, shown: i64) -> Merged {
         .map(|item| item.def.id.clone())
         .collect();
     let mut merged = merge_items(tx, &draft.items, shown, None);
-    // Calls without a list say nothing about the rest.
+    // A reply of calls without a list says nothing about the other items.
     let says_nothing = draft.items.is_empty() || !draft.calls.is_empty();
     for id in missing.into_iter().filter(|_| !says_nothing) {
         change::move_status(tx, &id, ItemStatus::Cancelled, &mut merged, Some("left out of the refined plan"));
@@ -32,7 +33,7 @@ pub(crate) fn merge(tx: &mut Tx<'_>, draft: &PlanDraft, shown: i64) -> Merged {
     snapshot(tx, merged)
 }
 
-/// `updatedPlan`: adds and changes by id; cancels only what it says is cancelled.
+/// Merges an `updatedPlan`: adds and changes by id; cancels only the items that it marks as cancelled.
 pub(crate) fn apply_patch(tx: &mut Tx<'_>, item: &ItemId, shown: i64, mut patch: PlanPatchDraft) {
     change::restore_ids(tx.state, &mut patch.items);
     change::name_items(tx.state, &mut patch.items);
@@ -51,7 +52,7 @@ pub(crate) fn apply_patch(tx: &mut Tx<'_>, item: &ItemId, shown: i64, mut patch:
     change::record_moved(tx, &merged);
 }
 
-/// `by`: the item whose step patches the plan; `None`: a refinement of all of it.
+/// `by`: the item whose step patches the plan; `None`: a refinement of the whole plan.
 fn merge_items(tx: &mut Tx<'_>, drafts: &[ItemDraft], shown: i64, by: Option<&ItemId>) -> Merged {
     let version = tx.state.head.plan_version + 1;
     let mut merged = Merged::default();
@@ -92,7 +93,7 @@ fn merge_items(tx: &mut Tx<'_>, drafts: &[ItemDraft], shown: i64, by: Option<&It
     merged
 }
 
-/// Records the items for which the plan has no room, and names them in the next prompt of the model that added them.
+/// Records that the plan has no room for these items, and names them in the next prompt of the model that added them.
 fn report_left_out(tx: &mut Tx<'_>, ids: &[ItemId], by: Option<&ItemId>) {
     const NAMED: usize = 5;
     let (most, count) = (tx.world.limits.items_per_plan, ids.len());
@@ -126,7 +127,7 @@ fn merge_item(tx: &mut Tx<'_>, id: &ItemId, status: ItemStatus, draft: &ItemDraf
     }
 }
 
-/// Moves the planVersion if anything changed, and fills in the items as they are now.
+/// Increments the planVersion if anything changed, and adds to the changes the items as they are now.
 pub(crate) fn snapshot(tx: &mut Tx<'_>, mut merged: Merged) -> Merged {
     if merged.changes.is_empty() {
         return merged;
@@ -137,7 +138,7 @@ pub(crate) fn snapshot(tx: &mut Tx<'_>, mut merged: Merged) -> Merged {
     merged
 }
 
-/// It was edited by a person, or removed, after the model had seen it: the newer wins.
+/// Whether a person edited or removed the item after the model had seen it: then the newer change wins.
 fn is_overruled(state: &State, id: &ItemId, shown: i64) -> bool {
     let edited = state.item(id).and_then(|item| item.def.edited);
     let removed = state.removed.get(id).copied();

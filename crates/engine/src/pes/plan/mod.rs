@@ -1,6 +1,6 @@
-//! The plan: made by a planner, changed by planners, steps and people, looked at before it runs.
+//! The plan: made by a planner, changed by planners, steps and people, reviewed before it runs.
 //!
-//! Every change goes by id, keeps what ran, and is recorded with the planVersion that it makes.
+//! Every change identifies items by id, keeps what ran, and is recorded with the planVersion that it results in.
 
 pub(crate) mod by_hand;
 pub(crate) mod change;

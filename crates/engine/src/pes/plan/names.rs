@@ -1,5 +1,5 @@
-//! What a plan names must exist: its tools are enabled here, its dependencies are items. A model gets one repair that
-//! lists which names there are; what it names in vain after that fails by itself, before anything is spent on it.
+//! Checks that the names in a plan exist: its tools are enabled here, its dependencies are items. The model gets one
+//! repair that lists the valid names. Items that name unknown ones after that fail before anything is spent on them.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::pes::plan::change;
 use crate::pes::state::{ModelCall, REPAIRS, State, model_call};
 use crate::pes::tx::Tx;
 
-/// How many names a sentence holds.
+/// How many names a sentence lists.
 const NAMED: usize = 100;
 
-/// A sentence for the model that made this plan, if it has unknown names and got no such repair before.
+/// A sentence for the model that made this plan, if it has unknown names and the model was not told before.
 pub(crate) fn unknown(tx: &Tx<'_>, call: &ModelCall, drafts: &[ItemDraft]) -> Option<String> {
     let was_told = call.repair.as_ref().is_some_and(|repair| repair.names);
     if was_told || model_call::repairs(call) >= REPAIRS {
@@ -25,7 +25,7 @@ pub(crate) fn unknown(tx: &Tx<'_>, call: &ModelCall, drafts: &[ItemDraft]) -> Op
     (!faults.is_empty()).then(|| faults.join(" "))
 }
 
-/// Whether anything is still to be done of this item; what is over may name what is gone.
+/// Whether this item is still to be carried out; a finished item may name what no longer exists.
 fn will_be_done(state: &State, draft: &ItemDraft) -> bool {
     match state.item(&draft.id.as_str().into()).map(|item| item.progress.status) {
         None | Some(ItemStatus::Pending) => change::is_wanted(draft),
@@ -54,7 +54,7 @@ fn unknown_items(state: &State, open: &[&ItemDraft], drafts: &[ItemDraft]) -> Op
     let kept = state.list.iter().map(|item| item.def.id.as_str());
     let known: BTreeSet<&str> = listed.chain(kept).collect();
     let is_unknown = |draft: &ItemDraft, need: &str| {
-        // What an item waited for before may be forgotten: it was copied, not made up.
+        // A dependency that the item had before may have been removed: the model copied it and did not invent it.
         let before = state.item(&draft.id.as_str().into()).map(|item| &item.def.dependencies);
         !known.contains(need) && !before.is_some_and(|before| before.iter().any(|known| known.as_str() == need))
     };
@@ -72,7 +72,7 @@ fn enabled_tools(tx: &Tx<'_>) -> BTreeSet<String> {
     tx.world.tools.offered(tx.state.run_settings()).iter().map(|tool| tool.name.clone()).collect()
 }
 
-/// A tool that this item must call and that there is not: it need not begin.
+/// A tool that this item must call and that does not exist, so that the item need not begin.
 pub(crate) fn unknown_tool_of(tx: &Tx<'_>, id: &ItemId) -> Option<String> {
     let def = &tx.state.item(id)?.def;
     if def.required_tools.is_empty() || def.tool_validation_mode == Some(ToolValidationMode::Advisory) {

@@ -1,5 +1,6 @@
-//! A completed item is done again, because a refinement says so: a new attempt of the same item. What the old one came to
-//! stays in the log. It may have had its effect already, so a person is asked before anything of it has it twice.
+//! A completed item is done again because a refinement says so: a new attempt of the same item. The result of the old
+//! attempt stays in the log. Its calls may have had their effect already, so a person is asked before a call may have
+//! it twice.
 
 use crate::domain::ids::ItemId;
 use crate::domain::plan::ItemStatus;
@@ -14,7 +15,7 @@ use crate::pes::tx::Tx;
 pub(crate) fn redo(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut Merged) {
     let known = tx.state.item(id).map(|item| item.def.dependencies.clone()).unwrap_or_default();
     change::redefine(tx, id, draft, merged);
-    // It was completed: what it waited for and the list has forgotten since was completed too.
+    // The item was completed, so dependencies that were removed from the list since were completed too.
     let forgotten: Vec<ItemId> = known.into_iter().filter(|need| tx.state.item(need).is_none()).collect();
     if let Some(item) = tx.state.list.get_mut(id) {
         item.def.dependencies.retain(|need| !forgotten.contains(need));
@@ -25,8 +26,8 @@ pub(crate) fn redo(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut
     note_for_dependants(tx, id);
 }
 
-/// Items that have begun are marked, for planners and for the answer; those at work get a note in their next prompt too.
-/// Those that have not begun wait for the new result.
+/// Items that have begun are marked, for planners and for the answer; those in progress also get a note in their next
+/// prompt. Those that have not begun wait for the new result.
 fn note_for_dependants(tx: &mut Tx<'_>, id: &ItemId) {
     let dependants: Vec<(ItemId, ItemStatus)> =
         tx.state.list.dependants(id).map(|item| (item.def.id.clone(), item.progress.status)).collect();
@@ -50,8 +51,8 @@ fn mark_outdated(tx: &mut Tx<'_>, dependant: &ItemId, need: &ItemId) {
     });
 }
 
-/// The next prompt of an item at work has the results of now: what has been completed anew is not outdated any more.
-/// Returns how many notes it has.
+/// The next prompt of an item in progress contains the current results: dependencies that are completed again are no
+/// longer outdated. Returns how many notes the item has.
 pub(crate) fn catch_up(tx: &mut Tx<'_>, id: &ItemId) -> u32 {
     let Some(item) = tx.state.item(id) else { return 0 };
     let notes = item.progress.work.as_ref().map_or(0, |work| work.notes.len() as u32);
@@ -63,7 +64,7 @@ pub(crate) fn catch_up(tx: &mut Tx<'_>, id: &ItemId) -> u32 {
     notes
 }
 
-/// A note in the first prompt of an item that is done again.
+/// The note in the first prompt of an item that is done again.
 pub(crate) fn notes(state: &State, id: &ItemId) -> Vec<String> {
     let is_redone = state.item(id).is_some_and(|item| item.progress.redone);
     let note = "This item was completed before and is to be done again. What its earlier calls returned is above, \

@@ -1,5 +1,6 @@
-//! A refinement: the planner is asked about the rest of the plan in the middle of a run. One that fails leaves the plan as
-//! it is; what people said meanwhile is shown to another one, and if that fails too, the run's result says so.
+//! A refinement: the planner is asked about the rest of the plan in the middle of a run. A refinement that fails leaves
+//! the plan as it is. Messages that people sent meanwhile are shown to one more refinement; if that fails too, the
+//! run's result says so.
 
 use crate::domain::fault::Code;
 use crate::domain::model;
@@ -8,10 +9,10 @@ use crate::pes::plan::review;
 use crate::pes::state::{ModelCall, Phase, Replan, SentBack};
 use crate::pes::tx::Tx;
 
-/// How many refinements may fail before a message is given up.
+/// After this many failed refinements a message is given up.
 const FAILURES: u32 = 2;
 
-/// The planner is asked about the rest of the plan, in the middle of a run.
+/// Begins a refinement in the middle of a run.
 pub(crate) fn begin(tx: &mut Tx<'_>) {
     review::withdraw(tx, "the plan is being made anew");
     tx.state.head.phase = Phase::Refining;
@@ -20,7 +21,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>) {
     for steer in active.steers.iter_mut().filter(|steer| !steer.shown) {
         (steer.shown, steer.open) = (true, true);
     }
-    // Whoever steers after a failure wants it to go on.
+    // A person who steers the run after a failure wants it to continue.
     active.stopped = false;
     active.replan = if active.replan == Replan::Due { Replan::Done } else { active.replan };
     if active.review.sent_back == SentBack::Due {
@@ -29,7 +30,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>) {
     active.model = Some(ModelCall::ready(1, shown));
 }
 
-/// The refinement is over, whatever came of it.
+/// Ends the refinement, whether it succeeded or not.
 pub(crate) fn end(tx: &mut Tx<'_>) {
     tx.state.head.phase = Phase::Executing;
     let active = tx.active();
@@ -39,7 +40,7 @@ pub(crate) fn end(tx: &mut Tx<'_>) {
     }
 }
 
-/// The planner has read its notes, and what people said. What failed meanwhile goes into the prompt of the next
+/// The planner has seen its notes and the steering messages. Notes about failures that came meanwhile stay for the next
 /// refinement.
 pub(crate) fn planner_was_told(tx: &mut Tx<'_>) {
     let active = tx.active();
@@ -50,8 +51,8 @@ pub(crate) fn planner_was_told(tx: &mut Tx<'_>) {
     }
 }
 
-/// A refinement that failed in the middle of a run leaves the plan as it is. The messages that it was to take into account
-/// are due again once; those that were so before stand in the result as the failure.
+/// A refinement in the middle of a run failed: the plan stays as it is. The messages that it was to consider are due
+/// once more; those for which that has happened already are reported as a failure in the run's result.
 pub(crate) fn failed(tx: &mut Tx<'_>, code: Code, message: &str) {
     tx.record_error(model::Phase::Planning, code.as_str(), message, false, None);
     let active = tx.active();
@@ -65,7 +66,7 @@ pub(crate) fn failed(tx: &mut Tx<'_>, code: Code, message: &str) {
         let message = format!("What was said meanwhile was not taken into account: {message}");
         active.unheard = Some(RunError { code, message, phase: model::Phase::Planning });
     }
-    // Whoever sent the plan back is not forgotten meanwhile.
+    // The planner still has to be told that a person sent the plan back.
     let is_sent_back = is_due && active.review.sent_back == SentBack::Told;
     end(tx);
     if is_sent_back {

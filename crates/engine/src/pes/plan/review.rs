@@ -1,8 +1,8 @@
 //! Plan review: a person is asked before a plan runs, and again whenever it was changed.
 //!
-//! The question is about one version of the plan. As long as a version has not passed, nothing of it begins; what is under
-//! way goes on. A question about a version that is not the plan's any more is withdrawn and asked anew, so that nobody
-//! approves what they did not see.
+//! The question is about one version of the plan. Until a version is approved, nothing of it begins; items in progress
+//! continue. A question about an older version is withdrawn and asked anew, so that nobody approves a plan that they
+//! did not see.
 
 use serde_json::Value;
 
@@ -22,23 +22,23 @@ use crate::pes::tx::{Taken, Tx};
 
 /// The member of `modifiedArgs` that holds the edited list.
 const EDITED: &str = "todoList";
-/// How much of a person's reason goes into the planner's prompt.
+/// How much of a person's reason goes into the planner's prompt, in characters.
 pub(crate) const REASON_CHARS: usize = 2_000;
-/// How many tools a question names in its words.
+/// How many tools the question lists.
 const NAMED: usize = 10;
 
 /// What an answer to a review means.
 pub(crate) enum Reviewed {
-    /// The plan runs as it is now; the digest is that of what runs.
+    /// The plan runs as it is now. The digest is that of an edited plan.
     Runs(Option<String>),
-    /// The planner makes another one, for this reason, which is this person's.
+    /// The planner makes another plan; `by` gave this reason.
     Again { reason: String, by: String },
-    /// The run ends.
+    /// The run ends, for this reason.
     Ends(String),
 }
 
 impl Reviewed {
-    /// That of the plan that runs now, if it was edited.
+    /// The digest of the plan that runs now, if it was edited.
     pub(crate) fn digest(&self) -> Option<&str> {
         match self {
             Reviewed::Runs(digest) => digest.as_deref(),
@@ -47,8 +47,9 @@ impl Reviewed {
     }
 }
 
-/// The question follows the plan: it is asked about a version that has not passed, and withdrawn when the plan is
-/// another one or nothing of it is left to begin. To be called before anything of the plan may begin.
+/// Keeps the question in step with the plan: a version that was not approved is asked about, and the question is
+/// withdrawn when the plan has changed or nothing of it is left to begin. Must be called before anything of the plan
+/// may begin.
 pub(crate) fn ask_if_wanted(tx: &mut Tx<'_>) {
     let is_cancelled = tx.active().cancel.is_some();
     if tx.state.shape != Shape::Planned || is_cancelled || tx.state.is_reviewed() {
@@ -63,15 +64,15 @@ pub(crate) fn ask_if_wanted(tx: &mut Tx<'_>) {
         Some(_) => withdraw(tx, "nothing of the plan is left to begin"),
         None => {}
     }
-    // Another plan is on its way.
+    // Another plan will be made.
     if !is_left || tx.state.is_refinement_due() {
         return;
     }
     let plan = forecast::forecast(tx.state, tx.world, tx.state.run_settings());
     let is_wanted = match tx.state.run_settings().execution.plan_review {
         PlanReview::Off => false,
-        // Who was asked once is asked about what became of it, and who said no is asked whatever became of it, until they say
-        // yes.
+        // A person who was asked once is asked again about the changed plan; one who rejected the plan is asked again
+        // until one is approved.
         PlanReview::Risky => plan.risky || asked.is_some() || tx.active().review.is_rejected(),
         PlanReview::Always => true,
     };
@@ -91,14 +92,14 @@ fn ask(tx: &mut Tx<'_>, plan: &PlanForecast) {
     suspend::open(tx, Suspension { plan: Some(shown), digest: Some(digest), risk_level, ..question });
 }
 
-/// The question is not asked any more.
+/// Withdraws the open question.
 pub(crate) fn withdraw(tx: &mut Tx<'_>, why: &str) {
     if let Some(asked) = tx.active().review.asked.take() {
         suspension::close(tx, &asked.suspension, Decision::Cancelled, "engine", Some(why.to_owned()));
     }
 }
 
-/// What an answer comes to. An edited plan takes effect here, as its digest is part of the answer.
+/// Determines what an answer means. An edited plan is applied here, because its digest is part of the answer.
 pub(crate) fn judge(tx: &mut Tx<'_>, answer: Answer, by: &str) -> Result<(Decision, Reviewed), Fault> {
     match (answer.approved, answer.modified_args) {
         (None, _) => Err(resume::invalid("/approved", "a plan needs true or false")),
@@ -120,7 +121,8 @@ fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, R
     }
 }
 
-/// With a reason the planner makes another plan, as often as an item may call a model; else the run ends.
+/// A rejection with a reason has the planner make another plan, as often as an item may call a model; without one, the
+/// run ends.
 fn rejected(state: &State, reason: Option<String>, by: &str) -> Reviewed {
     let most = state.run_settings().execution.max_iterations.max(1);
     let rejections = state.review().map_or(0, |review| review.rejections);
@@ -131,7 +133,7 @@ fn rejected(state: &State, reason: Option<String>, by: &str) -> Reviewed {
     }
 }
 
-/// The answer takes effect; its question is closed by now. `Some`: the run ends, for this reason.
+/// Applies the answer; its question is closed already. `Some`: the run ends, for this reason.
 pub(crate) fn apply(tx: &mut Tx<'_>, reviewed: Reviewed) -> Option<String> {
     tx.active().review.asked = None;
     match reviewed {
@@ -143,7 +145,7 @@ pub(crate) fn apply(tx: &mut Tx<'_>, reviewed: Reviewed) -> Option<String> {
             None
         }
         Reviewed::Again { reason, by } => {
-            // Whoever tells the planner what to do steers the run.
+            // Telling the planner what to do is steering the run.
             tx.add_requesters(&[by]);
             let reason = text::cut(&reason, REASON_CHARS);
             change::note(tx, None, format!("A person rejected this plan before it ran: {reason}\nMake another plan."));
@@ -156,8 +158,8 @@ pub(crate) fn apply(tx: &mut Tx<'_>, reviewed: Reviewed) -> Option<String> {
     }
 }
 
-/// Where plans are reviewed, a call that reaches out or cannot be undone asks a person if its tool is none that the plan
-/// shows of its step: nobody let that run.
+/// Where plans are reviewed, a call that reaches out or cannot be undone asks a person if the plan did not show its
+/// tool for the step: nobody approved that tool.
 pub(crate) fn asks_about_unnamed(state: &State, id: &ItemId, tool: &str, judgement: Judgement) -> Judgement {
     let is_reviewed = state.shape == Shape::Planned && state.run_settings().execution.plan_review != PlanReview::Off;
     if !is_reviewed || state.item(id).is_none_or(|item| forecast::shows(item, tool)) {
@@ -174,7 +176,7 @@ pub(crate) fn asks_about_unnamed(state: &State, id: &ItemId, tool: &str, judgeme
     Judgement { verdict: suspend::ask_first(class, idempotent, delegates, message), ..judgement }
 }
 
-/// Nobody answered in time: what the run ends as.
+/// Nobody answered in time: how the run ends.
 pub(crate) fn expired(tx: &mut Tx<'_>, policy: ExpiryPolicy) -> Ends {
     tx.active().review.asked = None;
     match policy {
@@ -183,8 +185,8 @@ pub(crate) fn expired(tx: &mut Tx<'_>, policy: ExpiryPolicy) -> Ends {
     }
 }
 
-/// The planner was sent back and answers without another plan: what was rejected is off, and if nothing was done
-/// before, the answer is the run's.
+/// The planner was to make another plan and answered without one: the rejected plan is cancelled. `true`: nothing was
+/// done before, so the answer is the run's.
 pub(crate) fn drop_rejected(tx: &mut Tx<'_>) -> bool {
     let is_told = tx.state.review().is_some_and(|review| review.sent_back == SentBack::Told);
     if !is_told || tx.state.phase() != Phase::Refining || tx.state.is_refinement_due() {
@@ -195,7 +197,7 @@ pub(crate) fn drop_rejected(tx: &mut Tx<'_>) -> bool {
     is_nothing_done
 }
 
-/// The whole list that a person sends in place of the plan's.
+/// Reads the whole list that a person sends in place of the plan's.
 fn edited_list(edited: Value) -> Result<Vec<Value>, Fault> {
     let wrong = |place: &str, why: &str| Err(resume::invalid(&format!("/modifiedArgs{place}"), why));
     let Value::Object(mut members) = edited else { return wrong("", "must be an object with `todoList`") };
@@ -211,7 +213,7 @@ fn edited_list(edited: Value) -> Result<Vec<Value>, Fault> {
     }
 }
 
-/// The same fault, at its place in the answer.
+/// The same fault, with pointers into the answer.
 fn within_answer(fault: Fault) -> Fault {
     let errors = fault.errors.into_iter().map(|pointed| {
         let pointer = format!("/modifiedArgs/{EDITED}{}", pointed.pointer);
@@ -220,7 +222,7 @@ fn within_answer(fault: Fault) -> Fault {
     Fault { errors: errors.collect(), ..fault }
 }
 
-/// The question in words: how much is to be done, and with what that wants care.
+/// The question in words: how many steps, and which risky tools.
 fn words(plan: &PlanForecast) -> String {
     let open = plan.items.iter().filter(|item| !item.status.is_settled()).count();
     let risky: Vec<&str> =
