@@ -17,7 +17,7 @@ use crate::pes::work::{agent_state, batch};
 use crate::step::Step;
 use crate::{Illegal, Stamp, World};
 
-/// Takes one event. On `Err` the state is untouched; an event that finds nothing open is a step without changes.
+/// Handles one event. On `Err` the state is unchanged; an event that matches no open slot gives a step without changes.
 pub(crate) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
     let waited = state.waits_to_begin();
     let mut tx = Tx::begin(state, world, stamp);
@@ -29,7 +29,7 @@ pub(crate) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: 
     Ok(tx.seal())
 }
 
-/// A handler that refuses has changed nothing.
+/// A handler that returns an error has changed nothing.
 fn dispatch(tx: &mut Tx<'_>, event: Event) -> Handled {
     match event {
         Event::Asked { run, message, ask, rewind } => ask::ask(tx, run, message, *ask, rewind.map(|rewind| *rewind)),
@@ -110,7 +110,7 @@ fn by_system(tx: &mut Tx<'_>, event: SystemEvent) -> Handled {
     }
 }
 
-/// What follows for the item whose call became a task.
+/// Continues the item whose call became a task.
 fn after_task(tx: &mut Tx<'_>, outcome: TaskOutcome) -> Taken {
     match outcome {
         TaskOutcome::Unchanged => Taken::No,
@@ -122,7 +122,7 @@ fn after_task(tx: &mut Tx<'_>, outcome: TaskOutcome) -> Taken {
     }
 }
 
-/// Tasks whose time is over end, one after the other.
+/// Ends tasks whose deadline has passed, one after the other.
 fn look_at_tasks(tx: &mut Tx<'_>) {
     let tasks: Vec<Task> = tx.state.tasks.values().map(|(_, task)| task.clone()).collect();
     for task in &tasks {

@@ -1,9 +1,9 @@
 //! PES: plan, execute, synthesize. A run is planned, its items are carried out in the order of their dependencies, and
-//! what they brought becomes one answer.
+//! their results become one answer.
 //!
-//! The state says what it waits for: every model call, tool call and question is a slot, committed before it is acted on.
-//! One transition takes one event, changes what it must, and starts whatever may start (`schedule`), so that the next
-//! calls stand in the same commit as the answer that made them possible.
+//! The state says what it waits for: every model call, tool call and question is a slot, committed before it is acted
+//! on. One transition takes one event, makes its changes, and starts whatever may start (`schedule`), so that the next
+//! calls are in the same commit as the answer that made them possible.
 
 mod decide;
 mod past;
@@ -53,20 +53,21 @@ impl Pes {
         Self { shape: Shape::Planned, simple: None }
     }
 
-    /// `react`: one loop of thinking and calling, no plan and no synthesis; the loop's last word is the answer. A run is
-    /// one item whose task is the user's query, so queue, batches, questions to people, cancel and recovery are the same.
+    /// `react`: one loop of model calls and tool calls, no plan and no synthesis; the model's last reply is the answer.
+    /// A run is one item whose task is the user's query, so queue, batches, questions to people, cancel and recovery
+    /// are the same.
     pub fn react() -> Self {
         Self { shape: Shape::Single, simple: None }
     }
 
-    /// A core of somebody else's: as `react`, but this function says what follows.
+    /// A custom core: as `react`, but this function decides each next step.
     pub fn simple(core: impl SimpleCore) -> Self {
         Self { shape: Shape::Single, simple: Some(Arc::new(core)) }
     }
 }
 
-/// Of a thread of any core that crashes whoever rebuilds it: a machine that is unreadable but for its runs and its
-/// questions. It ends them; the head that it leaves is that of [`Pes`].
+/// For a thread of any core that crashes the process when it is loaded: a machine that is unreadable except for its
+/// runs and its questions, and ends them. The head that it writes is one of [`Pes`].
 pub fn runs_only(loaded: Loaded) -> Box<dyn Machine> {
     Box::new(state::load::load_runs(loaded))
 }

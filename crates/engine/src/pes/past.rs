@@ -1,8 +1,8 @@
-//! A model call of the past, as a state in which it is under way again: what rendered its prompt then renders it once more.
-//! Nothing is decided on such a state.
+//! Reconstructs a past model call as a state in which it is running again, so that the code that rendered its prompt
+//! can render it once more. No event is decided on such a state.
 //!
-//! What neither the log nor the rows tell is missing from it: a planner's or an answer's reply that was to be repaired,
-//! notes to a planner, and a prompt that had to be made shorter. Whoever compares digests sees that.
+//! It lacks what neither the log nor the rows hold: the planner's or synthesizer's reply that was to be repaired, notes
+//! to a planner, and that a prompt had to be made shorter. A comparison of digests shows such differences.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) fn state(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, past: Pas
         if let Some(own) = items.iter_mut().find(|other| other.def.id == *id) {
             begin(own, call.clone(), turns);
             if shape == Shape::Single {
-                // The log tells nothing of such an item but how it goes.
+                // The log has only the status changes of such an item.
                 own.def.description.clone_from(&run.query);
             }
         }
@@ -61,7 +61,7 @@ pub(crate) fn state(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, past: Pas
         title: plan.title,
         plan: plan.plan,
         plan_version: version,
-        // Whether anything was said before is for the store to say.
+        // Whether there are earlier messages is left to the store.
         said: u64::MAX,
         summary,
         active: Some(active),
@@ -114,7 +114,7 @@ fn phase(past: &PastCall) -> Phase {
     }
 }
 
-/// The calls and turns that are stored.
+/// The stored calls and turns.
 struct Known {
     calls: HashMap<CallId, (i64, CallRecord)>,
     turns: BTreeMap<i64, Turn>,
@@ -133,7 +133,7 @@ impl Known {
         }
     }
 
-    /// The calls of the item as they were then: a result that came later is not there yet.
+    /// Takes the item's calls as they were then: a result that came later is left out.
     fn take_calls(&mut self, todo: &TodoItem, calls: &mut BTreeMap<CallId, Call>) -> Vec<CallId> {
         let mut ids = Vec::with_capacity(todo.tool_calls.len());
         for id in todo.tool_calls.iter().map(|called| &called.call_id) {
@@ -145,8 +145,8 @@ impl Known {
         ids
     }
 
-    /// The item's turns of this run until then. A turn with calls was before if they were; one without, if its text is
-    /// among the replies.
+    /// The item's turns of this run up to then. A turn with calls belongs to it if the calls were made by then, a turn
+    /// without calls if its text is among the replies.
     fn turns_before(
         &mut self,
         id: &ItemId,
@@ -181,17 +181,17 @@ impl Known {
     }
 }
 
-/// The item is at work, with this call under way.
+/// Puts the item in progress, with this call in flight.
 fn begin(item: &mut Item, call: ModelCall, turns: Vec<Turn>) {
     item.turns = turns;
     item.progress.status = ItemStatus::InProgress;
-    // Calls that no turn shows are of an earlier begin.
+    // Calls that no turn shows belong to an earlier attempt.
     let first = i64::MAX;
     item.progress.work =
         Some(ItemLoop { iteration: call.iteration, model: Some(call), placed: true, first, ..ItemLoop::default() });
 }
 
-/// What the first prompts of an item that is done again say of that.
+/// Adds the notes that the first prompts of an item contain when it is done again.
 fn add_notes(state: &mut State, id: &ItemId) {
     let notes = redo::notes(state, id);
     let item = state.list.get_mut(id);

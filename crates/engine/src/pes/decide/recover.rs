@@ -1,4 +1,4 @@
-//! After a crash: only slots that were `Running` under an older epoch are touched. A model call is made again as a new
+//! After a crash: only slots that were `Running` under an older epoch are handled. A model call is made again as a new
 //! attempt; a tool call that may have been sent is repeated only if its tool declared that this is safe.
 
 use crate::domain::ids::{CallId, ItemId};
@@ -11,10 +11,10 @@ use crate::pes::settle::suspension;
 use crate::pes::state::{ModelCall, ModelSlot};
 use crate::pes::tx::{Handled, Taken, Tx};
 
-/// After so many attempts that were lost a person is asked, even if it is safe to go on.
+/// After this many lost attempts a person is asked, even if repeating is safe.
 const MOST_ATTEMPTS: u32 = 10;
 
-/// A new holder took the thread.
+/// A new lease holder took the thread over.
 pub(crate) fn recover(tx: &mut Tx<'_>) -> Handled {
     tx.is_progress = false;
     let has_tasks = report::recover(tx);
@@ -55,7 +55,7 @@ fn recover_call(tx: &mut Tx<'_>, id: &CallId) {
     call_lost(tx, id, "The process stopped during the call.");
 }
 
-/// A call that may have been sent, and whose end nobody will hear of.
+/// A call that may have been sent, and whose end nobody will report.
 fn call_lost(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     let Some(record) = tx.state.calls.get(id).map(|call| &call.record) else { return };
     if record.idempotent && record.attempt < MOST_ATTEMPTS {

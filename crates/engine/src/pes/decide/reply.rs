@@ -1,4 +1,4 @@
-//! A model's reply or failure: finds the call that it answers, and hands it to the module that asked.
+//! A model's reply or failure: finds the call that it answers, and passes it to the module that asked.
 
 use crate::domain::fault::Code;
 use crate::domain::ids::{ItemId, StreamId};
@@ -63,7 +63,7 @@ fn plan_replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
     }
 }
 
-/// Adds the call to the run's sums and writes what it took; returns its cost, if its price is known.
+/// Adds the call to the run's counters and writes its usage; returns its cost, if its price is known.
 fn account_for(
     tx: &mut Tx<'_>,
     stream: &StreamId,
@@ -91,7 +91,7 @@ fn account_for(
     cost
 }
 
-/// One commit: the error is recorded, and the slot waits for its next attempt, if there is one.
+/// Records the failure, and lets the slot wait for the next attempt, if there is one; both in one commit.
 pub(crate) fn on_model_failed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, failure: ModelFailure) -> Handled {
     let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
     if failure.kind.was_sent() {
@@ -122,7 +122,7 @@ pub(crate) fn on_model_failed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, 
     Ok(Taken::Yes)
 }
 
-/// The attempt was under way when its process died; another follows at once.
+/// The attempt was in flight when its process stopped; another one follows at once.
 pub(crate) fn model_interrupted(tx: &mut Tx<'_>, item: Option<&ItemId>, mut call: ModelCall) {
     let Some(stream) = call.stream().cloned() else { return };
     let failure = model_call::interrupted("the process stopped while the model answered");
@@ -130,7 +130,7 @@ pub(crate) fn model_interrupted(tx: &mut Tx<'_>, item: Option<&ItemId>, mut call
     call.attempt += 1;
     call.reserved = None;
     call.slot = ModelSlot::Ready { not_before: Some(tx.stamp.now) };
-    // How long nobody listened is not known: models are tried for as long as before.
+    // The length of the outage is not known: the time for which models are retried starts anew.
     call.failing_since = call.failing_since.map(|_| tx.stamp.now);
     tx.put_model_call(item, call);
 }
@@ -149,7 +149,7 @@ fn model_gave_up(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failu
         | FailureKind::Overflow
         | FailureKind::BreakerOpen => Code::ModelFailed,
     };
-    // What is told of a provider names it here, where it is known.
+    // Messages about "the provider" get its name here, where it is known.
     let (provider, _) = tx.state.run_settings().choice(call.choice).unwrap_or_default();
     let message = match failure.message.strip_prefix("the provider ") {
         Some(rest) => format!("{provider} {rest}"),
@@ -166,7 +166,7 @@ fn model_gave_up(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failu
     }
 }
 
-/// Asked again, it would refuse again: another model may not.
+/// Asked again, the same model would refuse again; another one may not.
 fn refused(reply: &ModelReply) -> ModelFailure {
     let words = reply.text.trim();
     let said = if words.is_empty() { "without a word".to_owned() } else { format!("and said: {words}") };

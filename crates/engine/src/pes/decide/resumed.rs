@@ -17,15 +17,15 @@ use crate::pes::state::outcome::REJECTED;
 use crate::pes::tx::{Handled, Taken, Tx};
 use crate::pes::work::batch;
 
-/// What an answer was about.
+/// An answer that was judged, by what it is about.
 enum Answered {
-    /// A call, or the run.
+    /// About a call, or the run.
     Question(Verdict),
     Plan(Reviewed),
 }
 
 impl Answered {
-    /// That of what runs now, if it was edited.
+    /// The digest of what runs now, if it was edited.
     fn digest(&self) -> Option<&str> {
         match self {
             Answered::Question(verdict) => verdict.digest(),
@@ -34,7 +34,7 @@ impl Answered {
     }
 }
 
-/// A person answered a question that is open and not over; nothing is changed where the answer does not fit it.
+/// A person answered an open question. Nothing changes if the answer does not fit it.
 pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Option<ConversationMessage>) -> Handled {
     let Some(open) = tx.state.suspension(&answer.suspension_id) else {
         return Err(Fault::not_found("suspension"));
@@ -43,7 +43,7 @@ pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Optio
     if tx.active().cancel.is_some() {
         return Err(Fault::new(Code::RunCancelled, "The run is being cancelled; nothing of it can be answered."));
     }
-    // Who is only reminded may answer at any time.
+    // With the policy `remind`, a question can be answered at any time.
     let ends = open.expires_at.filter(|_| open.expiry_policy != Some(ExpiryPolicy::Remind));
     if ends.is_some_and(|at| at <= tx.stamp.now) {
         return Err(Fault::new(Code::Expired, "The time to answer is over."));
@@ -68,7 +68,7 @@ pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Optio
     Ok(Taken::Yes)
 }
 
-/// What the answer means. Changes nothing, but for a plan that was edited.
+/// Determines what the answer means. Changes nothing, except that an edited plan is applied.
 fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> Result<(Decision, Answered), Fault> {
     let (decision, verdict) = match open.kind {
         SuspensionKind::PlanReview => {
@@ -91,7 +91,7 @@ fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> R
     Ok((decision, Answered::Question(verdict)))
 }
 
-/// What an answer to a question about the whole run comes to.
+/// Applies an answer to a question about the whole run.
 fn settle_run(tx: &mut Tx<'_>, verdict: Verdict) {
     match verdict {
         Verdict::GoOn => tx.active().pause = None,
@@ -133,7 +133,7 @@ fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict:
     batch::on_call_ended(tx, call);
 }
 
-/// Suspensions whose time is over take the way that their policy says. `false`: none was due.
+/// Handles suspensions that have expired, as their policy says. `false`: none was due.
 pub(crate) fn expire(tx: &mut Tx<'_>) -> bool {
     let now = tx.stamp.now;
     let due = |open: &&Suspension| open.expires_at.is_some_and(|at| at <= now);
@@ -183,7 +183,7 @@ fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
     }
 }
 
-/// Nobody answered a question about the whole run.
+/// Handles an expired question about the whole run.
 fn run_question_expired(tx: &mut Tx<'_>, kind: SuspensionKind, policy: ExpiryPolicy, why: &str) {
     match kind {
         SuspensionKind::Budget => budget::refuse_more(tx, why),

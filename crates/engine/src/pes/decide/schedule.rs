@@ -11,7 +11,7 @@ use crate::pes::state::{Phase, State, funds};
 use crate::pes::tx::Tx;
 use crate::pes::work::{places, start};
 
-/// Starts whatever may start, until nothing more may; a run that is over or out of budget ends here.
+/// Starts whatever may start, until nothing more may; ends a run that is cancelled or out of budget.
 pub(crate) fn run_to_quiescence(tx: &mut Tx<'_>) {
     question::hand_out_replies(tx);
     while tx.state.run.is_some() {
@@ -42,13 +42,13 @@ fn start_ready(tx: &mut Tx<'_>) -> bool {
     }
 }
 
-/// A cancelled run ends as soon as nothing of it runs.
+/// A cancel completes when nothing of the run is `Running` any more.
 fn is_cancel_complete(state: &State) -> bool {
     let is_cancelled = state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
     is_cancelled && !state.is_any_running()
 }
 
-/// Starts what may start of the plan. `true`: the phase changed, or a call was answered.
+/// Starts what the plan allows. `true`: the phase changed, or a call was answered.
 fn execute(tx: &mut Tx<'_>) -> bool {
     places::leave(tx);
     if tx.state.is_refinement_due() {
@@ -61,7 +61,7 @@ fn execute(tx: &mut Tx<'_>) -> bool {
         while let Some(id) = places::next(tx.state) {
             is_failed |= !places::take(tx, &id);
         }
-        // What follows from a failure is decided from the beginning.
+        // A failure may change what is next: decide from the beginning.
         if is_failed {
             return true;
         }
@@ -86,7 +86,7 @@ fn execute(tx: &mut Tx<'_>) -> bool {
     true
 }
 
-/// An item all of whose open calls are elsewhere waits; one that has something to do here does not.
+/// An item whose open calls are all at other agents is waiting; an item that has something to do here is in progress.
 fn mark_waiting_items(tx: &mut Tx<'_>) {
     use crate::domain::plan::ItemStatus::{InProgress, Waiting};
     let moved: Vec<_> = tx

@@ -1,4 +1,4 @@
-//! An answer that its asker wants as JSON of some form: it counts only if it fits.
+//! An answer that must be JSON of a given schema: it counts only if it fits.
 
 use serde_json::Value;
 
@@ -10,8 +10,8 @@ pub(crate) fn is_wanted(state: &State) -> bool {
     state.run_settings().answer_schema.is_some()
 }
 
-/// The text as the answer; JSON without what stands around it where JSON is wanted. `Err`: it does not fit, which the model
-/// is told in this sentence.
+/// The text as the answer; if JSON is required, without the text around it. `Err`: it does not fit; a sentence for the
+/// model.
 pub(crate) fn fitted(tx: &Tx<'_>, text: &str) -> Result<String, String> {
     let Some(schema) = &tx.state.run_settings().answer_schema else { return Ok(text.to_owned()) };
     let check = |value: &Value| tx.world.tools.check_value(schema, value);

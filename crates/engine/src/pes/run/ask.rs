@@ -1,4 +1,4 @@
-//! A query comes in: it starts a run, waits in the queue, steers, or interrupts.
+//! A query arrives: it starts a run, waits in the queue, steers, or interrupts.
 
 use crate::domain::facts::RecordedMessage;
 use crate::domain::fault::{Code, Fault};
@@ -10,7 +10,7 @@ use crate::pes::state::{Phase, Shape, State, Steer};
 use crate::pes::tx::{self, Handled, Taken, Tx};
 use crate::world::Begin;
 
-/// Starts the run, or does with it what the caller wants where another one is active.
+/// Starts the run, or, if another one is active, does what the caller's `onBusy` says.
 pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask, rewind: Option<Rewind>) -> Handled {
     if tx.state.head.quarantined {
         return Err(Fault::quarantined());
@@ -19,7 +19,7 @@ pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask,
     history::check(tx, &ask.history)?;
     let is_idle = tx.state.run.is_none() && tx.state.head.queue.is_empty();
     if is_idle && tx.world.begin != Begin::Now {
-        // It will wait. This is looked at before anything changes: a query that is refused has changed nothing.
+        // The run will wait. The queue is checked before anything changes: a query that is refused must change nothing.
         check_queue(tx)?;
     }
     if let Some(rewind) = rewind {
@@ -92,7 +92,7 @@ fn check_queue(tx: &Tx<'_>) -> Result<(), Fault> {
 
 fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> Handled {
     check_queue(tx)?;
-    // A run's number is below those of its messages, and this message's comes right behind it.
+    // A run's number is below those of its messages, and its own message has the next one.
     let ord = tx.next_ord();
     let message = store_user_message(tx, &run);
     tx.record_message("queue", message);
@@ -103,7 +103,7 @@ fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> Handled {
     Ok(Taken::Yes)
 }
 
-/// Stores the user's message; returns it as an observation carries it.
+/// Stores the user's message; returns it as observations hold it.
 fn store_user_message(tx: &mut Tx<'_>, run: &Run) -> RecordedMessage {
     let message = message::user_message(run);
     message::keep(tx, &message)
@@ -117,7 +117,7 @@ fn can_be_steered(state: &State) -> bool {
     }
 }
 
-/// The message joins the active run; the plan is refined as soon as no item is executing.
+/// Adds the message to the active run; the plan is refined as soon as no item holds a permit.
 fn steer(tx: &mut Tx<'_>, mut run: Run) -> Handled {
     let most = tx.world.limits.queued_runs;
     if tx.active().steers.len() >= most {

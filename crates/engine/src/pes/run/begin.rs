@@ -6,13 +6,13 @@ use crate::pes::run::message;
 use crate::pes::state::{Active, Definition, Item, ModelCall, Phase, Progress, Shape, rows};
 use crate::pes::tx::{self, Tx};
 
-/// Makes it the active run and records its start.
+/// Makes the run the active one and records its start.
 pub(crate) fn start(tx: &mut Tx<'_>, ord: i64, mut run: Run) {
     (run.status, run.reason) = (RunStatus::Running, None);
     run.started_at = Some(tx.stamp.now);
     tx::add_names(&mut run.requested_by, &std::mem::take(&mut tx.state.head.shapers));
     let message = message::user_message(&run);
-    // The number is given anew: contexts are ordered by run, and this one begins now.
+    // The message gets a new number: contexts are ordered by run, and this run begins now.
     let message_ord = tx.next_ord();
     tx.write_message(message_ord, &message);
     tx.state.head.active = Some(Active::begin(run.run_id.clone(), ord, Counters::default()));
@@ -23,7 +23,7 @@ pub(crate) fn start(tx: &mut Tx<'_>, ord: i64, mut run: Run) {
     begin_flow(tx);
 }
 
-/// What a run begins with.
+/// Opens the run's first work.
 fn begin_flow(tx: &mut Tx<'_>) {
     match tx.state.shape {
         Shape::Planned => {
@@ -39,7 +39,7 @@ fn begin_flow(tx: &mut Tx<'_>) {
     }
 }
 
-/// The one item of a run without a plan, named after the run; it takes the place of the last run's.
+/// Adds the one item of a run without a plan, named after the run; it replaces the last run's item.
 fn add_single_item(tx: &mut Tx<'_>) {
     let run = tx.state.active_run();
     let id: ItemId = run.run_id.as_str().into();
@@ -62,7 +62,7 @@ fn add_single_item(tx: &mut Tx<'_>) {
     tx.definition_changed(&id);
 }
 
-/// The items of earlier runs are no longer loaded.
+/// Unloads the items of earlier runs.
 fn forget_items(tx: &mut Tx<'_>) {
     let mut old = Vec::new();
     tx.state.list.rebuild(|list| old = std::mem::take(list));

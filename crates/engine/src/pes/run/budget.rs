@@ -1,4 +1,4 @@
-//! The run's budget is spent: a person is asked for more, or the run ends.
+//! The run's budget is spent: a person is asked to extend it, or the run ends.
 
 use crate::domain::hitl::{FeedbackSchema, InputType, SuspensionKind};
 use crate::domain::settings::{Budget, OnBudget};
@@ -8,7 +8,7 @@ use crate::pes::run::end_early;
 use crate::pes::state::{Ends, funds};
 use crate::pes::tx::Tx;
 
-/// A person is asked for more, or the run ends; the lease holder stops its effects first.
+/// Asks a person for more, or ends the run; the lease holder stops its effects first.
 pub(crate) fn on_spent(tx: &mut Tx<'_>) {
     let why = funds::spent(tx.state, tx.world, tx.stamp.now).unwrap_or_else(|| "it is spent".to_owned());
     match tx.state.run_settings().execution.on_budget {
@@ -17,7 +17,7 @@ pub(crate) fn on_spent(tx: &mut Tx<'_>) {
     }
 }
 
-/// The question is answered, and the answer is no.
+/// The question was answered with no, or has expired.
 pub(crate) fn refuse_more(tx: &mut Tx<'_>, why: &str) {
     tx.active().asked = None;
     end_early::end_early(tx, Ends::OnBudget, why);
@@ -38,7 +38,7 @@ fn ask_for_more(tx: &mut Tx<'_>, why: &str) {
     suspend::open(tx, question);
 }
 
-/// The budget grows, and the run goes on.
+/// Extends the budget; the run continues.
 pub(crate) fn extend(tx: &mut Tx<'_>, more: &Budget) {
     let now = tx.stamp.now;
     let active = tx.active();

@@ -1,4 +1,5 @@
-//! Ending a run from outside: cancel, interrupt, quarantine. What runs is stopped first; what never started is skipped.
+//! Ends a run from outside: cancel, interrupt, quarantine. Running slots are stopped first; calls that never started
+//! are skipped.
 
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::RunId;
@@ -10,7 +11,7 @@ use crate::pes::state::{Cancel, Ends, Unreadable};
 use crate::pes::tx::{Handled, Taken, Tx};
 use crate::step::{Keep, Row};
 
-/// The first phase: from here on nothing starts. Without `Running` slots the second follows at once.
+/// The first phase of a cancel: from here on nothing starts. Without `Running` slots the second phase follows at once.
 pub(crate) fn cancel(tx: &mut Tx<'_>, run: Option<RunId>, by: &str) -> Handled {
     let is_active = tx.state.run.as_ref().is_some_and(|active| run.as_ref().is_none_or(|id| active.run_id == *id));
     match &run {
@@ -31,7 +32,7 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, run: Option<RunId>, by: &str) -> Handled {
     Ok(Taken::Yes)
 }
 
-/// Another request takes the thread: it stands first in the queue already.
+/// Another request takes the thread over: it is the first of the queue already.
 pub(crate) fn interrupt(tx: &mut Tx<'_>) {
     mark(tx, "interrupt", "another request interrupted the run");
 }
@@ -44,7 +45,7 @@ fn mark(tx: &mut Tx<'_>, by: &str, reason: &str) {
     }
 }
 
-/// The holder has stopped every effect of a run that is being cancelled.
+/// The lease holder has stopped every effect of a run that is being cancelled.
 pub(crate) fn effects_stopped(tx: &mut Tx<'_>) -> Handled {
     let is_cancelled = tx.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
     if !is_cancelled {
@@ -54,7 +55,7 @@ pub(crate) fn effects_stopped(tx: &mut Tx<'_>) -> Handled {
     Ok(Taken::Yes)
 }
 
-/// The thread crashed again and again: its current and queued runs fail, and it takes no others until it is released.
+/// The thread crashed repeatedly: its current and queued runs fail, and it accepts no others until it is released.
 pub(crate) fn quarantine(tx: &mut Tx<'_>, crashes: u32) -> Handled {
     if tx.state.run.is_none() && tx.state.head.queue.is_empty() {
         return Ok(Taken::No);
@@ -64,8 +65,9 @@ pub(crate) fn quarantine(tx: &mut Tx<'_>, crashes: u32) -> Handled {
     Ok(Taken::Yes)
 }
 
-/// The head or rows cannot be read: the runs fail by that name, and the rows are not loaded any more, so that the thread
-/// can be used again. They stay in the store as they are, for inspection; the head and the rows of runs are written anew.
+/// The head or rows cannot be read: the runs fail with an error that names them, and the rows are not loaded any more,
+/// so that the thread can be used again. They stay in the store unchanged, for inspection; the head and the rows of
+/// runs are written anew.
 pub(crate) fn set_unreadable_aside(tx: &mut Tx<'_>) -> Handled {
     let Unreadable { names, rows } = std::mem::take(&mut tx.state.unreadable);
     if names.is_empty() {
@@ -91,7 +93,7 @@ fn set_aside(tx: &mut Tx<'_>, code: Code, message: String) {
     tx.is_progress = false;
 }
 
-/// A person lets a quarantined thread go on.
+/// A person releases a quarantined thread.
 pub(crate) fn release(tx: &mut Tx<'_>) -> Handled {
     if !std::mem::take(&mut tx.state.head.quarantined) {
         return Ok(Taken::No);

@@ -1,4 +1,4 @@
-//! An answer that no synthesis wrote: the planner's own, or the last word of a core without a plan.
+//! An answer without a synthesis: the planner's own, or the last reply of a core without a plan.
 
 use serde_json::Value;
 
@@ -9,8 +9,8 @@ use crate::pes::run::{answer_form, finish, synthesize};
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
 
-/// The plan was a direct answer. While the run has other work, or a message that the planner has not seen, it is a
-/// message, and the run goes on.
+/// The planner answered directly. While the run has other work, or a message that the planner has not seen, the answer
+/// becomes a message, and the run continues.
 pub(crate) fn of_planner(tx: &mut Tx<'_>, text: String) {
     let id = format!("answer-{}", tx.mint.hex());
     let shown = tx.store(id, Value::String(text.clone()));
@@ -26,7 +26,7 @@ pub(crate) fn of_planner(tx: &mut Tx<'_>, text: String) {
     answer(tx, text, shown, ResultStatus::Success);
 }
 
-/// The run's answer, if it has the form that its asker wants; else it is asked for again.
+/// Ends the run with this answer if it has the required form; else asks for it again.
 pub(crate) fn answer(tx: &mut Tx<'_>, text: String, shown: Value, status: ResultStatus) {
     match answer_form::fitted(tx, &text) {
         Ok(content) => {
@@ -40,7 +40,7 @@ pub(crate) fn answer(tx: &mut Tx<'_>, text: String, shown: Value, status: Result
 fn has_more_to_do(state: &State) -> bool {
     let mut open = state.list.iter().filter(|item| !item.progress.status.is_settled());
     if !state.is_mid_run() {
-        // What people wrote while the thread was idle is carried out by its next run.
+        // The next run carries out what people edited while the thread was idle.
         return state.is_refinement_due() || open.any(|item| item.def.edited.is_some());
     }
     state.is_refinement_due() || open.next().is_some() || state.settled_now().next().is_some()

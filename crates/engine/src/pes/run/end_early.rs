@@ -1,4 +1,4 @@
-//! A run ends before its plan is done: cancelled, out of budget, or with a plan that nobody lets run.
+//! A run ends before its plan is done: cancelled, out of budget, or because its plan was not approved.
 
 use serde_json::Value;
 
@@ -11,13 +11,13 @@ use crate::pes::settle::stop;
 use crate::pes::state::{Cancel, Ends, text};
 use crate::pes::tx::Tx;
 
-/// The second phase, once nothing is `Running`, or the holder has stopped it.
+/// The second phase of a cancel, once no slot is `Running`, or the lease holder has stopped the effects.
 pub(crate) fn complete_cancel(tx: &mut Tx<'_>) {
     let Some(cancel) = tx.active().cancel.clone() else { return };
     end_as(tx, cancel.ends, &cancel.reason);
 }
 
-/// The run ends by itself; the lease holder stops its effects first.
+/// Ends the run; if something is `Running`, the lease holder stops it first.
 pub(crate) fn end_early(tx: &mut Tx<'_>, ends: Ends, why: &str) {
     if !tx.state.is_any_running() {
         return end_as(tx, ends, why);
@@ -38,7 +38,7 @@ fn end_as(tx: &mut Tx<'_>, ends: Ends, why: &str) {
     }
 }
 
-/// The run ends with an account of what was done.
+/// Ends the run with an account of what was done.
 fn end_on_budget(tx: &mut Tx<'_>, why: &str) {
     let message = format!("The run's budget ended it: {why}.");
     let phase = tx.state.model_phase(None);
@@ -52,7 +52,7 @@ fn end_on_budget(tx: &mut Tx<'_>, why: &str) {
     finish::answer(tx, content, shown, None, ResultStatus::Partial, Some(error));
 }
 
-/// The run ends, as nobody lets its plan run.
+/// Ends the run because its plan was rejected.
 fn end_rejected(tx: &mut Tx<'_>, why: &str) {
     let message = format!("The plan was rejected: {}.", text::cut(why, REASON_CHARS).trim_end_matches('.'));
     stop::everything(tx, "the plan was rejected");
@@ -63,7 +63,7 @@ fn end_rejected(tx: &mut Tx<'_>, why: &str) {
     finish::answer(tx, content, shown, None, ResultStatus::Partial, Some(error));
 }
 
-/// The run fails, as nobody looked at its plan in time.
+/// Fails the run because nobody reviewed its plan in time.
 fn fail_unreviewed(tx: &mut Tx<'_>, why: &str) {
     stop::everything(tx, "nobody reviewed the plan in time");
     let message = format!("The plan was not reviewed: {why}.");

@@ -17,8 +17,8 @@ use crate::pes::state::{Item, Phase, rows, text};
 use crate::pes::tx::Tx;
 use crate::world::Begin;
 
-/// The run's answer. `shown` is its text as observations hold it. Who wants JSON can do nothing with an account in words: for
-/// them the run has failed.
+/// Ends the run with an answer. `shown` is its text as observations hold it. If the caller wants JSON, an account in
+/// words is of no use to it: the run fails instead.
 pub(crate) fn answer(
     tx: &mut Tx<'_>,
     content: String,
@@ -32,7 +32,7 @@ pub(crate) fn answer(
     answer_in_any_form(tx, content, shown, ui, status, error);
 }
 
-/// The same of an answer that its asker had cut.
+/// The same for an answer that may lack the required form, because its caller limited its length.
 pub(crate) fn answer_in_any_form(
     tx: &mut Tx<'_>,
     content: String,
@@ -50,7 +50,7 @@ pub(crate) fn answer_in_any_form(
     end(tx, run_status, Some(Outcome { status, message_id, error, errors }));
 }
 
-/// The run cannot go on at all.
+/// Fails the run.
 pub(crate) fn fail(tx: &mut Tx<'_>, code: Code, message: String, phase: model::Phase) {
     tx.record_error(phase, code.as_str(), &message, true, None);
     let error = RunError { code, message: message.clone(), phase };
@@ -100,8 +100,8 @@ fn answer_message(
     message.message_id
 }
 
-/// Items are settled by now. A pause that is still open goes on with the next run, which was not paused by itself;
-/// whoever cancels a run ends its pause.
+/// Ends the active run. Its items are settled by now. A pause that is still open is carried over to the next run,
+/// unless this run is cancelled: cancelling ends its pause.
 pub(crate) fn end(tx: &mut Tx<'_>, status: RunStatus, outcome: Option<Outcome>) {
     let paused = pause::paused(tx.state).filter(|_| status != RunStatus::Cancelled);
     let open: Vec<SuspensionId> = tx.state.suspensions.values().map(|open| open.suspension_id.clone()).collect();
@@ -111,7 +111,8 @@ pub(crate) fn end(tx: &mut Tx<'_>, status: RunStatus, outcome: Option<Outcome>) 
     let Some(active) = tx.state.head.active.take() else { return };
     let Some(mut run) = tx.state.run.take() else { return };
     run.counters = active.counters;
-    // What is not completed may be carried out by the next run, what a person wrote may be done again: it stays theirs.
+    // Items that are not completed may be carried out by the next run, and items that a person edited may be done
+    // again: their authors are kept.
     let lasts = |item: &Item| item.progress.status != ItemStatus::Completed || item.def.edited.is_some();
     tx.state.head.shapers = if tx.state.list.iter().any(lasts) { run.requested_by.clone() } else { Vec::new() };
     conclude(tx, active.ord, run, status, outcome);
@@ -142,7 +143,7 @@ pub(crate) fn start_next(tx: &mut Tx<'_>) {
     }
 }
 
-/// Starts the first run of the queue, if there is one, to wait until a person lets it go on.
+/// Starts the first run of the queue, if there is one, in a pause that a person must end.
 pub(crate) fn start_paused(tx: &mut Tx<'_>, message: String) {
     start_first(tx);
     if tx.state.run.is_some() {
@@ -156,13 +157,13 @@ fn start_first(tx: &mut Tx<'_>) {
     }
     let next = tx.state.head.queue.remove(0);
     if let Some((ord, run)) = tx.state.queued.remove(&next) {
-        // Its message was counted when it was told.
+        // Its message was counted when it was recorded.
         tx.state.head.said = tx.state.head.said.saturating_sub(run.query.len() as u64);
         begin::start(tx, ord, run);
     }
 }
 
-/// A run that never started ends. Who cancels it takes back what was asked; one that fails is told why.
+/// Ends a run that never started. A cancelled run takes its message back; a failed one gets an answer that says why.
 pub(crate) fn end_queued(tx: &mut Tx<'_>, id: &RunId, status: RunStatus, error: Option<RunError>) {
     tx.state.head.queue.retain(|queued| queued != id);
     let Some((ord, run)) = tx.state.queued.remove(id) else { return };
@@ -178,8 +179,8 @@ pub(crate) fn end_queued(tx: &mut Tx<'_>, id: &RunId, status: RunStatus, error: 
     conclude(tx, ord, run, status, outcome);
 }
 
-/// Its message is no part of the conversation any more: the log tells of it as waiting only, so no copy of the thread has
-/// it. Its number is the one behind the run's.
+/// Takes the message of a cancelled queued run out of the conversation: the log has it as queued only, so no copy of
+/// the thread contains it. Its row number is the one after the run's.
 fn take_back(tx: &mut Tx<'_>, ord: i64, run: &Run) {
     let message = message::user_message(run);
     tx.written.put(rows::superseded_message(ord + 1, &message));

@@ -11,7 +11,7 @@ use crate::pes::settle::item;
 use crate::pes::state::Shape;
 use crate::pes::tx::Tx;
 
-/// What follows when nothing of the plan is left to do.
+/// Decides what follows when nothing of the plan is left to do.
 pub(crate) fn end_items(tx: &mut Tx<'_>) {
     match tx.state.shape {
         Shape::Planned => synthesize::begin(tx),
@@ -19,7 +19,7 @@ pub(crate) fn end_items(tx: &mut Tx<'_>) {
     }
 }
 
-/// An item has its result.
+/// An item has its result; without a plan that is the answer.
 pub(crate) fn item_completed(tx: &mut Tx<'_>, content: String, shown: Value) {
     match tx.state.shape {
         Shape::Planned => {}
@@ -30,7 +30,7 @@ pub(crate) fn item_completed(tx: &mut Tx<'_>, content: String, shown: Value) {
     }
 }
 
-/// An item's replies stay cut off. Half a result is none; of what would have been the answer it is shown.
+/// An item's replies stay cut off. Half a result is no result; but if it would have been the answer, it is shown.
 pub(crate) fn item_cut_off(tx: &mut Tx<'_>, id: &ItemId, content: String) {
     item::fail(tx, id, "reply_cut_off", "the model's replies were cut off for their length".into());
     match tx.state.shape {

@@ -1,4 +1,4 @@
-//! A thread begins as a copy of another: what was completed is kept, what was not begins anew.
+//! A thread begins as a copy of another: completed items are kept, others begin anew.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::pes::state::{Call, Definition, Item, Progress};
 use crate::pes::tx::{self, Handled, Taken, Tx};
 use crate::pes::work::agent_state;
 
-/// An empty thread takes over the plan, the messages and the state of another.
+/// Fills an empty thread with the plan, the messages and the application's state of another.
 pub(crate) fn begin(
     tx: &mut Tx<'_>,
     from: &ForkedFrom,
@@ -27,7 +27,7 @@ pub(crate) fn begin(
     let ShownPlan { intent, title, plan, plan_version, todo_list, .. } = state;
     tx.title = Some(title.clone()).filter(|title| !title.is_empty());
     (tx.state.head.intent, tx.state.head.title) = (intent, title);
-    // Of a core without plans there is none.
+    // A core without plans has no text.
     let plan = if plan.is_string() { plan } else { Value::String(String::new()) };
     tx.state.head.plan = tx.store("plan", plan);
     tx.state.head.plan_version = plan_version;
@@ -52,7 +52,8 @@ pub(crate) fn begin(
     Ok(Taken::Yes)
 }
 
-/// Records the messages of the conversation so far; the first observation names the thread they come from.
+/// Stores and records the messages of the conversation so far; the first observation names the thread that they come
+/// from.
 fn copy_messages(tx: &mut Tx<'_>, from: &ForkedFrom, messages: Vec<ConversationMessage>) {
     let mut forked_from = Some(from.clone());
     for mut message in messages {
@@ -66,7 +67,7 @@ fn copy_messages(tx: &mut Tx<'_>, from: &ForkedFrom, messages: Vec<ConversationM
     }
 }
 
-/// What stands for the oldest messages of the copy, and how much those said, in bytes.
+/// The copy's summary of its oldest messages, and the size of those messages in bytes.
 fn copied_summary(tx: &mut Tx<'_>, summary: Summary, messages: &[ConversationMessage]) -> Option<(Summary, u64)> {
     let end = messages.iter().position(|message| message.message_id == summary.upto)?;
     let told = messages[..=end].iter().map(|message| message.content.len() as u64).sum();
@@ -82,7 +83,7 @@ fn copied(tx: &mut Tx<'_>, ord: i64, todo: TodoItem) -> Item {
     item_of(ord, TodoItem { result, ..todo }, calls, tx.state.head.plan_version)
 }
 
-/// An item as a list of another time shows it: settled as it was, or pending. Its result stands there as it is stored.
+/// An item from a list of another time: settled as it was, or pending. Its result must be in stored form.
 pub(crate) fn item_of(ord: i64, todo: TodoItem, calls: Vec<CallId>, version: i64) -> Item {
     let keeps = todo.status.is_settled();
     let def = Definition {
@@ -110,7 +111,7 @@ pub(crate) fn item_of(ord: i64, todo: TodoItem, calls: Vec<CallId>, version: i64
     Item { ord, def, progress, calls, turns: Vec::new() }
 }
 
-/// The calls of an item that is over, with their results: later steps and people see them as before.
+/// Copies the calls of a settled item, with their results: later steps and people see them as before.
 fn copied_calls(tx: &mut Tx<'_>, todo: &TodoItem) -> Vec<CallId> {
     let over = todo.tool_calls.iter().filter_map(|called| {
         let result = todo.tool_results.iter().find(|result| result.call_id == called.call_id)?;
@@ -147,7 +148,7 @@ fn copied_call(
         provider_call_id: None,
         idempotent: false,
         class: None,
-        // What was decided about it stands with the other thread's own call.
+        // The policy decision is kept with the call of the other thread.
         policy: None,
         digest: None,
         delegation: None,
@@ -164,7 +165,7 @@ fn copied_call(
     id
 }
 
-/// Records the intent before the list, in the order of a planner's reply.
+/// Records intent and title before the list, in the order of a planner's reply.
 fn record_heading(tx: &mut Tx<'_>) {
     let (intent, title) = (tx.state.head.intent.clone(), tx.state.head.title.clone());
     if !intent.is_empty() {
@@ -175,7 +176,7 @@ fn record_heading(tx: &mut Tx<'_>) {
     }
 }
 
-/// The base of a history: the whole list, and what its settled items came to.
+/// Records the base of a history: the whole list, and the results of its settled items.
 pub(super) fn record_whole_plan(tx: &mut Tx<'_>, title: &str) {
     let ShownPlan { plan, plan_version, todo_list, step_outputs, .. } = view::plan(tx.state);
     let body = PlanBody {

@@ -1,4 +1,4 @@
-//! A conversation that was held elsewhere becomes the beginning of a thread's own.
+//! A conversation that was held elsewhere becomes the beginning of a thread's conversation.
 
 use crate::domain::facts::StateUpdateBody;
 use crate::domain::fault::{Code, Fault};
@@ -6,7 +6,7 @@ use crate::domain::message::{ConversationMessage, HistoryMessage};
 use crate::pes::run::message;
 use crate::pes::tx::Tx;
 
-/// Only a thread on which nothing has happened takes one in: what was said there stands before it else.
+/// Only a thread on which nothing has happened can import a conversation: otherwise its own messages would come first.
 pub(crate) fn check(tx: &Tx<'_>, history: &[HistoryMessage]) -> Result<(), Fault> {
     if history.is_empty() || tx.state.last_seq == 0 {
         return Ok(());
@@ -15,7 +15,7 @@ pub(crate) fn check(tx: &Tx<'_>, history: &[HistoryMessage]) -> Result<(), Fault
     Err(Fault::new(Code::ThreadExists, detail).at("/history", "is only taken in by a thread that begins"))
 }
 
-/// Stores the messages, and tells them at once: whoever folds the log has the conversation whole.
+/// Stores the messages and records them at once, so that a fold of the log has the whole conversation.
 pub(crate) fn take_in(tx: &mut Tx<'_>, history: Vec<HistoryMessage>) {
     if history.is_empty() {
         return;

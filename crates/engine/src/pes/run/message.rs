@@ -8,7 +8,7 @@ use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::Run;
 use crate::pes::tx::Tx;
 
-/// What the user said, as a message of the run.
+/// The user's message of a run.
 pub(crate) fn user_message(run: &Run) -> ConversationMessage {
     ConversationMessage {
         message_id: run.message_id.clone(),
@@ -22,7 +22,7 @@ pub(crate) fn user_message(run: &Run) -> ConversationMessage {
     }
 }
 
-/// What a message carries is stored once: large members of its parts stand apart.
+/// Stores a message's metadata: large members become payloads, once.
 pub(crate) fn store_metadata(tx: &mut Tx<'_>, message: &MessageId, metadata: Map<String, Value>) -> Map<String, Value> {
     let mut apart = |name: &str, value: Value| tx.store(format!("{message}.{name}"), value);
     let stored = metadata.into_iter().map(|(name, value)| match value {
@@ -42,7 +42,7 @@ pub(crate) fn store_metadata(tx: &mut Tx<'_>, message: &MessageId, metadata: Map
     stored.collect()
 }
 
-/// A message of the active run that no query came with.
+/// Stores and records a message of the active run that is not its query.
 pub(crate) fn hear(tx: &mut Tx<'_>, mut message: ConversationMessage) {
     let id = message.message_id.clone();
     message.metadata = message.metadata.map(|metadata| store_metadata(tx, &id, metadata));
@@ -58,7 +58,7 @@ pub(crate) fn keep(tx: &mut Tx<'_>, message: &ConversationMessage) -> RecordedMe
     shown(tx, message)
 }
 
-/// A user's message as observations show it: what is large in it is stored once.
+/// The message as observations hold it; a large text becomes a payload.
 pub(crate) fn shown(tx: &mut Tx<'_>, message: &ConversationMessage) -> RecordedMessage {
     let content = tx.store(message.message_id.as_str(), Value::String(message.content.clone()));
     RecordedMessage::of(message, content)

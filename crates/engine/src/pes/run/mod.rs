@@ -1,4 +1,4 @@
-//! A run, from the query that asks for it to its one `RUN_FINISHED`.
+//! A run, from the query that requests it to its one `RUN_FINISHED`.
 
 pub(crate) mod answer_form;
 pub(crate) mod ask;

@@ -1,5 +1,5 @@
-//! A thread goes back to a place in its conversation: what was said after it counts no more, and the plan is that of then.
-//! Nothing is deleted; the log tells what was taken back, and goes on.
+//! A thread is rewound to an earlier point of its conversation: later messages are superseded, and the plan is restored
+//! as it was then. Nothing is deleted; the log records the rewind and continues.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,8 @@ use crate::pes::run::{fork, summary};
 use crate::pes::state::{Call, Item, Shape, rows};
 use crate::pes::tx::{self, Tx};
 
-/// A run holds on to the plan that it began with, and what happened since the place was looked up may have moved it.
+/// Refuses a rewind while there is a run, which relies on its plan, or if anything happened since the point was looked
+/// up.
 pub(crate) fn check(tx: &Tx<'_>, rewind: &Rewind) -> Result<(), Fault> {
     if tx.state.run.is_some() || !tx.state.head.queue.is_empty() {
         return Err(busy());
@@ -26,7 +27,7 @@ pub(crate) fn check(tx: &Tx<'_>, rewind: &Rewind) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Why a thread with a run does not go back.
+/// The fault for a rewind of a thread with a run.
 pub(crate) fn busy() -> Fault {
     let detail = "A run is active, and a thread goes back only without one; wait for it, or set onBusy to interrupt.";
     Fault::new(Code::ThreadBusy, detail)
@@ -43,7 +44,7 @@ pub(crate) fn go_back(tx: &mut Tx<'_>, rewind: Rewind) {
     }
 }
 
-/// Marks the messages and tells so. A summary that tells of one of them gives way to that of then.
+/// Marks the messages as superseded and records that. A summary that covers one of them is replaced by the one of then.
 fn supersede(tx: &mut Tx<'_>, superseded: Vec<(i64, ConversationMessage)>, then: Option<Summary>, said: u64) {
     let mut bytes = 0;
     for (ord, message) in &superseded {
@@ -65,8 +66,8 @@ fn supersede(tx: &mut Tx<'_>, superseded: Vec<(i64, ConversationMessage)>, then:
     }
 }
 
-/// Puts the plan of then in the place of the one that is there. Its number is a new one: who saw a later plan under that of
-/// then must not edit this one by it.
+/// Replaces the plan by the one of then. It gets a new planVersion: a client that saw a later plan under the old number
+/// must not be able to edit this one with it.
 fn restore(tx: &mut Tx<'_>, then: ShownPlan, calls: Vec<CallRecord>, askers: &[String]) {
     let now = view::plan(tx.state);
     if now.intent != then.intent {
@@ -109,7 +110,7 @@ fn restored(tx: &mut Tx<'_>, ord: i64, todo: TodoItem, known: &mut BTreeMap<Call
     fork::item_of(ord, todo, calls, tx.state.head.plan_version)
 }
 
-/// What the restored list does not hold is no longer loaded; what was called for it stays readable.
+/// Items that are not in the restored list are no longer loaded; their calls stay readable.
 fn forget_others(tx: &mut Tx<'_>, restored: &[Item]) {
     let ids: BTreeSet<_> = restored.iter().map(|item| &item.def.id).collect();
     let calls: BTreeSet<_> = restored.iter().flat_map(|item| &item.calls).collect();

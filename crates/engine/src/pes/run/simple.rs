@@ -1,5 +1,5 @@
-//! The loop of a [`SimpleCore`]: instead of the reply alone, the core's function says what follows. Its answer becomes what
-//! any step comes to: a model slot, a batch of calls, a result, or a failure.
+//! The loop of a [`SimpleCore`]: the core's function decides each next step, from the transcript and the reply. Its
+//! decision becomes what any step can become: a model slot, a batch of calls, a result, or a failure.
 
 use serde_json::Value;
 
@@ -15,14 +15,14 @@ use crate::pes::work::step::{self, StepOutcome};
 use crate::pes::work::{batch, item_loop};
 use crate::simple::{Next, Reply, Transcript, Turn};
 
-/// A run begins, or the last call of a batch has ended.
+/// Asks the core for the next step: a run begins, or the last call of a batch has ended.
 pub(crate) fn go_on(tx: &mut Tx<'_>, id: &ItemId) {
     if let Some(next) = decide(tx.state, id, None) {
         follow(tx, id, next, None);
     }
 }
 
-/// The model has answered.
+/// The model replied: asks the core for the next step.
 pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>) -> StepOutcome {
     let draft = match step::usable(tx, id, replied) {
         Ok(draft) => draft,
@@ -81,7 +81,8 @@ fn follow(tx: &mut Tx<'_>, id: &ItemId, next: Next, replied: Option<&Replied<'_>
     }
 }
 
-/// Calls of a reply belong to its iteration; others are one of their own, so that a core cannot call for ever.
+/// Calls of a reply belong to the reply's iteration. Other calls count as an iteration of their own, so that a core
+/// cannot make calls for ever.
 fn call_tools(tx: &mut Tx<'_>, id: &ItemId, calls: Vec<CallDraft>, replied: Option<&Replied<'_>>) {
     if replied.is_some() || item_loop::count(tx, id) {
         batch::open(tx, id, replied, calls);

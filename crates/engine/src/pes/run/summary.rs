@@ -1,7 +1,7 @@
-//! A conversation that is longer than the model reads: its oldest messages are summed up once, by a model call of its
-//! own, and from then on the summary stands for them. When more of them must go, the summary is extended: because they do
-//! not fit, or because more came since than a prompt tells in their own words (`historyLimit`). So nothing that was said
-//! after the summary's beginning is missing everywhere.
+//! A conversation that is longer than the model's context: its oldest messages are summed up once, by a model call of
+//! its own, and from then on the summary replaces them in prompts. The summary is extended when further messages must
+//! be left out: because they do not fit, or because there are more new ones than prompts show in their own words
+//! (`historyLimit`). So every message after the summary's beginning is in the summary or in the prompt.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::pes::settle::model_call;
 use crate::pes::state::{ModelCall, ModelSlot, Sums};
 use crate::pes::tx::{Handled, Taken, Tx};
 
-/// The prompt of that attempt would leave messages out: they are summed up first, and then it is made again.
+/// The prompt of that attempt would leave messages out: they are summed up first, and then the call is made again.
 pub(crate) fn overflowed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, extent: Extent) -> Handled {
     let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
     let why = "the conversation is longer than a prompt tells: its oldest messages are summed up first";
@@ -29,7 +29,7 @@ pub(crate) fn overflowed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, exten
     Ok(Taken::Yes)
 }
 
-/// `text` is the reply as it is stored.
+/// The summary call replied. `text` is the reply as it is stored.
 pub(crate) fn summed_up(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sums, reply: &str, text: Value) {
     if reply.trim().is_empty() {
         return not_summed_up(tx, item, sums, None);
@@ -38,11 +38,12 @@ pub(crate) fn summed_up(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sums, repl
     let (told, length) = tx.state.head.summary.take().map_or((0, 0), |so_far| (so_far.messages, so_far.bytes));
     let summary = Summary { text, bytes: reply.len() as u64, upto, messages: told + messages };
     summarised(tx, summary, bytes + length);
-    // The summary was made for a shorter prompt already.
+    // The summary was already made because the prompt was too long.
     tx.put_model_call(item, ModelCall { fitted: true, tight: false, ..*sums.before });
 }
 
-/// From now on the summary stands for what `told` so much, in bytes. It is recorded: who copies the thread needs it.
+/// Sets the summary, which from now on replaces messages of `told` bytes. It is recorded because copies of the thread
+/// need it.
 pub(crate) fn summarised(tx: &mut Tx<'_>, summary: Summary, told: u64) {
     let update = tx.state_update(vec!["summary".to_owned()]);
     let body = StateUpdateBody { summary: Some(summary.clone()), ..update };
@@ -52,7 +53,8 @@ pub(crate) fn summarised(tx: &mut Tx<'_>, summary: Summary, told: u64) {
     head.summary = Some(summary);
 }
 
-/// Without a summary the oldest messages are left out. What failed so long is not tried as long again.
+/// The summary call failed: the oldest messages are left out. The time for which the models failed counts for the
+/// waiting call too.
 pub(crate) fn not_summed_up(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sums, failing_since: Option<Millis>) {
     let failing_since = sums.before.failing_since.or(failing_since);
     tx.put_model_call(item, ModelCall { fitted: true, failing_since, ..*sums.before });

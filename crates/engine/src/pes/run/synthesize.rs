@@ -1,4 +1,4 @@
-//! The answer: what was done becomes one message.
+//! The synthesis: the results become one message.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::pes::run::{answer_form, finish};
 use crate::pes::state::{ModelCall, Phase, REPAIRS, Repair, Replied, funds, model_call};
 use crate::pes::tx::Tx;
 
-/// The answer is asked for.
+/// Asks for the answer.
 pub(crate) fn begin(tx: &mut Tx<'_>) {
     tx.state.head.phase = Phase::Synthesizing;
     let shown = tx.state.head.plan_version;
@@ -21,7 +21,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>) {
     record(tx, SynthesisStatus::Started);
 }
 
-/// There is an answer, but not in the form that its asker wants: it is asked for again.
+/// The answer does not have the required form: asks for it again.
 pub(crate) fn ask_for_form(tx: &mut Tx<'_>, answer: Value, fault: String) {
     begin(tx);
     if let Some(call) = &mut tx.active().model {
@@ -29,7 +29,7 @@ pub(crate) fn ask_for_form(tx: &mut Tx<'_>, answer: Value, fault: String) {
     }
 }
 
-/// An answer that is empty, cut off or of another form is asked for again, some times.
+/// Handles the reply. An answer that is empty, cut off or of the wrong form is asked for again, a few times.
 pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
     let (draft, misfit) = read(tx, &replied.reply.text);
     let is_limited = tx.state.run_settings().synthesis_params.contains_key("maxTokens");
@@ -89,7 +89,7 @@ fn repair(tx: &mut Tx<'_>, replied: Replied<'_>, draft: SynthesisDraft, misfit: 
     }
 }
 
-/// Half an answer is better than none, if it says that it is half.
+/// Half an answer is better than none, if it says that it is incomplete.
 pub(crate) fn answer_half(tx: &mut Tx<'_>, draft: SynthesisDraft, code: Code, why: &str) {
     let message = format!("The answer was cut off: {why}.");
     let is_fatal = answer_form::is_wanted(tx.state);
@@ -100,7 +100,8 @@ pub(crate) fn answer_half(tx: &mut Tx<'_>, draft: SynthesisDraft, code: Code, wh
     finish::answer(tx, content, shown, draft.ui_metadata, ResultStatus::Partial, Some(error));
 }
 
-/// Whoever set how long the answer may be is told that it was cut, and nothing more.
+/// A caller that limited the length of the answer gets the cut answer without an added sentence; the error says that it
+/// was cut.
 fn answer_limited(tx: &mut Tx<'_>, draft: SynthesisDraft) {
     let message = "The answer is as long as `synthesisParams.maxTokens` allows.".to_owned();
     tx.record_error(model::Phase::Synthesis, Code::SynthesisFailed.as_str(), &message, false, None);
@@ -109,7 +110,7 @@ fn answer_limited(tx: &mut Tx<'_>, draft: SynthesisDraft) {
     finish::answer_in_any_form(tx, draft.content, shown, draft.ui_metadata, ResultStatus::Partial, Some(error));
 }
 
-/// The work is done but the answer could not be written: the run says so, and what was done and what failed.
+/// The work is done but the answer could not be written: the run ends with an account of what was done and what failed.
 pub(crate) fn failed(tx: &mut Tx<'_>, why: &str) {
     let message = format!("The answer could not be written: {why}");
     let is_fatal = answer_form::is_wanted(tx.state);

@@ -1,5 +1,6 @@
-//! A run that may not begin yet, because its tenant has as many under way as it may. It is the first of the thread's queue,
-//! and no run is active; a row of the kind `WaitsToBegin` tells the server, which wakes the thread when the run may begin.
+//! A run that may not begin yet because its tenant has as many active runs as allowed. It is the first of the thread's
+//! queue, and no run is active. A row of the kind `WaitsToBegin` tells the server, which wakes the thread when the run
+//! may begin.
 
 use crate::domain::fault::{Code, Fault};
 use crate::domain::run::QueuedReason;
@@ -22,20 +23,20 @@ pub(crate) fn check(tx: &Tx<'_>) -> Result<(), Fault> {
     }
 }
 
-/// Begins the run that waited for that, if it may.
+/// Begins the run that waits for admission, if it may.
 pub(crate) fn begin_next(tx: &mut Tx<'_>) {
     if tx.state.waits_to_begin() {
         finish::start_next(tx);
     }
 }
 
-/// The thread stands as it did once: the run is begun, to wait until a person lets it go on.
+/// The thread was restored to an earlier state: begins its next run in a pause that a person must end.
 pub(crate) fn restored(tx: &mut Tx<'_>, message: String) -> Taken {
     finish::start_paused(tx, message);
     Taken::Yes
 }
 
-/// Writes whether the thread's next run waits, and why its runs are queued, where that has changed.
+/// Writes whether the thread's next run waits, and why its runs are queued, if that has changed.
 pub(crate) fn settle(tx: &mut Tx<'_>, waited: bool) {
     let waits = tx.state.waits_to_begin();
     if waits != waited {

@@ -14,7 +14,7 @@ enum Written {
     Patch(Value),
 }
 
-/// A tool's merge patch.
+/// Applies a tool's merge patch.
 pub(crate) fn patch(tx: &mut Tx<'_>, patch: Value) -> Result<(), Fault> {
     let keys = keys_of(&patch);
     let mut data = tx.state.agent_state.data.clone();
@@ -32,7 +32,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, data: Value, expected: Option<i64>) -> Handle
     Ok(Taken::Yes)
 }
 
-/// A copy begins with the state of the other thread.
+/// A copied thread begins with the other thread's state.
 pub(crate) fn copy(tx: &mut Tx<'_>, state: AgentState) {
     let data = state.data.clone();
     keep(tx, state, keys_of(&data), Written::Data(data));
@@ -48,7 +48,7 @@ fn write(tx: &mut Tx<'_>, data: Value, keys: Vec<String>, written: Written) -> R
     Ok(())
 }
 
-/// Each write is recorded, so that the state can be given as of any observation.
+/// Stores and records a write, so that the state can be reconstructed as of any observation.
 fn keep(tx: &mut Tx<'_>, state: AgentState, keys: Vec<String>, written: Written) {
     let (row, id) = (rows::agent_state(&state), format!("agent-state-{}", state.version));
     let (data, patch) = match written {

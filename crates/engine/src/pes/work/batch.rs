@@ -1,5 +1,6 @@
-//! The calls of one reply: judged together, carried out in order, one at a time, or together if all of them only read; a
-//! call that waits for a person does not hold up the others. When all have ended, the model sees one result per call, in order.
+//! The calls of one reply: judged together, then run in order, one at a time, or in parallel if all of them only read.
+//! A call that waits for a person does not hold up the others. When all have ended, the model sees one result per call,
+//! in order.
 
 use serde_json::{Value, json};
 
@@ -19,8 +20,8 @@ use crate::pes::state::{Call, Replied, TurnContent};
 use crate::pes::tx::{Handled, Taken, Tx};
 use crate::pes::work::{agent_state, item_loop, places, retry};
 
-/// The calls of a reply, or calls that no model asked for, are judged, recorded and made ready; what needs a person is
-/// parked.
+/// Opens a batch: the calls of a reply, or calls that no model asked for, are judged, recorded and made ready; calls
+/// that need a person are parked.
 pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, mut drafts: Vec<CallDraft>) {
     let iteration = match replied {
         Some(replied) => replied.call.iteration,
@@ -72,7 +73,7 @@ fn new_call(tx: &mut Tx<'_>, item: &ItemId, iteration: u32, draft: CallDraft, ju
     let call_id = tx.mint.call();
     let verdict = &judgement.verdict;
     let arguments = draft.arguments.unwrap_or_else(|_| json!({}));
-    // Taken of the arguments themselves: large ones are stored apart.
+    // Computed before large arguments are stored as payloads.
     let digest = matches!(verdict, Verdict::Ask { .. }).then(|| digest::of_call(&draft.name, &arguments));
     let delegates = matches!(verdict, Verdict::Delegate | Verdict::Ask { delegates: true, .. });
     let delegation = delegates.then(|| Delegation::new(tx.mint.task(), &arguments));
@@ -120,7 +121,7 @@ fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, ite
     tx.record(Some(id), "Tools called", ToolCallBody { stream_id, iteration, tool_calls });
 }
 
-/// What policy and schema said of it takes effect.
+/// Applies what policy and schema decided about the call.
 fn dispose(tx: &mut Tx<'_>, id: &CallId, verdict: Verdict) {
     match verdict {
         Verdict::Run { .. } | Verdict::Delegate => {}
@@ -153,7 +154,7 @@ pub(crate) fn tool_returned(tx: &mut Tx<'_>, id: &CallId, attempt: u32, outcome:
     Ok(Taken::Yes)
 }
 
-/// The call ends with what it came to.
+/// Ends the call with its outcome.
 pub(crate) fn end_with(tx: &mut Tx<'_>, id: &CallId, outcome: ToolOutcome) {
     let ToolOutcome { result, metadata, state_patch, duration_ms, executed } = outcome;
     let result = result.and_then(|output| save_patch(tx, id, state_patch).map(|()| output));
@@ -161,7 +162,7 @@ pub(crate) fn end_with(tx: &mut Tx<'_>, id: &CallId, outcome: ToolOutcome) {
     call::end_executed(tx, id, status, result, metadata, duration_ms, executed);
 }
 
-/// With `explicit` saving only the tool that is there for it changes the application state.
+/// With `explicit` saving, only the tool made for it changes the application's state.
 fn save_patch(tx: &mut Tx<'_>, id: &CallId, patch: Option<Value>) -> Result<(), ToolError> {
     let Some(patch) = patch else { return Ok(()) };
     let is_asked_for = tx.state.calls.get(id).is_some_and(|call| call.record.tool_name == "set_agent_state");
@@ -173,7 +174,7 @@ fn save_patch(tx: &mut Tx<'_>, id: &CallId, patch: Option<Value>) -> Result<(), 
     }
 }
 
-/// A call's state changed: its item may go on.
+/// A call ended or was unparked: its item may continue.
 pub(crate) fn on_call_ended(tx: &mut Tx<'_>, call: &CallId) {
     let item = tx.state.calls.get(call).and_then(|call| call.record.item_id.clone());
     if let Some(item) = item {
@@ -182,7 +183,7 @@ pub(crate) fn on_call_ended(tx: &mut Tx<'_>, call: &CallId) {
     }
 }
 
-/// If the last open call of the batch has ended, the model sees the results.
+/// Once the last open call of the batch has ended, the model sees the results.
 fn go_on_if_done(tx: &mut Tx<'_>, id: &ItemId) {
     let is_done = tx.state.item(id).and_then(|item| item.progress.work.as_ref()).is_some_and(|work| {
         !work.batch.is_empty() && work.batch.iter().all(|call| tx.state.call_status(call) == Some(CallStatus::Done))
@@ -197,7 +198,7 @@ fn go_on_if_done(tx: &mut Tx<'_>, id: &ItemId) {
     if patches == Some(true) {
         apply_waiting_patch(tx, id);
     }
-    // A simple core says what follows, when it is next asked.
+    // A simple core decides the next step when it is asked next.
     if tx.state.simple.is_none() {
         item_loop::next_iteration(tx, id);
     }

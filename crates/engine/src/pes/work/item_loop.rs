@@ -1,4 +1,4 @@
-//! An item's loop: it begins, keeps what the model said, and goes on with one more model call.
+//! An item's loop: it begins, stores the model's replies, and opens further model calls.
 
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::plan::ItemStatus;
@@ -7,13 +7,13 @@ use crate::pes::settle::item;
 use crate::pes::state::{ItemLoop, ModelCall, Replied, TurnContent};
 use crate::pes::tx::Tx;
 
-/// Keeps what the model said, for its next prompt.
+/// Stores the model's reply for its next prompt.
 pub(crate) fn keep_reply(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, calls: Vec<CallId>) {
     let replay = replied.reply.replay.clone().map(|replay| tx.store(format!("{}.replay", replied.stream), replay));
     tx.add_turn(id, TurnContent::Model { text: replied.text.clone(), calls, replay });
 }
 
-/// The batch is done or the model wants to go on: one more model call, if one is left.
+/// Opens one more model call, if the iterations allow it: the batch is done, or the model wants to continue.
 pub(crate) fn next_iteration(tx: &mut Tx<'_>, id: &ItemId) {
     if count(tx, id) {
         let shown = tx.state.head.plan_version;
@@ -21,7 +21,7 @@ pub(crate) fn next_iteration(tx: &mut Tx<'_>, id: &ItemId) {
     }
 }
 
-/// `false`: no iteration is left, and the item has failed.
+/// Counts one iteration. `false`: none is left, and the item has failed.
 pub(crate) fn count(tx: &mut Tx<'_>, id: &ItemId) -> bool {
     let most = tx.state.run_settings().execution.max_iterations.max(1);
     let used = tx.state.item(id).and_then(|item| item.progress.work.as_ref()).map_or(0, |work| work.iteration);

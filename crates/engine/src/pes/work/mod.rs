@@ -1,4 +1,4 @@
-//! The work on items: their places, their loops, the steps of their models and the calls of their tools.
+//! The work on items: their permits, their loops, the steps of their models and the calls of their tools.
 
 pub(crate) mod agent_state;
 pub(crate) mod batch;

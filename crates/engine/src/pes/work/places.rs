@@ -1,4 +1,4 @@
-//! The `maxParallelItems` places: which items have one, and which is next.
+//! The `maxParallelItems` permits: which items hold one, and which item is next.
 
 use crate::domain::ids::ItemId;
 use crate::pes::plan::names;
@@ -7,7 +7,7 @@ use crate::pes::state::{ModelCall, State};
 use crate::pes::tx::Tx;
 use crate::pes::work::item_loop;
 
-/// An item all of whose slots are parked gives its place to another.
+/// Takes the permit from items whose slots are all parked, for others to use.
 pub(crate) fn leave(tx: &mut Tx<'_>) {
     let idle: Vec<ItemId> = tx
         .state
@@ -22,7 +22,7 @@ pub(crate) fn leave(tx: &mut Tx<'_>) {
     }
 }
 
-/// Who is next, if a place is free: first those who were resumed, then the first pending item.
+/// The item that gets the next free permit: first those that were resumed, then the first pending item.
 pub(crate) fn next(state: &State) -> Option<ItemId> {
     let places = state.run_settings().execution.max_parallel_items.max(1) as usize;
     if state.placed().count() >= places {
@@ -40,7 +40,7 @@ pub(crate) fn next(state: &State) -> Option<ItemId> {
     state.list.next_ready().filter(|_| may_begin).map(|item| item.def.id.clone())
 }
 
-/// `false`: there was no use in it, the item has failed.
+/// Gives the item a permit, and begins it if it is pending. `false`: it cannot be carried out, and has failed.
 pub(crate) fn take(tx: &mut Tx<'_>, id: &ItemId) -> bool {
     let is_open = tx.state.item(id).is_some_and(|item| item.progress.work.is_some());
     if is_open {
@@ -54,7 +54,7 @@ pub(crate) fn take(tx: &mut Tx<'_>, id: &ItemId) -> bool {
         return false;
     } else if tx.state.simple.is_some() {
         item_loop::begin(tx, id, None);
-        // Nothing has been asked for yet.
+        // No model call has been made yet.
         tx.change_loop(id, |work| work.iteration = 0);
     } else {
         let shown = tx.state.head.plan_version;
@@ -63,7 +63,7 @@ pub(crate) fn take(tx: &mut Tx<'_>, id: &ItemId) -> bool {
     true
 }
 
-/// Marks that an item may go on, so that it waits for a place in the order of resumption.
+/// Marks that an item may continue, so that it waits for a permit in the order of resumption.
 pub(crate) fn wait_for_one(tx: &mut Tx<'_>, id: &ItemId) {
     let ord = tx.next_ord();
     tx.change_loop(id, |work| {

@@ -1,6 +1,6 @@
 //! Required tools: an item is not done before the tools that it must use have been called successfully. A call of an
-//! earlier begin counts too, unless it only read or the item was completed since and is done again. What people refused,
-//! and what may have had its effect already, the model is not told to call.
+//! earlier attempt counts too, unless it only read, or the item was completed since and is done again. The model is not
+//! told to call what people refused, nor what may have had its effect already.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use crate::pes::state::{ModelCall, State, TurnContent};
 use crate::pes::tx::Tx;
 use crate::prompt;
 
-/// What is missing when a model says that an item is done.
+/// Whether an item that its model calls done may be completed.
 pub(crate) enum Missing {
     Nothing(Option<ValidationStatus>),
-    /// The model gets a message that it must call them.
+    /// The model is told that it must call them.
     Enforce(String),
-    /// The item fails: error code and reason.
+    /// The item fails with this error code and reason.
     Hopeless(&'static str, String),
 }
 
-/// What an item that is said to be done has not called yet.
+/// Checks which required tools of an item have not been called successfully yet.
 pub(crate) fn missing(state: &State, id: &ItemId) -> Missing {
     let Some(item) = state.item(id) else { return Missing::Nothing(None) };
-    // Whoever enforced these again would have them do twice what they did.
+    // Enforcing these again would make their effects happen twice.
     let mut called: BTreeSet<String> = state.earlier_effects_of(item).map(|call| call.tool_name.clone()).collect();
     let mut refused = BTreeSet::new();
     let perhaps_done: BTreeMap<String, Option<ToolError>> = state.perhaps_done_of(item).map(error_of).collect();
@@ -70,7 +70,7 @@ fn error_of(call: &CallRecord) -> (String, Option<ToolError>) {
     (call.tool_name.clone(), call.result.as_ref().and_then(|result| result.error.clone()))
 }
 
-/// Asks again; this uses up no iteration.
+/// Asks the model again; this uses up no iteration.
 pub(crate) fn enforce(tx: &mut Tx<'_>, id: &ItemId, message: String) {
     let shown = tx.state.head.plan_version;
     tx.add_turn(id, TurnContent::Engine { text: message });
@@ -80,7 +80,7 @@ pub(crate) fn enforce(tx: &mut Tx<'_>, id: &ItemId, message: String) {
     });
 }
 
-/// A tool that was called and failed is reported otherwise than one that was never called.
+/// Distinguishes a tool that was called and failed from one that was never called.
 fn why_missing(open: &[String], erred: &BTreeMap<String, Option<ToolError>>) -> String {
     let (failed, never): (Vec<&String>, Vec<&String>) = open.iter().partition(|tool| erred.contains_key(*tool));
     let failed = failed.into_iter().map(|tool| match &erred[tool] {

@@ -1,5 +1,5 @@
-//! What follows a failed call. Of a model: another attempt, another model, a shorter prompt, or the end of the step. Of a
-//! tool: another attempt, if it declared that this is safe.
+//! What follows a failed call. For a model call: another attempt, another model, a shorter prompt, or the end of the
+//! step. For a tool call: another attempt, if the tool declared that this is safe.
 
 use crate::domain::Millis;
 use crate::domain::ids::CallId;
@@ -13,25 +13,27 @@ use crate::pes::tx::Tx;
 
 const BACKOFF_MS: Millis = 500;
 const BACKOFF_MOST_MS: Millis = 30_000;
-/// How often a model is asked, and how long it may put us off, while there is another one to ask.
+/// After this many failures, or if it must be waited for longer than that, a model is given up, provided that there is
+/// a fallback.
 const BEFORE_FALLBACK: u32 = 2;
 const PATIENCE_MS: Millis = 5_000;
-/// How often an idempotent call of a tool fails before its error counts.
+/// How often an idempotent tool call may fail before its error counts.
 const TOOL_FAILURES: u32 = 5;
 
 enum Next {
-    /// The same model, after that long.
+    /// The same model, after this delay.
     Again(Millis),
-    /// The next one of the list, at once.
+    /// The next fallback model, at once.
     Other,
     /// The same model with a shorter prompt, at once.
     Tighter,
     GiveUp,
 }
 
-/// Makes the call ready for its next attempt and says when that is; `None`: there is none.
+/// Prepares the call for its next attempt and returns the delay; `None`: there is no next attempt.
 pub(crate) fn prepare_next(tx: &mut Tx<'_>, call: &mut ModelCall, failure: &ModelFailure) -> Option<Millis> {
-    // Our own queue is no failure of the model's: who waits is not given up, and what was waited does not count.
+    // The queue of this server is not the model's fault: the call is not given up for it, and the time in the queue
+    // does not count.
     let is_ours = failure.kind == FailureKind::Saturated;
     call.excuse(failure.queued_ms);
     if !is_ours {
@@ -84,8 +86,8 @@ fn after(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> Next {
     if tx.stamp.now.saturating_add(delay) <= until { Next::Again(delay) } else { or_other() }
 }
 
-/// `true`: the call of a tool is made again, under the same key, after a pause that grows with its failures. It keeps
-/// its turn in its batch.
+/// `true`: the tool call is made again, under the same idempotency key, after a delay that grows with its failures. It
+/// keeps its turn in its batch.
 pub(crate) fn try_again(tx: &mut Tx<'_>, id: &CallId, error: &ToolError) -> bool {
     let (now, limits) = (tx.stamp.now, tx.world.limits);
     let Some(record) = tx.state.calls.get(id).map(|call| &call.record) else { return false };
@@ -108,8 +110,8 @@ fn has_answered_enough(state: &State, call: &ModelCall) -> bool {
     call.failures >= state.run_settings().execution.max_model_attempts.max(1)
 }
 
-/// Doubling, with jitter from the seed so that threads that failed together do not come back together; never before
-/// the provider said.
+/// Exponential backoff, with jitter from the seed so that threads that failed together do not retry together. Never
+/// earlier than the provider asked for.
 fn delay(tx: &Tx<'_>, failures: u32, retry_after: Option<Millis>) -> Millis {
     let jittered = send::backing_off(tx.stamp.seed, BACKOFF_MS, BACKOFF_MOST_MS, failures - 1);
     retry_after.map_or(jittered, |after| after.max(jittered))

@@ -1,5 +1,5 @@
-//! Slots begin to run here, and nowhere else: only for the holder, only when due, never while a pause or a cancel holds
-//! them back. A call that needs no effect is answered instead, when its turn comes.
+//! Slots become `Running` here, and nowhere else: only under a lease, only when due, and never while a pause or a
+//! cancel holds them back. A call that needs no effect is answered instead, when its turn comes.
 
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::tool::{CallRecord, CallStatus, ToolOutcome};
@@ -23,8 +23,8 @@ pub(crate) fn start_main(tx: &mut Tx<'_>) {
     }
 }
 
-/// Starts whatever of this item may start: its model call, or what is next of its batch. `true`: a call was answered
-/// at once, so more may begin.
+/// Starts what may start of this item: its model call, or the next calls of its batch. `true`: a call was answered at
+/// once, so more may start.
 pub(crate) fn start_item(tx: &mut Tx<'_>, id: &ItemId) -> bool {
     let Some(work) = tx.state.item(id).and_then(|item| item.progress.work.as_ref()) else { return false };
     if let Some(mut call) = work.model.clone() {
@@ -37,7 +37,7 @@ pub(crate) fn start_item(tx: &mut Tx<'_>, id: &ItemId) -> bool {
     let (mut is_answered, mut is_turn_taken) = (false, false);
     for call in &batch {
         match tx.state.call_status(call) {
-            // One that is made again later keeps its turn until then.
+            // A call that waits for its retry keeps its turn until then.
             Some(CallStatus::Ready) if !wake::is_due(tx.stamp.now, tx.state.retries_at(call)) => is_turn_taken = true,
             Some(CallStatus::Ready)
                 if is_together || !(is_turn_taken || is_any_of(tx.state, &batch, CallStatus::Running)) =>
@@ -62,7 +62,7 @@ fn start_sending(tx: &mut Tx<'_>, call: &CallId) {
     }
 }
 
-/// `true`: the call changed.
+/// `true`: the call was started.
 fn start_model(tx: &mut Tx<'_>, call: &mut ModelCall, item: Option<&ItemId>, phase: model::Phase) -> bool {
     let (Some(epoch), ModelSlot::Ready { not_before }) = (tx.stamp.holder, &call.slot) else { return false };
     let not_before = *not_before;
@@ -70,7 +70,7 @@ fn start_model(tx: &mut Tx<'_>, call: &mut ModelCall, item: Option<&ItemId>, pha
         return false;
     }
     let Funds::Enough(reserved) = funds::for_call(tx.state, tx.world, call) else { return false };
-    // A pause, a stop of the server, or others' calls kept it from starting when it was due.
+    // Since it was due, only a pause, a stop of the server, or reservations of other calls can have delayed it.
     call.excuse(tx.stamp.now - not_before.unwrap_or(tx.stamp.now));
     let stream = tx.mint.stream();
     call.shown = tx.state.head.plan_version;
@@ -84,7 +84,7 @@ fn start_model(tx: &mut Tx<'_>, call: &mut ModelCall, item: Option<&ItemId>, pha
     true
 }
 
-/// `true`: it is answered already.
+/// `true`: it was answered at once.
 fn start_call(tx: &mut Tx<'_>, id: &CallId) -> bool {
     let Some(epoch) = tx.stamp.holder else { return false };
     if !tx.state.may_begin() {
@@ -109,8 +109,8 @@ fn start_call(tx: &mut Tx<'_>, id: &CallId) -> bool {
     false
 }
 
-/// What needs no effect. What a person approved is compared with what runs where effects are performed, and large
-/// arguments are read there.
+/// The outcome of a call that needs no effect. Approved calls do need one: what was approved is compared with what runs
+/// where effects are performed. So do large arguments, which are read there.
 fn at_once(tx: &Tx<'_>, id: &CallId) -> Option<ToolOutcome> {
     let CallRecord { tool_name, arguments, digest, .. } = &tx.state.calls.get(id)?.record;
     if digest.is_some() || payload::reference(arguments).is_some() {

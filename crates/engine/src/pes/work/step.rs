@@ -1,4 +1,4 @@
-//! One step of an item: the model's reply becomes calls, a result, or another round.
+//! One step of an item: the model's reply becomes calls, a result, or another iteration.
 
 use serde_json::Value;
 
@@ -13,20 +13,20 @@ use crate::pes::tx::Tx;
 use crate::pes::work::required_tools::{self, Missing};
 use crate::pes::work::{batch, item_loop};
 
-/// What a reply came to for its item.
+/// What a reply means for its item.
 pub(crate) enum StepOutcome {
-    /// It goes on, or it has failed.
+    /// The loop continues, or the item has failed.
     Settled,
     Completed {
         content: String,
-        /// The same as observations hold it.
+        /// The content as observations hold it.
         shown: Value,
     },
-    /// Its replies stay cut off for their length; this is the last one.
+    /// The replies are still cut off after all repairs; this is the last one.
     CutOff { content: String },
 }
 
-/// Takes what it can use of the reply: calls, a result, or another round.
+/// Handles the reply of an item's model: calls, a result, or another iteration.
 pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>) -> StepOutcome {
     let draft = match usable(tx, id, &replied) {
         Ok(draft) => draft,
@@ -43,7 +43,7 @@ pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>) -> Ste
     StepOutcome::Settled
 }
 
-/// The reply as a draft. `Err`: it says nothing or was cut off, so it is asked for again, or there is no use in that.
+/// The reply as a draft. `Err`: it was empty or cut off, and is asked for again or given up.
 pub(crate) fn usable(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>) -> Result<StepDraft, StepOutcome> {
     let draft = read(tx.state, replied.reply);
     tx.change_loop(id, |work| work.model = None);
@@ -55,21 +55,21 @@ pub(crate) fn usable(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>) -> Res
         let text = tx.store(format!("{}.thoughts", replied.stream), Value::String(thoughts.clone()));
         tx.record_thoughts(replied.stream, Some(id), Phase::Execution, text);
     }
-    // What was noted since it was asked stands in the next prompt.
+    // The notes that this prompt showed are dropped; later ones remain for the next prompt.
     let told = replied.call.notes as usize;
     tx.change_loop(id, |work| work.notes.drain(..told.min(work.notes.len())).count());
     Ok(draft)
 }
 
-/// The item is said to be complete, or all tools that it needs were called successfully, and its last call brought
-/// what it was for. An answer takes words.
+/// Whether an empty reply means that the item is complete: the model said so, or all required tools were called
+/// successfully, and the last call has an output. Without a plan the item is the answer, which needs words.
 fn is_done_without_words(state: &State, id: &ItemId, draft: &StepDraft) -> bool {
     let has_all = || matches!(required_tools::missing(state, id), Missing::Nothing(Some(ValidationStatus::Passed)));
     let is_done = draft.decision == Some(Decision::CompleteItem) || has_all();
     is_done && state.shape == Shape::Planned && last_output(state, id).is_some()
 }
 
-/// Where there is no plan, none can be changed.
+/// Parses the reply. Without a plan there is none to change.
 fn read(state: &State, reply: &ModelReply) -> StepDraft {
     let draft = parse::step(reply);
     match state.shape {
@@ -78,7 +78,7 @@ fn read(state: &State, reply: &ModelReply) -> StepDraft {
     }
 }
 
-/// A reply without calls: a patch of the plan takes effect, then the item goes on or ends.
+/// A reply without calls: a patch of the plan is applied, then the item continues or ends.
 fn answered(tx: &mut Tx<'_>, id: &ItemId, draft: StepDraft, replied: &Replied<'_>) -> StepOutcome {
     let is_silent = draft.is_empty();
     if let Some(patch) = draft.updated_plan {
@@ -109,8 +109,8 @@ fn answered(tx: &mut Tx<'_>, id: &ItemId, draft: StepDraft, replied: &Replied<'_
     StepOutcome::Settled
 }
 
-/// The result refers to the stream's text where it is the same; an item that is said to be complete without a word
-/// has what its last call brought.
+/// The result refers to the stream's stored text if it is the same. An item that is complete without words has the
+/// output of its last call as its result.
 fn result_text(tx: &mut Tx<'_>, id: &ItemId, content: &str, replied: &Replied<'_>) -> Value {
     if content.trim().is_empty() {
         return last_output(tx.state, id).unwrap_or_default();
@@ -126,7 +126,7 @@ fn last_output(state: &State, id: &ItemId) -> Option<Value> {
     state.calls_of(item).filter_map(|call| call.result.as_ref()?.output.clone()).last()
 }
 
-/// What was cut off is no result: it may end before what matters.
+/// Asks for the reply again. A reply that was cut off is no result: it may end before what matters.
 fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, content: String) -> StepOutcome {
     let round = tx.change_loop(id, |work| {
         work.repaired += 1;
@@ -153,7 +153,7 @@ fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, content: String) 
     StepOutcome::Settled
 }
 
-/// An item whose first step came with the plan.
+/// Begins an item whose first calls came with the plan.
 pub(crate) fn begin_with_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>, calls: Vec<CallDraft>) {
     let is_pending = tx.state.item(id).is_some_and(|item| item.progress.status == ItemStatus::Pending);
     if is_pending {
