@@ -22,10 +22,10 @@ impl SimpleCore for Careful {
                 Some(_) => Next::ask(),
             };
         };
-        let is_checked = transcript.turns.iter().any(|turn| matches!(turn, Turn::Told(_)));
+        let is_checked = transcript.turns.iter().any(|turn| matches!(turn, Turn::Text(_)));
         match reply.calls {
             [] if is_checked => Next::Answer(reply.text.to_owned()),
-            [] => Next::AskModel { tell: Some(CHECK.to_owned()) },
+            [] => Next::AskModel { text: Some(CHECK.to_owned()) },
             calls => Next::CallTools(calls.to_vec()),
         }
     }

@@ -34,7 +34,7 @@ pub trait SimpleCore: Send + Sync + 'static {
 pub enum Next {
     /// The model is called, with the tools that the run may use. Its prompt has the conversation, the run's query, the
     /// turns since, and this text, if any.
-    AskModel { tell: Option<String> },
+    AskModel { text: Option<String> },
     /// These calls are judged by the policy, as any are, and run: one after the other, or in parallel if all of them
     /// only read. The model sees their results when it is called again. An empty list is a failure.
     CallTools(Vec<CallDraft>),
@@ -47,7 +47,7 @@ pub enum Next {
 impl Next {
     /// Calls the model without a further text.
     pub fn ask() -> Self {
-        Next::AskModel { tell: None }
+        Next::AskModel { text: None }
     }
 }
 
@@ -75,9 +75,9 @@ pub struct Reply<'a> {
 #[derive(Clone, Debug)]
 pub enum Turn<'a> {
     /// What the model replied, if it was called, and the calls that were made then, with their results.
-    Said { text: &'a Value, calls: Vec<&'a CallRecord> },
+    Model { text: &'a Value, calls: Vec<&'a CallRecord> },
     /// A text for the model, from [`Next::AskModel`].
-    Told(&'a str),
+    Text(&'a str),
 }
 
 impl<'a> Transcript<'a> {
@@ -86,8 +86,8 @@ impl<'a> Transcript<'a> {
         self.turns
             .iter()
             .flat_map(|turn| match turn {
-                Turn::Said { calls, .. } => calls.as_slice(),
-                Turn::Told(_) => &[],
+                Turn::Model { calls, .. } => calls.as_slice(),
+                Turn::Text(_) => &[],
             })
             .copied()
     }

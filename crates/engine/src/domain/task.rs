@@ -174,7 +174,7 @@ impl Task {
     }
 
     /// The slot of sending it, if it is to be sent or is being sent.
-    pub fn sending(&self) -> Option<Slot> {
+    pub fn send_slot(&self) -> Option<Slot> {
         self.action
             .filter(|action| matches!(action.what, TaskActionKind::Send | TaskActionKind::Resend))
             .map(|action| action.slot)

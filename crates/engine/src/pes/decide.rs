@@ -12,7 +12,7 @@ use crate::pes::people::{pause, question};
 use crate::pes::plan::{by_hand, edit};
 use crate::pes::run::{ask, cancel, fork, summary, waits};
 use crate::pes::state::State;
-use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::{agent_state, batch};
 use crate::step::Step;
 use crate::{Illegal, Stamp, World};
@@ -22,15 +22,15 @@ pub(crate) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: 
     let waited = state.waits_to_begin();
     let mut tx = Tx::begin(state, world, stamp);
     match dispatch(&mut tx, event)? {
-        Taken::Yes => schedule::run_to_quiescence(&mut tx),
-        Taken::No => {}
+        EventOutcome::Applied => schedule::run_to_quiescence(&mut tx),
+        EventOutcome::Ignored => {}
     }
-    waits::settle(&mut tx, waited);
-    Ok(tx.seal())
+    waits::write_changes(&mut tx, waited);
+    Ok(tx.into_step())
 }
 
 /// A handler that returns an error has changed nothing.
-fn dispatch(tx: &mut Tx<'_>, event: Event) -> Handled {
+fn dispatch(tx: &mut Tx<'_>, event: Event) -> HandlerResult {
     match event {
         Event::Asked { run, message, ask, rewind } => ask::ask(tx, run, message, *ask, rewind.map(|rewind| *rewind)),
         Event::Cancel(event) => by_cancel(tx, event),
@@ -42,46 +42,46 @@ fn dispatch(tx: &mut Tx<'_>, event: Event) -> Handled {
     }
 }
 
-fn by_cancel(tx: &mut Tx<'_>, event: CancelEvent) -> Handled {
+fn by_cancel(tx: &mut Tx<'_>, event: CancelEvent) -> HandlerResult {
     match event {
         CancelEvent::Asked { run, by } => cancel::cancel(tx, run, &by),
         CancelEvent::EffectsStopped => cancel::effects_stopped(tx),
     }
 }
 
-fn by_model(tx: &mut Tx<'_>, event: ModelEvent) -> Handled {
+fn by_model(tx: &mut Tx<'_>, event: ModelEvent) -> HandlerResult {
     match event {
-        ModelEvent::Replied { stream, attempt, reply } => reply::model_replied(tx, &stream, attempt, *reply),
-        ModelEvent::Overflowed { stream, attempt, extent } => summary::overflowed(tx, &stream, attempt, extent),
+        ModelEvent::Replied { stream, attempt, reply } => reply::on_model_replied(tx, &stream, attempt, *reply),
+        ModelEvent::Overflowed { stream, attempt, extent } => summary::on_overflow(tx, &stream, attempt, extent),
         ModelEvent::Failed { stream, attempt, failure } => reply::on_model_failed(tx, &stream, attempt, failure),
     }
 }
 
-fn by_tool(tx: &mut Tx<'_>, event: ToolEvent) -> Handled {
+fn by_tool(tx: &mut Tx<'_>, event: ToolEvent) -> HandlerResult {
     match event {
         ToolEvent::Asked { call, attempt, number, question } => {
             question::tool_asked(tx, &call, attempt, number, *question)
         }
-        ToolEvent::Returned { call, attempt, outcome } => batch::tool_returned(tx, &call, attempt, *outcome),
+        ToolEvent::Returned { call, attempt, outcome } => batch::on_tool_returned(tx, &call, attempt, *outcome),
     }
 }
 
-fn by_peer(tx: &mut Tx<'_>, event: PeerEvent) -> Handled {
+fn by_peer(tx: &mut Tx<'_>, event: PeerEvent) -> HandlerResult {
     let outcome = match event {
-        PeerEvent::Seen { task, attempt, seen } => report::task_seen(tx, &task, attempt, *seen),
-        PeerEvent::Failed { task, attempt, failure } => report::failed(tx, &task, attempt, failure),
-        PeerEvent::CalledBack { task, remote_task_id } => report::called_back(tx, &task, remote_task_id),
+        PeerEvent::Seen { task, attempt, seen } => report::on_report(tx, &task, attempt, *seen),
+        PeerEvent::Failed { task, attempt, failure } => report::on_action_failed(tx, &task, attempt, failure),
+        PeerEvent::CalledBack { task, remote_task_id } => report::on_callback(tx, &task, remote_task_id),
     };
-    Ok(after_task(tx, outcome))
+    Ok(continue_after_task(tx, outcome))
 }
 
-fn by_person(tx: &mut Tx<'_>, event: PersonEvent) -> Handled {
+fn by_person(tx: &mut Tx<'_>, event: PersonEvent) -> HandlerResult {
     match event {
         PersonEvent::Resumed { answer, by, said } => resumed::resume(tx, *answer, &by, said.map(|said| *said)),
         PersonEvent::PauseAsked { by } => pause::pause(tx, &by),
         PersonEvent::TaskCancelAsked { task, by } => {
             let outcome = send::cancel(tx, &task, &by)?;
-            Ok(after_task(tx, outcome))
+            Ok(continue_after_task(tx, outcome))
         }
         PersonEvent::PlanEdited { expected, list, by, settings } => edit::edit(tx, expected, list, &by, &settings),
         PersonEvent::ItemRetried { item, by } => by_hand::retry(tx, &item, &by),
@@ -93,40 +93,40 @@ fn by_person(tx: &mut Tx<'_>, event: PersonEvent) -> Handled {
     }
 }
 
-fn by_system(tx: &mut Tx<'_>, event: SystemEvent) -> Handled {
+fn by_system(tx: &mut Tx<'_>, event: SystemEvent) -> HandlerResult {
     match event {
         SystemEvent::Recovered => recover::recover(tx),
         SystemEvent::Woke => {
             resumed::expire(tx);
-            look_at_tasks(tx);
+            check_task_deadlines(tx);
             waits::begin_next(tx);
-            Ok(Taken::Yes)
+            Ok(EventOutcome::Applied)
         }
         SystemEvent::Quarantined { crashes } => cancel::quarantine(tx, crashes),
         SystemEvent::Unreadable => cancel::set_unreadable_aside(tx),
         SystemEvent::Released => cancel::release(tx),
-        SystemEvent::Restored { message } if tx.state.waits_to_begin() => Ok(waits::restored(tx, message)),
-        SystemEvent::Restored { message } => Ok(pause::restored(tx, message)),
+        SystemEvent::Restored { message } if tx.state.waits_to_begin() => Ok(waits::begin_paused(tx, message)),
+        SystemEvent::Restored { message } => Ok(pause::pause_restored(tx, message)),
     }
 }
 
 /// Continues the item whose call became a task.
-fn after_task(tx: &mut Tx<'_>, outcome: TaskOutcome) -> Taken {
+fn continue_after_task(tx: &mut Tx<'_>, outcome: TaskOutcome) -> EventOutcome {
     match outcome {
-        TaskOutcome::Unchanged => Taken::No,
-        TaskOutcome::Continues => Taken::Yes,
+        TaskOutcome::Unchanged => EventOutcome::Ignored,
+        TaskOutcome::Continues => EventOutcome::Applied,
         TaskOutcome::CallEnded(call) => {
             batch::on_call_ended(tx, &call);
-            Taken::Yes
+            EventOutcome::Applied
         }
     }
 }
 
 /// Ends tasks whose deadline has passed, one after the other.
-fn look_at_tasks(tx: &mut Tx<'_>) {
+fn check_task_deadlines(tx: &mut Tx<'_>) {
     let tasks: Vec<Task> = tx.state.tasks.values().map(|(_, task)| task.clone()).collect();
     for task in &tasks {
-        let outcome = send::look_at_time(tx, task);
-        after_task(tx, outcome);
+        let outcome = send::check_deadline(tx, task);
+        continue_after_task(tx, outcome);
     }
 }

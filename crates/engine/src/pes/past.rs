@@ -18,8 +18,8 @@ use crate::domain::tool::CallRecord;
 use crate::pes::plan::redo;
 use crate::pes::run::fork;
 use crate::pes::state::{
-    Active, Call, Head, Item, ItemLoop, ModelCall, ModelSlot, Phase, Shape, State, Steer, Sums, TodoList, Turn,
-    TurnContent, Unreadable,
+    Active, Call, Head, Item, ItemLoop, ModelCall, ModelSlot, Phase, Shape, State, Steer, SummaryRequest, TodoList,
+    Turn, TurnContent, UnreadableParts,
 };
 use crate::simple::SimpleCore;
 use crate::step::{Row, RowKind};
@@ -29,7 +29,7 @@ pub(crate) fn state(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, past: Pas
     let call = model_call(&past);
     let phase = phase(&past);
     let PastCall { thread_id, run, item, plan, summary, steers, replies, rows, .. } = past;
-    let mut known = Known::of(&rows);
+    let mut known = StoredRows::of(&rows);
     let mut calls = BTreeMap::new();
     let version = plan.plan_version;
     let mut items: Vec<Item> = Vec::with_capacity(plan.todo_list.len());
@@ -62,7 +62,7 @@ pub(crate) fn state(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, past: Pas
         plan: plan.plan,
         plan_version: version,
         // Whether there are earlier messages is left to the store.
-        said: u64::MAX,
+        history_bytes: u64::MAX,
         summary,
         active: Some(active),
         ..Head::default()
@@ -81,7 +81,7 @@ pub(crate) fn state(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, past: Pas
         agent_state: AgentState::default(),
         removed: BTreeMap::new(),
         last_seq: plan.last_seq,
-        unreadable: Unreadable::default(),
+        unreadable: UnreadableParts::default(),
     };
     item.iter().for_each(|id| add_notes(&mut state, id));
     state
@@ -99,7 +99,7 @@ fn model_call(past: &PastCall) -> ModelCall {
         slot: ModelSlot::Running { epoch: 0, stream: begun.stream_id.clone() },
         attempt: begun.attempt,
         choice,
-        sums: sums.map(|upto| Sums { extent: extent(upto), before: Box::new(ready.clone()) }),
+        sums: sums.map(|upto| SummaryRequest { extent: extent(upto), before: Box::new(ready.clone()) }),
         fitted: past.is_cut,
         ..ready
     }
@@ -115,12 +115,12 @@ fn phase(past: &PastCall) -> Phase {
 }
 
 /// The stored calls and turns.
-struct Known {
+struct StoredRows {
     calls: HashMap<CallId, (i64, CallRecord)>,
     turns: BTreeMap<i64, Turn>,
 }
 
-impl Known {
+impl StoredRows {
     fn of(rows: &[Row]) -> Self {
         let calls = rows.iter().filter(|row| row.kind == RowKind::Call);
         let turns = rows.iter().filter(|row| row.kind == RowKind::Turn);
@@ -186,9 +186,14 @@ fn begin(item: &mut Item, call: ModelCall, turns: Vec<Turn>) {
     item.turns = turns;
     item.progress.status = ItemStatus::InProgress;
     // Calls that no turn shows belong to an earlier attempt.
-    let first = i64::MAX;
-    item.progress.work =
-        Some(ItemLoop { iteration: call.iteration, model: Some(call), placed: true, first, ..ItemLoop::default() });
+    let first_ord = i64::MAX;
+    item.progress.work = Some(ItemLoop {
+        iteration: call.iteration,
+        model: Some(call),
+        has_permit: true,
+        first_ord,
+        ..ItemLoop::default()
+    });
 }
 
 /// Adds the notes that the first prompts of an item contain when it is done again.

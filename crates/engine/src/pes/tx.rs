@@ -19,20 +19,20 @@ use crate::domain::observation::Record;
 use crate::domain::run::{CallerStatus, Run};
 use crate::domain::task::{Slot, Task, TaskAction, TaskActionKind};
 use crate::pes::state::{Active, Call, ItemLoop, ModelCall, Progress, State, Turn, TurnContent, rows, run, wake};
-use crate::pes::tx::written::Written;
+use crate::pes::tx::written::WrittenRows;
 use crate::step::{Keep, RowKind, Step};
 use crate::{Stamp, World};
 
 /// Whether an event had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    Yes,
+pub(crate) enum EventOutcome {
+    Applied,
     /// It changed nothing: too late, a duplicate, or nothing was due.
-    No,
+    Ignored,
 }
 
 /// The result of an event's handler. On `Err` the event is refused and the state is unchanged.
-pub(crate) type Handled = Result<Taken, Fault>;
+pub(crate) type HandlerResult = Result<EventOutcome, Fault>;
 
 pub(crate) struct Tx<'a> {
     pub state: &'a mut State,
@@ -40,15 +40,15 @@ pub(crate) struct Tx<'a> {
     pub stamp: Stamp,
     pub mint: Mint,
     pub records: Vec<Record>,
-    pub(crate) written: Written,
+    pub(crate) written: WrittenRows,
     pub(crate) runs: Vec<Run>,
     pub(crate) title: Option<String>,
     definitions: BTreeSet<ItemId>,
     progressed: BTreeSet<ItemId>,
     calls: BTreeSet<CallId>,
     tasks: BTreeSet<TaskId>,
-    run_touched: bool,
-    head_touched: bool,
+    is_run_changed: bool,
+    is_head_changed: bool,
     /// Recovery and refusals do not count as progress.
     pub is_progress: bool,
 }
@@ -62,15 +62,15 @@ impl<'a> Tx<'a> {
             stamp,
             mint: Mint::new(stamp.now, stamp.seed),
             records: Vec::new(),
-            written: Written::default(),
+            written: WrittenRows::default(),
             runs: Vec::new(),
             title: None,
             definitions: BTreeSet::new(),
             progressed: BTreeSet::new(),
             calls: BTreeSet::new(),
             tasks: BTreeSet::new(),
-            run_touched: false,
-            head_touched: false,
+            is_run_changed: false,
+            is_head_changed: false,
             is_progress: true,
         }
     }
@@ -99,13 +99,13 @@ impl<'a> Tx<'a> {
     }
 
     /// Marks the item's definition and progress to be written.
-    pub fn definition_changed(&mut self, id: &ItemId) {
+    pub fn mark_definition_changed(&mut self, id: &ItemId) {
         self.definitions.insert(id.clone());
         self.progressed.insert(id.clone());
     }
 
     /// Removes the marks of an item that was removed.
-    pub fn item_removed(&mut self, id: &ItemId) {
+    pub fn unmark_item(&mut self, id: &ItemId) {
         self.definitions.remove(id);
         self.progressed.remove(id);
     }
@@ -118,18 +118,18 @@ impl<'a> Tx<'a> {
     }
 
     /// Marks the active run to be written.
-    pub fn run_changed(&mut self) {
-        self.run_touched = true;
+    pub fn mark_run_changed(&mut self) {
+        self.is_run_changed = true;
     }
 
     /// Marks the head to be written even if nothing else changed.
-    pub fn head_changed(&mut self) {
-        self.head_touched = true;
+    pub fn mark_head_changed(&mut self) {
+        self.is_head_changed = true;
     }
 
     /// Clears the mark of the active run, which has ended and been written.
-    pub fn run_settled(&mut self) {
-        self.run_touched = false;
+    pub fn unmark_run(&mut self) {
+        self.is_run_changed = false;
     }
 
     /// Stores a value once, under an id of its own; returns what to write in its place.
@@ -141,7 +141,7 @@ impl<'a> Tx<'a> {
     pub fn write_message(&mut self, ord: i64, message: &ConversationMessage) {
         self.written.put(rows::message(ord, message));
         if !message.is_error() {
-            self.state.head.said += message.content.len() as u64;
+            self.state.head.history_bytes += message.content.len() as u64;
         }
     }
 
@@ -162,7 +162,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Writes a run, in place of what was written of it before. The active run is marked by
-    /// [`run_changed`](Self::run_changed) instead.
+    /// [`mark_run_changed`](Self::mark_run_changed) instead.
     pub fn write_run(&mut self, ord: i64, run: &Run) {
         self.written.put(rows::run(ord, run));
         self.runs.retain(|other| other.run_id != run.run_id);
@@ -176,7 +176,7 @@ impl<'a> Tx<'a> {
             return add_names(&mut self.state.head.shapers, names);
         };
         add_names(&mut active.requested_by, names);
-        self.run_changed();
+        self.mark_run_changed();
     }
 
     /// Changes a task; nothing happens if it is not loaded any more.
@@ -214,16 +214,16 @@ impl<'a> Tx<'a> {
     }
 
     /// Returns the step to be committed. If nothing was changed, it is a step without changes.
-    pub fn seal(mut self) -> Step {
-        self.settle_status();
+    pub fn into_step(mut self) -> Step {
+        self.update_run_status();
         let is_unchanged = self.records.is_empty()
             && self.written.is_empty()
             && self.definitions.is_empty()
             && self.progressed.is_empty()
             && self.calls.is_empty()
             && self.tasks.is_empty()
-            && !self.run_touched
-            && !self.head_touched;
+            && !self.is_run_changed
+            && !self.is_head_changed;
         let stop_effects = self.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
         // A change in the head alone that was not marked follows from the rest of the state: that a version of the plan
         // needs no approval, or which phase or model call is next. It is not written. The next event makes the same
@@ -273,7 +273,7 @@ impl<'a> Tx<'a> {
             }
         }
         self.state.tasks.retain(|_, (_, task)| !task.is_over());
-        if self.run_touched
+        if self.is_run_changed
             && let (Some(run), Some(active)) = (&self.state.run, &self.state.head.active)
         {
             let (run, ord) = (run.clone(), active.ord);
@@ -282,7 +282,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Derives the run's status from its slots.
-    fn settle_status(&mut self) {
+    fn update_run_status(&mut self) {
         let status = self.state.run_status();
         let Some(run) = self.state.run.as_mut() else { return };
         if let Some(active) = &self.state.head.active {
@@ -292,11 +292,11 @@ impl<'a> Tx<'a> {
         let standing = CallerStatus::of(status, asked);
         if run.standing != standing {
             (run.standing, run.since) = (standing, self.stamp.now);
-            self.run_touched = true;
+            self.is_run_changed = true;
         }
         if run.status != status {
             run.status = status;
-            self.run_touched = true;
+            self.is_run_changed = true;
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::prompt::{Turn, render};
 
 /// The turns of the item's loop, preceded by the calls of its earlier attempts.
 pub(crate) fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn> {
-    let first = item.progress.work.as_ref().map_or(0, |work| work.first);
+    let first = item.progress.work.as_ref().map_or(0, |work| work.first_ord);
     let shown: std::collections::BTreeSet<&CallId> =
         item.turns.iter().flat_map(|turn| calls_of(&turn.content)).collect();
     let earlier = item.calls.iter().filter_map(|id| state.calls.get(id));

@@ -69,7 +69,7 @@ pub(crate) fn needs(state: &State, effect: &Effect) -> Needs {
     let newest = open.run.settings.history_limit;
     let summary = state.head.summary.as_ref();
     // Otherwise the run's own query is the whole conversation.
-    let is_told = summary.is_some() || state.head.said > open.run.query.len() as u64;
+    let is_told = summary.is_some() || state.head.history_bytes > open.run.query.len() as u64;
     let history = (is_conversation && is_told && newest > 0).then(|| {
         summary.iter().for_each(|summary| add(&summary.text));
         let since = summary.map(|summary| summary.upto.clone());

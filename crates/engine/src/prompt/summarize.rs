@@ -5,7 +5,7 @@ use crate::domain::model::ContextFit;
 use crate::domain::prompt::PromptMessage;
 use crate::domain::settings::RunSettings;
 use crate::domain::size;
-use crate::pes::state::{ModelCall, Sums};
+use crate::pes::state::{ModelCall, SummaryRequest};
 use crate::prompt::fit::{self, FittedHistory};
 use crate::prompt::{self, Frame};
 
@@ -16,7 +16,7 @@ pub(crate) fn request(
     settings: &RunSettings,
     frame: Frame<'_>,
     call: &ModelCall,
-    sums: &Sums,
+    sums: &SummaryRequest,
     fitted: &FittedHistory<'_>,
 ) -> (Vec<PromptMessage>, ContextFit) {
     let end = fitted.messages.iter().position(|message| message.message_id == sums.extent.upto);

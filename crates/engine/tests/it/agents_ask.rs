@@ -126,7 +126,7 @@ fn an_answer_that_a_person_sends_again_is_tried_as_often_as_a_new_one() {
     sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure: unreachable() })).unwrap();
     assert!(sim.contents(ObservationType::ToolExecution).is_empty(), "the call is open");
     let task = sim.tasks()[0].clone();
-    assert!(matches!(task.sending(), Some(Slot::Ready { at }) if at > sim.now), "{task:?}");
+    assert!(matches!(task.send_slot(), Some(Slot::Ready { at }) if at > sim.now), "{task:?}");
 }
 
 /// What is deleted with the log is found by the names in it.

@@ -317,8 +317,8 @@ fn runs_that_need_nothing_follow_each_other() {
 #[test]
 fn a_long_reply_is_shown_whole_where_it_is_answered_and_an_empty_one_is_not_shown() {
     let is_long = |turn: &Turn<'_>| match turn {
-        Turn::Said { text, .. } => payload::reference(text).is_some(),
-        Turn::Told(_) => false,
+        Turn::Model { text, .. } => payload::reference(text).is_some(),
+        Turn::Text(_) => false,
     };
     let next = move |transcript: &Transcript<'_>| match &transcript.reply {
         None => Next::ask(),

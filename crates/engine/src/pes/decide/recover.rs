@@ -9,37 +9,37 @@ use crate::pes::people::suspend;
 use crate::pes::run::end_early;
 use crate::pes::settle::suspension;
 use crate::pes::state::{ModelCall, ModelSlot};
-use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 
 /// After this many lost attempts a person is asked, even if repeating is safe.
-const MOST_ATTEMPTS: u32 = 10;
+const MAX_LOST_ATTEMPTS: u32 = 10;
 
 /// A new lease holder took the thread over.
-pub(crate) fn recover(tx: &mut Tx<'_>) -> Handled {
+pub(crate) fn recover(tx: &mut Tx<'_>) -> HandlerResult {
     tx.is_progress = false;
     let has_tasks = report::recover(tx);
     if tx.state.run.is_none() {
-        return Ok(if has_tasks { Taken::Yes } else { Taken::No });
+        return Ok(if has_tasks { EventOutcome::Applied } else { EventOutcome::Ignored });
     }
     let cancelled = tx.active().cancel.is_some();
     if cancelled {
         end_early::complete_cancel(tx);
-        return Ok(Taken::Yes);
+        return Ok(EventOutcome::Applied);
     }
     if let Some(call) = tx.active().model.clone().filter(|call| is_lost(tx, call)) {
-        reply::model_interrupted(tx, None, call);
+        reply::on_model_interrupted(tx, None, call);
     }
     let open: Vec<ItemId> = tx.state.list.open().map(|item| item.def.id.clone()).collect();
     for item in &open {
         recover_item(tx, item);
     }
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }
 
 fn recover_item(tx: &mut Tx<'_>, id: &ItemId) {
     let Some(work) = tx.state.item(id).and_then(|item| item.progress.work.clone()) else { return };
     if let Some(call) = work.model.filter(|call| is_lost(tx, call)) {
-        reply::model_interrupted(tx, Some(id), call);
+        reply::on_model_interrupted(tx, Some(id), call);
     }
     for call in work.batch {
         recover_call(tx, &call);
@@ -52,14 +52,14 @@ fn recover_call(tx: &mut Tx<'_>, id: &CallId) {
     if record.status != CallStatus::Running || record.epoch == epoch {
         return;
     }
-    call_lost(tx, id, "The process stopped during the call.");
+    on_call_lost(tx, id, "The process stopped during the call.");
 }
 
 /// A call that may have been sent, and whose end nobody will report.
-fn call_lost(tx: &mut Tx<'_>, id: &CallId, why: &str) {
+fn on_call_lost(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     let Some(record) = tx.state.calls.get(id).map(|call| &call.record) else { return };
-    if record.idempotent && record.attempt < MOST_ATTEMPTS {
-        suspension::forget(tx, id, "the call was interrupted");
+    if record.idempotent && record.attempt < MAX_LOST_ATTEMPTS {
+        suspension::withdraw_own(tx, id, "the call was interrupted");
         suspend::unpark(tx, id, None);
         tx.change_call(id, |call| call.record.attempt += 1);
     } else {

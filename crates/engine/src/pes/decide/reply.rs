@@ -4,67 +4,70 @@ use crate::domain::fault::Code;
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::{self, FailureKind, ModelFailure, ModelReply, Usage};
 use crate::domain::usage::{ModelUse, Nanos};
-use crate::pes::plan::make::{self, Planned};
+use crate::pes::plan::make::{self, PlanReplyOutcome};
 use crate::pes::plan::refine;
 use crate::pes::run::{direct_answer, finish, flow, simple, summary, synthesize};
 use crate::pes::settle::{item, model_call};
-use crate::pes::state::{ModelCall, ModelSlot, Phase, Replied, rows, text};
-use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::state::{ModelCall, ModelSlot, Phase, ReceivedReply, rows, text};
+use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::retry;
 use crate::pes::work::step::{self, StepOutcome};
 
 /// An answer to an attempt that is not open changes nothing.
-pub(crate) fn model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, reply: ModelReply) -> Handled {
-    let Some((item, call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
+pub(crate) fn on_model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, reply: ModelReply) -> HandlerResult {
+    let Some((item, call)) = tx.state.open_model_call(stream, attempt) else { return Ok(EventOutcome::Ignored) };
     let phase = call.phase(tx.state.model_phase(item.as_ref()));
     let model = (reply.provider.as_str(), reply.model.as_str());
-    let cost = account_for(tx, stream, item.as_ref(), model, &reply.usage);
+    let cost = count_usage(tx, stream, item.as_ref(), model, &reply.usage);
     let active = tx.active();
     active.counters.total_generation_ms += reply.total_ms;
     active.largest = active.largest.max(reply.usage.input_tokens.saturating_add(reply.usage.output_tokens));
     if reply.is_refusal() {
-        return on_model_failed(tx, stream, attempt, refused(&reply));
+        return on_model_failed(tx, stream, attempt, refusal(&reply));
     }
     tx.active().counters.llm_calls += 1;
     let text = tx.record_stream_end(stream, item.as_ref(), phase, &reply, cost);
     tx.clear_model_call(item.as_ref());
     if tx.active().cancel.is_some() {
-        return Ok(Taken::Yes);
+        return Ok(EventOutcome::Applied);
     }
     if let Some(sums) = call.sums {
-        summary::summed_up(tx, item.as_ref(), sums, &reply.text, text);
-        return Ok(Taken::Yes);
+        summary::on_summary_reply(tx, item.as_ref(), sums, &reply.text, text);
+        return Ok(EventOutcome::Applied);
     }
-    let replied = Replied { stream, call: &call, reply: &reply, text };
+    let replied = ReceivedReply { stream, call: &call, reply: &reply, text };
     match (&item, tx.state.phase()) {
         (Some(item), _) => step_replied(tx, item, replied),
-        (None, Phase::Synthesizing) => synthesize::replied(tx, replied),
+        (None, Phase::Synthesizing) => synthesize::on_reply(tx, replied),
         (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => plan_replied(tx, replied),
     }
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }
 
-fn step_replied(tx: &mut Tx<'_>, item: &ItemId, replied: Replied<'_>) {
-    let outcome =
-        if tx.state.simple.is_some() { simple::replied(tx, item, &replied) } else { step::replied(tx, item, replied) };
+fn step_replied(tx: &mut Tx<'_>, item: &ItemId, replied: ReceivedReply<'_>) {
+    let outcome = if tx.state.simple.is_some() {
+        simple::on_reply(tx, item, &replied)
+    } else {
+        step::on_reply(tx, item, replied)
+    };
     match outcome {
         StepOutcome::Settled => {}
-        StepOutcome::Completed { content, shown } => flow::item_completed(tx, content, shown),
-        StepOutcome::CutOff { content } => flow::item_cut_off(tx, item, content),
+        StepOutcome::Completed { content, shown } => flow::on_item_completed(tx, content, shown),
+        StepOutcome::CutOff { content } => flow::on_item_cut_off(tx, item, content),
     }
 }
 
-fn plan_replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
-    match make::replied(tx, &replied) {
-        Planned::Continues => {}
-        Planned::FirstStep { item, calls } => step::begin_with_calls(tx, &item, replied, calls),
-        Planned::Answers(text) => direct_answer::of_planner(tx, text),
-        Planned::Fails { code, message } => finish::fail(tx, code, message, model::Phase::Planning),
+fn plan_replied(tx: &mut Tx<'_>, replied: ReceivedReply<'_>) {
+    match make::on_reply(tx, &replied) {
+        PlanReplyOutcome::Continues => {}
+        PlanReplyOutcome::FirstStep { item, calls } => step::begin_with_calls(tx, &item, replied, calls),
+        PlanReplyOutcome::Answers(text) => direct_answer::of_planner(tx, text),
+        PlanReplyOutcome::Fails { code, message } => finish::fail(tx, code, message, model::Phase::Planning),
     }
 }
 
 /// Adds the call to the run's counters and writes its usage; returns its cost, if its price is known.
-fn account_for(
+fn count_usage(
     tx: &mut Tx<'_>,
     stream: &StreamId,
     item: Option<&ItemId>,
@@ -87,20 +90,25 @@ fn account_for(
         usage: usage.clone(),
         cost_nanos: cost,
     };
-    tx.written.put(rows::used(stream, tx.stamp.now, &used));
+    tx.written.put(rows::usage(stream, tx.stamp.now, &used));
     cost
 }
 
 /// Records the failure, and lets the slot wait for the next attempt, if there is one; both in one commit.
-pub(crate) fn on_model_failed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, failure: ModelFailure) -> Handled {
-    let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
+pub(crate) fn on_model_failed(
+    tx: &mut Tx<'_>,
+    stream: &StreamId,
+    attempt: u32,
+    failure: ModelFailure,
+) -> HandlerResult {
+    let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(EventOutcome::Ignored) };
     if failure.kind.was_sent() {
         tx.active().counters.llm_calls += 1;
     }
     if let Some(usage) = &failure.usage {
         let (provider, model) = tx.state.run_settings().choice(call.choice).unwrap_or_default();
         let (provider, model) = (provider.to_owned(), model.to_owned());
-        account_for(tx, stream, item.as_ref(), (&provider, &model), usage);
+        count_usage(tx, stream, item.as_ref(), (&provider, &model), usage);
     }
     let is_over = tx.active().cancel.is_some();
     let delay = if is_over { None } else { retry::prepare_next(tx, &mut call, &failure) };
@@ -115,15 +123,15 @@ pub(crate) fn on_model_failed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, 
             tx.put_model_call(item.as_ref(), call);
         }
         None => match call.sums.take() {
-            Some(sums) => summary::not_summed_up(tx, item.as_ref(), sums, call.failing_since),
-            None => tx.blame_model(&call, |tx| model_gave_up(tx, item.as_ref(), &call, &failure)),
+            Some(sums) => summary::on_summary_failed(tx, item.as_ref(), sums, call.failing_since),
+            None => tx.name_model_in_errors(&call, |tx| give_up_model(tx, item.as_ref(), &call, &failure)),
         },
     }
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }
 
 /// The attempt was in flight when its process stopped; another one follows at once.
-pub(crate) fn model_interrupted(tx: &mut Tx<'_>, item: Option<&ItemId>, mut call: ModelCall) {
+pub(crate) fn on_model_interrupted(tx: &mut Tx<'_>, item: Option<&ItemId>, mut call: ModelCall) {
     let Some(stream) = call.stream().cloned() else { return };
     let failure = model_call::interrupted("the process stopped while the model answered");
     tx.record_stream_error(&stream, item, &failure, Some(0));
@@ -135,7 +143,7 @@ pub(crate) fn model_interrupted(tx: &mut Tx<'_>, item: Option<&ItemId>, mut call
     tx.put_model_call(item, call);
 }
 
-fn model_gave_up(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failure: &ModelFailure) {
+fn give_up_model(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failure: &ModelFailure) {
     let code = match failure.kind {
         FailureKind::Refused => Code::ModelRefused,
         FailureKind::TooLong => Code::PromptTooLong,
@@ -158,8 +166,8 @@ fn model_gave_up(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failu
     let message = text::cut(&message, 1000);
     match (item, tx.state.phase()) {
         (Some(item), _) => item::fail(tx, item, code.as_str(), message),
-        (None, Phase::Synthesizing) => synthesize::failed(tx, &message),
-        (None, Phase::Refining) if tx.state.is_mid_run() => refine::failed(tx, code, &message),
+        (None, Phase::Synthesizing) => synthesize::on_failed(tx, &message),
+        (None, Phase::Refining) if tx.state.is_mid_run() => refine::on_failed(tx, code, &message),
         (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {
             finish::fail(tx, code, message, model::Phase::Planning);
         }
@@ -167,7 +175,7 @@ fn model_gave_up(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failu
 }
 
 /// Asked again, the same model would refuse again; another one may not.
-fn refused(reply: &ModelReply) -> ModelFailure {
+fn refusal(reply: &ModelReply) -> ModelFailure {
     let words = reply.text.trim();
     let said = if words.is_empty() { "without a word".to_owned() } else { format!("and said: {words}") };
     ModelFailure { kind: FailureKind::Refused, ..model_call::interrupted(&format!("the model refused {said}")) }

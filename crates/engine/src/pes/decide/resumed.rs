@@ -7,35 +7,40 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::policy::Answerer;
 use crate::domain::tool::{ToolError, ToolStatus};
 use crate::pes::peers::send;
-use crate::pes::people::resume::{self, Verdict};
+use crate::pes::people::resume::{self, AnswerVerdict};
 use crate::pes::people::{question, suspend};
-use crate::pes::plan::review::{self, Reviewed};
+use crate::pes::plan::review::{self, ReviewDecision};
 use crate::pes::run::{budget, end_early, message};
 use crate::pes::settle::{call, item, suspension};
-use crate::pes::state::Ends;
+use crate::pes::state::EarlyEnd;
 use crate::pes::state::outcome::REJECTED;
-use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::batch;
 
 /// An answer that was judged, by what it is about.
-enum Answered {
+enum JudgedAnswer {
     /// About a call, or the run.
-    Question(Verdict),
-    Plan(Reviewed),
+    Question(AnswerVerdict),
+    Plan(ReviewDecision),
 }
 
-impl Answered {
+impl JudgedAnswer {
     /// The digest of what runs now, if it was edited.
     fn digest(&self) -> Option<&str> {
         match self {
-            Answered::Question(verdict) => verdict.digest(),
-            Answered::Plan(reviewed) => reviewed.digest(),
+            JudgedAnswer::Question(verdict) => verdict.digest(),
+            JudgedAnswer::Plan(reviewed) => reviewed.digest(),
         }
     }
 }
 
 /// A person answered an open question. Nothing changes if the answer does not fit it.
-pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Option<ConversationMessage>) -> Handled {
+pub(crate) fn resume(
+    tx: &mut Tx<'_>,
+    answer: Answer,
+    by: &Answerer,
+    said: Option<ConversationMessage>,
+) -> HandlerResult {
     let Some(open) = tx.state.suspension(&answer.suspension_id) else {
         return Err(Fault::not_found("suspension"));
     };
@@ -53,82 +58,82 @@ pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Optio
     let (decision, answered) = judge(tx, &open, answer, by)?;
     let digest = answered.digest().map(str::to_owned).or_else(|| open.digest.clone());
     if let Some(said) = said {
-        message::hear(tx, said);
+        message::add(tx, said);
     }
-    suspension::close_bound(tx, &open.suspension_id, decision, &by.name, reason, digest);
+    suspension::close_with_digest(tx, &open.suspension_id, decision, &by.name, reason, digest);
     match (answered, &open.call_id) {
-        (Answered::Plan(reviewed), _) => {
+        (JudgedAnswer::Plan(reviewed), _) => {
             if let Some(why) = review::apply(tx, reviewed) {
-                end_early::end_early(tx, Ends::Rejected, &why);
+                end_early::end_early(tx, EarlyEnd::Rejected, &why);
             }
         }
-        (Answered::Question(verdict), Some(call)) => settle_call(tx, call, &open.suspension_id, verdict),
-        (Answered::Question(verdict), None) => settle_run(tx, verdict),
+        (JudgedAnswer::Question(verdict), Some(call)) => settle_call(tx, call, &open.suspension_id, verdict),
+        (JudgedAnswer::Question(verdict), None) => settle_run(tx, verdict),
     }
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }
 
 /// Determines what the answer means. Changes nothing, except that an edited plan is applied.
-fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> Result<(Decision, Answered), Fault> {
+fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> Result<(Decision, JudgedAnswer), Fault> {
     let (decision, verdict) = match open.kind {
         SuspensionKind::PlanReview => {
             let (decision, reviewed) = review::judge(tx, answer, &by.name)?;
-            return Ok((decision, Answered::Plan(reviewed)));
+            return Ok((decision, JudgedAnswer::Plan(reviewed)));
         }
         SuspensionKind::Approval => resume::judge_approval(tx, open, answer, by)?,
         SuspensionKind::InDoubt => resume::judge_doubt(answer)?,
         SuspensionKind::Pause => {
             resume::judge_pause(&answer)?;
-            (Decision::Resumed, Verdict::GoOn)
+            (Decision::Resumed, AnswerVerdict::EndPause)
         }
         SuspensionKind::Budget => resume::judge_budget(tx.state, answer)?,
         SuspensionKind::Input | SuspensionKind::ClientTool => resume::judge_input(tx, open, answer, |value| {
-            Verdict::End { status: ToolStatus::Success, result: Ok(value) }
+            AnswerVerdict::EndCall { status: ToolStatus::Success, result: Ok(value) }
         })?,
-        SuspensionKind::PeerInput => resume::judge_input(tx, open, answer, Verdict::Reply)?,
+        SuspensionKind::PeerInput => resume::judge_input(tx, open, answer, AnswerVerdict::ReplyToPeer)?,
         SuspensionKind::PeerAuth => resume::judge_peer_auth(answer),
     };
-    Ok((decision, Answered::Question(verdict)))
+    Ok((decision, JudgedAnswer::Question(verdict)))
 }
 
 /// Applies an answer to a question about the whole run.
-fn settle_run(tx: &mut Tx<'_>, verdict: Verdict) {
+fn settle_run(tx: &mut Tx<'_>, verdict: AnswerVerdict) {
     match verdict {
-        Verdict::GoOn => tx.active().pause = None,
-        Verdict::Extend(more) => budget::extend(tx, &more),
-        Verdict::Stop => budget::refuse_more(tx, "nobody wanted to extend it"),
-        Verdict::Run { .. }
-        | Verdict::AskAnew(_)
-        | Verdict::End { .. }
-        | Verdict::Again
-        | Verdict::Reply(_)
-        | Verdict::Look
-        | Verdict::Tell(_)
-        | Verdict::Abort => {}
+        AnswerVerdict::EndPause => tx.active().pause = None,
+        AnswerVerdict::ExtendBudget(more) => budget::extend(tx, &more),
+        AnswerVerdict::EndRun => budget::refuse_more(tx, "nobody wanted to extend it"),
+        AnswerVerdict::Run { .. }
+        | AnswerVerdict::AskNewApproval(_)
+        | AnswerVerdict::EndCall { .. }
+        | AnswerVerdict::RetryCall
+        | AnswerVerdict::ReplyToPeer(_)
+        | AnswerVerdict::AskPeer
+        | AnswerVerdict::ReplyToCall(_)
+        | AnswerVerdict::FailItem => {}
     }
 }
 
-fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict: Verdict) {
+fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict: AnswerVerdict) {
     match verdict {
-        Verdict::Run { modified } => suspend::unpark(tx, call, modified),
-        Verdict::AskAnew(anew) => return suspend::ask_anew(tx, call, *anew),
-        Verdict::End { status, result } => call::end(tx, call, status, result, None, 0),
-        Verdict::Reply(value) => send::reply(tx, call, question, value),
-        Verdict::Look => send::look_again(tx, call),
-        Verdict::Again if tx.state.task_of(call).is_some() => send::send_again(tx, call),
-        Verdict::Again => {
+        AnswerVerdict::Run { modified } => suspend::unpark(tx, call, modified),
+        AnswerVerdict::AskNewApproval(anew) => return suspend::ask_new_approval(tx, call, *anew),
+        AnswerVerdict::EndCall { status, result } => call::end(tx, call, status, result, None, 0),
+        AnswerVerdict::ReplyToPeer(value) => send::reply(tx, call, question, value),
+        AnswerVerdict::AskPeer => send::ask_now(tx, call),
+        AnswerVerdict::RetryCall if tx.state.task_of(call).is_some() => send::send_again(tx, call),
+        AnswerVerdict::RetryCall => {
             suspend::unpark(tx, call, None);
             tx.change_call(call, |call| call.record.attempt += 1);
         }
-        Verdict::Abort => {
+        AnswerVerdict::FailItem => {
             let item = tx.state.calls.get(call).and_then(|call| call.record.item_id.clone());
             if let Some(item) = item {
                 item::fail(tx, &item, "aborted", "a person ended the step after a crash".into());
             }
             return;
         }
-        Verdict::Tell(reply) => return question::reply_to(tx, call, reply),
-        Verdict::GoOn | Verdict::Extend(_) | Verdict::Stop => {}
+        AnswerVerdict::ReplyToCall(reply) => return question::store_reply(tx, call, reply),
+        AnswerVerdict::EndPause | AnswerVerdict::ExtendBudget(_) | AnswerVerdict::EndRun => {}
     }
     batch::on_call_ended(tx, call);
 }
@@ -162,7 +167,7 @@ fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
     if open.while_running {
         return match (policy, &open.item_id) {
             (Fail, Some(item)) => item::fail(tx, item, "suspension_timed_out", why.into()),
-            (Fail | Deny | Remind, _) => question::reply_to(tx, call, Reply::Cancelled),
+            (Fail | Deny | Remind, _) => question::store_reply(tx, call, Reply::Cancelled),
         };
     }
     let (code, message) = match open.kind {
@@ -188,7 +193,7 @@ fn run_question_expired(tx: &mut Tx<'_>, kind: SuspensionKind, policy: ExpiryPol
     match kind {
         SuspensionKind::Budget => budget::refuse_more(tx, why),
         SuspensionKind::PlanReview => {
-            let ends = review::expired(tx, policy);
+            let ends = review::on_expired(tx, policy);
             end_early::end_early(tx, ends, why);
         }
         SuspensionKind::Pause

@@ -9,11 +9,11 @@ use crate::pes::run::{budget, end_early, flow, simple};
 use crate::pes::settle::item;
 use crate::pes::state::{Phase, State, funds};
 use crate::pes::tx::Tx;
-use crate::pes::work::{places, start};
+use crate::pes::work::{permits, start};
 
 /// Starts whatever may start, until nothing more may; ends a run that is cancelled or out of budget.
 pub(crate) fn run_to_quiescence(tx: &mut Tx<'_>) {
-    question::hand_out_replies(tx);
+    question::deliver_replies(tx);
     while tx.state.run.is_some() {
         if is_cancel_complete(tx.state) {
             end_early::complete_cancel(tx);
@@ -50,29 +50,29 @@ fn is_cancel_complete(state: &State) -> bool {
 
 /// Starts what the plan allows. `true`: the phase changed, or a call was answered.
 fn execute(tx: &mut Tx<'_>) -> bool {
-    places::leave(tx);
+    permits::release_idle(tx);
     if tx.state.is_refinement_due() {
-        if !tx.state.is_any_placed() {
+        if !tx.state.has_any_permit() {
             refine::begin(tx);
             return true;
         }
     } else {
         let mut is_failed = false;
-        while let Some(id) = places::next(tx.state) {
-            is_failed |= !places::take(tx, &id);
+        while let Some(id) = permits::next_item(tx.state) {
+            is_failed |= !permits::grant(tx, &id);
         }
         // A failure may change what is next: decide from the beginning.
         if is_failed {
             return true;
         }
     }
-    let placed: Vec<ItemId> = tx.state.placed().collect();
-    if let Some(id) = placed.iter().find(|id| tx.state.is_item_undecided(id)) {
-        simple::go_on(tx, id);
+    let active: Vec<ItemId> = tx.state.items_with_permit().collect();
+    if let Some(id) = active.iter().find(|id| tx.state.is_item_undecided(id)) {
+        simple::ask_core(tx, id);
         return true;
     }
     let mut is_answered = false;
-    for id in &placed {
+    for id in &active {
         is_answered |= start::start_item(tx, id);
     }
     if is_answered {
@@ -82,7 +82,7 @@ fn execute(tx: &mut Tx<'_>) -> bool {
         return false;
     }
     item::cancel_unreachable(tx);
-    flow::end_items(tx);
+    flow::on_items_done(tx);
     true
 }
 

@@ -16,13 +16,13 @@ use crate::pes::state::State;
 use crate::pes::tx::Tx;
 
 /// How often a message is sent to an agent that cannot be reached, or an interrupted send is checked.
-const MOST_SENDS: u32 = 6;
+const MAX_SENDS: u32 = 6;
 /// How often a cancel is sent to an agent that does not accept it.
-const MOST_CANCELS: u32 = 6;
+const MAX_CANCELS: u32 = 6;
 /// How many questions to people one task may cause: an agent that asks again and again would cost without end.
-const MOST_QUESTIONS: u32 = 50;
+const MAX_QUESTIONS: u32 = 50;
 /// After this many replies in a row that it knows no such task, the task counts as lost.
-const MOST_STRIKES: u32 = 3;
+const MAX_STRIKES: u32 = 3;
 
 /// What an agent asks, and the form of an answer unless the agent gives one.
 struct PeerQuestion {
@@ -32,10 +32,10 @@ struct PeerQuestion {
 }
 
 /// The agent reported the state of its task.
-pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) -> TaskOutcome {
+pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) -> TaskOutcome {
     let Some((task, what)) = under_way(tx.state, id, attempt) else { return TaskOutcome::Unchanged };
     if what == TaskActionKind::Cancel {
-        cancel_settled(tx, id, true);
+        settle_cancel(tx, id, true);
         return TaskOutcome::Continues;
     }
     let is_news = task.remote_task_id.is_none() && seen.remote_task_id.is_some();
@@ -79,7 +79,7 @@ pub(crate) fn task_seen(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) 
             return ask_a_person(tx, &task, SuspensionKind::PeerAuth, asked);
         }
     };
-    task_ended(tx, id, &call, status, result)
+    end_task(tx, id, &call, status, result)
 }
 
 /// The task is not over: the agent is asked again, soon if it has just received a message of ours. An agent that
@@ -90,10 +90,10 @@ fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, is_news: boo
     if matches!(task.status, TaskStatus::Sending | TaskStatus::InDoubt) {
         tx.change_task(id, |task| task.tries = 0);
     }
-    send::put_off(tx, id, TaskActionKind::Ask, None);
+    send::schedule_action(tx, id, TaskActionKind::Ask, None);
     if has_moved {
         suspension::withdraw(tx, &call, "the agent went on by itself");
-        send::call_at_peer(tx, &call);
+        send::mark_call_at_peer(tx, &call);
     }
     if has_moved || is_news {
         task::set_status(tx, id, status);
@@ -105,7 +105,7 @@ fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, seen: PeerQu
     if tx.state.suspension_of(&task.call_id).is_some() {
         return TaskOutcome::Continues;
     }
-    if task.questions >= MOST_QUESTIONS {
+    if task.questions >= MAX_QUESTIONS {
         let why = format!("{} asks again and again", task.agent_id);
         return send::give_up(tx, &task.call_id, "peer_failed", why);
     }
@@ -116,7 +116,7 @@ fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, seen: PeerQu
     TaskOutcome::Continues
 }
 
-fn task_ended(
+fn end_task(
     tx: &mut Tx<'_>,
     id: &TaskId,
     call: &CallId,
@@ -132,7 +132,7 @@ fn task_ended(
 }
 
 /// An action of a task failed.
-pub(crate) fn failed(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, failure: PeerFailure) -> TaskOutcome {
+pub(crate) fn on_action_failed(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, failure: PeerFailure) -> TaskOutcome {
     let Some((task, what)) = under_way(tx.state, id, attempt) else { return TaskOutcome::Unchanged };
     match what {
         TaskActionKind::Send => send_failed(tx, &task, failure),
@@ -148,27 +148,27 @@ pub(crate) fn failed(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, failure: PeerFa
 fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
     let id = &task.task_id;
     match failure.kind {
-        PeerFailureKind::Unreachable if task.tries + 1 < MOST_SENDS => {
+        PeerFailureKind::Unreachable if task.tries + 1 < MAX_SENDS => {
             // If other messages came before this one, the agent is working on the task already.
             tx.change_task(id, |task| task.may_have_arrived = task.remote_task_id.is_some());
-            send::put_off(tx, id, TaskActionKind::Send, failure.retry_after_ms);
+            send::schedule_action(tx, id, TaskActionKind::Send, failure.retry_after_ms);
             TaskOutcome::Continues
         }
         PeerFailureKind::Unknown => {
-            look_into(tx, id);
+            check_delivery(tx, id);
             TaskOutcome::Continues
         }
-        PeerFailureKind::NotFound if task.remote_task_id.is_some() => lost(tx, task),
-        PeerFailureKind::Gone => ended_without(tx, task, TaskStatus::Failed, "peer_removed", failure.message),
-        PeerFailureKind::Unreachable => undeliverable(tx, task, "peer_unreachable", failure.message),
+        PeerFailureKind::NotFound if task.remote_task_id.is_some() => end_lost(tx, task),
+        PeerFailureKind::Gone => end_without_report(tx, task, TaskStatus::Failed, "peer_removed", failure.message),
+        PeerFailureKind::Unreachable => end_undeliverable(tx, task, "peer_unreachable", failure.message),
         PeerFailureKind::Refused | PeerFailureKind::NotFound => {
-            undeliverable(tx, task, "peer_refused", failure.message)
+            end_undeliverable(tx, task, "peer_refused", failure.message)
         }
     }
 }
 
 /// The message may have been sent: the next action finds out.
-fn look_into(tx: &mut Tx<'_>, id: &TaskId) {
+fn check_delivery(tx: &mut Tx<'_>, id: &TaskId) {
     let is_known = tx.state.tasks.get(id).is_some_and(|(_, task)| task.remote_task_id.is_some());
     let is_first = tx.state.tasks.get(id).is_some_and(|(_, task)| task.reply.is_none());
     if is_known && is_first {
@@ -180,7 +180,7 @@ fn look_into(tx: &mut Tx<'_>, id: &TaskId) {
     }
 }
 
-fn undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) -> TaskOutcome {
+fn end_undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) -> TaskOutcome {
     let is_known = task.remote_task_id.is_some();
     tx.change_task(&task.task_id, |task| {
         task.action = None;
@@ -195,24 +195,24 @@ fn undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) -> TaskO
         call::end(tx, &task.call_id, ToolStatus::Error, ended, None, age);
         TaskOutcome::CallEnded(task.call_id.clone())
     } else {
-        task_ended(tx, &task.task_id, &task.call_id, TaskStatus::Failed, ended)
+        end_task(tx, &task.task_id, &task.call_id, TaskStatus::Failed, ended)
     }
 }
 
 fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
     let is_known = task.remote_task_id.is_some();
     match failure.kind {
-        PeerFailureKind::NotFound if is_known => lost(tx, task),
-        PeerFailureKind::Gone => ended_without(tx, task, TaskStatus::Failed, "peer_removed", failure.message),
-        PeerFailureKind::Unreachable if task.tries + 1 < MOST_SENDS => {
-            send::put_off(tx, &task.task_id, TaskActionKind::Resend, failure.retry_after_ms);
+        PeerFailureKind::NotFound if is_known => end_lost(tx, task),
+        PeerFailureKind::Gone => end_without_report(tx, task, TaskStatus::Failed, "peer_removed", failure.message),
+        PeerFailureKind::Unreachable if task.tries + 1 < MAX_SENDS => {
+            send::schedule_action(tx, &task.task_id, TaskActionKind::Resend, failure.retry_after_ms);
             TaskOutcome::Continues
         }
         PeerFailureKind::Unreachable
         | PeerFailureKind::Unknown
         | PeerFailureKind::Refused
         | PeerFailureKind::NotFound => {
-            in_doubt(tx, &task.task_id, &failure.message);
+            put_in_doubt(tx, &task.task_id, &failure.message);
             TaskOutcome::Continues
         }
     }
@@ -221,7 +221,7 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
 /// It is not known whether our message arrived: a person decides, unless the agent reports more. If a callback names a
 /// task id that we did not know, the message has arrived. If we know the id already (the message was to be an answer),
 /// the agent is asked meanwhile.
-fn in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
+fn put_in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
     let Some((call, is_known)) = tx.change_task(id, |task| {
         task.action = None;
         (task.call_id.clone(), task.remote_task_id.is_some())
@@ -231,64 +231,64 @@ fn in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
     task::set_status(tx, id, TaskStatus::InDoubt);
     suspend::park_in_doubt(tx, &call, &format!("Whether the agent got the task is not known: {why}"));
     if is_known {
-        send::put_off(tx, id, TaskActionKind::Ask, None);
+        send::schedule_action(tx, id, TaskActionKind::Ask, None);
     }
 }
 
 fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
     if failure.kind == PeerFailureKind::Gone {
-        return ended_without(tx, task, TaskStatus::Failed, "peer_removed", failure.message);
+        return end_without_report(tx, task, TaskStatus::Failed, "peer_removed", failure.message);
     }
     let is_unknown_there = failure.kind == PeerFailureKind::NotFound;
     let strikes = tx.change_task(&task.task_id, |task| {
         task.strikes = if is_unknown_there { task.strikes + 1 } else { task.strikes };
         task.strikes
     });
-    if is_unknown_there && strikes >= Some(MOST_STRIKES) {
-        return lost(tx, task);
+    if is_unknown_there && strikes >= Some(MAX_STRIKES) {
+        return end_lost(tx, task);
     }
-    send::put_off(tx, &task.task_id, TaskActionKind::Ask, failure.retry_after_ms);
+    send::schedule_action(tx, &task.task_id, TaskActionKind::Ask, failure.retry_after_ms);
     TaskOutcome::Continues
 }
 
-fn lost(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
+fn end_lost(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
     let why = format!("{} no longer knows the task", task.agent_id);
-    ended_without(tx, task, TaskStatus::Lost, "peer_lost", why)
+    end_without_report(tx, task, TaskStatus::Lost, "peer_lost", why)
 }
 
 /// Ends the task without a report of the agent, which cannot be asked any more.
-fn ended_without(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: &str, why: String) -> TaskOutcome {
+fn end_without_report(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: &str, why: String) -> TaskOutcome {
     tx.change_task(&task.task_id, |task| {
         task.action = None;
         task.reason = Some(why.clone());
     });
-    task_ended(tx, &task.task_id, &task.call_id, status, Err(ToolError::new(code, why)))
+    end_task(tx, &task.task_id, &task.call_id, status, Err(ToolError::new(code, why)))
 }
 
 fn cancel_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
     let is_known = task.remote_task_id.is_some();
     match failure.kind {
         // Nothing is left to cancel; a task whose remote id is unknown may still be named by a callback.
-        PeerFailureKind::NotFound if is_known => cancel_settled(tx, &task.task_id, true),
-        PeerFailureKind::Refused if is_known => cancel_settled(tx, &task.task_id, false),
-        PeerFailureKind::Gone => cancel_settled(tx, &task.task_id, false),
+        PeerFailureKind::NotFound if is_known => settle_cancel(tx, &task.task_id, true),
+        PeerFailureKind::Refused if is_known => settle_cancel(tx, &task.task_id, false),
+        PeerFailureKind::Gone => settle_cancel(tx, &task.task_id, false),
         PeerFailureKind::Unreachable
         | PeerFailureKind::Unknown
         | PeerFailureKind::Refused
         | PeerFailureKind::NotFound => {
-            if task.tries + 1 < MOST_CANCELS {
-                send::put_off(tx, &task.task_id, TaskActionKind::Cancel, failure.retry_after_ms)
+            if task.tries + 1 < MAX_CANCELS {
+                send::schedule_action(tx, &task.task_id, TaskActionKind::Cancel, failure.retry_after_ms)
             } else {
-                cancel_settled(tx, &task.task_id, false)
+                settle_cancel(tx, &task.task_id, false)
             }
         }
     }
 }
 
-fn cancel_settled(tx: &mut Tx<'_>, id: &TaskId, is_heard: bool) {
+fn settle_cancel(tx: &mut Tx<'_>, id: &TaskId, is_accepted: bool) {
     tx.change_task(id, |task| {
         task.action = None;
-        task.cancel_heard = Some(is_heard);
+        task.cancel_heard = Some(is_accepted);
     });
 }
 
@@ -303,7 +303,7 @@ fn under_way(state: &State, id: &TaskId, attempt: u32) -> Option<(Task, TaskActi
 
 /// A caller who knows the task's secret says that something happened: the agent is asked. If the remote id of the task
 /// is unknown, the first callback that names one is believed: only the agent's answer counts anyway.
-pub(crate) fn called_back(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) -> TaskOutcome {
+pub(crate) fn on_callback(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) -> TaskOutcome {
     let Some((_, task)) = tx.state.tasks.get(id) else { return TaskOutcome::Unchanged };
     if task.remote_task_id.is_some() && remote.is_some() && task.remote_task_id != remote {
         return TaskOutcome::Unchanged;
@@ -343,7 +343,7 @@ pub(crate) fn called_back(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) 
     }
     if task.status == TaskStatus::InDoubt && names_it {
         suspension::withdraw(tx, &task.call_id, "the agent called back");
-        send::call_at_peer(tx, &task.call_id);
+        send::mark_call_at_peer(tx, &task.call_id);
         task::set_status(tx, id, TaskStatus::Working);
     } else if names_it && !task.status.is_terminal() {
         task::record(tx, id);
@@ -367,8 +367,10 @@ pub(crate) fn recover(tx: &mut Tx<'_>) -> bool {
         .collect();
     for (id, what, tries) in &lost {
         match what {
-            TaskActionKind::Send | TaskActionKind::Resend if *tries < MOST_SENDS => look_into(tx, id),
-            TaskActionKind::Send | TaskActionKind::Resend => in_doubt(tx, id, "the process stopped again and again"),
+            TaskActionKind::Send | TaskActionKind::Resend if *tries < MAX_SENDS => check_delivery(tx, id),
+            TaskActionKind::Send | TaskActionKind::Resend => {
+                put_in_doubt(tx, id, "the process stopped again and again")
+            }
             TaskActionKind::Ask | TaskActionKind::Cancel => tx.put_action(id, *what, tx.stamp.now),
         }
     }

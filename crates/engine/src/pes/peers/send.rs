@@ -13,12 +13,12 @@ use crate::pes::settle::{call, suspension, task};
 use crate::pes::tx::Tx;
 
 /// The deadline of a task if nothing else is configured.
-const WEEK: Millis = 7 * 24 * 3_600_000;
+const DEFAULT_TASK_TIMEOUT: Millis = 7 * 24 * 3_600_000;
 /// An agent that called back while it was asked is asked again after this delay, however often it calls.
-const CALLED_AGAIN: Millis = 1_000;
+const MAX_DELAY_AFTER_CALLBACK: Millis = 1_000;
 /// An action in flight that was not answered for this long is started again; the process that performs it gives up
 /// earlier.
-const PATIENCE: Millis = 120_000;
+const ACTION_TIMEOUT: Millis = 120_000;
 
 impl TaskAction {
     fn is_due(self, now: Millis) -> bool {
@@ -34,7 +34,7 @@ pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, ep
     let Some(item_id) = tx.state.calls.get(id).map(|call| call.record.item_id.clone()) else { return };
     let now = tx.stamp.now;
     let run = tx.state.active_run();
-    let patience = run.settings.execution.delegation_timeout_ms.unwrap_or(WEEK);
+    let patience = run.settings.execution.delegation_timeout_ms.unwrap_or(DEFAULT_TASK_TIMEOUT);
     let (thread_id, run_id, trace_id) = (run.thread_id.clone(), run.run_id.clone(), run.trace_id.clone());
     let Delegation { task_id, agent_id, task_type } = delegation;
     let task = Task {
@@ -68,7 +68,7 @@ pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, ep
     };
     let ord = tx.next_ord();
     tx.state.tasks.insert(task_id.clone(), (ord, task));
-    call_at_peer(tx, id);
+    mark_call_at_peer(tx, id);
     tx.change_call(id, |call| call.record.epoch = Some(epoch));
     task::record(tx, &task_id);
     tx.put_action(&task_id, TaskActionKind::Send, now);
@@ -76,7 +76,7 @@ pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, ep
 }
 
 /// From now on the call's status is that of its task.
-pub(crate) fn call_at_peer(tx: &mut Tx<'_>, id: &CallId) {
+pub(crate) fn mark_call_at_peer(tx: &mut Tx<'_>, id: &CallId) {
     let now = tx.stamp.now;
     tx.change_call(id, |call| {
         call.record.status = CallStatus::AtPeer;
@@ -85,11 +85,11 @@ pub(crate) fn call_at_peer(tx: &mut Tx<'_>, id: &CallId) {
 }
 
 /// Schedules the action after a delay that grows with each one, or soon if the agent called back meanwhile.
-pub(crate) fn put_off(tx: &mut Tx<'_>, id: &TaskId, what: TaskActionKind, no_sooner_than: Option<Millis>) {
+pub(crate) fn schedule_action(tx: &mut Tx<'_>, id: &TaskId, what: TaskActionKind, no_sooner_than: Option<Millis>) {
     let (now, seed, limits) = (tx.stamp.now, tx.stamp.seed, tx.world.limits);
     tx.change_task(id, |task| {
-        let delay = backing_off(seed, limits.ask_peer_ms, limits.ask_peer_most_ms, task.tries);
-        let delay = if std::mem::take(&mut task.called) { delay.min(CALLED_AGAIN) } else { delay };
+        let delay = backoff_delay(seed, limits.ask_peer_ms, limits.ask_peer_most_ms, task.tries);
+        let delay = if std::mem::take(&mut task.called) { delay.min(MAX_DELAY_AFTER_CALLBACK) } else { delay };
         task.tries += 1;
         let at = now.saturating_add(delay.max(no_sooner_than.unwrap_or(0)));
         task.action = Some(TaskAction { what, slot: Slot::Ready { at } });
@@ -123,18 +123,18 @@ pub(crate) fn start_due_task_actions(tx: &mut Tx<'_>) {
 }
 
 /// Ends the call of a task whose deadline has passed; starts an action again that nobody answered.
-pub(crate) fn look_at_time(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
+pub(crate) fn check_deadline(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
     let now = tx.stamp.now;
     match task.action {
         Some(TaskAction {
             what: what @ (TaskActionKind::Ask | TaskActionKind::Cancel),
             slot: Slot::Running { since, .. },
-        }) if now - since >= PATIENCE => {
+        }) if now - since >= ACTION_TIMEOUT => {
             tx.put_action(&task.task_id, what, now);
         }
         Some(_) | None => {}
     }
-    let is_sent_now = matches!(task.sending(), Some(Slot::Running { .. }));
+    let is_sent_now = matches!(task.send_slot(), Some(Slot::Running { .. }));
     if task.deadline > now || task.status.is_terminal() || is_sent_now {
         return TaskOutcome::Continues;
     }
@@ -175,23 +175,23 @@ pub(crate) fn reply(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, val
 /// Sends the same message again because a person wants it, with as many tries as the first time.
 pub(crate) fn send_again(tx: &mut Tx<'_>, call: &CallId) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
-    call_at_peer(tx, call);
+    mark_call_at_peer(tx, call);
     tx.change_task(&id, |task| task.tries = 0);
     tx.put_action(&id, TaskActionKind::Send, tx.stamp.now);
     task::set_status(tx, &id, TaskStatus::Sending);
 }
 
 /// A person did what the agent required elsewhere: the agent is asked for the task's state.
-pub(crate) fn look_again(tx: &mut Tx<'_>, call: &CallId) {
+pub(crate) fn ask_now(tx: &mut Tx<'_>, call: &CallId) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
-    call_at_peer(tx, call);
+    mark_call_at_peer(tx, call);
     tx.change_task(&id, |task| task.tries = 0);
-    put_off(tx, &id, TaskActionKind::Ask, None);
+    schedule_action(tx, &id, TaskActionKind::Ask, None);
     task::set_status(tx, &id, TaskStatus::Working);
 }
 
 /// Exponential backoff, with jitter in the upper half of the delay.
-pub(crate) fn backing_off(seed: u64, first: Millis, most: Millis, failures: u32) -> Millis {
+pub(crate) fn backoff_delay(seed: u64, first: Millis, most: Millis, failures: u32) -> Millis {
     let most = first.saturating_mul(1 << failures.min(10)).min(most);
     most / 2 + (seed % (most / 2 + 1) as u64) as i64
 }

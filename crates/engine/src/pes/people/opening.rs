@@ -10,7 +10,7 @@ use crate::pes::tx::Tx;
 use crate::prompt::{self, Frame, StepPrompt, offer};
 
 /// Nothing happens if it is stored already.
-pub(crate) fn keep(tx: &mut Tx<'_>, id: &ItemId, suspension: &SuspensionId) {
+pub(crate) fn store(tx: &mut Tx<'_>, id: &ItemId, suspension: &SuspensionId) {
     let open = |item: &&Item| item.progress.work.as_ref().is_some_and(|work| work.system.is_none());
     let Some(item) = tx.state.item(id).filter(open) else { return };
     let run = tx.state.active_run();

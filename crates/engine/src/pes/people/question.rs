@@ -6,32 +6,32 @@ use crate::domain::ids::CallId;
 use crate::domain::tool::PendingQuestion;
 use crate::pes::people::suspend;
 use crate::pes::settle::suspension;
-use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 
 /// A question that arrives twice under one number is one question.
-pub(crate) fn tool_asked(tx: &mut Tx<'_>, id: &CallId, attempt: u32, number: u32, question: Question) -> Handled {
+pub(crate) fn tool_asked(tx: &mut Tx<'_>, id: &CallId, attempt: u32, number: u32, question: Question) -> HandlerResult {
     let is_known = |asked: &PendingQuestion| asked.number >= number;
     let known = tx.state.calls.get(id).and_then(|call| call.record.asked.as_ref()).is_some_and(is_known);
     if known || !tx.state.is_running_as(id, attempt) || tx.active().cancel.is_some() {
-        return Ok(Taken::No);
+        return Ok(EventOutcome::Ignored);
     }
-    suspension::forget(tx, id, "the call asks something else");
+    suspension::withdraw_own(tx, id, "the call asks something else");
     let Question { message, form } = question;
     let message = format!("{} asks: {message}", tx.state.tool_of(id));
     let opened = suspend::question_about(tx, id, SuspensionKind::Input, message, form, None);
     let Some(suspension) = opened.map(|opened| Suspension { while_running: true, ..opened }) else {
-        return Ok(Taken::No);
+        return Ok(EventOutcome::Ignored);
     };
     let suspension_id = suspension.suspension_id.clone();
     tx.change_call(id, |call| {
         call.record.asked = Some(PendingQuestion { number, suspension_id, reply: None, is_told: false })
     });
     suspend::open(tx, suspension);
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }
 
 /// The question is closed; its reply is stored with the call.
-pub(crate) fn reply_to(tx: &mut Tx<'_>, id: &CallId, reply: Reply) {
+pub(crate) fn store_reply(tx: &mut Tx<'_>, id: &CallId, reply: Reply) {
     let Some(asked) = tx.state.calls.get(id).and_then(|call| call.record.asked.clone()) else { return };
     let reply = match reply {
         Reply::Accepted { value } => {
@@ -44,7 +44,7 @@ pub(crate) fn reply_to(tx: &mut Tx<'_>, id: &CallId, reply: Reply) {
 
 /// Marks the replies that this commit delivers to running calls. Only the lease holder can deliver them; a reply that
 /// another process commits wakes the holder.
-pub(crate) fn hand_out_replies(tx: &mut Tx<'_>) {
+pub(crate) fn deliver_replies(tx: &mut Tx<'_>) {
     if tx.stamp.holder.is_none() {
         return;
     }

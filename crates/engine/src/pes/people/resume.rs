@@ -8,52 +8,52 @@ use crate::domain::hitl::{Answer, Decision, InDoubtAction, Reply, Suspension, Su
 use crate::domain::policy::{Answerer, Barred, Ruling, Terms};
 use crate::domain::settings::{Budget, PolicyAction};
 use crate::domain::tool::{self, Judgement, Proposal, ToolError, ToolStatus};
-use crate::pes::people::suspend::{Anew, Modified};
+use crate::pes::people::suspend::{EditedCall, NewApproval};
 use crate::pes::state::State;
 use crate::pes::state::outcome::REJECTED;
 use crate::pes::tx::Tx;
 
 /// What an answer means for the call or the run that waited for it.
-pub(crate) enum Verdict {
+pub(crate) enum AnswerVerdict {
     Run {
-        modified: Option<Box<Modified>>,
+        modified: Option<Box<EditedCall>>,
     },
     /// Not yet: another person must approve the edited call.
-    AskAnew(Box<Anew>),
-    End {
+    AskNewApproval(Box<NewApproval>),
+    EndCall {
         status: ToolStatus,
         result: Result<Value, ToolError>,
     },
-    Again,
+    RetryCall,
     /// The answer is sent to the agent that asked.
-    Reply(Value),
+    ReplyToPeer(Value),
     /// The agent that asked is asked for the task's state.
-    Look,
-    Abort,
-    GoOn,
+    AskPeer,
+    FailItem,
+    EndPause,
     /// The running call gets the answer.
-    Tell(Reply),
+    ReplyToCall(Reply),
     /// The budget is extended by this.
-    Extend(Box<Budget>),
+    ExtendBudget(Box<Budget>),
     /// The budget is not extended: the run ends.
-    Stop,
+    EndRun,
 }
 
-impl Verdict {
+impl AnswerVerdict {
     /// The digest of what runs now, if its arguments were edited.
     pub(crate) fn digest(&self) -> Option<&str> {
         match self {
-            Verdict::Run { modified } => modified.as_ref().map(|modified| modified.digest.as_str()),
-            Verdict::AskAnew(anew) => Some(anew.modified.digest.as_str()),
-            Verdict::End { .. }
-            | Verdict::Again
-            | Verdict::Reply(_)
-            | Verdict::Look
-            | Verdict::Abort
-            | Verdict::GoOn
-            | Verdict::Tell(_)
-            | Verdict::Extend(_)
-            | Verdict::Stop => None,
+            AnswerVerdict::Run { modified } => modified.as_ref().map(|modified| modified.digest.as_str()),
+            AnswerVerdict::AskNewApproval(anew) => Some(anew.modified.digest.as_str()),
+            AnswerVerdict::EndCall { .. }
+            | AnswerVerdict::RetryCall
+            | AnswerVerdict::ReplyToPeer(_)
+            | AnswerVerdict::AskPeer
+            | AnswerVerdict::FailItem
+            | AnswerVerdict::EndPause
+            | AnswerVerdict::ReplyToCall(_)
+            | AnswerVerdict::ExtendBudget(_)
+            | AnswerVerdict::EndRun => None,
         }
     }
 }
@@ -95,20 +95,20 @@ fn check_terms(state: &State, open: &Suspension, terms: &Terms, lets_run: bool, 
 }
 
 /// A larger budget, or the end of the run.
-pub(crate) fn judge_budget(state: &State, answer: Answer) -> Result<(Decision, Verdict), Fault> {
+pub(crate) fn judge_budget(state: &State, answer: Answer) -> Result<(Decision, AnswerVerdict), Fault> {
     match answer.approved {
-        Some(true) => Ok((Decision::Approved, Verdict::Extend(Box::new(extension(state, answer.value)?)))),
-        Some(false) => Ok((Decision::Rejected, Verdict::Stop)),
+        Some(true) => Ok((Decision::Approved, AnswerVerdict::ExtendBudget(Box::new(extension(state, answer.value)?)))),
+        Some(false) => Ok((Decision::Rejected, AnswerVerdict::EndRun)),
         None => Err(invalid("/approved", "true extends the budget, false ends the run")),
     }
 }
 
 /// Whether a person did what the agent required elsewhere.
-pub(crate) fn judge_peer_auth(answer: Answer) -> (Decision, Verdict) {
+pub(crate) fn judge_peer_auth(answer: Answer) -> (Decision, AnswerVerdict) {
     if answer.approved == Some(false) || answer.value == Some(false.into()) {
         (Decision::Rejected, rejection(answer.reason))
     } else {
-        (Decision::Answered, Verdict::Look)
+        (Decision::Answered, AnswerVerdict::AskPeer)
     }
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn judge_approval(
     open: &Suspension,
     answer: Answer,
     by: &Answerer,
-) -> Result<(Decision, Verdict), Fault> {
+) -> Result<(Decision, AnswerVerdict), Fault> {
     let Some(approved) = answer.approved else {
         return Err(invalid("/approved", "an approval needs true or false"));
     };
@@ -126,7 +126,7 @@ pub(crate) fn judge_approval(
         return Ok((Decision::Rejected, rejection(answer.reason)));
     }
     let Some(arguments) = answer.modified_args else {
-        return Ok((Decision::Approved, Verdict::Run { modified: None }));
+        return Ok((Decision::Approved, AnswerVerdict::Run { modified: None }));
     };
     if !open.feedback_schema.allow_modify_args {
         return Err(invalid("/modifiedArgs", "the arguments of this call cannot be edited"));
@@ -139,10 +139,10 @@ pub(crate) fn judge_approval(
         check_terms(tx.state, open, &ruling.terms, true, by)?;
     }
     let digest = digest::of_call(tool, &arguments);
-    let modified = Modified { arguments, digest, judgement, by: by.name.clone() };
-    let verdict = match needs_another(open, &modified.judgement) {
-        Some(ruling) => Verdict::AskAnew(Box::new(anew(open, modified, ruling))),
-        None => Verdict::Run { modified: Some(Box::new(modified)) },
+    let modified = EditedCall { arguments, digest, judgement, by: by.name.clone() };
+    let verdict = match second_approval(open, &modified.judgement) {
+        Some(ruling) => AnswerVerdict::AskNewApproval(Box::new(new_approval(open, modified, ruling))),
+        None => AnswerVerdict::Run { modified: Some(Box::new(modified)) },
     };
     Ok((Decision::Modified, verdict))
 }
@@ -152,24 +152,25 @@ pub(crate) fn judge_input(
     tx: &Tx<'_>,
     open: &Suspension,
     answer: Answer,
-    means: fn(Value) -> Verdict,
-) -> Result<(Decision, Verdict), Fault> {
+    means: fn(Value) -> AnswerVerdict,
+) -> Result<(Decision, AnswerVerdict), Fault> {
     if answer.approved == Some(false) {
-        let verdict = if open.while_running { Verdict::Tell(Reply::Declined) } else { rejection(answer.reason) };
+        let verdict =
+            if open.while_running { AnswerVerdict::ReplyToCall(Reply::Declined) } else { rejection(answer.reason) };
         return Ok((Decision::Rejected, verdict));
     }
     let Some(value) = answer.value else {
         return Err(invalid("/value", "an answer is needed"));
     };
     tx.world.tools.check_answer(open, &value)?;
-    let verdict = if open.while_running { Verdict::Tell(Reply::Accepted { value }) } else { means(value) };
+    let verdict = if open.while_running { AnswerVerdict::ReplyToCall(Reply::Accepted { value }) } else { means(value) };
     Ok((Decision::Answered, verdict))
 }
 
 /// A person who edits arguments shapes what runs. If the rule that asked, or the rule that now applies, requires four
 /// eyes, a second person must approve: on the terms of the rule that asks, and one of the approvers that either rule
 /// names.
-fn needs_another(open: &Suspension, judgement: &Judgement) -> Option<Ruling> {
+fn second_approval(open: &Suspension, judgement: &Judgement) -> Option<Ruling> {
     let (asked, now) = (open.policy.as_ref(), judgement.ruling.as_ref());
     if ![asked, now].into_iter().flatten().any(|ruling| ruling.terms.four_eyes) {
         return None;
@@ -183,7 +184,7 @@ fn needs_another(open: &Suspension, judgement: &Judgement) -> Option<Ruling> {
 }
 
 /// The question about edited arguments, in the words of the policy rule that now asks about them.
-fn anew(open: &Suspension, mut modified: Modified, ruling: Ruling) -> Anew {
+fn new_approval(open: &Suspension, mut modified: EditedCall, ruling: Ruling) -> NewApproval {
     modified.judgement.ruling = Some(ruling);
     let (message, schema, risk) = match &modified.judgement.verdict {
         tool::Verdict::Ask { message, schema, risk, .. } => (message.clone(), schema.clone(), *risk),
@@ -193,25 +194,28 @@ fn anew(open: &Suspension, mut modified: Modified, ruling: Ruling) -> Anew {
         | tool::Verdict::Client
         | tool::Verdict::Refuse(_) => (open.message.clone(), open.feedback_schema.clone(), open.risk_level),
     };
-    Anew { modified, message, schema, risk }
+    NewApproval { modified, message, schema, risk }
 }
 
 /// What is to be done about a call whose effect is not known.
-pub(crate) fn judge_doubt(answer: Answer) -> Result<(Decision, Verdict), Fault> {
+pub(crate) fn judge_doubt(answer: Answer) -> Result<(Decision, AnswerVerdict), Fault> {
     let Some(action) = answer.action else {
         return Err(invalid("/action", "one of retry, done, skip, abort is needed"));
     };
     Ok(match action {
-        InDoubtAction::Retry => (Decision::Retry, Verdict::Again),
+        InDoubtAction::Retry => (Decision::Retry, AnswerVerdict::RetryCall),
         InDoubtAction::Done => {
             let value = answer.value.unwrap_or_else(|| json!({ "done": true }));
-            (Decision::Done, Verdict::End { status: ToolStatus::Success, result: Ok(value) })
+            (Decision::Done, AnswerVerdict::EndCall { status: ToolStatus::Success, result: Ok(value) })
         }
         InDoubtAction::Skip => {
             let why = answer.reason.unwrap_or_else(|| "a person decided to skip it".into());
-            (Decision::Skip, Verdict::End { status: ToolStatus::Skipped, result: Err(ToolError::new("skipped", why)) })
+            (
+                Decision::Skip,
+                AnswerVerdict::EndCall { status: ToolStatus::Skipped, result: Err(ToolError::new("skipped", why)) },
+            )
         }
-        InDoubtAction::Abort => (Decision::Abort, Verdict::Abort),
+        InDoubtAction::Abort => (Decision::Abort, AnswerVerdict::FailItem),
     })
 }
 
@@ -223,9 +227,9 @@ pub(crate) fn judge_pause(answer: &Answer) -> Result<(), Fault> {
     }
 }
 
-fn rejection(reason: Option<String>) -> Verdict {
+fn rejection(reason: Option<String>) -> AnswerVerdict {
     let why = reason.unwrap_or_else(|| "a person said no".into());
-    Verdict::End { status: ToolStatus::Error, result: Err(ToolError::new(REJECTED, why)) }
+    AnswerVerdict::EndCall { status: ToolStatus::Error, result: Err(ToolError::new(REJECTED, why)) }
 }
 
 /// The fault for an answer that does not fit, at this pointer.

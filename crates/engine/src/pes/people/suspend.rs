@@ -17,10 +17,10 @@ use crate::pes::tx::Tx;
 use crate::step::Keep;
 
 /// A reminder is never sent more often.
-const LEAST_PATIENCE: Millis = 1_000;
+const MIN_REMINDER_INTERVAL: Millis = 1_000;
 
 /// A call with the arguments that a person edited.
-pub(crate) struct Modified {
+pub(crate) struct EditedCall {
     pub arguments: Value,
     /// The digest of tool and arguments.
     pub digest: String,
@@ -31,8 +31,8 @@ pub(crate) struct Modified {
 }
 
 /// A further question about a call whose arguments were edited.
-pub(crate) struct Anew {
-    pub modified: Modified,
+pub(crate) struct NewApproval {
+    pub modified: EditedCall,
     pub message: String,
     pub schema: FeedbackSchema,
     pub risk: Option<RiskLevel>,
@@ -188,7 +188,7 @@ fn question_on(
 /// Opens a question: it is stored with the prompt that the model saw, and recorded.
 pub(crate) fn open(tx: &mut Tx<'_>, suspension: Suspension) {
     if let Some(item) = &suspension.item_id {
-        opening::keep(tx, item, &suspension.suspension_id);
+        opening::store(tx, item, &suspension.suspension_id);
     }
     let ord = tx.next_ord();
     tx.record_suspended(&suspension);
@@ -202,19 +202,19 @@ pub(crate) fn remind(tx: &mut Tx<'_>, id: &SuspensionId) {
     let now = tx.stamp.now;
     let Some(open) = tx.state.suspensions.get_mut(&ord) else { return };
     let patience = open.expires_after_ms.or_else(|| open.expires_at.map(|at| at - open.created_at));
-    open.expires_at = Some(now + patience.unwrap_or_default().max(LEAST_PATIENCE));
+    open.expires_at = Some(now + patience.unwrap_or_default().max(MIN_REMINDER_INTERVAL));
     let reminded = open.clone();
     tx.record_timeout(&reminded, ExpiryPolicy::Remind);
     tx.write_suspension(ord, &reminded, Keep::Always);
 }
 
 /// Whether the caller's own program carries this call out.
-fn is_clients(state: &State, call: &CallId) -> bool {
+fn is_client_call(state: &State, call: &CallId) -> bool {
     state.run_settings().client_tool(state.tool_of(call)).is_some()
 }
 
 /// Makes a parked call ready; a call of the caller's own tool is sent to the caller now.
-pub(crate) fn unpark(tx: &mut Tx<'_>, call: &CallId, modified: Option<Box<Modified>>) {
+pub(crate) fn unpark(tx: &mut Tx<'_>, call: &CallId, modified: Option<Box<EditedCall>>) {
     let now = tx.stamp.now;
     if let Some(modified) = modified {
         edit_call(tx, call, *modified);
@@ -224,21 +224,21 @@ pub(crate) fn unpark(tx: &mut Tx<'_>, call: &CallId, modified: Option<Box<Modifi
         call.record.retrying = None;
         call.record.updated_at = now;
     });
-    if is_clients(tx.state, call) {
+    if is_client_call(tx.state, call) {
         park_for_client(tx, call);
     }
 }
 
 /// Asks another person about the call with its edited arguments.
-pub(crate) fn ask_anew(tx: &mut Tx<'_>, call: &CallId, anew: Anew) {
-    let Anew { modified, message, schema, risk } = anew;
+pub(crate) fn ask_new_approval(tx: &mut Tx<'_>, call: &CallId, anew: NewApproval) {
+    let NewApproval { modified, message, schema, risk } = anew;
     edit_call(tx, call, modified);
     park_for_approval(tx, call, message, schema, risk);
 }
 
 /// Replaces the call's arguments.
-fn edit_call(tx: &mut Tx<'_>, call: &CallId, modified: Modified) {
-    let Modified { arguments, digest, judgement, by } = modified;
+fn edit_call(tx: &mut Tx<'_>, call: &CallId, modified: EditedCall) {
+    let EditedCall { arguments, digest, judgement, by } = modified;
     keep_order(tx, call, &judgement);
     // Each edit has a payload id of its own: a payload is never overwritten.
     let edits = tx.state.calls.get(call).map_or(0, |call| call.record.edited_by.len());
@@ -275,6 +275,6 @@ pub(crate) fn only_reads(verdict: &Verdict) -> bool {
 
 /// Has a person decide about a call that was interrupted.
 pub(crate) fn put_in_doubt(tx: &mut Tx<'_>, id: &CallId, why: &str) {
-    suspension::forget(tx, id, "the call was interrupted");
+    suspension::withdraw_own(tx, id, "the call was interrupted");
     park_in_doubt(tx, id, why);
 }

@@ -6,56 +6,56 @@ use crate::domain::ids::ItemId;
 use crate::domain::observation::RecordMetadata;
 use crate::domain::plan::ItemStatus;
 use crate::parse::ItemDraft;
-use crate::pes::plan::change::{self, Merged};
+use crate::pes::plan::change::{self, PlanMerge};
 use crate::pes::plan::{merge, redo};
 use crate::pes::settle::item;
 use crate::pes::state::{Phase, Shape};
-use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 
 /// Begins the item anew, as a refinement can; dependants that were cancelled because of it wait for it again.
-pub(crate) fn retry(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> Handled {
-    let mut merged = Merged::default();
+pub(crate) fn retry(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> HandlerResult {
+    let mut merged = PlanMerge::default();
     match status(tx, id)? {
-        ItemStatus::Pending => return Ok(Taken::No),
+        ItemStatus::Pending => return Ok(EventOutcome::Ignored),
         ItemStatus::InProgress | ItemStatus::Waiting => {
             return Err(Fault::new(Code::ItemInProgress, format!("Item {id} is under way; skip it, or let it end.")));
         }
         ItemStatus::Completed => redo::redo(tx, id, &ItemDraft::default(), &mut merged),
         ItemStatus::Failed | ItemStatus::Cancelled => {
-            change::move_status(tx, id, ItemStatus::Pending, &mut merged, None);
+            change::change_status(tx, id, ItemStatus::Pending, &mut merged, None);
             reopen_dependants(tx, id, &mut merged);
         }
     }
     // A plan that was stopped by a failure continues when a person has an item done again.
-    tx.active().stopped = false;
+    tx.active().is_stopped = false;
     let version = tx.state.head.plan_version + 1;
     if let Some(item) = tx.state.list.get_mut(id) {
         item.def.edited = Some(version);
     }
     tx.state.list.rebuild(|_| ());
     let merged = merge::snapshot(tx, merged);
-    let update = change::update(tx, PlanSource::User, &merged.changes);
+    let update = change::new_update(tx, PlanSource::User, &merged.changes);
     change::record_update(tx, None, update);
-    tx.remark(decided_by(by));
-    change::record_moved(tx, &merged);
+    tx.annotate(decided_by(by));
+    change::record_status_changes(tx, &merged);
     tx.add_requesters(&[by.to_owned()]);
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }
 
 /// Ends the item now, whatever of it is in progress. Items that depend on it cannot be done then.
-pub(crate) fn skip(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> Handled {
+pub(crate) fn skip(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> HandlerResult {
     match status(tx, id)? {
-        ItemStatus::Cancelled => return Ok(Taken::No),
+        ItemStatus::Cancelled => return Ok(EventOutcome::Ignored),
         ItemStatus::Completed | ItemStatus::Failed => {
             return Err(Fault::new(Code::FinishedItem, format!("Item {id} is over; it can be done again.")));
         }
         ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting => {}
     }
     item::cancel(tx, id, "skipped by a person".to_owned());
-    tx.remark(decided_by(by));
+    tx.annotate(decided_by(by));
     tx.change_progress(id, |progress| progress.edited_away = true);
     tx.add_requesters(&[by.to_owned()]);
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }
 
 /// The item's status, if the active run is working through its plan.
@@ -79,7 +79,7 @@ fn status(tx: &Tx<'_>, id: &ItemId) -> Result<ItemStatus, Fault> {
 }
 
 /// Makes the items pending again that were cancelled because this one failed, and those that depend on them.
-fn reopen_dependants(tx: &mut Tx<'_>, id: &ItemId, merged: &mut Merged) {
+fn reopen_dependants(tx: &mut Tx<'_>, id: &ItemId, merged: &mut PlanMerge) {
     let mut causes = vec![id.clone()];
     while let Some(cause) = causes.pop() {
         let waited: Vec<ItemId> = tx
@@ -91,7 +91,7 @@ fn reopen_dependants(tx: &mut Tx<'_>, id: &ItemId, merged: &mut Merged) {
             .map(|item| item.def.id.clone())
             .collect();
         for dependant in waited {
-            change::move_status(tx, &dependant, ItemStatus::Pending, merged, None);
+            change::change_status(tx, &dependant, ItemStatus::Pending, merged, None);
             causes.push(dependant);
         }
     }

@@ -13,22 +13,22 @@ use crate::pes::settle::item;
 use crate::pes::state::{Definition, Item, Progress, State, text};
 use crate::pes::tx::Tx;
 
-const INTENT_CHARS: usize = 500;
+const MAX_INTENT_CHARS: usize = 500;
 /// How many dropped changes a prompt lists.
-const NOTES: usize = 20;
+const MAX_NOTES: usize = 20;
 
 /// The result of a merge.
 #[derive(Default)]
-pub(crate) struct Merged {
+pub(crate) struct PlanMerge {
     pub changes: Vec<TodoItemChange>,
     /// Items whose status changed, with the earlier one; recorded after the plan.
-    pub moved: Vec<(ItemId, ItemStatus)>,
+    pub status_changes: Vec<(ItemId, ItemStatus)>,
     /// Dependencies changed: the list must be indexed again.
-    pub is_relinked: bool,
+    pub has_new_dependencies: bool,
 }
 
-impl Merged {
-    fn modified(&mut self, id: &ItemId) {
+impl PlanMerge {
+    fn note_modified(&mut self, id: &ItemId) {
         self.note(ChangeType::Modified, id);
     }
 
@@ -78,7 +78,7 @@ pub(crate) fn name_items(state: &State, drafts: &mut [ItemDraft]) {
 /// Sets and records the intent, if there is one.
 pub(crate) fn set_intent(tx: &mut Tx<'_>, intent: Option<&str>, item: Option<&ItemId>) {
     let Some(intent) = intent.map(str::trim).filter(|intent| !intent.is_empty()) else { return };
-    tx.state.head.intent = text::cut(intent, INTENT_CHARS);
+    tx.state.head.intent = text::cut(intent, MAX_INTENT_CHARS);
     let body = IntentBody { intent: tx.state.head.intent.clone() };
     tx.record(item, "Intent", body);
 }
@@ -111,14 +111,14 @@ pub(crate) fn new_item(tx: &Tx<'_>, ord: i64, draft: &ItemDraft) -> Item {
 }
 
 /// A change of one item as `PLAN` and `PLAN_UPDATE` record it; marks the item to be written.
-pub(crate) fn of_item(tx: &mut Tx<'_>, kind: ChangeType, id: &ItemId) -> TodoItemChange {
-    tx.definition_changed(id);
+pub(crate) fn item_change(tx: &mut Tx<'_>, kind: ChangeType, id: &ItemId) -> TodoItemChange {
+    tx.mark_definition_changed(id);
     let item = tx.state.item(id).map(view::todo_item);
     TodoItemChange { item, ..TodoItemChange::new(kind, id.clone(), tx.stamp.now) }
 }
 
 /// A `PLAN_UPDATE` with these changes.
-pub(crate) fn update(tx: &Tx<'_>, source: PlanSource, changes: &[TodoItemChange]) -> PlanUpdateBody {
+pub(crate) fn new_update(tx: &Tx<'_>, source: PlanSource, changes: &[TodoItemChange]) -> PlanUpdateBody {
     let plan_version = tx.state.head.plan_version;
     PlanUpdateBody { plan_version, source, changes: Some(changes.to_vec()), order: None, plan: None }
 }
@@ -134,7 +134,7 @@ fn implied_step_type(draft: &ItemDraft) -> Option<StepType> {
 }
 
 /// Applies the fields that the draft has.
-pub(crate) fn redefine(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut Merged) {
+pub(crate) fn redefine(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut PlanMerge) {
     let Some(item) = tx.state.list.get_mut(id) else { return };
     let before = item.def.clone();
     let def = &mut item.def;
@@ -146,13 +146,19 @@ pub(crate) fn redefine(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: 
     def.expected_outcome = draft.expected_outcome.clone().or_else(|| before.expected_outcome.clone());
     def.tool_validation_mode = draft.tool_validation_mode.or(before.tool_validation_mode);
     if *def != before {
-        merged.is_relinked |= def.dependencies != before.dependencies;
-        merged.modified(id);
+        merged.has_new_dependencies |= def.dependencies != before.dependencies;
+        merged.note_modified(id);
     }
 }
 
 /// Changes the status now; the change is recorded later.
-pub(crate) fn move_status(tx: &mut Tx<'_>, id: &ItemId, to: ItemStatus, merged: &mut Merged, reason: Option<&str>) {
+pub(crate) fn change_status(
+    tx: &mut Tx<'_>,
+    id: &ItemId,
+    to: ItemStatus,
+    merged: &mut PlanMerge,
+    reason: Option<&str>,
+) {
     let Some(from) = tx.state.item(id).map(|item| item.progress.status) else { return };
     let (now, run) = (tx.stamp.now, tx.state.active_run().run_id.clone());
     tx.change_progress(id, |progress| {
@@ -167,13 +173,13 @@ pub(crate) fn move_status(tx: &mut Tx<'_>, id: &ItemId, to: ItemStatus, merged: 
         }
     });
     tx.state.list.set_status(id, to);
-    merged.modified(id);
-    merged.moved.push((id.clone(), from));
+    merged.note_modified(id);
+    merged.status_changes.push((id.clone(), from));
 }
 
 /// Records the changed statuses, after the plan was recorded.
-pub(crate) fn record_moved(tx: &mut Tx<'_>, merged: &Merged) {
-    for (id, from) in &merged.moved {
+pub(crate) fn record_status_changes(tx: &mut Tx<'_>, merged: &PlanMerge) {
+    for (id, from) in &merged.status_changes {
         item::record_status(tx, id, *from);
     }
 }
@@ -189,7 +195,7 @@ pub(crate) fn note(tx: &mut Tx<'_>, by: Option<&ItemId>, note: String) {
 }
 
 fn push_note(notes: &mut Vec<String>, note: String) {
-    if notes.len() < NOTES {
+    if notes.len() < MAX_NOTES {
         notes.push(note);
     }
 }

@@ -11,14 +11,14 @@ use crate::domain::observation::RecordMetadata;
 use crate::domain::plan::{ChangeType, FILLED, ItemStatus, StepType, TodoItem, TodoItemChange, ToolValidationMode};
 use crate::domain::settings::RunSettings;
 use crate::parse;
-use crate::pes::plan::change::{self, Merged};
+use crate::pes::plan::change::{self, PlanMerge};
 use crate::pes::plan::forget;
 use crate::pes::state::{Definition, Item, Phase, Progress, Shape, State};
-use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 
 /// The members of an item that a person may edit.
 #[derive(Debug, PartialEq)]
-struct Wanted {
+struct EditedItem {
     id: ItemId,
     description: String,
     dependencies: Vec<ItemId>,
@@ -31,7 +31,7 @@ struct Wanted {
 
 /// Replaces the list by the one that a person sent as a whole. `next`: the settings of the next run, used if none is
 /// active.
-pub(crate) fn edit(tx: &mut Tx<'_>, expected: i64, list: Vec<Value>, by: &str, next: &RunSettings) -> Handled {
+pub(crate) fn edit(tx: &mut Tx<'_>, expected: i64, list: Vec<Value>, by: &str, next: &RunSettings) -> HandlerResult {
     check_editable(tx, expected, list.len())?;
     let wanted = read_list(list)?;
     check_new_ids(tx.state, &wanted)?;
@@ -39,18 +39,18 @@ pub(crate) fn edit(tx: &mut Tx<'_>, expected: i64, list: Vec<Value>, by: &str, n
     check_graph(&wanted)?;
     check_tools(tx, &wanted, next)?;
     let before: Vec<ItemId> = tx.state.list.iter().map(|item| item.def.id.clone()).collect();
-    let is_same = |(item, wanted): (&Item, &Wanted)| as_wanted(item) == *wanted;
+    let is_same = |(item, wanted): (&Item, &EditedItem)| editable_part(item) == *wanted;
     if before.len() == wanted.len() && tx.state.list.iter().zip(&wanted).all(is_same) {
-        return Ok(Taken::No);
+        return Ok(EventOutcome::Ignored);
     }
     let merged = rewrite(tx, wanted);
-    let order = order_unlike(tx.state, &before);
-    let update = change::update(tx, PlanSource::User, &merged.changes);
+    let order = changed_order(tx.state, &before);
+    let update = change::new_update(tx, PlanSource::User, &merged.changes);
     change::record_update(tx, None, PlanUpdateBody { order, ..update });
-    tx.remark(RecordMetadata { by: Some(by.to_owned()), ..RecordMetadata::default() });
-    change::record_moved(tx, &merged);
+    tx.annotate(RecordMetadata { by: Some(by.to_owned()), ..RecordMetadata::default() });
+    change::record_status_changes(tx, &merged);
     tx.add_requesters(&[by.to_owned()]);
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }
 
 fn check_editable(tx: &Tx<'_>, expected: i64, len: usize) -> Result<(), Fault> {
@@ -79,7 +79,7 @@ fn check_editable(tx: &Tx<'_>, expected: i64, len: usize) -> Result<(), Fault> {
 }
 
 /// Models write ids without white space, so an item whose id has some would be taken for another item.
-fn check_new_ids(state: &State, wanted: &[Wanted]) -> Result<(), Fault> {
+fn check_new_ids(state: &State, wanted: &[EditedItem]) -> Result<(), Fault> {
     for (at, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| state.item(&wanted.id).is_none()) {
         let clean = parse::clean_id(wanted.id.as_str());
         if clean != wanted.id.as_str() {
@@ -91,15 +91,15 @@ fn check_new_ids(state: &State, wanted: &[Wanted]) -> Result<(), Fault> {
 }
 
 /// Items that are finished or in progress must be in the new list unchanged.
-fn check_protected(state: &State, wanted: &[Wanted]) -> Result<(), Fault> {
-    let by_id: BTreeMap<&ItemId, &Wanted> = wanted.iter().map(|wanted| (&wanted.id, wanted)).collect();
+fn check_protected(state: &State, wanted: &[EditedItem]) -> Result<(), Fault> {
+    let by_id: BTreeMap<&ItemId, &EditedItem> = wanted.iter().map(|wanted| (&wanted.id, wanted)).collect();
     for item in state.list.iter() {
         let code = match item.progress.status {
             ItemStatus::Pending => continue,
             ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => Code::FinishedItem,
             ItemStatus::InProgress | ItemStatus::Waiting => Code::ItemInProgress,
         };
-        if by_id.get(&item.def.id).is_none_or(|wanted| **wanted != as_wanted(item)) {
+        if by_id.get(&item.def.id).is_none_or(|wanted| **wanted != editable_part(item)) {
             return Err(Fault::new(code, format!("Item {} cannot be edited any more.", item.def.id)));
         }
     }
@@ -120,7 +120,7 @@ fn check_protected(state: &State, wanted: &[Wanted]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_tools(tx: &Tx<'_>, wanted: &[Wanted], next: &RunSettings) -> Result<(), Fault> {
+fn check_tools(tx: &Tx<'_>, wanted: &[EditedItem], next: &RunSettings) -> Result<(), Fault> {
     let settings = tx.state.run.as_ref().map_or(next, |run| &run.settings);
     let tools = tx.world.tools.offered(settings);
     for (at, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| wanted.status == ItemStatus::Pending) {
@@ -134,7 +134,7 @@ fn check_tools(tx: &Tx<'_>, wanted: &[Wanted], next: &RunSettings) -> Result<(),
 
 /// The list's order, if it does not follow from the changes: they leave items where they are and add new ones at the
 /// end.
-fn order_unlike(state: &State, before: &[ItemId]) -> Option<Vec<ItemId>> {
+fn changed_order(state: &State, before: &[ItemId]) -> Option<Vec<ItemId>> {
     let known: BTreeSet<&ItemId> = before.iter().collect();
     let kept = before.iter().filter(|id| state.item(id).is_some());
     let after: Vec<&ItemId> = state.list.iter().map(|item| &item.def.id).collect();
@@ -143,67 +143,67 @@ fn order_unlike(state: &State, before: &[ItemId]) -> Option<Vec<ItemId>> {
     (!is_implied).then(|| after.into_iter().cloned().collect())
 }
 
-fn rewrite(tx: &mut Tx<'_>, wanted: Vec<Wanted>) -> Merged {
+fn rewrite(tx: &mut Tx<'_>, wanted: Vec<EditedItem>) -> PlanMerge {
     let version = tx.state.head.plan_version + 1;
-    let mut merged = Merged::default();
+    let mut merged = PlanMerge::default();
     let mut before: BTreeMap<ItemId, Item> = BTreeMap::new();
     tx.state.list.rebuild(|list| before = list.drain(..).map(|item| (item.def.id.clone(), item)).collect());
     let mut after = Vec::with_capacity(wanted.len());
     for (at, wanted) in wanted.into_iter().enumerate() {
         let known = before.remove(&wanted.id);
-        after.push(rewritten(tx, at as i64, wanted, known, version, &mut merged));
+        after.push(rewrite_item(tx, at as i64, wanted, known, version, &mut merged));
     }
     tx.state.list.rebuild(|list| *list = after);
     for item in before.values() {
         forget::remove(tx, item, version, &mut merged);
     }
-    let settle: Vec<(ItemId, ItemStatus)> = merged.moved.clone();
-    for (id, _) in settle {
-        tx.state.list.touch(&id);
+    let changed: Vec<(ItemId, ItemStatus)> = merged.status_changes.clone();
+    for (id, _) in changed {
+        tx.state.list.on_loop_changed(&id);
     }
     tx.state.head.plan_version = version;
     let changes = std::mem::take(&mut merged.changes);
-    merged.changes = changes.into_iter().map(|change| filled(tx, change)).collect();
+    merged.changes = changes.into_iter().map(|change| fill_in(tx, change)).collect();
     merged
 }
 
-fn rewritten(
+fn rewrite_item(
     tx: &mut Tx<'_>,
     ord: i64,
-    wanted: Wanted,
+    wanted: EditedItem,
     known: Option<Item>,
     version: i64,
-    merged: &mut Merged,
+    merged: &mut PlanMerge,
 ) -> Item {
     let Some(mut item) = known else {
         merged.note(ChangeType::Added, &wanted.id);
-        let def = defined(wanted, tx.stamp.now, version);
+        let def = definition_of(wanted, tx.stamp.now, version);
         let progress = Progress { updated: tx.stamp.now, ..Progress::default() };
         return Item { ord, def, progress, calls: Vec::new(), turns: Vec::new() };
     };
-    let is_same = as_wanted(&item) == wanted;
+    let is_same = editable_part(&item) == wanted;
     if is_same && item.ord == ord {
         return item;
     }
     item.ord = ord;
     if is_same {
-        tx.definition_changed(&item.def.id);
+        tx.mark_definition_changed(&item.def.id);
         return item;
     }
     merged.note(ChangeType::Modified, &wanted.id);
     if wanted.status != item.progress.status {
-        merged.moved.push((wanted.id.clone(), item.progress.status));
+        merged.status_changes.push((wanted.id.clone(), item.progress.status));
         item.progress.status = wanted.status;
         item.progress.edited_away = wanted.status == ItemStatus::Cancelled;
         item.progress.reason = Some("cancelled by a person".into());
     }
     item.progress.updated = tx.stamp.now;
     let since = item.def.since;
-    item.def = Definition { since, ..defined(wanted, item.def.created, version) };
+    item.def = Definition { since, ..definition_of(wanted, item.def.created, version) };
     item
 }
 
-fn defined(wanted: Wanted, created: i64, version: i64) -> Definition {
+fn definition_of(wanted: EditedItem, created: i64, version: i64) -> Definition {
     Definition {
         id: wanted.id,
         description: wanted.description,
@@ -218,16 +218,16 @@ fn defined(wanted: Wanted, created: i64, version: i64) -> Definition {
     }
 }
 
-fn filled(tx: &mut Tx<'_>, change: TodoItemChange) -> TodoItemChange {
+fn fill_in(tx: &mut Tx<'_>, change: TodoItemChange) -> TodoItemChange {
     match change.kind {
-        ChangeType::Added | ChangeType::Modified => change::of_item(tx, change.kind, &change.item_id),
+        ChangeType::Added | ChangeType::Modified => change::item_change(tx, change.kind, &change.item_id),
         ChangeType::Removed => TodoItemChange { timestamp: tx.stamp.now, ..change },
     }
 }
 
-fn as_wanted(item: &Item) -> Wanted {
+fn editable_part(item: &Item) -> EditedItem {
     let def = item.def.clone();
-    Wanted {
+    EditedItem {
         id: def.id,
         description: def.description,
         dependencies: def.dependencies,
@@ -239,7 +239,7 @@ fn as_wanted(item: &Item) -> Wanted {
     }
 }
 
-fn read_list(list: Vec<Value>) -> Result<Vec<Wanted>, Fault> {
+fn read_list(list: Vec<Value>) -> Result<Vec<EditedItem>, Fault> {
     let mut seen = BTreeSet::new();
     let mut wanted = Vec::with_capacity(list.len());
     for (at, value) in list.into_iter().enumerate() {
@@ -252,7 +252,7 @@ fn read_list(list: Vec<Value>) -> Result<Vec<Wanted>, Fault> {
     Ok(wanted)
 }
 
-fn read_item(at: usize, value: Value) -> Result<Wanted, Fault> {
+fn read_item(at: usize, value: Value) -> Result<EditedItem, Fault> {
     let Value::Object(mut map) = value else { return Err(invalid(at, "", "an item is an object")) };
     map.retain(|key, _| !FILLED.contains(&key.as_str()));
     for key in ["createdTimestamp", "updatedTimestamp"] {
@@ -273,7 +273,7 @@ fn read_item(at: usize, value: Value) -> Result<Wanted, Fault> {
     if todo.description.trim().is_empty() {
         return Err(invalid(at, "description", "must not be empty"));
     }
-    Ok(Wanted {
+    Ok(EditedItem {
         id: todo.id,
         description: todo.description,
         dependencies: todo.dependencies,
@@ -301,7 +301,7 @@ fn known_fields() -> BTreeSet<&'static str> {
 
 /// Checks that every dependency of an unfinished item is in the list, and that there is no cycle. A finished item waits
 /// for nothing.
-fn check_graph(wanted: &[Wanted]) -> Result<(), Fault> {
+fn check_graph(wanted: &[EditedItem]) -> Result<(), Fault> {
     let index: BTreeMap<&ItemId, usize> = wanted.iter().enumerate().map(|(at, item)| (&item.id, at)).collect();
     let mut unmet = vec![0usize; wanted.len()];
     let mut dependants = vec![Vec::new(); wanted.len()];

@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 use crate::domain::ids::{ItemId, RunId};
 use crate::domain::plan::{ChangeType, ItemStatus};
 use crate::parse::ItemDraft;
-use crate::pes::plan::change::{self, Merged};
+use crate::pes::plan::change::{self, PlanMerge};
 use crate::pes::state::{Item, State, rows};
 use crate::pes::tx::Tx;
 
 /// If the plan has more items, those that were settled before the last run are removed: the plan is part of every
 /// planner's prompt, and some models have a small context.
-const LISTED: usize = 100;
+const MAX_REMEMBERED_ITEMS: usize = 100;
 
 /// The least number of items that the list can have with those that the planner adds.
-pub(crate) fn least_items_with(tx: &Tx<'_>, drafts: &[ItemDraft]) -> usize {
+pub(crate) fn min_items_with(tx: &Tx<'_>, drafts: &[ItemDraft]) -> usize {
     let with_new = items_with(tx.state, drafts);
     let excess = with_new.saturating_sub(tx.world.limits.items_per_plan);
-    with_new - forgettable(tx.state, drafts, None, excess).len()
+    with_new - removable(tx.state, drafts, None, excess).len()
 }
 
 fn items_with(state: &State, drafts: &[ItemDraft]) -> usize {
@@ -28,14 +28,14 @@ fn items_with(state: &State, drafts: &[ItemDraft]) -> usize {
 
 /// Removes the items that must make room for these, and those that are too old to be in every prompt. Items of the last
 /// run are removed only if there is no other room.
-pub(crate) fn make_room(tx: &mut Tx<'_>, drafts: &[ItemDraft], version: i64, merged: &mut Merged) {
+pub(crate) fn make_room(tx: &mut Tx<'_>, drafts: &[ItemDraft], version: i64, merged: &mut PlanMerge) {
     let last = last_run(tx.state);
     let with_new = items_with(tx.state, drafts);
-    let too_old = forgettable(tx.state, drafts, last.as_ref(), with_new.saturating_sub(LISTED));
-    forget(tx, too_old, version, merged);
+    let too_old = removable(tx.state, drafts, last.as_ref(), with_new.saturating_sub(MAX_REMEMBERED_ITEMS));
+    remove_all(tx, too_old, version, merged);
     let with_new = items_with(tx.state, drafts);
-    let too_many = forgettable(tx.state, drafts, None, with_new.saturating_sub(tx.world.limits.items_per_plan));
-    forget(tx, too_many, version, merged);
+    let too_many = removable(tx.state, drafts, None, with_new.saturating_sub(tx.world.limits.items_per_plan));
+    remove_all(tx, too_many, version, merged);
 }
 
 /// The last run before this one that worked on the plan.
@@ -48,12 +48,12 @@ fn last_run(state: &State) -> Option<RunId> {
 /// Up to `count` of the oldest items that earlier runs settled: no items of this run, and none that such an item, an
 /// open item or one of these drafts depends on. Items that were not completed are removed together with what they
 /// waited for.
-fn forgettable(state: &State, drafts: &[ItemDraft], last: Option<&RunId>, count: usize) -> BTreeSet<ItemId> {
+fn removable(state: &State, drafts: &[ItemDraft], last: Option<&RunId>, count: usize) -> BTreeSet<ItemId> {
     let mut gone = BTreeSet::new();
     if count == 0 {
         return gone;
     }
-    let kept = kept(state, drafts, last);
+    let kept = items_to_keep(state, drafts, last);
     for item in state.list.iter().filter(|item| !kept.contains(&item.def.id)) {
         if gone.len() >= count {
             break;
@@ -61,7 +61,7 @@ fn forgettable(state: &State, drafts: &[ItemDraft], last: Option<&RunId>, count:
         let mut next = vec![item];
         while let Some(item) = next.pop() {
             if gone.insert(item.def.id.clone()) {
-                next.extend(state.list.dependants(&item.def.id).filter(waits));
+                next.extend(state.list.dependants(&item.def.id).filter(is_incomplete));
             }
         }
     }
@@ -69,7 +69,7 @@ fn forgettable(state: &State, drafts: &[ItemDraft], last: Option<&RunId>, count:
 }
 
 /// The items that must stay, with everything that they depend on and that is not completed.
-fn kept(state: &State, drafts: &[ItemDraft], last: Option<&RunId>) -> BTreeSet<ItemId> {
+fn items_to_keep(state: &State, drafts: &[ItemDraft], last: Option<&RunId>) -> BTreeSet<ItemId> {
     let runs = [Some(&state.active_run().run_id), last];
     let is_of = |item: &&Item| item.progress.run.is_some() && runs.contains(&item.progress.run.as_ref());
     let listed = state.list.iter().filter(|item| !item.progress.status.is_settled() || is_of(item));
@@ -81,7 +81,7 @@ fn kept(state: &State, drafts: &[ItemDraft], last: Option<&RunId>) -> BTreeSet<I
     let mut kept = BTreeSet::new();
     while let Some(id) = next.pop() {
         if kept.insert(id.clone())
-            && let Some(item) = state.item(&id).filter(waits)
+            && let Some(item) = state.item(&id).filter(is_incomplete)
         {
             next.extend(item.def.dependencies.iter().cloned());
         }
@@ -89,7 +89,7 @@ fn kept(state: &State, drafts: &[ItemDraft], last: Option<&RunId>) -> BTreeSet<I
     kept
 }
 
-fn forget(tx: &mut Tx<'_>, ids: BTreeSet<ItemId>, version: i64, merged: &mut Merged) {
+fn remove_all(tx: &mut Tx<'_>, ids: BTreeSet<ItemId>, version: i64, merged: &mut PlanMerge) {
     if ids.is_empty() {
         return;
     }
@@ -101,20 +101,20 @@ fn forget(tx: &mut Tx<'_>, ids: BTreeSet<ItemId>, version: i64, merged: &mut Mer
 }
 
 /// Removes an item that is no longer in the list; its calls stay readable.
-pub(crate) fn remove(tx: &mut Tx<'_>, item: &Item, version: i64, merged: &mut Merged) {
+pub(crate) fn remove(tx: &mut Tx<'_>, item: &Item, version: i64, merged: &mut PlanMerge) {
     let id = &item.def.id;
     merged.note(ChangeType::Removed, id);
-    tx.item_removed(id);
+    tx.unmark_item(id);
     let ord = tx.next_ord();
     rows::tombstone(id, ord, version).into_iter().for_each(|row| tx.written.put(row));
     tx.state.removed.insert(id.clone(), version);
     for call in &item.calls {
         if let Some(call) = tx.state.calls.remove(call) {
-            tx.written.put(rows::forgotten_call(&call));
+            tx.written.put(rows::unloaded_call(&call));
         }
     }
 }
 
-fn waits(item: &&Item) -> bool {
+fn is_incomplete(item: &&Item) -> bool {
     item.progress.status != ItemStatus::Completed
 }

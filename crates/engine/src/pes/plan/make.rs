@@ -8,16 +8,16 @@ use crate::domain::ids::ItemId;
 use crate::domain::model::ModelReply;
 use crate::domain::plan::{ChangeType, TodoItemChange};
 use crate::parse::{self, CallDraft, PlanDraft};
-use crate::pes::plan::change::{self, Merged};
+use crate::pes::plan::change::{self, PlanMerge};
 use crate::pes::plan::{forget, merge, names, refine, review};
-use crate::pes::state::{Item, ModelCall, Phase, REPAIRS, Repair, Replied, State, model_call, text};
+use crate::pes::state::{Item, MAX_REPAIRS, ModelCall, Phase, ReceivedReply, Repair, State, model_call, text};
 use crate::pes::tx::Tx;
 
-const TITLE_WORDS: usize = 10;
-const REFUSAL_CHARS: usize = 2_000;
+const MAX_TITLE_WORDS: usize = 10;
+const MAX_REFUSAL_CHARS: usize = 2_000;
 
 /// What a planner's reply means for the run.
-pub(crate) enum Planned {
+pub(crate) enum PlanReplyOutcome {
     /// There is a plan, or the planner is asked again.
     Continues,
     /// There is a plan, and the reply has the first calls of this item.
@@ -29,9 +29,9 @@ pub(crate) enum Planned {
 }
 
 /// Handles the planner's reply: a list, or changes of the existing one.
-pub(crate) fn replied(tx: &mut Tx<'_>, replied: &Replied<'_>) -> Planned {
+pub(crate) fn on_reply(tx: &mut Tx<'_>, replied: &ReceivedReply<'_>) -> PlanReplyOutcome {
     let text = replied.text.clone();
-    let mut draft = match usable(tx, replied.reply) {
+    let mut draft = match parse_usable(tx, replied.reply) {
         Ok(draft) => draft,
         Err(fault) => return repair(tx, replied.call, text, fault, false),
     };
@@ -39,55 +39,55 @@ pub(crate) fn replied(tx: &mut Tx<'_>, replied: &Replied<'_>) -> Planned {
     if let Some(fault) = names::unknown(tx, replied.call, &draft.items) {
         return repair(tx, replied.call, text, fault, true);
     }
-    refine::planner_was_told(tx);
+    refine::mark_planner_informed(tx);
     record_heading(tx, &draft);
     if let (true, Some(answer)) = (draft.items.is_empty(), &draft.answer) {
         let answer = answer.clone();
         record(tx, &draft, text, &[]);
-        return Planned::Answers(answer);
+        return PlanReplyOutcome::Answers(answer);
     }
     if let (true, Some(reason)) = (draft.items.is_empty(), &draft.refuse) {
-        return refused(tx.state, text::cut(reason, REFUSAL_CHARS));
+        return refusal(tx.state, text::cut(reason, MAX_REFUSAL_CHARS));
     }
     let (source, merged) = match tx.state.phase() {
         Phase::Refining => (PlanSource::Refinement, merge::merge(tx, &draft, replied.call.shown)),
         Phase::Idle | Phase::Planning | Phase::Executing | Phase::Synthesizing => {
-            (PlanSource::Planner, first_list(tx, &draft))
+            (PlanSource::Planner, create_list(tx, &draft))
         }
     };
     record(tx, &draft, text, &merged.changes);
     if source == PlanSource::Planner || !merged.changes.is_empty() {
-        record_update_of(tx, source);
+        record_source(tx, source);
     }
-    change::record_moved(tx, &merged);
+    change::record_status_changes(tx, &merged);
     refine::end(tx);
     review::ask_if_wanted(tx);
     // If a person must review the plan first, the item begins with a model call of its own.
     if let (false, true, Some(item)) = (draft.calls.is_empty(), tx.state.is_reviewed(), draft.items.first()) {
         let id = ItemId::from(item.id.as_str());
-        return Planned::FirstStep { item: id, calls: draft.calls };
+        return PlanReplyOutcome::FirstStep { item: id, calls: draft.calls };
     }
-    Planned::Continues
+    PlanReplyOutcome::Continues
 }
 
 /// A refusal fails the run only if nothing was done in it yet and the planner has seen every message; otherwise it is
 /// an answer to what was said so far.
-fn refused(state: &State, reason: String) -> Planned {
+fn refusal(state: &State, reason: String) -> PlanReplyOutcome {
     if state.is_mid_run() || state.is_refinement_due() {
-        Planned::Answers(reason)
+        PlanReplyOutcome::Answers(reason)
     } else {
-        Planned::Fails { code: Code::TaskRefused, message: reason }
+        PlanReplyOutcome::Fails { code: Code::TaskRefused, message: reason }
     }
 }
 
-fn usable(tx: &Tx<'_>, reply: &ModelReply) -> Result<PlanDraft, String> {
+fn parse_usable(tx: &Tx<'_>, reply: &ModelReply) -> Result<PlanDraft, String> {
     let mut draft = parse::plan(reply).map_err(|fault| fault.0)?;
     change::restore_ids(tx.state, &mut draft.items);
     let most = tx.world.limits.items_per_plan;
     if draft.items.len() > most {
         return Err(format!("The todoList has {} items; at most {most} are allowed.", draft.items.len()));
     }
-    let with_new = forget::least_items_with(tx, &draft.items);
+    let with_new = forget::min_items_with(tx, &draft.items);
     if with_new > most {
         return Err(format!("With the new items the todoList has {with_new}; at most {most} are allowed."));
     }
@@ -95,33 +95,33 @@ fn usable(tx: &Tx<'_>, reply: &ModelReply) -> Result<PlanDraft, String> {
     if !steered {
         draft.items.retain(change::is_wanted);
     }
-    let is_silent = draft.answer.is_none() && draft.refuse.is_none();
-    if draft.items.is_empty() && is_silent && !steered {
+    let is_empty = draft.answer.is_none() && draft.refuse.is_none();
+    if draft.items.is_empty() && is_empty && !steered {
         return Err("The todoList is empty and there is no answer; give one of them.".into());
     }
     Ok(draft)
 }
 
-fn repair(tx: &mut Tx<'_>, call: &ModelCall, reply: Value, fault: String, names: bool) -> Planned {
-    let round = model_call::repairs(call) + 1;
-    if round > REPAIRS {
+fn repair(tx: &mut Tx<'_>, call: &ModelCall, reply: Value, fault: String, names: bool) -> PlanReplyOutcome {
+    let round = model_call::repair_rounds(call) + 1;
+    if round > MAX_REPAIRS {
         let message = format!("The model's plan could not be read: {}", text::cut(&fault, 500));
         if tx.state.is_mid_run() {
-            refine::failed(tx, Code::PlanUnreadable, &message);
-            return Planned::Continues;
+            refine::on_failed(tx, Code::PlanUnreadable, &message);
+            return PlanReplyOutcome::Continues;
         }
-        return Planned::Fails { code: Code::PlanUnreadable, message };
+        return PlanReplyOutcome::Fails { code: Code::PlanUnreadable, message };
     }
     let names = names || call.repair.as_ref().is_some_and(|before| before.names);
     let repair = Some(Repair { round, reply, fault, names });
     tx.active().model = Some(ModelCall { repair, ..call.again(call.iteration + 1) });
-    Planned::Continues
+    PlanReplyOutcome::Continues
 }
 
 fn record_heading(tx: &mut Tx<'_>, draft: &PlanDraft) {
     change::set_intent(tx, draft.intent.as_deref(), None);
     if let Some(title) = draft.title.as_deref().filter(|title| !title.trim().is_empty()) {
-        let title = title.split_whitespace().take(TITLE_WORDS).collect::<Vec<_>>().join(" ");
+        let title = title.split_whitespace().take(MAX_TITLE_WORDS).collect::<Vec<_>>().join(" ");
         let title = text::cut(&title, 200);
         tx.state.head.title = title.clone();
         tx.title = Some(title.clone());
@@ -130,14 +130,14 @@ fn record_heading(tx: &mut Tx<'_>, draft: &PlanDraft) {
 }
 
 /// Creates the list of a thread that had none.
-fn first_list(tx: &mut Tx<'_>, draft: &PlanDraft) -> Merged {
+fn create_list(tx: &mut Tx<'_>, draft: &PlanDraft) -> PlanMerge {
     tx.state.head.plan_version += 1;
     let items: Vec<Item> =
         draft.items.iter().enumerate().map(|(at, item)| change::new_item(tx, at as i64, item)).collect();
     let ids: Vec<ItemId> = items.iter().map(|item| item.def.id.clone()).collect();
     tx.state.list.rebuild(|list| list.extend(items));
-    let changes = ids.iter().map(|id| change::of_item(tx, ChangeType::Added, id)).collect();
-    Merged { changes, ..Merged::default() }
+    let changes = ids.iter().map(|id| change::item_change(tx, ChangeType::Added, id)).collect();
+    PlanMerge { changes, ..PlanMerge::default() }
 }
 
 fn record(tx: &mut Tx<'_>, draft: &PlanDraft, raw: Value, changes: &[TodoItemChange]) {
@@ -158,7 +158,7 @@ fn record(tx: &mut Tx<'_>, draft: &PlanDraft, raw: Value, changes: &[TodoItemCha
 }
 
 /// Records the `PLAN_UPDATE` whose changes are in the `PLAN` before it.
-fn record_update_of(tx: &mut Tx<'_>, source: PlanSource) {
+fn record_source(tx: &mut Tx<'_>, source: PlanSource) {
     let plan_version = tx.state.head.plan_version;
     change::record_update(tx, None, PlanUpdateBody { plan_version, source, changes: None, order: None, plan: None });
 }

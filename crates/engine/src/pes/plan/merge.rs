@@ -7,14 +7,14 @@ use crate::domain::ids::ItemId;
 use crate::domain::model;
 use crate::domain::plan::{ChangeType, ItemStatus};
 use crate::parse::{ItemDraft, PlanDraft, PlanPatchDraft};
-use crate::pes::plan::change::{self, Merged};
+use crate::pes::plan::change::{self, PlanMerge};
 use crate::pes::plan::{forget, redo};
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
 
 /// Merges a refinement: items that it lists are updated or added; pending items that it was shown and does not list are
 /// cancelled.
-pub(crate) fn merge(tx: &mut Tx<'_>, draft: &PlanDraft, shown: i64) -> Merged {
+pub(crate) fn merge(tx: &mut Tx<'_>, draft: &PlanDraft, shown: i64) -> PlanMerge {
     let listed: std::collections::BTreeSet<ItemId> = draft.items.iter().map(|d| d.id.as_str().into()).collect();
     let missing: Vec<ItemId> = tx
         .state
@@ -28,7 +28,7 @@ pub(crate) fn merge(tx: &mut Tx<'_>, draft: &PlanDraft, shown: i64) -> Merged {
     // A reply of calls without a list says nothing about the other items.
     let says_nothing = draft.items.is_empty() || !draft.calls.is_empty();
     for id in missing.into_iter().filter(|_| !says_nothing) {
-        change::move_status(tx, &id, ItemStatus::Cancelled, &mut merged, Some("left out of the refined plan"));
+        change::change_status(tx, &id, ItemStatus::Cancelled, &mut merged, Some("left out of the refined plan"));
     }
     snapshot(tx, merged)
 }
@@ -47,15 +47,15 @@ pub(crate) fn apply_patch(tx: &mut Tx<'_>, item: &ItemId, shown: i64, mut patch:
         (false, _) => {}
     }
     let plan = has_plan.then(|| tx.state.head.plan.clone());
-    let update = change::update(tx, PlanSource::Agent, &merged.changes);
+    let update = change::new_update(tx, PlanSource::Agent, &merged.changes);
     change::record_update(tx, Some(item), PlanUpdateBody { plan, ..update });
-    change::record_moved(tx, &merged);
+    change::record_status_changes(tx, &merged);
 }
 
 /// `by`: the item whose step patches the plan; `None`: a refinement of the whole plan.
-fn merge_items(tx: &mut Tx<'_>, drafts: &[ItemDraft], shown: i64, by: Option<&ItemId>) -> Merged {
+fn merge_items(tx: &mut Tx<'_>, drafts: &[ItemDraft], shown: i64, by: Option<&ItemId>) -> PlanMerge {
     let version = tx.state.head.plan_version + 1;
-    let mut merged = Merged::default();
+    let mut merged = PlanMerge::default();
     forget::make_room(tx, drafts, version, &mut merged);
     let (mut added, mut left_out) = (Vec::new(), Vec::new());
     let mut ord = tx.state.list.next_ord();
@@ -82,13 +82,13 @@ fn merge_items(tx: &mut Tx<'_>, drafts: &[ItemDraft], shown: i64, by: Option<&It
     if !left_out.is_empty() {
         report_left_out(tx, &left_out, by);
     }
-    if merged.is_relinked {
+    if merged.has_new_dependencies {
         tx.state.list.rebuild(|_| ());
     }
     if !added.is_empty() {
         let ids: Vec<ItemId> = added.iter().map(|item| item.def.id.clone()).collect();
         tx.state.list.rebuild(|list| list.extend(added));
-        merged.changes.extend(ids.iter().map(|id| change::of_item(tx, ChangeType::Added, id)));
+        merged.changes.extend(ids.iter().map(|id| change::item_change(tx, ChangeType::Added, id)));
     }
     merged
 }
@@ -106,7 +106,14 @@ fn report_left_out(tx: &mut Tx<'_>, ids: &[ItemId], by: Option<&ItemId>) {
     change::note(tx, by, message);
 }
 
-fn merge_item(tx: &mut Tx<'_>, id: &ItemId, status: ItemStatus, draft: &ItemDraft, refines: bool, merged: &mut Merged) {
+fn merge_item(
+    tx: &mut Tx<'_>,
+    id: &ItemId,
+    status: ItemStatus,
+    draft: &ItemDraft,
+    refines: bool,
+    merged: &mut PlanMerge,
+) {
     match (status, draft.status) {
         (ItemStatus::Completed, _) if refines && draft.redo => redo::redo(tx, id, draft, merged),
         (ItemStatus::InProgress | ItemStatus::Waiting, _) if refines && draft.redo => {
@@ -114,27 +121,27 @@ fn merge_item(tx: &mut Tx<'_>, id: &ItemId, status: ItemStatus, draft: &ItemDraf
         }
         (ItemStatus::Completed | ItemStatus::InProgress | ItemStatus::Waiting, _) => {}
         (ItemStatus::Pending, Some(ItemStatus::Cancelled)) => {
-            change::move_status(tx, id, ItemStatus::Cancelled, merged, Some("cancelled by the plan"));
+            change::change_status(tx, id, ItemStatus::Cancelled, merged, Some("cancelled by the plan"));
         }
         (ItemStatus::Pending, _) => change::redefine(tx, id, draft, merged),
         (ItemStatus::Failed | ItemStatus::Cancelled, status)
             if refines && (draft.redo || status == Some(ItemStatus::Pending)) =>
         {
             change::redefine(tx, id, draft, merged);
-            change::move_status(tx, id, ItemStatus::Pending, merged, None);
+            change::change_status(tx, id, ItemStatus::Pending, merged, None);
         }
         (ItemStatus::Failed | ItemStatus::Cancelled, _) => {}
     }
 }
 
 /// Increments the planVersion if anything changed, and adds to the changes the items as they are now.
-pub(crate) fn snapshot(tx: &mut Tx<'_>, mut merged: Merged) -> Merged {
+pub(crate) fn snapshot(tx: &mut Tx<'_>, mut merged: PlanMerge) -> PlanMerge {
     if merged.changes.is_empty() {
         return merged;
     }
     tx.state.head.plan_version += 1;
     let changes = std::mem::take(&mut merged.changes);
-    merged.changes = changes.into_iter().map(|change| change::of_item(tx, change.kind, &change.item_id)).collect();
+    merged.changes = changes.into_iter().map(|change| change::item_change(tx, change.kind, &change.item_id)).collect();
     merged
 }
 

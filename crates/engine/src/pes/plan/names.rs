@@ -7,16 +7,16 @@ use crate::domain::ids::ItemId;
 use crate::domain::plan::{ItemStatus, ToolValidationMode};
 use crate::parse::ItemDraft;
 use crate::pes::plan::change;
-use crate::pes::state::{ModelCall, REPAIRS, State, model_call};
+use crate::pes::state::{MAX_REPAIRS, ModelCall, State, model_call};
 use crate::pes::tx::Tx;
 
 /// How many names a sentence lists.
-const NAMED: usize = 100;
+const MAX_LISTED_NAMES: usize = 100;
 
 /// A sentence for the model that made this plan, if it has unknown names and the model was not told before.
 pub(crate) fn unknown(tx: &Tx<'_>, call: &ModelCall, drafts: &[ItemDraft]) -> Option<String> {
     let was_told = call.repair.as_ref().is_some_and(|repair| repair.names);
-    if was_told || model_call::repairs(call) >= REPAIRS {
+    if was_told || model_call::repair_rounds(call) >= MAX_REPAIRS {
         return None;
     }
     let open: Vec<&ItemDraft> = drafts.iter().filter(|draft| will_be_done(tx.state, draft)).collect();
@@ -84,6 +84,6 @@ pub(crate) fn unknown_tool_of(tx: &Tx<'_>, id: &ItemId) -> Option<String> {
 
 fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
-    let more = if names.len() > NAMED { ", …" } else { "" };
-    if names.is_empty() { "nothing".to_owned() } else { names[..names.len().min(NAMED)].join(", ") + more }
+    let more = if names.len() > MAX_LISTED_NAMES { ", …" } else { "" };
+    if names.is_empty() { "nothing".to_owned() } else { names[..names.len().min(MAX_LISTED_NAMES)].join(", ") + more }
 }

@@ -7,22 +7,22 @@ use crate::domain::plan::ItemStatus;
 use crate::domain::tool::{Judgement, ToolClass, Verdict};
 use crate::parse::ItemDraft;
 use crate::pes::people::suspend;
-use crate::pes::plan::change::{self, Merged};
+use crate::pes::plan::change::{self, PlanMerge};
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
 
 /// Makes a completed item pending again, and marks the items that depend on it.
-pub(crate) fn redo(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut Merged) {
+pub(crate) fn redo(tx: &mut Tx<'_>, id: &ItemId, draft: &ItemDraft, merged: &mut PlanMerge) {
     let known = tx.state.item(id).map(|item| item.def.dependencies.clone()).unwrap_or_default();
     change::redefine(tx, id, draft, merged);
     // The item was completed, so dependencies that were removed from the list since were completed too.
     let forgotten: Vec<ItemId> = known.into_iter().filter(|need| tx.state.item(need).is_none()).collect();
     if let Some(item) = tx.state.list.get_mut(id) {
         item.def.dependencies.retain(|need| !forgotten.contains(need));
-        merged.is_relinked |= !forgotten.is_empty();
+        merged.has_new_dependencies |= !forgotten.is_empty();
     }
     tx.change_progress(id, |progress| progress.redone = true);
-    change::move_status(tx, id, ItemStatus::Pending, merged, None);
+    change::change_status(tx, id, ItemStatus::Pending, merged, None);
     note_for_dependants(tx, id);
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn notes(state: &State, id: &ItemId) -> Vec<String> {
 }
 
 /// A call of an item that is done again asks a person, unless it only reads or was declared idempotent.
-pub(crate) fn asks_again(state: &State, item: &ItemId, tool: &str, judgement: Judgement) -> Judgement {
+pub(crate) fn require_approval(state: &State, item: &ItemId, tool: &str, judgement: Judgement) -> Judgement {
     if !state.item(item).is_some_and(|item| item.progress.redone) {
         return judgement;
     }

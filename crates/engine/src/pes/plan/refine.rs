@@ -10,7 +10,7 @@ use crate::pes::state::{ModelCall, Phase, Replan, SentBack};
 use crate::pes::tx::Tx;
 
 /// After this many failed refinements a message is given up.
-const FAILURES: u32 = 2;
+const MAX_FAILED_REFINEMENTS: u32 = 2;
 
 /// Begins a refinement in the middle of a run.
 pub(crate) fn begin(tx: &mut Tx<'_>) {
@@ -22,7 +22,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>) {
         (steer.shown, steer.open) = (true, true);
     }
     // A person who steers the run after a failure wants it to continue.
-    active.stopped = false;
+    active.is_stopped = false;
     active.replan = if active.replan == Replan::Due { Replan::Done } else { active.replan };
     if active.review.sent_back == SentBack::Due {
         active.review.sent_back = SentBack::Told;
@@ -34,7 +34,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>) {
 pub(crate) fn end(tx: &mut Tx<'_>) {
     tx.state.head.phase = Phase::Executing;
     let active = tx.active();
-    active.planned = true;
+    active.is_planned = true;
     if active.review.sent_back == SentBack::Told {
         active.review.sent_back = SentBack::No;
     }
@@ -42,10 +42,10 @@ pub(crate) fn end(tx: &mut Tx<'_>) {
 
 /// The planner has seen its notes and the steering messages. Notes about failures that came meanwhile stay for the next
 /// refinement.
-pub(crate) fn planner_was_told(tx: &mut Tx<'_>) {
+pub(crate) fn mark_planner_informed(tx: &mut Tx<'_>) {
     let active = tx.active();
     active.steers.iter_mut().for_each(|steer| steer.open &= !steer.shown);
-    active.unheard = None;
+    active.unconsidered = None;
     if active.replan != Replan::Due {
         active.notes.clear();
     }
@@ -53,18 +53,18 @@ pub(crate) fn planner_was_told(tx: &mut Tx<'_>) {
 
 /// A refinement in the middle of a run failed: the plan stays as it is. The messages that it was to consider are due
 /// once more; those for which that has happened already are reported as a failure in the run's result.
-pub(crate) fn failed(tx: &mut Tx<'_>, code: Code, message: &str) {
+pub(crate) fn on_failed(tx: &mut Tx<'_>, code: Code, message: &str) {
     tx.record_error(model::Phase::Planning, code.as_str(), message, false, None);
     let active = tx.active();
     for steer in active.steers.iter_mut().filter(|steer| steer.open) {
         steer.failures += 1;
-        steer.shown = steer.failures >= FAILURES;
+        steer.shown = steer.failures >= MAX_FAILED_REFINEMENTS;
         steer.open = steer.shown;
     }
     let is_due = active.steers.iter().any(|steer| steer.failures > 0 && !steer.shown);
     if active.steers.iter().any(|steer| steer.open) {
         let message = format!("What was said meanwhile was not taken into account: {message}");
-        active.unheard = Some(RunError { code, message, phase: model::Phase::Planning });
+        active.unconsidered = Some(RunError { code, message, phase: model::Phase::Planning });
     }
     // The planner still has to be told that a person sent the plan back.
     let is_sent_back = is_due && active.review.sent_back == SentBack::Told;

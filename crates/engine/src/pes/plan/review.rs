@@ -17,32 +17,32 @@ use crate::domain::tool::{Judgement, ToolClass, Verdict};
 use crate::pes::people::{resume, suspend};
 use crate::pes::plan::{change, edit, forecast};
 use crate::pes::settle::{item, suspension};
-use crate::pes::state::{Ends, Phase, ReviewQuestion, SentBack, Shape, State, text};
-use crate::pes::tx::{Taken, Tx};
+use crate::pes::state::{EarlyEnd, Phase, ReviewQuestion, SentBack, Shape, State, text};
+use crate::pes::tx::{EventOutcome, Tx};
 
 /// The member of `modifiedArgs` that holds the edited list.
-const EDITED: &str = "todoList";
+const EDITED_LIST_MEMBER: &str = "todoList";
 /// How much of a person's reason goes into the planner's prompt, in characters.
-pub(crate) const REASON_CHARS: usize = 2_000;
+pub(crate) const MAX_REASON_CHARS: usize = 2_000;
 /// How many tools the question lists.
-const NAMED: usize = 10;
+const MAX_LISTED_TOOLS: usize = 10;
 
 /// What an answer to a review means.
-pub(crate) enum Reviewed {
+pub(crate) enum ReviewDecision {
     /// The plan runs as it is now. The digest is that of an edited plan.
-    Runs(Option<String>),
+    Run(Option<String>),
     /// The planner makes another plan; `by` gave this reason.
-    Again { reason: String, by: String },
+    Replan { reason: String, by: String },
     /// The run ends, for this reason.
-    Ends(String),
+    EndRun(String),
 }
 
-impl Reviewed {
+impl ReviewDecision {
     /// The digest of the plan that runs now, if it was edited.
     pub(crate) fn digest(&self) -> Option<&str> {
         match self {
-            Reviewed::Runs(digest) => digest.as_deref(),
-            Reviewed::Again { .. } | Reviewed::Ends(_) => None,
+            ReviewDecision::Run(digest) => digest.as_deref(),
+            ReviewDecision::Replan { .. } | ReviewDecision::EndRun(_) => None,
         }
     }
 }
@@ -57,7 +57,7 @@ pub(crate) fn ask_if_wanted(tx: &mut Tx<'_>) {
     }
     let version = tx.state.head.plan_version;
     let is_left = tx.state.list.iter().any(|item| item.progress.status == ItemStatus::Pending);
-    let asked = tx.active().review.asked.clone();
+    let asked = tx.active().review.question.clone();
     match &asked {
         Some(asked) if asked.version == version && is_left => return,
         Some(_) if is_left => withdraw(tx, "the plan was changed"),
@@ -82,85 +82,85 @@ pub(crate) fn ask_if_wanted(tx: &mut Tx<'_>) {
 fn ask(tx: &mut Tx<'_>, plan: &PlanForecast) {
     let prompt = "May this plan run? A no with a reason has another plan made.";
     let schema = FeedbackSchema { allow_modify_args: true, ..FeedbackSchema::new(InputType::Confirm, prompt) };
-    let question = suspend::question(tx, SuspensionKind::PlanReview, words(plan), schema);
+    let question = suspend::question(tx, SuspensionKind::PlanReview, question_text(plan), schema);
     let shown = text::to_value(plan);
     let digest = digest::of(&shown);
     let shown = tx.store(format!("{}.plan", question.suspension_id), shown);
     let risk_level = plan.tools.iter().filter_map(|tool| tool.risk_level).max();
     let asked = ReviewQuestion { suspension: question.suspension_id.clone(), version: plan.plan_version };
-    tx.active().review.asked = Some(asked);
+    tx.active().review.question = Some(asked);
     suspend::open(tx, Suspension { plan: Some(shown), digest: Some(digest), risk_level, ..question });
 }
 
 /// Withdraws the open question.
 pub(crate) fn withdraw(tx: &mut Tx<'_>, why: &str) {
-    if let Some(asked) = tx.active().review.asked.take() {
+    if let Some(asked) = tx.active().review.question.take() {
         suspension::close(tx, &asked.suspension, Decision::Cancelled, "engine", Some(why.to_owned()));
     }
 }
 
 /// Determines what an answer means. An edited plan is applied here, because its digest is part of the answer.
-pub(crate) fn judge(tx: &mut Tx<'_>, answer: Answer, by: &str) -> Result<(Decision, Reviewed), Fault> {
+pub(crate) fn judge(tx: &mut Tx<'_>, answer: Answer, by: &str) -> Result<(Decision, ReviewDecision), Fault> {
     match (answer.approved, answer.modified_args) {
         (None, _) => Err(resume::invalid("/approved", "a plan needs true or false")),
-        (Some(true), None) => Ok((Decision::Approved, Reviewed::Runs(None))),
+        (Some(true), None) => Ok((Decision::Approved, ReviewDecision::Run(None))),
         (Some(true), Some(edited)) => judge_edited(tx, edited, by),
         (Some(false), _) => Ok((Decision::Rejected, rejected(tx.state, answer.reason, by))),
     }
 }
 
-fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, Reviewed), Fault> {
+fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, ReviewDecision), Fault> {
     let list = edited_list(edited)?;
     let (version, settings) = (tx.state.head.plan_version, tx.state.run_settings().clone());
     match edit::edit(tx, version, list, by, &settings).map_err(within_answer)? {
-        Taken::No => Ok((Decision::Approved, Reviewed::Runs(None))),
-        Taken::Yes => {
+        EventOutcome::Ignored => Ok((Decision::Approved, ReviewDecision::Run(None))),
+        EventOutcome::Applied => {
             let plan = text::to_value(&forecast::forecast(tx.state, tx.world, tx.state.run_settings()));
-            Ok((Decision::Modified, Reviewed::Runs(Some(digest::of(&plan)))))
+            Ok((Decision::Modified, ReviewDecision::Run(Some(digest::of(&plan)))))
         }
     }
 }
 
 /// A rejection with a reason has the planner make another plan, as often as an item may call a model; without one, the
 /// run ends.
-fn rejected(state: &State, reason: Option<String>, by: &str) -> Reviewed {
+fn rejected(state: &State, reason: Option<String>, by: &str) -> ReviewDecision {
     let most = state.run_settings().execution.max_iterations.max(1);
     let rejections = state.review().map_or(0, |review| review.rejections);
     match reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()) {
-        None => Reviewed::Ends("a person said no".into()),
-        Some(reason) if rejections < most => Reviewed::Again { reason, by: by.to_owned() },
-        Some(reason) => Reviewed::Ends(format!("after {most} other plans a person said: {reason}")),
+        None => ReviewDecision::EndRun("a person said no".into()),
+        Some(reason) if rejections < most => ReviewDecision::Replan { reason, by: by.to_owned() },
+        Some(reason) => ReviewDecision::EndRun(format!("after {most} other plans a person said: {reason}")),
     }
 }
 
 /// Applies the answer; its question is closed already. `Some`: the run ends, for this reason.
-pub(crate) fn apply(tx: &mut Tx<'_>, reviewed: Reviewed) -> Option<String> {
-    tx.active().review.asked = None;
+pub(crate) fn apply(tx: &mut Tx<'_>, reviewed: ReviewDecision) -> Option<String> {
+    tx.active().review.question = None;
     match reviewed {
-        Reviewed::Runs(_) => {
+        ReviewDecision::Run(_) => {
             let version = tx.state.head.plan_version;
             let review = &mut tx.active().review;
             review.passed = Some(version);
             review.settled_rejections = review.rejections;
             None
         }
-        Reviewed::Again { reason, by } => {
+        ReviewDecision::Replan { reason, by } => {
             // Telling the planner what to do is steering the run.
             tx.add_requesters(&[by]);
-            let reason = text::cut(&reason, REASON_CHARS);
+            let reason = text::cut(&reason, MAX_REASON_CHARS);
             change::note(tx, None, format!("A person rejected this plan before it ran: {reason}\nMake another plan."));
             let review = &mut tx.active().review;
             review.rejections += 1;
             review.sent_back = SentBack::Due;
             None
         }
-        Reviewed::Ends(why) => Some(why),
+        ReviewDecision::EndRun(why) => Some(why),
     }
 }
 
 /// Where plans are reviewed, a call that reaches out or cannot be undone asks a person if the plan did not show its
 /// tool for the step: nobody approved that tool.
-pub(crate) fn asks_about_unnamed(state: &State, id: &ItemId, tool: &str, judgement: Judgement) -> Judgement {
+pub(crate) fn require_approval_of_unnamed(state: &State, id: &ItemId, tool: &str, judgement: Judgement) -> Judgement {
     let is_reviewed = state.shape == Shape::Planned && state.run_settings().execution.plan_review != PlanReview::Off;
     if !is_reviewed || state.item(id).is_none_or(|item| forecast::shows(item, tool)) {
         return judgement;
@@ -177,11 +177,11 @@ pub(crate) fn asks_about_unnamed(state: &State, id: &ItemId, tool: &str, judgeme
 }
 
 /// Nobody answered in time: how the run ends.
-pub(crate) fn expired(tx: &mut Tx<'_>, policy: ExpiryPolicy) -> Ends {
-    tx.active().review.asked = None;
+pub(crate) fn on_expired(tx: &mut Tx<'_>, policy: ExpiryPolicy) -> EarlyEnd {
+    tx.active().review.question = None;
     match policy {
-        ExpiryPolicy::Fail => Ends::TimedOut,
-        ExpiryPolicy::Deny | ExpiryPolicy::Remind => Ends::Rejected,
+        ExpiryPolicy::Fail => EarlyEnd::TimedOut,
+        ExpiryPolicy::Deny | ExpiryPolicy::Remind => EarlyEnd::Rejected,
     }
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn drop_rejected(tx: &mut Tx<'_>) -> bool {
 fn edited_list(edited: Value) -> Result<Vec<Value>, Fault> {
     let wrong = |place: &str, why: &str| Err(resume::invalid(&format!("/modifiedArgs{place}"), why));
     let Value::Object(mut members) = edited else { return wrong("", "must be an object with `todoList`") };
-    let list = members.remove(EDITED);
+    let list = members.remove(EDITED_LIST_MEMBER);
     if let Some(name) = members.keys().next() {
         let name = name.replace('~', "~0").replace('/', "~1");
         return wrong(&format!("/{name}"), "is unknown; of a plan only `todoList` can be changed");
@@ -216,20 +216,20 @@ fn edited_list(edited: Value) -> Result<Vec<Value>, Fault> {
 /// The same fault, with pointers into the answer.
 fn within_answer(fault: Fault) -> Fault {
     let errors = fault.errors.into_iter().map(|pointed| {
-        let pointer = format!("/modifiedArgs/{EDITED}{}", pointed.pointer);
+        let pointer = format!("/modifiedArgs/{EDITED_LIST_MEMBER}{}", pointed.pointer);
         Pointed { pointer, ..pointed }
     });
     Fault { errors: errors.collect(), ..fault }
 }
 
 /// The question in words: how many steps, and which risky tools.
-fn words(plan: &PlanForecast) -> String {
+fn question_text(plan: &PlanForecast) -> String {
     let open = plan.items.iter().filter(|item| !item.status.is_settled()).count();
     let risky: Vec<&str> =
         plan.tools.iter().filter(|tool| tool.is_risky()).map(|tool| tool.tool_name.as_str()).collect();
     let steps = if open == 1 { "1 step".to_owned() } else { format!("{open} steps") };
-    let more = if risky.len() > NAMED { ", …" } else { "" };
-    let named = risky[..risky.len().min(NAMED)].join(", ");
+    let more = if risky.len() > MAX_LISTED_TOOLS { ", …" } else { "" };
+    let named = risky[..risky.len().min(MAX_LISTED_TOOLS)].join(", ");
     if risky.is_empty() {
         format!("May this plan run? {steps} to do.")
     } else {

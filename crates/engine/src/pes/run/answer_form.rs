@@ -12,7 +12,7 @@ pub(crate) fn is_wanted(state: &State) -> bool {
 
 /// The text as the answer; if JSON is required, without the text around it. `Err`: it does not fit; a sentence for the
 /// model.
-pub(crate) fn fitted(tx: &Tx<'_>, text: &str) -> Result<String, String> {
+pub(crate) fn fit(tx: &Tx<'_>, text: &str) -> Result<String, String> {
     let Some(schema) = &tx.state.run_settings().answer_schema else { return Ok(text.to_owned()) };
     let check = |value: &Value| tx.world.tools.check_value(schema, value);
     if let Ok(value) = serde_json::from_str(text) {

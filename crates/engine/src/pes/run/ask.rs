@@ -7,12 +7,18 @@ use crate::domain::run::{Ask, CallerStatus, Counters, OnBusy, Run, RunStatus};
 use crate::event::Rewind;
 use crate::pes::run::{begin, cancel, history, message, rewind, waits};
 use crate::pes::state::{Phase, Shape, State, Steer};
-use crate::pes::tx::{self, Handled, Taken, Tx};
+use crate::pes::tx::{self, EventOutcome, HandlerResult, Tx};
 use crate::world::Begin;
 
 /// Starts the run, or, if another one is active, does what the caller's `onBusy` says.
-pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask, rewind: Option<Rewind>) -> Handled {
-    if tx.state.head.quarantined {
+pub(crate) fn ask(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    message: MessageId,
+    mut ask: Ask,
+    rewind: Option<Rewind>,
+) -> HandlerResult {
+    if tx.state.head.is_quarantined {
         return Err(Fault::quarantined());
     }
     waits::check(tx)?;
@@ -24,19 +30,19 @@ pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask,
     }
     if let Some(rewind) = rewind {
         rewind::check(tx, &rewind)?;
-        rewind::go_back(tx, rewind);
+        rewind::apply(tx, rewind);
     }
-    history::take_in(tx, std::mem::take(&mut ask.history));
+    history::import(tx, std::mem::take(&mut ask.history));
     let on_busy = ask.on_busy;
     ask.metadata = ask.metadata.map(|metadata| message::store_metadata(tx, &message, metadata));
-    let run = accepted(tx, run, message, ask);
+    let run = new_run(tx, run, message, ask);
     if is_idle {
         if tx.world.begin != Begin::Now {
             return enqueue(tx, run, false);
         }
         let ord = tx.next_ord();
         begin::start(tx, ord, run);
-        return Ok(Taken::Yes);
+        return Ok(EventOutcome::Applied);
     }
     match on_busy {
         OnBusy::Reject => {
@@ -50,12 +56,12 @@ pub(crate) fn ask(tx: &mut Tx<'_>, run: RunId, message: MessageId, mut ask: Ask,
             if tx.state.run.is_some() {
                 cancel::interrupt(tx);
             }
-            Ok(Taken::Yes)
+            Ok(EventOutcome::Applied)
         }
     }
 }
 
-fn accepted(tx: &Tx<'_>, run_id: RunId, message_id: MessageId, ask: Ask) -> Run {
+fn new_run(tx: &Tx<'_>, run_id: RunId, message_id: MessageId, ask: Ask) -> Run {
     let mut requested_by: Vec<String> = Some(ask.requested_by).filter(|name| !name.is_empty()).into_iter().collect();
     tx::add_names(&mut requested_by, &ask.shaped_by);
     Run {
@@ -90,7 +96,7 @@ fn check_queue(tx: &Tx<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> Handled {
+fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> HandlerResult {
     check_queue(tx)?;
     // A run's number is below those of its messages, and its own message has the next one.
     let ord = tx.next_ord();
@@ -100,13 +106,13 @@ fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> Handled {
     let at = if first { 0 } else { tx.state.head.queue.len() };
     tx.state.head.queue.insert(at, run.run_id.clone());
     tx.state.queued.insert(run.run_id.clone(), (ord, run));
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }
 
 /// Stores the user's message; returns it as observations hold it.
 fn store_user_message(tx: &mut Tx<'_>, run: &Run) -> RecordedMessage {
     let message = message::user_message(run);
-    message::keep(tx, &message)
+    message::store(tx, &message)
 }
 
 fn can_be_steered(state: &State) -> bool {
@@ -118,7 +124,7 @@ fn can_be_steered(state: &State) -> bool {
 }
 
 /// Adds the message to the active run; the plan is refined as soon as no item holds a permit.
-fn steer(tx: &mut Tx<'_>, mut run: Run) -> Handled {
+fn steer(tx: &mut Tx<'_>, mut run: Run) -> HandlerResult {
     let most = tx.world.limits.queued_runs;
     if tx.active().steers.len() >= most {
         return Err(Fault::new(
@@ -132,5 +138,5 @@ fn steer(tx: &mut Tx<'_>, mut run: Run) -> Handled {
     let text = shown.content.clone();
     tx.active().steers.push(Steer::new(run.message_id, text));
     tx.record_message("messages", shown);
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }

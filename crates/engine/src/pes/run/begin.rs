@@ -16,9 +16,9 @@ pub(crate) fn start(tx: &mut Tx<'_>, ord: i64, mut run: Run) {
     let message_ord = tx.next_ord();
     tx.write_message(message_ord, &message);
     tx.state.head.active = Some(Active::begin(run.run_id.clone(), ord, Counters::default()));
-    let shown = message::shown(tx, &message);
+    let shown = message::recorded(tx, &message);
     tx.state.run = Some(run);
-    tx.run_changed();
+    tx.mark_run_changed();
     tx.record_run_started(shown);
     begin_flow(tx);
 }
@@ -59,7 +59,7 @@ fn add_single_item(tx: &mut Tx<'_>) {
     forget_items(tx);
     let item = Item { ord: tx.state.list.next_ord(), def, progress, calls: Vec::new(), turns: Vec::new() };
     tx.state.list.rebuild(|list| list.push(item));
-    tx.definition_changed(&id);
+    tx.mark_definition_changed(&id);
 }
 
 /// Unloads the items of earlier runs.
@@ -67,9 +67,9 @@ fn forget_items(tx: &mut Tx<'_>) {
     let mut old = Vec::new();
     tx.state.list.rebuild(|list| old = std::mem::take(list));
     for item in old {
-        rows::forgotten_item(&item).into_iter().for_each(|row| tx.written.put(row));
+        rows::unloaded_item(&item).into_iter().for_each(|row| tx.written.put(row));
         for call in item.calls.iter().filter_map(|id| tx.state.calls.remove(id)) {
-            tx.written.put(rows::forgotten_call(&call));
+            tx.written.put(rows::unloaded_call(&call));
         }
     }
 }

@@ -5,22 +5,22 @@ use crate::domain::settings::{Budget, OnBudget};
 use crate::domain::usage::nanos;
 use crate::pes::people::suspend;
 use crate::pes::run::end_early;
-use crate::pes::state::{Ends, funds};
+use crate::pes::state::{EarlyEnd, funds};
 use crate::pes::tx::Tx;
 
 /// Asks a person for more, or ends the run; the lease holder stops its effects first.
 pub(crate) fn on_spent(tx: &mut Tx<'_>) {
-    let why = funds::spent(tx.state, tx.world, tx.stamp.now).unwrap_or_else(|| "it is spent".to_owned());
+    let why = funds::why_spent(tx.state, tx.world, tx.stamp.now).unwrap_or_else(|| "it is spent".to_owned());
     match tx.state.run_settings().execution.on_budget {
         OnBudget::Ask => ask_for_more(tx, &why),
-        OnBudget::Stop => end_early::end_early(tx, Ends::OnBudget, &why),
+        OnBudget::Stop => end_early::end_early(tx, EarlyEnd::OnBudget, &why),
     }
 }
 
 /// The question was answered with no, or has expired.
 pub(crate) fn refuse_more(tx: &mut Tx<'_>, why: &str) {
-    tx.active().asked = None;
-    end_early::end_early(tx, Ends::OnBudget, why);
+    tx.active().budget_question = None;
+    end_early::end_early(tx, EarlyEnd::OnBudget, why);
 }
 
 fn ask_for_more(tx: &mut Tx<'_>, why: &str) {
@@ -34,7 +34,7 @@ fn ask_for_more(tx: &mut Tx<'_>, why: &str) {
         ..FeedbackSchema::new(InputType::Custom, prompt)
     };
     let question = suspend::question(tx, SuspensionKind::Budget, format!("The run's budget is spent: {why}."), schema);
-    tx.active().asked = Some(question.suspension_id.clone());
+    tx.active().budget_question = Some(question.suspension_id.clone());
     suspend::open(tx, question);
 }
 
@@ -42,7 +42,7 @@ fn ask_for_more(tx: &mut Tx<'_>, why: &str) {
 pub(crate) fn extend(tx: &mut Tx<'_>, more: &Budget) {
     let now = tx.stamp.now;
     let active = tx.active();
-    active.asked = None;
+    active.budget_question = None;
     let granted = &mut active.granted;
     granted.tokens = granted.tokens.saturating_add(more.max_tokens.unwrap_or(0));
     granted.cost = granted.cost.saturating_add(nanos(more.max_cost_usd.unwrap_or(0.0)));

@@ -28,7 +28,7 @@ pub(crate) fn of_planner(tx: &mut Tx<'_>, text: String) {
 
 /// Ends the run with this answer if it has the required form; else asks for it again.
 pub(crate) fn answer(tx: &mut Tx<'_>, text: String, shown: Value, status: ResultStatus) {
-    match answer_form::fitted(tx, &text) {
+    match answer_form::fit(tx, &text) {
         Ok(content) => {
             let shown = answer_form::shown(tx, &content, &text, shown);
             finish::answer(tx, content, shown, None, status, None);

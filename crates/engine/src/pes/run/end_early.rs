@@ -5,10 +5,10 @@ use serde_json::Value;
 use crate::domain::fault::Code;
 use crate::domain::model;
 use crate::domain::run::{ResultStatus, RunError, RunStatus};
-use crate::pes::plan::review::REASON_CHARS;
+use crate::pes::plan::review::MAX_REASON_CHARS;
 use crate::pes::run::finish;
 use crate::pes::settle::stop;
-use crate::pes::state::{Cancel, Ends, text};
+use crate::pes::state::{Cancel, EarlyEnd, text};
 use crate::pes::tx::Tx;
 
 /// The second phase of a cancel, once no slot is `Running`, or the lease holder has stopped the effects.
@@ -18,23 +18,23 @@ pub(crate) fn complete_cancel(tx: &mut Tx<'_>) {
 }
 
 /// Ends the run; if something is `Running`, the lease holder stops it first.
-pub(crate) fn end_early(tx: &mut Tx<'_>, ends: Ends, why: &str) {
+pub(crate) fn end_early(tx: &mut Tx<'_>, ends: EarlyEnd, why: &str) {
     if !tx.state.is_any_running() {
         return end_as(tx, ends, why);
     }
     tx.active().cancel = Some(Cancel { by: "engine".into(), reason: why.into(), ends });
-    tx.run_changed();
+    tx.mark_run_changed();
 }
 
-fn end_as(tx: &mut Tx<'_>, ends: Ends, why: &str) {
+fn end_as(tx: &mut Tx<'_>, ends: EarlyEnd, why: &str) {
     match ends {
-        Ends::Cancelled => {
+        EarlyEnd::Cancelled => {
             stop::everything(tx, why);
             finish::end(tx, RunStatus::Cancelled, None);
         }
-        Ends::OnBudget => end_on_budget(tx, why),
-        Ends::Rejected => end_rejected(tx, why),
-        Ends::TimedOut => fail_unreviewed(tx, why),
+        EarlyEnd::OnBudget => end_on_budget(tx, why),
+        EarlyEnd::Rejected => end_rejected(tx, why),
+        EarlyEnd::TimedOut => fail_unreviewed(tx, why),
     }
 }
 
@@ -54,7 +54,7 @@ fn end_on_budget(tx: &mut Tx<'_>, why: &str) {
 
 /// Ends the run because its plan was rejected.
 fn end_rejected(tx: &mut Tx<'_>, why: &str) {
-    let message = format!("The plan was rejected: {}.", text::cut(why, REASON_CHARS).trim_end_matches('.'));
+    let message = format!("The plan was rejected: {}.", text::cut(why, MAX_REASON_CHARS).trim_end_matches('.'));
     stop::everything(tx, "the plan was rejected");
     tx.record_error(model::Phase::Planning, Code::PlanRejected.as_str(), &message, true, None);
     let content = tx.state.account(&message);

@@ -103,7 +103,7 @@ fn answer_message(
 /// Ends the active run. Its items are settled by now. A pause that is still open is carried over to the next run,
 /// unless this run is cancelled: cancelling ends its pause.
 pub(crate) fn end(tx: &mut Tx<'_>, status: RunStatus, outcome: Option<Outcome>) {
-    let paused = pause::paused(tx.state).filter(|_| status != RunStatus::Cancelled);
+    let paused = pause::message(tx.state).filter(|_| status != RunStatus::Cancelled);
     let open: Vec<SuspensionId> = tx.state.suspensions.values().map(|open| open.suspension_id.clone()).collect();
     for id in open {
         suspension::close(tx, &id, Decision::Cancelled, "engine", Some("the run ended".into()));
@@ -120,7 +120,7 @@ pub(crate) fn end(tx: &mut Tx<'_>, status: RunStatus, outcome: Option<Outcome>) 
     tx.state.head.floor = tx.state.head.ord + 1;
     tx.state.removed.clear();
     tx.state.list.forget_turns();
-    tx.run_settled();
+    tx.unmark_run();
     match paused {
         Some(message) => start_paused(tx, message),
         None => start_next(tx),
@@ -147,7 +147,7 @@ pub(crate) fn start_next(tx: &mut Tx<'_>) {
 pub(crate) fn start_paused(tx: &mut Tx<'_>, message: String) {
     start_first(tx);
     if tx.state.run.is_some() {
-        pause::hold_back(tx, message);
+        pause::open_pause(tx, message);
     }
 }
 
@@ -158,7 +158,7 @@ fn start_first(tx: &mut Tx<'_>) {
     let next = tx.state.head.queue.remove(0);
     if let Some((ord, run)) = tx.state.queued.remove(&next) {
         // Its message was counted when it was recorded.
-        tx.state.head.said = tx.state.head.said.saturating_sub(run.query.len() as u64);
+        tx.state.head.history_bytes = tx.state.head.history_bytes.saturating_sub(run.query.len() as u64);
         begin::start(tx, ord, run);
     }
 }
@@ -174,15 +174,15 @@ pub(crate) fn end_queued(tx: &mut Tx<'_>, id: &RunId, status: RunStatus, error: 
         Outcome { status: ResultStatus::Error, message_id, error: Some(error), errors }
     });
     if outcome.is_none() {
-        take_back(tx, ord, &run);
+        withdraw_message(tx, ord, &run);
     }
     conclude(tx, ord, run, status, outcome);
 }
 
 /// Takes the message of a cancelled queued run out of the conversation: the log has it as queued only, so no copy of
 /// the thread contains it. Its row number is the one after the run's.
-fn take_back(tx: &mut Tx<'_>, ord: i64, run: &Run) {
+fn withdraw_message(tx: &mut Tx<'_>, ord: i64, run: &Run) {
     let message = message::user_message(run);
     tx.written.put(rows::superseded_message(ord + 1, &message));
-    tx.state.head.said = tx.state.head.said.saturating_sub(message.content.len() as u64);
+    tx.state.head.history_bytes = tx.state.head.history_bytes.saturating_sub(message.content.len() as u64);
 }

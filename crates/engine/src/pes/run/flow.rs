@@ -12,7 +12,7 @@ use crate::pes::state::Shape;
 use crate::pes::tx::Tx;
 
 /// Decides what follows when nothing of the plan is left to do.
-pub(crate) fn end_items(tx: &mut Tx<'_>) {
+pub(crate) fn on_items_done(tx: &mut Tx<'_>) {
     match tx.state.shape {
         Shape::Planned => synthesize::begin(tx),
         Shape::Single => fail_with_single_item(tx),
@@ -20,7 +20,7 @@ pub(crate) fn end_items(tx: &mut Tx<'_>) {
 }
 
 /// An item has its result; without a plan that is the answer.
-pub(crate) fn item_completed(tx: &mut Tx<'_>, content: String, shown: Value) {
+pub(crate) fn on_item_completed(tx: &mut Tx<'_>, content: String, shown: Value) {
     match tx.state.shape {
         Shape::Planned => {}
         Shape::Single => {
@@ -31,10 +31,10 @@ pub(crate) fn item_completed(tx: &mut Tx<'_>, content: String, shown: Value) {
 }
 
 /// An item's replies stay cut off. Half a result is no result; but if it would have been the answer, it is shown.
-pub(crate) fn item_cut_off(tx: &mut Tx<'_>, id: &ItemId, content: String) {
+pub(crate) fn on_item_cut_off(tx: &mut Tx<'_>, id: &ItemId, content: String) {
     item::fail(tx, id, "reply_cut_off", "the model's replies were cut off for their length".into());
     match tx.state.shape {
-        Shape::Single if !content.trim().is_empty() => synthesize::answer_half(
+        Shape::Single if !content.trim().is_empty() => synthesize::answer_incomplete(
             tx,
             SynthesisDraft { content, ui_metadata: None },
             Code::SynthesisFailed,

@@ -11,7 +11,7 @@ use crate::domain::tool::{COPIED, CallRecord, CallStatus, ToolCall, ToolResult};
 use crate::history::{ShownPlan, view};
 use crate::pes::run::{message, summary};
 use crate::pes::state::{Call, Definition, Item, Progress};
-use crate::pes::tx::{self, Handled, Taken, Tx};
+use crate::pes::tx::{self, EventOutcome, HandlerResult, Tx};
 use crate::pes::work::agent_state;
 
 /// Fills an empty thread with the plan, the messages and the application's state of another.
@@ -23,7 +23,7 @@ pub(crate) fn begin(
     agent: AgentState,
     summary: Option<Summary>,
     shapers: &[String],
-) -> Handled {
+) -> HandlerResult {
     let ShownPlan { intent, title, plan, plan_version, todo_list, .. } = state;
     tx.title = Some(title.clone()).filter(|title| !title.is_empty());
     (tx.state.head.intent, tx.state.head.title) = (intent, title);
@@ -31,15 +31,15 @@ pub(crate) fn begin(
     let plan = if plan.is_string() { plan } else { Value::String(String::new()) };
     tx.state.head.plan = tx.store("plan", plan);
     tx.state.head.plan_version = plan_version;
-    let summary = summary.and_then(|summary| copied_summary(tx, summary, &messages));
+    let summary = summary.and_then(|summary| copy_summary(tx, summary, &messages));
     copy_messages(tx, from, messages);
     record_heading(tx);
-    let items: Vec<Item> = todo_list.into_iter().enumerate().map(|(at, todo)| copied(tx, at as i64, todo)).collect();
+    let items: Vec<Item> = todo_list.into_iter().enumerate().map(|(at, todo)| copy_item(tx, at as i64, todo)).collect();
     if items.iter().any(|item| item.progress.status != ItemStatus::Completed) {
         tx::add_names(&mut tx.state.head.shapers, shapers);
     }
     for item in &items {
-        tx.definition_changed(&item.def.id);
+        tx.mark_definition_changed(&item.def.id);
     }
     tx.state.list.rebuild(|list| *list = items);
     record_whole_plan(tx, "Plan copied");
@@ -47,9 +47,9 @@ pub(crate) fn begin(
         agent_state::copy(tx, agent);
     }
     if let Some((summary, told)) = summary {
-        summary::summarised(tx, summary, told);
+        summary::set_summary(tx, summary, told);
     }
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }
 
 /// Stores and records the messages of the conversation so far; the first observation names the thread that they come
@@ -58,7 +58,7 @@ fn copy_messages(tx: &mut Tx<'_>, from: &ForkedFrom, messages: Vec<ConversationM
     let mut forked_from = Some(from.clone());
     for mut message in messages {
         message.thread_id = tx.state.thread_id.clone();
-        let message = Some(message::keep(tx, &message));
+        let message = Some(message::store(tx, &message));
         let update = tx.state_update(vec!["messages".to_owned()]);
         tx.record(None, "State changed", StateUpdateBody { message, forked_from: forked_from.take(), ..update });
     }
@@ -68,16 +68,16 @@ fn copy_messages(tx: &mut Tx<'_>, from: &ForkedFrom, messages: Vec<ConversationM
 }
 
 /// The copy's summary of its oldest messages, and the size of those messages in bytes.
-fn copied_summary(tx: &mut Tx<'_>, summary: Summary, messages: &[ConversationMessage]) -> Option<(Summary, u64)> {
+fn copy_summary(tx: &mut Tx<'_>, summary: Summary, messages: &[ConversationMessage]) -> Option<(Summary, u64)> {
     let end = messages.iter().position(|message| message.message_id == summary.upto)?;
     let told = messages[..=end].iter().map(|message| message.content.len() as u64).sum();
     let text = tx.store("summary", summary.text);
     Some((Summary { text, ..summary }, told))
 }
 
-fn copied(tx: &mut Tx<'_>, ord: i64, todo: TodoItem) -> Item {
+fn copy_item(tx: &mut Tx<'_>, ord: i64, todo: TodoItem) -> Item {
     let keeps = todo.status.is_settled();
-    let calls = if keeps { copied_calls(tx, &todo) } else { Vec::new() };
+    let calls = if keeps { copy_calls(tx, &todo) } else { Vec::new() };
     let result =
         todo.result.clone().filter(|_| keeps).map(|result| tx.store(format!("item-{}.result", todo.id), result));
     item_of(ord, TodoItem { result, ..todo }, calls, tx.state.head.plan_version)
@@ -112,17 +112,17 @@ pub(crate) fn item_of(ord: i64, todo: TodoItem, calls: Vec<CallId>, version: i64
 }
 
 /// Copies the calls of a settled item, with their results: later steps and people see them as before.
-fn copied_calls(tx: &mut Tx<'_>, todo: &TodoItem) -> Vec<CallId> {
+fn copy_calls(tx: &mut Tx<'_>, todo: &TodoItem) -> Vec<CallId> {
     let over = todo.tool_calls.iter().filter_map(|called| {
         let result = todo.tool_results.iter().find(|result| result.call_id == called.call_id)?;
         let ran = todo.actual_tool_calls.iter().find(|ran| ran.call_id == called.call_id);
         Some((called, ran, result.clone()))
     });
     let over: Vec<(&ToolCall, Option<&ToolCall>, ToolResult)> = over.collect();
-    over.into_iter().map(|(called, ran, result)| copied_call(tx, todo, called, ran, result)).collect()
+    over.into_iter().map(|(called, ran, result)| copy_call(tx, todo, called, ran, result)).collect()
 }
 
-fn copied_call(
+fn copy_call(
     tx: &mut Tx<'_>,
     todo: &TodoItem,
     called: &ToolCall,

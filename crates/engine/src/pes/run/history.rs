@@ -16,7 +16,7 @@ pub(crate) fn check(tx: &Tx<'_>, history: &[HistoryMessage]) -> Result<(), Fault
 }
 
 /// Stores the messages and records them at once, so that a fold of the log has the whole conversation.
-pub(crate) fn take_in(tx: &mut Tx<'_>, history: Vec<HistoryMessage>) {
+pub(crate) fn import(tx: &mut Tx<'_>, history: Vec<HistoryMessage>) {
     if history.is_empty() {
         return;
     }
@@ -32,7 +32,7 @@ pub(crate) fn take_in(tx: &mut Tx<'_>, history: Vec<HistoryMessage>) {
             requested_by: None,
             metadata: None,
         };
-        messages.push(message::keep(tx, &said));
+        messages.push(message::store(tx, &said));
     }
     let body = StateUpdateBody { messages, ..tx.state_update(vec!["messages".to_owned()]) };
     tx.record(None, "State changed", body);

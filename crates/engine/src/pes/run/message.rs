@@ -43,23 +43,23 @@ pub(crate) fn store_metadata(tx: &mut Tx<'_>, message: &MessageId, metadata: Map
 }
 
 /// Stores and records a message of the active run that is not its query.
-pub(crate) fn hear(tx: &mut Tx<'_>, mut message: ConversationMessage) {
+pub(crate) fn add(tx: &mut Tx<'_>, mut message: ConversationMessage) {
     let id = message.message_id.clone();
     message.metadata = message.metadata.map(|metadata| store_metadata(tx, &id, metadata));
     message.run_id = Some(tx.state.active_run().run_id.clone());
-    let shown = keep(tx, &message);
+    let shown = store(tx, &message);
     tx.record_message("messages", shown);
 }
 
 /// Stores a message and returns it as observations show it.
-pub(crate) fn keep(tx: &mut Tx<'_>, message: &ConversationMessage) -> RecordedMessage {
+pub(crate) fn store(tx: &mut Tx<'_>, message: &ConversationMessage) -> RecordedMessage {
     let ord = tx.next_ord();
     tx.write_message(ord, message);
-    shown(tx, message)
+    recorded(tx, message)
 }
 
 /// The message as observations hold it; a large text becomes a payload.
-pub(crate) fn shown(tx: &mut Tx<'_>, message: &ConversationMessage) -> RecordedMessage {
+pub(crate) fn recorded(tx: &mut Tx<'_>, message: &ConversationMessage) -> RecordedMessage {
     let content = tx.store(message.message_id.as_str(), Value::String(message.content.clone()));
     RecordedMessage::of(message, content)
 }

@@ -33,7 +33,7 @@ pub(crate) fn busy() -> Fault {
     Fault::new(Code::ThreadBusy, detail)
 }
 
-pub(crate) fn go_back(tx: &mut Tx<'_>, rewind: Rewind) {
+pub(crate) fn apply(tx: &mut Tx<'_>, rewind: Rewind) {
     let Rewind { as_of: _, superseded, plan, calls, summary, said, askers } = rewind;
     if superseded.is_empty() {
         return;
@@ -56,13 +56,13 @@ fn supersede(tx: &mut Tx<'_>, superseded: Vec<(i64, ConversationMessage)>, then:
     let body = StateUpdateBody { superseded: ids, ..tx.state_update(vec!["messages".to_owned()]) };
     tx.record(None, "Conversation taken back", body);
     if !is_told {
-        tx.state.head.said = tx.state.head.said.saturating_sub(bytes);
+        tx.state.head.history_bytes = tx.state.head.history_bytes.saturating_sub(bytes);
         return;
     }
     tx.state.head.summary = None;
-    tx.state.head.said = said;
+    tx.state.head.history_bytes = said;
     if let Some(then) = then {
-        summary::summarised(tx, then, 0);
+        summary::set_summary(tx, then, 0);
     }
 }
 
@@ -81,20 +81,24 @@ fn restore(tx: &mut Tx<'_>, then: ShownPlan, calls: Vec<CallRecord>, askers: &[S
     tx.state.head.plan_version += 1;
     let mut known: BTreeMap<CallId, CallRecord> =
         calls.into_iter().map(|record| (record.call_id.clone(), record)).collect();
-    let items: Vec<Item> =
-        then.todo_list.into_iter().enumerate().map(|(at, todo)| restored(tx, at as i64, todo, &mut known)).collect();
+    let items: Vec<Item> = then
+        .todo_list
+        .into_iter()
+        .enumerate()
+        .map(|(at, todo)| restore_item(tx, at as i64, todo, &mut known))
+        .collect();
     forget_others(tx, &items);
     if items.iter().any(|item| item.progress.status != ItemStatus::Completed) {
         tx::add_names(&mut tx.state.head.shapers, askers);
     }
     for item in &items {
-        tx.definition_changed(&item.def.id);
+        tx.mark_definition_changed(&item.def.id);
     }
     tx.state.list.rebuild(|list| *list = items);
     fork::record_whole_plan(tx, "Plan restored");
 }
 
-fn restored(tx: &mut Tx<'_>, ord: i64, todo: TodoItem, known: &mut BTreeMap<CallId, CallRecord>) -> Item {
+fn restore_item(tx: &mut Tx<'_>, ord: i64, todo: TodoItem, known: &mut BTreeMap<CallId, CallRecord>) -> Item {
     let ids = if todo.status.is_settled() { &todo.tool_calls[..] } else { &[] };
     let mut calls = Vec::with_capacity(ids.len());
     for called in ids {
@@ -115,11 +119,11 @@ fn forget_others(tx: &mut Tx<'_>, restored: &[Item]) {
     let ids: BTreeSet<_> = restored.iter().map(|item| &item.def.id).collect();
     let calls: BTreeSet<_> = restored.iter().flat_map(|item| &item.calls).collect();
     let others = tx.state.list.iter().filter(|item| !ids.contains(&item.def.id));
-    let rows: Vec<_> = others.flat_map(rows::forgotten_item).collect();
+    let rows: Vec<_> = others.flat_map(rows::unloaded_item).collect();
     rows.into_iter().for_each(|row| tx.written.put(row));
     let listed = tx.state.list.iter().flat_map(|item| &item.calls);
     let gone: Vec<CallId> = listed.filter(|id| !calls.contains(id)).cloned().collect();
     for call in gone.iter().filter_map(|id| tx.state.calls.remove(id)) {
-        tx.written.put(rows::forgotten_call(&call));
+        tx.written.put(rows::unloaded_call(&call));
     }
 }

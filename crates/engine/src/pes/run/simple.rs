@@ -9,28 +9,28 @@ use crate::domain::model::Phase;
 use crate::parse::CallDraft;
 use crate::pes::run::{finish, flow};
 use crate::pes::settle::item;
-use crate::pes::state::{Item, Replied, State, TurnContent};
+use crate::pes::state::{Item, ReceivedReply, State, TurnContent};
 use crate::pes::tx::Tx;
 use crate::pes::work::step::{self, StepOutcome};
 use crate::pes::work::{batch, item_loop};
 use crate::simple::{Next, Reply, Transcript, Turn};
 
 /// Asks the core for the next step: a run begins, or the last call of a batch has ended.
-pub(crate) fn go_on(tx: &mut Tx<'_>, id: &ItemId) {
+pub(crate) fn ask_core(tx: &mut Tx<'_>, id: &ItemId) {
     if let Some(next) = decide(tx.state, id, None) {
-        follow(tx, id, next, None);
+        carry_out(tx, id, next, None);
     }
 }
 
 /// The model replied: asks the core for the next step.
-pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>) -> StepOutcome {
-    let draft = match step::usable(tx, id, replied) {
+pub(crate) fn on_reply(tx: &mut Tx<'_>, id: &ItemId, replied: &ReceivedReply<'_>) -> StepOutcome {
+    let draft = match step::parse_usable(tx, id, replied) {
         Ok(draft) => draft,
         Err(outcome) => return outcome,
     };
     let reply = Reply { text: &draft.content, calls: &draft.calls };
     if let Some(next) = decide(tx.state, id, Some(reply)) {
-        follow(tx, id, next, Some(replied));
+        carry_out(tx, id, next, Some(replied));
     }
     StepOutcome::Settled
 }
@@ -44,21 +44,21 @@ fn turns<'a>(state: &'a State, item: &'a Item) -> Vec<Turn<'a>> {
     let turn = |said: &'a TurnContent| match said {
         TurnContent::Model { text, calls, .. } => {
             let calls = calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
-            Some(Turn::Said { text, calls })
+            Some(Turn::Model { text, calls })
         }
-        TurnContent::Engine { text } => Some(Turn::Told(text)),
+        TurnContent::Engine { text } => Some(Turn::Text(text)),
         TurnContent::Patch { .. } => None,
     };
     item.turns.iter().filter_map(|it| turn(&it.content)).collect()
 }
 
-fn follow(tx: &mut Tx<'_>, id: &ItemId, next: Next, replied: Option<&Replied<'_>>) {
+fn carry_out(tx: &mut Tx<'_>, id: &ItemId, next: Next, replied: Option<&ReceivedReply<'_>>) {
     match next {
-        Next::AskModel { tell } => {
+        Next::AskModel { text } => {
             if let Some(replied) = replied {
-                item_loop::keep_reply(tx, id, replied, Vec::new());
+                item_loop::store_reply(tx, id, replied, Vec::new());
             }
-            if let Some(text) = tell {
+            if let Some(text) = text {
                 tx.add_turn(id, TurnContent::Engine { text });
             }
             item_loop::next_iteration(tx, id);
@@ -75,7 +75,7 @@ fn follow(tx: &mut Tx<'_>, id: &ItemId, next: Next, replied: Option<&Replied<'_>
                 }
             };
             item::complete(tx, id, shown.clone(), &text, None);
-            flow::item_completed(tx, text, shown);
+            flow::on_item_completed(tx, text, shown);
         }
         Next::Fail(why) => fail(tx, id, why),
     }
@@ -83,8 +83,8 @@ fn follow(tx: &mut Tx<'_>, id: &ItemId, next: Next, replied: Option<&Replied<'_>
 
 /// Calls of a reply belong to the reply's iteration. Other calls count as an iteration of their own, so that a core
 /// cannot make calls for ever.
-fn call_tools(tx: &mut Tx<'_>, id: &ItemId, calls: Vec<CallDraft>, replied: Option<&Replied<'_>>) {
-    if replied.is_some() || item_loop::count(tx, id) {
+fn call_tools(tx: &mut Tx<'_>, id: &ItemId, calls: Vec<CallDraft>, replied: Option<&ReceivedReply<'_>>) {
+    if replied.is_some() || item_loop::count_iteration(tx, id) {
         batch::open(tx, id, replied, calls);
     }
 }

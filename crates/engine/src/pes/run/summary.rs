@@ -11,12 +11,12 @@ use crate::domain::facts::{StateUpdateBody, Summary};
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::{FailureKind, ModelFailure};
 use crate::pes::settle::model_call;
-use crate::pes::state::{ModelCall, ModelSlot, Sums};
-use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::state::{ModelCall, ModelSlot, SummaryRequest};
+use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 
 /// The prompt of that attempt would leave messages out: they are summed up first, and then the call is made again.
-pub(crate) fn overflowed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, extent: Extent) -> Handled {
-    let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(Taken::No) };
+pub(crate) fn on_overflow(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, extent: Extent) -> HandlerResult {
+    let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(EventOutcome::Ignored) };
     let why = "the conversation is longer than a prompt tells: its oldest messages are summed up first";
     let failure = ModelFailure { kind: FailureKind::Overflow, ..model_call::interrupted(why) };
     tx.record_stream_error(stream, item.as_ref(), &failure, Some(0));
@@ -24,38 +24,43 @@ pub(crate) fn overflowed(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, exten
     call.reserved = None;
     call.slot = ModelSlot::Ready { not_before: None };
     let (choice, iteration, shown) = (call.choice, call.iteration, call.shown);
-    let sums = Some(Sums { extent, before: Box::new(call) });
+    let sums = Some(SummaryRequest { extent, before: Box::new(call) });
     tx.put_model_call(item.as_ref(), ModelCall { choice, sums, ..ModelCall::ready(iteration, shown) });
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }
 
 /// The summary call replied. `text` is the reply as it is stored.
-pub(crate) fn summed_up(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sums, reply: &str, text: Value) {
+pub(crate) fn on_summary_reply(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: SummaryRequest, reply: &str, text: Value) {
     if reply.trim().is_empty() {
-        return not_summed_up(tx, item, sums, None);
+        return on_summary_failed(tx, item, sums, None);
     }
     let Extent { upto, messages, bytes } = sums.extent;
     let (told, length) = tx.state.head.summary.take().map_or((0, 0), |so_far| (so_far.messages, so_far.bytes));
     let summary = Summary { text, bytes: reply.len() as u64, upto, messages: told + messages };
-    summarised(tx, summary, bytes + length);
+    set_summary(tx, summary, bytes + length);
     // The summary was already made because the prompt was too long.
     tx.put_model_call(item, ModelCall { fitted: true, tight: false, ..*sums.before });
 }
 
 /// Sets the summary, which from now on replaces messages of `told` bytes. It is recorded because copies of the thread
 /// need it.
-pub(crate) fn summarised(tx: &mut Tx<'_>, summary: Summary, told: u64) {
+pub(crate) fn set_summary(tx: &mut Tx<'_>, summary: Summary, told: u64) {
     let update = tx.state_update(vec!["summary".to_owned()]);
     let body = StateUpdateBody { summary: Some(summary.clone()), ..update };
     tx.record(None, "Conversation summed up", body);
     let head = &mut tx.state.head;
-    head.said = (head.said + summary.bytes).saturating_sub(told);
+    head.history_bytes = (head.history_bytes + summary.bytes).saturating_sub(told);
     head.summary = Some(summary);
 }
 
 /// The summary call failed: the oldest messages are left out. The time for which the models failed counts for the
 /// waiting call too.
-pub(crate) fn not_summed_up(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sums, failing_since: Option<Millis>) {
+pub(crate) fn on_summary_failed(
+    tx: &mut Tx<'_>,
+    item: Option<&ItemId>,
+    sums: SummaryRequest,
+    failing_since: Option<Millis>,
+) {
     let failing_since = sums.before.failing_since.or(failing_since);
     tx.put_model_call(item, ModelCall { fitted: true, failing_since, ..*sums.before });
 }

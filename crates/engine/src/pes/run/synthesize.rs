@@ -10,7 +10,7 @@ use crate::domain::run::{ResultStatus, RunError};
 use crate::domain::settings::OnBudget;
 use crate::parse::{self, SynthesisDraft, TOO_LONG};
 use crate::pes::run::{answer_form, finish};
-use crate::pes::state::{ModelCall, Phase, REPAIRS, Repair, Replied, funds, model_call};
+use crate::pes::state::{MAX_REPAIRS, ModelCall, Phase, ReceivedReply, Repair, funds, model_call};
 use crate::pes::tx::Tx;
 
 /// Asks for the answer.
@@ -30,7 +30,7 @@ pub(crate) fn ask_for_form(tx: &mut Tx<'_>, answer: Value, fault: String) {
 }
 
 /// Handles the reply. An answer that is empty, cut off or of the wrong form is asked for again, a few times.
-pub(crate) fn replied(tx: &mut Tx<'_>, replied: Replied<'_>) {
+pub(crate) fn on_reply(tx: &mut Tx<'_>, replied: ReceivedReply<'_>) {
     let (draft, misfit) = read(tx, &replied.reply.text);
     let is_limited = tx.state.run_settings().synthesis_params.contains_key("maxTokens");
     if replied.reply.is_cut() && is_limited && !draft.content.trim().is_empty() {
@@ -54,15 +54,15 @@ fn read(tx: &Tx<'_>, text: &str) -> (SynthesisDraft, Option<String>) {
     if !answer_form::is_wanted(tx.state) {
         return (parse::synthesis(text), None);
     }
-    let (content, misfit) = match answer_form::fitted(tx, text) {
+    let (content, misfit) = match answer_form::fit(tx, text) {
         Ok(answer) => (answer, None),
         Err(fault) => (text.trim().to_owned(), Some(fault)),
     };
     (SynthesisDraft { content, ui_metadata: None }, misfit)
 }
 
-fn repair(tx: &mut Tx<'_>, replied: Replied<'_>, draft: SynthesisDraft, misfit: Option<String>) {
-    let round = model_call::repairs(replied.call) + 1;
+fn repair(tx: &mut Tx<'_>, replied: ReceivedReply<'_>, draft: SynthesisDraft, misfit: Option<String>) {
+    let round = model_call::repair_rounds(replied.call) + 1;
     let has_words = !draft.content.trim().is_empty();
     let fault = match &misfit {
         _ if replied.reply.is_cut() => format!("{TOO_LONG} Write a shorter answer for the user."),
@@ -71,26 +71,26 @@ fn repair(tx: &mut Tx<'_>, replied: Replied<'_>, draft: SynthesisDraft, misfit: 
     };
     let again = replied.call.again(replied.call.iteration + 1);
     let repair = Repair { round, reply: replied.text, fault, names: false };
-    if round > REPAIRS {
+    if round > MAX_REPAIRS {
         return match misfit {
-            _ if !has_words => failed(tx, "the model kept answering nothing"),
+            _ if !has_words => on_failed(tx, "the model kept answering nothing"),
             Some(misfit) if !replied.reply.is_cut() => {
-                failed(tx, &format!("the model kept answering in another form than `answerSchema`. {misfit}"))
+                on_failed(tx, &format!("the model kept answering in another form than `answerSchema`. {misfit}"))
             }
             Some(_) | None => {
-                answer_half(tx, draft, Code::SynthesisFailed, "the model kept answering at too great a length")
+                answer_incomplete(tx, draft, Code::SynthesisFailed, "the model kept answering at too great a length")
             }
         };
     }
     tx.active().model = Some(ModelCall { repair: Some(repair), ..again });
     let ends = tx.state.run_settings().execution.on_budget == OnBudget::Stop;
-    if let (true, Some(why)) = (has_words && ends, funds::spent(tx.state, tx.world, tx.stamp.now)) {
-        answer_half(tx, draft, Code::BudgetExceeded, &format!("the run's budget leaves no other, {why}"));
+    if let (true, Some(why)) = (has_words && ends, funds::why_spent(tx.state, tx.world, tx.stamp.now)) {
+        answer_incomplete(tx, draft, Code::BudgetExceeded, &format!("the run's budget leaves no other, {why}"));
     }
 }
 
 /// Half an answer is better than none, if it says that it is incomplete.
-pub(crate) fn answer_half(tx: &mut Tx<'_>, draft: SynthesisDraft, code: Code, why: &str) {
+pub(crate) fn answer_incomplete(tx: &mut Tx<'_>, draft: SynthesisDraft, code: Code, why: &str) {
     let message = format!("The answer was cut off: {why}.");
     let is_fatal = answer_form::is_wanted(tx.state);
     tx.record_error(model::Phase::Synthesis, code.as_str(), &message, is_fatal, None);
@@ -111,7 +111,7 @@ fn answer_limited(tx: &mut Tx<'_>, draft: SynthesisDraft) {
 }
 
 /// The work is done but the answer could not be written: the run ends with an account of what was done and what failed.
-pub(crate) fn failed(tx: &mut Tx<'_>, why: &str) {
+pub(crate) fn on_failed(tx: &mut Tx<'_>, why: &str) {
     let message = format!("The answer could not be written: {why}");
     let is_fatal = answer_form::is_wanted(tx.state);
     tx.record_error(model::Phase::Synthesis, Code::SynthesisFailed.as_str(), &message, is_fatal, None);

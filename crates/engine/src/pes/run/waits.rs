@@ -6,10 +6,10 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::run::QueuedReason;
 use crate::pes::run::finish;
 use crate::pes::state::rows;
-use crate::pes::tx::{Taken, Tx};
+use crate::pes::tx::{EventOutcome, Tx};
 use crate::world::Begin;
 
-const COME_BACK_MS: i64 = 1_000;
+const RETRY_AFTER_MS: i64 = 1_000;
 
 /// Refuses a run that may neither begin nor wait.
 pub(crate) fn check(tx: &Tx<'_>) -> Result<(), Fault> {
@@ -17,7 +17,7 @@ pub(crate) fn check(tx: &Tx<'_>) -> Result<(), Fault> {
     match tx.world.begin {
         Begin::Refused { most } if is_at_rest => {
             let why = format!("At most {most} threads of this tenant may wait for its other runs; try again later.");
-            Err(Fault::new(Code::QueueFull, why).retry_after(COME_BACK_MS))
+            Err(Fault::new(Code::QueueFull, why).retry_after(RETRY_AFTER_MS))
         }
         Begin::Now | Begin::Later | Begin::Refused { .. } => Ok(()),
     }
@@ -31,13 +31,13 @@ pub(crate) fn begin_next(tx: &mut Tx<'_>) {
 }
 
 /// The thread was restored to an earlier state: begins its next run in a pause that a person must end.
-pub(crate) fn restored(tx: &mut Tx<'_>, message: String) -> Taken {
+pub(crate) fn begin_paused(tx: &mut Tx<'_>, message: String) -> EventOutcome {
     finish::start_paused(tx, message);
-    Taken::Yes
+    EventOutcome::Applied
 }
 
 /// Writes whether the thread's next run waits, and why its runs are queued, if that has changed.
-pub(crate) fn settle(tx: &mut Tx<'_>, waited: bool) {
+pub(crate) fn write_changes(tx: &mut Tx<'_>, waited: bool) {
     let waits = tx.state.waits_to_begin();
     if waits != waited {
         tx.written.put(rows::waits_to_begin(waits.then_some(tx.stamp.now)));

@@ -10,7 +10,7 @@ use crate::pes::state::{outcome, text};
 use crate::pes::tx::Tx;
 
 /// The longest error message of a tool that is kept.
-const ERROR_CHARS: usize = 4000;
+const MAX_ERROR_CHARS: usize = 4000;
 
 /// Ends a call, once: its result is recorded and never changes. A refusal by a person or a policy does not count as an
 /// error of the tool.
@@ -35,14 +35,14 @@ pub(crate) fn end_executed(
     duration_ms: i64,
     executed: Option<Executed>,
 ) {
-    suspension::forget(tx, id, "the call ended");
+    suspension::withdraw_own(tx, id, "the call ended");
     let Some(call) = tx.state.calls.get(id) else { return };
     let (tool_name, item) = (call.record.tool_name.clone(), call.record.item_id.clone());
     let policy = call.record.policy.clone();
     task::end(tx, id, status, result.as_ref().err().map(|fault| fault.message.clone()));
     let (output, fault) = match result {
         Ok(output) => (Some(tx.store(format!("{id}.output"), output)), None),
-        Err(fault) => (None, Some(ToolError { message: text::cut(&fault.message, ERROR_CHARS), ..fault })),
+        Err(fault) => (None, Some(ToolError { message: text::cut(&fault.message, MAX_ERROR_CHARS), ..fault })),
     };
     let is_error = status == ToolStatus::Error && !outcome::is_refusal(fault.as_ref().map(|fault| fault.code.as_str()));
     let metadata = metadata.map(|metadata| tx.store(format!("{id}.metadata"), metadata));
@@ -70,7 +70,7 @@ pub(crate) fn end_open(tx: &mut Tx<'_>, id: &CallId, why: &str) {
         let message = format!("{why}; the agent is told to stop");
         return end(tx, id, ToolStatus::Error, Err(ToolError::new("cancelled", message)), None, task::age(tx, id));
     }
-    if tx.state.maybe_started(id) {
+    if tx.state.may_have_started(id) {
         let message = format!("{why} while it ran; whether it had its effect is not known");
         end(tx, id, ToolStatus::Error, Err(ToolError::new("unknown", message)), None, 0);
     } else {

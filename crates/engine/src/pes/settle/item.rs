@@ -16,7 +16,7 @@ use crate::pes::state::{Replan, State, text};
 use crate::pes::tx::Tx;
 
 /// The length of the excerpt of a long result that is kept with its item.
-const EXCERPT_CHARS: usize = 1_000;
+const MAX_EXCERPT_CHARS: usize = 1_000;
 pub(crate) const DEPENDENCY_FAILED: &str = "dependency failed";
 /// The reason of an item that `onItemFailure: stop` kept from beginning.
 const STOPPED: &str = "an item failed";
@@ -54,7 +54,7 @@ pub(crate) fn record_status(tx: &mut Tx<'_>, id: &ItemId, from: ItemStatus) {
 pub(crate) fn complete(tx: &mut Tx<'_>, id: &ItemId, result: Value, says: &str, validation: Option<ValidationStatus>) {
     close_loop(tx, id);
     let is_apart = payload::reference(&result).is_some() && !says.trim().is_empty();
-    let excerpt = is_apart.then(|| text::excerpt(says, EXCERPT_CHARS));
+    let excerpt = is_apart.then(|| text::excerpt(says, MAX_EXCERPT_CHARS));
     tx.change_progress(id, |progress| {
         progress.result = Some(result);
         progress.excerpt = excerpt;
@@ -81,7 +81,7 @@ pub(crate) fn fail(tx: &mut Tx<'_>, id: &ItemId, code: &str, message: String) {
             }
         }
         OnItemFailure::Stop => {
-            tx.active().stopped = true;
+            tx.active().is_stopped = true;
             cancel_pending(tx, STOPPED);
         }
     }
@@ -98,7 +98,7 @@ fn close_loop(tx: &mut Tx<'_>, id: &ItemId) {
         call::end_open(tx, &call, "the step ended");
     }
     tx.change_progress(id, |progress| progress.work = None);
-    tx.state.list.touch(id);
+    tx.state.list.on_loop_changed(id);
 }
 
 /// Cancels, transitively, the pending items that can never start because this one failed.
@@ -145,7 +145,7 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, id: &ItemId, reason: String) {
 /// Nothing is open and nothing may begin, so the pending items wait for something that will never happen. Items with a
 /// known cause are cancelled first, then the items that depend on them; the rest depends on itself.
 pub(crate) fn cancel_unreachable(tx: &mut Tx<'_>) {
-    if tx.active().stopped {
+    if tx.active().is_stopped {
         return cancel_pending(tx, STOPPED);
     }
     let pending = tx.state.list.iter().filter(|item| item.progress.status == ItemStatus::Pending);

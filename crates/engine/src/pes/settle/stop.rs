@@ -27,7 +27,7 @@ pub(crate) fn everything(tx: &mut Tx<'_>, reason: &str) {
 
 /// The same for a thread that cannot be read completely. Calls whose item does not know them any more, and tasks whose
 /// call is gone, would otherwise outlast the run.
-pub(crate) fn whatever_is_there(tx: &mut Tx<'_>, reason: &str) {
+pub(crate) fn everything_stored(tx: &mut Tx<'_>, reason: &str) {
     let is_open = |id: &&CallId| tx.state.call_status(id) != Some(CallStatus::Done);
     for call in tx.state.calls.keys().filter(is_open).cloned().collect::<Vec<_>>() {
         call::end_open(tx, &call, reason);

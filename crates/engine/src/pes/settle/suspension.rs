@@ -13,7 +13,7 @@ pub(crate) fn withdraw(tx: &mut Tx<'_>, call: &CallId, why: &str) {
 }
 
 /// Withdraws the question that a running call asked, if there is one: nobody waits for the answer any more.
-pub(crate) fn forget(tx: &mut Tx<'_>, id: &CallId, why: &str) {
+pub(crate) fn withdraw_own(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     let asked = tx.change_call(id, |call| call.record.asked.take()).flatten();
     if let Some(asked) = asked {
         close(tx, &asked.suspension_id, Decision::Cancelled, "engine", Some(why.to_owned()));
@@ -23,11 +23,11 @@ pub(crate) fn forget(tx: &mut Tx<'_>, id: &CallId, why: &str) {
 /// Resolves the question, once; the caller decides what follows.
 pub(crate) fn close(tx: &mut Tx<'_>, id: &SuspensionId, decision: Decision, by: &str, reason: Option<String>) {
     let digest = tx.state.suspension(id).and_then(|open| open.digest.clone());
-    close_bound(tx, id, decision, by, reason, digest);
+    close_with_digest(tx, id, decision, by, reason, digest);
 }
 
 /// The same, with the digest of what runs now.
-pub(crate) fn close_bound(
+pub(crate) fn close_with_digest(
     tx: &mut Tx<'_>,
     id: &SuspensionId,
     decision: Decision,

@@ -8,8 +8,8 @@ use crate::domain::tool::{CallRecord, CallStatus, ToolClass, ToolStatus};
 use crate::pes::state::{Item, ItemLoop, ModelCall, State, outcome};
 
 /// The number from which on calls belong to the item's current attempt.
-fn first_of(item: &Item) -> i64 {
-    item.progress.work.as_ref().map_or(0, |work| work.first)
+fn first_ord_of(item: &Item) -> i64 {
+    item.progress.work.as_ref().map_or(0, |work| work.first_ord)
 }
 
 impl State {
@@ -22,12 +22,12 @@ impl State {
     /// The model calls in flight, of the planner, the synthesizer and the items.
     pub(crate) fn model_calls_under_way(&self) -> impl Iterator<Item = &ModelCall> {
         let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
-        let items = self.works().filter_map(|work| work.model.as_ref());
+        let items = self.open_loops().filter_map(|work| work.model.as_ref());
         main.into_iter().chain(items).filter(|call| call.is_running())
     }
 
     /// Whether the call was ever started: it is running, or in doubt after a crash.
-    pub(crate) fn maybe_started(&self, id: &CallId) -> bool {
+    pub(crate) fn may_have_started(&self, id: &CallId) -> bool {
         self.calls.get(id).is_some_and(|call| match call.record.status {
             CallStatus::Running | CallStatus::AtPeer => true,
             CallStatus::Parked | CallStatus::Ready => call.record.epoch.is_some(),
@@ -48,14 +48,14 @@ impl State {
     }
 
     /// The slot of sending the call to an agent, if it is being sent or waits for that.
-    pub(crate) fn sending(&self, call: &CallId) -> Option<Slot> {
+    pub(crate) fn send_slot(&self, call: &CallId) -> Option<Slot> {
         let is_there = self.call_status(call) == Some(CallStatus::AtPeer);
-        self.task_of(call).filter(|_| is_there)?.sending()
+        self.task_of(call).filter(|_| is_there)?.send_slot()
     }
 
     /// Running calls whose question has a reply that was not yet delivered to the running code.
     pub(crate) fn calls_with_new_reply(&self) -> impl Iterator<Item = &CallId> {
-        let batches = self.works().flat_map(|work| &work.batch);
+        let batches = self.open_loops().flat_map(|work| &work.batch);
         batches.filter(|id: &&CallId| {
             let record = self.calls.get(*id).map(|call| &call.record);
             record.filter(|record| record.status == CallStatus::Running).is_some_and(|record| {
@@ -91,14 +91,14 @@ impl State {
 
     /// The calls of an item's current attempt.
     pub(crate) fn calls_of<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
-        let first = first_of(item);
+        let first = first_ord_of(item);
         item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first).map(|c| &c.record)
     }
 
     /// The successful calls of an item's earlier attempts that did more than read: their effects last. An item that is
     /// done again after it was completed has none.
-    pub(crate) fn earlier_effects_of<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
-        let first = if item.progress.redone { 0 } else { first_of(item) };
+    pub(crate) fn earlier_effective_calls<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
+        let first = if item.progress.redone { 0 } else { first_ord_of(item) };
         let earlier = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord < first);
         earlier.map(|call| &call.record).filter(|record| {
             let is_success = record.result.as_ref().is_some_and(|result| result.status == ToolStatus::Success);
@@ -109,8 +109,8 @@ impl State {
     /// The calls of an item, of this attempt and of earlier ones, that may have had an effect though they have no
     /// result: a person skipped them or gave them up, their result could not be stored, or their outcome is unknown.
     /// For an item that is done again after it was completed, only this attempt counts.
-    pub(crate) fn perhaps_done_of<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
-        let first = if item.progress.redone { first_of(item) } else { 0 };
+    pub(crate) fn calls_with_unknown_effect<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
+        let first = if item.progress.redone { first_ord_of(item) } else { 0 };
         let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first);
         calls.map(|call| &call.record).filter(|record| {
             let error = record.result.as_ref().and_then(|result| result.error.as_ref());
@@ -127,7 +127,7 @@ impl State {
     /// Whether the item has a slot that is `Ready` or `Running`, or will get one in this transition. An item that waits
     /// for an agent has none.
     pub(crate) fn is_busy(&self, work: &ItemLoop) -> bool {
-        let is_sending = work.batch.iter().any(|call| self.sending(call).is_some());
+        let is_sending = work.batch.iter().any(|call| self.send_slot(call).is_some());
         let has = |status| self.batch_has(work, status);
         let waits = has(CallStatus::Ready) || has(CallStatus::Running) || is_sending;
         work.model.is_some() || waits || self.is_undecided(work)

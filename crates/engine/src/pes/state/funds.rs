@@ -15,17 +15,17 @@ use crate::pes::state::{ModelCall, Reserved, State};
 use crate::{Allowance, Left, Reservation, Room, Toolbox, World};
 
 /// A shorter reply, in tokens, is not worth asking for.
-const LEAST_OUTPUT: u64 = 256;
+const MIN_OUTPUT_TOKENS: u64 = 256;
 /// The assumed length of a reply, in tokens, if the settings do not bound it.
-const USUAL_OUTPUT: u64 = 4_096;
+const DEFAULT_OUTPUT_TOKENS: u64 = 4_096;
 /// No reply is longer, whatever a request says: a larger number could overflow sums.
-const MOST_OUTPUT: u64 = 10_000_000;
+const MAX_OUTPUT_TOKENS: u64 = 10_000_000;
 /// The tokens of a prompt's fixed text, around its contents.
-const WORDING: u64 = 800;
-const TIME: &str = "its time is over";
-const CALLS: &str = "its model calls are used up";
-const TOKENS: &str = "its tokens are used up";
-const MONEY: &str = "its money is used up";
+const FIXED_TEXT_TOKENS: u64 = 800;
+const TIME_SPENT: &str = "its time is over";
+const CALLS_SPENT: &str = "its model calls are used up";
+const TOKENS_SPENT: &str = "its tokens are used up";
+const MONEY_SPENT: &str = "its money is used up";
 
 /// Whether a call may be paid for.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +40,7 @@ pub(crate) enum Funds {
 }
 
 /// What a call has too little of.
-enum Lack<'a> {
+enum Shortage<'a> {
     Budget(&'static str),
     Room(&'a Left),
 }
@@ -52,21 +52,21 @@ impl State {
         let (run, active) = (self.run.as_ref()?, self.head.active.as_ref()?);
         let after = run.settings.budget.as_ref()?.deadline_ms?;
         let until = run.started_at.unwrap_or(run.created_at).saturating_add(after);
-        active.asked.is_none().then(|| active.granted.until.unwrap_or(until))
+        active.budget_question.is_none().then(|| active.granted.until.unwrap_or(until))
     }
 }
 
 /// The least that the first call of a run on a new thread costs: with the shortest reply that is worth asking for.
 pub fn least_cost(price: &Price, settings: &RunSettings, query: &str, tools: &dyn Toolbox) -> Nanos {
-    cost(price, opening_estimate(settings, query, tools), LEAST_OUTPUT)
+    cost(price, opening_estimate(settings, query, tools), MIN_OUTPUT_TOKENS)
 }
 
 /// The same in tokens.
 pub fn least_tokens(settings: &RunSettings, query: &str, tools: &dyn Toolbox) -> i64 {
-    amount(opening_estimate(settings, query, tools).saturating_add(LEAST_OUTPUT))
+    to_i64(opening_estimate(settings, query, tools).saturating_add(MIN_OUTPUT_TOKENS))
 }
 
-fn amount(tokens: u64) -> i64 {
+fn to_i64(tokens: u64) -> i64 {
     i64::try_from(tokens).unwrap_or(i64::MAX)
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn reservations(state: &State) -> Vec<Reservation> {
     let Some(run) = &state.run else { return Vec::new() };
     let reservation = |call: &ModelCall| {
         let Reserved { cost, tokens, under, .. } = call.reserved?;
-        let ((at, caps), tokens, key) = (under?, amount(tokens), run.payer().cloned());
+        let ((at, caps), tokens, key) = (under?, to_i64(tokens), run.payer().cloned());
         Some(Reservation { stream: call.stream()?.clone(), cost, tokens, at, caps, key })
     };
     state.model_calls_under_way().filter_map(reservation).collect()
@@ -89,10 +89,10 @@ pub(crate) fn for_call(state: &State, world: &World<'_>, call: &ModelCall) -> Fu
     }
     match reserve(state, world, budget.unwrap_or(&Budget::default()), call) {
         Ok(reserved) => Funds::Enough(reserved),
-        Err(Lack::Room(Left { again_at: Some(at), .. })) => Funds::Later(*at),
+        Err(Shortage::Room(Left { again_at: Some(at), .. })) => Funds::Later(*at),
         Err(_) if state.is_any_running() => Funds::Wait,
-        Err(Lack::Budget(why)) => Funds::Spent(why.to_owned()),
-        Err(Lack::Room(left)) => Funds::Spent(left.why.clone()),
+        Err(Shortage::Budget(why)) => Funds::Spent(why.to_owned()),
+        Err(Shortage::Room(left)) => Funds::Spent(left.why.clone()),
     }
 }
 
@@ -101,12 +101,12 @@ fn reserve<'a>(
     world: &World<'a>,
     budget: &Budget,
     call: &ModelCall,
-) -> Result<Option<Reserved>, Lack<'a>> {
+) -> Result<Option<Reserved>, Shortage<'a>> {
     let (Some(run), Some(active)) = (&state.run, &state.head.active) else { return Ok(None) };
     let (counters, granted) = (&active.counters, &active.granted);
     let calls = counters.llm_calls + state.model_calls_under_way().count() as u32;
     if budget.max_llm_calls.is_some_and(|most| calls >= most.saturating_add(granted.calls)) {
-        return Err(Lack::Budget(CALLS));
+        return Err(Shortage::Budget(CALLS_SPENT));
     }
     if budget.max_tokens.is_none() && budget.max_cost_usd.is_none() && *world.allowance == Allowance::Uncapped {
         return Ok(None);
@@ -117,14 +117,14 @@ fn reserve<'a>(
     let (held_tokens, held_cost) = held.fold((0, 0), add);
     let input = prompt_estimate(state, world);
     let asked = run.settings.llm_params.get("maxTokens").and_then(|n| n.as_u64());
-    let mut output = asked.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT);
-    let least = LEAST_OUTPUT.min(output);
+    let mut output = asked.unwrap_or(DEFAULT_OUTPUT_TOKENS).min(MAX_OUTPUT_TOKENS);
+    let least = MIN_OUTPUT_TOKENS.min(output);
     if let Some(most) = budget.max_tokens {
         let used = counters.usage.input_tokens.saturating_add(counters.usage.output_tokens).saturating_add(held_tokens);
         let left = most.saturating_add(granted.tokens).saturating_sub(used.saturating_add(input));
         output = output.min(left);
         if output < least {
-            return Err(Lack::Budget(TOKENS));
+            return Err(Shortage::Budget(TOKENS_SPENT));
         }
     }
     let (provider, model) = run.settings.choice(call.choice).unwrap_or_default();
@@ -132,14 +132,14 @@ fn reserve<'a>(
     if let Some(most) = budget.max_cost_usd {
         let left = nanos(most).saturating_add(granted.cost);
         let left = left.saturating_sub(counters.cost_nanos.unwrap_or(0)).saturating_sub(held_cost);
-        output = affordable(&price, input, least..=output, left).ok_or(Lack::Budget(MONEY))?;
+        output = affordable_output(&price, input, least..=output, left).ok_or(Shortage::Budget(MONEY_SPENT))?;
     }
     match world.allowance {
         // First pass: the call asks for what it wants, and the store refuses the commit (`Capped`) if that does not
         // fit. Second pass: the decision is made again with `Allowance::Room`, and the reply is shortened here.
         Allowance::Uncapped | Allowance::Reserve(_) => {}
         Allowance::Room(_, room) => {
-            output = output_in(state, room, &price, input, least..=output)?;
+            output = output_within_caps(state, room, &price, input, least..=output)?;
         }
     }
     let (tokens, cost) = (input.saturating_add(output), cost(&price, input, output));
@@ -148,13 +148,13 @@ fn reserve<'a>(
 
 /// How long a reply may be so that the caps have room for it beside the calls in flight. It is shortened only where no
 /// more room can become free.
-fn output_in<'a>(
+fn output_within_caps<'a>(
     state: &State,
     room: &'a Room,
     price: &Price,
     input: u64,
     lengths: RangeInclusive<u64>,
-) -> Result<u64, Lack<'a>> {
+) -> Result<u64, Shortage<'a>> {
     let (shortest, mut output) = lengths.into_inner();
     let least = |left: &Left, output: u64| if left.again_at.is_some() { output } else { shortest.min(output) };
     let held = reservations(state);
@@ -162,16 +162,16 @@ fn output_in<'a>(
     let tokens = without(room.tokens.most, |reserved| reserved.tokens);
     let tokens = u64::try_from(tokens).unwrap_or(0).saturating_sub(input);
     if tokens < least(&room.tokens, output) {
-        return Err(Lack::Room(&room.tokens));
+        return Err(Shortage::Room(&room.tokens));
     }
     output = output.min(tokens);
     let cost = without(room.cost.most, |reserved| reserved.cost);
     let least = least(&room.cost, output);
-    affordable(price, input, least..=output, cost).ok_or(Lack::Room(&room.cost))
+    affordable_output(price, input, least..=output, cost).ok_or(Shortage::Room(&room.cost))
 }
 
 /// How long a reply may be that costs at most `left`; `None`: even the shortest one costs more.
-fn affordable(price: &Price, input: u64, lengths: RangeInclusive<u64>, left: Nanos) -> Option<u64> {
+fn affordable_output(price: &Price, input: u64, lengths: RangeInclusive<u64>, left: Nanos) -> Option<u64> {
     let (least, most) = lengths.into_inner();
     if cost(price, input, least) > left {
         return None;
@@ -194,8 +194,8 @@ fn cost(price: &Price, input: u64, output: u64) -> Nanos {
 /// far with its reply.
 fn prompt_estimate(state: &State, world: &World<'_>) -> u64 {
     let settings = state.run_settings();
-    let steers = state.head.active.as_ref().map_or(0, |active| active.steers.len() as u64 * WORDING);
-    let history = if settings.history_limit == 0 { 0 } else { state.head.said / 3 };
+    let steers = state.head.active.as_ref().map_or(0, |active| active.steers.len() as u64 * FIXED_TEXT_TOKENS);
+    let history = if settings.history_limit == 0 { 0 } else { state.head.history_bytes / 3 };
     let items: u64 = state.list.iter().map(|item| tokens(&item.def.description)).sum();
     let largest = state.head.active.as_ref().map_or(0, |active| active.largest);
     let opening = opening_estimate(settings, &state.active_run().query, world.tools);
@@ -206,22 +206,22 @@ fn prompt_estimate(state: &State, world: &World<'_>) -> u64 {
 fn opening_estimate(settings: &RunSettings, query: &str, tools: &dyn Toolbox) -> u64 {
     let tools = tools.offered(settings);
     let tools: u64 = tools.iter().map(|tool| tokens(&tool.description) + tokens(&tool.input_schema.to_string())).sum();
-    tokens(&settings.system_prompt) + tokens(query) + tools + WORDING
+    tokens(&settings.system_prompt) + tokens(query) + tools + FIXED_TEXT_TOKENS
 }
 
 /// Whether time is up, or the next call cannot be paid for.
 pub(crate) fn is_spent(state: &State, world: &World<'_>, now: Millis) -> bool {
-    let is_settled = state.head.active.as_ref().is_none_or(|it| it.asked.is_some() || it.cancel.is_some());
-    !is_settled && spent(state, world, now).is_some()
+    let is_settled = state.head.active.as_ref().is_none_or(|it| it.budget_question.is_some() || it.cancel.is_some());
+    !is_settled && why_spent(state, world, now).is_some()
 }
 
 /// What of the budget is spent, in words for people.
-pub(crate) fn spent(state: &State, world: &World<'_>, now: Millis) -> Option<String> {
+pub(crate) fn why_spent(state: &State, world: &World<'_>, now: Millis) -> Option<String> {
     if state.budget_deadline().is_some_and(|at| at <= now) {
-        return Some(TIME.to_owned());
+        return Some(TIME_SPENT.to_owned());
     }
     let main = state.head.active.as_ref().and_then(|active| active.model.as_ref());
-    let items = state.works().filter_map(|work| work.model.as_ref());
+    let items = state.open_loops().filter_map(|work| work.model.as_ref());
     let ready = main.into_iter().chain(items).filter(|call| !call.is_running());
     ready.into_iter().find_map(|call| match for_call(state, world, call) {
         Funds::Spent(why) => Some(why),

@@ -13,7 +13,7 @@ use crate::pes::state::model_call::ModelCall;
 /// What people added to the budget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Granted {
+pub(crate) struct BudgetExtension {
     pub tokens: u64,
     pub cost: Nanos,
     pub calls: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Granted {
     pub until: Option<Millis>,
 }
 
-impl Granted {
+impl BudgetExtension {
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
@@ -30,7 +30,7 @@ impl Granted {
 /// How a run ends that ends before its plan is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Ends {
+pub(crate) enum EarlyEnd {
     /// It was cancelled on request.
     #[default]
     Cancelled,
@@ -42,9 +42,9 @@ pub(crate) enum Ends {
     TimedOut,
 }
 
-impl Ends {
+impl EarlyEnd {
     pub fn is_cancelled(&self) -> bool {
-        *self == Ends::Cancelled
+        *self == EarlyEnd::Cancelled
     }
 }
 
@@ -56,8 +56,8 @@ pub(crate) struct Review {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed: Option<i64>,
     /// The open question.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub asked: Option<ReviewQuestion>,
+    #[serde(skip_serializing_if = "Option::is_none", rename = "asked")]
+    pub question: Option<ReviewQuestion>,
     #[serde(skip_serializing_if = "SentBack::is_not")]
     pub sent_back: SentBack,
     /// How often a plan was sent back to the planner.
@@ -119,8 +119,8 @@ pub(crate) struct Head {
     pub plan: Value,
     pub plan_version: i64,
     /// The size of the conversation, in bytes.
-    #[serde(skip_serializing_if = "is_nothing")]
-    pub said: u64,
+    #[serde(skip_serializing_if = "is_nothing", rename = "said")]
+    pub history_bytes: u64,
     /// The summary of the oldest messages, if the conversation was too long for a prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
@@ -131,8 +131,8 @@ pub(crate) struct Head {
     pub active: Option<Active>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<RunId>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub quarantined: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not", rename = "quarantined")]
+    pub is_quarantined: bool,
     /// Who requested or edited the work that the next run finds: edits of an idle plan, and work that the last run left
     /// undone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -159,10 +159,10 @@ pub(crate) struct Active {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<SuspensionId>,
     /// The open question that asks a person for a larger budget; nothing new begins.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<SuspensionId>,
-    #[serde(default, skip_serializing_if = "Granted::is_nothing")]
-    pub granted: Granted,
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "asked")]
+    pub budget_question: Option<SuspensionId>,
+    #[serde(default, skip_serializing_if = "BudgetExtension::is_nothing")]
+    pub granted: BudgetExtension,
     /// The largest prompt so far with its reply, in tokens.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub largest: u64,
@@ -170,17 +170,17 @@ pub(crate) struct Active {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Its plan has been made or refined.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub planned: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "planned")]
+    pub is_planned: bool,
     /// The review of its plan.
     #[serde(default, skip_serializing_if = "Review::is_untouched")]
     pub review: Review,
     /// Set by `onItemFailure: stop`: no new item begins.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub stopped: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "stopped")]
+    pub is_stopped: bool,
     /// Why no planner considered a message that arrived during the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unheard: Option<RunError>,
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "unheard")]
+    pub unconsidered: Option<RunError>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,8 +233,8 @@ pub(crate) struct Cancel {
     pub by: String,
     pub reason: String,
     /// How the run ends.
-    #[serde(default, skip_serializing_if = "Ends::is_cancelled")]
-    pub ends: Ends,
+    #[serde(default, skip_serializing_if = "EarlyEnd::is_cancelled")]
+    pub ends: EarlyEnd,
 }
 
 impl Steer {
@@ -256,20 +256,20 @@ impl Active {
             replan: Replan::Unasked,
             cancel: None,
             pause: None,
-            asked: None,
-            granted: Granted::default(),
+            budget_question: None,
+            granted: BudgetExtension::default(),
             largest: 0,
             notes: Vec::new(),
-            planned: false,
+            is_planned: false,
             review: Review::default(),
-            stopped: false,
-            unheard: None,
+            is_stopped: false,
+            unconsidered: None,
         }
     }
 
     /// Whether a pause, or a question about the budget, holds back everything that has not begun.
     pub fn is_held(&self) -> bool {
-        self.pause.is_some() || self.asked.is_some()
+        self.pause.is_some() || self.budget_question.is_some()
     }
 }
 

@@ -86,10 +86,10 @@ pub(crate) struct Progress {
 pub(crate) struct ItemLoop {
     /// Model calls so far; those for enforcement and repair do not count.
     pub iteration: u32,
-    #[serde(skip_serializing_if = "super::model_call::is_zero")]
-    pub enforced: u32,
-    #[serde(skip_serializing_if = "super::model_call::is_zero")]
-    pub repaired: u32,
+    #[serde(skip_serializing_if = "super::model_call::is_zero", rename = "enforced")]
+    pub enforcements: u32,
+    #[serde(skip_serializing_if = "super::model_call::is_zero", rename = "repaired")]
+    pub repairs: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelCall>,
     /// The calls of the last reply, in its order, until all of them are done.
@@ -99,12 +99,14 @@ pub(crate) struct ItemLoop {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_together: bool,
     /// Holds one of the `maxParallelItems` permits.
-    pub placed: bool,
+    #[serde(rename = "placed")]
+    pub has_permit: bool,
     /// It waits for a permit again; the number orders the waiting items.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub waits: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none", rename = "waits")]
+    pub waits_since: Option<i64>,
     /// Calls from this number on belong to the current attempt of the item.
-    pub first: i64,
+    #[serde(rename = "first")]
+    pub first_ord: i64,
     /// Notes for the next prompt, besides the loop.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -115,8 +117,8 @@ pub(crate) struct ItemLoop {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<Value>,
     /// The reply had an `updatedPlan` besides its calls: it is applied when they are done.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub patches: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not", rename = "patches")]
+    pub has_patch: bool,
 }
 
 /// A turn of an item's loop; the results of its calls are in their own rows.

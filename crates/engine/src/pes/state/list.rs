@@ -27,7 +27,7 @@ impl TodoList {
     pub fn new(mut items: Vec<Item>) -> Self {
         items.sort_by_key(|item| item.ord);
         let mut list = Self { items, ..Self::default() };
-        list.index();
+        list.rebuild_index();
         list
     }
 
@@ -67,7 +67,7 @@ impl TodoList {
     pub fn rebuild(&mut self, change: impl FnOnce(&mut Vec<Item>)) {
         change(&mut self.items);
         self.items.sort_by_key(|item| item.ord);
-        self.index();
+        self.rebuild_index();
     }
 
     /// Turns are shown to models only while their run lasts.
@@ -91,27 +91,27 @@ impl TodoList {
             } else if reopens {
                 self.unmet[dependant] += 1;
             }
-            self.place(dependant);
+            self.update_sets(dependant);
         }
-        self.place(at);
+        self.update_sets(at);
     }
 
     /// Must be called when an item's loop was opened or closed.
-    pub fn touch(&mut self, id: &ItemId) {
+    pub fn on_loop_changed(&mut self, id: &ItemId) {
         if let Some(at) = self.index.get(id).copied() {
-            self.place(at);
+            self.update_sets(at);
         }
     }
 
-    fn place(&mut self, at: usize) {
+    fn update_sets(&mut self, at: usize) {
         let progress = &self.items[at].progress;
         let is_ready = progress.status == ItemStatus::Pending && self.unmet[at] == 0;
         let is_open = progress.work.is_some();
-        set(&mut self.ready, at, is_ready);
-        set(&mut self.open, at, is_open);
+        set_member(&mut self.ready, at, is_ready);
+        set_member(&mut self.open, at, is_open);
     }
 
-    fn index(&mut self) {
+    fn rebuild_index(&mut self) {
         self.index = self.items.iter().enumerate().map(|(at, item)| (item.def.id.clone(), at)).collect();
         self.unmet = vec![0; self.items.len()];
         self.dependants = vec![Vec::new(); self.items.len()];
@@ -129,11 +129,11 @@ impl TodoList {
         }
         self.ready.clear();
         self.open.clear();
-        (0..self.items.len()).for_each(|at| self.place(at));
+        (0..self.items.len()).for_each(|at| self.update_sets(at));
     }
 }
 
-fn set(of: &mut BTreeSet<usize>, at: usize, is_in: bool) {
+fn set_member(of: &mut BTreeSet<usize>, at: usize, is_in: bool) {
     if is_in {
         of.insert(at);
     } else {

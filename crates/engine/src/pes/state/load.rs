@@ -17,17 +17,17 @@ use crate::domain::tool::CallRecord;
 use crate::domain::trace::TraceOrigin;
 use crate::pes::state::rows::{StoredItem, Tombstone, VERSION};
 use crate::pes::state::{
-    Active, Call, Definition, Head, Item, Phase, Progress, Shape, State, TodoList, Turn, Unreadable,
+    Active, Call, Definition, Head, Item, Phase, Progress, Shape, State, TodoList, Turn, UnreadableParts,
 };
 use crate::simple::SimpleCore;
 use crate::step::{Row, RowKind};
 
 /// Larger than the number of unloaded rows that can follow the last loaded row.
-const UNLOADED: i64 = 1 << 32;
+const MAX_UNLOADED_ROWS: i64 = 1 << 32;
 
 /// The parsed rows, before the state is assembled.
 #[derive(Default)]
-struct Gathered {
+struct ParsedRows {
     runs: BTreeMap<RunId, (i64, Run)>,
     definitions: Vec<(i64, Definition)>,
     progress: HashMap<ItemId, Progress>,
@@ -39,10 +39,10 @@ struct Gathered {
     agent_state: AgentState,
     /// The highest row number.
     last_ord: i64,
-    unreadable: Unreadable,
+    unreadable: UnreadableParts,
 }
 
-impl Gathered {
+impl ParsedRows {
     /// A row that cannot be read is remembered by its name. An unreadable run is replaced by a placeholder, so that
     /// there is a run that can be ended.
     fn add_or_name(&mut self, thread_id: &ThreadId, row: Row) {
@@ -107,7 +107,7 @@ impl Gathered {
     }
 
     /// Why this head does not match these rows.
-    fn disagrees(&self, head: &Head) -> Option<String> {
+    fn mismatch(&self, head: &Head) -> Option<String> {
         let active = head.active.as_ref().map(|active| &active.run);
         if active.is_some_and(|active| !self.runs.contains_key(active)) {
             return Some("it names a run that is not there".to_owned());
@@ -119,7 +119,7 @@ impl Gathered {
 
     /// Rebuilds the head from the rows: the runs show which one was active and which were queued; the rest starts
     /// empty.
-    fn head(&mut self, why: &str, last_seq: i64) -> Head {
+    fn rebuild_head(&mut self, why: &str, last_seq: i64) -> Head {
         self.unreadable.names.insert(0, format!("head ({why})"));
         let is_queued = |run: &Run| run.status == RunStatus::Queued;
         let active = self.runs.values().find(|(_, run)| !is_queued(run));
@@ -131,7 +131,7 @@ impl Gathered {
             phase: if active.is_some() { Phase::Executing } else { Phase::Idle },
             // Every version of the plan was recorded, so none is higher than the seq.
             plan_version: last_seq,
-            ord: self.last_ord + UNLOADED,
+            ord: self.last_ord + MAX_UNLOADED_ROWS,
             active,
             queue: queue.into_iter().map(|(_, id)| id).collect(),
             ..Head::default()
@@ -192,17 +192,17 @@ impl Gathered {
 
 pub(crate) fn load(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, loaded: Loaded) -> Result<State, Fault> {
     let thread_id = loaded.thread_id.unwrap_or_else(|| ThreadId::from(""));
-    let mut gathered = Gathered::default();
+    let mut gathered = ParsedRows::default();
     for row in loaded.rows {
         gathered.add_or_name(&thread_id, row);
     }
     let head = match read_head(&loaded.head) {
         Ok(head) if head.version > VERSION => return Err(damaged("head", "it was written by a newer version")),
-        Ok(head) => match gathered.disagrees(&head) {
+        Ok(head) => match gathered.mismatch(&head) {
             None => head,
-            Some(why) => gathered.head(&why, loaded.last_seq),
+            Some(why) => gathered.rebuild_head(&why, loaded.last_seq),
         },
-        Err(why) => gathered.head(&why.to_string(), loaded.last_seq),
+        Err(why) => gathered.rebuild_head(&why.to_string(), loaded.last_seq),
     };
     let state = gathered.into_state(thread_id, head, loaded.last_seq);
     Ok(State { shape, simple, ..state })
@@ -212,7 +212,7 @@ pub(crate) fn load(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, loaded: Lo
 /// row may be the cause, and is not loaded again.
 pub(crate) fn load_runs(loaded: Loaded) -> State {
     let thread_id = loaded.thread_id.unwrap_or_else(|| ThreadId::from(""));
-    let mut gathered = Gathered::default();
+    let mut gathered = ParsedRows::default();
     for row in loaded.rows {
         match row.kind {
             RowKind::Run | RowKind::Suspension => gathered.add_or_name(&thread_id, row),
@@ -232,7 +232,7 @@ pub(crate) fn load_runs(loaded: Loaded) -> State {
             | RowKind::WaitsToBegin => {}
         }
     }
-    let head = gathered.head("whoever rebuilds the thread crashes", loaded.last_seq);
+    let head = gathered.rebuild_head("whoever rebuilds the thread crashes", loaded.last_seq);
     gathered.into_state(thread_id, head, loaded.last_seq)
 }
 

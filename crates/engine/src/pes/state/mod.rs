@@ -64,12 +64,12 @@ pub(crate) struct State {
     /// Items that were removed from the list during this run, with the planVersion of that change.
     pub(crate) removed: BTreeMap<ItemId, i64>,
     pub(crate) last_seq: i64,
-    pub(crate) unreadable: Unreadable,
+    pub(crate) unreadable: UnreadableParts,
 }
 
 /// What could not be read of a thread's stored state.
 #[derive(Default)]
-pub(crate) struct Unreadable {
+pub(crate) struct UnreadableParts {
     /// A name for each unreadable part.
     pub(crate) names: Vec<String>,
     /// Rows that must not be loaded again.

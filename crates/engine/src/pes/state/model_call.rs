@@ -10,7 +10,7 @@ use crate::domain::model::{ModelReply, Phase};
 use crate::domain::usage::{CapSet, Nanos};
 
 /// How often a reply that cannot be used is asked for again.
-pub(crate) const REPAIRS: u32 = 2;
+pub(crate) const MAX_REPAIRS: u32 = 2;
 
 /// One model call, over all its attempts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub(crate) struct ModelCall {
     pub repair: Option<Repair>,
     /// It sums up the conversation, on behalf of another call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sums: Option<Sums>,
+    pub sums: Option<SummaryRequest>,
     /// The conversation was summed up for it, or could not be: what still does not fit is left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fitted: bool,
@@ -106,7 +106,7 @@ impl ModelCall {
     }
 
     /// Excludes a waiting time that is not the models' fault from the time for which they are retried.
-    pub fn excuse(&mut self, waited: Millis) {
+    pub fn exclude_wait(&mut self, waited: Millis) {
         self.failing_since = self.failing_since.map(|since| since.saturating_add(waited.max(0)));
     }
 
@@ -139,7 +139,7 @@ pub(crate) struct Reserved {
 }
 
 /// A reply, and the call that it answers.
-pub(crate) struct Replied<'a> {
+pub(crate) struct ReceivedReply<'a> {
     pub stream: &'a StreamId,
     pub call: &'a ModelCall,
     pub reply: &'a ModelReply,
@@ -149,13 +149,13 @@ pub(crate) struct Replied<'a> {
 
 /// The messages that a call sums up, and the call that waits for the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Sums {
+pub(crate) struct SummaryRequest {
     pub extent: Extent,
     pub before: Box<ModelCall>,
 }
 
 /// How often this reply was asked for again.
-pub(crate) fn repairs(call: &ModelCall) -> u32 {
+pub(crate) fn repair_rounds(call: &ModelCall) -> u32 {
     call.repair.as_ref().map_or(0, |repair| repair.round)
 }
 

@@ -13,8 +13,8 @@ use crate::domain::tool::{CallRecord, ToolStatus};
 use crate::pes::state::{Item, State, text};
 
 /// How many failures a result lists.
-const LISTED: usize = 50;
-const CHARS: usize = 500;
+const MAX_LISTED_FAILURES: usize = 50;
+const MAX_MESSAGE_CHARS: usize = 500;
 /// The reason of an item whose required call a person or a policy refused.
 pub(crate) const REJECTED: &str = "rejected";
 
@@ -26,15 +26,16 @@ impl State {
             let of_tools = self.last_errors(item).into_iter().map(|call| of_call(item, call));
             of_tools.chain(of_item(item))
         });
-        let cut = |failure: RunFailure| RunFailure { message: text::cut(&failure.message, CHARS), ..failure };
-        let mut failures: Vec<RunFailure> = of_items.map(cut).take(LISTED).collect();
-        failures.extend(self.unheard().into_iter().chain(error).map(RunFailure::from).map(cut));
+        let cut =
+            |failure: RunFailure| RunFailure { message: text::cut(&failure.message, MAX_MESSAGE_CHARS), ..failure };
+        let mut failures: Vec<RunFailure> = of_items.map(cut).take(MAX_LISTED_FAILURES).collect();
+        failures.extend(self.unconsidered_message().into_iter().chain(error).map(RunFailure::from).map(cut));
         failures
     }
 
     /// Why a message that arrived during the run was not considered by any planner.
-    fn unheard(&self) -> Option<&RunError> {
-        self.head.active.as_ref()?.unheard.as_ref()
+    fn unconsidered_message(&self) -> Option<&RunError> {
+        self.head.active.as_ref()?.unconsidered.as_ref()
     }
 
     /// For each tool the last call of it in this item, if that was an error. What people or policies refused is no
@@ -56,7 +57,7 @@ impl State {
             if let Some(reason) = &item.progress.reason {
                 text.push_str(&format!(" ({reason})"));
             }
-            if let Some(result) = told_result(item) {
+            if let Some(result) = result_words(item) {
                 text.push_str(&format!(" — {result}"));
             }
         }
@@ -78,12 +79,12 @@ impl State {
             ItemStatus::Cancelled => item.progress.edited_away,
             ItemStatus::Failed | ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting => false,
         });
-        if is_whole && self.unheard().is_none() { ResultStatus::Success } else { ResultStatus::Partial }
+        if is_whole && self.unconsidered_message().is_none() { ResultStatus::Success } else { ResultStatus::Partial }
     }
 }
 
 /// An item's result in words, as far as it is in memory.
-fn told_result(item: &Item) -> Option<Cow<'_, str>> {
+fn result_words(item: &Item) -> Option<Cow<'_, str>> {
     let progress = &item.progress;
     match (progress.result.as_ref()?, &progress.excerpt) {
         (_, Some(excerpt)) => Some(excerpt.into()),

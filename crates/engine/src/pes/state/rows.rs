@@ -57,7 +57,7 @@ pub(crate) fn tombstone(id: &ItemId, ord: i64, version: i64) -> [Row; 2] {
 }
 
 /// An item that is no longer loaded.
-pub(crate) fn forgotten_item(item: &Item) -> [Row; 2] {
+pub(crate) fn unloaded_item(item: &Item) -> [Row; 2] {
     [definition(item), progress(item)].map(|row| Row { keep: Keep::Never, ..row })
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn call(call: &Call) -> Row {
 }
 
 /// A call whose item was removed: readable by its id, no longer loaded.
-pub(crate) fn forgotten_call(call: &Call) -> Row {
+pub(crate) fn unloaded_call(call: &Call) -> Row {
     Row { keep: Keep::Never, ..self::call(call) }
 }
 
@@ -104,8 +104,8 @@ pub(crate) fn payload(id: &PayloadId, value: &Value) -> Row {
 }
 
 /// What a model call used, at that time.
-pub(crate) fn used(stream: &StreamId, at: Millis, used: &ModelUse) -> Row {
-    row(RowKind::Usage, stream.as_str(), at, Keep::Never, used)
+pub(crate) fn usage(stream: &StreamId, at: Millis, usage: &ModelUse) -> Row {
+    row(RowKind::Usage, stream.as_str(), at, Keep::Never, usage)
 }
 
 pub(crate) fn agent_state(state: &AgentState) -> Row {

@@ -12,7 +12,7 @@ use crate::pes::state::{Active, Item, ItemLoop, Phase, Replan, Review, SentBack,
 impl State {
     /// Whether the active run's plan has been made.
     pub(crate) fn is_mid_run(&self) -> bool {
-        self.head.active.as_ref().is_some_and(|active| active.planned)
+        self.head.active.as_ref().is_some_and(|active| active.is_planned)
     }
 
     /// The phase of a model call of this item, or of no item.
@@ -26,7 +26,7 @@ impl State {
 
     /// Whether a plan review is open: nothing of the plan begins before a person approves it.
     pub(crate) fn is_review_open(&self) -> bool {
-        self.review().is_some_and(|review| review.asked.is_some())
+        self.review().is_some_and(|review| review.question.is_some())
     }
 
     /// Whether reviews allow this version of the plan to run.
@@ -37,14 +37,14 @@ impl State {
     }
 
     /// Items that hold a permit, in list order.
-    pub(crate) fn placed(&self) -> impl Iterator<Item = ItemId> + use<'_> {
-        let is_placed = |work: &ItemLoop| work.placed;
+    pub(crate) fn items_with_permit(&self) -> impl Iterator<Item = ItemId> + use<'_> {
+        let has_permit = |work: &ItemLoop| work.has_permit;
         let open = self.list.open();
-        open.filter(move |item| item.progress.work.as_ref().is_some_and(is_placed)).map(|item| item.def.id.clone())
+        open.filter(move |item| item.progress.work.as_ref().is_some_and(has_permit)).map(|item| item.def.id.clone())
     }
 
-    pub(crate) fn is_any_placed(&self) -> bool {
-        self.placed().next().is_some()
+    pub(crate) fn has_any_permit(&self) -> bool {
+        self.items_with_permit().next().is_some()
     }
 
     /// Whether the planner must be asked again before the next item begins.
@@ -88,7 +88,7 @@ impl State {
         let is_elsewhere = |work| self.batch_has(work, CallStatus::AtPeer);
         if works {
             RunStatus::Running
-        } else if self.suspensions.is_empty() && self.works().any(is_elsewhere) {
+        } else if self.suspensions.is_empty() && self.open_loops().any(is_elsewhere) {
             RunStatus::Waiting
         } else {
             RunStatus::Suspended
@@ -103,18 +103,18 @@ impl State {
     /// Whether a slot of the run is `Ready` or `Running`.
     pub(crate) fn is_any_busy(&self) -> bool {
         let main = self.head.active.as_ref().is_some_and(|active| active.model.is_some());
-        main || self.works().any(|work| self.is_busy(work))
+        main || self.open_loops().any(|work| self.is_busy(work))
     }
 
     /// Whether a slot of the run is `Running`.
     pub(crate) fn is_any_running(&self) -> bool {
         let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
-        main.is_some_and(|model| model.is_running()) || self.works().any(|work| self.is_running(work))
+        main.is_some_and(|model| model.is_running()) || self.open_loops().any(|work| self.is_running(work))
     }
 
     /// Whether a slot of this item is `Running`.
     pub(crate) fn is_running(&self, work: &ItemLoop) -> bool {
-        let is_sent = |call| matches!(self.sending(call), Some(Slot::Running { .. }));
+        let is_sent = |call| matches!(self.send_slot(call), Some(Slot::Running { .. }));
         work.model.as_ref().is_some_and(|model| model.is_running())
             || self.batch_has(work, CallStatus::Running)
             || work.batch.iter().any(is_sent)
@@ -126,7 +126,7 @@ impl State {
     }
 
     /// The open loops, in list order.
-    pub(crate) fn works(&self) -> impl Iterator<Item = &ItemLoop> {
+    pub(crate) fn open_loops(&self) -> impl Iterator<Item = &ItemLoop> {
         self.list.open().filter_map(|item| item.progress.work.as_ref())
     }
 
@@ -144,7 +144,7 @@ pub(crate) fn thread_status(state: &State) -> ThreadStatus {
 pub(crate) fn status_of(state: &State) -> ThreadStatus {
     match &state.run {
         Some(run) => ThreadStatus::of_run(run.status),
-        None if state.head.quarantined => ThreadStatus::Quarantined,
+        None if state.head.is_quarantined => ThreadStatus::Quarantined,
         None => ThreadStatus::Idle,
     }
 }

@@ -8,27 +8,28 @@ use crate::pes::state::funds::{self, Funds};
 use crate::pes::state::{ItemLoop, ModelCall, ModelSlot, State};
 
 /// How often it is checked whether the process that performs an action is still alive.
-const GLANCE: Millis = 5_000;
+const LIVENESS_CHECK_INTERVAL: Millis = 5_000;
 
 /// When the thread must be woken. What is `Ready` and could start now waits for the lease holder: now. What waits for
 /// its turn, for a permit or for the end of a pause is woken by that event.
 pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<Millis> {
     let expiry = state.suspensions.values().filter_map(|open| open.expires_at);
-    let tasks = state.tasks.values().filter_map(|(_, task)| wakes_task(task));
+    let tasks = state.tasks.values().filter_map(|(_, task)| task_wake_time(task));
     let active = state.head.active.as_ref();
     if active.is_some_and(|active| active.cancel.is_some()) {
         return Some(now);
     }
     let held = state.head.active.as_ref().is_none_or(|active| active.is_held());
-    let main = active.and_then(|active| active.model.as_ref()).and_then(|call| wakes_model(state, world, now, call));
-    let works = state.works().filter(|work| work.placed).filter_map(|work| match &work.model {
-        Some(call) => wakes_model(state, world, now, call),
+    let main =
+        active.and_then(|active| active.model.as_ref()).and_then(|call| model_wake_time(state, world, now, call));
+    let works = state.open_loops().filter(|work| work.has_permit).filter_map(|work| match &work.model {
+        Some(call) => model_wake_time(state, world, now, call),
         None => {
-            let sends = work.batch.iter().filter_map(|call| match state.sending(call)? {
+            let sends = work.batch.iter().filter_map(|call| match state.send_slot(call)? {
                 Slot::Ready { at } => Some(at),
                 Slot::Running { .. } => None,
             });
-            sends.chain(wakes_batch(state, now, work)).min()
+            sends.chain(batch_wake_time(state, now, work)).min()
         }
     });
     let slots = main.into_iter().chain(works).filter(|_| !held);
@@ -37,7 +38,7 @@ pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<M
 }
 
 /// When a task must be looked at again. A send is woken together with its item.
-fn wakes_task(task: &Task) -> Option<Millis> {
+fn task_wake_time(task: &Task) -> Option<Millis> {
     let deadline = (!task.status.is_terminal()).then_some(task.deadline);
     match task.action {
         Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: Slot::Running { .. } }) => None,
@@ -47,7 +48,7 @@ fn wakes_task(task: &Task) -> Option<Millis> {
         Some(TaskAction { what: TaskActionKind::Ask | TaskActionKind::Cancel, slot }) => {
             let at = match slot {
                 Slot::Ready { at } => at,
-                Slot::Running { since, .. } => since.saturating_add(GLANCE),
+                Slot::Running { since, .. } => since.saturating_add(LIVENESS_CHECK_INTERVAL),
             };
             Some(deadline.map_or(at, |deadline| deadline.min(at)))
         }
@@ -55,7 +56,7 @@ fn wakes_task(task: &Task) -> Option<Millis> {
 }
 
 /// When the next `Ready` call of a batch may start. `None`: none is ready, or a running call must end first.
-fn wakes_batch(state: &State, now: Millis, work: &ItemLoop) -> Option<Millis> {
+fn batch_wake_time(state: &State, now: Millis, work: &ItemLoop) -> Option<Millis> {
     if !work.is_together && state.batch_has(work, CallStatus::Running) {
         return None;
     }
@@ -64,7 +65,7 @@ fn wakes_batch(state: &State, now: Millis, work: &ItemLoop) -> Option<Millis> {
     if work.is_together { due.min() } else { due.next() }
 }
 
-fn wakes_model(state: &State, world: &World<'_>, now: Millis, call: &ModelCall) -> Option<Millis> {
+fn model_wake_time(state: &State, world: &World<'_>, now: Millis, call: &ModelCall) -> Option<Millis> {
     match &call.slot {
         ModelSlot::Running { .. } => None,
         ModelSlot::Ready { not_before } => match funds::for_call(state, world, call) {

@@ -45,7 +45,7 @@ impl Tx<'_> {
     }
 
     /// Adds metadata to the last record: how it came about.
-    pub fn remark(&mut self, metadata: RecordMetadata) {
+    pub fn annotate(&mut self, metadata: RecordMetadata) {
         if let Some(record) = self.records.last_mut() {
             record.metadata = Some(metadata);
         }
@@ -90,7 +90,7 @@ impl Tx<'_> {
         let text = self.store(stream.as_str(), Value::String(text));
         self.record(item, "Model figures", figures(stream, reply, cost));
         if let Some(fit) = reply.fit {
-            self.remark(RecordMetadata { context: Some(fit), ..RecordMetadata::default() });
+            self.annotate(RecordMetadata { context: Some(fit), ..RecordMetadata::default() });
         }
         let thinking = (!reply.thinking.is_empty())
             .then(|| self.store(format!("{stream}.thinking"), Value::String(reply.thinking.clone())));
@@ -126,20 +126,20 @@ impl Tx<'_> {
 
     pub fn record_tool_execution(&mut self, item: Option<&ItemId>, result: &ToolResult, policy: Option<&Ruling>) {
         self.record(item, format!("{} ended", result.tool_name), result.clone());
-        self.ruled(policy);
+        self.annotate_policy(policy);
     }
 
     /// Adds the policy rule behind the last record to its metadata.
-    fn ruled(&mut self, policy: Option<&Ruling>) {
+    fn annotate_policy(&mut self, policy: Option<&Ruling>) {
         if let Some(ruling) = policy {
-            self.remark(RecordMetadata { policy: Some(ruling.clone()), ..RecordMetadata::default() });
+            self.annotate(RecordMetadata { policy: Some(ruling.clone()), ..RecordMetadata::default() });
         }
     }
 
     pub fn record_suspended(&mut self, suspension: &Suspension) {
         let title = format!("Waiting for a person: {}", text::cut(&suspension.message, 120));
         self.record(suspension.item_id.as_ref(), title, suspension.asked());
-        self.ruled(suspension.policy.as_ref());
+        self.annotate_policy(suspension.policy.as_ref());
     }
 
     pub fn record_resumed(&mut self, suspension: &Suspension, decision: Decision, by: &str) {
@@ -180,7 +180,7 @@ impl Tx<'_> {
     }
 
     /// Adds to the errors that `fail` records which model did not answer, and how often it was asked.
-    pub fn blame_model(&mut self, call: &ModelCall, fail: impl FnOnce(&mut Self)) {
+    pub fn name_model_in_errors(&mut self, call: &ModelCall, fail: impl FnOnce(&mut Self)) {
         let (provider, model) = self.state.run_settings().choice(call.choice).unwrap_or_default();
         let (provider, model) = (provider.to_owned(), model.to_owned());
         let before = self.records.len();

@@ -11,7 +11,7 @@ use crate::pes::state::rows;
 use crate::step::{Row, RowKind};
 
 #[derive(Default)]
-pub(crate) struct Written {
+pub(crate) struct WrittenRows {
     rows: Vec<Row>,
     payloads: Vec<(PayloadId, Arc<Value>)>,
     /// The kinds and ids of the rows.
@@ -21,7 +21,7 @@ pub(crate) struct Written {
     looked_at: usize,
 }
 
-impl Written {
+impl WrittenRows {
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -6,10 +6,10 @@ use crate::domain::facts::StateUpdateBody;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::AgentState;
 use crate::pes::state::rows;
-use crate::pes::tx::{Handled, Taken, Tx};
+use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 
 /// How the state was written: whole, or as a merge patch.
-enum Written {
+enum RecordedWrite {
     Data(Value),
     Patch(Value),
 }
@@ -19,41 +19,41 @@ pub(crate) fn patch(tx: &mut Tx<'_>, patch: Value) -> Result<(), Fault> {
     let keys = keys_of(&patch);
     let mut data = tx.state.agent_state.data.clone();
     json_patch::merge(&mut data, &patch);
-    write(tx, data, keys, Written::Patch(patch))
+    write(tx, data, keys, RecordedWrite::Patch(patch))
 }
 
 /// A client writes the whole state.
-pub(crate) fn put(tx: &mut Tx<'_>, data: Value, expected: Option<i64>) -> Handled {
+pub(crate) fn put(tx: &mut Tx<'_>, data: Value, expected: Option<i64>) -> HandlerResult {
     let version = tx.state.agent_state.version;
     if expected.is_some_and(|expected| expected != version) {
         return Err(Fault::new(Code::PreconditionFailed, format!("The state is at version {version}; read it again.")));
     }
-    write(tx, data.clone(), keys_of(&data), Written::Data(data))?;
-    Ok(Taken::Yes)
+    write(tx, data.clone(), keys_of(&data), RecordedWrite::Data(data))?;
+    Ok(EventOutcome::Applied)
 }
 
 /// A copied thread begins with the other thread's state.
 pub(crate) fn copy(tx: &mut Tx<'_>, state: AgentState) {
     let data = state.data.clone();
-    keep(tx, state, keys_of(&data), Written::Data(data));
+    store(tx, state, keys_of(&data), RecordedWrite::Data(data));
 }
 
-fn write(tx: &mut Tx<'_>, data: Value, keys: Vec<String>, written: Written) -> Result<(), Fault> {
+fn write(tx: &mut Tx<'_>, data: Value, keys: Vec<String>, written: RecordedWrite) -> Result<(), Fault> {
     let most = tx.world.limits.state_bytes;
     let bytes = rows::text(&data).len();
     if bytes > most {
         return Err(Fault::new(Code::StateTooLarge, format!("The state would take {bytes} bytes; at most {most}.")));
     }
-    keep(tx, AgentState { data, version: tx.state.agent_state.version + 1 }, keys, written);
+    store(tx, AgentState { data, version: tx.state.agent_state.version + 1 }, keys, written);
     Ok(())
 }
 
 /// Stores and records a write, so that the state can be reconstructed as of any observation.
-fn keep(tx: &mut Tx<'_>, state: AgentState, keys: Vec<String>, written: Written) {
+fn store(tx: &mut Tx<'_>, state: AgentState, keys: Vec<String>, written: RecordedWrite) {
     let (row, id) = (rows::agent_state(&state), format!("agent-state-{}", state.version));
     let (data, patch) = match written {
-        Written::Data(data) => (Some(tx.store(id, data)), None),
-        Written::Patch(patch) => (None, Some(tx.store(id, patch))),
+        RecordedWrite::Data(data) => (Some(tx.store(id, data)), None),
+        RecordedWrite::Patch(patch) => (None, Some(tx.store(id, patch))),
     };
     tx.state.agent_state = state;
     tx.written.put(row);

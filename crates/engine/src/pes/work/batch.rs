@@ -16,13 +16,13 @@ use crate::parse::CallDraft;
 use crate::pes::people::suspend;
 use crate::pes::plan::{merge, redo, review};
 use crate::pes::settle::call;
-use crate::pes::state::{Call, Replied, TurnContent};
-use crate::pes::tx::{Handled, Taken, Tx};
-use crate::pes::work::{agent_state, item_loop, places, retry};
+use crate::pes::state::{Call, ReceivedReply, TurnContent};
+use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
+use crate::pes::work::{agent_state, item_loop, permits, retry};
 
 /// Opens a batch: the calls of a reply, or calls that no model asked for, are judged, recorded and made ready; calls
 /// that need a person are parked.
-pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, mut drafts: Vec<CallDraft>) {
+pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&ReceivedReply<'_>>, mut drafts: Vec<CallDraft>) {
     let iteration = match replied {
         Some(replied) => replied.call.iteration,
         None => tx.state.item(id).and_then(|item| item.progress.work.as_ref()).map_or(0, |work| work.iteration),
@@ -33,13 +33,13 @@ pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, 
     let mut batch = Vec::with_capacity(drafts.len());
     let mut verdicts = Vec::with_capacity(drafts.len());
     for draft in drafts {
-        let judgement = redo::asks_again(tx.state, id, &draft.name, judge(tx, &draft));
-        let judgement = review::asks_about_unnamed(tx.state, id, &draft.name, judgement);
+        let judgement = redo::require_approval(tx.state, id, &draft.name, judge(tx, &draft));
+        let judgement = review::require_approval_of_unnamed(tx.state, id, &draft.name, judgement);
         batch.push(new_call(tx, id, iteration, draft, &judgement));
         verdicts.push(judgement.verdict);
     }
     match replied {
-        Some(replied) => item_loop::keep_reply(tx, id, replied, batch.clone()),
+        Some(replied) => item_loop::store_reply(tx, id, replied, batch.clone()),
         None => tx.add_turn(id, TurnContent::Model { text: json!(""), calls: batch.clone(), replay: None }),
     }
     record_calls(tx, id, replied, iteration, &batch);
@@ -53,9 +53,9 @@ pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, 
         work.is_together = is_together;
     });
     for (call, verdict) in batch.iter().zip(verdicts) {
-        dispose(tx, call, verdict);
+        apply_verdict(tx, call, verdict);
     }
-    go_on_if_done(tx, id);
+    continue_if_done(tx, id);
 }
 
 fn judge(tx: &Tx<'_>, draft: &CallDraft) -> Judgement {
@@ -111,7 +111,7 @@ fn new_call(tx: &mut Tx<'_>, item: &ItemId, iteration: u32, draft: CallDraft, ju
     call_id
 }
 
-fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, iteration: u32, batch: &[CallId]) {
+fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&ReceivedReply<'_>>, iteration: u32, batch: &[CallId]) {
     let calls = batch.iter().filter_map(|call| tx.state.calls.get(call)).map(|call| {
         let CallRecord { call_id, tool_name, arguments, .. } = call.record.clone();
         ToolCall::new(call_id, tool_name, arguments)
@@ -122,7 +122,7 @@ fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&Replied<'_>>, ite
 }
 
 /// Applies what policy and schema decided about the call.
-fn dispose(tx: &mut Tx<'_>, id: &CallId, verdict: Verdict) {
+fn apply_verdict(tx: &mut Tx<'_>, id: &CallId, verdict: Verdict) {
     match verdict {
         Verdict::Run { .. } | Verdict::Delegate => {}
         Verdict::Refuse(fault) => call::end(tx, id, ToolStatus::Error, Err(fault), None, 0),
@@ -133,29 +133,29 @@ fn dispose(tx: &mut Tx<'_>, id: &CallId, verdict: Verdict) {
 }
 
 /// An answer to an attempt that is not open changes nothing.
-pub(crate) fn tool_returned(tx: &mut Tx<'_>, id: &CallId, attempt: u32, outcome: ToolOutcome) -> Handled {
+pub(crate) fn on_tool_returned(tx: &mut Tx<'_>, id: &CallId, attempt: u32, outcome: ToolOutcome) -> HandlerResult {
     if !tx.state.is_running_as(id, attempt) {
-        return Ok(Taken::No);
+        return Ok(EventOutcome::Ignored);
     }
     if let Err(error) = &outcome.result
         && tx.active().cancel.is_none()
     {
-        if retry::try_again(tx, id, error) {
-            return Ok(Taken::Yes);
+        if retry::retry_tool_call(tx, id, error) {
+            return Ok(EventOutcome::Applied);
         }
         if error.is_lost() {
             suspend::put_in_doubt(tx, id, &error.message);
             on_call_ended(tx, id);
-            return Ok(Taken::Yes);
+            return Ok(EventOutcome::Applied);
         }
     }
-    end_with(tx, id, outcome);
+    end_with_outcome(tx, id, outcome);
     on_call_ended(tx, id);
-    Ok(Taken::Yes)
+    Ok(EventOutcome::Applied)
 }
 
 /// Ends the call with its outcome.
-pub(crate) fn end_with(tx: &mut Tx<'_>, id: &CallId, outcome: ToolOutcome) {
+pub(crate) fn end_with_outcome(tx: &mut Tx<'_>, id: &CallId, outcome: ToolOutcome) {
     let ToolOutcome { result, metadata, state_patch, duration_ms, executed } = outcome;
     let result = result.and_then(|output| save_patch(tx, id, state_patch).map(|()| output));
     let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
@@ -178,24 +178,24 @@ fn save_patch(tx: &mut Tx<'_>, id: &CallId, patch: Option<Value>) -> Result<(), 
 pub(crate) fn on_call_ended(tx: &mut Tx<'_>, call: &CallId) {
     let item = tx.state.calls.get(call).and_then(|call| call.record.item_id.clone());
     if let Some(item) = item {
-        go_on_if_done(tx, &item);
-        places::wait_for_one(tx, &item);
+        continue_if_done(tx, &item);
+        permits::wait(tx, &item);
     }
 }
 
 /// Once the last open call of the batch has ended, the model sees the results.
-fn go_on_if_done(tx: &mut Tx<'_>, id: &ItemId) {
+fn continue_if_done(tx: &mut Tx<'_>, id: &ItemId) {
     let is_done = tx.state.item(id).and_then(|item| item.progress.work.as_ref()).is_some_and(|work| {
         !work.batch.is_empty() && work.batch.iter().all(|call| tx.state.call_status(call) == Some(CallStatus::Done))
     });
     if !is_done {
         return;
     }
-    let patches = tx.change_loop(id, |work| {
+    let has_patch = tx.change_loop(id, |work| {
         work.batch.clear();
-        std::mem::take(&mut work.patches)
+        std::mem::take(&mut work.has_patch)
     });
-    if patches == Some(true) {
+    if has_patch == Some(true) {
         apply_waiting_patch(tx, id);
     }
     // A simple core decides the next step when it is asked next.

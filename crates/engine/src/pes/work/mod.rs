@@ -3,7 +3,7 @@
 pub(crate) mod agent_state;
 pub(crate) mod batch;
 pub(crate) mod item_loop;
-pub(crate) mod places;
+pub(crate) mod permits;
 pub(crate) mod required_tools;
 pub(crate) mod retry;
 pub(crate) mod start;

@@ -13,21 +13,22 @@ use crate::pes::tx::Tx;
 use crate::prompt;
 
 /// Whether an item that its model calls done may be completed.
-pub(crate) enum Missing {
-    Nothing(Option<ValidationStatus>),
+pub(crate) enum RequiredTools {
+    Passed(Option<ValidationStatus>),
     /// The model is told that it must call them.
     Enforce(String),
     /// The item fails with this error code and reason.
-    Hopeless(&'static str, String),
+    Failed(&'static str, String),
 }
 
 /// Checks which required tools of an item have not been called successfully yet.
-pub(crate) fn missing(state: &State, id: &ItemId) -> Missing {
-    let Some(item) = state.item(id) else { return Missing::Nothing(None) };
+pub(crate) fn check(state: &State, id: &ItemId) -> RequiredTools {
+    let Some(item) = state.item(id) else { return RequiredTools::Passed(None) };
     // Enforcing these again would make their effects happen twice.
-    let mut called: BTreeSet<String> = state.earlier_effects_of(item).map(|call| call.tool_name.clone()).collect();
+    let mut called: BTreeSet<String> = state.earlier_effective_calls(item).map(|call| call.tool_name.clone()).collect();
     let mut refused = BTreeSet::new();
-    let perhaps_done: BTreeMap<String, Option<ToolError>> = state.perhaps_done_of(item).map(error_of).collect();
+    let perhaps_done: BTreeMap<String, Option<ToolError>> =
+        state.calls_with_unknown_effect(item).map(error_of).collect();
     let mut erred = perhaps_done.clone();
     for call in state.calls_of(item) {
         let Some(result) = &call.result else { continue };
@@ -47,22 +48,22 @@ pub(crate) fn missing(state: &State, id: &ItemId) -> Missing {
     let required = &item.def.required_tools;
     let missing: Vec<String> = required.iter().filter(|tool| !called.contains(*tool)).cloned().collect();
     if required.is_empty() {
-        return Missing::Nothing(None);
+        return RequiredTools::Passed(None);
     }
     if missing.is_empty() {
-        return Missing::Nothing(Some(ValidationStatus::Passed));
+        return RequiredTools::Passed(Some(ValidationStatus::Passed));
     }
     let open: Vec<String> = missing.iter().filter(|tool| !refused.contains(*tool)).cloned().collect();
     let again: Vec<String> = open.iter().filter(|tool| !perhaps_done.contains_key(*tool)).cloned().collect();
-    let enforced = item.progress.work.as_ref().map_or(0, |work| work.enforced);
+    let enforced = item.progress.work.as_ref().map_or(0, |work| work.enforcements);
     let is_strict = item.def.tool_validation_mode.unwrap_or(ToolValidationMode::Strict) == ToolValidationMode::Strict;
     match (open.is_empty(), is_strict) {
-        (true, _) => Missing::Hopeless(REJECTED, format!("refused: {}", missing.join(", "))),
-        (false, false) => Missing::Nothing(Some(ValidationStatus::Failed)),
+        (true, _) => RequiredTools::Failed(REJECTED, format!("refused: {}", missing.join(", "))),
+        (false, false) => RequiredTools::Passed(Some(ValidationStatus::Failed)),
         (false, true) if !again.is_empty() && enforced < state.run_settings().execution.taef_max_retries => {
-            Missing::Enforce(prompt::enforcement(&again))
+            RequiredTools::Enforce(prompt::enforcement(&again))
         }
-        (false, true) => Missing::Hopeless("required_tools", why_missing(&open, &erred)),
+        (false, true) => RequiredTools::Failed("required_tools", why_missing(&open, &erred)),
     }
 }
 
@@ -75,7 +76,7 @@ pub(crate) fn enforce(tx: &mut Tx<'_>, id: &ItemId, message: String) {
     let shown = tx.state.head.plan_version;
     tx.add_turn(id, TurnContent::Engine { text: message });
     tx.change_loop(id, |work| {
-        work.enforced += 1;
+        work.enforcements += 1;
         work.model = Some(ModelCall::ready(work.iteration, shown));
     });
 }

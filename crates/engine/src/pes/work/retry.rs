@@ -12,15 +12,15 @@ use crate::pes::state::{ModelCall, State};
 use crate::pes::tx::Tx;
 
 const BACKOFF_MS: Millis = 500;
-const BACKOFF_MOST_MS: Millis = 30_000;
+const MAX_BACKOFF_MS: Millis = 30_000;
 /// After this many failures, or if it must be waited for longer than that, a model is given up, provided that there is
 /// a fallback.
-const BEFORE_FALLBACK: u32 = 2;
-const PATIENCE_MS: Millis = 5_000;
+const MAX_FAILURES_BEFORE_FALLBACK: u32 = 2;
+const MAX_DELAY_BEFORE_FALLBACK_MS: Millis = 5_000;
 /// How often an idempotent tool call may fail before its error counts.
-const TOOL_FAILURES: u32 = 5;
+const MAX_TOOL_FAILURES: u32 = 5;
 
-enum Next {
+enum RetryDecision {
     /// The same model, after this delay.
     Again(Millis),
     /// The next fallback model, at once.
@@ -35,40 +35,40 @@ pub(crate) fn prepare_next(tx: &mut Tx<'_>, call: &mut ModelCall, failure: &Mode
     // The queue of this server is not the model's fault: the call is not given up for it, and the time in the queue
     // does not count.
     let is_ours = failure.kind == FailureKind::Saturated;
-    call.excuse(failure.queued_ms);
+    call.exclude_wait(failure.queued_ms);
     if !is_ours {
         call.failures += 1;
         call.failing_since.get_or_insert(tx.stamp.now);
     }
-    match after(tx, call, failure) {
-        Next::Again(delay) => {
-            call.excuse(if is_ours { delay } else { 0 });
+    match decide_retry(tx, call, failure) {
+        RetryDecision::Again(delay) => {
+            call.exclude_wait(if is_ours { delay } else { 0 });
             Some(delay)
         }
-        Next::Other => {
+        RetryDecision::Other => {
             call.choice += 1;
             call.failures = 0;
             call.tight = false;
             Some(0)
         }
-        Next::Tighter => {
+        RetryDecision::Tighter => {
             call.tight = true;
             Some(0)
         }
-        Next::GiveUp => None,
+        RetryDecision::GiveUp => None,
     }
 }
 
-fn after(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> Next {
+fn decide_retry(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> RetryDecision {
     let has_other = tx.state.run_settings().choice(call.choice + 1).is_some();
-    let or_other = || if has_other { Next::Other } else { Next::GiveUp };
+    let or_other = || if has_other { RetryDecision::Other } else { RetryDecision::GiveUp };
     let limits = tx.world.limits;
     let window = match failure.kind {
         FailureKind::Refused | FailureKind::TooLarge => return or_other(),
         FailureKind::TooLong if call.tight => return or_other(),
-        FailureKind::TooLong => return Next::Tighter,
-        FailureKind::Saturated | FailureKind::BreakerOpen if has_other => return Next::Other,
-        FailureKind::Saturated => return Next::Again(delay(tx, 1, failure.retry_after_ms)),
+        FailureKind::TooLong => return RetryDecision::Tighter,
+        FailureKind::Saturated | FailureKind::BreakerOpen if has_other => return RetryDecision::Other,
+        FailureKind::Saturated => return RetryDecision::Again(delay(tx, 1, failure.retry_after_ms)),
         FailureKind::Broken | FailureKind::Incomplete if has_answered_enough(tx.state, call) => return or_other(),
         FailureKind::Unreachable => limits.connect_retry_ms.min(limits.retry_ms),
         FailureKind::Retry
@@ -79,25 +79,25 @@ fn after(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> Next {
         | FailureKind::BreakerOpen => limits.retry_ms,
     };
     let delay = delay(tx, call.failures, failure.retry_after_ms);
-    if has_other && (call.failures >= BEFORE_FALLBACK || delay > PATIENCE_MS) {
-        return Next::Other;
+    if has_other && (call.failures >= MAX_FAILURES_BEFORE_FALLBACK || delay > MAX_DELAY_BEFORE_FALLBACK_MS) {
+        return RetryDecision::Other;
     }
     let until = call.failing_since.unwrap_or(tx.stamp.now).saturating_add(window);
-    if tx.stamp.now.saturating_add(delay) <= until { Next::Again(delay) } else { or_other() }
+    if tx.stamp.now.saturating_add(delay) <= until { RetryDecision::Again(delay) } else { or_other() }
 }
 
 /// `true`: the tool call is made again, under the same idempotency key, after a delay that grows with its failures. It
 /// keeps its turn in its batch.
-pub(crate) fn try_again(tx: &mut Tx<'_>, id: &CallId, error: &ToolError) -> bool {
+pub(crate) fn retry_tool_call(tx: &mut Tx<'_>, id: &CallId, error: &ToolError) -> bool {
     let (now, limits) = (tx.stamp.now, tx.world.limits);
     let Some(record) = tx.state.calls.get(id).map(|call| &call.record) else { return false };
     let Some(after) = error.retry_after_ms.filter(|_| record.idempotent) else { return false };
     let (failures, since) = record.retrying.as_ref().map_or((1, now), |last| (last.failures + 1, last.since));
     let not_before = now.saturating_add(delay(tx, failures, Some(after)));
-    if failures >= TOOL_FAILURES || not_before > since.saturating_add(limits.retry_ms) {
+    if failures >= MAX_TOOL_FAILURES || not_before > since.saturating_add(limits.retry_ms) {
         return false;
     }
-    suspension::forget(tx, id, "the call is made again");
+    suspension::withdraw_own(tx, id, "the call is made again");
     suspend::unpark(tx, id, None);
     tx.change_call(id, |call| {
         call.record.attempt += 1;
@@ -113,6 +113,6 @@ fn has_answered_enough(state: &State, call: &ModelCall) -> bool {
 /// Exponential backoff, with jitter from the seed so that threads that failed together do not retry together. Never
 /// earlier than the provider asked for.
 fn delay(tx: &Tx<'_>, failures: u32, retry_after: Option<Millis>) -> Millis {
-    let jittered = send::backing_off(tx.stamp.seed, BACKOFF_MS, BACKOFF_MOST_MS, failures - 1);
+    let jittered = send::backoff_delay(tx.stamp.seed, BACKOFF_MS, MAX_BACKOFF_MS, failures - 1);
     retry_after.map_or(jittered, |after| after.max(jittered))
 }

@@ -56,7 +56,7 @@ fn is_any_of(state: &State, calls: &[CallId], status: CallStatus) -> bool {
 }
 
 fn start_sending(tx: &mut Tx<'_>, call: &CallId) {
-    let task = tx.state.task_of(call).filter(|task| task.sending().is_some());
+    let task = tx.state.task_of(call).filter(|task| task.send_slot().is_some());
     if let Some(id) = task.map(|task| task.task_id.clone()).filter(|_| tx.state.may_begin()) {
         send::start(tx, &id);
     }
@@ -71,7 +71,7 @@ fn start_model(tx: &mut Tx<'_>, call: &mut ModelCall, item: Option<&ItemId>, pha
     }
     let Funds::Enough(reserved) = funds::for_call(tx.state, tx.world, call) else { return false };
     // Since it was due, only a pause, a stop of the server, or reservations of other calls can have delayed it.
-    call.excuse(tx.stamp.now - not_before.unwrap_or(tx.stamp.now));
+    call.exclude_wait(tx.stamp.now - not_before.unwrap_or(tx.stamp.now));
     let stream = tx.mint.stream();
     call.shown = tx.state.head.plan_version;
     if let Some(id) = item {
@@ -90,9 +90,9 @@ fn start_call(tx: &mut Tx<'_>, id: &CallId) -> bool {
     if !tx.state.may_begin() {
         return false;
     }
-    if let Some(outcome) = at_once(tx, id) {
+    if let Some(outcome) = immediate_outcome(tx, id) {
         tx.change_call(id, |call| call.record.epoch = Some(epoch));
-        batch::end_with(tx, id, outcome);
+        batch::end_with_outcome(tx, id, outcome);
         batch::on_call_ended(tx, id);
         return true;
     }
@@ -111,7 +111,7 @@ fn start_call(tx: &mut Tx<'_>, id: &CallId) -> bool {
 
 /// The outcome of a call that needs no effect. Approved calls do need one: what was approved is compared with what runs
 /// where effects are performed. So do large arguments, which are read there.
-fn at_once(tx: &Tx<'_>, id: &CallId) -> Option<ToolOutcome> {
+fn immediate_outcome(tx: &Tx<'_>, id: &CallId) -> Option<ToolOutcome> {
     let CallRecord { tool_name, arguments, digest, .. } = &tx.state.calls.get(id)?.record;
     if digest.is_some() || payload::reference(arguments).is_some() {
         return None;

@@ -8,9 +8,9 @@ use crate::domain::plan::{ItemStatus, ValidationStatus};
 use crate::parse::{self, CallDraft, Decision, StepDraft, TOO_LONG};
 use crate::pes::plan::merge;
 use crate::pes::settle::item;
-use crate::pes::state::{ModelCall, REPAIRS, Replied, Shape, State, TurnContent};
+use crate::pes::state::{MAX_REPAIRS, ModelCall, ReceivedReply, Shape, State, TurnContent};
 use crate::pes::tx::Tx;
-use crate::pes::work::required_tools::{self, Missing};
+use crate::pes::work::required_tools::{self, RequiredTools};
 use crate::pes::work::{batch, item_loop};
 
 /// What a reply means for its item.
@@ -27,8 +27,8 @@ pub(crate) enum StepOutcome {
 }
 
 /// Handles the reply of an item's model: calls, a result, or another iteration.
-pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>) -> StepOutcome {
-    let draft = match usable(tx, id, &replied) {
+pub(crate) fn on_reply(tx: &mut Tx<'_>, id: &ItemId, replied: ReceivedReply<'_>) -> StepOutcome {
+    let draft = match parse_usable(tx, id, &replied) {
         Ok(draft) => draft,
         Err(outcome) => return outcome,
     };
@@ -37,14 +37,18 @@ pub(crate) fn replied(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>) -> Ste
     }
     if let Some(patch) = draft.updated_plan {
         tx.add_turn(id, TurnContent::Patch { shown: replied.call.shown, patch });
-        tx.change_loop(id, |work| work.patches = true);
+        tx.change_loop(id, |work| work.has_patch = true);
     }
     batch::open(tx, id, Some(&replied), draft.calls);
     StepOutcome::Settled
 }
 
 /// The reply as a draft. `Err`: it was empty or cut off, and is asked for again or given up.
-pub(crate) fn usable(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>) -> Result<StepDraft, StepOutcome> {
+pub(crate) fn parse_usable(
+    tx: &mut Tx<'_>,
+    id: &ItemId,
+    replied: &ReceivedReply<'_>,
+) -> Result<StepDraft, StepOutcome> {
     let draft = read(tx.state, replied.reply);
     tx.change_loop(id, |work| work.model = None);
     let says_nothing = draft.is_empty() && !is_done_without_words(tx.state, id, &draft);
@@ -56,15 +60,15 @@ pub(crate) fn usable(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>) -> Res
         tx.record_thoughts(replied.stream, Some(id), Phase::Execution, text);
     }
     // The notes that this prompt showed are dropped; later ones remain for the next prompt.
-    let told = replied.call.notes as usize;
-    tx.change_loop(id, |work| work.notes.drain(..told.min(work.notes.len())).count());
+    let shown = replied.call.notes as usize;
+    tx.change_loop(id, |work| work.notes.drain(..shown.min(work.notes.len())).count());
     Ok(draft)
 }
 
 /// Whether an empty reply means that the item is complete: the model said so, or all required tools were called
 /// successfully, and the last call has an output. Without a plan the item is the answer, which needs words.
 fn is_done_without_words(state: &State, id: &ItemId, draft: &StepDraft) -> bool {
-    let has_all = || matches!(required_tools::missing(state, id), Missing::Nothing(Some(ValidationStatus::Passed)));
+    let has_all = || matches!(required_tools::check(state, id), RequiredTools::Passed(Some(ValidationStatus::Passed)));
     let is_done = draft.decision == Some(Decision::CompleteItem) || has_all();
     is_done && state.shape == Shape::Planned && last_output(state, id).is_some()
 }
@@ -79,39 +83,39 @@ fn read(state: &State, reply: &ModelReply) -> StepDraft {
 }
 
 /// A reply without calls: a patch of the plan is applied, then the item continues or ends.
-fn answered(tx: &mut Tx<'_>, id: &ItemId, draft: StepDraft, replied: &Replied<'_>) -> StepOutcome {
-    let is_silent = draft.is_empty();
+fn answered(tx: &mut Tx<'_>, id: &ItemId, draft: StepDraft, replied: &ReceivedReply<'_>) -> StepOutcome {
+    let is_empty = draft.is_empty();
     if let Some(patch) = draft.updated_plan {
         merge::apply_patch(tx, id, replied.call.shown, patch);
     }
     let goes_on = match draft.decision {
         Some(Decision::Continue | Decision::Wait | Decision::UpdatePlan) => true,
         Some(Decision::CompleteItem) => false,
-        None => draft.content.trim().is_empty() && !is_silent,
+        None => draft.content.trim().is_empty() && !is_empty,
     };
     if goes_on {
-        item_loop::keep_reply(tx, id, replied, Vec::new());
+        item_loop::store_reply(tx, id, replied, Vec::new());
         item_loop::next_iteration(tx, id);
         return StepOutcome::Settled;
     }
-    match required_tools::missing(tx.state, id) {
-        Missing::Nothing(validation) => {
+    match required_tools::check(tx.state, id) {
+        RequiredTools::Passed(validation) => {
             let result = result_text(tx, id, &draft.content, replied);
             item::complete(tx, id, result.clone(), &draft.content, validation);
             return StepOutcome::Completed { content: draft.content, shown: result };
         }
-        Missing::Enforce(message) => {
-            item_loop::keep_reply(tx, id, replied, Vec::new());
+        RequiredTools::Enforce(message) => {
+            item_loop::store_reply(tx, id, replied, Vec::new());
             required_tools::enforce(tx, id, message);
         }
-        Missing::Hopeless(code, message) => item::fail(tx, id, code, message),
+        RequiredTools::Failed(code, message) => item::fail(tx, id, code, message),
     }
     StepOutcome::Settled
 }
 
 /// The result refers to the stream's stored text if it is the same. An item that is complete without words has the
 /// output of its last call as its result.
-fn result_text(tx: &mut Tx<'_>, id: &ItemId, content: &str, replied: &Replied<'_>) -> Value {
+fn result_text(tx: &mut Tx<'_>, id: &ItemId, content: &str, replied: &ReceivedReply<'_>) -> Value {
     if content.trim().is_empty() {
         return last_output(tx.state, id).unwrap_or_default();
     }
@@ -127,12 +131,12 @@ fn last_output(state: &State, id: &ItemId) -> Option<Value> {
 }
 
 /// Asks for the reply again. A reply that was cut off is no result: it may end before what matters.
-fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, content: String) -> StepOutcome {
+fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &ReceivedReply<'_>, content: String) -> StepOutcome {
     let round = tx.change_loop(id, |work| {
-        work.repaired += 1;
-        work.repaired
+        work.repairs += 1;
+        work.repairs
     });
-    if round.is_none_or(|round| round > REPAIRS) {
+    if round.is_none_or(|round| round > MAX_REPAIRS) {
         if replied.reply.is_cut() {
             return StepOutcome::CutOff { content };
         }
@@ -140,7 +144,7 @@ fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, content: String) 
         return StepOutcome::Settled;
     }
     if replied.reply.is_cut() && !replied.reply.text.trim().is_empty() {
-        item_loop::keep_reply(tx, id, replied, Vec::new());
+        item_loop::store_reply(tx, id, replied, Vec::new());
     }
     let text = if replied.reply.is_cut() {
         format!("Your reply cannot be used. {TOO_LONG} Call a tool, or answer with a shorter result.")
@@ -154,11 +158,11 @@ fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &Replied<'_>, content: String) 
 }
 
 /// Begins an item whose first calls came with the plan.
-pub(crate) fn begin_with_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Replied<'_>, calls: Vec<CallDraft>) {
+pub(crate) fn begin_with_calls(tx: &mut Tx<'_>, id: &ItemId, replied: ReceivedReply<'_>, calls: Vec<CallDraft>) {
     let is_pending = tx.state.item(id).is_some_and(|item| item.progress.status == ItemStatus::Pending);
     if is_pending {
         item_loop::begin(tx, id, None);
         let call = ModelCall::ready(1, tx.state.head.plan_version);
-        batch::open(tx, id, Some(&Replied { call: &call, ..replied }), calls);
+        batch::open(tx, id, Some(&ReceivedReply { call: &call, ..replied }), calls);
     }
 }

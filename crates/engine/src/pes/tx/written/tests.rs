@@ -1,7 +1,7 @@
 use super::*;
 use crate::step::Keep;
 
-impl Written {
+impl WrittenRows {
     /// All rows are looked at.
     pub(super) fn count_look(&mut self) {
         self.looked_at += self.rows.len();
@@ -15,7 +15,7 @@ fn row(id: usize, body: &str) -> Row {
 #[test]
 fn what_is_written_is_searched_only_for_what_is_written_again() {
     let large = || Value::String("x".repeat(payload::INLINE_LIMIT + 1));
-    let mut written = Written::default();
+    let mut written = WrittenRows::default();
     for id in 0..500 {
         written.put(row(id, "1"));
         written.store(format!("{id}.content"), large());

@@ -8,45 +8,45 @@ use crate::pes::tx::Tx;
 use crate::pes::work::item_loop;
 
 /// Takes the permit from items whose slots are all parked, for others to use.
-pub(crate) fn leave(tx: &mut Tx<'_>) {
+pub(crate) fn release_idle(tx: &mut Tx<'_>) {
     let idle: Vec<ItemId> = tx
         .state
-        .placed()
+        .items_with_permit()
         .filter(|id| {
             let work = tx.state.item(id).and_then(|item| item.progress.work.as_ref());
             work.is_some_and(|work| !tx.state.is_busy(work))
         })
         .collect();
     for id in idle {
-        tx.change_loop(&id, |work| work.placed = false);
+        tx.change_loop(&id, |work| work.has_permit = false);
     }
 }
 
 /// The item that gets the next free permit: first those that were resumed, then the first pending item.
-pub(crate) fn next(state: &State) -> Option<ItemId> {
-    let places = state.run_settings().execution.max_parallel_items.max(1) as usize;
-    if state.placed().count() >= places {
+pub(crate) fn next_item(state: &State) -> Option<ItemId> {
+    let permits = state.run_settings().execution.max_parallel_items.max(1) as usize;
+    if state.items_with_permit().count() >= permits {
         return None;
     }
     let resumed = state.list.open().filter_map(|item| {
         let work = item.progress.work.as_ref()?;
-        (!work.placed && state.is_busy(work)).then_some((work.waits, item))
+        (!work.has_permit && state.is_busy(work)).then_some((work.waits_since, item))
     });
-    if let Some((_, item)) = resumed.min_by_key(|(waits, _)| *waits) {
+    if let Some((_, item)) = resumed.min_by_key(|(since, _)| *since) {
         return Some(item.def.id.clone());
     }
-    let is_stopped = state.head.active.as_ref().is_some_and(|active| active.stopped);
+    let is_stopped = state.head.active.as_ref().is_some_and(|active| active.is_stopped);
     let may_begin = !is_stopped && !state.is_review_open();
     state.list.next_ready().filter(|_| may_begin).map(|item| item.def.id.clone())
 }
 
 /// Gives the item a permit, and begins it if it is pending. `false`: it cannot be carried out, and has failed.
-pub(crate) fn take(tx: &mut Tx<'_>, id: &ItemId) -> bool {
+pub(crate) fn grant(tx: &mut Tx<'_>, id: &ItemId) -> bool {
     let is_open = tx.state.item(id).is_some_and(|item| item.progress.work.is_some());
     if is_open {
         tx.change_loop(id, |work| {
-            work.placed = true;
-            work.waits = None;
+            work.has_permit = true;
+            work.waits_since = None;
         });
     } else if let Some(tool) = names::unknown_tool_of(tx, id) {
         item_loop::begin(tx, id, None);
@@ -64,11 +64,11 @@ pub(crate) fn take(tx: &mut Tx<'_>, id: &ItemId) -> bool {
 }
 
 /// Marks that an item may continue, so that it waits for a permit in the order of resumption.
-pub(crate) fn wait_for_one(tx: &mut Tx<'_>, id: &ItemId) {
+pub(crate) fn wait(tx: &mut Tx<'_>, id: &ItemId) {
     let ord = tx.next_ord();
     tx.change_loop(id, |work| {
-        if !work.placed && work.waits.is_none() {
-            work.waits = Some(ord);
+        if !work.has_permit && work.waits_since.is_none() {
+            work.waits_since = Some(ord);
         }
     });
 }
