@@ -138,7 +138,7 @@ fn folded(fold: &mut Fold, observation: &Observation) -> Option<Value> {
         let (thread, seq) = (&observation.thread_id, observation.seq);
         tracing::warn!(threadId = %thread, seq, %error, "an observation cannot be read; it is shown as it is stored");
     };
-    fold.tell(observation).inspect_err(unreadable).ok()
+    fold.apply(observation).inspect_err(unreadable).ok()
 }
 
 /// Observations in order.

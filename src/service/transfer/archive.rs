@@ -200,7 +200,7 @@ impl Archive {
             return Err("`recorded` stands beside a plan, and nowhere else".to_owned());
         }
         let whole = recorded.map(|recorded| std::mem::replace(&mut seen.content, recorded));
-        let told = self.fold.tell(&seen).map_err(|error| error.to_string())?;
+        let told = self.fold.apply(&seen).map_err(|error| error.to_string())?;
         if whole.is_some_and(|whole| whole != told) {
             return Err("the plan is not what was recorded of it and before it".to_owned());
         }

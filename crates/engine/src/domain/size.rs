@@ -12,7 +12,7 @@ pub fn tokens(text: &str) -> u64 {
 
 /// How many tokens a whole prompt has.
 pub fn size(messages: &[PromptMessage], tools: &[Arc<ToolSpec>]) -> u64 {
-    let said = messages.iter().map(|message| match message {
+    let message_tokens = messages.iter().map(|message| match message {
         PromptMessage::System { content } | PromptMessage::User { content } | PromptMessage::Tool { content, .. } => {
             tokens(content)
         }
@@ -21,5 +21,5 @@ pub fn size(messages: &[PromptMessage], tools: &[Arc<ToolSpec>]) -> u64 {
             tokens(content) + calls + replay.as_ref().map_or(0, |replay| tokens(&replay.to_string()))
         }
     });
-    said.sum::<u64>() + tools.iter().map(|tool| tokens(&tool.input_schema.to_string())).sum::<u64>()
+    message_tokens.sum::<u64>() + tools.iter().map(|tool| tokens(&tool.input_schema.to_string())).sum::<u64>()
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::step::RowKind;
 
 /// No id and no name of a payload is longer, in bytes.
-const LONGEST: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 /// Adds every string of this JSON text that may be an id. Of a text that cannot be read it adds none.
 pub fn names(text: &str, found: &mut BTreeSet<String>) {
@@ -31,7 +31,7 @@ pub fn names_of(value: Value, found: &mut BTreeSet<String>) {
 }
 
 fn add(text: String, found: &mut BTreeSet<String>) {
-    if text.len() <= LONGEST {
+    if text.len() <= MAX_NAME_BYTES {
         found.insert(text);
     }
 }

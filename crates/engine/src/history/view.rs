@@ -51,16 +51,16 @@ fn records<'a>(state: &'a State, item: &'a Item) -> impl Iterator<Item = &'a Cal
 }
 
 fn tool_calls(state: &State, item: &Item) -> Vec<ToolCall> {
-    records(state, item).map(|record| called(record, &record.arguments)).collect()
+    records(state, item).map(|record| tool_call(record, &record.arguments)).collect()
 }
 
 /// The calls that were started, with the arguments that ran.
 fn actual_calls(state: &State, item: &Item) -> Vec<ToolCall> {
     let started = records(state, item).filter(|record| record.epoch.is_some());
-    started.map(|record| called(record, record.modified_arguments.as_ref().unwrap_or(&record.arguments))).collect()
+    started.map(|record| tool_call(record, record.modified_arguments.as_ref().unwrap_or(&record.arguments))).collect()
 }
 
-fn called(record: &CallRecord, arguments: &Value) -> ToolCall {
+fn tool_call(record: &CallRecord, arguments: &Value) -> ToolCall {
     ToolCall::new(record.call_id.clone(), record.tool_name.clone(), arguments.clone())
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn view(state: &State) -> Value {
         ItemStatus::Pending | ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => false,
     });
     let suspensions: Vec<Value> = state.suspensions.values().map(|open| suspension(state, open)).collect();
-    let waits = waits(state);
+    let waits = open_tasks(state);
     let pending = PendingA2ATasks::of(&waits);
     let mut body = json!({
         "threadId": state.thread_id, "intent": shown.intent, "title": shown.title, "plan": shown.plan,
@@ -151,7 +151,7 @@ pub(crate) fn view(state: &State) -> Value {
 }
 
 /// The unfinished tasks of other agents, oldest first.
-fn waits(state: &State) -> Vec<A2aWait> {
+fn open_tasks(state: &State) -> Vec<A2aWait> {
     let mut open: Vec<_> = state.tasks.values().filter(|(_, task)| !task.status.is_terminal()).collect();
     open.sort_by_key(|(ord, _)| *ord);
     open.into_iter().map(|(_, task)| A2aWait { task: task.observation_body(), item_id: task.item_id.clone() }).collect()
@@ -175,22 +175,22 @@ fn suspension(state: &State, open: &Suspension) -> Value {
         body["toolCall"] = json!({ "callId": call, "toolName": tool, "arguments": open.tool_input });
     }
     let Some(item) = open.item_id.as_ref().and_then(|id| state.item(id)) else { return body };
-    let said = item.turns.iter().flat_map(|turn| iteration_state(state, &turn.content));
-    body["iterationState"] = opening(state, item).into_iter().chain(said).collect();
+    let turns = item.turns.iter().flat_map(|turn| iteration_state(state, &turn.content));
+    body["iterationState"] = opening_messages(state, item).into_iter().chain(turns).collect();
     let batch = item.progress.work.as_ref().map(|work| work.batch.as_slice()).unwrap_or_default();
     let results = batch.iter().filter_map(|id| state.calls.get(id)?.record.result.as_ref());
     body["partialToolResults"] = results.map(text::to_value).collect();
     body
 }
 
-fn iteration_state(state: &State, said: &TurnContent) -> Vec<Value> {
-    match said {
+fn iteration_state(state: &State, content: &TurnContent) -> Vec<Value> {
+    match content {
         TurnContent::Patch { .. } => Vec::new(),
         TurnContent::Engine { text } => vec![json!({ "role": "user", "content": text })],
         TurnContent::Model { text, calls, .. } => {
             let calls: Vec<&CallRecord> = calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
             let made: Vec<Value> =
-                calls.iter().map(|record| text::to_value(&called(record, &record.arguments))).collect();
+                calls.iter().map(|record| text::to_value(&tool_call(record, &record.arguments))).collect();
             let mut messages = vec![json!({ "role": "assistant", "content": text, "toolCalls": made })];
             messages.extend(calls.iter().filter_map(|record| {
                 let result = record.result.as_ref()?;
@@ -206,7 +206,7 @@ fn iteration_state(state: &State, said: &TurnContent) -> Vec<Value> {
 
 /// The beginning of the item's prompt as messages: the system prompt, the results of the items that it depends on, and
 /// the task.
-fn opening(state: &State, item: &Item) -> Vec<Value> {
+fn opening_messages(state: &State, item: &Item) -> Vec<Value> {
     let work = item.progress.work.as_ref();
     let Some((system, task)) = work.and_then(|work| work.system.as_ref().zip(work.task.as_ref())) else {
         return Vec::new();

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::field::{self, Object};
 
-const MOST: usize = 16;
-const CONTENT_BYTES: usize = 1024 * 1024;
-const NAME_CHARS: usize = 200;
-const URL_BYTES: usize = 2_048;
+const MAX_ARTIFACTS: usize = 16;
+const MAX_CONTENT_BYTES: usize = 1024 * 1024;
+const MAX_NAME_CHARS: usize = 200;
+const MAX_URL_BYTES: usize = 2_048;
 
 /// The artifacts that can be delivered, each `{name?, mediaType?, filename?}` with one of `text`, `raw` (base64), `url`
 /// and `data`; and a sentence for each artifact that cannot.
@@ -20,12 +20,12 @@ pub(super) fn artifacts(value: &Value) -> (Vec<Value>, Vec<Value>) {
     };
     let (mut delivered, mut notes) = (Vec::new(), Vec::new());
     for (at, value) in given.iter().enumerate() {
-        let read = if delivered.len() < MOST { artifact(value) } else { Err("one too many") };
+        let read = if delivered.len() < MAX_ARTIFACTS { artifact(value) } else { Err("one too many") };
         match read {
             Ok(artifact) => delivered.push(Value::Object(artifact)),
             Err(why) => notes.push(format!("Artifact {} is left out: {why}.", at + 1).into()),
         }
-        if notes.len() == MOST {
+        if notes.len() == MAX_ARTIFACTS {
             break;
         }
     }
@@ -39,11 +39,11 @@ fn artifact(value: &Value) -> Result<Object, &'static str> {
         return Err("it has not exactly one of text, raw, url and data");
     };
     let content = &given[kind];
-    is_content(kind, content)?;
+    check_content(kind, content)?;
     let mut artifact = Map::from_iter([(kind.to_owned(), content.clone())]);
     for name in ["name", "filename"] {
         let Some(word) = field::text(given, &[name]) else { continue };
-        if word.chars().count() > NAME_CHARS || word.contains(char::is_control) {
+        if word.chars().count() > MAX_NAME_CHARS || word.contains(char::is_control) {
             return Err("its name is too long or no name");
         }
         artifact.insert(name.to_owned(), word.into());
@@ -57,17 +57,17 @@ fn artifact(value: &Value) -> Result<Object, &'static str> {
     Ok(artifact)
 }
 
-fn is_content(kind: &str, content: &Value) -> Result<(), &'static str> {
+fn check_content(kind: &str, content: &Value) -> Result<(), &'static str> {
     let fits = |size: usize, most: usize| if size <= most { Ok(()) } else { Err("it is too large") };
     if kind == "data" {
-        return fits(content.to_string().len(), CONTENT_BYTES);
+        return fits(content.to_string().len(), MAX_CONTENT_BYTES);
     }
     let text = content.as_str().ok_or("its content is no text")?;
     match kind {
         "url" if !text.starts_with("https://") && !text.starts_with("http://") => Err("its url is no web address"),
-        "url" => fits(text.len(), URL_BYTES),
+        "url" => fits(text.len(), MAX_URL_BYTES),
         "raw" if STANDARD.decode(text).is_err() => Err("raw is not base64"),
-        _ => fits(text.len(), CONTENT_BYTES),
+        _ => fits(text.len(), MAX_CONTENT_BYTES),
     }
 }
 
@@ -76,7 +76,7 @@ fn is_media_type(media: &str) -> bool {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
     };
     let essence = media.split(';').next().unwrap_or_default().trim();
-    media.len() <= NAME_CHARS
+    media.len() <= MAX_NAME_CHARS
         && media.bytes().all(|byte| (b' '..=b'~').contains(&byte))
         && essence.split_once('/').is_some_and(|(kind, sub)| is_token(kind) && is_token(sub))
 }

@@ -27,12 +27,12 @@ pub(super) fn native(reply: &ModelReply) -> Vec<CallDraft> {
     // A closed object is complete, wherever the reply ended.
     let is_closed = |call: &RawToolCall| serde_json::from_str::<Object>(&call.arguments).is_ok();
     if reply.is_cut() && !reply.tool_calls.last().is_some_and(is_closed) {
-        cut_off(&mut calls);
+        mark_cut_off(&mut calls);
     }
     calls
 }
 
-fn cut_off(calls: &mut [CallDraft]) {
+fn mark_cut_off(calls: &mut [CallDraft]) {
     if let Some(last) = calls.last_mut() {
         last.arguments = Err("The reply ended inside this call; write it again, whole.".to_owned());
     }
@@ -65,13 +65,13 @@ pub(super) fn written(found: &FoundJson) -> Vec<CallDraft> {
         },
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
     };
-    if cuts_a_call(found) {
-        cut_off(&mut calls);
+    if is_call_cut(found) {
+        mark_cut_off(&mut calls);
     }
     calls
 }
 
-fn cuts_a_call(found: &FoundJson) -> bool {
+fn is_call_cut(found: &FoundJson) -> bool {
     let is_in_calls = match &found.value {
         Value::Object(object) => field::any(object, &CALLS).is_none() || field::is_last(object, &CALLS),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => true,

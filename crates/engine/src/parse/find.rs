@@ -5,18 +5,18 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::ParseFault;
-use super::json::{self, Miss, Tail};
+use super::json::{self, ReadFailure, Tail};
 use super::text::head;
 
 const START: &str = "---JSON_OUTPUT_START---";
 const END: &str = "---JSON_OUTPUT_END---";
 
 /// A longer reply is not parsed as JSON.
-const BYTES: usize = 8 << 20;
+const MAX_JSON_BYTES: usize = 8 << 20;
 /// The most values in one reply, in total: they take far more memory than their text.
-const NODES: usize = 200_000;
+const MAX_VALUES: usize = 200_000;
 /// How often, on average, a byte may be read again after a bracket that opened no JSON.
-const REREADS: usize = 4;
+const MAX_REREADS: usize = 4;
 
 /// An object or array in a text.
 #[derive(Debug, PartialEq)]
@@ -28,13 +28,13 @@ pub(super) struct FoundJson {
 
 /// The objects and arrays of a reply, outermost ones only, in order; and the failure that got furthest.
 #[derive(Debug, Default)]
-pub(super) struct Finds {
+pub(super) struct FoundValues {
     pub found: Vec<FoundJson>,
-    miss: Option<Miss>,
+    miss: Option<ReadFailure>,
 }
 
 /// Looks between the markers first; if nothing is found there, everywhere.
-pub(super) fn find(text: &str) -> Finds {
+pub(super) fn find(text: &str) -> FoundValues {
     if let Some(section) = marked(text) {
         let finds = scan(text, section);
         if !finds.found.is_empty() {
@@ -61,15 +61,15 @@ fn marked(text: &str) -> Option<Range<usize>> {
     Some(start..end)
 }
 
-fn scan(text: &str, section: Range<usize>) -> Finds {
-    let mut finds = Finds::default();
-    if section.len() > BYTES {
-        finds.miss = Some(Miss { at: section.start, what: "it is too long" });
+fn scan(text: &str, section: Range<usize>) -> FoundValues {
+    let mut finds = FoundValues::default();
+    if section.len() > MAX_JSON_BYTES {
+        finds.miss = Some(ReadFailure { at: section.start, what: "it is too long" });
         return finds;
     }
     let text = &text[..section.end];
-    let mut fuel = section.len().saturating_mul(REREADS);
-    let mut nodes = NODES;
+    let mut fuel = section.len().saturating_mul(MAX_REREADS);
+    let mut nodes = MAX_VALUES;
     let mut at = section.start;
     while let Some(open) = text[at..].find(['{', '[']).map(|found| at + found) {
         match json::read(text, open, &mut nodes) {
@@ -91,8 +91,8 @@ fn scan(text: &str, section: Range<usize>) -> Finds {
     finds
 }
 
-impl Finds {
-    fn note(&mut self, miss: Miss) {
+impl FoundValues {
+    fn note(&mut self, miss: ReadFailure) {
         if self.miss.as_ref().is_none_or(|known| miss.at > known.at) {
             self.miss = Some(miss);
         }

@@ -12,7 +12,7 @@ use crate::domain::plan::{ItemStatus, StepType, ToolValidationMode};
 pub(super) const LIST: [&str; 6] = ["todoList", "todo_list", "todolist", "todos", "items", "steps"];
 const DEPENDENCIES: [&str; 4] = ["dependencies", "dependsOn", "depends_on", "deps"];
 const TOOLS: [&str; 4] = ["requiredTools", "required_tools", "tools", "tool"];
-const ID_BYTES: usize = 128;
+const MAX_ID_BYTES: usize = 128;
 
 /// The items of a list, with unique ids: a repeated id gets a suffix, a missing one is empty.
 pub(super) fn items(list: &[Value]) -> Vec<ItemDraft> {
@@ -62,7 +62,7 @@ fn of_object(object: &Object) -> ItemDraft {
 /// An id as models write it: one line, no white space, limited in length.
 pub(crate) fn clean_id(id: &str) -> String {
     let line: String = id.trim().chars().map(|c| if c.is_control() || c.is_whitespace() { '_' } else { c }).collect();
-    head(&line, ID_BYTES).to_owned()
+    head(&line, MAX_ID_BYTES).to_owned()
 }
 
 fn step_type(word: &str) -> Option<StepType> {

@@ -1,5 +1,5 @@
 //! Reads one JSON value as models write it: trailing commas, comments, single quotes, bare keys, Python literals, raw
-//! line breaks in strings and a cut tail are accepted; anything else is a [`Miss`] that says where and why.
+//! line breaks in strings and a cut tail are accepted; anything else is a [`ReadFailure`] that says where and why.
 
 use serde_json::{Map, Number, Value};
 
@@ -7,7 +7,7 @@ use super::text::unescape;
 use crate::domain::depth::MOST_DEPTH;
 
 /// A longer number is rejected: converting one takes time quadratic in its length.
-const NUMBER_BYTES: usize = 128;
+const MAX_NUMBER_BYTES: usize = 128;
 
 /// Whether the text ended before the value did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,13 +21,13 @@ pub(super) enum Tail {
 
 /// Where reading failed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Miss {
+pub(super) struct ReadFailure {
     pub at: usize,
     pub what: &'static str,
 }
 
 /// Reads the value that starts at `at`. `nodes` limits the number of values; each one decrements it.
-pub(super) fn read(text: &str, at: usize, nodes: &mut usize) -> Result<(Value, usize, Tail), Miss> {
+pub(super) fn read(text: &str, at: usize, nodes: &mut usize) -> Result<(Value, usize, Tail), ReadFailure> {
     let mut reader = Reader { text, bytes: text.as_bytes(), at, open: 0, tail: Tail::Whole, nodes };
     let value = reader.value()?;
     Ok((value, reader.at, reader.tail))
@@ -43,8 +43,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn miss<T>(&self, what: &'static str) -> Result<T, Miss> {
-        Err(Miss { at: self.at, what })
+    fn fail<T>(&self, what: &'static str) -> Result<T, ReadFailure> {
+        Err(ReadFailure { at: self.at, what })
     }
 
     fn peek(&self) -> Option<u8> {
@@ -55,9 +55,9 @@ impl<'a> Reader<'a> {
         self.tail != Tail::Whole
     }
 
-    fn value(&mut self) -> Result<Value, Miss> {
+    fn value(&mut self) -> Result<Value, ReadFailure> {
         if *self.nodes == 0 {
-            return self.miss("there are too many values");
+            return self.fail("there are too many values");
         }
         *self.nodes -= 1;
         match self.peek() {
@@ -66,13 +66,13 @@ impl<'a> Reader<'a> {
             Some(quote @ (b'"' | b'\'')) => self.string(quote).map(Value::String),
             Some(b'-' | b'+' | b'.' | b'0'..=b'9') => self.number(),
             Some(_) => self.literal(),
-            None => self.miss("a value is missing"),
+            None => self.fail("a value is missing"),
         }
     }
 
-    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Miss>) -> Result<Value, Miss> {
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, ReadFailure>) -> Result<Value, ReadFailure> {
         if self.open == MOST_DEPTH {
-            return self.miss("it is nested too deeply");
+            return self.fail("it is nested too deeply");
         }
         self.open += 1;
         self.at += 1;
@@ -81,9 +81,9 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    fn object(&mut self) -> Result<Value, Miss> {
+    fn object(&mut self) -> Result<Value, ReadFailure> {
         let mut map = Map::new();
-        while self.goes_on(b'}')? {
+        while self.skip_to_next(b'}')? {
             let Some(key) = self.key()? else { break };
             let value = self.value()?;
             // Of two equal keys the last one counts, and is moved to the end, so that a cut value is always the last
@@ -97,9 +97,9 @@ impl<'a> Reader<'a> {
         Ok(Value::Object(map))
     }
 
-    fn array(&mut self) -> Result<Value, Miss> {
+    fn array(&mut self) -> Result<Value, ReadFailure> {
         let mut values = Vec::new();
-        while self.goes_on(b']')? {
+        while self.skip_to_next(b']')? {
             values.push(self.value()?);
             if self.is_cut() {
                 break;
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips to the next member; `false`: the container is closed, or the text has ended.
-    fn goes_on(&mut self, close: u8) -> Result<bool, Miss> {
+    fn skip_to_next(&mut self, close: u8) -> Result<bool, ReadFailure> {
         let mut comma = false;
         loop {
             self.skip_blank();
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
                 }
                 // A missing bracket: this one closes the enclosing container.
                 Some(b'}' | b']') if self.open > 1 => return Ok(false),
-                Some(b'}' | b']') => return self.miss("this bracket closes nothing"),
+                Some(b'}' | b']') => return self.fail("this bracket closes nothing"),
                 Some(_) => return Ok(true),
                 None => {
                     self.tail = if comma { Tail::Torn } else { Tail::Unclosed(self.open) };
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A key and its colon; `None`: the text ends before the value.
-    fn key(&mut self) -> Result<Option<String>, Miss> {
+    fn key(&mut self) -> Result<Option<String>, ReadFailure> {
         let start = self.at;
         let key = match self.peek() {
             Some(quote @ (b'"' | b'\'')) => self.string(quote)?,
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
                 self.skip_blank();
             }
             None => {}
-            Some(_) => return self.miss("a key and a colon are expected here"),
+            Some(_) => return self.fail("a key and a colon are expected here"),
         }
         if self.peek().is_none() {
             self.tail = Tail::Torn;
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         Ok(Some(key))
     }
 
-    fn string(&mut self, quote: u8) -> Result<String, Miss> {
+    fn string(&mut self, quote: u8) -> Result<String, ReadFailure> {
         self.at += 1;
         let start = self.at;
         let mut is_escaped = false;
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
         Ok(unescape(&self.text[start..]))
     }
 
-    fn number(&mut self) -> Result<Value, Miss> {
+    fn number(&mut self) -> Result<Value, ReadFailure> {
         let start = self.at;
         while let Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') = self.peek() {
             self.at += 1;
@@ -185,18 +185,18 @@ impl<'a> Reader<'a> {
             self.tail = Tail::Torn;
         }
         let digits = &self.text[start..self.at];
-        if digits.len() > NUMBER_BYTES {
-            return self.miss("this number is too long");
+        if digits.len() > MAX_NUMBER_BYTES {
+            return self.fail("this number is too long");
         }
         let exact = serde_json::from_str::<Number>(digits).ok();
         match exact.or_else(|| digits.parse().ok().and_then(Number::from_f64)) {
             Some(number) => Ok(Value::Number(number)),
             None if self.is_cut() => Ok(Value::Null),
-            None => self.miss("this is no number"),
+            None => self.fail("this is no number"),
         }
     }
 
-    fn literal(&mut self) -> Result<Value, Miss> {
+    fn literal(&mut self) -> Result<Value, ReadFailure> {
         let start = self.at;
         let word = self.word();
         let value = match word {
@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
             }
             _ => {
                 self.at = start;
-                return self.miss("a value is expected here; strings stand in double quotes");
+                return self.fail("a value is expected here; strings stand in double quotes");
             }
         };
         Ok(value)

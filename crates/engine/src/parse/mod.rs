@@ -126,10 +126,10 @@ impl StepDraft {
     /// Nothing was written, called or decided: the reply must be repaired and is never a result. Only saying that the
     /// item is complete is no result either.
     pub fn is_empty(&self) -> bool {
-        let goes_on = match self.decision {
+        let continues = match self.decision {
             Some(Decision::Continue | Decision::Wait | Decision::UpdatePlan) => true,
             Some(Decision::CompleteItem) | None => false,
         };
-        self.content.trim().is_empty() && self.calls.is_empty() && self.updated_plan.is_none() && !goes_on
+        self.content.trim().is_empty() && self.calls.is_empty() && self.updated_plan.is_none() && !continues
     }
 }

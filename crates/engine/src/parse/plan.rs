@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::call;
 use super::field::{self, Object};
-use super::find::{Finds, FoundJson, find};
+use super::find::{FoundJson, FoundValues, find};
 use super::item::{self, LIST};
 use super::json::Tail;
 use super::{CallDraft, ItemDraft, ParseFault, PlanDraft, PlanPatchDraft, TOO_LONG};
@@ -16,7 +16,7 @@ const PLAN: [&str; 2] = ["plan", "strategy"];
 /// Parses a plan. Calls without a list become one tool item. An empty list needs an answer. A list that the end of the
 /// reply cut off is a fault, and so is an answer that was cut off: half of either is of no use.
 pub fn plan(reply: &ModelReply) -> Result<PlanDraft, ParseFault> {
-    let draft = whole_or_not(reply);
+    let draft = parse_any(reply);
     match reply.stop {
         StopReason::MaxTokens => draft.map_err(|ParseFault(fault)| ParseFault(format!("{TOO_LONG} {fault}"))),
         StopReason::EndTurn
@@ -27,11 +27,11 @@ pub fn plan(reply: &ModelReply) -> Result<PlanDraft, ParseFault> {
     }
 }
 
-fn whole_or_not(reply: &ModelReply) -> Result<PlanDraft, ParseFault> {
+fn parse_any(reply: &ModelReply) -> Result<PlanDraft, ParseFault> {
     let text = &reply.text;
     let finds = find(text);
     // The last one counts: models correct themselves.
-    let chosen = finds.found.iter().rev().find_map(|found| Some((found, body(&found.value)?)));
+    let chosen = finds.found.iter().rev().find_map(|found| Some((found, plan_parts(&found.value)?)));
     // If a model only forgets brackets, nothing is lost; after a cut it is not known what would have followed.
     if reply.is_cut() && chosen.as_ref().is_some_and(|(found, _)| found.tail != Tail::Whole) {
         return Err(ParseFault("The JSON object is not whole; write a shorter one.".to_owned()));
@@ -46,20 +46,20 @@ fn whole_or_not(reply: &ModelReply) -> Result<PlanDraft, ParseFault> {
         return Ok(of_calls(&finds.prose(text), calls));
     }
     match chosen {
-        Some((_, body)) if body.says_enough() => Ok(body.draft(Vec::new())),
+        Some((_, body)) if body.has_outcome() => Ok(body.draft(Vec::new())),
         Some(_) => Err(ParseFault("The JSON object has no todoList.".to_owned())),
         None if finds.found.is_empty() => Err(finds.fault(text)),
         None => Err(ParseFault("The JSON object has neither a todoList nor an answer.".to_owned())),
     }
 }
 
-fn listed(found: &FoundJson, body: &Body<'_>) -> Result<PlanDraft, ParseFault> {
+fn listed(found: &FoundJson, body: &PlanParts<'_>) -> Result<PlanDraft, ParseFault> {
     let is_list_last = body.object.is_none_or(|object| field::is_last(object, &LIST) || field::is_last(object, &PLAN));
     if found.tail == Tail::Torn && is_list_last {
         return Err(ParseFault("The reply ended in the middle of the todoList; write a shorter plan.".to_owned()));
     }
     let items = item::items(body.list.unwrap_or_default());
-    if items.is_empty() && !body.says_enough() {
+    if items.is_empty() && !body.has_outcome() {
         return Err(ParseFault("The todoList has no items and there is no answer.".to_owned()));
     }
     Ok(body.draft(items))
@@ -67,7 +67,7 @@ fn listed(found: &FoundJson, body: &Body<'_>) -> Result<PlanDraft, ParseFault> {
 
 /// `updatedPlan`, or the same as a bare list.
 pub(super) fn patch(value: &Value) -> Option<PlanPatchDraft> {
-    let body = body(value)?;
+    let body = plan_parts(value)?;
     Some(PlanPatchDraft {
         intent: body.word(&["intent"]),
         plan: body.plan(),
@@ -76,14 +76,14 @@ pub(super) fn patch(value: &Value) -> Option<PlanPatchDraft> {
 }
 
 /// The parts of a plan in a JSON value.
-struct Body<'a> {
+struct PlanParts<'a> {
     object: Option<&'a Object>,
     list: Option<&'a [Value]>,
 }
 
-fn body(value: &Value) -> Option<Body<'_>> {
+fn plan_parts(value: &Value) -> Option<PlanParts<'_>> {
     match value {
-        Value::Array(list) => is_items(list).then_some(Body { object: None, list: Some(list) }),
+        Value::Array(list) => is_items(list).then_some(PlanParts { object: None, list: Some(list) }),
         Value::Object(object) => of_object(object).or_else(|| {
             // A plan in an envelope: {"plan": {"todoList": […]}}.
             object.values().filter_map(Value::as_object).find_map(|inner| of_object(inner).filter(|b| b.list.is_some()))
@@ -92,14 +92,14 @@ fn body(value: &Value) -> Option<Body<'_>> {
     }
 }
 
-fn of_object(object: &Object) -> Option<Body<'_>> {
+fn of_object(object: &Object) -> Option<PlanParts<'_>> {
     let plan_list = || field::any(object, &PLAN).and_then(Value::as_array).filter(|list| is_items(list));
     let list = field::any(object, &LIST).and_then(Value::as_array).or_else(plan_list).map(Vec::as_slice);
     let known =
         list.is_some() || ["answer", "refuse", "intent", "plan", "title"].iter().any(|name| object.contains_key(*name));
     let is_envelope = list.is_none()
         && object.values().any(|inner| inner.as_object().is_some_and(|o| field::any(o, &LIST).is_some()));
-    (known && !is_envelope).then_some(Body { object: Some(object), list })
+    (known && !is_envelope).then_some(PlanParts { object: Some(object), list })
 }
 
 fn is_items(list: &[Value]) -> bool {
@@ -111,7 +111,7 @@ fn is_items(list: &[Value]) -> bool {
     !list.is_empty() && list.iter().all(is_item)
 }
 
-impl Body<'_> {
+impl PlanParts<'_> {
     fn word(&self, names: &[&str]) -> Option<String> {
         field::text(self.object?, names)
     }
@@ -125,7 +125,7 @@ impl Body<'_> {
     }
 
     /// Whether it is enough without items.
-    fn says_enough(&self) -> bool {
+    fn has_outcome(&self) -> bool {
         self.answer().is_some() || self.refuse().is_some()
     }
 
@@ -149,7 +149,7 @@ impl Body<'_> {
     }
 }
 
-fn calls(finds: &Finds, reply: &ModelReply) -> Vec<CallDraft> {
+fn calls(finds: &FoundValues, reply: &ModelReply) -> Vec<CallDraft> {
     if reply.tool_calls.is_empty() { finds.found.iter().flat_map(call::written).collect() } else { call::native(reply) }
 }
 

@@ -27,7 +27,7 @@ pub fn step(reply: &ModelReply) -> StepDraft {
             draft.calls.extend(call::written(found));
         }
         if let Value::Object(object) = &found.value {
-            draft.take(object, found.tail);
+            draft.merge_object(object, found.tail);
         }
     }
     if draft.content.is_empty() {
@@ -38,7 +38,7 @@ pub fn step(reply: &ModelReply) -> StepDraft {
 
 impl StepDraft {
     /// Applies the members of an object; if several objects have a member, the last one counts.
-    fn take(&mut self, object: &Object, tail: Tail) {
+    fn merge_object(&mut self, object: &Object, tail: Tail) {
         if let Some(content) = field::text(object, &CONTENT) {
             self.content = content;
         }

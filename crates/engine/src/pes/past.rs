@@ -51,7 +51,7 @@ pub(crate) fn state(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, past: Pas
         model: item.is_none().then_some(call),
         steers: steers
             .into_iter()
-            .map(|told| Steer { shown: true, ..Steer::new(told.message_id, told.content) })
+            .map(|message| Steer { shown: true, ..Steer::new(message.message_id, message.content) })
             .collect(),
         ..Active::begin(run.run_id.clone(), 0, Counters::default())
     };

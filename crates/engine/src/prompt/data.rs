@@ -6,18 +6,18 @@ use super::template::{DATA, fill};
 use crate::domain::prompt::{self, PromptMessage};
 
 /// How many short nonces are tried: a prompt is rendered at most this often, and once more.
-const ROUNDS: usize = 4;
+const MAX_SHORT_NONCES: usize = 4;
 
 /// Renders a prompt with a nonce that is in its markers and nowhere between them. The nonce depends only on the
 /// prompt's seed, so an author who knows the run can write the short nonces into data. If all of them occur there, the
 /// nonce is the digest of the whole rendered prompt, which no text in the prompt can contain.
-pub(super) fn marked(seed: &str, render: impl Fn(&Marker) -> Vec<PromptMessage>) -> Vec<PromptMessage> {
+pub(super) fn with_markers(seed: &str, render: impl Fn(&Marker) -> Vec<PromptMessage>) -> Vec<PromptMessage> {
     let mut number = fnv(seed);
     let mut messages = Vec::new();
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_SHORT_NONCES {
         let marker = Marker::new(format!("{:012x}", number & 0xFFFF_FFFF_FFFF));
         messages = render(&marker);
-        if !marker.is_known.get() {
+        if !marker.occurs_in_data.get() {
             return messages;
         }
         number = fnv(&marker.nonce);
@@ -28,12 +28,12 @@ pub(super) fn marked(seed: &str, render: impl Fn(&Marker) -> Vec<PromptMessage>)
 pub(super) struct Marker {
     nonce: String,
     /// Some data contains the nonce.
-    is_known: Cell<bool>,
+    occurs_in_data: Cell<bool>,
 }
 
 impl Marker {
     fn new(nonce: String) -> Self {
-        Self { nonce, is_known: Cell::new(false) }
+        Self { nonce, occurs_in_data: Cell::new(false) }
     }
 
     /// A block of `text`, unchanged, between lines with its name.
@@ -50,13 +50,13 @@ impl Marker {
         let begins = to.len();
         write(to);
         if to[begins..].contains(nonce) || name.contains(nonce) {
-            self.is_known.set(true);
+            self.occurs_in_data.set(true);
         }
         to.extend(["\n--- END ", &name, " ", nonce, " ---"]);
     }
 
     /// What the system prompt says about the markers.
-    pub(super) fn explained(&self) -> String {
+    pub(super) fn explanation(&self) -> String {
         fill(DATA, &[("nonce", &self.nonce)])
     }
 }
@@ -67,12 +67,12 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 /// The first `most` characters, followed by how many are missing and where they are.
-pub(crate) fn shortened(text: &str, most: usize, whereabouts: &str) -> String {
+pub(crate) fn shortened(text: &str, most: usize, note: &str) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
         Some((cut, _)) => {
             let left_out = text[cut..].chars().count();
-            format!("{}\n[… {left_out} more characters left out{whereabouts}]", &text[..cut])
+            format!("{}\n[… {left_out} more characters left out{note}]", &text[..cut])
         }
     }
 }

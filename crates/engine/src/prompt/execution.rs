@@ -1,21 +1,21 @@
 //! The prompt of an item's step. It is about this item only.
 
-use super::data::{Marker, marked};
+use super::data::{Marker, with_markers};
 use super::layers::{self, Stage, notes, system};
 use super::template::{CONVERSE, ENFORCEMENT, REASONING_STEP, TOOL_STEP, fill, paragraphs};
 use super::{History, StepPrompt, results, summary, turns};
 use crate::domain::prompt::PromptMessage;
 
-const LAST: &str = "This is your last reply for this item: answer with its result now.";
+const LAST_REPLY_NOTE: &str = "This is your last reply for this item: answer with its result now.";
 
 /// A step with tools, or one without.
 pub fn step(prompt: &StepPrompt<'_>) -> Vec<PromptMessage> {
-    rendered(prompt, instructions(prompt), History::default(), task)
+    render(prompt, instructions(prompt), History::default(), task)
 }
 
 /// The only step of a run without a plan: the item is the user's query, shown with its conversation.
 pub fn converse(prompt: &StepPrompt<'_>, history: History<'_>) -> Vec<PromptMessage> {
-    rendered(prompt, CONVERSE, history, |prompt, _, _| prompt.item.description.clone())
+    render(prompt, CONVERSE, history, |prompt, _, _| prompt.item.description.clone())
 }
 
 /// The beginning of a step's prompt: the system prompt, and the task without the results of other items.
@@ -26,7 +26,7 @@ pub fn opening(prompt: &StepPrompt<'_>, converses: bool) -> (String, String) {
         (instructions(prompt), assignment(prompt))
     };
     let messages =
-        marked(prompt.frame.seed, |marker| vec![system(&prompt.frame, &stage(prompt, instructions), marker)]);
+        with_markers(prompt.frame.seed, |marker| vec![system(&prompt.frame, &stage(prompt, instructions), marker)]);
     let system = messages.into_iter().find_map(|message| match message {
         PromptMessage::System { content } => Some(content),
         PromptMessage::User { .. } | PromptMessage::Assistant { .. } | PromptMessage::Tool { .. } => None,
@@ -49,15 +49,15 @@ fn stage<'a>(prompt: &StepPrompt<'_>, instructions: &'a str) -> Stage<'a> {
     }
 }
 
-fn rendered(prompt: &StepPrompt<'_>, instructions: &str, history: History<'_>, task: Task) -> Vec<PromptMessage> {
+fn render(prompt: &StepPrompt<'_>, instructions: &str, history: History<'_>, task: Task) -> Vec<PromptMessage> {
     let stage = stage(prompt, instructions);
     let most = prompt.frame.settings.execution.tool_result_max_length as usize;
-    marked(prompt.frame.seed, |marker| {
+    with_markers(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
         messages.extend(summary::history(&history, marker));
         messages.push(PromptMessage::User { content: task(prompt, most, marker) });
         messages.extend(turns::messages(prompt.turns, most, marker));
-        let last = paragraphs([notes(prompt.notes).as_str(), if prompt.is_last { LAST } else { "" }]);
+        let last = paragraphs([notes(prompt.notes).as_str(), if prompt.is_last { LAST_REPLY_NOTE } else { "" }]);
         if !last.is_empty() {
             messages.push(PromptMessage::User { content: last });
         }

@@ -15,11 +15,11 @@ use crate::prompt::{History, StepResult, level, shortened};
 use crate::{Extent, Material, World};
 
 /// A result is never shortened below this, in characters.
-const LEAST: usize = 200;
+const MIN_RESULT_CHARS: usize = 200;
 /// The assumed bytes of text per token.
-const BYTES: usize = 3;
+const BYTES_PER_TOKEN: usize = 3;
 /// A longer summary is shortened, in characters.
-const SUMMARY: usize = 6_000;
+const MAX_SUMMARY_CHARS: usize = 6_000;
 
 /// The conversation and other items' results as a prompt shows them, cut so that the prompt fits.
 #[derive(Clone)]
@@ -38,12 +38,12 @@ impl<'a> FittedHistory<'a> {
         let payloads = &material.payloads;
         let summary = state.head.summary.as_ref().filter(|_| settings.history_limit > 0);
         let upto = summary.map(|summary| &summary.upto);
-        let is_told = material.history.iter().rposition(|message| Some(&message.message_id) == upto);
+        let covered_upto = material.history.iter().rposition(|message| Some(&message.message_id) == upto);
         let summary = summary.map(|summary| {
             let whole = text(&payload::inline(summary.text.clone(), payloads));
-            (shortened(&whole, SUMMARY, ""), summary.messages)
+            (shortened(&whole, MAX_SUMMARY_CHARS, ""), summary.messages)
         });
-        let messages = &material.history[is_told.map_or(0, |at| at + 1)..];
+        let messages = &material.history[covered_upto.map_or(0, |at| at + 1)..];
         Self { payloads, summary, messages, left_out: 0, most: usize::MAX }
     }
 
@@ -77,8 +77,8 @@ impl<'a> FittedHistory<'a> {
     /// What must be summed up so that a prompt of this size fits the limit; `None`: no message has to go. Messages that
     /// fill half of the room are left, so that there is room for the next ones.
     pub fn overflow(&self, size: u64, limit: u64) -> Option<Extent> {
-        let said: u64 = self.messages.iter().map(|message| tokens(&message.content)).sum();
-        let mut room = limit.saturating_sub(size.saturating_sub(said)) / 2;
+        let message_tokens: u64 = self.messages.iter().map(|message| tokens(&message.content)).sum();
+        let mut room = limit.saturating_sub(size.saturating_sub(message_tokens)) / 2;
         let is_kept = |message: &&ConversationMessage| match room.checked_sub(tokens(&message.content)) {
             Some(left) => {
                 room = left;
@@ -106,10 +106,10 @@ impl<'a> FittedHistory<'a> {
         });
         let fitted = self.clone().newest(self.messages.len() - left_out.count());
         let sizes: Vec<usize> = results.iter().flat_map(|result| sizes(result, most_of_tools)).collect();
-        let room = sizes.iter().sum::<usize>().saturating_sub((over as usize).saturating_mul(BYTES));
+        let room = sizes.iter().sum::<usize>().saturating_sub((over as usize).saturating_mul(BYTES_PER_TOKEN));
         let most = match over {
             0 => usize::MAX,
-            _ => level(sizes.clone(), room).max(LEAST),
+            _ => level(sizes.clone(), room).max(MIN_RESULT_CHARS),
         };
         let shortened = sizes.iter().filter(|size| **size > most).count();
         let summarised = self.summary.as_ref().map_or(0, |(_, messages)| *messages);
@@ -120,7 +120,7 @@ impl<'a> FittedHistory<'a> {
 
 /// The length of each text, in characters, if `texts` of them share this many tokens.
 pub(crate) fn share(tokens: u64, texts: usize) -> usize {
-    tokens as usize * BYTES / texts.max(1)
+    tokens as usize * BYTES_PER_TOKEN / texts.max(1)
 }
 
 /// How many tokens the prompt of this call may have: three quarters of the model's context window, and half of that

@@ -22,7 +22,7 @@ pub(crate) fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn
             calls: vec![prompt_call(&call.record, payloads)],
             replay: None,
         });
-        turns.push(returned(&call.record, payloads));
+        turns.push(result_turn(&call.record, payloads));
     }
     for turn in &item.turns {
         match &turn.content {
@@ -36,15 +36,15 @@ pub(crate) fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn
                     calls: records.iter().map(|record| prompt_call(record, payloads)).collect(),
                     replay: replay.clone().map(|replay| payload::inline(replay, payloads)),
                 });
-                turns.extend(records.iter().map(|record| returned(record, payloads)));
+                turns.extend(records.iter().map(|record| result_turn(record, payloads)));
             }
         }
     }
     turns
 }
 
-fn calls_of(said: &TurnContent) -> &[CallId] {
-    match said {
+fn calls_of(content: &TurnContent) -> &[CallId] {
+    match content {
         TurnContent::Model { calls, .. } => calls,
         TurnContent::Engine { .. } | TurnContent::Patch { .. } => &[],
     }
@@ -64,7 +64,7 @@ fn prompt_call(record: &CallRecord, payloads: &Payloads) -> PromptCall {
 
 /// The result of a call. Every call has one in the prompt; if a person edited the arguments, the result says which ones
 /// ran.
-fn returned(record: &CallRecord, payloads: &Payloads) -> Turn {
+fn result_turn(record: &CallRecord, payloads: &Payloads) -> Turn {
     let result = record.result.clone().map(|result| render::inlined(result, payloads));
     let mut result = result.unwrap_or_else(|| ToolResult {
         call_id: record.call_id.clone(),

@@ -30,25 +30,25 @@ pub(super) fn system(frame: &Frame<'_>, stage: &Stage<'_>, marker: &Marker) -> P
         &stage.tools,
         persona,
         &settings.system_prompt,
-        &marker.explained(),
+        &marker.explanation(),
     ]);
     PromptMessage::System { content }
 }
 
 /// With more tools than this, a planner gets only their names and a line of each; a step that uses a tool gets its
 /// schema.
-const MANY: usize = 24;
+const MAX_TOOLS_WITH_SCHEMAS: usize = 24;
 /// The longest such line, in characters.
-const LINE_CHARS: usize = 120;
+const MAX_LINE_CHARS: usize = 120;
 
 /// The tools in a planner's prompt: with many of them, name and one line each, enough to choose.
 pub(super) fn outline(tools: &[Arc<ToolSpec>]) -> String {
-    if tools.len() <= MANY {
+    if tools.len() <= MAX_TOOLS_WITH_SCHEMAS {
         return schemas(tools);
     }
     let line = |tool: &Arc<ToolSpec>| {
         let first = tool.description.trim().lines().next().unwrap_or_default();
-        format!("- {}: {}", tool.name, one_line(&first.chars().take(LINE_CHARS).collect::<String>()))
+        format!("- {}: {}", tool.name, one_line(&first.chars().take(MAX_LINE_CHARS).collect::<String>()))
     };
     format!("Tools:\n{}", tools.iter().map(line).collect::<Vec<_>>().join("\n"))
 }

@@ -9,9 +9,9 @@ use crate::domain::tool::ToolSpec;
 use crate::pes::state::{Item, State};
 
 /// How many tools are shown to a step that names none.
-const MOST: usize = 24;
+const MAX_TOOLS: usize = 24;
 /// Shorter words are ignored, in characters.
-const WORD_CHARS: usize = 3;
+const MIN_WORD_CHARS: usize = 3;
 
 /// A tool step is shown the tools that it must use. If it names none, it is shown all tools; of very many, those that
 /// match the words of its task and those that it has called. A reasoning step is shown none. Calls of other enabled
@@ -31,9 +31,9 @@ pub(crate) fn tools_of_step(state: &State, item: &Item, offered: Vec<Arc<ToolSpe
     }
 }
 
-/// At most [`MOST`] tools, in the order in which they were offered.
+/// At most [`MAX_TOOLS`] tools, in the order in which they were offered.
 fn closest(task: &str, called: &BTreeSet<&str>, offered: Vec<Arc<ToolSpec>>) -> Vec<Arc<ToolSpec>> {
-    if offered.len() <= MOST {
+    if offered.len() <= MAX_TOOLS {
         return offered;
     }
     let wanted = words(task);
@@ -42,14 +42,14 @@ fn closest(task: &str, called: &BTreeSet<&str>, offered: Vec<Arc<ToolSpec>>) -> 
         (called.contains(tool.name.as_str()), 2 * shared(&tool.name) + shared(&tool.description))
     };
     let mut ranked: Vec<(usize, Arc<ToolSpec>)> = offered.into_iter().enumerate().collect();
-    ranked.sort_by_cached_key(|(place, tool)| (Reverse(near(tool)), *place));
-    ranked.truncate(MOST);
-    ranked.sort_by_key(|(place, _)| *place);
+    ranked.sort_by_cached_key(|(position, tool)| (Reverse(near(tool)), *position));
+    ranked.truncate(MAX_TOOLS);
+    ranked.sort_by_key(|(position, _)| *position);
     ranked.into_iter().map(|(_, tool)| tool).collect()
 }
 
 fn words(text: &str) -> BTreeSet<String> {
-    let parts = text.split(|c: char| !c.is_alphanumeric()).filter(|part| part.chars().count() >= WORD_CHARS);
+    let parts = text.split(|c: char| !c.is_alphanumeric()).filter(|part| part.chars().count() >= MIN_WORD_CHARS);
     parts.map(str::to_lowercase).collect()
 }
 

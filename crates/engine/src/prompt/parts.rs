@@ -64,14 +64,14 @@ pub fn parts(request: &ModelRequest, settings: &RunSettings) -> Vec<PromptPart> 
         if at == question {
             parts.extend(of_question(request.phase, text(message)));
         } else if at > question {
-            parts.push(spoken(PartKind::Loop, message));
+            parts.push(message_part(PartKind::Loop, message));
         } else if text(message).starts_with("What was said before, summed up:") && at == 0 {
-            parts.push(spoken(PartKind::Summary, message));
+            parts.push(message_part(PartKind::Summary, message));
         } else {
-            parts.push(spoken(PartKind::Conversation, message));
+            parts.push(message_part(PartKind::Conversation, message));
         }
     }
-    parts.extend(repair.iter().map(|message| spoken(PartKind::Repair, message)));
+    parts.extend(repair.iter().map(|message| message_part(PartKind::Repair, message)));
     parts
 }
 
@@ -88,17 +88,17 @@ fn repair_length(system: &str, rest: &[PromptMessage]) -> usize {
 
 /// The position of the task or the query: before an item's loop, after the conversation.
 fn question_at(request: &ModelRequest, rest: &[PromptMessage]) -> usize {
-    let last_said =
+    let last_of_user =
         || rest.iter().rposition(|message| matches!(message, PromptMessage::User { .. })).unwrap_or_default();
     match request.phase {
-        Phase::Planning | Phase::Synthesis => last_said(),
+        Phase::Planning | Phase::Synthesis => last_of_user(),
         Phase::Execution => {
             let own = request.context.item_description.as_deref().unwrap_or_default();
             let is_task = |message: &PromptMessage| {
                 matches!(message, PromptMessage::User { content }
                     if content == own || content.strip_prefix("Task: ").is_some_and(|task| task.starts_with(own)))
             };
-            rest.iter().rposition(is_task).unwrap_or_else(last_said)
+            rest.iter().rposition(is_task).unwrap_or_else(last_of_user)
         }
     }
 }
@@ -149,7 +149,7 @@ fn of_question(phase: Phase, content: &str) -> Vec<PromptPart> {
 }
 
 /// A part that is a whole message.
-fn spoken(kind: PartKind, message: &PromptMessage) -> PromptPart {
+fn message_part(kind: PartKind, message: &PromptMessage) -> PromptPart {
     let (of, text) = match message {
         PromptMessage::System { content } => ("system", content.clone()),
         PromptMessage::User { content } => ("user", content.clone()),

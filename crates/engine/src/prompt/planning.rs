@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::data::{Marker, marked};
+use super::data::{Marker, with_markers};
 use super::layers::{Stage, notes, outline, system};
 use super::summary::history;
 use super::template::{PLAN, REFINE, paragraphs};
@@ -17,7 +17,7 @@ pub fn plan(prompt: &PlanPrompt<'_>) -> Vec<PromptMessage> {
         tools: outline(prompt.tools),
         persona: |prompts| prompts.planning.as_ref(),
     };
-    marked(prompt.frame.seed, |marker| {
+    with_markers(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
         messages.extend(history(&prompt.history, marker));
         messages.push(PromptMessage::User { content: prompt.query.to_owned() });
@@ -32,16 +32,16 @@ pub fn refine(prompt: &RefinePrompt<'_>) -> Vec<PromptMessage> {
         tools: outline(prompt.tools),
         persona: |prompts| prompts.planning.as_ref(),
     };
-    marked(prompt.frame.seed, |marker| {
+    with_markers(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
         messages.extend(history(&prompt.history, marker));
-        messages.push(PromptMessage::User { content: refined(prompt, marker) });
+        messages.push(PromptMessage::User { content: refine_request(prompt, marker) });
         messages
     })
 }
 
-fn refined(prompt: &RefinePrompt<'_>, marker: &Marker) -> String {
-    let items: Vec<String> = prompt.items.iter().map(|item| shown(item).to_string()).collect();
+fn refine_request(prompt: &RefinePrompt<'_>, marker: &Marker) -> String {
+    let items: Vec<String> = prompt.items.iter().map(|item| item_view(item).to_string()).collect();
     let so_far = paragraphs([
         format!("Intent: {}", prompt.intent).as_str(),
         format!("Plan: {}", prompt.plan).as_str(),
@@ -52,7 +52,7 @@ fn refined(prompt: &RefinePrompt<'_>, marker: &Marker) -> String {
 }
 
 /// The members of an item that a planner needs.
-fn shown(item: &TodoItem) -> Value {
+fn item_view(item: &TodoItem) -> Value {
     let mut shown = json!({ "id": item.id, "description": item.description, "status": item.status });
     if let Some(step_type) = item.step_type {
         shown["stepType"] = json!(step_type);

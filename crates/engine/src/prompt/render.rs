@@ -20,7 +20,7 @@ use crate::prompt::{self, Frame, StepResult, item_loop, offer, summarize};
 use crate::{Extent, Material, Needs, Prompt, Recent, World};
 
 /// A running model call, and the run and item that it belongs to.
-struct Open<'a> {
+struct OpenModelCall<'a> {
     run: &'a Run,
     active: &'a Active,
     call: &'a ModelCall,
@@ -28,20 +28,20 @@ struct Open<'a> {
 }
 
 /// A prompt before the repair is added.
-struct Rendered {
+struct RenderedPrompt {
     phase: model::Phase,
     messages: Vec<PromptMessage>,
     tools: Vec<Arc<ToolSpec>>,
     schema: Option<Arc<Value>>,
 }
 
-fn open<'a>(state: &'a State, stream: &StreamId) -> Option<Open<'a>> {
+fn open<'a>(state: &'a State, stream: &StreamId) -> Option<OpenModelCall<'a>> {
     let (run, active) = (state.run.as_ref()?, state.head.active.as_ref()?);
     if let Some(call) = active.model.as_ref().filter(|call| call.stream() == Some(stream)) {
-        return Some(Open { run, active, call, item: None });
+        return Some(OpenModelCall { run, active, call, item: None });
     }
     let item = state.list.open().find(|item| model_of(item).is_some_and(|call| call.stream() == Some(stream)))?;
-    Some(Open { run, active, call: model_of(item)?, item: Some(item) })
+    Some(OpenModelCall { run, active, call: model_of(item)?, item: Some(item) })
 }
 
 fn model_of(item: &Item) -> Option<&ModelCall> {
@@ -69,8 +69,8 @@ pub(crate) fn needs(state: &State, effect: &Effect) -> Needs {
     let newest = open.run.settings.history_limit;
     let summary = state.head.summary.as_ref();
     // Otherwise the run's own query is the whole conversation.
-    let is_told = summary.is_some() || state.head.history_bytes > open.run.query.len() as u64;
-    let history = (is_conversation && is_told && newest > 0).then(|| {
+    let has_history = summary.is_some() || state.head.history_bytes > open.run.query.len() as u64;
+    let history = (is_conversation && has_history && newest > 0).then(|| {
         summary.iter().for_each(|summary| add(&summary.text));
         let since = summary.map(|summary| summary.upto.clone());
         Recent { newest, since, except: state.head.queue.clone() }
@@ -80,8 +80,8 @@ pub(crate) fn needs(state: &State, effect: &Effect) -> Needs {
     Needs { payloads, history }
 }
 
-fn turn_needs(said: &TurnContent, add: &mut impl FnMut(&Value)) {
-    if let TurnContent::Model { text, replay, .. } = said {
+fn turn_needs(content: &TurnContent, add: &mut impl FnMut(&Value)) {
+    if let TurnContent::Model { text, replay, .. } = content {
         add(text);
         replay.iter().for_each(add);
     }
@@ -97,7 +97,7 @@ fn call_needs(record: &CallRecord, add: &mut impl FnMut(&Value)) {
 }
 
 fn results_need(state: &State, run: &Run, of: Option<&Item>, add: &mut impl FnMut(&Value)) {
-    for item in shown(state, run, of).0 {
+    for item in shown_items(state, run, of).0 {
         item.progress.result.iter().for_each(&mut *add);
         let calls = item.calls.iter().filter(|_| shows_calls(item, of));
         calls.filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, add));
@@ -111,7 +111,7 @@ pub(crate) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
         Ok(fitting) => fitting,
         Err(extent) => return Some(Prompt::Overflows(extent)),
     };
-    let Rendered { phase, mut messages, tools, schema } = rendered;
+    let RenderedPrompt { phase, mut messages, tools, schema } = rendered;
     if let Some(repair) = &open.call.repair {
         let reply = text_of(&repair.reply, &material.payloads);
         messages = prompt::repair(messages, &prompt::RepairPrompt { reply: &reply, fault: &repair.fault });
@@ -137,16 +137,19 @@ pub(crate) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
 fn rendered(
     state: &State,
     world: &World<'_>,
-    open: &Open<'_>,
+    open: &OpenModelCall<'_>,
     material: &Material,
-) -> Result<(Rendered, Option<ContextFit>), Extent> {
+) -> Result<(RenderedPrompt, Option<ContextFit>), Extent> {
     let settings = &open.run.settings;
     let frame = Frame { settings, seed: open.run.run_id.as_str() };
     let fitted = FittedHistory::whole(state, settings, material);
     let most = settings.history_limit as usize;
     if let Some(sums) = &open.call.sums {
         let (messages, fit) = summarize::request(world, settings, frame, open.call, sums, &fitted);
-        return Ok((Rendered { phase: model::Phase::Planning, messages, tools: Vec::new(), schema: None }, Some(fit)));
+        return Ok((
+            RenderedPrompt { phase: model::Phase::Planning, messages, tools: Vec::new(), schema: None },
+            Some(fit),
+        ));
     }
     let fitted = if open.call.fitted { fitted.newest(most) } else { fitted };
     let offered = world.tools.offered(settings);
@@ -166,35 +169,35 @@ fn rendered(
 
 fn render(
     state: &State,
-    open: &Open<'_>,
+    open: &OpenModelCall<'_>,
     frame: Frame<'_>,
     offered: &[Arc<ToolSpec>],
     fitted: &FittedHistory<'_>,
-) -> Rendered {
+) -> RenderedPrompt {
     match (open.item, state.phase()) {
         (Some(item), _) => {
             let tools = offer::tools_of_step(state, item, offered.to_vec());
             let messages = step(state, open, frame, item, &tools, fitted);
-            Rendered { phase: model::Phase::Execution, messages, tools, schema: None }
+            RenderedPrompt { phase: model::Phase::Execution, messages, tools, schema: None }
         }
         (None, Phase::Synthesizing) => {
             let messages = synthesis(state, open, frame, fitted);
             // Providers can enforce schemas of objects only.
             let schema = open.run.settings.answer_schema.as_ref().filter(|schema| schema["type"] == "object");
             let schema = schema.cloned().map(Arc::new);
-            Rendered { phase: model::Phase::Synthesis, messages, tools: Vec::new(), schema }
+            RenderedPrompt { phase: model::Phase::Synthesis, messages, tools: Vec::new(), schema }
         }
         (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {
             let messages = planning(state, open, frame, offered, fitted);
             let schema = Some(prompt::plan_schema(state.phase() == Phase::Refining));
-            Rendered { phase: model::Phase::Planning, messages, tools: Vec::new(), schema }
+            RenderedPrompt { phase: model::Phase::Planning, messages, tools: Vec::new(), schema }
         }
     }
 }
 
 /// A reply may not be longer than what was reserved for it. Without a synthesis, any reply may be the answer.
-fn params(state: &State, open: &Open<'_>, phase: model::Phase) -> Map<String, Value> {
-    let Open { run, call, .. } = open;
+fn params(state: &State, open: &OpenModelCall<'_>, phase: model::Phase) -> Map<String, Value> {
+    let OpenModelCall { run, call, .. } = open;
     let mut params = run.settings.llm_params.clone();
     if call.sums.is_none() && (phase == model::Phase::Synthesis || state.shape == Shape::Single) {
         params.extend(run.settings.synthesis_params.clone());
@@ -206,7 +209,7 @@ fn params(state: &State, open: &Open<'_>, phase: model::Phase) -> Map<String, Va
     params
 }
 
-fn context(state: &State, open: &Open<'_>) -> CallContext {
+fn context(state: &State, open: &OpenModelCall<'_>) -> CallContext {
     CallContext {
         thread_id: state.thread_id.to_string(),
         run_id: open.run.run_id.to_string(),
@@ -229,7 +232,7 @@ fn a2a_message_id(run: &Run) -> Option<String> {
 
 fn planning(
     state: &State,
-    open: &Open<'_>,
+    open: &OpenModelCall<'_>,
     frame: Frame<'_>,
     tools: &[Arc<ToolSpec>],
     fitted: &FittedHistory<'_>,
@@ -264,7 +267,7 @@ fn outdated(state: &State) -> Vec<String> {
 }
 
 /// The run's query, followed by the steering messages that were shown to a planner.
-fn query_of(open: &Open<'_>, fitted: &FittedHistory<'_>) -> String {
+fn query_of(open: &OpenModelCall<'_>, fitted: &FittedHistory<'_>) -> String {
     let mut query = open.run.query.clone();
     for steer in open.active.steers.iter().filter(|steer| steer.shown) {
         query.push_str("\n\n");
@@ -275,7 +278,7 @@ fn query_of(open: &Open<'_>, fitted: &FittedHistory<'_>) -> String {
 
 fn step(
     state: &State,
-    open: &Open<'_>,
+    open: &OpenModelCall<'_>,
     frame: Frame<'_>,
     item: &Item,
     tools: &[Arc<ToolSpec>],
@@ -300,7 +303,12 @@ fn step(
     }
 }
 
-fn synthesis(state: &State, open: &Open<'_>, frame: Frame<'_>, fitted: &FittedHistory<'_>) -> Vec<PromptMessage> {
+fn synthesis(
+    state: &State,
+    open: &OpenModelCall<'_>,
+    frame: Frame<'_>,
+    fitted: &FittedHistory<'_>,
+) -> Vec<PromptMessage> {
     let plan = text_of(&state.head.plan, fitted.payloads);
     prompt::synthesis(&prompt::SynthesisPrompt {
         frame,
@@ -320,24 +328,24 @@ fn shows_calls(item: &Item, of: Option<&Item>) -> bool {
 
 /// The items whose results a prompt shows, in list order, and how many others are left out: a step shows only the last
 /// of those that it does not depend on.
-fn shown<'a>(state: &'a State, run: &Run, of: Option<&Item>) -> (Vec<&'a Item>, usize) {
+fn shown_items<'a>(state: &'a State, run: &Run, of: Option<&Item>) -> (Vec<&'a Item>, usize) {
     let mut shown: Vec<&Item> = state.list.iter().filter(|item| item.progress.status.is_settled()).collect();
     let most = prompt::most_others(run.settings.execution.tool_result_max_length as usize);
     let others = shown.iter().filter(|item| !shows_calls(item, of)).count();
     let left_out = others.saturating_sub(most);
     let mut too_many = left_out;
     shown.retain(|item| {
-        let goes = too_many > 0 && !shows_calls(item, of);
-        too_many -= usize::from(goes);
-        !goes
+        let is_left_out = too_many > 0 && !shows_calls(item, of);
+        too_many -= usize::from(is_left_out);
+        !is_left_out
     });
     (shown, left_out)
 }
 
 /// The results of other items in a prompt, and how many are left out.
-fn results(state: &State, open: &Open<'_>, fitted: &FittedHistory<'_>) -> (Vec<StepResult>, usize) {
+fn results(state: &State, open: &OpenModelCall<'_>, fitted: &FittedHistory<'_>) -> (Vec<StepResult>, usize) {
     let (payloads, of) = (fitted.payloads, open.item);
-    let (shown, left_out) = shown(state, open.run, of);
+    let (shown, left_out) = shown_items(state, open.run, of);
     let results = shown
         .into_iter()
         .map(|item| StepResult {

@@ -6,7 +6,7 @@ use super::template::{REPAIR, fill};
 use crate::domain::prompt::PromptMessage;
 
 /// How much of the unusable reply is shown to the model again, in characters.
-const SHOWN: usize = 20_000;
+const MAX_REPLY_CHARS: usize = 20_000;
 
 /// `messages` is the prompt whose reply could not be used; the phase in its first line becomes `repair`.
 pub fn repair(mut messages: Vec<PromptMessage>, prompt: &RepairPrompt<'_>) -> Vec<PromptMessage> {
@@ -15,7 +15,7 @@ pub fn repair(mut messages: Vec<PromptMessage>, prompt: &RepairPrompt<'_>) -> Ve
         *content = format!("Phase: repair{rest}");
     }
     if !prompt.reply.trim().is_empty() {
-        let content = shortened(prompt.reply, SHOWN, "");
+        let content = shortened(prompt.reply, MAX_REPLY_CHARS, "");
         messages.push(PromptMessage::Assistant { content, tool_calls: Vec::new(), replay: None });
     }
     messages.push(PromptMessage::User { content: fill(REPAIR, &[("fault", prompt.fault)]) });

@@ -10,12 +10,12 @@ use crate::domain::plan::ItemStatus;
 use crate::domain::tool::{ToolResult, ToolStatus};
 
 /// However many results share a budget, each gets at least this much, in characters.
-const LEAST_SHARE: usize = 200;
+const MIN_SHARE_CHARS: usize = 200;
 
 /// How many results of items that a step does not depend on its prompt contains: as many as can have a share of the
 /// budget.
 pub(crate) fn most_others(budget: usize) -> usize {
-    budget / LEAST_SHARE
+    budget / MIN_SHARE_CHARS
 }
 
 /// For an item's step: the results that it depends on come first and whole, with the outputs of their tools; then the
@@ -47,9 +47,9 @@ pub(super) fn all(results: &[StepResult], budget: usize, marker: &Marker) -> Str
 
 /// The most characters of one tool's output: each output within the budget, all of them within four times the budget.
 pub(crate) fn most_of_tools<'a>(results: impl IntoIterator<Item = &'a StepResult>, budget: usize) -> usize {
-    let said = results.into_iter().flat_map(|result| &result.tool_results);
-    let sizes = said.map(|tool| tool_result(tool, usize::MAX).len()).collect();
-    level(sizes, budget.saturating_mul(4)).min(budget).max(LEAST_SHARE)
+    let outputs = results.into_iter().flat_map(|result| &result.tool_results);
+    let sizes = outputs.map(|tool| tool_result(tool, usize::MAX).len()).collect();
+    level(sizes, budget.saturating_mul(4)).min(budget).max(MIN_SHARE_CHARS)
 }
 
 /// The most that each of these texts may have so that all of them fit into the room: short ones stay whole, the longest
@@ -68,7 +68,7 @@ pub(crate) fn level(mut sizes: Vec<usize>, room: usize) -> usize {
 }
 
 fn share(budget: usize, among: usize) -> usize {
-    (budget / among.max(1)).max(LEAST_SHARE)
+    (budget / among.max(1)).max(MIN_SHARE_CHARS)
 }
 
 /// Appends a block as a paragraph of its own.
@@ -86,8 +86,8 @@ fn words(text: &mut String, result: &StepResult, most: usize, tools: &str) {
         text.extend(["\nReason: ", reason]);
     }
     // An item that was completed without words has the output of its last tool as its result: that is shown once.
-    let is_told = |value: &&Value| result.tool_results.iter().any(|tool| tool.output.as_ref() == Some(value));
-    if let Some(value) = result.result.as_ref().filter(|value| tools.is_empty() || !is_told(value)) {
+    let is_shown = |value: &&Value| result.tool_results.iter().any(|tool| tool.output.as_ref() == Some(value));
+    if let Some(value) = result.result.as_ref().filter(|value| tools.is_empty() || !is_shown(value)) {
         text.extend(["\nResult: ", &shortened(&as_text(value), most, "")]);
     }
     text.push_str(tools);

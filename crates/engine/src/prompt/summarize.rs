@@ -28,8 +28,8 @@ pub(crate) fn request(
     let Some(limit) = fit::limit(world, settings, call, size).filter(|limit| size > *limit) else {
         return (whole, fit);
     };
-    let said: u64 = messages.iter().map(|message| size::tokens(&message.content)).sum();
-    let most = fit::share(said.saturating_sub(size - limit), messages.len());
+    let message_tokens: u64 = messages.iter().map(|message| size::tokens(&message.content)).sum();
+    let most = fit::share(message_tokens.saturating_sub(size - limit), messages.len());
     let shortened = messages.iter().filter(|message| message.content.len() > most).count();
     (render(most), ContextFit { shortened, ..fit })
 }

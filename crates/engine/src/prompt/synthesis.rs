@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::data::{Marker, marked};
+use super::data::{Marker, with_markers};
 use super::layers::{Stage, system};
 use super::summary::history;
 use super::template::{SYNTHESIS, SYNTHESIS_AS_JSON, fill, paragraphs};
@@ -20,7 +20,7 @@ pub fn synthesis(prompt: &SynthesisPrompt<'_>) -> Vec<PromptMessage> {
         tools: String::new(),
         persona: |prompts| prompts.synthesis.as_ref(),
     };
-    marked(prompt.frame.seed, |marker| {
+    with_markers(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
         messages.extend(history(&prompt.history, marker));
         messages.push(PromptMessage::User { content: question(prompt, marker) });

@@ -9,25 +9,26 @@ use crate::domain::prompt::{PromptCall, PromptMessage};
 use crate::domain::tool::ToolResult;
 
 pub(super) fn messages(turns: &[Turn], most: usize, marker: &Marker) -> Vec<PromptMessage> {
-    let mut history = History { messages: Vec::new(), open: Vec::new(), stray: Vec::new(), known: HashSet::new() };
+    let mut turn_messages =
+        TurnMessages { messages: Vec::new(), open: Vec::new(), stray: Vec::new(), known: HashSet::new() };
     for turn in turns {
         match turn {
-            Turn::Model { content, calls, replay } => history.said(content, calls, replay.clone()),
+            Turn::Model { content, calls, replay } => turn_messages.add_reply(content, calls, replay.clone()),
             Turn::Returned { id, result } => {
                 let content = marker.block(&format!("output of {}", result.tool_name), &tool_result(result, most));
-                history.returned(id, result, content);
+                turn_messages.add_result(id, result, content);
             }
             Turn::Engine(text) => {
-                history.close();
-                history.messages.push(PromptMessage::User { content: text.clone() });
+                turn_messages.close();
+                turn_messages.messages.push(PromptMessage::User { content: text.clone() });
             }
         }
     }
-    history.close();
-    history.messages
+    turn_messages.close();
+    turn_messages.messages
 }
 
-struct History {
+struct TurnMessages {
     messages: Vec<PromptMessage>,
     /// The calls of the last reply, and their results if they are known.
     open: Vec<(PromptCall, Option<String>)>,
@@ -36,8 +37,8 @@ struct History {
     known: HashSet<String>,
 }
 
-impl History {
-    fn said(&mut self, content: &str, calls: &[PromptCall], replay: Option<serde_json::Value>) {
+impl TurnMessages {
+    fn add_reply(&mut self, content: &str, calls: &[PromptCall], replay: Option<serde_json::Value>) {
         self.close();
         // Providers refuse a message without content.
         if !content.is_empty() || !calls.is_empty() {
@@ -48,7 +49,7 @@ impl History {
         self.open = calls.iter().map(|call| (call.clone(), None)).collect();
     }
 
-    fn returned(&mut self, id: &str, result: &ToolResult, content: String) {
+    fn add_result(&mut self, id: &str, result: &ToolResult, content: String) {
         // Calls that share an id are answered one after the other.
         match self.open.iter_mut().find(|(call, known)| call.id == id && known.is_none()) {
             Some((_, known)) => *known = Some(content),

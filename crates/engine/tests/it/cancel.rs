@@ -110,7 +110,7 @@ fn what_was_cancelled_while_queued_is_no_part_of_the_conversation() {
     let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
     let mut fold = Fold::default();
     for (at, record) in sim.records.iter().enumerate() {
-        fold.tell(&Observation::of(record.clone(), "t1".into(), at as i64 + 1)).unwrap();
+        fold.apply(&Observation::of(record.clone(), "t1".into(), at as i64 + 1)).unwrap();
     }
     assert_eq!(fold.messages().iter().map(|message| message.message_id.as_str()).collect::<Vec<_>>(), ids);
     let said = |row: &&Row| serde_json::from_str::<ConversationMessage>(&row.body).unwrap().content.len();

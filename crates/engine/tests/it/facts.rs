@@ -103,7 +103,7 @@ fn members_that_nobody_here_knows_pass_through() {
         content["colour"] = json!("blue");
         assert!(Fact::read(kind, &content).is_ok(), "{}", kind.as_str());
         if !matches!(kind, ObservationType::Plan | ObservationType::PlanUpdate) {
-            let whole = Fold::default().tell(&observation(kind, content.clone())).unwrap();
+            let whole = Fold::default().apply(&observation(kind, content.clone())).unwrap();
             assert_eq!(whole.to_string(), content.to_string());
         }
     }
@@ -113,7 +113,7 @@ fn members_that_nobody_here_knows_pass_through() {
     });
     let plan = json!({"plan": "p", "planVersion": 1, "rawOutput": "", "todoList": [item]});
     let mut fold = Fold::default();
-    let whole = fold.tell(&observation(ObservationType::Plan, plan)).unwrap();
+    let whole = fold.apply(&observation(ObservationType::Plan, plan)).unwrap();
     assert_eq!(whole["todoList"][0], item);
     assert_eq!(fold.view()["todoList"][0]["colour"], json!({"hue": 7}));
 }
@@ -131,7 +131,7 @@ fn a_tool_that_returned_null_returned_something() {
 fn a_content_that_cannot_be_read_is_said_and_changes_nothing() {
     let mut fold = Fold::default();
     let told = observation(ObservationType::Title, json!({"title": 7}));
-    let refused = fold.tell(&told).unwrap_err().to_string();
+    let refused = fold.apply(&told).unwrap_err().to_string();
     assert!(refused.starts_with("observation 7 of type TITLE cannot be read: "), "{refused}");
     assert_eq!(fold.view()["title"], "");
 }

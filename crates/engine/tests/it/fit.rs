@@ -40,7 +40,7 @@ impl Sim {
         let mut fold = Fold::default();
         for (at, record) in self.records[..records].iter().enumerate() {
             let told = Observation::of(record.clone(), "t1".into(), at as i64 + 1);
-            fold.tell(&Observation { content: self.content(record), ..told }).unwrap();
+            fold.apply(&Observation { content: self.content(record), ..told }).unwrap();
         }
         let messages = fold.messages().iter().map(|message| message.whole().unwrap());
         let (messages, summary) = (messages.collect(), fold.summary().cloned());

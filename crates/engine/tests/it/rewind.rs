@@ -28,7 +28,7 @@ impl Sim {
         let at = self.records.iter().position(|record| is_first(&record.fact.content())).unwrap();
         let mut fold = Fold::default();
         for (at, record) in self.records[..at].iter().enumerate() {
-            fold.tell(&Observation::of(record.clone(), "t1".into(), at as i64 + 1)).unwrap();
+            fold.apply(&Observation::of(record.clone(), "t1".into(), at as i64 + 1)).unwrap();
         }
         let plan = ShownPlan::of(&fold.view()).unwrap();
         let ids: Vec<&str> =

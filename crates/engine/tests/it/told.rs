@@ -26,7 +26,7 @@ impl Told {
             self.seq += 1;
             let told = Observation::of(record.clone(), "t1".into(), self.seq);
             facts::check(record);
-            let whole = self.fold.tell(&told).unwrap();
+            let whole = self.fold.apply(&told).unwrap();
             if view.get("planVersion").is_some() {
                 let heard = live.record(record.clone(), &told.thread_id, self.seq);
                 assert_eq!(sorted(heard.content), sorted(whole.clone()), "whoever comes now is told the same");

@@ -13,24 +13,24 @@ use crate::domain::tool::{ToolCall, ToolResult};
 
 /// By item, and then in the order of the calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Calls(BTreeMap<ItemId, Called>);
+pub(super) struct ItemCalls(BTreeMap<ItemId, CallsOfItem>);
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Called {
+struct CallsOfItem {
     made: Vec<ToolCall>,
     /// How many of them were made before the last reply.
     earlier: usize,
     results: BTreeMap<CallId, ToolResult>,
 }
 
-impl Called {
+impl CallsOfItem {
     /// In the order in which the calls were made.
     fn results(&self, made: &[ToolCall]) -> Vec<ToolResult> {
         made.iter().filter_map(|call| self.results.get(&call.call_id)).cloned().collect()
     }
 }
 
-impl Calls {
+impl ItemCalls {
     pub(super) fn bytes(&self) -> usize {
         let made = self.0.values().flat_map(|called| &called.made).map(size::call).sum::<usize>();
         made + self.0.values().flat_map(|called| called.results.values()).map(size::result).sum::<usize>()
@@ -41,21 +41,21 @@ impl Calls {
         let called = items.iter().filter(|item| !item.tool_calls.is_empty()).map(|item| {
             let made = item.tool_calls.clone();
             let results = item.tool_results.iter().map(|result| (result.call_id.clone(), result.clone())).collect();
-            (item.id.clone(), Called { earlier: made.len(), made, results })
+            (item.id.clone(), CallsOfItem { earlier: made.len(), made, results })
         });
         Self(called.collect())
     }
 
     /// A `TOOL_CALL` of the item.
-    pub(super) fn made(&mut self, item: &ItemId, told: &ToolCallBody) {
+    pub(super) fn add_calls(&mut self, item: &ItemId, body: &ToolCallBody) {
         let called = self.0.entry(item.clone()).or_default();
         called.earlier = called.made.len();
-        called.made.extend(told.tool_calls.iter().cloned());
+        called.made.extend(body.tool_calls.iter().cloned());
     }
 
     /// A `TOOL_EXECUTION` of the item.
-    pub(super) fn ended(&mut self, item: &ItemId, told: &ToolResult) {
-        self.0.entry(item.clone()).or_default().results.insert(told.call_id.clone(), told.clone());
+    pub(super) fn add_result(&mut self, item: &ItemId, body: &ToolResult) {
+        self.0.entry(item.clone()).or_default().results.insert(body.call_id.clone(), body.clone());
     }
 
     pub(super) fn forget(&mut self, item: &ItemId) {
@@ -76,7 +76,7 @@ impl Calls {
     }
 
     /// The suspension with its call, and with the results of the other calls of the same reply.
-    pub(super) fn ask(&self, mut suspension: OpenSuspension) -> OpenSuspension {
+    pub(super) fn complete_suspension(&self, mut suspension: OpenSuspension) -> OpenSuspension {
         let asked = &suspension.question;
         if let (Some(call_id), Some(tool_name)) = (asked.call_id.clone(), asked.tool_name.clone()) {
             let arguments = asked.tool_input.clone().unwrap_or_default();

@@ -3,24 +3,24 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::calls::Calls;
+use super::calls::ItemCalls;
 use super::size;
 use crate::domain::facts::ItemStatusChangeBody;
 use crate::domain::ids::ItemId;
 use crate::domain::plan::{ItemStatus, StepOutputEntry, TodoItem, TodoItemChange};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct List {
+pub(super) struct ListFold {
     /// In execution order.
     items: IndexMap<ItemId, TodoItem>,
     outputs: IndexMap<ItemId, StepOutputEntry>,
-    pub(super) calls: Calls,
+    pub(super) calls: ItemCalls,
 }
 
-impl List {
+impl ListFold {
     pub(super) fn new(items: &[TodoItem], outputs: IndexMap<ItemId, StepOutputEntry>) -> Self {
         let by_id = |item: &TodoItem| (item.id.clone(), without_calls(item.clone()));
-        Self { items: items.iter().map(by_id).collect(), outputs, calls: Calls::of(items) }
+        Self { items: items.iter().map(by_id).collect(), outputs, calls: ItemCalls::of(items) }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -93,13 +93,13 @@ impl List {
     }
 
     /// Applies a recorded change of an item's status.
-    pub(super) fn moved(&mut self, told: &ItemStatusChangeBody) {
-        let (id, changed) = (&told.item_id, &told.item);
+    pub(super) fn apply_status_change(&mut self, body: &ItemStatusChangeBody) {
+        let (id, changed) = (&body.item_id, &body.item);
         if !self.items.contains_key(id) {
             // No plan named it: a core without plans began a run, and its list is this item.
             *self = Self::default();
         }
-        let item = self.items.entry(id.clone()).or_insert_with(|| unplanned(told));
+        let item = self.items.entry(id.clone()).or_insert_with(|| unlisted_item(body));
         item.status = changed.status;
         item.updated_timestamp = changed.updated_timestamp;
         item.reason.clone_from(&changed.reason);
@@ -121,7 +121,7 @@ impl List {
             item.tool_results.clone_from(&changed.tool_results);
         }
         *item = without_calls(item.clone());
-        match &told.step_output {
+        match &body.step_output {
             Some(output) => _ = self.outputs.insert(id.clone(), output.clone()),
             None => _ = self.outputs.shift_remove(id),
         }
@@ -135,9 +135,9 @@ fn take<T: Clone>(had: &mut Option<T>, has: &Option<T>) {
 }
 
 /// An item of which nothing was recorded but the change of its status.
-fn unplanned(told: &ItemStatusChangeBody) -> TodoItem {
-    let description = told.step_output.as_ref().map(|output| output.description.clone()).unwrap_or_default();
-    TodoItem::new(told.item_id.clone(), description, told.item.updated_timestamp)
+fn unlisted_item(body: &ItemStatusChangeBody) -> TodoItem {
+    let description = body.step_output.as_ref().map(|output| output.description.clone()).unwrap_or_default();
+    TodoItem::new(body.item_id.clone(), description, body.item.updated_timestamp)
 }
 
 /// The calls of an item that is not settled are recorded one by one.

@@ -5,11 +5,11 @@
 //! the view of the thread, its messages, and the application's state. An observation that it cannot read is an error
 //! and changes nothing. Payload references stay references.
 
+mod apply;
 mod calls;
 mod list;
 mod open;
 mod size;
-mod tell;
 mod view;
 mod written;
 
@@ -20,9 +20,9 @@ use crate::domain::facts::{RecordedMessage, Summary};
 use crate::domain::observation::ObservationType;
 use crate::domain::plan::TodoItemChange;
 
-use list::List;
-use open::Open;
-use written::Written;
+use list::ListFold;
+use open::OpenWork;
+use written::AgentStateFold;
 
 pub use written::{StateWrite, StateWrites};
 
@@ -34,14 +34,14 @@ pub struct Fold {
     title: String,
     plan: Value,
     plan_version: i64,
-    list: List,
+    list: ListFold,
     /// The changes of the last `PLAN`, until its `PLAN_UPDATE` arrives.
     changed: Vec<TodoItemChange>,
-    open: Open,
+    open: OpenWork,
     messages: Vec<RecordedMessage>,
     /// The last recorded summary of the oldest of them.
     summary: Option<Summary>,
-    written: Written,
+    written: AgentStateFold,
     seq: i64,
     /// It began in the middle of the log, for live readers: it provides lists, and tracks nothing else.
     #[serde(skip)]

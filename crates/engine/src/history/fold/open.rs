@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use super::apply::FactContext;
 use super::size;
-use super::tell::Place;
 use crate::domain::facts::{A2aTaskBody, Fact};
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, SuspensionStatus};
 use crate::domain::ids::{RunId, SuspensionId, TaskId};
@@ -15,7 +15,7 @@ use crate::domain::task::TaskStatus;
 use crate::domain::thread::ThreadStatus;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Open {
+pub(super) struct OpenWork {
     pub run: Option<RunId>,
     /// Streams and calls that have started and not ended.
     begun: BTreeSet<String>,
@@ -25,26 +25,28 @@ pub(super) struct Open {
     pub waits: IndexMap<TaskId, A2aWait>,
 }
 
-impl Open {
+impl OpenWork {
     pub(super) fn bytes(&self) -> usize {
         let begun: usize = self.begun.iter().map(|id| size_of::<String>() + id.len()).sum();
         begun + self.suspensions.values().map(size::suspension).sum::<usize>() + self.waits.len() * size_of::<A2aWait>()
     }
 
-    pub(super) fn tell(&mut self, place: &Place<'_>, fact: &Fact) {
+    pub(super) fn apply(&mut self, context: &FactContext<'_>, fact: &Fact) {
         match fact {
-            Fact::RunStarted(_) => *self = Self { run: Some(place.run.clone()), ..Self::default() },
-            Fact::RunFinished(_) if self.run.as_ref() == Some(place.run) => *self = Self::default(),
-            Fact::LlmStreamStart(told) => _ = self.begun.insert(told.stream_id.to_string()),
-            Fact::LlmStreamEnd(told) => _ = self.begun.remove(told.stream_id.as_str()),
-            Fact::LlmStreamError(told) => _ = self.begun.remove(told.stream_id.as_str()),
-            Fact::ToolCall(told) => self.begun.extend(told.tool_calls.iter().map(|call| call.call_id.to_string())),
-            Fact::ToolExecution(told) => _ = self.begun.remove(told.call_id.as_str()),
-            Fact::A2aTask(told) => self.task(place, told),
-            Fact::AgentSuspended(told) => self.suspended(place, told),
-            Fact::AgentResumed(told) => self.resolved(&told.suspension_id),
+            Fact::RunStarted(_) => *self = Self { run: Some(context.run.clone()), ..Self::default() },
+            Fact::RunFinished(_) if self.run.as_ref() == Some(context.run) => *self = Self::default(),
+            Fact::LlmStreamStart(body) => _ = self.begun.insert(body.stream_id.to_string()),
+            Fact::LlmStreamEnd(body) => _ = self.begun.remove(body.stream_id.as_str()),
+            Fact::LlmStreamError(body) => _ = self.begun.remove(body.stream_id.as_str()),
+            Fact::ToolCall(body) => self.begun.extend(body.tool_calls.iter().map(|call| call.call_id.to_string())),
+            Fact::ToolExecution(body) => _ = self.begun.remove(body.call_id.as_str()),
+            Fact::A2aTask(body) => self.apply_task(context, body),
+            Fact::AgentSuspended(body) => self.open_suspension(context, body),
+            Fact::AgentResumed(body) => self.close_suspension(&body.suspension_id),
             // A reminder leaves the question open.
-            Fact::SuspensionTimeout(told) if told.policy != ExpiryPolicy::Remind => self.resolved(&told.suspension_id),
+            Fact::SuspensionTimeout(body) if body.policy != ExpiryPolicy::Remind => {
+                self.close_suspension(&body.suspension_id)
+            }
             Fact::RunFinished(_)
             | Fact::SuspensionTimeout(_)
             | Fact::Intent(_)
@@ -61,29 +63,29 @@ impl Open {
         }
     }
 
-    fn suspended(&mut self, place: &Place<'_>, told: &AskedQuestion) {
-        if let (false, Some(call)) = (told.while_running, &told.call_id) {
+    fn open_suspension(&mut self, context: &FactContext<'_>, body: &AskedQuestion) {
+        if let (false, Some(call)) = (body.while_running, &body.call_id) {
             self.begun.remove(call.as_str());
         }
         let suspension = OpenSuspension {
-            question: told.clone(),
-            run_id: place.run.clone(),
-            thread_id: place.thread.clone(),
-            created_at: place.at,
+            question: body.clone(),
+            run_id: context.run.clone(),
+            thread_id: context.thread.clone(),
+            created_at: context.at,
             status: SuspensionStatus::Pending,
             expires_after_ms: None,
-            item_id: place.item.cloned(),
+            item_id: context.item.cloned(),
             tool_call: None,
             iteration_state: None,
             partial_tool_results: None,
         };
-        self.suspensions.insert(told.suspension_id.clone(), suspension);
+        self.suspensions.insert(body.suspension_id.clone(), suspension);
     }
 
     /// A call that an agent has is represented by its task until it has its result.
-    fn task(&mut self, place: &Place<'_>, told: &A2aTaskBody) {
-        match told.status {
-            TaskStatus::Sending => _ = self.begun.insert(told.call_id.to_string()),
+    fn apply_task(&mut self, context: &FactContext<'_>, body: &A2aTaskBody) {
+        match body.status {
+            TaskStatus::Sending => _ = self.begun.insert(body.call_id.to_string()),
             TaskStatus::Working
             | TaskStatus::InputRequired
             | TaskStatus::AuthRequired
@@ -92,16 +94,16 @@ impl Open {
             | TaskStatus::Failed
             | TaskStatus::Rejected
             | TaskStatus::Canceled
-            | TaskStatus::Lost => _ = self.begun.remove(told.call_id.as_str()),
+            | TaskStatus::Lost => _ = self.begun.remove(body.call_id.as_str()),
         }
-        if told.status.is_terminal() {
-            self.waits.shift_remove(&told.task_id);
+        if body.status.is_terminal() {
+            self.waits.shift_remove(&body.task_id);
             return;
         }
-        self.waits.insert(told.task_id.clone(), A2aWait { task: told.clone(), item_id: place.item.cloned() });
+        self.waits.insert(body.task_id.clone(), A2aWait { task: body.clone(), item_id: context.item.cloned() });
     }
 
-    fn resolved(&mut self, id: &SuspensionId) {
+    fn close_suspension(&mut self, id: &SuspensionId) {
         if let Some(suspension) = self.suspensions.shift_remove(id)
             && let Some(call) = suspension.question.call_id
         {

@@ -46,9 +46,9 @@ pub(super) fn message(message: &RecordedMessage) -> usize {
 }
 
 pub(super) fn suspension(open: &OpenSuspension) -> usize {
-    let said = open.question.message.len() + open.tool_call.as_ref().map_or(0, call);
+    let texts = open.question.message.len() + open.tool_call.as_ref().map_or(0, call);
     let results: usize = open.partial_tool_results.iter().flatten().map(result).sum();
-    size_of::<OpenSuspension>() + said + open.question.tool_input.as_ref().map_or(0, value) + results
+    size_of::<OpenSuspension>() + texts + open.question.tool_input.as_ref().map_or(0, value) + results
 }
 
 pub(super) fn call(call: &ToolCall) -> usize {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::list::List;
+use super::list::ListFold;
 use super::{Fold, StateWrites};
 use crate::domain::facts::{RecordedMessage, Summary};
 use crate::domain::state::{A2aWait, OpenSuspension, PendingA2ATasks};
@@ -21,7 +21,7 @@ impl Fold {
             title: begun.title,
             plan: begun.plan,
             plan_version: begun.plan_version,
-            list: List::new(&begun.todo_list, begun.step_outputs),
+            list: ListFold::new(&begun.todo_list, begun.step_outputs),
             seq: begun.last_seq,
             ..Self::of_lists()
         }
@@ -34,7 +34,7 @@ impl Fold {
 
     pub fn view(&self) -> Value {
         let suspensions: Vec<OpenSuspension> =
-            self.open.suspensions.values().map(|open| self.list.calls.ask(open.clone())).collect();
+            self.open.suspensions.values().map(|open| self.list.calls.complete_suspension(open.clone())).collect();
         let waits: Vec<A2aWait> = self.open.waits.values().cloned().collect();
         let plan = if self.plan.is_null() { json!("") } else { self.plan.clone() };
         let mut view = json!({
@@ -59,7 +59,7 @@ impl Fold {
 
     /// The writes that the application's state consists of; `None`: the log does not hold all that was written.
     pub fn agent_state(&self) -> Option<StateWrites> {
-        self.written.told()
+        self.written.writes()
     }
 
     /// The summary that prompts show in place of the oldest messages, if there is one.

@@ -8,7 +8,7 @@ use crate::domain::facts::StateUpdateBody;
 use crate::domain::thread::AgentState;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Written {
+pub(super) struct AgentStateFold {
     version: i64,
     /// The writes since the last whole one.
     writes: Vec<StateWrite>,
@@ -31,7 +31,7 @@ pub struct StateWrites {
     pub writes: Vec<StateWrite>,
 }
 
-impl Written {
+impl AgentStateFold {
     pub(super) fn bytes(&self) -> usize {
         let values = self.writes.iter().map(|write| match write {
             StateWrite::Whole(value) | StateWrite::Patch(value) => size::value(value),
@@ -40,13 +40,13 @@ impl Written {
     }
 
     /// Applies a `STATE_UPDATE`; most are about something else.
-    pub(super) fn tell(&mut self, told: &StateUpdateBody) {
+    pub(super) fn apply(&mut self, body: &StateUpdateBody) {
         let before = self.version;
-        self.version = told.state_version;
+        self.version = body.state_version;
         if self.version == before {
             return;
         }
-        match (&told.data, &told.patch) {
+        match (&body.data, &body.patch) {
             (Some(data), _) => {
                 let writes = vec![StateWrite::Whole(data.clone())];
                 *self = Self { version: self.version, writes, ..Self::default() }
@@ -56,7 +56,7 @@ impl Written {
         }
     }
 
-    pub(super) fn told(&self) -> Option<StateWrites> {
+    pub(super) fn writes(&self) -> Option<StateWrites> {
         (!self.is_unknown).then(|| StateWrites { version: self.version, writes: self.writes.clone() })
     }
 }

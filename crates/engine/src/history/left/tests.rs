@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn names_are_all_short_strings_of_a_text() {
     let mut found = BTreeSet::new();
-    let long = "x".repeat(LONGEST + 1);
+    let long = "x".repeat(MAX_NAME_BYTES + 1);
     names(&format!(r#"{{"a":["call_1",{{"$payload":"str_2"}},7,"{long}"]}}"#), &mut found);
     names("no JSON", &mut found);
     assert_eq!(found.into_iter().collect::<Vec<_>>(), ["$payload", "a", "call_1", "str_2"]);

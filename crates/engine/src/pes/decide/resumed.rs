@@ -39,7 +39,7 @@ pub(crate) fn resume(
     tx: &mut Tx<'_>,
     answer: Answer,
     by: &Answerer,
-    said: Option<ConversationMessage>,
+    message: Option<ConversationMessage>,
 ) -> HandlerResult {
     let Some(open) = tx.state.suspension(&answer.suspension_id) else {
         return Err(Fault::not_found("suspension"));
@@ -57,8 +57,8 @@ pub(crate) fn resume(
     let reason = answer.reason.clone();
     let (decision, answered) = judge(tx, &open, answer, by)?;
     let digest = answered.digest().map(str::to_owned).or_else(|| open.digest.clone());
-    if let Some(said) = said {
-        message::add(tx, said);
+    if let Some(message) = message {
+        message::add(tx, message);
     }
     suspension::close_with_digest(tx, &open.suspension_id, decision, &by.name, reason, digest);
     match (answered, &open.call_id) {
@@ -116,7 +116,7 @@ fn settle_run(tx: &mut Tx<'_>, verdict: AnswerVerdict) {
 fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict: AnswerVerdict) {
     match verdict {
         AnswerVerdict::Run { modified } => suspend::unpark(tx, call, modified),
-        AnswerVerdict::AskNewApproval(anew) => return suspend::ask_new_approval(tx, call, *anew),
+        AnswerVerdict::AskNewApproval(approval) => return suspend::ask_new_approval(tx, call, *approval),
         AnswerVerdict::EndCall { status, result } => call::end(tx, call, status, result, None, 0),
         AnswerVerdict::ReplyToPeer(value) => send::reply(tx, call, question, value),
         AnswerVerdict::AskPeer => send::ask_now(tx, call),

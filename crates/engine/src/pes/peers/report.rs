@@ -86,16 +86,16 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) 
 /// changes the status by itself is still asked less and less often.
 fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, is_news: bool) {
     let Some((_, task)) = tx.state.tasks.get(id) else { return };
-    let (call, has_moved) = (task.call_id.clone(), task.status != status);
+    let (call, has_changed) = (task.call_id.clone(), task.status != status);
     if matches!(task.status, TaskStatus::Sending | TaskStatus::InDoubt) {
         tx.change_task(id, |task| task.tries = 0);
     }
     send::schedule_action(tx, id, TaskActionKind::Ask, None);
-    if has_moved {
+    if has_changed {
         suspension::withdraw(tx, &call, "the agent went on by itself");
         send::mark_call_at_peer(tx, &call);
     }
-    if has_moved || is_news {
+    if has_changed || is_news {
         task::set_status(tx, id, status);
     }
 }
@@ -110,9 +110,9 @@ fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, seen: PeerQu
         return send::give_up(tx, &task.call_id, "peer_failed", why);
     }
     tx.change_task(&task.task_id, |task| task.questions += 1);
-    let says = seen.message.unwrap_or_else(|| format!("{} needs more to go on.", task.agent_id));
-    let schema = seen.form.unwrap_or_else(|| FeedbackSchema::new(seen.input_type, says.clone()));
-    suspend::park(tx, &task.call_id, kind, says, schema, None);
+    let message = seen.message.unwrap_or_else(|| format!("{} needs more to go on.", task.agent_id));
+    let schema = seen.form.unwrap_or_else(|| FeedbackSchema::new(seen.input_type, message.clone()));
+    suspend::park(tx, &task.call_id, kind, message, schema, None);
     TaskOutcome::Continues
 }
 

@@ -44,7 +44,7 @@ impl AnswerVerdict {
     pub(crate) fn digest(&self) -> Option<&str> {
         match self {
             AnswerVerdict::Run { modified } => modified.as_ref().map(|modified| modified.digest.as_str()),
-            AnswerVerdict::AskNewApproval(anew) => Some(anew.modified.digest.as_str()),
+            AnswerVerdict::AskNewApproval(approval) => Some(approval.modified.digest.as_str()),
             AnswerVerdict::EndCall { .. }
             | AnswerVerdict::RetryCall
             | AnswerVerdict::ReplyToPeer(_)

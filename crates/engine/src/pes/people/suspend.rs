@@ -230,8 +230,8 @@ pub(crate) fn unpark(tx: &mut Tx<'_>, call: &CallId, modified: Option<Box<Edited
 }
 
 /// Asks another person about the call with its edited arguments.
-pub(crate) fn ask_new_approval(tx: &mut Tx<'_>, call: &CallId, anew: NewApproval) {
-    let NewApproval { modified, message, schema, risk } = anew;
+pub(crate) fn ask_new_approval(tx: &mut Tx<'_>, call: &CallId, approval: NewApproval) {
+    let NewApproval { modified, message, schema, risk } = approval;
     edit_call(tx, call, modified);
     park_for_approval(tx, call, message, schema, risk);
 }

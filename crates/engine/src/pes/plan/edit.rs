@@ -33,17 +33,17 @@ struct EditedItem {
 /// active.
 pub(crate) fn edit(tx: &mut Tx<'_>, expected: i64, list: Vec<Value>, by: &str, next: &RunSettings) -> HandlerResult {
     check_editable(tx, expected, list.len())?;
-    let wanted = read_list(list)?;
-    check_new_ids(tx.state, &wanted)?;
-    check_protected(tx.state, &wanted)?;
-    check_graph(&wanted)?;
-    check_tools(tx, &wanted, next)?;
+    let edited = read_list(list)?;
+    check_new_ids(tx.state, &edited)?;
+    check_protected(tx.state, &edited)?;
+    check_graph(&edited)?;
+    check_tools(tx, &edited, next)?;
     let before: Vec<ItemId> = tx.state.list.iter().map(|item| item.def.id.clone()).collect();
-    let is_same = |(item, wanted): (&Item, &EditedItem)| editable_part(item) == *wanted;
-    if before.len() == wanted.len() && tx.state.list.iter().zip(&wanted).all(is_same) {
+    let is_same = |(item, edited): (&Item, &EditedItem)| editable_part(item) == *edited;
+    if before.len() == edited.len() && tx.state.list.iter().zip(&edited).all(is_same) {
         return Ok(EventOutcome::Ignored);
     }
-    let merged = rewrite(tx, wanted);
+    let merged = rewrite(tx, edited);
     let order = changed_order(tx.state, &before);
     let update = change::new_update(tx, PlanSource::User, &merged.changes);
     change::record_update(tx, None, PlanUpdateBody { order, ..update });
@@ -79,10 +79,10 @@ fn check_editable(tx: &Tx<'_>, expected: i64, len: usize) -> Result<(), Fault> {
 }
 
 /// Models write ids without white space, so an item whose id has some would be taken for another item.
-fn check_new_ids(state: &State, wanted: &[EditedItem]) -> Result<(), Fault> {
-    for (at, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| state.item(&wanted.id).is_none()) {
-        let clean = parse::clean_id(wanted.id.as_str());
-        if clean != wanted.id.as_str() {
+fn check_new_ids(state: &State, edited: &[EditedItem]) -> Result<(), Fault> {
+    for (at, edited) in edited.iter().enumerate().filter(|(_, edited)| state.item(&edited.id).is_none()) {
+        let clean = parse::clean_id(edited.id.as_str());
+        if clean != edited.id.as_str() {
             let better = if clean.is_empty() { String::new() } else { format!("; write `{clean}`") };
             return Err(invalid(at, "id", format!("an id has no white space{better}")));
         }
@@ -91,22 +91,22 @@ fn check_new_ids(state: &State, wanted: &[EditedItem]) -> Result<(), Fault> {
 }
 
 /// Items that are finished or in progress must be in the new list unchanged.
-fn check_protected(state: &State, wanted: &[EditedItem]) -> Result<(), Fault> {
-    let by_id: BTreeMap<&ItemId, &EditedItem> = wanted.iter().map(|wanted| (&wanted.id, wanted)).collect();
+fn check_protected(state: &State, edited: &[EditedItem]) -> Result<(), Fault> {
+    let by_id: BTreeMap<&ItemId, &EditedItem> = edited.iter().map(|edited| (&edited.id, edited)).collect();
     for item in state.list.iter() {
         let code = match item.progress.status {
             ItemStatus::Pending => continue,
             ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => Code::FinishedItem,
             ItemStatus::InProgress | ItemStatus::Waiting => Code::ItemInProgress,
         };
-        if by_id.get(&item.def.id).is_none_or(|wanted| **wanted != editable_part(item)) {
+        if by_id.get(&item.def.id).is_none_or(|edited| **edited != editable_part(item)) {
             return Err(Fault::new(code, format!("Item {} cannot be edited any more.", item.def.id)));
         }
     }
-    for (at, wanted) in wanted.iter().enumerate() {
-        let may_be = match state.item(&wanted.id).map(|item| item.progress.status) {
-            None => wanted.status == ItemStatus::Pending,
-            Some(ItemStatus::Pending) => matches!(wanted.status, ItemStatus::Pending | ItemStatus::Cancelled),
+    for (at, edited) in edited.iter().enumerate() {
+        let may_be = match state.item(&edited.id).map(|item| item.progress.status) {
+            None => edited.status == ItemStatus::Pending,
+            Some(ItemStatus::Pending) => matches!(edited.status, ItemStatus::Pending | ItemStatus::Cancelled),
             Some(_) => true,
         };
         if !may_be {
@@ -120,12 +120,12 @@ fn check_protected(state: &State, wanted: &[EditedItem]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_tools(tx: &Tx<'_>, wanted: &[EditedItem], next: &RunSettings) -> Result<(), Fault> {
+fn check_tools(tx: &Tx<'_>, edited: &[EditedItem], next: &RunSettings) -> Result<(), Fault> {
     let settings = tx.state.run.as_ref().map_or(next, |run| &run.settings);
     let tools = tx.world.tools.offered(settings);
-    for (at, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| wanted.status == ItemStatus::Pending) {
-        if let Some(tool) = wanted.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool)) {
-            return Err(Fault::new(Code::PlanInvalid, format!("Item {} requires an unknown tool.", wanted.id))
+    for (at, edited) in edited.iter().enumerate().filter(|(_, edited)| edited.status == ItemStatus::Pending) {
+        if let Some(tool) = edited.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool)) {
+            return Err(Fault::new(Code::PlanInvalid, format!("Item {} requires an unknown tool.", edited.id))
                 .at(format!("/{at}/requiredTools"), format!("{tool} is not enabled here")));
         }
     }
@@ -143,15 +143,15 @@ fn changed_order(state: &State, before: &[ItemId]) -> Option<Vec<ItemId>> {
     (!is_implied).then(|| after.into_iter().cloned().collect())
 }
 
-fn rewrite(tx: &mut Tx<'_>, wanted: Vec<EditedItem>) -> PlanMerge {
+fn rewrite(tx: &mut Tx<'_>, edited: Vec<EditedItem>) -> PlanMerge {
     let version = tx.state.head.plan_version + 1;
     let mut merged = PlanMerge::default();
     let mut before: BTreeMap<ItemId, Item> = BTreeMap::new();
     tx.state.list.rebuild(|list| before = list.drain(..).map(|item| (item.def.id.clone(), item)).collect());
-    let mut after = Vec::with_capacity(wanted.len());
-    for (at, wanted) in wanted.into_iter().enumerate() {
-        let known = before.remove(&wanted.id);
-        after.push(rewrite_item(tx, at as i64, wanted, known, version, &mut merged));
+    let mut after = Vec::with_capacity(edited.len());
+    for (at, edited) in edited.into_iter().enumerate() {
+        let known = before.remove(&edited.id);
+        after.push(rewrite_item(tx, at as i64, edited, known, version, &mut merged));
     }
     tx.state.list.rebuild(|list| *list = after);
     for item in before.values() {
@@ -170,18 +170,18 @@ fn rewrite(tx: &mut Tx<'_>, wanted: Vec<EditedItem>) -> PlanMerge {
 fn rewrite_item(
     tx: &mut Tx<'_>,
     ord: i64,
-    wanted: EditedItem,
+    edited: EditedItem,
     known: Option<Item>,
     version: i64,
     merged: &mut PlanMerge,
 ) -> Item {
     let Some(mut item) = known else {
-        merged.note(ChangeType::Added, &wanted.id);
-        let def = definition_of(wanted, tx.stamp.now, version);
+        merged.note(ChangeType::Added, &edited.id);
+        let def = definition_of(edited, tx.stamp.now, version);
         let progress = Progress { updated: tx.stamp.now, ..Progress::default() };
         return Item { ord, def, progress, calls: Vec::new(), turns: Vec::new() };
     };
-    let is_same = editable_part(&item) == wanted;
+    let is_same = editable_part(&item) == edited;
     if is_same && item.ord == ord {
         return item;
     }
@@ -190,28 +190,28 @@ fn rewrite_item(
         tx.mark_definition_changed(&item.def.id);
         return item;
     }
-    merged.note(ChangeType::Modified, &wanted.id);
-    if wanted.status != item.progress.status {
-        merged.status_changes.push((wanted.id.clone(), item.progress.status));
-        item.progress.status = wanted.status;
-        item.progress.edited_away = wanted.status == ItemStatus::Cancelled;
+    merged.note(ChangeType::Modified, &edited.id);
+    if edited.status != item.progress.status {
+        merged.status_changes.push((edited.id.clone(), item.progress.status));
+        item.progress.status = edited.status;
+        item.progress.edited_away = edited.status == ItemStatus::Cancelled;
         item.progress.reason = Some("cancelled by a person".into());
     }
     item.progress.updated = tx.stamp.now;
     let since = item.def.since;
-    item.def = Definition { since, ..definition_of(wanted, item.def.created, version) };
+    item.def = Definition { since, ..definition_of(edited, item.def.created, version) };
     item
 }
 
-fn definition_of(wanted: EditedItem, created: i64, version: i64) -> Definition {
+fn definition_of(edited: EditedItem, created: i64, version: i64) -> Definition {
     Definition {
-        id: wanted.id,
-        description: wanted.description,
-        dependencies: wanted.dependencies,
-        step_type: wanted.step_type,
-        required_tools: wanted.required_tools,
-        expected_outcome: wanted.expected_outcome,
-        tool_validation_mode: wanted.tool_validation_mode,
+        id: edited.id,
+        description: edited.description,
+        dependencies: edited.dependencies,
+        step_type: edited.step_type,
+        required_tools: edited.required_tools,
+        expected_outcome: edited.expected_outcome,
+        tool_validation_mode: edited.tool_validation_mode,
         created,
         since: version,
         edited: Some(version),
@@ -241,15 +241,15 @@ fn editable_part(item: &Item) -> EditedItem {
 
 fn read_list(list: Vec<Value>) -> Result<Vec<EditedItem>, Fault> {
     let mut seen = BTreeSet::new();
-    let mut wanted = Vec::with_capacity(list.len());
+    let mut edited = Vec::with_capacity(list.len());
     for (at, value) in list.into_iter().enumerate() {
         let item = read_item(at, value)?;
         if !seen.insert(item.id.clone()) {
             return Err(invalid(at, "id", "this id occurs twice"));
         }
-        wanted.push(item);
+        edited.push(item);
     }
-    Ok(wanted)
+    Ok(edited)
 }
 
 fn read_item(at: usize, value: Value) -> Result<EditedItem, Fault> {
@@ -301,11 +301,11 @@ fn known_fields() -> BTreeSet<&'static str> {
 
 /// Checks that every dependency of an unfinished item is in the list, and that there is no cycle. A finished item waits
 /// for nothing.
-fn check_graph(wanted: &[EditedItem]) -> Result<(), Fault> {
-    let index: BTreeMap<&ItemId, usize> = wanted.iter().enumerate().map(|(at, item)| (&item.id, at)).collect();
-    let mut unmet = vec![0usize; wanted.len()];
-    let mut dependants = vec![Vec::new(); wanted.len()];
-    for (at, item) in wanted.iter().enumerate().filter(|(_, item)| !item.status.is_settled()) {
+fn check_graph(edited: &[EditedItem]) -> Result<(), Fault> {
+    let index: BTreeMap<&ItemId, usize> = edited.iter().enumerate().map(|(at, item)| (&item.id, at)).collect();
+    let mut unmet = vec![0usize; edited.len()];
+    let mut dependants = vec![Vec::new(); edited.len()];
+    for (at, item) in edited.iter().enumerate().filter(|(_, item)| !item.status.is_settled()) {
         for need in &item.dependencies {
             let Some(on) = index.get(need) else {
                 return Err(invalid(at, "dependencies", format!("there is no item {need}")));
@@ -314,7 +314,7 @@ fn check_graph(wanted: &[EditedItem]) -> Result<(), Fault> {
             unmet[at] += 1;
         }
     }
-    let mut free: Vec<usize> = (0..wanted.len()).filter(|at| unmet[*at] == 0).collect();
+    let mut free: Vec<usize> = (0..edited.len()).filter(|at| unmet[*at] == 0).collect();
     let mut sorted = 0;
     while let Some(at) = free.pop() {
         sorted += 1;
@@ -326,7 +326,7 @@ fn check_graph(wanted: &[EditedItem]) -> Result<(), Fault> {
         }
     }
     match unmet.iter().position(|left| *left > 0) {
-        Some(at) if sorted < wanted.len() => Err(invalid(at, "dependencies", "they lead back to the item itself")),
+        Some(at) if sorted < edited.len() => Err(invalid(at, "dependencies", "they lead back to the item itself")),
         Some(_) | None => Ok(()),
     }
 }

@@ -188,8 +188,8 @@ pub(crate) fn on_expired(tx: &mut Tx<'_>, policy: ExpiryPolicy) -> EarlyEnd {
 /// The planner was to make another plan and answered without one: the rejected plan is cancelled. `true`: nothing was
 /// done before, so the answer is the run's.
 pub(crate) fn drop_rejected(tx: &mut Tx<'_>) -> bool {
-    let is_told = tx.state.review().is_some_and(|review| review.sent_back == SentBack::Told);
-    if !is_told || tx.state.phase() != Phase::Refining || tx.state.is_refinement_due() {
+    let is_replanning = tx.state.review().is_some_and(|review| review.sent_back == SentBack::Told);
+    if !is_replanning || tx.state.phase() != Phase::Refining || tx.state.is_refinement_due() {
         return false;
     }
     let is_nothing_done = tx.state.settled_now().next().is_none() && !tx.state.list.is_any_open();

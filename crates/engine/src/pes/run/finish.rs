@@ -91,12 +91,12 @@ fn answer_message(
     let message = ai_message(tx, &run, content, ui.as_ref(), error);
     let ord = tx.next_ord();
     tx.write_message(ord, &message);
-    let mut told = RecordedMessage::of(&message, shown);
+    let mut recorded = RecordedMessage::of(&message, shown);
     let ui_metadata = ui.map(|ui| tx.store(format!("{}.ui", message.message_id), ui));
     if let Some(ui) = &ui_metadata {
-        told.metadata.get_or_insert_default().insert(ConversationMessage::UI.to_owned(), ui.clone());
+        recorded.metadata.get_or_insert_default().insert(ConversationMessage::UI.to_owned(), ui.clone());
     }
-    tx.record_for(&run, "Answer", FinalResponseBody { ui_metadata, message: told });
+    tx.record_for(&run, "Answer", FinalResponseBody { ui_metadata, message: recorded });
     message.message_id
 }
 

@@ -46,8 +46,8 @@ pub(crate) fn begin(
     if agent != AgentState::default() {
         agent_state::copy(tx, agent);
     }
-    if let Some((summary, told)) = summary {
-        summary::set_summary(tx, summary, told);
+    if let Some((summary, covered_bytes)) = summary {
+        summary::set_summary(tx, summary, covered_bytes);
     }
     Ok(EventOutcome::Applied)
 }
@@ -70,9 +70,9 @@ fn copy_messages(tx: &mut Tx<'_>, from: &ForkedFrom, messages: Vec<ConversationM
 /// The copy's summary of its oldest messages, and the size of those messages in bytes.
 fn copy_summary(tx: &mut Tx<'_>, summary: Summary, messages: &[ConversationMessage]) -> Option<(Summary, u64)> {
     let end = messages.iter().position(|message| message.message_id == summary.upto)?;
-    let told = messages[..=end].iter().map(|message| message.content.len() as u64).sum();
+    let covered_bytes = messages[..=end].iter().map(|message| message.content.len() as u64).sum();
     let text = tx.store("summary", summary.text);
-    Some((Summary { text, ..summary }, told))
+    Some((Summary { text, ..summary }, covered_bytes))
 }
 
 fn copy_item(tx: &mut Tx<'_>, ord: i64, todo: TodoItem) -> Item {

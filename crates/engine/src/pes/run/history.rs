@@ -22,7 +22,7 @@ pub(crate) fn import(tx: &mut Tx<'_>, history: Vec<HistoryMessage>) {
     }
     let mut messages = Vec::with_capacity(history.len());
     for HistoryMessage { role, content } in history {
-        let said = ConversationMessage {
+        let message = ConversationMessage {
             message_id: tx.mint.message(),
             thread_id: tx.state.thread_id.clone(),
             role: role.into(),
@@ -32,7 +32,7 @@ pub(crate) fn import(tx: &mut Tx<'_>, history: Vec<HistoryMessage>) {
             requested_by: None,
             metadata: None,
         };
-        messages.push(message::store(tx, &said));
+        messages.push(message::store(tx, &message));
     }
     let body = StateUpdateBody { messages, ..tx.state_update(vec!["messages".to_owned()]) };
     tx.record(None, "State changed", body);

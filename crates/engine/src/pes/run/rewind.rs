@@ -34,18 +34,18 @@ pub(crate) fn busy() -> Fault {
 }
 
 pub(crate) fn apply(tx: &mut Tx<'_>, rewind: Rewind) {
-    let Rewind { as_of: _, superseded, plan, calls, summary, said, askers } = rewind;
+    let Rewind { as_of: _, superseded, plan, calls, summary, said: history_bytes, askers } = rewind;
     if superseded.is_empty() {
         return;
     }
-    supersede(tx, superseded, summary, said);
+    supersede(tx, superseded, summary, history_bytes);
     if tx.state.shape == Shape::Planned {
         restore(tx, plan, calls, &askers);
     }
 }
 
 /// Marks the messages as superseded and records that. A summary that covers one of them is replaced by the one of then.
-fn supersede(tx: &mut Tx<'_>, superseded: Vec<(i64, ConversationMessage)>, then: Option<Summary>, said: u64) {
+fn supersede(tx: &mut Tx<'_>, superseded: Vec<(i64, ConversationMessage)>, then: Option<Summary>, history_bytes: u64) {
     let mut bytes = 0;
     for (ord, message) in &superseded {
         tx.written.put(rows::superseded_message(*ord, message));
@@ -60,7 +60,7 @@ fn supersede(tx: &mut Tx<'_>, superseded: Vec<(i64, ConversationMessage)>, then:
         return;
     }
     tx.state.head.summary = None;
-    tx.state.head.history_bytes = said;
+    tx.state.head.history_bytes = history_bytes;
     if let Some(then) = then {
         summary::set_summary(tx, then, 0);
     }

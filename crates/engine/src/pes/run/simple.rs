@@ -41,7 +41,7 @@ fn decide(state: &State, id: &ItemId, reply: Option<Reply<'_>>) -> Option<Next> 
 }
 
 fn turns<'a>(state: &'a State, item: &'a Item) -> Vec<Turn<'a>> {
-    let turn = |said: &'a TurnContent| match said {
+    let turn = |content: &'a TurnContent| match content {
         TurnContent::Model { text, calls, .. } => {
             let calls = calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
             Some(Turn::Model { text, calls })

@@ -35,8 +35,8 @@ pub(crate) fn on_summary_reply(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sum
         return on_summary_failed(tx, item, sums, None);
     }
     let Extent { upto, messages, bytes } = sums.extent;
-    let (told, length) = tx.state.head.summary.take().map_or((0, 0), |so_far| (so_far.messages, so_far.bytes));
-    let summary = Summary { text, bytes: reply.len() as u64, upto, messages: told + messages };
+    let (covered, length) = tx.state.head.summary.take().map_or((0, 0), |so_far| (so_far.messages, so_far.bytes));
+    let summary = Summary { text, bytes: reply.len() as u64, upto, messages: covered + messages };
     set_summary(tx, summary, bytes + length);
     // The summary was already made because the prompt was too long.
     tx.put_model_call(item, ModelCall { fitted: true, tight: false, ..*sums.before });
@@ -44,12 +44,12 @@ pub(crate) fn on_summary_reply(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sum
 
 /// Sets the summary, which from now on replaces messages of `told` bytes. It is recorded because copies of the thread
 /// need it.
-pub(crate) fn set_summary(tx: &mut Tx<'_>, summary: Summary, told: u64) {
+pub(crate) fn set_summary(tx: &mut Tx<'_>, summary: Summary, covered_bytes: u64) {
     let update = tx.state_update(vec!["summary".to_owned()]);
     let body = StateUpdateBody { summary: Some(summary.clone()), ..update };
     tx.record(None, "Conversation summed up", body);
     let head = &mut tx.state.head;
-    head.history_bytes = (head.history_bytes + summary.bytes).saturating_sub(told);
+    head.history_bytes = (head.history_bytes + summary.bytes).saturating_sub(covered_bytes);
     head.summary = Some(summary);
 }
 

@@ -50,11 +50,17 @@ pub(crate) fn record_status(tx: &mut Tx<'_>, id: &ItemId, from: ItemStatus) {
     tx.record(Some(id), title, body);
 }
 
-/// Completes an item with its result; `says` is the result as text.
-pub(crate) fn complete(tx: &mut Tx<'_>, id: &ItemId, result: Value, says: &str, validation: Option<ValidationStatus>) {
+/// Completes an item with its result; `result_text` is the result as text.
+pub(crate) fn complete(
+    tx: &mut Tx<'_>,
+    id: &ItemId,
+    result: Value,
+    result_text: &str,
+    validation: Option<ValidationStatus>,
+) {
     close_loop(tx, id);
-    let is_apart = payload::reference(&result).is_some() && !says.trim().is_empty();
-    let excerpt = is_apart.then(|| text::excerpt(says, MAX_EXCERPT_CHARS));
+    let is_apart = payload::reference(&result).is_some() && !result_text.trim().is_empty();
+    let excerpt = is_apart.then(|| text::excerpt(result_text, MAX_EXCERPT_CHARS));
     tx.change_progress(id, |progress| {
         progress.result = Some(result);
         progress.excerpt = excerpt;

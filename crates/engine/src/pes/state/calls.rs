@@ -49,8 +49,8 @@ impl State {
 
     /// The slot of sending the call to an agent, if it is being sent or waits for that.
     pub(crate) fn send_slot(&self, call: &CallId) -> Option<Slot> {
-        let is_there = self.call_status(call) == Some(CallStatus::AtPeer);
-        self.task_of(call).filter(|_| is_there)?.send_slot()
+        let is_at_peer = self.call_status(call) == Some(CallStatus::AtPeer);
+        self.task_of(call).filter(|_| is_at_peer)?.send_slot()
     }
 
     /// Running calls whose question has a reply that was not yet delivered to the running code.

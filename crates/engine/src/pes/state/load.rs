@@ -192,19 +192,19 @@ impl ParsedRows {
 
 pub(crate) fn load(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, loaded: Loaded) -> Result<State, Fault> {
     let thread_id = loaded.thread_id.unwrap_or_else(|| ThreadId::from(""));
-    let mut gathered = ParsedRows::default();
+    let mut parsed = ParsedRows::default();
     for row in loaded.rows {
-        gathered.add_or_name(&thread_id, row);
+        parsed.add_or_name(&thread_id, row);
     }
     let head = match read_head(&loaded.head) {
         Ok(head) if head.version > VERSION => return Err(damaged("head", "it was written by a newer version")),
-        Ok(head) => match gathered.mismatch(&head) {
+        Ok(head) => match parsed.mismatch(&head) {
             None => head,
-            Some(why) => gathered.rebuild_head(&why, loaded.last_seq),
+            Some(why) => parsed.rebuild_head(&why, loaded.last_seq),
         },
-        Err(why) => gathered.rebuild_head(&why.to_string(), loaded.last_seq),
+        Err(why) => parsed.rebuild_head(&why.to_string(), loaded.last_seq),
     };
-    let state = gathered.into_state(thread_id, head, loaded.last_seq);
+    let state = parsed.into_state(thread_id, head, loaded.last_seq);
     Ok(State { shape, simple, ..state })
 }
 
@@ -212,13 +212,13 @@ pub(crate) fn load(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, loaded: Lo
 /// row may be the cause, and is not loaded again.
 pub(crate) fn load_runs(loaded: Loaded) -> State {
     let thread_id = loaded.thread_id.unwrap_or_else(|| ThreadId::from(""));
-    let mut gathered = ParsedRows::default();
+    let mut parsed = ParsedRows::default();
     for row in loaded.rows {
         match row.kind {
-            RowKind::Run | RowKind::Suspension => gathered.add_or_name(&thread_id, row),
+            RowKind::Run | RowKind::Suspension => parsed.add_or_name(&thread_id, row),
             RowKind::Item | RowKind::Progress | RowKind::Call | RowKind::Turn | RowKind::Task => {
-                gathered.last_ord = gathered.last_ord.max(row.ord);
-                gathered.unreadable.rows.push(row);
+                parsed.last_ord = parsed.last_ord.max(row.ord);
+                parsed.unreadable.rows.push(row);
             }
             RowKind::Message
             | RowKind::Payload
@@ -232,8 +232,8 @@ pub(crate) fn load_runs(loaded: Loaded) -> State {
             | RowKind::WaitsToBegin => {}
         }
     }
-    let head = gathered.rebuild_head("whoever rebuilds the thread crashes", loaded.last_seq);
-    gathered.into_state(thread_id, head, loaded.last_seq)
+    let head = parsed.rebuild_head("whoever rebuilds the thread crashes", loaded.last_seq);
+    parsed.into_state(thread_id, head, loaded.last_seq)
 }
 
 /// A placeholder for a run that is not over and cannot be read.

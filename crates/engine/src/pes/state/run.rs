@@ -84,9 +84,9 @@ impl State {
     /// only `Running` slots count.
     pub(crate) fn run_status(&self) -> RunStatus {
         let is_held = self.head.active.as_ref().is_some_and(Active::is_held);
-        let works = if is_held { self.is_any_running() } else { self.is_any_busy() };
+        let is_working = if is_held { self.is_any_running() } else { self.is_any_busy() };
         let is_elsewhere = |work| self.batch_has(work, CallStatus::AtPeer);
-        if works {
+        if is_working {
             RunStatus::Running
         } else if self.suspensions.is_empty() && self.open_loops().any(is_elsewhere) {
             RunStatus::Waiting

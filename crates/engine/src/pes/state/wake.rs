@@ -22,7 +22,7 @@ pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<M
     let held = state.head.active.as_ref().is_none_or(|active| active.is_held());
     let main =
         active.and_then(|active| active.model.as_ref()).and_then(|call| model_wake_time(state, world, now, call));
-    let works = state.open_loops().filter(|work| work.has_permit).filter_map(|work| match &work.model {
+    let loops = state.open_loops().filter(|work| work.has_permit).filter_map(|work| match &work.model {
         Some(call) => model_wake_time(state, world, now, call),
         None => {
             let sends = work.batch.iter().filter_map(|call| match state.send_slot(call)? {
@@ -32,7 +32,7 @@ pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<M
             sends.chain(batch_wake_time(state, now, work)).min()
         }
     });
-    let slots = main.into_iter().chain(works).filter(|_| !held);
+    let slots = main.into_iter().chain(loops).filter(|_| !held);
     let replies = state.calls_with_new_reply().map(|_| now);
     expiry.chain(tasks).chain(slots).chain(replies).chain(state.budget_deadline()).min()
 }

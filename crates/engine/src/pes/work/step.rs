@@ -88,12 +88,12 @@ fn answered(tx: &mut Tx<'_>, id: &ItemId, draft: StepDraft, replied: &ReceivedRe
     if let Some(patch) = draft.updated_plan {
         merge::apply_patch(tx, id, replied.call.shown, patch);
     }
-    let goes_on = match draft.decision {
+    let continues = match draft.decision {
         Some(Decision::Continue | Decision::Wait | Decision::UpdatePlan) => true,
         Some(Decision::CompleteItem) => false,
         None => draft.content.trim().is_empty() && !is_empty,
     };
-    if goes_on {
+    if continues {
         item_loop::store_reply(tx, id, replied, Vec::new());
         item_loop::next_iteration(tx, id);
         return StepOutcome::Settled;

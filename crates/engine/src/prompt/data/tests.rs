@@ -17,7 +17,7 @@ fn foreseen(seed: &str, count: usize) -> Vec<String> {
 /// A prompt that shows this as data, and how often it was rendered for that.
 fn shown(data: &str) -> (String, usize) {
     let count = Cell::new(0);
-    let messages = marked("run_1", |marker| {
+    let messages = with_markers("run_1", |marker| {
         count.set(count.get() + 1);
         vec![PromptMessage::User { content: marker.block("output", data) }]
     });

@@ -93,7 +93,7 @@ fn planned() -> (Fold, Vec<Value>) {
         ),
     ];
     let mut fold = Fold::default();
-    let contents = log.iter().map(|observation| fold.tell(observation).unwrap()).collect();
+    let contents = log.iter().map(|observation| fold.apply(observation).unwrap()).collect();
     (fold, contents)
 }
 
@@ -128,7 +128,7 @@ fn an_edit_names_what_was_before() {
     let removed = json!({"type": "removed", "itemId": "b", "timestamp": 2});
     let edit =
         json!({"planVersion": 2, "source": "user", "changes": [rearmed, removed, added("c")], "order": ["c", "a"]});
-    let whole = fold.tell(&told(8, ObservationType::PlanUpdate, edit)).unwrap();
+    let whole = fold.apply(&told(8, ObservationType::PlanUpdate, edit)).unwrap();
     assert_eq!(whole["todoList"][0], item("c", "pending"));
     assert_eq!(whole["todoList"][1].get("toolCalls"), None, "it goes on");
     let before = &whole["changes"]["modified"][0]["previousItem"];
@@ -148,7 +148,7 @@ fn an_item_that_was_copied_and_is_begun_again_keeps_its_calls() {
     let mut done = item("a", "failed");
     (done["toolCalls"], done["toolResults"]) = (json!([call]), json!([result]));
     let mut fold = Fold::default();
-    fold.tell(&told(
+    fold.apply(&told(
         1,
         ObservationType::Plan,
         json!({"plan": "p", "planVersion": 1, "rawOutput": "", "todoList": [done]}),
@@ -157,7 +157,7 @@ fn an_item_that_was_copied_and_is_begun_again_keeps_its_calls() {
     let again = json!({"type": "modified", "itemId": "a", "timestamp": 2, "item": item("a", "pending")});
     let edit = json!({"planVersion": 2, "source": "refinement", "changes": [again]});
     assert_eq!(
-        fold.tell(&told(2, ObservationType::PlanUpdate, edit)).unwrap()["todoList"],
+        fold.apply(&told(2, ObservationType::PlanUpdate, edit)).unwrap()["todoList"],
         json!([item("a", "pending")])
     );
     let shown = &fold.view()["todoList"][0];
@@ -170,30 +170,30 @@ fn a_fold_goes_on_from_a_view() {
     let mut late = Fold::of_view(&whole.view()).unwrap();
     let next =
         told(8, ObservationType::PlanUpdate, json!({"planVersion": 2, "source": "agent", "changes": [added("c")]}));
-    assert_eq!(late.tell(&next).unwrap(), whole.tell(&next).unwrap());
+    assert_eq!(late.apply(&next).unwrap(), whole.apply(&next).unwrap());
     assert_eq!(late.view()["todoList"], whole.view()["todoList"]);
 }
 
 #[test]
 fn questions_are_open_until_answered() {
     let (mut fold, _) = planned();
-    fold.tell(&told(8, ObservationType::ToolCall, called(&[call("call_2")]))).unwrap();
+    fold.apply(&told(8, ObservationType::ToolCall, called(&[call("call_2")]))).unwrap();
     assert_eq!(fold.view()["status"], "running");
-    fold.tell(&told(9, ObservationType::AgentSuspended, question("call_2"))).unwrap();
+    fold.apply(&told(9, ObservationType::AgentSuspended, question("call_2"))).unwrap();
     let view = fold.view();
     assert_eq!((&view["status"], &view["isPaused"]), (&json!("suspended"), &json!(true)));
     assert_eq!(view["suspension"]["suspensionId"], "sus_1");
-    fold.tell(&told(10, ObservationType::SuspensionTimeout, json!({"suspensionId": "sus_1", "policy": "remind"})))
+    fold.apply(&told(10, ObservationType::SuspensionTimeout, json!({"suspensionId": "sus_1", "policy": "remind"})))
         .unwrap();
     assert_eq!(fold.view()["isPaused"], true);
-    fold.tell(&told(
+    fold.apply(&told(
         11,
         ObservationType::AgentResumed,
         json!({"suspensionId": "sus_1", "decision": "approved", "decidedBy": "ann"}),
     ))
     .unwrap();
     assert_eq!((&fold.view()["status"], &fold.view()["suspensions"]), (&json!("running"), &json!([])));
-    fold.tell(&told(12, ObservationType::RunFinished, finished())).unwrap();
+    fold.apply(&told(12, ObservationType::RunFinished, finished())).unwrap();
     assert_eq!((&fold.view()["status"], &fold.view()["runId"]), (&json!("idle"), &Value::Null));
 }
 
@@ -201,34 +201,34 @@ fn questions_are_open_until_answered() {
 #[test]
 fn a_question_of_a_running_call_suspends_nothing() {
     let (mut fold, _) = planned();
-    fold.tell(&told(8, ObservationType::ToolCall, called(&[call("call_2")]))).unwrap();
+    fold.apply(&told(8, ObservationType::ToolCall, called(&[call("call_2")]))).unwrap();
     let mut question = question("call_2");
     question["whileRunning"] = json!(true);
-    fold.tell(&told(9, ObservationType::AgentSuspended, question)).unwrap();
+    fold.apply(&told(9, ObservationType::AgentSuspended, question)).unwrap();
     let view = fold.view();
     assert_eq!((&view["status"], &view["isPaused"]), (&json!("running"), &json!(true)));
     assert_eq!(view["suspension"]["whileRunning"], true);
-    fold.tell(&told(10, ObservationType::ToolExecution, ended("call_2"))).unwrap();
+    fold.apply(&told(10, ObservationType::ToolExecution, ended("call_2"))).unwrap();
     assert_eq!(fold.view()["status"], "suspended", "now only the question is left");
 }
 
 #[test]
 fn messages_come_in_the_order_of_their_runs() {
     let (mut fold, _) = planned();
-    fold.tell(&told(
+    fold.apply(&told(
         8,
         ObservationType::StateUpdate,
         json!({"keys": ["queue"], "stateVersion": 0, "message": message("queued")}),
     ))
     .unwrap();
-    fold.tell(&told(
+    fold.apply(&told(
         9,
         ObservationType::StateUpdate,
         json!({"keys": ["messages"], "stateVersion": 0, "message": message("steered")}),
     ))
     .unwrap();
-    fold.tell(&told(10, ObservationType::FinalResponse, json!({"message": message("answer")}))).unwrap();
-    fold.tell(&told(11, ObservationType::RunStarted, started(message("queued")))).unwrap();
+    fold.apply(&told(10, ObservationType::FinalResponse, json!({"message": message("answer")}))).unwrap();
+    fold.apply(&told(11, ObservationType::RunStarted, started(message("queued")))).unwrap();
     let ids: Vec<&str> = fold.messages().iter().map(|message| message.message_id.as_str()).collect();
     assert_eq!(ids, ["msg_1", "steered", "answer", "queued"]);
 }
@@ -237,8 +237,8 @@ fn messages_come_in_the_order_of_their_runs() {
 fn a_conversation_that_was_held_elsewhere_is_one_update() {
     let mut fold = Fold::default();
     let content = json!({"keys": ["messages"], "stateVersion": 0, "messages": [message("first"), message("second")]});
-    fold.tell(&told(1, ObservationType::StateUpdate, content)).unwrap();
-    fold.tell(&told(2, ObservationType::RunStarted, started(message("query")))).unwrap();
+    fold.apply(&told(1, ObservationType::StateUpdate, content)).unwrap();
+    fold.apply(&told(2, ObservationType::RunStarted, started(message("query")))).unwrap();
     let ids: Vec<&str> = fold.messages().iter().map(|message| message.message_id.as_str()).collect();
     assert_eq!(ids, ["first", "second", "query"]);
 }
@@ -248,7 +248,7 @@ fn the_applications_state_is_told_as_it_was_written() {
     let (mut fold, mut seq) = (Fold::default(), 0);
     let mut tell = |fold: &mut Fold, content: Value| {
         seq += 1;
-        fold.tell(&told(seq, ObservationType::StateUpdate, content)).unwrap();
+        fold.apply(&told(seq, ObservationType::StateUpdate, content)).unwrap();
         fold.agent_state().map(|told| told.state()).map(|state| (state.version, state.data))
     };
     let patched = tell(&mut fold, json!({"keys": ["queue"], "stateVersion": 1, "patch": {"queue": 1, "b": 2}}));

@@ -39,7 +39,7 @@ fn observation(line: &str, seq: i64) -> Observation {
 fn folded(log: &str) -> Vec<[String; 2]> {
     let mut fold = Fold::default();
     let told = log.lines().zip(1..).map(|(line, seq)| {
-        let content = fold.tell(&observation(line, seq)).unwrap();
+        let content = fold.apply(&observation(line, seq)).unwrap();
         [content.to_string(), fold.view().to_string()]
     });
     told.collect()

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::Fold;
-use super::list::List;
+use super::list::ListFold;
 use crate::domain::Millis;
 use crate::domain::facts::{Fact, PlanBody, PlanUpdateBody, StateUpdateBody, Unreadable, WholePlan, WholePlanUpdate};
 use crate::domain::ids::{ItemId, MessageId, RunId, ThreadId};
@@ -13,7 +13,7 @@ use crate::domain::observation::{Observation, Record, RecordMetadata};
 use crate::domain::plan::{ChangeType, TodoItemChange, TodoListChanges};
 
 /// What a fact is about, and when it was recorded.
-pub(super) struct Place<'a> {
+pub(super) struct FactContext<'a> {
     pub thread: &'a ThreadId,
     pub run: &'a RunId,
     pub item: Option<&'a ItemId>,
@@ -23,23 +23,28 @@ pub(super) struct Place<'a> {
 impl Fold {
     /// Applies the next observation; returns its content as readers see it. One that cannot be read changes nothing but
     /// the seq.
-    pub fn tell(&mut self, told: &Observation) -> Result<Value, Unreadable> {
-        self.seq = told.seq;
-        if self.lists_only && !Self::LISTED.contains(&told.kind) {
-            return Ok(told.content.clone());
+    pub fn apply(&mut self, observation: &Observation) -> Result<Value, Unreadable> {
+        self.seq = observation.seq;
+        if self.lists_only && !Self::LISTED.contains(&observation.kind) {
+            return Ok(observation.content.clone());
         }
-        let place =
-            Place { thread: &told.thread_id, run: &told.run_id, item: told.parent_id.as_ref(), at: told.timestamp };
-        Ok(self.take(&place, &told.fact()?).unwrap_or_else(|| told.content.clone()))
+        let context = FactContext {
+            thread: &observation.thread_id,
+            run: &observation.run_id,
+            item: observation.parent_id.as_ref(),
+            at: observation.timestamp,
+        };
+        Ok(self.apply_fact(&context, &observation.fact()?).unwrap_or_else(|| observation.content.clone()))
     }
 
     /// Applies a fact that was recorded just now as `seq` of the thread; returns it as readers see it.
     pub fn record(&mut self, record: Record, thread: &ThreadId, seq: i64) -> Observation {
         self.seq = seq;
         let kind = record.kind();
-        let place = Place { thread, run: &record.run_id, item: record.parent_id.as_ref(), at: record.timestamp };
-        let is_heard = !self.lists_only || Self::LISTED.contains(&kind);
-        let whole = if is_heard { self.take(&place, &record.fact) } else { None };
+        let context =
+            FactContext { thread, run: &record.run_id, item: record.parent_id.as_ref(), at: record.timestamp };
+        let is_applied = !self.lists_only || Self::LISTED.contains(&kind);
+        let whole = if is_applied { self.apply_fact(&context, &record.fact) } else { None };
         Observation {
             seq,
             id: record.id,
@@ -56,20 +61,22 @@ impl Fold {
     }
 
     /// `Some`: readers see this in place of what was recorded.
-    fn take(&mut self, place: &Place<'_>, fact: &Fact) -> Option<Value> {
-        self.open.tell(place, fact);
+    fn apply_fact(&mut self, context: &FactContext<'_>, fact: &Fact) -> Option<Value> {
+        self.open.apply(context, fact);
         match fact {
-            Fact::Intent(told) => self.intent.clone_from(&told.intent),
-            Fact::Title(told) => self.title.clone_from(&told.title),
-            Fact::Plan(told) => return Some(value(&self.planned(told))),
-            Fact::PlanUpdate(told) => return Some(value(&self.updated(told, place.at))),
-            Fact::ItemStatusChange(told) => self.list.moved(told),
+            Fact::Intent(body) => self.intent.clone_from(&body.intent),
+            Fact::Title(body) => self.title.clone_from(&body.title),
+            Fact::Plan(body) => return Some(value(&self.apply_plan(body))),
+            Fact::PlanUpdate(body) => return Some(value(&self.apply_plan_update(body, context.at))),
+            Fact::ItemStatusChange(body) => self.list.apply_status_change(body),
             // The message of a queued run counts when the run starts, and that of a steer at once.
-            Fact::RunStarted(told) => self.messages.push(told.message.clone()),
-            Fact::FinalResponse(told) => self.messages.push(told.message.clone()),
-            Fact::StateUpdate(told) => self.state_updated(told),
-            Fact::ToolCall(told) => place.item.into_iter().for_each(|item| self.list.calls.made(item, told)),
-            Fact::ToolExecution(told) => place.item.into_iter().for_each(|item| self.list.calls.ended(item, told)),
+            Fact::RunStarted(body) => self.messages.push(body.message.clone()),
+            Fact::FinalResponse(body) => self.messages.push(body.message.clone()),
+            Fact::StateUpdate(body) => self.apply_state_update(body),
+            Fact::ToolCall(body) => context.item.into_iter().for_each(|item| self.list.calls.add_calls(item, body)),
+            Fact::ToolExecution(body) => {
+                context.item.into_iter().for_each(|item| self.list.calls.add_result(item, body))
+            }
             Fact::LlmStreamStart(_)
             | Fact::LlmStreamMetadata(_)
             | Fact::LlmStreamEnd(_)
@@ -87,55 +94,55 @@ impl Fold {
     }
 
     /// A `PLAN` holds changes, or a whole list where a history begins.
-    fn planned(&mut self, told: &PlanBody) -> WholePlan {
-        self.plan = told.plan.clone();
-        self.plan_version = told.plan_version;
-        match &told.todo_list {
-            Some(list) => self.list = List::new(list, told.step_outputs.clone().unwrap_or_default()),
-            None => self.changed = self.list.change(told.changes.as_deref().unwrap_or_default()),
+    fn apply_plan(&mut self, body: &PlanBody) -> WholePlan {
+        self.plan = body.plan.clone();
+        self.plan_version = body.plan_version;
+        match &body.todo_list {
+            Some(list) => self.list = ListFold::new(list, body.step_outputs.clone().unwrap_or_default()),
+            None => self.changed = self.list.change(body.changes.as_deref().unwrap_or_default()),
         }
         WholePlan {
             plan: self.plan.clone(),
             plan_version: self.plan_version,
             todo_list: self.list.items(),
-            step_outputs: told.step_outputs.clone(),
-            raw_output: told.raw_output.clone(),
+            step_outputs: body.step_outputs.clone(),
+            raw_output: body.raw_output.clone(),
         }
     }
 
     /// A `PLAN_UPDATE` without changes names the source of the changes in the `PLAN` before it.
-    fn updated(&mut self, told: &PlanUpdateBody, timestamp: Millis) -> WholePlanUpdate {
-        self.plan_version = told.plan_version;
-        if let Some(plan) = &told.plan {
+    fn apply_plan_update(&mut self, body: &PlanUpdateBody, timestamp: Millis) -> WholePlanUpdate {
+        self.plan_version = body.plan_version;
+        if let Some(plan) = &body.plan {
             self.plan = plan.clone();
         }
-        let changes = match &told.changes {
+        let changes = match &body.changes {
             Some(changes) => self.list.change(changes),
             None => std::mem::take(&mut self.changed),
         };
-        self.list.reorder(told.order.as_deref().unwrap_or_default());
+        self.list.reorder(body.order.as_deref().unwrap_or_default());
         WholePlanUpdate {
             plan_version: self.plan_version,
-            source: told.source,
-            plan: told.plan.clone(),
+            source: body.source,
+            plan: body.plan.clone(),
             todo_list: self.list.items(),
             changes: sorted(changes, timestamp),
         }
     }
 
-    fn state_updated(&mut self, told: &StateUpdateBody) {
-        self.written.tell(told);
-        self.forget(&told.superseded);
-        if !told.is_queued() {
-            self.messages.extend(told.message.iter().chain(&told.messages).cloned());
-            self.summary = told.summary.clone().or(self.summary.take());
+    fn apply_state_update(&mut self, body: &StateUpdateBody) {
+        self.written.apply(body);
+        self.remove_messages(&body.superseded);
+        if !body.is_queued() {
+            self.messages.extend(body.message.iter().chain(&body.messages).cloned());
+            self.summary = body.summary.clone().or(self.summary.take());
         }
     }
 }
 
 impl Fold {
     /// Removes these messages, and a summary that covers one of them.
-    fn forget(&mut self, superseded: &[MessageId]) {
+    fn remove_messages(&mut self, superseded: &[MessageId]) {
         if superseded.is_empty() {
             return;
         }
