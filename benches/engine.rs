@@ -21,7 +21,7 @@ use pes::engine::effect::Effect;
 use pes::engine::event::{Event, ModelEvent, ToolEvent};
 use pes::engine::pes::Pes;
 use pes::engine::step::{Keep, Row, RowKind, Step};
-use pes::engine::{Allowance, Begin, Core, Loaded, Machine, ModelBook, Stamp, Toolbox, World};
+use pes::engine::{Allowance, Core, Loaded, Machine, ModelBook, RunAdmission, Stamp, Toolbox, World};
 use serde_json::{Value, json};
 
 const ITEMS: [usize; 3] = [10, 100, 1000];
@@ -76,7 +76,8 @@ impl Thread {
         let stamp = Stamp { now: NOW + self.events, seed: self.events as u64, holder: Some(1) };
         let limits = Limits::default();
         let allowance = Allowance::default();
-        let world = World { tools: &Open, models: &Open, limits: &limits, allowance: &allowance, begin: Begin::Now };
+        let world =
+            World { tools: &Open, models: &Open, limits: &limits, allowance: &allowance, begin: RunAdmission::Now };
         pes::engine::step::decide(&mut *self.machine, &world, stamp, event).expect("a legal event")
     }
 

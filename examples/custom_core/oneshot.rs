@@ -16,7 +16,7 @@ use pes_engine::domain::thread::ThreadStatus;
 use pes_engine::effect::Effect;
 use pes_engine::event::{CancelEvent, Event, ModelEvent, SystemEvent};
 use pes_engine::step::{Keep, Row, RowKind, Step};
-use pes_engine::{Core, Illegal, Loaded, Machine, Material, Needs, Prompt, Recent, Stamp, World};
+use pes_engine::{Core, HistoryQuery, Illegal, Loaded, Machine, Prompt, PromptMaterial, PromptNeeds, Stamp, World};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -100,12 +100,12 @@ impl Machine for Thread {
         self.head.run.is_some()
     }
 
-    fn needs(&self, _: &Effect) -> Needs {
-        let newest = |run: &Run| Recent { newest: run.settings.history_limit, ..Recent::default() };
-        Needs { history: self.head.run.as_ref().map(newest), ..Needs::default() }
+    fn needs(&self, _: &Effect) -> PromptNeeds {
+        let newest = |run: &Run| HistoryQuery { newest: run.settings.history_limit, ..HistoryQuery::default() };
+        PromptNeeds { history: self.head.run.as_ref().map(newest), ..PromptNeeds::default() }
     }
 
-    fn request(&self, _: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
+    fn request(&self, _: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt> {
         let run = self.head.run.as_ref().filter(|_| self.running().contains(effect))?;
         let mut messages =
             vec![PromptMessage::System { content: "Phase: execution oneshot\n\nAnswer briefly.".into() }];
@@ -193,7 +193,7 @@ impl Turn<'_> {
     }
 
     fn end(&mut self, mut run: Run, status: RunStatus) {
-        run.stand(status, self.stamp.now);
+        run.set_status(status, self.stamp.now);
         run.finished_at = Some(self.stamp.now);
         let body = RunFinishedBody {
             status,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::types::{Artifact, Content, Message, Part, Task, TaskState};
 use crate::domain::Millis;
 use crate::domain::hitl::FeedbackSchema;
-use crate::domain::task::{PeerState, Seen};
+use crate::domain::task::{PeerReport, PeerState};
 
 /// How much of an agent's words is kept beside the result.
 const MOST_CHARS: usize = 4_000;
@@ -25,10 +25,10 @@ pub fn state(state: TaskState) -> PeerState {
 }
 
 /// `bytes` bounds what is kept of its artifacts.
-pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> Seen {
+pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> PeerReport {
     let said = task.status.message.as_ref();
     let state = state(task.status.state);
-    let seen = Seen {
+    let seen = PeerReport {
         state,
         remote_task_id: Some(task.id.clone()),
         remote_context_id: Some(task.context_id.clone()).filter(|id| !id.is_empty()),
@@ -49,8 +49,8 @@ pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> Seen {
 }
 
 /// An agent that answers at once makes no task of it.
-pub fn of_message(message: &Message, bytes: usize, patience_ms: Option<Millis>) -> Seen {
-    let seen = Seen {
+pub fn of_message(message: &Message, bytes: usize, patience_ms: Option<Millis>) -> PeerReport {
+    let seen = PeerReport {
         state: PeerState::Completed,
         remote_task_id: message.task_id.clone(),
         remote_context_id: message.context_id.clone(),
@@ -62,13 +62,13 @@ pub fn of_message(message: &Message, bytes: usize, patience_ms: Option<Millis>) 
     with_output(seen, output(&[], Some(message)), bytes)
 }
 
-fn with_output(seen: Seen, output: Value, bytes: usize) -> Seen {
+fn with_output(seen: PeerReport, output: Value, bytes: usize) -> PeerReport {
     let size = output.to_string().len();
     if size <= bytes {
-        return Seen { output, ..seen };
+        return PeerReport { output, ..seen };
     }
     let message = Some(format!("The agent's result has {size} bytes; at most {bytes} are kept."));
-    Seen { state: PeerState::Failed, message, ..seen }
+    PeerReport { state: PeerState::Failed, message, ..seen }
 }
 
 /// `{text?, artifacts?: [{artifactId, name?, description?, parts}], message?}`: `text` is that of all artifacts.

@@ -10,7 +10,7 @@ use super::ids::{CallId, ItemId, SuspensionId};
 
 /// The open work and the open questions of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct RunActivity {
     /// The open questions, oldest first.
     open: Vec<AskedQuestion>,
     /// Items (`None`: the run itself) whose model is being called, or will be next.
@@ -20,7 +20,7 @@ pub struct Standing {
     last_asked: Millis,
 }
 
-impl Standing {
+impl RunActivity {
     pub fn open(&self) -> &[AskedQuestion] {
         &self.open
     }
@@ -28,12 +28,13 @@ impl Standing {
     /// Whether nothing is in progress until a person answers.
     pub fn is_suspended(&self) -> bool {
         let is_parked = |call: &CallId| self.open.iter().any(|open| open.call_id.as_ref() == Some(call));
-        let goes_on = |(call, (_, is_at_peer)): (&CallId, &(Option<ItemId>, bool))| !is_at_peer && !is_parked(call);
-        !self.open.is_empty() && self.thinking.is_empty() && !self.calls.iter().any(goes_on)
+        let is_in_progress =
+            |(call, (_, is_at_peer)): (&CallId, &(Option<ItemId>, bool))| !is_at_peer && !is_parked(call);
+        !self.open.is_empty() && self.thinking.is_empty() && !self.calls.iter().any(is_in_progress)
     }
 
     /// Whether the run was suspended until this fact, recorded at this time, which somebody's action caused.
-    pub fn is_moved_by(&self, at: Millis, fact: Option<&Fact>) -> bool {
+    pub fn is_resumed_by(&self, at: Millis, fact: Option<&Fact>) -> bool {
         let is_resumed = match fact {
             Some(Fact::AgentResumed(_) | Fact::RunFinished(_)) => true,
             Some(Fact::SuspensionTimeout(body)) => body.policy != ExpiryPolicy::Remind,
@@ -55,7 +56,7 @@ impl Standing {
                 let calls = body.tool_calls.iter().map(|call| (call.call_id.clone(), (item.cloned(), false)));
                 self.calls.extend(calls);
             }
-            Fact::ToolExecution(result) => self.is_returned(&result.call_id),
+            Fact::ToolExecution(result) => self.call_returned(&result.call_id),
             Fact::A2aTask(task) => {
                 if let Some((_, is_at_peer)) = self.calls.get_mut(&task.call_id) {
                     *is_at_peer = true;
@@ -68,9 +69,9 @@ impl Standing {
                 self.last_asked = at;
                 self.open.push(question.clone());
             }
-            Fact::AgentResumed(body) => self.is_closed(&body.suspension_id),
+            Fact::AgentResumed(body) => self.close_question(&body.suspension_id),
             Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => {}
-            Fact::SuspensionTimeout(body) => self.is_closed(&body.suspension_id),
+            Fact::SuspensionTimeout(body) => self.close_question(&body.suspension_id),
             Fact::RunStarted(_)
             | Fact::Intent(_)
             | Fact::Title(_)
@@ -88,14 +89,14 @@ impl Standing {
     }
 
     /// Removes a call that has its result. After the last result of its calls an item calls its model again.
-    fn is_returned(&mut self, call: &CallId) {
+    fn call_returned(&mut self, call: &CallId) {
         let Some((item, _)) = self.calls.remove(call) else { return };
         if !self.calls.values().any(|(other, _)| *other == item) {
             self.thinking.insert(item);
         }
     }
 
-    fn is_closed(&mut self, id: &SuspensionId) {
+    fn close_question(&mut self, id: &SuspensionId) {
         self.open.retain(|open| open.suspension_id != *id);
     }
 }

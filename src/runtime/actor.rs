@@ -28,7 +28,7 @@ use crate::domain::fault::Code;
 use crate::domain::ids::ThreadPk;
 use crate::domain::model::FailureKind;
 use crate::domain::run::Run;
-use crate::engine::Room;
+use crate::engine::CapRoom;
 use crate::engine::event::{CancelEvent, Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
 use crate::engine::step::Row;
 use crate::store::{self, LeaseChange};
@@ -54,7 +54,7 @@ pub(super) struct Actor {
     /// Whether a commit was tried: until then nothing is stored of a thread that does not exist yet.
     pub(super) has_written: bool,
     /// What the caps on spending leave, after they had no room for the last decision.
-    pub(super) room: Option<Room>,
+    pub(super) room: Option<CapRoom>,
     /// Its run counts among those of its tenant that are under way.
     pub(super) place: Option<RunPlace>,
     /// The lease under which the effects below were started.
@@ -207,7 +207,7 @@ impl Actor {
         let spent = self.work.stop().await;
         // What other agents said may be of a task whose run is over long since, and what model calls took is paid for.
         self.uncommitted.retain(|event| {
-            matches!(&**event, Event::Model(_) | Event::Peer(PeerEvent::Seen { .. } | PeerEvent::Failed { .. }))
+            matches!(&**event, Event::Model(_) | Event::Peer(PeerEvent::Reported { .. } | PeerEvent::Failed { .. }))
         });
         self.uncommitted.extend(spent.into_iter().map(Arc::new));
         self.uncommitted.push_back(Arc::new(Event::Cancel(CancelEvent::EffectsStopped)));

@@ -18,7 +18,7 @@ use crate::domain::model::{FailureKind, ModelRequest};
 use crate::domain::run::Run;
 use crate::engine::effect::Effect;
 use crate::engine::event::{Event, ModelEvent, ToolEvent};
-use crate::engine::{Machine, Material, Needs, Prompt, Recent};
+use crate::engine::{HistoryQuery, Machine, Prompt, PromptMaterial, PromptNeeds};
 use crate::live::StreamHead;
 use crate::store::{self, Store};
 
@@ -164,8 +164,8 @@ impl Shared {
         pk: ThreadPk,
         machine: &dyn Machine,
         effect: &Effect,
-    ) -> store::Result<Material> {
-        let Needs { payloads, history } = machine.needs(effect);
+    ) -> store::Result<PromptMaterial> {
+        let PromptNeeds { payloads, history } = machine.needs(effect);
         let payloads = if payloads.is_empty() {
             Default::default()
         } else {
@@ -175,7 +175,7 @@ impl Shared {
             (Some(recent), Some(run)) => history_before(store, pk, run, recent).await?,
             (Some(_), None) | (None, _) => Vec::new(),
         };
-        Ok(Material { payloads, history })
+        Ok(PromptMaterial { payloads, history })
     }
 }
 
@@ -184,7 +184,7 @@ async fn history_before(
     store: &dyn Store,
     pk: ThreadPk,
     run: &Run,
-    recent: Recent,
+    recent: HistoryQuery,
 ) -> store::Result<Vec<ConversationMessage>> {
     let mut most = recent.newest.saturating_add(recent.except.len() as u32);
     loop {

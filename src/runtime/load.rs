@@ -271,7 +271,7 @@ impl Actor {
                 Effect::CallTool { call: asked, attempt: current },
             ) => call == asked && attempt == current,
             (
-                Event::Peer(PeerEvent::Seen { task, attempt, .. } | PeerEvent::Failed { task, attempt, .. }),
+                Event::Peer(PeerEvent::Reported { task, attempt, .. } | PeerEvent::Failed { task, attempt, .. }),
                 Effect::Delegate { task: asked, attempt: current }
                 | Effect::AskPeer { task: asked, attempt: current }
                 | Effect::CancelPeer { task: asked, attempt: current },
@@ -287,7 +287,7 @@ fn is_outcome(event: &Event) -> bool {
         event,
         Event::Model(_)
             | Event::Tool(ToolEvent::Returned { .. })
-            | Event::Peer(PeerEvent::Seen { .. } | PeerEvent::Failed { .. })
+            | Event::Peer(PeerEvent::Reported { .. } | PeerEvent::Failed { .. })
     )
 }
 

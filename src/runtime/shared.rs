@@ -35,7 +35,7 @@ use crate::domain::ids::{Mint, TenantPk, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{Run, RunResource};
 use crate::domain::thread::Limits;
-use crate::engine::{Allowance, Begin, Core, World};
+use crate::engine::{Allowance, Core, RunAdmission, World};
 use crate::live::Hub;
 use crate::outbox::Outbox;
 use crate::provider::gate::Gates;
@@ -139,7 +139,7 @@ impl Shared {
             models: &self.model_facts,
             limits: &self.limits,
             allowance: &Allowance::Uncapped,
-            begin: Begin::Now,
+            begin: RunAdmission::Now,
         }
     }
 

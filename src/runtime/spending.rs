@@ -14,7 +14,7 @@ use crate::domain::spend::{Amount, CAPS_ID, Capped, SpendCaps, THRESHOLDS, Tenan
 use crate::domain::usage::{CapSet, ModelUse};
 use crate::domain::webhook::WebhookEvent;
 use crate::engine::step::{Row, RowKind};
-use crate::engine::{Allowance, Left, Reservation, Room};
+use crate::engine::{Allowance, CapRoom, Remaining, Reservation};
 use crate::outbox::{SpendThreshold, Webhook};
 use crate::store::documents::DocumentKind;
 use crate::store::outbox::TargetKind;
@@ -172,7 +172,7 @@ impl Shared {
     }
 
     /// What a thread's calls may reserve. `room` is known after the caps had none for what was to be reserved.
-    pub(super) fn allowance(&self, caps: &SpendCaps, room: Option<Room>) -> Allowance {
+    pub(super) fn allowance(&self, caps: &SpendCaps, room: Option<CapRoom>) -> Allowance {
         match room {
             _ if caps.is_none() => Allowance::Uncapped,
             Some(room) => Allowance::Room(caps.set(), room),
@@ -234,10 +234,10 @@ impl Shared {
     }
 
     /// What the caps leave to a thread whose step they had no room for.
-    pub(super) async fn room_for(&self, spending: &Spending) -> store::Result<Room> {
+    pub(super) async fn room_for(&self, spending: &Spending) -> store::Result<CapRoom> {
         let capped = spending.rows.iter().filter(|(_, change)| change.cap.is_some());
         let keys: Vec<SpendKey> = capped.map(|(of, _)| of.clone()).collect();
-        let mut room = Room { cost: Left::unbounded(), tokens: Left::unbounded() };
+        let mut room = CapRoom { cost: Remaining::unbounded(), tokens: Remaining::unbounded() };
         for spent in self.store.spent(&keys).await? {
             let Change { capped, used, ended, own, cap: Some(cap), .. } = &spending.rows[&spent.of] else { continue };
             let left = match capped.unit() {
@@ -248,7 +248,7 @@ impl Shared {
             let most = free.saturating_sub(spent.used).saturating_sub(spent.held).saturating_sub(*used);
             if most < left.most {
                 let is_held_by_others = spent.held > *own;
-                *left = Left {
+                *left = Remaining {
                     most,
                     again_at: is_held_by_others.then_some(spending.now + LOOK_AGAIN),
                     why: capped.words(*cap, spending.now),

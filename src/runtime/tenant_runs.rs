@@ -11,7 +11,7 @@ use super::shared::Shared;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::run::RunStatus;
 use crate::domain::run_limits::{RUN_LIMITS_ID, TenantRunLimits};
-use crate::engine::Begin;
+use crate::engine::RunAdmission;
 use crate::engine::event::Event;
 use crate::store;
 use crate::store::documents::DocumentKind;
@@ -127,20 +127,20 @@ impl TenantRuns {
 impl Actor {
     /// Takes a place for the thread's next run if it may begin with what these events are about. It counts at once, until it
     /// is seen what becomes of it ([`Self::count_run`]).
-    pub(super) async fn try_begin_run(&mut self, events: &[Arc<Event>]) -> store::Result<Begin> {
-        let Some(loaded) = self.loaded.as_ref().filter(|_| self.place.is_none()) else { return Ok(Begin::Now) };
+    pub(super) async fn try_begin_run(&mut self, events: &[Arc<Event>]) -> store::Result<RunAdmission> {
+        let Some(loaded) = self.loaded.as_ref().filter(|_| self.place.is_none()) else { return Ok(RunAdmission::Now) };
         let (tenant, has_waited) = (loaded.row.tenant, loaded.machine.waits_to_begin());
         let RunLimits { running, queued: most } = self.shared.run_limits(tenant);
         if self.shared.tenant_runs.begin(tenant, running, has_waited) {
             self.place = Some(RunPlace { shared: self.shared.clone(), tenant });
-            return Ok(Begin::Now);
+            return Ok(RunAdmission::Now);
         }
         let is_new = !has_waited && loaded.machine.run().is_none();
         let asks = || events.iter().any(|event| matches!(**event, Event::Asked { .. }));
         if is_new && asks() && self.shared.store.count_to_begin(tenant, most).await? >= most {
-            return Ok(Begin::Refused { most: most as usize });
+            return Ok(RunAdmission::Refused { most: most as usize });
         }
-        Ok(Begin::Later)
+        Ok(RunAdmission::Later)
     }
 
     /// A run that is under way in this process counts, and no other. Where the thread has to be read again, as its commit

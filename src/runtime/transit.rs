@@ -19,7 +19,7 @@ use crate::domain::thread::ThreadStatus;
 use crate::engine::effect::Effect;
 use crate::engine::event::{Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
 use crate::engine::step::{self, Step};
-use crate::engine::{Begin, Illegal, Reservation, Stamp, World};
+use crate::engine::{Illegal, Reservation, RunAdmission, Stamp, World};
 use crate::failpoint;
 use crate::store::outbox::TargetKind;
 use crate::store::{Commit, Committed, Crashes, LeaseChange};
@@ -56,7 +56,7 @@ impl Actor {
 
     async fn decide_and_commit(
         &mut self,
-        begin: Begin,
+        begin: RunAdmission,
         events: &[Arc<Event>],
         extras: &CommitExtras,
         mode: ClaimMode,
@@ -75,7 +75,7 @@ impl Actor {
     /// What the events come to, decided in memory. `None`: the thread was stale.
     async fn decide(
         &mut self,
-        begin: Begin,
+        begin: RunAdmission,
         events: &[Arc<Event>],
         extras: &CommitExtras,
         mode: ClaimMode,
@@ -283,7 +283,7 @@ fn is_result(event: &Event) -> bool {
         event,
         Event::Model(ModelEvent::Replied { .. })
             | Event::Tool(ToolEvent::Returned { .. })
-            | Event::Peer(PeerEvent::Seen { .. })
+            | Event::Peer(PeerEvent::Reported { .. })
     )
 }
 

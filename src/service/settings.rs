@@ -11,7 +11,7 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::prompt::{MergeStrategy, Persona, PersonaPrompts, SystemPrompt, SystemPromptLayer};
 use crate::domain::settings::{
-    CallOptions, ExecutionConfig, ExecutionOverrides, LONGEST_SPAN, ModelChoice, PlanReview, ProviderConfig,
+    CallOptions, ExecutionConfig, ExecutionOverrides, MAX_WAIT_MS, ModelChoice, PlanReview, ProviderConfig,
     RunSettings, ThreadConfig,
 };
 use crate::provider::Catalog;
@@ -286,7 +286,7 @@ fn execution(layers: [Option<&ExecutionOverrides>; 3]) -> Result<ExecutionConfig
             ("delegationTimeoutMs", layer.delegation_timeout_ms, &mut config.delegation_timeout_ms),
             ("suspensionTimeoutMs", layer.suspension_timeout_ms, &mut config.suspension_timeout_ms),
         ] {
-            *into = span.map(|span| within(field, 1, LONGEST_SPAN, span)).transpose()?.or(*into);
+            *into = span.map(|span| within(field, 1, MAX_WAIT_MS, span)).transpose()?.or(*into);
         }
         config.suspension_expiry = layer.suspension_expiry.unwrap_or(config.suspension_expiry);
         config.parallel_reads = layer.parallel_reads.unwrap_or(config.parallel_reads);

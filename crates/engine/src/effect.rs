@@ -21,7 +21,7 @@ pub enum Effect {
 impl Effect {
     /// Runs independently of the thread's runs and delays none of them: its task may belong to a run that ended long
     /// ago.
-    pub fn is_aside(&self) -> bool {
+    pub fn is_background(&self) -> bool {
         match self {
             Effect::AskPeer { .. } | Effect::CancelPeer { .. } => true,
             Effect::CallModel { .. } | Effect::CallTool { .. } | Effect::Delegate { .. } => false,

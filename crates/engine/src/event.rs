@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::Extent;
+use crate::SummaryExtent;
 use crate::domain::facts::Summary;
 use crate::domain::hitl::{Answer, Question};
 use crate::domain::ids::{CallId, ItemId, MessageId, RunId, StreamId, TaskId};
@@ -12,7 +12,7 @@ use crate::domain::model::{ModelFailure, ModelReply};
 use crate::domain::policy::Answerer;
 use crate::domain::run::Ask;
 use crate::domain::settings::RunSettings;
-use crate::domain::task::{PeerFailure, Seen};
+use crate::domain::task::{PeerFailure, PeerReport};
 use crate::domain::thread::{AgentState, ForkedFrom};
 use crate::domain::tool::{CallRecord, ToolOutcome};
 use crate::history::ShownPlan;
@@ -72,7 +72,7 @@ pub enum ModelEvent {
     /// The model replied on that stream.
     Replied { stream: StreamId, attempt: u32, reply: Box<ModelReply> },
     /// That attempt was not sent: the conversation does not fit, and this part of it must be summed up first.
-    Overflowed { stream: StreamId, attempt: u32, extent: Extent },
+    Overflowed { stream: StreamId, attempt: u32, extent: SummaryExtent },
     /// That attempt failed; the engine decides whether there is another.
     Failed { stream: StreamId, attempt: u32, failure: ModelFailure },
 }
@@ -90,7 +90,7 @@ pub enum ToolEvent {
 #[derive(Clone, Debug)]
 pub enum PeerEvent {
     /// The agent reported its task's state, in answer to that attempt of an action.
-    Seen { task: TaskId, attempt: u32, seen: Box<Seen> },
+    Reported { task: TaskId, attempt: u32, report: Box<PeerReport> },
     /// That attempt of an action failed; the engine decides what follows.
     Failed { task: TaskId, attempt: u32, failure: PeerFailure },
     /// A caller who knows the task's secret sent a notification about it. That is a reason to ask the agent; nothing in

@@ -27,6 +27,7 @@ pub mod step;
 pub mod world;
 
 pub use machine::{
-    Core, Extent, Invocation, Loaded, Machine, Material, Needs, PastCall, PeerCallInput, Prompt, Recent,
+    Core, HistoryQuery, Invocation, Loaded, Machine, PastCall, PeerCallInput, Prompt, PromptMaterial, PromptNeeds,
+    SummaryExtent,
 };
-pub use world::{Allowance, Begin, Illegal, Left, ModelBook, Reservation, Room, Stamp, Toolbox, World};
+pub use world::{Allowance, CapRoom, Illegal, ModelBook, Remaining, Reservation, RunAdmission, Stamp, Toolbox, World};

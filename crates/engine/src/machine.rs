@@ -54,14 +54,14 @@ pub trait Machine: Send + Sync {
     fn running(&self) -> Vec<Effect>;
     /// Whether a slot is `Ready` or `Running`: whether the thread must stay in memory.
     fn is_active(&self) -> bool;
-    /// Whether no run is active and the next queued run waits for admission ([`Begin`](crate::Begin)).
+    /// Whether no run is active and the next queued run waits for admission ([`RunAdmission`](crate::RunAdmission)).
     fn waits_to_begin(&self) -> bool {
         false
     }
     /// What must be read from the store to render the prompt of a `CallModel`.
-    fn needs(&self, effect: &Effect) -> Needs;
+    fn needs(&self, effect: &Effect) -> PromptNeeds;
     /// Renders the prompt of a `CallModel`; `None` if its slot is no longer open.
-    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt>;
+    fn request(&self, world: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt>;
     /// `PESAgentStateData`, with payload references.
     fn view(&self) -> Value;
     /// The plan part of [`view`](Self::view), with payload references. An error: the view does not have that shape.
@@ -143,22 +143,22 @@ pub struct PastCall {
 
 /// What must be read from the store to render a prompt when an effect is performed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Needs {
+pub struct PromptNeeds {
     pub payloads: Vec<PayloadId>,
-    pub history: Option<Recent>,
+    pub history: Option<HistoryQuery>,
 }
 
 /// Which messages before this run's own are read: the `newest` ones, and all that follow `since`, however many those
 /// are.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Recent {
+pub struct HistoryQuery {
     pub newest: u32,
     pub since: Option<MessageId>,
     /// Runs whose messages are excluded: runs that have not begun, each with one message.
     pub except: Vec<RunId>,
 }
 
-impl Recent {
+impl HistoryQuery {
     /// Returns the newest `most` of the messages found, without those of the runs in `except` and without error
     /// messages.
     pub fn kept(&self, mut found: Vec<ConversationMessage>, most: u32) -> Vec<ConversationMessage> {
@@ -168,9 +168,9 @@ impl Recent {
     }
 }
 
-/// What was read for [`Needs`].
+/// What was read for [`PromptNeeds`].
 #[derive(Clone, Debug, Default)]
-pub struct Material {
+pub struct PromptMaterial {
     pub payloads: Payloads,
     /// Oldest first.
     pub history: Vec<ConversationMessage>,
@@ -181,12 +181,12 @@ pub struct Material {
 pub enum Prompt {
     Call(Box<ModelRequest>),
     /// Nothing is sent: this part of the conversation must be summed up first.
-    Overflows(Extent),
+    Overflows(SummaryExtent),
 }
 
 /// The oldest messages of the conversation in a prompt: those that are to be summed up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Extent {
+pub struct SummaryExtent {
     /// The last of them.
     pub upto: MessageId,
     pub messages: usize,

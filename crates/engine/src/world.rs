@@ -40,13 +40,13 @@ pub struct World<'a> {
     pub models: &'a dyn ModelBook,
     pub limits: &'a Limits,
     pub allowance: &'a Allowance,
-    pub begin: Begin,
+    pub begin: RunAdmission,
 }
 
 /// Whether a run may begin. A thread alone does not know how many runs its tenant has in progress. A core that does not
 /// check this begins every run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Begin {
+pub enum RunAdmission {
     #[default]
     Now,
     /// Its tenant has as many runs in progress as allowed: the run waits until the thread is woken and may begin it.
@@ -65,20 +65,20 @@ pub enum Allowance {
     /// committed.
     Reserve(CapSet),
     /// The caps had no room for the reservation: this is the room that they have.
-    Room(CapSet, Room),
+    Room(CapSet, CapRoom),
 }
 
 /// What the model calls of one thread may use under the caps.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Room {
+pub struct CapRoom {
     /// In billionths of a US dollar.
-    pub cost: Left,
-    pub tokens: Left,
+    pub cost: Remaining,
+    pub tokens: Remaining,
 }
 
 /// How much of a resource is available.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Left {
+pub struct Remaining {
     /// For calls in flight and new ones, together.
     pub most: i64,
     /// When to check again: other threads have reserved more than they may need. `None`: no thread has.
@@ -109,7 +109,7 @@ impl Allowance {
     }
 }
 
-impl Left {
+impl Remaining {
     /// No limit.
     pub fn unbounded() -> Self {
         Self { most: i64::MAX, again_at: None, why: String::new() }

@@ -8,7 +8,7 @@ use crate::domain::frame::Token;
 use crate::domain::ids::{ItemId, RunId};
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::run::RunStatus;
-use crate::domain::standing::Standing;
+use crate::domain::standing::RunActivity;
 use crate::live::{Encoded, EncodedKind};
 
 /// One frame, read.
@@ -83,11 +83,11 @@ fn observed(frame: &Encoded) -> serde_json::Result<ToldFact> {
 
 impl ToldFact {
     /// Whether it moves a run that stood still.
-    pub(super) fn moves(&self, standing: &Standing) -> bool {
-        standing.is_moved_by(self.at, self.fact())
+    pub(super) fn moves(&self, standing: &RunActivity) -> bool {
+        standing.is_resumed_by(self.at, self.fact())
     }
 
-    pub(super) fn apply_to(&self, standing: &mut Standing) {
+    pub(super) fn apply_to(&self, standing: &mut RunActivity) {
         if let Some(fact) = self.fact() {
             standing.apply(self.item.as_ref(), self.at, fact);
         }

@@ -88,7 +88,7 @@ impl Work {
             };
             (named, event)
         };
-        let tasks = if effect.is_aside() { &mut self.aside } else { &mut self.tasks };
+        let tasks = if effect.is_background() { &mut self.aside } else { &mut self.tasks };
         self.handles.insert(effect, tasks.spawn(task));
     }
 
@@ -157,10 +157,10 @@ impl Work {
     pub(super) async fn stop(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.interrupt).cancel();
         self.handles.retain(|effect, handle| {
-            if !(effect.is_aside() || matches!(effect, Effect::CallModel { .. })) {
+            if !(effect.is_background() || matches!(effect, Effect::CallModel { .. })) {
                 handle.abort();
             }
-            effect.is_aside()
+            effect.is_background()
         });
         self.asking.clear();
         let mut spent = Vec::new();

@@ -13,7 +13,7 @@ use crate::a2a::types::{
 use crate::a2a::{callback, fault, seen};
 use crate::domain::digest;
 use crate::domain::ids::TenantPk;
-use crate::domain::task::{self, PeerFailure, PeerFailureKind, Seen, Task, TaskActionKind};
+use crate::domain::task::{self, PeerFailure, PeerFailureKind, PeerReport, Task, TaskActionKind};
 use crate::engine::PeerCallInput;
 use crate::engine::event::{Event, PeerEvent};
 use crate::failpoint;
@@ -38,7 +38,7 @@ impl PeerCall {
         let outcome = self.run(what).await?;
         failpoint::reached("peer.returned");
         Some(match outcome {
-            Ok(seen) => Event::Peer(PeerEvent::Seen { task: id, attempt, seen: Box::new(seen) }),
+            Ok(seen) => Event::Peer(PeerEvent::Reported { task: id, attempt, report: Box::new(seen) }),
             Err(failure) if failure.message.is_empty() => {
                 peer_failed(&id, attempt, failure.kind, "no reason was given")
             }
@@ -46,7 +46,7 @@ impl PeerCall {
         })
     }
 
-    async fn run(&self, what: TaskActionKind) -> Option<Result<Seen, PeerFailure>> {
+    async fn run(&self, what: TaskActionKind) -> Option<Result<PeerReport, PeerFailure>> {
         let agent = &self.peer_call_input.task.agent_id;
         let mut reached = match Reached::one(&self.shared.agents, self.tenant, agent).await {
             Ok(Some(reached)) => reached,
@@ -72,14 +72,14 @@ impl PeerCall {
     }
 
     /// An agent that goes on and cannot call back is listened to, if it speaks.
-    fn listen(&self, to: &Reached<'_>, seen: &Seen) {
+    fn listen(&self, to: &Reached<'_>, seen: &PeerReport) {
         let task = &self.peer_call_input.task;
         if self.push(to, task).is_none() {
             self.follow(to, seen);
         }
     }
 
-    fn follow(&self, to: &Reached<'_>, seen: &Seen) {
+    fn follow(&self, to: &Reached<'_>, seen: &PeerReport) {
         let task = &self.peer_call_input.task;
         if seen.state.is_terminal() || !to.card.capabilities.streaming {
             return;
@@ -90,7 +90,7 @@ impl PeerCall {
         self.shared.listen(StreamedTask { pk, tenant, task, remote, state, peer, line });
     }
 
-    async fn send(&self, to: &Reached<'_>) -> Result<Seen, Error> {
+    async fn send(&self, to: &Reached<'_>) -> Result<PeerReport, Error> {
         let mut request = self.request(to).await?;
         failpoint::reached("peer.send");
         let mut sent = to.client().send(&to.peer, &to.line, &request).await;
@@ -111,7 +111,7 @@ impl PeerCall {
     }
 
     /// What went out may have arrived: the agent is asked, and is sent it again only if that can do no harm.
-    async fn resend(&self, to: &Reached<'_>) -> Result<Seen, Error> {
+    async fn resend(&self, to: &Reached<'_>) -> Result<PeerReport, Error> {
         if to.peer.dedupes {
             return self.send(to).await.map_err(another_time);
         }
@@ -130,7 +130,7 @@ impl PeerCall {
         Ok(self.seen(to, &theirs))
     }
 
-    async fn ask(&self, to: &Reached<'_>) -> Result<Seen, Error> {
+    async fn ask(&self, to: &Reached<'_>) -> Result<PeerReport, Error> {
         let theirs = match &self.peer_call_input.task.remote_task_id {
             Some(id) => to.client().task(&to.peer, &to.line, id, 0).await?,
             None => to.find(&self.sought()).await?.ok_or_else(|| Error::Said(fault::Fault::no_task()))?,
@@ -138,7 +138,7 @@ impl PeerCall {
         Ok(self.seen(to, &theirs))
     }
 
-    async fn cancel(&self, to: &Reached<'_>) -> Result<Seen, Error> {
+    async fn cancel(&self, to: &Reached<'_>) -> Result<PeerReport, Error> {
         Ok(self.seen(to, &to.cancel(&self.sought()).await?))
     }
 
@@ -204,7 +204,7 @@ impl PeerCall {
         })
     }
 
-    fn seen(&self, to: &Reached<'_>, theirs: &types::Task) -> Seen {
+    fn seen(&self, to: &Reached<'_>, theirs: &types::Task) -> PeerReport {
         seen::of_task(theirs, self.bytes(), to.peer.timeout_ms)
     }
 

@@ -12,7 +12,7 @@ use super::steps::Steps;
 use super::{glob, normal, strictness};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::policy::{self as domain, PolicyRule, RuleScope, Ruling, Terms};
-use crate::domain::settings::{LONGEST_SPAN, PolicyAction};
+use crate::domain::settings::{MAX_WAIT_MS, PolicyAction};
 use crate::domain::tool::Proposal;
 
 /// How many rules one scope may have.
@@ -228,7 +228,7 @@ pub fn check(rules: &[PolicyRule]) -> Result<(), Fault> {
         if rule.tool.is_empty() {
             refuse("tool".to_owned(), "must be a name or a glob");
         }
-        if rule.expires_after_ms.is_some_and(|span| !(1..=LONGEST_SPAN).contains(&span)) {
+        if rule.expires_after_ms.is_some_and(|span| !(1..=MAX_WAIT_MS).contains(&span)) {
             refuse("expiresAfterMs".to_owned(), "must be 1 to 315360000000, which is ten years");
         }
     }

@@ -19,7 +19,7 @@ use crate::domain::Millis;
 use crate::domain::facts::{ErrorBody, Fact, ItemStatusChangeBody, PlanSource, RunFinishedBody, RunStartedBody};
 use crate::domain::ids::{CallId, ItemId, RunId, StreamId, TaskId, ThreadId};
 use crate::domain::plan::ItemStatus;
-use crate::domain::standing::Standing;
+use crate::domain::standing::RunActivity;
 
 /// Of a text in a span, at most so many bytes.
 const TEXT_BYTES: usize = 32 * 1024;
@@ -65,7 +65,7 @@ struct Activation {
 #[derive(Clone)]
 pub(super) struct Projection {
     subject: Subject,
-    standing: Standing,
+    standing: RunActivity,
     activation: Option<Activation>,
     activations: i64,
     /// What every activation says of the run.
@@ -88,7 +88,7 @@ impl Projection {
     pub(super) fn new(subject: Subject) -> Self {
         Self {
             subject,
-            standing: Standing::default(),
+            standing: RunActivity::default(),
             activation: None,
             activations: 0,
             about: Vec::new(),
@@ -107,11 +107,11 @@ impl Projection {
     /// Takes what comes next in the run: under this number, of this item, if it is an item's, at this time.
     pub(super) fn take(&mut self, seq: i64, item: Option<&ItemId>, at: Millis, fact: &Fact) {
         self.seq = seq;
-        if self.standing.is_moved_by(at, Some(fact)) {
+        if self.standing.is_resumed_by(at, Some(fact)) {
             self.end_activation();
         }
         let is_waited_for = self.standing.is_suspended();
-        if self.activation.is_none() && (!is_waited_for || self.standing.is_moved_by(at, Some(fact))) {
+        if self.activation.is_none() && (!is_waited_for || self.standing.is_resumed_by(at, Some(fact))) {
             self.begin_activation(at);
         }
         self.learn(item, at, fact);

@@ -10,7 +10,9 @@ use pes::engine::effect::Effect;
 use pes::engine::event::{Event, ToolEvent};
 use pes::engine::pes::Pes;
 use pes::engine::step::Step;
-use pes::engine::{Core, Illegal, Invocation, Loaded, Machine, Material, Needs, PeerCallInput, Prompt, Stamp, World};
+use pes::engine::{
+    Core, Illegal, Invocation, Loaded, Machine, PeerCallInput, Prompt, PromptMaterial, PromptNeeds, Stamp, World,
+};
 use pes::service::runs::{self, ProcessAsk};
 use pes::store::Store;
 use pes::store::postgres::Postgres;
@@ -152,10 +154,10 @@ impl Machine for Broken {
     fn is_active(&self) -> bool {
         self.0.is_active()
     }
-    fn needs(&self, effect: &Effect) -> Needs {
+    fn needs(&self, effect: &Effect) -> PromptNeeds {
         self.0.needs(effect)
     }
-    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
+    fn request(&self, world: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt> {
         let is_poison = self.0.run().is_some_and(|run| run.query == "without prompts");
         assert!(!is_poison, "it was told to break");
         self.0.request(world, effect, material)

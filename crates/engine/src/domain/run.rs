@@ -106,7 +106,7 @@ impl Run {
     }
 
     /// Sets the status of a run without open questions, and its caller status.
-    pub fn stand(&mut self, status: RunStatus, now: Millis) {
+    pub fn set_status(&mut self, status: RunStatus, now: Millis) {
         let standing = CallerStatus::at_end(status, self.outcome.as_ref());
         if self.standing != standing {
             (self.standing, self.since) = (standing, now);

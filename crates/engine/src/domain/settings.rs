@@ -15,7 +15,7 @@ use super::tool::ClientTool;
 pub use resolved::{RunOptions, RunSettings};
 
 /// The longest time that may be configured for any wait: ten years.
-pub const LONGEST_SPAN: Millis = 10 * 365 * 86_400_000;
+pub const MAX_WAIT_MS: Millis = 10 * 365 * 86_400_000;
 
 /// A thread's `config`. Everything is optional; precedence is call > thread > server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

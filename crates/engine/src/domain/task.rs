@@ -291,7 +291,7 @@ impl PeerState {
 
 /// An agent's report on a task, in answer to a request of ours.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct PeerReport {
     pub state: PeerState,
     pub remote_task_id: Option<String>,
     pub remote_context_id: Option<String>,

@@ -68,7 +68,7 @@ fn by_tool(tx: &mut Tx<'_>, event: ToolEvent) -> HandlerResult {
 
 fn by_peer(tx: &mut Tx<'_>, event: PeerEvent) -> HandlerResult {
     let outcome = match event {
-        PeerEvent::Seen { task, attempt, seen } => report::on_report(tx, &task, attempt, *seen),
+        PeerEvent::Reported { task, attempt, report } => report::on_report(tx, &task, attempt, *report),
         PeerEvent::Failed { task, attempt, failure } => report::on_action_failed(tx, &task, attempt, failure),
         PeerEvent::CalledBack { task, remote_task_id } => report::on_callback(tx, &task, remote_task_id),
     };

@@ -34,8 +34,8 @@ use crate::prompt::render;
 use crate::simple::SimpleCore;
 use crate::step::Step;
 use crate::{
-    Core, Illegal, Invocation, Loaded, Machine, Material, Needs, PastCall, PeerCallInput, Prompt, Reservation, Stamp,
-    World,
+    Core, Illegal, Invocation, Loaded, Machine, PastCall, PeerCallInput, Prompt, PromptMaterial, PromptNeeds,
+    Reservation, Stamp, World,
 };
 
 pub use state::funds::{least_cost, least_tokens};
@@ -104,10 +104,10 @@ impl Machine for State {
     fn waits_to_begin(&self) -> bool {
         State::waits_to_begin(self)
     }
-    fn needs(&self, effect: &Effect) -> Needs {
+    fn needs(&self, effect: &Effect) -> PromptNeeds {
         render::needs(self, effect)
     }
-    fn request(&self, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
+    fn request(&self, world: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt> {
         render::request(self, world, effect, material)
     }
     fn invocation(&self, call: &CallId) -> Option<Invocation> {

@@ -23,7 +23,7 @@ use crate::pes::state::{
 };
 use crate::simple::SimpleCore;
 use crate::step::{Row, RowKind};
-use crate::{Extent, PastCall};
+use crate::{PastCall, SummaryExtent};
 
 pub(crate) fn state(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, past: PastCall) -> State {
     let call = model_call(&past);
@@ -93,7 +93,7 @@ fn model_call(past: &PastCall) -> ModelCall {
     let choices = (0..).map_while(|choice| Some((choice, past.run.settings.choice(choice)?)));
     let choice = choices.into_iter().find(|(_, choice)| *choice == asked).map_or(0, |(choice, _)| choice);
     let ready = ModelCall::ready(begun.iteration.unwrap_or(1), past.plan.plan_version);
-    let extent = |upto| Extent { upto, messages: 0, bytes: 0 };
+    let extent = |upto| SummaryExtent { upto, messages: 0, bytes: 0 };
     let sums = begun.purpose.map(|_| past.sums_upto.clone().unwrap_or_else(|| "".into()));
     ModelCall {
         slot: ModelSlot::Running { epoch: 0, stream: begun.stream_id.clone() },

@@ -12,7 +12,7 @@ use crate::domain::size::tokens;
 use crate::domain::tool::ToolResult;
 use crate::pes::state::{ModelCall, State};
 use crate::prompt::{History, StepResult, level, shortened};
-use crate::{Extent, Material, World};
+use crate::{PromptMaterial, SummaryExtent, World};
 
 /// A result is never shortened below this, in characters.
 const MIN_RESULT_CHARS: usize = 200;
@@ -34,7 +34,7 @@ pub(crate) struct FittedHistory<'a> {
 }
 
 impl<'a> FittedHistory<'a> {
-    pub fn whole(state: &State, settings: &RunSettings, material: &'a Material) -> Self {
+    pub fn whole(state: &State, settings: &RunSettings, material: &'a PromptMaterial) -> Self {
         let payloads = &material.payloads;
         let summary = state.head.summary.as_ref().filter(|_| settings.history_limit > 0);
         let upto = summary.map(|summary| &summary.upto);
@@ -69,14 +69,14 @@ impl<'a> FittedHistory<'a> {
 
     /// What must be summed up because more messages came since the summary than prompts show in their own words. Half
     /// of `most` messages are left, so that there is room for the next ones.
-    pub fn excess(&self, most: usize) -> Option<Extent> {
+    pub fn excess(&self, most: usize) -> Option<SummaryExtent> {
         let is_over = self.summary.is_some() && self.messages.len() > most;
         is_over.then(|| self.extent(most.div_ceil(2))).flatten()
     }
 
     /// What must be summed up so that a prompt of this size fits the limit; `None`: no message has to go. Messages that
     /// fill half of the room are left, so that there is room for the next ones.
-    pub fn overflow(&self, size: u64, limit: u64) -> Option<Extent> {
+    pub fn overflow(&self, size: u64, limit: u64) -> Option<SummaryExtent> {
         let message_tokens: u64 = self.messages.iter().map(|message| tokens(&message.content)).sum();
         let mut room = limit.saturating_sub(size.saturating_sub(message_tokens)) / 2;
         let is_kept = |message: &&ConversationMessage| match room.checked_sub(tokens(&message.content)) {
@@ -90,10 +90,10 @@ impl<'a> FittedHistory<'a> {
     }
 
     /// All messages but the newest `kept` ones.
-    fn extent(&self, kept: usize) -> Option<Extent> {
+    fn extent(&self, kept: usize) -> Option<SummaryExtent> {
         let gone = &self.messages[..self.messages.len() - kept];
         let bytes = gone.iter().map(|message| message.content.len() as u64).sum();
-        Some(Extent { upto: gone.last()?.message_id.clone(), messages: gone.len(), bytes })
+        Some(SummaryExtent { upto: gone.last()?.message_id.clone(), messages: gone.len(), bytes })
     }
 
     /// The same, shortened by `over` tokens if that much can be left out.

@@ -17,7 +17,7 @@ use crate::history::view;
 use crate::pes::state::{Active, Item, ModelCall, Phase, Shape, State, TurnContent};
 use crate::prompt::fit::{self, FittedHistory};
 use crate::prompt::{self, Frame, StepResult, item_loop, offer, summarize};
-use crate::{Extent, Material, Needs, Prompt, Recent, World};
+use crate::{HistoryQuery, Prompt, PromptMaterial, PromptNeeds, SummaryExtent, World};
 
 /// A running model call, and the run and item that it belongs to.
 struct OpenModelCall<'a> {
@@ -48,9 +48,9 @@ fn model_of(item: &Item) -> Option<&ModelCall> {
     item.progress.work.as_ref()?.model.as_ref()
 }
 
-pub(crate) fn needs(state: &State, effect: &Effect) -> Needs {
-    let Effect::CallModel { stream, .. } = effect else { return Needs::default() };
-    let Some(open) = open(state, stream) else { return Needs::default() };
+pub(crate) fn needs(state: &State, effect: &Effect) -> PromptNeeds {
+    let Effect::CallModel { stream, .. } = effect else { return PromptNeeds::default() };
+    let Some(open) = open(state, stream) else { return PromptNeeds::default() };
     let mut payloads = Vec::new();
     let mut add = |value: &Value| payload::references(value, &mut payloads);
     add(&state.head.plan);
@@ -73,11 +73,11 @@ pub(crate) fn needs(state: &State, effect: &Effect) -> Needs {
     let history = (is_conversation && has_history && newest > 0).then(|| {
         summary.iter().for_each(|summary| add(&summary.text));
         let since = summary.map(|summary| summary.upto.clone());
-        Recent { newest, since, except: state.head.queue.clone() }
+        HistoryQuery { newest, since, except: state.head.queue.clone() }
     });
     let mut seen = std::collections::BTreeSet::<PayloadId>::new();
     payloads.retain(|id| seen.insert(id.clone()));
-    Needs { payloads, history }
+    PromptNeeds { payloads, history }
 }
 
 fn turn_needs(content: &TurnContent, add: &mut impl FnMut(&Value)) {
@@ -104,7 +104,7 @@ fn results_need(state: &State, run: &Run, of: Option<&Item>, add: &mut impl FnMu
     }
 }
 
-pub(crate) fn request(state: &State, world: &World<'_>, effect: &Effect, material: &Material) -> Option<Prompt> {
+pub(crate) fn request(state: &State, world: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt> {
     let Effect::CallModel { stream, attempt } = effect else { return None };
     let open = open(state, stream).filter(|open| open.call.attempt == *attempt)?;
     let (rendered, fit) = match rendered(state, world, &open, material) {
@@ -138,8 +138,8 @@ fn rendered(
     state: &State,
     world: &World<'_>,
     open: &OpenModelCall<'_>,
-    material: &Material,
-) -> Result<(RenderedPrompt, Option<ContextFit>), Extent> {
+    material: &PromptMaterial,
+) -> Result<(RenderedPrompt, Option<ContextFit>), SummaryExtent> {
     let settings = &open.run.settings;
     let frame = Frame { settings, seed: open.run.run_id.as_str() };
     let fitted = FittedHistory::whole(state, settings, material);

@@ -3,7 +3,7 @@
 use pes_engine::domain::hitl::{InDoubtAction, SuspensionKind};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::RunStatus;
-use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerState, Seen, Slot, TaskStatus};
+use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerReport, PeerState, Slot, TaskStatus};
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent, SystemEvent};
 use pes_engine::history::left;
@@ -26,7 +26,7 @@ fn says_that_it_is(sim: &mut Sim, state: PeerState) {
     asked(sim);
     let [Effect::AskPeer { task, attempt }] = &sim.in_flight[..] else { panic!("it is asked") };
     let (task, attempt) = (task.clone(), *attempt);
-    let seen = Seen {
+    let seen = PeerReport {
         state,
         remote_task_id: None,
         remote_context_id: None,
@@ -35,7 +35,7 @@ fn says_that_it_is(sim: &mut Sim, state: PeerState) {
         output: Value::Null,
         patience_ms: None,
     };
-    sim.apply(Event::Peer(PeerEvent::Seen { task, attempt, seen: Box::new(seen) })).unwrap();
+    sim.apply(Event::Peer(PeerEvent::Reported { task, attempt, report: Box::new(seen) })).unwrap();
 }
 
 /// It takes back its question by itself, and has another one, time and again.

@@ -8,7 +8,7 @@ use pes_engine::domain::settings::{ExecutionConfig, OnBudget, RunSettings};
 use pes_engine::domain::usage::{CapSet, Price};
 use pes_engine::event::{CancelEvent, Event, SystemEvent};
 use pes_engine::step::Step;
-use pes_engine::{Allowance, Left, Prompt, Room};
+use pes_engine::{Allowance, CapRoom, Prompt, Remaining};
 use serde_json::json;
 
 use super::sim::*;
@@ -37,14 +37,14 @@ fn ask(sim: &mut Sim, on_budget: OnBudget) -> Step {
 }
 
 fn room(most: i64, again_at: Option<i64>) -> Allowance {
-    let cost = Left { most, again_at, why: "the cap of the day is reached".to_owned() };
-    Allowance::Room(CAPS, Room { cost, tokens: Left::unbounded() })
+    let cost = Remaining { most, again_at, why: "the cap of the day is reached".to_owned() };
+    Allowance::Room(CAPS, CapRoom { cost, tokens: Remaining::unbounded() })
 }
 
 /// The same of tokens.
 fn tokens(most: i64, again_at: Option<i64>) -> Allowance {
-    let tokens = Left { most, again_at, why: "the cap of tokens is reached".to_owned() };
-    Allowance::Room(CAPS, Room { cost: Left::unbounded(), tokens })
+    let tokens = Remaining { most, again_at, why: "the cap of tokens is reached".to_owned() };
+    Allowance::Room(CAPS, CapRoom { cost: Remaining::unbounded(), tokens })
 }
 
 fn held(sim: &Sim) -> i64 {

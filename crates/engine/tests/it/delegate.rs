@@ -4,7 +4,7 @@ use pes_engine::domain::hitl::{InDoubtAction, SuspensionKind};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
-use pes_engine::domain::task::{PeerState, Seen, Task, TaskStatus};
+use pes_engine::domain::task::{PeerReport, PeerState, Task, TaskStatus};
 use pes_engine::effect::Effect;
 use pes_engine::event::{CancelEvent, Event, PeerEvent, PersonEvent, SystemEvent};
 use pes_engine::step::{Keep, RowKind};
@@ -225,7 +225,7 @@ fn what_the_agent_asked_before_it_heard_our_answer_is_not_asked_again() {
     sim.answer(0, |answer| answer.value = Some("yes".into())).unwrap();
     let [Effect::Delegate { task, attempt }] = &sim.in_flight[..] else { panic!("it is sent") };
     let (task, attempt) = (task.clone(), *attempt);
-    let seen = Seen {
+    let seen = PeerReport {
         state: PeerState::InputRequired,
         remote_task_id: None,
         remote_context_id: None,
@@ -235,7 +235,7 @@ fn what_the_agent_asked_before_it_heard_our_answer_is_not_asked_again() {
         patience_ms: None,
     };
     sim.in_flight.clear();
-    sim.apply(Event::Peer(PeerEvent::Seen { task, attempt, seen: Box::new(seen) })).unwrap();
+    sim.apply(Event::Peer(PeerEvent::Reported { task, attempt, report: Box::new(seen) })).unwrap();
     assert!(sim.suspensions().is_empty());
     assert_eq!(sim.tasks()[0].status, TaskStatus::Working);
 }

@@ -1,6 +1,6 @@
 //! Prompts that fit into what the model reads.
 
-use pes_engine::Recent;
+use pes_engine::HistoryQuery;
 use pes_engine::domain::fault::Code;
 use pes_engine::domain::message::ConversationMessage;
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
@@ -20,7 +20,7 @@ use super::sim::*;
 
 impl Sim {
     /// Messages before the active run's own, oldest first.
-    pub fn recent(&self, recent: &Recent) -> Vec<ConversationMessage> {
+    pub fn recent(&self, recent: &HistoryQuery) -> Vec<ConversationMessage> {
         let own = self.machine.run().map(|run| run.message_id.to_string()).unwrap_or_default();
         let before = self.rows.get(&(RowKind::Message, own)).map_or(i64::MAX, |row| row.ord);
         let mut rows: Vec<&Row> = self

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pes_engine::PeerCallInput;
 use pes_engine::domain::ids::CallId;
-use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerState, Seen, TaskActionKind};
+use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerReport, PeerState, TaskActionKind};
 use serde_json::{Value, json};
 
 #[derive(Default)]
@@ -107,7 +107,7 @@ impl Peers {
         self.tasks.insert(message, remote);
     }
 
-    pub fn perform(&mut self, peer_call_input: &PeerCallInput, arguments: &Value) -> Result<Seen, PeerFailure> {
+    pub fn perform(&mut self, peer_call_input: &PeerCallInput, arguments: &Value) -> Result<PeerReport, PeerFailure> {
         let way = self.way(arguments);
         self.asked += 1;
         let what = peer_call_input.task.action.expect("an action is under way").what;
@@ -150,7 +150,7 @@ impl Peers {
                 End::Never => PeerState::Working,
             },
         };
-        Ok(Seen {
+        Ok(PeerReport {
             state,
             remote_task_id: Some(format!("remote-{}", peer_call_input.task.call_id)),
             remote_context_id: None,

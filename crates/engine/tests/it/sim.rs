@@ -16,7 +16,9 @@ use pes_engine::effect::Effect;
 use pes_engine::event::{Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use pes_engine::pes::Pes;
 use pes_engine::step::{self, Keep, Row, RowKind, Step};
-use pes_engine::{Allowance, Begin, Core, Illegal, Loaded, Machine, Material, PeerCallInput, Prompt, Stamp, World};
+use pes_engine::{
+    Allowance, Core, Illegal, Loaded, Machine, PeerCallInput, Prompt, PromptMaterial, RunAdmission, Stamp, World,
+};
 use serde_json::Value;
 
 use super::peers::Peers;
@@ -34,7 +36,7 @@ pub struct Sim {
     pub limits: Limits,
     pub book: Book,
     pub allowance: Allowance,
-    pub begin: Begin,
+    pub begin: RunAdmission,
     pub head: String,
     pub rows: BTreeMap<(RowKind, String), Row>,
     payloads: Payloads,
@@ -78,7 +80,7 @@ impl Sim {
             limits: Limits::default(),
             book: Book::default(),
             allowance: Allowance::default(),
-            begin: Begin::Now,
+            begin: RunAdmission::Now,
             head: String::new(),
             rows: BTreeMap::new(),
             payloads: Payloads::new(),
@@ -267,7 +269,7 @@ impl Sim {
                 let (peer_call_input, arguments) = self.peer_call_input(task);
                 let (task, attempt) = (task.clone(), *attempt);
                 let event = match self.peers.perform(&peer_call_input, &arguments) {
-                    Ok(seen) => Event::Peer(PeerEvent::Seen { task, attempt, seen: Box::new(seen) }),
+                    Ok(seen) => Event::Peer(PeerEvent::Reported { task, attempt, report: Box::new(seen) }),
                     Err(failure) => Event::Peer(PeerEvent::Failed { task, attempt, failure }),
                 };
                 self.apply(event).unwrap();
@@ -283,7 +285,7 @@ impl Sim {
 
     pub fn prompt(&self, effect: &Effect) -> Prompt {
         let needs = self.machine.needs(effect);
-        let mut material = Material::default();
+        let mut material = PromptMaterial::default();
         for id in needs.payloads {
             material.payloads.insert(id.clone(), self.payload(&id));
         }

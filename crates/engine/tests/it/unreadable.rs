@@ -2,13 +2,13 @@
 
 use pes_engine::domain::fault::{Code, Fault};
 use pes_engine::domain::run::{Run, RunStatus};
-use pes_engine::domain::task::{PeerState, Seen, Task, TaskStatus};
+use pes_engine::domain::task::{PeerReport, PeerState, Task, TaskStatus};
 use pes_engine::domain::thread::ThreadStatus;
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent, SystemEvent};
 use pes_engine::pes::{Pes, runs_only};
 use pes_engine::step::{self, Keep, Row, RowKind, Step};
-use pes_engine::{Begin, Core, Loaded, Machine, Stamp, World};
+use pes_engine::{Core, Loaded, Machine, RunAdmission, Stamp, World};
 
 use super::cancel::two_items;
 use super::delegate;
@@ -48,7 +48,7 @@ fn decide_on(sim: &mut Sim, machine: &mut dyn Machine, event: Event) -> Step {
         models: &sim.book,
         limits: &sim.limits,
         allowance: &sim.allowance,
-        begin: Begin::Now,
+        begin: RunAdmission::Now,
     };
     let step = step::decide(machine, &world, stamp, event).unwrap();
     for row in &step.rows {
@@ -143,7 +143,7 @@ fn a_task_that_nobody_waits_for_any_more_is_cancelled(#[case] damaged: RowKind) 
     assert_eq!(ended(&sim).status, TaskStatus::Canceled);
     let [Effect::CancelPeer { attempt, .. }] = machine.running()[..] else { panic!("{:?}", machine.running()) };
     // What the agent says of it finds no run any more.
-    let seen = Seen {
+    let seen = PeerReport {
         state: PeerState::Completed,
         remote_task_id: None,
         remote_context_id: None,
@@ -152,7 +152,7 @@ fn a_task_that_nobody_waits_for_any_more_is_cancelled(#[case] damaged: RowKind) 
         output: serde_json::Value::Null,
         patience_ms: None,
     };
-    let told = PeerEvent::Seen { task: task.task_id.clone(), attempt, seen: Box::new(seen) };
+    let told = PeerEvent::Reported { task: task.task_id.clone(), attempt, report: Box::new(seen) };
     decide_on(&mut sim, &mut *machine, Event::Peer(told));
     assert!(machine.running().is_empty());
     assert_eq!(ended(&sim).cancel_heard, Some(true));

@@ -10,7 +10,7 @@ use super::spoken::begins_thoughts;
 use super::stream::started;
 use crate::domain::facts::Fact;
 use crate::domain::frame::Token;
-use crate::domain::standing::Standing;
+use crate::domain::standing::RunActivity;
 use crate::http::doors::told::{Says, ToldFact};
 
 /// An event, and the id under which it is found again.
@@ -24,7 +24,7 @@ pub(super) struct Numbered {
     client: ClientRun,
     segment: Segment,
     events: AguiEvents,
-    standing: Standing,
+    standing: RunActivity,
     texts: Texts,
     has_begun: bool,
     /// The last observation of the run that was heard.
@@ -41,7 +41,7 @@ impl Numbered {
         Self {
             events: AguiEvents::new(client.clone(), segment.run.clone()),
             client,
-            standing: Standing::default(),
+            standing: RunActivity::default(),
             texts: Texts::default(),
             has_begun: false,
             seq: segment.start,

@@ -37,7 +37,7 @@ use super::tool::ToolResult;
 
 /// The shape that readers get: the recorded one, unless another one is given.
 #[cfg(feature = "schema")]
-macro_rules! told {
+macro_rules! read_shape {
     ($body:ty) => {
         $body
     };
@@ -47,7 +47,7 @@ macro_rules! told {
 }
 
 macro_rules! facts {
-    ($($name:ident($body:ty) $(told as $whole:ty)?),+ $(,)?) => {
+    ($($name:ident($body:ty) $(read as $whole:ty)?),+ $(,)?) => {
         /// The content of an observation, by its type, as it is recorded: payloads may be references, and a `PLAN` or
         /// `PLAN_UPDATE` holds changes only.
         #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -71,10 +71,10 @@ macro_rules! facts {
         #[cfg(feature = "schema")]
         pub fn schemas(all: &mut Vec<(String, RefOr<Schema>)>) -> Vec<(ObservationType, String)> {
             vec![$({
-                type Told = told!($body $(, $whole)?);
-                let name = Told::name().into_owned();
-                all.push((name.clone(), Told::schema()));
-                Told::schemas(all);
+                type Read = read_shape!($body $(, $whole)?);
+                let name = Read::name().into_owned();
+                all.push((name.clone(), Read::schema()));
+                Read::schemas(all);
                 (ObservationType::$name, name)
             },)+]
         }
@@ -91,8 +91,8 @@ facts! {
     RunStarted(RunStartedBody),
     Intent(IntentBody),
     Title(TitleBody),
-    Plan(PlanBody) told as WholePlan,
-    PlanUpdate(PlanUpdateBody) told as WholePlanUpdate,
+    Plan(PlanBody) read as WholePlan,
+    PlanUpdate(PlanUpdateBody) read as WholePlanUpdate,
     ItemStatusChange(ItemStatusChangeBody),
     LlmStreamStart(LlmStreamStartBody),
     LlmStreamMetadata(LlmStreamMetadataBody),

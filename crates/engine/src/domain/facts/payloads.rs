@@ -11,55 +11,55 @@ impl Fact {
     /// The fact with its payloads inlined.
     #[must_use]
     pub fn inlined(mut self, payloads: &Payloads) -> Self {
-        self.put_back(&mut |value| *value = payload::inline(value.take(), payloads));
+        self.replace_values(&mut |value| *value = payload::inline(value.take(), payloads));
         self
     }
 
-    fn put_back(&mut self, put: &mut impl FnMut(&mut Value)) {
+    fn replace_values(&mut self, put: &mut impl FnMut(&mut Value)) {
         match self {
-            Fact::RunStarted(told) => {
-                put(&mut told.query);
-                message(&mut told.message, put);
+            Fact::RunStarted(body) => {
+                put(&mut body.query);
+                message(&mut body.message, put);
             }
-            Fact::Plan(told) => {
-                put(&mut told.plan);
-                put(&mut told.raw_output);
-                told.changes.iter_mut().flatten().for_each(|one| change(one, put));
-                told.todo_list.iter_mut().flatten().for_each(|one| item(one, put));
-                told.step_outputs.iter_mut().flatten().for_each(|(_, one)| output(one, put));
+            Fact::Plan(body) => {
+                put(&mut body.plan);
+                put(&mut body.raw_output);
+                body.changes.iter_mut().flatten().for_each(|one| change(one, put));
+                body.todo_list.iter_mut().flatten().for_each(|one| item(one, put));
+                body.step_outputs.iter_mut().flatten().for_each(|(_, one)| output(one, put));
             }
-            Fact::PlanUpdate(told) => {
-                told.plan.iter_mut().for_each(&mut *put);
-                told.changes.iter_mut().flatten().for_each(|one| change(one, put));
+            Fact::PlanUpdate(body) => {
+                body.plan.iter_mut().for_each(&mut *put);
+                body.changes.iter_mut().flatten().for_each(|one| change(one, put));
             }
-            Fact::ItemStatusChange(told) => {
-                told.step_output.iter_mut().for_each(|one| output(one, put));
-                let set = &mut told.item;
+            Fact::ItemStatusChange(body) => {
+                body.step_output.iter_mut().for_each(|one| output(one, put));
+                let set = &mut body.item;
                 set.result.iter_mut().for_each(&mut *put);
                 calls(set.tool_calls.iter_mut().chain(&mut set.actual_tool_calls), put);
                 results(&mut set.tool_results, put);
                 others(&mut set.other, put);
             }
-            Fact::LlmStreamEnd(told) => {
-                put(&mut told.text);
-                told.thinking.iter_mut().for_each(put);
+            Fact::LlmStreamEnd(body) => {
+                put(&mut body.text);
+                body.thinking.iter_mut().for_each(put);
             }
-            Fact::Thoughts(told) => put(&mut told.text),
-            Fact::ToolCall(told) => calls(&mut told.tool_calls, put),
-            Fact::ToolExecution(told) => result(told, put),
-            Fact::AgentSuspended(told) => {
-                told.tool_input.iter_mut().chain(&mut told.plan).for_each(&mut *put);
-                others(&mut told.other, put);
+            Fact::Thoughts(body) => put(&mut body.text),
+            Fact::ToolCall(body) => calls(&mut body.tool_calls, put),
+            Fact::ToolExecution(body) => result(body, put),
+            Fact::AgentSuspended(body) => {
+                body.tool_input.iter_mut().chain(&mut body.plan).for_each(&mut *put);
+                others(&mut body.other, put);
             }
-            Fact::A2aTask(told) => others(&mut told.other, put),
-            Fact::StateUpdate(told) => {
-                told.message.iter_mut().chain(&mut told.messages).for_each(|one| message(one, put));
-                told.data.iter_mut().chain(&mut told.patch).for_each(&mut *put);
-                told.summary.iter_mut().for_each(|summary| put(&mut summary.text));
+            Fact::A2aTask(body) => others(&mut body.other, put),
+            Fact::StateUpdate(body) => {
+                body.message.iter_mut().chain(&mut body.messages).for_each(|one| message(one, put));
+                body.data.iter_mut().chain(&mut body.patch).for_each(&mut *put);
+                body.summary.iter_mut().for_each(|summary| put(&mut summary.text));
             }
-            Fact::FinalResponse(told) => {
-                told.ui_metadata.iter_mut().for_each(&mut *put);
-                message(&mut told.message, put);
+            Fact::FinalResponse(body) => {
+                body.ui_metadata.iter_mut().for_each(&mut *put);
+                message(&mut body.message, put);
             }
             Fact::Intent(_)
             | Fact::Title(_)

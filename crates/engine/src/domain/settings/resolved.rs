@@ -76,7 +76,7 @@ pub struct RunOptions {
 
 impl ExecutionConfig {
     /// The same configuration with every member given.
-    fn written(&self) -> ExecutionOverrides {
+    fn overrides(&self) -> ExecutionOverrides {
         ExecutionOverrides {
             max_iterations: Some(self.max_iterations),
             taef_max_retries: Some(self.taef_max_retries),
@@ -111,7 +111,7 @@ impl RunSettings {
             enabled_tools: self.enabled_tools.clone(),
             tool_policy: self.tool_policy.clone(),
             history_limit: self.history_limit,
-            execution_config: self.execution.written(),
+            execution_config: self.execution.overrides(),
             state_saving_strategy: self.state_saving,
             budget: self.budget.clone(),
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::domain::hitl::{FeedbackSchema, InputType, SuspensionKind};
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::task::{
-    PeerFailure, PeerFailureKind, PeerState, Seen, Slot, Task, TaskAction, TaskActionKind, TaskStatus,
+    PeerFailure, PeerFailureKind, PeerReport, PeerState, Slot, Task, TaskAction, TaskActionKind, TaskStatus,
 };
 use crate::domain::tool::{ToolError, ToolStatus};
 use crate::pes::peers::{TaskOutcome, send};
@@ -32,30 +32,30 @@ struct PeerQuestion {
 }
 
 /// The agent reported the state of its task.
-pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) -> TaskOutcome {
+pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, report: PeerReport) -> TaskOutcome {
     let Some((task, what)) = under_way(tx.state, id, attempt) else { return TaskOutcome::Unchanged };
     if what == TaskActionKind::Cancel {
         settle_cancel(tx, id, true);
         return TaskOutcome::Continues;
     }
-    let is_news = task.remote_task_id.is_none() && seen.remote_task_id.is_some();
+    let is_news = task.remote_task_id.is_none() && report.remote_task_id.is_some();
     tx.change_task(id, |task| {
         task.action = None;
         task.strikes = 0;
-        task.remote_task_id = task.remote_task_id.take().or(seen.remote_task_id);
-        task.remote_context_id = seen.remote_context_id.or(task.remote_context_id.take());
-        task.message = seen.message.clone();
-        if let Some(patience) = seen.patience_ms {
+        task.remote_task_id = task.remote_task_id.take().or(report.remote_task_id);
+        task.remote_context_id = report.remote_context_id.or(task.remote_context_id.take());
+        task.message = report.message.clone();
+        if let Some(patience) = report.patience_ms {
             task.deadline = task.deadline.min(task.created_at.saturating_add(patience));
         }
     });
     let call = task.call_id.clone();
     let ends = |status, code: &str| {
-        let why = seen.message.clone().unwrap_or_else(|| format!("{} gave no reason", task.agent_id));
+        let why = report.message.clone().unwrap_or_else(|| format!("{} gave no reason", task.agent_id));
         (status, Err(ToolError::new(code, why)))
     };
-    let (status, result) = match seen.state {
-        PeerState::Completed => (TaskStatus::Completed, Ok(seen.output)),
+    let (status, result) = match report.state {
+        PeerState::Completed => (TaskStatus::Completed, Ok(report.output)),
         PeerState::Failed => ends(TaskStatus::Failed, "peer_failed"),
         PeerState::Rejected => ends(TaskStatus::Rejected, "peer_rejected"),
         PeerState::Canceled => ends(TaskStatus::Canceled, "peer_canceled"),
@@ -70,12 +70,12 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, seen: Seen) 
         }
         PeerState::InputRequired => {
             task_continues(tx, id, TaskStatus::InputRequired, is_news);
-            let asked = PeerQuestion { message: seen.message, form: seen.form, input_type: InputType::Text };
+            let asked = PeerQuestion { message: report.message, form: report.form, input_type: InputType::Text };
             return ask_a_person(tx, &task, SuspensionKind::PeerInput, asked);
         }
         PeerState::AuthRequired => {
             task_continues(tx, id, TaskStatus::AuthRequired, is_news);
-            let asked = PeerQuestion { message: seen.message, form: None, input_type: InputType::Confirm };
+            let asked = PeerQuestion { message: report.message, form: None, input_type: InputType::Confirm };
             return ask_a_person(tx, &task, SuspensionKind::PeerAuth, asked);
         }
     };
@@ -101,7 +101,7 @@ fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, is_news: boo
 }
 
 /// Asks a person what the agent asked, once, unless it asked too often.
-fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, seen: PeerQuestion) -> TaskOutcome {
+fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, asked: PeerQuestion) -> TaskOutcome {
     if tx.state.suspension_of(&task.call_id).is_some() {
         return TaskOutcome::Continues;
     }
@@ -110,8 +110,8 @@ fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, seen: PeerQu
         return send::give_up(tx, &task.call_id, "peer_failed", why);
     }
     tx.change_task(&task.task_id, |task| task.questions += 1);
-    let message = seen.message.unwrap_or_else(|| format!("{} needs more to go on.", task.agent_id));
-    let schema = seen.form.unwrap_or_else(|| FeedbackSchema::new(seen.input_type, message.clone()));
+    let message = asked.message.unwrap_or_else(|| format!("{} needs more to go on.", task.agent_id));
+    let schema = asked.form.unwrap_or_else(|| FeedbackSchema::new(asked.input_type, message.clone()));
     suspend::park(tx, &task.call_id, kind, message, schema, None);
     TaskOutcome::Continues
 }

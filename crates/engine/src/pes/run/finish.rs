@@ -15,7 +15,7 @@ use crate::pes::run::{answer_form, begin, message};
 use crate::pes::settle::suspension;
 use crate::pes::state::{Item, Phase, rows, text};
 use crate::pes::tx::Tx;
-use crate::world::Begin;
+use crate::world::RunAdmission;
 
 /// Ends the run with an answer. `shown` is its text as observations hold it. If the caller wants JSON, an account in
 /// words is of no use to it: the run fails instead.
@@ -138,7 +138,7 @@ fn conclude(tx: &mut Tx<'_>, ord: i64, mut run: Run, status: RunStatus, outcome:
 
 /// Starts the first run of the queue, if a run may begin.
 pub(crate) fn start_next(tx: &mut Tx<'_>) {
-    if tx.world.begin == Begin::Now {
+    if tx.world.begin == RunAdmission::Now {
         start_first(tx);
     }
 }

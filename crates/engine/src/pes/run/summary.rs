@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::Extent;
+use crate::SummaryExtent;
 use crate::domain::Millis;
 use crate::domain::facts::{StateUpdateBody, Summary};
 use crate::domain::ids::{ItemId, StreamId};
@@ -15,7 +15,7 @@ use crate::pes::state::{ModelCall, ModelSlot, SummaryRequest};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 
 /// The prompt of that attempt would leave messages out: they are summed up first, and then the call is made again.
-pub(crate) fn on_overflow(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, extent: Extent) -> HandlerResult {
+pub(crate) fn on_overflow(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, extent: SummaryExtent) -> HandlerResult {
     let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(EventOutcome::Ignored) };
     let why = "the conversation is longer than a prompt tells: its oldest messages are summed up first";
     let failure = ModelFailure { kind: FailureKind::Overflow, ..model_call::interrupted(why) };
@@ -34,7 +34,7 @@ pub(crate) fn on_summary_reply(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sum
     if reply.trim().is_empty() {
         return on_summary_failed(tx, item, sums, None);
     }
-    let Extent { upto, messages, bytes } = sums.extent;
+    let SummaryExtent { upto, messages, bytes } = sums.extent;
     let (covered, length) = tx.state.head.summary.take().map_or((0, 0), |so_far| (so_far.messages, so_far.bytes));
     let summary = Summary { text, bytes: reply.len() as u64, upto, messages: covered + messages };
     set_summary(tx, summary, bytes + length);

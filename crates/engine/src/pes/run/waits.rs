@@ -7,7 +7,7 @@ use crate::domain::run::QueuedReason;
 use crate::pes::run::finish;
 use crate::pes::state::rows;
 use crate::pes::tx::{EventOutcome, Tx};
-use crate::world::Begin;
+use crate::world::RunAdmission;
 
 const RETRY_AFTER_MS: i64 = 1_000;
 
@@ -15,11 +15,11 @@ const RETRY_AFTER_MS: i64 = 1_000;
 pub(crate) fn check(tx: &Tx<'_>) -> Result<(), Fault> {
     let is_at_rest = tx.state.run.is_none() && tx.state.head.queue.is_empty();
     match tx.world.begin {
-        Begin::Refused { most } if is_at_rest => {
+        RunAdmission::Refused { most } if is_at_rest => {
             let why = format!("At most {most} threads of this tenant may wait for its other runs; try again later.");
             Err(Fault::new(Code::QueueFull, why).retry_after(RETRY_AFTER_MS))
         }
-        Begin::Now | Begin::Later | Begin::Refused { .. } => Ok(()),
+        RunAdmission::Now | RunAdmission::Later | RunAdmission::Refused { .. } => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::domain::settings::{Budget, RunSettings};
 use crate::domain::size::tokens;
 use crate::domain::usage::{Nanos, Price, nanos};
 use crate::pes::state::{ModelCall, Reserved, State};
-use crate::{Allowance, Left, Reservation, Room, Toolbox, World};
+use crate::{Allowance, CapRoom, Remaining, Reservation, Toolbox, World};
 
 /// A shorter reply, in tokens, is not worth asking for.
 const MIN_OUTPUT_TOKENS: u64 = 256;
@@ -42,7 +42,7 @@ pub(crate) enum Funds {
 /// What a call has too little of.
 enum Shortage<'a> {
     Budget(&'static str),
-    Room(&'a Left),
+    Room(&'a Remaining),
 }
 
 impl State {
@@ -89,7 +89,7 @@ pub(crate) fn for_call(state: &State, world: &World<'_>, call: &ModelCall) -> Fu
     }
     match reserve(state, world, budget.unwrap_or(&Budget::default()), call) {
         Ok(reserved) => Funds::Enough(reserved),
-        Err(Shortage::Room(Left { again_at: Some(at), .. })) => Funds::Later(*at),
+        Err(Shortage::Room(Remaining { again_at: Some(at), .. })) => Funds::Later(*at),
         Err(_) if state.is_any_running() => Funds::Wait,
         Err(Shortage::Budget(why)) => Funds::Spent(why.to_owned()),
         Err(Shortage::Room(left)) => Funds::Spent(left.why.clone()),
@@ -150,13 +150,13 @@ fn reserve<'a>(
 /// more room can become free.
 fn output_within_caps<'a>(
     state: &State,
-    room: &'a Room,
+    room: &'a CapRoom,
     price: &Price,
     input: u64,
     lengths: RangeInclusive<u64>,
 ) -> Result<u64, Shortage<'a>> {
     let (shortest, mut output) = lengths.into_inner();
-    let least = |left: &Left, output: u64| if left.again_at.is_some() { output } else { shortest.min(output) };
+    let least = |left: &Remaining, output: u64| if left.again_at.is_some() { output } else { shortest.min(output) };
     let held = reservations(state);
     let without = |most: i64, of: fn(&Reservation) -> i64| held.iter().map(of).fold(most, i64::saturating_sub);
     let tokens = without(room.tokens.most, |reserved| reserved.tokens);

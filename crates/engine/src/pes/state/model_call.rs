@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Extent;
+use crate::SummaryExtent;
 use crate::domain::Millis;
 use crate::domain::ids::StreamId;
 use crate::domain::model::{ModelReply, Phase};
@@ -150,7 +150,7 @@ pub(crate) struct ReceivedReply<'a> {
 /// The messages that a call sums up, and the call that waits for the summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SummaryRequest {
-    pub extent: Extent,
+    pub extent: SummaryExtent,
     pub before: Box<ModelCall>,
 }
 

@@ -20,7 +20,7 @@ use crate::domain::ids::{CallId, StreamId};
 use crate::domain::model::{Phase, Usage};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
-use crate::domain::standing::Standing;
+use crate::domain::standing::RunActivity;
 use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::progress::Progress;
 use crate::http::doors::told::{Says, ToldFact};
@@ -50,7 +50,7 @@ pub(super) struct ResponseEvents {
     interruption: Option<Refusal>,
     /// How many of the answers that it begins with are still to come.
     answers_left: u32,
-    standing: Standing,
+    standing: RunActivity,
     progress: Progress,
     /// What calls were made with.
     arguments: HashMap<CallId, Value>,
@@ -95,7 +95,7 @@ impl ResponseEvents {
             number: 0,
             state: State::default(),
             interruption: None,
-            standing: Standing::default(),
+            standing: RunActivity::default(),
             progress: Progress::default(),
             arguments: HashMap::new(),
             own_calls: Vec::new(),
