@@ -1,4 +1,5 @@
-//! What the headers of a door's answer say: the trace of the request, and the thread and the run that it came to.
+//! The headers that every door sets on its responses: the id of the request's trace, and the thread and the run that
+//! the response is about.
 
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -11,21 +12,21 @@ const THREAD: HeaderName = HeaderName::from_static("x-pes-thread");
 const RUN: HeaderName = HeaderName::from_static("x-pes-run");
 const REQUEST: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What web pages of other origins may read of them.
+/// The headers that web pages of other origins may read.
 pub(in crate::http) const EXPOSED: [HeaderName; 3] = [THREAD, RUN, REQUEST];
 
-pub(super) fn mark(headers: &mut HeaderMap, trace: &TraceId) {
+pub(super) fn set_request_id(headers: &mut HeaderMap, trace: &TraceId) {
     headers.insert(REQUEST, visible(&trace.0));
 }
 
-/// The answer is about this run.
-pub(super) fn name_run(headers: &mut HeaderMap, thread: &ThreadId, run: &RunId) {
+/// Names the thread and the run that the response is about.
+pub(super) fn set_run(headers: &mut HeaderMap, thread: &ThreadId, run: &RunId) {
     headers.insert(THREAD, visible(thread.as_str()));
     headers.insert(RUN, visible(run.as_str()));
 }
 
-/// Headers that were there before the answer had its body stay.
-pub(super) fn keep(response: &mut Response, before: &HeaderMap) {
+/// Copies headers that were set before the response had its body. Headers that the response has already win.
+pub(super) fn keep_existing(response: &mut Response, before: &HeaderMap) {
     for (name, value) in before {
         if *name != CONTENT_TYPE && *name != CONTENT_LENGTH && !response.headers().contains_key(name) {
             response.headers_mut().insert(name, value.clone());

@@ -1,8 +1,8 @@
-//! A thread's whole conversation, for pages that reload.
+//! Reads a thread's whole conversation, for pages that reload.
 
 use std::collections::HashMap;
 
-use super::told::ToldFact;
+use super::frames::DecodedObservation;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId};
@@ -13,52 +13,52 @@ use crate::service::feed::{self, After, FeedAsk};
 use crate::service::threads;
 use crate::store::PageAsk;
 
-/// How much is read at once.
-const CHUNK: u32 = 200;
+/// How many messages or observations one query to the store reads.
+const PAGE_SIZE: u32 = 200;
 
-/// What is said, oldest first.
-pub(super) async fn said(
+/// All messages of the thread, oldest first.
+pub(super) async fn messages(
     app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
 ) -> Result<Vec<ConversationMessage>, Fault> {
     let mut all = Vec::new();
-    let mut ask = PageAsk { cursor: None, limit: CHUNK };
+    let mut ask = PageAsk { cursor: None, limit: PAGE_SIZE };
     loop {
         let page = threads::messages(&app.service, caller, thread, ask).await?;
         all.extend(page.items);
         let Some(cursor) = page.next_cursor else { return Ok(all) };
-        ask = PageAsk { cursor: Some(cursor), limit: CHUNK };
+        ask = PageAsk { cursor: Some(cursor), limit: PAGE_SIZE };
     }
 }
 
-/// The same; of a thread that there is not yet, nothing.
-pub(super) async fn said_so_far(
+/// Like [`messages`], but empty if the thread does not exist yet.
+pub(super) async fn messages_or_empty(
     app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
 ) -> Result<Vec<ConversationMessage>, Fault> {
-    match said(app, caller, thread).await {
+    match messages(app, caller, thread).await {
         Err(fault) if fault.code == Code::NotFound => Ok(Vec::new()),
-        said => said,
+        found => found,
     }
 }
 
-/// Every observation of these types that can be read, in order.
-pub(super) async fn told(
+/// Calls `apply` with every readable observation of these types, in order.
+pub(super) async fn for_each_observation(
     app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
     types: &[ObservationType],
-    mut hears: impl FnMut(ToldFact),
+    mut apply: impl FnMut(DecodedObservation),
 ) -> Result<(), Fault> {
     let mut after = 0;
     loop {
         let ask = FeedAsk { after: After::Seq(after), types: types.to_vec(), ..FeedAsk::default() };
-        let page = feed::page(&app.service, caller, thread, ask, CHUNK).await?;
+        let page = feed::page(&app.service, caller, thread, ask, PAGE_SIZE).await?;
         for observation in page.items {
             after = observation.seq;
-            ToldFact::of(observation).into_iter().for_each(&mut hears);
+            DecodedObservation::decode(observation).into_iter().for_each(&mut apply);
         }
         if page.next_cursor.is_none() {
             return Ok(());
@@ -66,7 +66,7 @@ pub(super) async fn told(
     }
 }
 
-/// Where the last message of each run stands.
-pub(super) fn ends_of_runs(said: &[ConversationMessage]) -> HashMap<RunId, usize> {
-    said.iter().enumerate().filter_map(|(at, message)| Some((message.run_id.clone()?, at))).collect()
+/// The index of each run's last message.
+pub(super) fn last_of_each_run(messages: &[ConversationMessage]) -> HashMap<RunId, usize> {
+    messages.iter().enumerate().filter_map(|(at, message)| Some((message.run_id.clone()?, at))).collect()
 }

@@ -1,16 +1,19 @@
-//! Doors: the wires that clients of other makers speak, one folder for each. A door is a thin projection: it makes calls of
-//! the service out of requests, and events of its wire out of observations and tokens. It keeps no state and no copy of a
-//! conversation, names no other door, and nothing outside of here names one.
+//! Doors: the wire formats that clients of other vendors speak, one folder for each. A door is a thin projection: it
+//! turns requests into calls of the service, and observations and tokens into events of its wire format. It keeps no
+//! state and no copy of a conversation. No door names another door, and only a few files outside of this folder name
+//! one.
 //!
-//! What doors share stands beside them: frames of a thread, read ([`told`]), and its conversation ([`conversation`]); what a run says while it says it ([`speech`]) and
-//! what it does, as lines of text ([`progress`]); questions as text ([`question`]) and how a text answers one
-//! ([`text_reply`]); the headers of their answers ([`answer_headers`]), and events as they are written ([`sse`]).
+//! Shared by all doors: the request ([`DoorRequest`]); the decoded frames of a thread ([`frames`]) and its conversation
+//! ([`conversation`]); the events of an answer's text and of a model's thoughts ([`text_events`]); what a run does, as
+//! lines of text ([`progress`]); questions as text ([`question`]), and how a text answers a question ([`text_reply`]);
+//! response headers ([`answer_headers`]); and the writing of server-sent events ([`sse`]).
 
 mod a2a;
 mod agui;
 mod ai_sdk;
 mod answer_headers;
 mod conversation;
+mod frames;
 mod mcp;
 mod openai;
 mod progress;
@@ -18,10 +21,9 @@ mod question;
 #[cfg(test)]
 mod recorded;
 mod shown_item;
-mod speech;
 mod sse;
+mod text_events;
 mod text_reply;
-mod told;
 
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -29,8 +31,9 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::app_state::AppState;
 use super::problem::{self, ProblemContext};
+use super::reply_preferences::ReplyPreferences;
 use super::trace::TraceId;
-use crate::domain::caller::Scope;
+use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::Fault;
 use crate::domain::hitl::SuspensionKind;
 
@@ -41,7 +44,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
     a2a::routes().merge(agui::routes()).merge(ai_sdk::routes()).merge(mcp::routes()).merge(openai::routes())
 }
 
-/// Whose words an answer is in.
+/// The wire format in which a response is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
     A2a,
@@ -51,41 +54,50 @@ pub(super) enum Door {
     OpenAi,
 }
 
-/// Whether a path is a door's.
-type IsOurs = fn(&str) -> bool;
+/// A request of a caller to a door.
+struct DoorRequest {
+    app: AppState,
+    caller: Caller,
+    preferences: ReplyPreferences,
+}
+
+/// Whether a path belongs to a door.
+type OwnsPath = fn(&str) -> bool;
 
 impl Door {
-    /// The door at this path, which is one below the server's own base.
+    /// The door that serves this path. The path is relative to the server's base path.
     pub(super) fn at(path: &str) -> Option<Self> {
-        let doors: [(IsOurs, Self); 5] = [
-            (a2a::is_ours, Door::A2a),
-            (agui::is_ours, Door::AgUi),
-            (ai_sdk::is_ours, Door::AiSdk),
-            (mcp::is_ours, Door::Mcp),
-            (openai::is_ours, Door::OpenAi),
+        let doors: [(OwnsPath, Self); 5] = [
+            (a2a::owns_path, Door::A2a),
+            (agui::owns_path, Door::AgUi),
+            (ai_sdk::owns_path, Door::AiSdk),
+            (mcp::owns_path, Door::Mcp),
+            (openai::owns_path, Door::OpenAi),
         ];
-        doors.into_iter().find(|(is_ours, _)| is_ours(path)).map(|(_, door)| door)
+        doors.into_iter().find(|(owns_path, _)| owns_path(path)).map(|(_, door)| door)
     }
 
-    /// A fault that the door's handlers did not answer themselves, in the words of its wire; headers that `bare` has stay.
+    /// Writes a fault that no handler of the door has answered in the door's own error format. Keeps the headers of
+    /// `bare`.
     pub(super) fn refuse(self, fault: &Fault, context: &ProblemContext<'_>, path: &str, bare: Response) -> Response {
         match self {
             Door::A2a => a2a::refuse(fault, path, bare),
-            // Their clients show the body of whatever is no stream.
+            // These clients show the body of any response that is not a stream.
             Door::AgUi | Door::AiSdk => problem::complete(fault, context, bare),
             Door::Mcp => mcp::refuse(fault, &bare),
             Door::OpenAi => openai::refuse(fault, &bare),
         }
     }
 
-    /// What every answer of a door says of itself.
-    pub(super) fn mark(headers: &mut HeaderMap, trace: &TraceId) {
-        answer_headers::mark(headers, trace);
+    /// Sets the headers that every response of a door has.
+    pub(super) fn set_headers(headers: &mut HeaderMap, trace: &TraceId) {
+        answer_headers::set_request_id(headers, trace);
     }
 }
 
-/// The scope that a client needs to answer a question of this kind. Answers that only add information (an input, the result of the
-/// client's own tool) need `run`, which whoever asked for the run has. Answers that decide what the agent does need `approve`.
+/// The scope that a caller needs to answer a question of this kind. Answers that only add information (an input, the
+/// result of the client's own tool) need `run`, which the caller that started the run has. Answers that decide what the
+/// agent does need `approve`.
 fn scope_to_answer(kind: SuspensionKind) -> Scope {
     match kind {
         SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {

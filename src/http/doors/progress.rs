@@ -1,4 +1,5 @@
-//! What a run does besides its answer, as lines of text: for wires that show an agent's reasoning and nothing else of it.
+//! What a run does besides its answer, as lines of text: for wire formats that can show an agent's reasoning but no
+//! plan and no tool calls.
 
 use std::collections::HashMap;
 
@@ -6,34 +7,34 @@ use crate::domain::facts::{Fact, ItemStatusChangeBody, WholePlan};
 use crate::domain::ids::ItemId;
 use crate::domain::plan::{ItemStatus, TodoItem};
 use crate::domain::tool::ToolCall;
-use crate::http::doors::told::{Says, ToldFact};
+use crate::http::doors::frames::{DecodedObservation, ObservationContent};
 
-/// Of arguments as many characters are shown.
-const ARGUMENTS: usize = 120;
+/// How many characters of a call's arguments are shown.
+const MAX_ARGUMENT_CHARS: usize = 120;
 
-/// Knows what the items are called.
+/// Remembers the descriptions of the plan's items.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct ProgressLines {
     title: Option<String>,
     items: HashMap<ItemId, String>,
 }
 
-impl Progress {
-    /// The lines that an observation comes to, each with its end; empty: nothing is shown of it.
-    pub(super) fn lines(&mut self, told: &ToldFact) -> String {
-        match &told.says {
-            Says::Plan(plan) => self.plan(plan),
-            Says::PlanUpdate(update) => {
-                self.learn(&update.todo_list);
+impl ProgressLines {
+    /// The lines for an observation, each with its newline. Empty if nothing is shown for it.
+    pub(super) fn lines(&mut self, observation: &DecodedObservation) -> String {
+        match &observation.content {
+            ObservationContent::Plan(plan) => self.plan(plan),
+            ObservationContent::PlanUpdate(update) => {
+                self.remember_items(&update.todo_list);
                 String::new()
             }
-            Says::Fact(Fact::Title(body)) => {
+            ObservationContent::Fact(Fact::Title(body)) => {
                 self.title = Some(body.title.clone());
                 String::new()
             }
-            Says::Fact(Fact::ItemStatusChange(change)) => self.item(change),
-            Says::Fact(Fact::ToolCall(body)) => body.tool_calls.iter().map(call).collect(),
-            Says::Fact(
+            ObservationContent::Fact(Fact::ItemStatusChange(change)) => self.item(change),
+            ObservationContent::Fact(Fact::ToolCall(body)) => body.tool_calls.iter().map(call).collect(),
+            ObservationContent::Fact(
                 Fact::RunStarted(_)
                 | Fact::Intent(_)
                 | Fact::Plan(_)
@@ -57,13 +58,13 @@ impl Progress {
         }
     }
 
-    fn learn(&mut self, items: &[TodoItem]) {
+    fn remember_items(&mut self, items: &[TodoItem]) {
         self.items.extend(items.iter().map(|item| (item.id.clone(), item.description.clone())));
     }
 
-    /// The title and the list; a plan without items is an answer, and that says itself.
+    /// The title and the list of items. A plan without items is an answer, which is sent as the answer's text.
     fn plan(&mut self, plan: &WholePlan) -> String {
-        self.learn(&plan.todo_list);
+        self.remember_items(&plan.todo_list);
         if plan.todo_list.is_empty() {
             return String::new();
         }
@@ -86,7 +87,7 @@ impl Progress {
 
 fn call(call: &ToolCall) -> String {
     let arguments = call.arguments.to_string();
-    let shown: String = arguments.chars().take(ARGUMENTS).collect();
+    let shown: String = arguments.chars().take(MAX_ARGUMENT_CHARS).collect();
     let more = if shown.len() < arguments.len() { "…" } else { "" };
     format!("· {}({shown}{more})\n", call.tool_name)
 }

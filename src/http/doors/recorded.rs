@@ -1,16 +1,16 @@
-//! Recorded logs, for the tests of projections.
+//! Recorded logs for the tests of the doors' projections.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::told::ToldFact;
+use super::frames::DecodedObservation;
 use crate::domain::frame::Token;
 use crate::domain::ids::RunId;
 use crate::domain::observation::Observation;
 
-/// Logs of whole stories; together they have every type of observation.
+/// Logs of complete scenarios. Together they contain every type of observation.
 pub(super) const LOGS: [&str; 15] = [
     "again",
     "asked",
@@ -29,7 +29,7 @@ pub(super) const LOGS: [&str; 15] = [
     "stepped",
 ];
 
-/// A path below the sources.
+/// A path relative to the crate's root.
 pub(super) fn file(path: impl AsRef<Path>) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -49,21 +49,21 @@ pub(super) fn of_every_type() -> Vec<Observation> {
     serde_json::from_str(&text).expect("observations")
 }
 
-pub(super) fn told(observation: &Observation) -> ToldFact {
-    ToldFact::of(observation.clone()).expect("it can be read")
+pub(super) fn decode(observation: &Observation) -> DecodedObservation {
+    DecodedObservation::decode(observation.clone()).expect("it can be read")
 }
 
-/// An observation that no recorded log has.
-pub(super) fn fact(run: &RunId, kind: &str, content: Value) -> ToldFact {
+/// An observation that is in no recorded log.
+pub(super) fn fact(run: &RunId, kind: &str, content: Value) -> DecodedObservation {
     let observation = json!({
         "seq": 1, "id": "obs_1", "threadId": "t", "runId": run, "traceId": "", "timestamp": 1, "type": kind, "title": "",
         "content": content,
     });
-    told(&serde_json::from_value(observation).expect("an observation"))
+    decode(&serde_json::from_value(observation).expect("an observation"))
 }
 
-/// Somebody is to approve the call `call_1` with these arguments, as the suspension `sus_1`.
-pub(super) fn asks_approval(run: &RunId, arguments: Value) -> ToldFact {
+/// The suspension `sus_1`: approval is asked for the call `call_1` with these arguments.
+pub(super) fn asks_approval(run: &RunId, arguments: Value) -> DecodedObservation {
     let content = json!({
         "suspensionId": "sus_1", "kind": "approval", "message": "May it?", "feedbackSchema": { "inputType": "confirm", "prompt": "" },
         "callId": "call_1", "toolName": "send", "toolInput": arguments,
@@ -71,12 +71,12 @@ pub(super) fn asks_approval(run: &RunId, arguments: Value) -> ToldFact {
     fact(run, "AGENT_SUSPENDED", content)
 }
 
-/// Nobody has answered that in time; under this policy.
-pub(super) fn times_out(run: &RunId, policy: &str) -> ToldFact {
+/// The suspension `sus_1` expires under this policy.
+pub(super) fn times_out(run: &RunId, policy: &str) -> DecodedObservation {
     fact(run, "SUSPENSION_TIMEOUT", json!({ "suspensionId": "sus_1", "policy": policy }))
 }
 
-/// The runs of a log, in the order in which they are told of.
+/// The runs of a log, in order of their first observation.
 pub(super) fn runs(log: &[Observation]) -> Vec<RunId> {
     let mut runs = Vec::new();
     for observation in log {
@@ -87,7 +87,7 @@ pub(super) fn runs(log: &[Observation]) -> Vec<RunId> {
     runs
 }
 
-/// A piece of what a model says in this phase; `kind` is `RESPONSE` or `THINKING`.
+/// One token of a model's output in this phase. `kind` is `RESPONSE` or `THINKING`.
 pub(super) fn token(run: &RunId, stream: &str, offset: usize, data: &str, phase: &str, kind: &str) -> Token {
     let token_type = format!("{}_LLM_{kind}", phase.to_uppercase());
     serde_json::from_value(json!({
@@ -97,7 +97,7 @@ pub(super) fn token(run: &RunId, stream: &str, offset: usize, data: &str, phase:
     .expect("a token")
 }
 
-/// A text in pieces of about so many bytes.
+/// A text as tokens of about `size` bytes.
 pub(super) fn tokens(run: &RunId, stream: &str, text: &str, phase: &str, kind: &str, size: usize) -> Vec<Token> {
     let mut tokens = Vec::new();
     let (mut offset, mut rest) = (0, text);

@@ -1,4 +1,4 @@
-//! An item of a plan as pages show it.
+//! A plan's item in the form in which front ends show it.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ impl ShownItem {
         }
     }
 
-    /// All but its result.
+    /// Everything but the result.
     pub(super) fn outline(&self) -> Value {
         json!({
             "id": self.id, "description": self.description, "status": self.status, "dependencies": self.dependencies,

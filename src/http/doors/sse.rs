@@ -1,5 +1,6 @@
-//! Server-sent events as doors write them: data, and a name where the wire has names; and how a stream ends that cannot be
-//! told to its end. Ids only where clients of the wire come back by them.
+//! Writes the server-sent events of the doors: the data, and the event's name where the wire format has names. Also
+//! writes the last event of a stream that the server must cut. Event ids are sent only where clients of the wire format
+//! reconnect with them.
 
 use std::fmt::Display;
 
@@ -7,14 +8,14 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::domain::fault::{Code, Fault};
-use crate::http::events::sse::LastWords;
+use crate::http::events::sse::ClosingEvents;
 
-/// An event without a name.
+/// An event with data only.
 pub(super) fn data(data: &Value) -> Bytes {
     Bytes::from(format!("data: {data}\n\n"))
 }
 
-/// An event under an id, if it has one.
+/// An event with an id, if there is one.
 pub(super) fn numbered(id: Option<&str>, data: &Value) -> Bytes {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     Bytes::from(format!("{id}data: {data}\n\n"))
@@ -25,13 +26,13 @@ pub(super) fn named(name: &str, data: &impl Display) -> Bytes {
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
 }
 
-/// How a stream ends that is cut: with the error of its wire, as `say` writes it. To most clients a stream that just stops is
-/// one that has ended well. `stopping` says what to do when the server stops.
-pub(super) fn last_words(stopping: &str, say: impl Fn(&Fault) -> Bytes) -> LastWords {
-    LastWords { stopping: say(&Fault::new(Code::Draining, stopping)), revoked: say(&revoked()) }
+/// The events that end a stream which the server cuts, written by `write` as errors of the wire format. Most clients
+/// take a stream that just stops for one that ended well. `stopping` says what to do when the server stops.
+pub(super) fn closing_events(stopping: &str, write: impl Fn(&Fault) -> Bytes) -> ClosingEvents {
+    ClosingEvents { stopping: write(&Fault::new(Code::Draining, stopping)), revoked: write(&revoked_fault()) }
 }
 
-/// Why a stream ends whose key counts no more.
-pub(super) fn revoked() -> Fault {
+/// The fault of a stream whose key is no longer valid.
+pub(super) fn revoked_fault() -> Fault {
     Fault::new(Code::Unauthorized, "The key of this request was revoked, or its time is over; ask with another one.")
 }

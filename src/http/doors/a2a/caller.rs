@@ -4,7 +4,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
 use super::QUESTIONS;
-use super::refusal::Refusal;
+use super::error::A2aError;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::Version;
 use crate::auth::Pass;
@@ -14,29 +14,29 @@ use crate::http::caller::{authenticate, permit};
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::http::trace::TraceId;
 
-/// An authenticated agent and how it wants to be spoken to.
-pub(super) struct Asker {
+/// An authenticated A2A request: the caller, and how it wants the response.
+pub(super) struct A2aRequest {
     pub(super) app: AppState,
     pub(super) caller: Caller,
     pub(super) pass: Pass,
     pub(super) version: Version,
-    /// What goes before a path to make it a URL.
+    /// The URL prefix of this server, as the caller reaches it.
     pub(super) base: String,
     pub(super) trace: TraceId,
 }
 
-impl Asker {
+impl A2aRequest {
     pub(super) fn new(app: &AppState, caller: Caller, version: Version, preferences: ReplyPreferences) -> Self {
         let ReplyPreferences { pass, base, trace, .. } = preferences;
         Self { app: app.clone(), caller, pass, version, base, trace }
     }
 
-    pub(super) fn may(&self, scope: Scope) -> Result<(), Refusal> {
+    pub(super) fn may(&self, scope: Scope) -> Result<(), A2aError> {
         Ok(permit(&self.caller, scope)?)
     }
 
-    /// A request may name its tenant, which is the caller's or does not exist.
-    pub(super) fn check_tenant(&self, named: Option<&str>) -> Result<(), Refusal> {
+    /// A request may name a tenant, which must be the caller's own. Any other tenant is answered as not existing.
+    pub(super) fn check_tenant(&self, named: Option<&str>) -> Result<(), A2aError> {
         if named.is_none_or(|name| name == self.caller.tenant_name) {
             Ok(())
         } else {
@@ -45,16 +45,16 @@ impl Asker {
     }
 }
 
-/// The caller by its key. Where agents are not served there is nothing, with or without one.
-pub(super) async fn known(app: &AppState, parts: &Parts) -> Result<Caller, Refusal> {
+/// Authenticates the caller by its key. If A2A is disabled, every request fails, with or without a key.
+pub(super) async fn authenticate_caller(app: &AppState, parts: &Parts) -> Result<Caller, A2aError> {
     if !app.config.a2a.enabled {
         return Err(Fault::new(Error::MethodNotFound, "This server does not speak to other agents.").into());
     }
     Ok(authenticate(app, parts).await?)
 }
 
-/// The version that the header or the query names.
-pub(super) fn version(parts: &Parts) -> Result<Option<Version>, Refusal> {
+/// The protocol version that the header or the query names.
+pub(super) fn version(parts: &Parts) -> Result<Option<Version>, A2aError> {
     let header = parts.headers.get("a2a-version").map(|value| value.to_str().unwrap_or("?").to_owned());
     let query = parts.uri.query().unwrap_or_default();
     let mut pairs = url::form_urlencoded::parse(query.as_bytes());
@@ -70,8 +70,8 @@ pub(super) fn version(parts: &Parts) -> Result<Option<Version>, Refusal> {
     }
 }
 
-/// Which of the extensions that the caller declares are ours, in the words of a header.
-pub(super) fn extensions(app: &AppState, headers: &HeaderMap) -> Result<Option<&'static str>, Refusal> {
+/// The extension of ours that the caller declares, as a header value.
+pub(super) fn extensions(app: &AppState, headers: &HeaderMap) -> Result<Option<&'static str>, A2aError> {
     let declared = ["a2a-extensions", "x-a2a-extensions"].into_iter().flat_map(|name| headers.get_all(name));
     let mut declared = declared.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
     let is_declared = declared.any(|uri| uri.trim() == QUESTIONS);

@@ -1,4 +1,4 @@
-//! The agent card of this server: `/.well-known/agent-card.json`, and the extended one for callers with a key.
+//! The agent card of this server: `/.well-known/agent-card.json`, and the extended card for callers with a key.
 
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY};
@@ -6,8 +6,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::QUESTIONS;
-use super::caller::Asker;
-use super::refusal::Refusal;
+use super::caller::A2aRequest;
+use super::error::A2aError;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::types::{AgentCard, Capabilities, Extension, Interface, Metadata, Provider, SecurityScheme, Skill};
 use crate::a2a::wire::{self, Version};
@@ -19,13 +19,13 @@ use crate::http::app_state::AppState;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 
-/// What every skill takes; other text, too.
-const INPUT: [&str; 2] = ["text/plain", "application/json"];
+/// The input types of every skill. Other text types are accepted, too.
+const INPUT_TYPES: [&str; 2] = ["text/plain", "application/json"];
 
-/// For how long nobody asks again.
-const FRESH: &str = "public, max-age=300";
-/// The same for a card that tells each caller the address that the caller used: nobody keeps it for others.
-const FRESH_FOR_ONE: &str = "private, max-age=300";
+/// How long clients and shared caches may keep the card.
+const PUBLIC_CACHE_CONTROL: &str = "public, max-age=300";
+/// The same for a card that contains the address which the caller used: shared caches must not keep it.
+const PRIVATE_CACHE_CONTROL: &str = "private, max-age=300";
 
 /// What this agent can do, and where it is spoken to.
 #[utoipa::path(get, path = "/.well-known/agent-card.json", operation_id = "getAgentCard",
@@ -50,7 +50,7 @@ pub(crate) async fn card(
         None => header(IF_MODIFIED_SINCE) == Some(&*since),
     };
     let named_by = app.links.named_by();
-    let fresh = if named_by.is_some() { FRESH_FOR_ONE } else { FRESH };
+    let fresh = if named_by.is_some() { PRIVATE_CACHE_CONTROL } else { PUBLIC_CACHE_CONTROL };
     let caching = [(ETAG, tag), (LAST_MODIFIED, since), (CACHE_CONTROL, fresh.to_owned())];
     let mut response = if is_known {
         (StatusCode::NOT_MODIFIED, caching).into_response()
@@ -63,14 +63,14 @@ pub(crate) async fn card(
     Ok(response)
 }
 
-/// What only those see who have a key.
-pub(super) async fn extended(asker: &Asker) -> Result<AgentCard, Refusal> {
-    asker.may(Scope::Read)?;
-    let config = &asker.app.config.a2a;
+/// The extended card, for callers with a key.
+pub(super) async fn extended(ctx: &A2aRequest) -> Result<AgentCard, A2aError> {
+    ctx.may(Scope::Read)?;
+    let config = &ctx.app.config.a2a;
     if !is_extended(config) {
         return Err(Fault::new(Error::ExtendedAgentCardNotConfigured, "The public card says everything.").into());
     }
-    let mut card = public(&asker.app, &asker.base).await?;
+    let mut card = public(&ctx.app, &ctx.base).await?;
     card.skills.extend(config.extended_skills.iter().map(skill));
     if let Some(description) = &config.extended_description {
         card.description.clone_from(description);
@@ -78,12 +78,12 @@ pub(super) async fn extended(asker: &Asker) -> Result<AgentCard, Refusal> {
     Ok(card)
 }
 
-/// Whether any skill takes parts of this type.
-pub(super) fn takes(config: &A2a, media_type: &str) -> bool {
+/// Whether any skill accepts parts of this type.
+pub(super) fn accepts_type(config: &A2a, media_type: &str) -> bool {
     let bare = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let skills = config.skills.iter().chain(&config.extended_skills);
     bare.starts_with("text/")
-        || INPUT.contains(&&*bare)
+        || INPUT_TYPES.contains(&&*bare)
         || skills.flat_map(|skill| &skill.input_modes).any(|mode| *mode == bare)
 }
 
@@ -127,7 +127,7 @@ async fn public(app: &AppState, base: &str) -> Result<AgentCard, fault::Fault> {
                 params: Metadata::new(),
             }],
         },
-        default_input_modes: INPUT.map(str::to_owned).to_vec(),
+        default_input_modes: INPUT_TYPES.map(str::to_owned).to_vec(),
         default_output_modes: ["text/plain", "text/markdown", "application/json"].map(str::to_owned).to_vec(),
         skills: config.skills.iter().map(skill).collect(),
         ..AgentCard::default()

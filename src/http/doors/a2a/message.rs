@@ -1,8 +1,8 @@
-//! The query that a message of another agent becomes.
+//! Turns the message of another agent into a query.
 
 use crate::a2a::types::{Content, Message, Part};
 
-/// What the agent is asked: the texts, data as JSON, and files by name.
+/// The query: the texts, data as JSON, and files by name.
 pub(super) fn query(message: &Message) -> String {
     message.parts.iter().map(text_of).collect::<Vec<_>>().join("\n")
 }
@@ -18,7 +18,7 @@ fn text_of(part: &Part) -> String {
     }
 }
 
-/// How much a part weighs, in bytes.
+/// The size of a part in bytes.
 pub(super) fn size(part: &Part) -> usize {
     match &part.content {
         Content::Text(text) | Content::Url(text) => text.len(),

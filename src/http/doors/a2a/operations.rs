@@ -1,13 +1,13 @@
-//! Every operation of the protocol: parameters in, result out, whatever binding they came by.
+//! Every operation of the protocol, independent of the binding: parameters in, result out.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::caller::Asker;
-use super::refusal::Refusal;
-use super::stream::Events;
-use super::task::{self, Show};
+use super::caller::A2aRequest;
+use super::error::A2aError;
+use super::stream::TaskEventStream;
+use super::task::{self, TaskDetail};
 use super::{card, push, send, stream};
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::types::{ListQuery, Message, SendResult, Task, TaskPage, TaskQuery};
@@ -22,19 +22,19 @@ use crate::service::once::Answered;
 use crate::service::runs;
 use crate::store::PageAsk;
 
-/// Tasks of a page when nobody says how many, and at most.
-const PAGE: u32 = 50;
-const LARGEST_PAGE: u32 = 100;
+/// The default size of a page of tasks, and the largest.
+const DEFAULT_PAGE_SIZE: u32 = 50;
+const MAX_PAGE_SIZE: u32 = 100;
 
-/// What an operation comes to, as JSON of the caller's version.
-pub(super) enum Done {
+/// The result of an operation, as JSON of the caller's version.
+pub(super) enum OperationResult {
     Value(Value),
-    /// A value that was known only when a run ended or paused.
+    /// A value that was known only when a run ended or was suspended.
     Awaited(Value),
-    Events(Events),
+    Events(TaskEventStream),
 }
 
-/// What a key must allow, known before anything of a body is read.
+/// The scope that the caller needs. It is known before the body is read.
 pub(super) fn scope(method: Method) -> Scope {
     match method {
         Method::SendMessage
@@ -51,109 +51,109 @@ pub(super) fn scope(method: Method) -> Scope {
     }
 }
 
-pub(super) async fn perform(asker: &Asker, method: Method, params: &Value) -> Result<Done, Refusal> {
-    let version = asker.version;
+pub(super) async fn perform(ctx: &A2aRequest, method: Method, params: &Value) -> Result<OperationResult, A2aError> {
+    let version = ctx.version;
     let done = match method {
         Method::SendMessage => {
-            let sent = send::send(asker, version.read_send_request(params)?).await?;
-            return Ok(Done::Awaited(version.sent(&sent)));
+            let sent = send::send(ctx, version.read_send_request(params)?).await?;
+            return Ok(OperationResult::Awaited(version.sent(&sent)));
         }
         Method::SendStreamingMessage => {
-            return stream::send(asker, version.read_send_request(params)?).await.map(Done::Events);
+            return stream::send(ctx, version.read_send_request(params)?).await.map(OperationResult::Events);
         }
         Method::SubscribeToTask => {
-            return stream::subscribe(asker, version.read_task_query(params)?).await.map(Done::Events);
+            return stream::subscribe(ctx, version.read_task_query(params)?).await.map(OperationResult::Events);
         }
-        Method::GetTask => version.task(&get(asker, version.read_task_query(params)?).await?),
-        Method::ListTasks => version.task_page(&list(asker, version.read_list_query(params)?).await?),
-        Method::CancelTask => version.task(&cancel(asker, version.read_task_query(params)?).await?),
-        Method::CreatePushConfig => version.push(&push::create(asker, version.read_push(params)?).await?),
-        Method::GetPushConfig => version.push(&push::get(asker, version.read_push_query(params)?).await?),
-        Method::ListPushConfigs => version.push_page(&push::list(asker, version.read_push_list_query(params)?).await?),
+        Method::GetTask => version.task(&get(ctx, version.read_task_query(params)?).await?),
+        Method::ListTasks => version.task_page(&list(ctx, version.read_list_query(params)?).await?),
+        Method::CancelTask => version.task(&cancel(ctx, version.read_task_query(params)?).await?),
+        Method::CreatePushConfig => version.push(&push::create(ctx, version.read_push(params)?).await?),
+        Method::GetPushConfig => version.push(&push::get(ctx, version.read_push_query(params)?).await?),
+        Method::ListPushConfigs => version.push_page(&push::list(ctx, version.read_push_list_query(params)?).await?),
         Method::DeletePushConfig => {
-            push::delete(asker, version.read_push_query(params)?).await?;
+            push::delete(ctx, version.read_push_query(params)?).await?;
             Value::Null
         }
-        Method::GetExtendedAgentCard => wire::card(&card::extended(asker).await?),
+        Method::GetExtendedAgentCard => wire::card(&card::extended(ctx).await?),
     };
-    Ok(Done::Value(done))
+    Ok(OperationResult::Value(done))
 }
 
-async fn get(asker: &Asker, query: TaskQuery) -> Result<Task, Refusal> {
-    asker.may(Scope::Read)?;
-    asker.check_tenant(query.tenant.as_deref())?;
-    let show = Show { history: query.history_length, artifacts: true };
-    seen(asker, &query.id.into(), show).await
+async fn get(ctx: &A2aRequest, query: TaskQuery) -> Result<Task, A2aError> {
+    ctx.may(Scope::Read)?;
+    ctx.check_tenant(query.tenant.as_deref())?;
+    let detail = TaskDetail { history: query.history_length, artifacts: true };
+    current_task(ctx, &query.id.into(), detail).await
 }
 
-/// The task as it stands now.
-pub(super) async fn seen(asker: &Asker, id: &RunId, show: Show) -> Result<Task, Refusal> {
-    let snapshot = tasks::get(&asker.app.service, &asker.caller, id, show.wants_messages()).await?;
-    Ok(task::task(&snapshot, show))
+/// The current state of the task.
+pub(super) async fn current_task(ctx: &A2aRequest, id: &RunId, detail: TaskDetail) -> Result<Task, A2aError> {
+    let snapshot = tasks::get(&ctx.app.service, &ctx.caller, id, detail.wants_messages()).await?;
+    Ok(task::task(&snapshot, detail))
 }
 
-async fn list(asker: &Asker, query: ListQuery) -> Result<TaskPage, Refusal> {
-    asker.may(Scope::Read)?;
-    asker.check_tenant(query.tenant.as_deref())?;
-    let size = query.page_size.unwrap_or(PAGE);
-    if !(1..=LARGEST_PAGE).contains(&size) {
-        return Err(Fault::invalid("/pageSize", format!("is not from 1 to {LARGEST_PAGE}")).into());
+async fn list(ctx: &A2aRequest, query: ListQuery) -> Result<TaskPage, A2aError> {
+    ctx.may(Scope::Read)?;
+    ctx.check_tenant(query.tenant.as_deref())?;
+    let size = query.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
+    if !(1..=MAX_PAGE_SIZE).contains(&size) {
+        return Err(Fault::invalid("/pageSize", format!("is not from 1 to {MAX_PAGE_SIZE}")).into());
     }
     let none = TaskPage { tasks: Vec::new(), next_page_token: String::new(), page_size: size, total_size: 0 };
-    let standings = query.status.map(task::standings);
+    let standings = query.status.map(task::run_statuses);
     if standings.is_some_and(<[_]>::is_empty) {
         return Ok(none);
     }
-    let show = Show { history: query.history_length, artifacts: query.include_artifacts };
+    let detail = TaskDetail { history: query.history_length, artifacts: query.include_artifacts };
     let ask = RunSnapshotAsk {
         thread: query.context_id.map(Into::into),
         standings: standings.unwrap_or_default().to_vec(),
         since: query.status_timestamp_after,
-        with_messages: show.wants_messages(),
+        with_messages: detail.wants_messages(),
         page: PageAsk { cursor: query.page_token, limit: size },
     };
-    let (page, total) = match tasks::list(&asker.app.service, &asker.caller, ask).await {
+    let (page, total) = match tasks::list(&ctx.app.service, &ctx.caller, ask).await {
         Err(fault) if fault.code == Code::NotFound => return Ok(none),
         found => found?,
     };
     Ok(TaskPage {
-        tasks: page.items.into_iter().map(|snapshot| task::task(&snapshot, show)).collect(),
+        tasks: page.items.into_iter().map(|snapshot| task::task(&snapshot, detail)).collect(),
         next_page_token: page.next_cursor.unwrap_or_default(),
         page_size: size,
         total_size: u32::try_from(total).unwrap_or(u32::MAX),
     })
 }
 
-async fn cancel(asker: &Asker, query: TaskQuery) -> Result<Task, Refusal> {
-    asker.may(Scope::Run)?;
-    asker.check_tenant(query.tenant.as_deref())?;
+async fn cancel(ctx: &A2aRequest, query: TaskQuery) -> Result<Task, A2aError> {
+    ctx.may(Scope::Run)?;
+    ctx.check_tenant(query.tenant.as_deref())?;
     let id = RunId::from(query.id);
     let over = || Fault::new(Error::TaskNotCancelable, "The task is over; there is nothing to cancel.");
-    match runs::cancel(&asker.app.service, &asker.caller, &id, None).await {
+    match runs::cancel(&ctx.app.service, &ctx.caller, &id, None).await {
         Ok(Answered::Fresh(receipt)) if receipt.already => return Err(over().into()),
         Ok(Answered::Fresh(_) | Answered::Replayed { .. }) => {}
         Err(fault) if fault.code == Code::RunFinished => return Err(over().into()),
         Err(fault) => return Err(fault.into()),
     }
-    seen(asker, &id, Show { history: query.history_length, artifacts: true }).await
+    current_task(ctx, &id, TaskDetail { history: query.history_length, artifacts: true }).await
 }
 
-/// The task once it is over or asks something, or as it is when it has been waited for long enough; or only its answer,
-/// where that wants to be the only thing that is sent.
-pub(super) async fn awaited(asker: &Asker, id: &RunId, show: Show) -> Result<SendResult, Refusal> {
-    let (app, caller) = (&asker.app, &asker.caller);
+/// Waits until the task ends or asks something, or until the configured time has passed, and returns the task. Returns
+/// only the answer if it asked to be sent as a bare message.
+pub(super) async fn wait_for_task(ctx: &A2aRequest, id: &RunId, detail: TaskDetail) -> Result<SendResult, A2aError> {
+    let (app, caller) = (&ctx.app, &ctx.caller);
     let settled = tasks::wait(&app.service, caller, id, hold(app.config.a2a.hold_ms));
-    // A server that stops answers with what there is.
+    // A server that is stopping answers with the current state.
     app.stopping.run_until_cancelled(settled).await.transpose()?;
-    let snapshot = tasks::get(&app.service, caller, id, show.wants_messages()).await?;
+    let snapshot = tasks::get(&app.service, caller, id, detail.wants_messages()).await?;
     let answer = view::answer_of(&snapshot.run, &snapshot.messages).filter(|answer| view::is_bare(answer));
     Ok(match answer {
         Some(answer) => SendResult::Message(Message { task_id: None, ..view::message(answer) }),
-        None => SendResult::Task(task::task(&snapshot, show)),
+        None => SendResult::Task(task::task(&snapshot, detail)),
     })
 }
 
-/// No bound is a year: longer than any connection.
+/// 0 means no limit. That is a year here, longer than any connection.
 fn hold(ms: u64) -> Duration {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
     if ms == 0 { YEAR } else { Duration::from_millis(ms).min(YEAR) }

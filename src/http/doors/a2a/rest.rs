@@ -1,4 +1,4 @@
-//! HTTP+JSON: a path and a verb are a method; the path's ids, the query and the body are its parameters.
+//! HTTP+JSON: the path and the verb select the method. The ids in the path, the query and the body are its parameters.
 
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
@@ -7,10 +7,10 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde_json::{Map, Value, json};
 
-use super::caller::{Asker, extensions, known, version};
-use super::operations::{Done, perform, scope};
-use super::refusal::Refusal;
-use super::stream::streamed;
+use super::caller::{A2aRequest, authenticate_caller, extensions, version};
+use super::error::A2aError;
+use super::operations::{OperationResult, perform, scope};
+use super::stream::event_response;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
 use crate::http::app_state::AppState;
@@ -22,11 +22,11 @@ use crate::http::reply_preferences::ReplyPreferences;
 
 const MEDIA_TYPE: &str = "application/a2a+json";
 
-/// Where a request leads.
+/// A parsed path.
 #[derive(Debug, PartialEq)]
 struct Route<'p> {
     method: Method,
-    /// Only 0.3 has its operations below `/v1`.
+    /// Only version 0.3 has its operations below `/v1`.
     version: Version,
     tenant: Option<&'p str>,
     task: Option<&'p str>,
@@ -43,15 +43,15 @@ pub(super) async fn rest(State(app): State<AppState>, Path(path): Path<String>, 
             }
             response
         }
-        Err(refusal) => refusal.of_rest(),
+        Err(error) => error.rest_response(),
     }
 }
 
-async fn answer(app: &AppState, path: &str, request: Request) -> Result<Response, Refusal> {
+async fn answer(app: &AppState, path: &str, request: Request) -> Result<Response, A2aError> {
     let (mut parts, body) = request.into_parts();
-    let caller = known(app, &parts).await?;
+    let caller = authenticate_caller(app, &parts).await?;
     let preferences =
-        ReplyPreferences::from_request_parts(&mut parts, app).await.map_err(|Problem(fault)| Refusal::from(fault))?;
+        ReplyPreferences::from_request_parts(&mut parts, app).await.map_err(|Problem(fault)| A2aError::from(fault))?;
     let route =
         route(&parts.method, path).ok_or_else(|| Fault::new(Error::MethodNotFound, "There is no such path."))?;
     let version = version(&parts)?.map_or(route.version, Version::over_rest);
@@ -71,12 +71,14 @@ async fn answer(app: &AppState, path: &str, request: Request) -> Result<Response
         }
     }
     route.name_ids(version, &mut params);
-    let asker = Asker::new(app, caller, version, preferences);
-    let mut response = match perform(&asker, route.method, &Value::Object(params)).await? {
-        Done::Value(Value::Null) => Json(json!({})).into_response(),
-        Done::Value(result) => Json(result).into_response(),
-        Done::Awaited(result) => (Extension(WaitedForRun), Json(result)).into_response(),
-        Done::Events(events) => streamed(&asker, events, |event| event.unwrap_or_else(|refusal| refusal.rest_body())),
+    let ctx = A2aRequest::new(app, caller, version, preferences);
+    let mut response = match perform(&ctx, route.method, &Value::Object(params)).await? {
+        OperationResult::Value(Value::Null) => Json(json!({})).into_response(),
+        OperationResult::Value(result) => Json(result).into_response(),
+        OperationResult::Awaited(result) => (Extension(WaitedForRun), Json(result)).into_response(),
+        OperationResult::Events(events) => {
+            event_response(&ctx, events, |event| event.unwrap_or_else(|error| error.rest_body()))
+        }
     };
     if let Some(extensions) = extensions {
         response.headers_mut().insert("a2a-extensions", HeaderValue::from_static(extensions));
@@ -127,7 +129,7 @@ fn route<'p>(verb: &Verb, path: &'p str) -> Option<Route<'p>> {
 }
 
 impl Route<'_> {
-    /// The path's ids, as the version's parameters are called; they stand above what the body says.
+    /// Adds the ids of the path under the names that the version uses. They override members of the body.
     fn name_ids(&self, version: Version, params: &mut Map<String, Value>) {
         let (task, config) = match (self.method, version) {
             (Method::CreatePushConfig, _) | (Method::GetPushConfig | Method::ListPushConfigs, Version::V1) => {

@@ -1,14 +1,14 @@
-//! JSON-RPC 2.0: one request, one answer.
+//! JSON-RPC 2.0: one request, one response.
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde_json::{Value, json};
 
-use super::caller::{Asker, extensions, known, version};
-use super::operations::{Done, perform, scope};
-use super::refusal::Refusal;
-use super::stream::streamed;
+use super::caller::{A2aRequest, authenticate_caller, extensions, version};
+use super::error::A2aError;
+use super::operations::{OperationResult, perform, scope};
+use super::stream::event_response;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
 use crate::domain::caller::Caller;
@@ -20,7 +20,7 @@ use crate::http::metrics::WaitedForRun;
 use crate::http::problem::Problem;
 use crate::http::reply_preferences::ReplyPreferences;
 
-/// A request as its envelope says.
+/// The validated envelope of a request.
 struct Envelope<'v> {
     method: &'v str,
     params: Value,
@@ -37,32 +37,32 @@ pub(crate) async fn rpc(State(app): State<AppState>, request: Request) -> Respon
     let mut id = Value::Null;
     match answer(&app, request, &mut id).await {
         Ok(response) => response,
-        Err(refusal) => refusal.of_rpc(&id),
+        Err(error) => error.rpc_response(&id),
     }
 }
 
-/// `id` becomes the request's as soon as it is known.
-async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Response, Refusal> {
+/// Sets `id` to the request's id as soon as it is known, so that errors can carry it.
+async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Response, A2aError> {
     let (mut parts, body) = request.into_parts();
-    let caller = known(app, &parts).await?;
+    let caller = authenticate_caller(app, &parts).await?;
     let preferences =
-        ReplyPreferences::from_request_parts(&mut parts, app).await.map_err(|Problem(fault)| Refusal::from(fault))?;
+        ReplyPreferences::from_request_parts(&mut parts, app).await.map_err(|Problem(fault)| A2aError::from(fault))?;
     let document = read(app, &caller, Request::from_parts(parts.clone(), body)).await?;
     let envelope = envelope(&document, id)?;
     let version = version(&parts)?.unwrap_or(Version::V03);
     let extensions = extensions(app, &parts.headers)?;
     let method = Method::named(version, envelope.method).ok_or_else(|| no_method(version, envelope.method))?;
     permit(&caller, scope(method))?;
-    let asker = Asker::new(app, caller, version, preferences);
-    let said = |id: &Value, result: Value| json!({ "jsonrpc": "2.0", "id": id, "result": result });
-    let mut response = match perform(&asker, method, &envelope.params).await? {
-        Done::Value(result) => Json(said(id, result)).into_response(),
-        Done::Awaited(result) => (Extension(WaitedForRun), Json(said(id, result))).into_response(),
-        Done::Events(events) => {
+    let ctx = A2aRequest::new(app, caller, version, preferences);
+    let success = |id: &Value, result: Value| json!({ "jsonrpc": "2.0", "id": id, "result": result });
+    let mut response = match perform(&ctx, method, &envelope.params).await? {
+        OperationResult::Value(result) => Json(success(id, result)).into_response(),
+        OperationResult::Awaited(result) => (Extension(WaitedForRun), Json(success(id, result))).into_response(),
+        OperationResult::Events(events) => {
             let id = id.clone();
-            streamed(&asker, events, move |event| match event {
-                Ok(event) => said(&id, event),
-                Err(refusal) => refusal.rpc_body(&id),
+            event_response(&ctx, events, move |event| match event {
+                Ok(event) => success(&id, event),
+                Err(error) => error.rpc_body(&id),
             })
         }
     };
@@ -72,16 +72,16 @@ async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Resp
     Ok(response)
 }
 
-/// The method stands in the body: a key that may not send anything large is not listened to for longer than it may.
-async fn read(app: &AppState, caller: &Caller, request: Request) -> Result<Value, Refusal> {
+/// The method is in the body, so the scope is not known yet. The limits of the caller's key keep a large body out.
+async fn read(app: &AppState, caller: &Caller, request: Request) -> Result<Value, A2aError> {
     let read = read_value(request, &app.a2a_limits(caller), &["application/json", "application/a2a+json"]).await;
     read.map(|read| read.value).map_err(|fault| {
         if fault.code == Code::Malformed { Fault::new(Error::Parse, fault.detail).into() } else { fault.into() }
     })
 }
 
-fn envelope<'v>(document: &'v Value, id: &mut Value) -> Result<Envelope<'v>, Refusal> {
-    let invalid = |how: &str| Refusal::from(Fault::new(Error::InvalidRequest, how));
+fn envelope<'v>(document: &'v Value, id: &mut Value) -> Result<Envelope<'v>, A2aError> {
+    let invalid = |how: &str| A2aError::from(Fault::new(Error::InvalidRequest, how));
     let Some(members) = document.as_object() else {
         return Err(invalid("Send one request object; batches are not answered."));
     };

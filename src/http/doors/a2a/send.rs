@@ -1,12 +1,12 @@
-//! `SendMessage`: a new task, or an answer to one that asks.
+//! `SendMessage`: starts a task, or answers a question of a task.
 
 use serde_json::{Map, Value};
 
-use super::caller::Asker;
-use super::operations::{awaited, seen};
-use super::refusal::Refusal;
-use super::reply::Named;
-use super::task::{self, Show};
+use super::caller::A2aRequest;
+use super::error::A2aError;
+use super::operations::{current_task, wait_for_task};
+use super::reply::NamedQuestion;
+use super::task::{self, TaskDetail};
 use super::{card, message, reply};
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::types::{Message, PushConfig, Role, SendRequest, SendResult};
@@ -24,55 +24,59 @@ use crate::service::once::{self, Answered, Idempotent};
 use crate::service::runs::{self, ProcessAsk, SaidAsk};
 use crate::service::{suspensions, threads};
 
-/// A message that was taken in.
-pub(super) struct Accepted {
+/// A message that was accepted.
+pub(super) struct AcceptedMessage {
     pub(super) task: RunId,
-    /// Why it was no answer to what the task asks; then nothing has changed.
+    /// Why the message does not answer the task's question. Nothing has changed then.
     pub(super) complaint: Option<String>,
-    /// Heard since before; none for a repetition, and where nobody wanted one.
+    /// A subscription from before the change. `None` for a repeated request, and if the caller does not stream.
     pub(super) early: Option<EarlySubscription>,
-    /// The message began the task.
+    /// The message started the task.
     pub(super) is_new: bool,
 }
 
-impl Accepted {
+impl AcceptedMessage {
     fn unchanged(task: RunId, complaint: Option<String>) -> Self {
         Self { task, complaint, early: None, is_new: false }
     }
 }
 
-pub(super) async fn send(asker: &Asker, request: SendRequest) -> Result<SendResult, Refusal> {
-    let show = Show { history: request.configuration.history_length, artifacts: true };
-    let accepted = accept(asker, &request, false).await?;
+pub(super) async fn send(ctx: &A2aRequest, request: SendRequest) -> Result<SendResult, A2aError> {
+    let detail = TaskDetail { history: request.configuration.history_length, artifacts: true };
+    let accepted = accept(ctx, &request, false).await?;
     let task = match accepted.complaint {
-        Some(complaint) => task::complain(seen(asker, &accepted.task, show).await?, &complaint),
-        None if request.configuration.return_immediately => seen(asker, &accepted.task, show).await?,
-        None => return awaited(asker, &accepted.task, show).await,
+        Some(complaint) => task::with_complaint(current_task(ctx, &accepted.task, detail).await?, &complaint),
+        None if request.configuration.return_immediately => current_task(ctx, &accepted.task, detail).await?,
+        None => return wait_for_task(ctx, &accepted.task, detail).await,
     };
     Ok(SendResult::Task(task))
 }
 
-/// Durable when it returns. The same message again, under the same id, is the same task.
-pub(super) async fn accept(asker: &Asker, request: &SendRequest, listens: bool) -> Result<Accepted, Refusal> {
-    asker.may(Scope::Run)?;
-    asker.check_tenant(request.tenant.as_deref())?;
-    check(asker, &request.message)?;
+/// The message is committed when this returns. The same message under the same id is the same task.
+pub(super) async fn accept(
+    ctx: &A2aRequest,
+    request: &SendRequest,
+    wants_events: bool,
+) -> Result<AcceptedMessage, A2aError> {
+    ctx.may(Scope::Run)?;
+    ctx.check_tenant(request.tenant.as_deref())?;
+    check(ctx, &request.message)?;
     match &request.message.task_id {
-        Some(task) => answer(asker, task.as_str().into(), request, listens).await,
-        None => ask(asker, request, listens).await,
+        Some(task) => answer(ctx, task.as_str().into(), request, wants_events).await,
+        None => start_task(ctx, request, wants_events).await,
     }
 }
 
-fn check(asker: &Asker, message: &Message) -> Result<(), Refusal> {
+fn check(ctx: &A2aRequest, message: &Message) -> Result<(), A2aError> {
     if message.role != Role::User {
         return Err(Fault::invalid("/message/role", "is not the user's").into());
     }
     if message.parts.is_empty() {
         return Err(Fault::invalid("/message/parts", "is empty").into());
     }
-    let config = &asker.app.config.a2a;
+    let config = &ctx.app.config.a2a;
     let named = message.parts.iter().filter_map(|part| part.media_type.as_deref());
-    if let Some(unknown) = named.into_iter().find(|media_type| !card::takes(config, media_type)) {
+    if let Some(unknown) = named.into_iter().find(|media_type| !card::accepts_type(config, media_type)) {
         return Err(Fault::new(Error::ContentTypeNotSupported, format!("Parts of `{unknown}` are not taken.")).into());
     }
     let most = config.part_bytes;
@@ -82,40 +86,40 @@ fn check(asker: &Asker, message: &Message) -> Result<(), Refusal> {
     }
 }
 
-async fn ask(asker: &Asker, request: &SendRequest, listens: bool) -> Result<Accepted, Refusal> {
-    let (service, message) = (&asker.app.service, &request.message);
+async fn start_task(ctx: &A2aRequest, request: &SendRequest, wants_events: bool) -> Result<AcceptedMessage, A2aError> {
+    let (service, message) = (&ctx.app.service, &request.message);
     let thread = match &message.context_id {
-        Some(id) => own_context(asker, id).await?,
+        Some(id) => own_context(ctx, id).await?,
         None => threads::new_id(service),
     };
     let ask = ProcessAsk {
         query: message::query(message),
-        trace: Some((asker.trace.0.clone(), asker.trace.1.clone())),
-        metadata: Some(kept(message)),
-        push: pushed(asker, request),
+        trace: Some((ctx.trace.0.clone(), ctx.trace.1.clone())),
+        metadata: Some(stored_metadata(message)),
+        push: push_of(ctx, request),
         ..ProcessAsk::default()
     };
-    let once = once(asker, message);
-    let (answered, early) = if listens {
-        runs::process_subscribed(service, &asker.caller, &thread, ask, once).await?
+    let once = once(ctx, message);
+    let (answered, early) = if wants_events {
+        runs::process_subscribed(service, &ctx.caller, &thread, ask, once).await?
     } else {
-        (runs::process(service, &asker.caller, &thread, ask, once).await?, None)
+        (runs::process(service, &ctx.caller, &thread, ask, once).await?, None)
     };
     match answered {
-        Answered::Fresh(receipt) => Ok(Accepted { task: receipt.run_id, complaint: None, early, is_new: true }),
-        stored @ Answered::Replayed { .. } => Ok(Accepted::unchanged(stored.into_value()?.run_id, None)),
+        Answered::Fresh(receipt) => Ok(AcceptedMessage { task: receipt.run_id, complaint: None, early, is_new: true }),
+        stored @ Answered::Replayed { .. } => Ok(AcceptedMessage::unchanged(stored.into_value()?.run_id, None)),
     }
 }
 
-/// The push receiver of the request, in the caller's version.
-fn pushed(asker: &Asker, request: &SendRequest) -> Option<(PushConfig, Version)> {
-    request.configuration.push.clone().map(|config| (config, asker.version))
+/// The push configuration of the request, with the caller's version.
+fn push_of(ctx: &A2aRequest, request: &SendRequest) -> Option<(PushConfig, Version)> {
+    request.configuration.push.clone().map(|config| (config, ctx.version))
 }
 
-/// A context is never made of an id that somebody else chose.
-async fn own_context(asker: &Asker, id: &str) -> Result<ThreadId, Refusal> {
+/// The server never creates a context under an id that a client chose.
+async fn own_context(ctx: &A2aRequest, id: &str) -> Result<ThreadId, A2aError> {
     let id = ThreadId::from(id);
-    match threads::get(&asker.app.service, &asker.caller, &id).await {
+    match threads::get(&ctx.app.service, &ctx.caller, &id).await {
         Ok(_) => Ok(id),
         Err(fault) if fault.code == Code::NotFound => {
             Err(Fault::invalid("/message/contextId", "names no context; leave it out for a new one").into())
@@ -124,41 +128,47 @@ async fn own_context(asker: &Asker, id: &str) -> Result<ThreadId, Refusal> {
     }
 }
 
-async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool) -> Result<Accepted, Refusal> {
-    let (service, message) = (&asker.app.service, &request.message);
-    let snapshot = tasks::get(service, &asker.caller, &task, false).await?;
+async fn answer(
+    ctx: &A2aRequest,
+    task: RunId,
+    request: &SendRequest,
+    wants_events: bool,
+) -> Result<AcceptedMessage, A2aError> {
+    let (service, message) = (&ctx.app.service, &request.message);
+    let snapshot = tasks::get(service, &ctx.caller, &task, false).await?;
     let thread = snapshot.run.thread_id.clone();
     if message.context_id.as_ref().is_some_and(|id| id != thread.as_str()) {
         return Err(Fault::invalid("/message/contextId", "is not the task's").into());
     }
-    let once = once(asker, message);
+    let once = once(ctx, message);
     if let Some(once) = &once
-        && once::is_repeat(service, &asker.caller, once).await?
+        && once::is_repeat(service, &ctx.caller, once).await?
     {
-        return Ok(Accepted::unchanged(task, None));
+        return Ok(AcceptedMessage::unchanged(task, None));
     }
-    let complain = |complaint| Accepted::unchanged(task.clone(), Some(complaint));
-    let named = named(asker, &thread, message).await?;
+    let complain = |complaint| AcceptedMessage::unchanged(task.clone(), Some(complaint));
+    let named = named(ctx, &thread, message).await?;
     let open = match question(&snapshot, named.as_ref())? {
         Ok(open) => open,
         Err(complaint) => return Ok(complain(complaint)),
     };
     let scope = scope_to_answer(open.kind);
-    asker.may(scope)?;
-    // What lets something happen is meant for the question that was seen.
+    ctx.may(scope)?;
+    // An approval must be meant for the question that the caller has seen.
     let is_unnamed = scope == Scope::Approve && named.is_none();
-    if is_unnamed && is_answered_by_others(asker, &task, &thread).await? {
+    if is_unnamed && is_answered_by_others(ctx, &task, &thread).await? {
         return Ok(complain(unnamed(open)));
     }
     let answer = match reply::answer(open, message) {
         Ok(answer) => answer,
         Err(complaint) => return Ok(complain(complaint)),
     };
-    let push = pushed(asker, request).map(|(config, version)| (task.clone(), config, version));
-    let said = SaidAsk { content: message::query(message), metadata: Some(kept(message)), push, found: None };
-    let early = if listens { Some(feed::subscribe(service, &asker.caller, &thread).await?) } else { None };
-    match runs::reply(service, &asker.caller, &thread, answer, said, once).await {
-        Ok(_) => Ok(Accepted { task, complaint: None, early, is_new: false }),
+    let push = push_of(ctx, request).map(|(config, version)| (task.clone(), config, version));
+    let said_ask =
+        SaidAsk { content: message::query(message), metadata: Some(stored_metadata(message)), push, found: None };
+    let early = if wants_events { Some(feed::subscribe(service, &ctx.caller, &thread).await?) } else { None };
+    match runs::reply(service, &ctx.caller, &thread, answer, said_ask, once).await {
+        Ok(_) => Ok(AcceptedMessage { task, complaint: None, early, is_new: false }),
         Err(fault) if fault.code == Code::Invalid => {
             let why = fault.errors.first().map(|pointed| format!(" {}: {}.", pointed.pointer, pointed.detail));
             Ok(complain(format!("{}{}", fault.detail, why.unwrap_or_default())))
@@ -168,11 +178,11 @@ async fn answer(asker: &Asker, task: RunId, request: &SendRequest, listens: bool
     }
 }
 
-/// The question that a message answers: the one that it names, else the oldest.
+/// The question that a message answers: the named one, else the oldest.
 fn question<'e>(
     snapshot: &'e RunSnapshot,
     named: Option<&SuspensionId>,
-) -> Result<Result<&'e Suspension, String>, Refusal> {
+) -> Result<Result<&'e Suspension, String>, A2aError> {
     let Some(oldest) = snapshot.open.first() else {
         let detail = if snapshot.run.status.is_terminal() {
             "The task is over; send the message without a task id."
@@ -186,25 +196,26 @@ fn question<'e>(
     Ok(known.ok_or_else(|| format!("This task has no open question `{named}`.")))
 }
 
-/// The question that a message names. A text that begins like the name of one is a text, if the thread never asked that.
-async fn named(asker: &Asker, thread: &ThreadId, message: &Message) -> Result<Option<SuspensionId>, Refusal> {
+/// The question that a message names. A text that begins like a suspension id is plain text if the thread never asked
+/// that question.
+async fn named(ctx: &A2aRequest, thread: &ThreadId, message: &Message) -> Result<Option<SuspensionId>, A2aError> {
     let id = match reply::named(message) {
         None => return Ok(None),
-        Some(Named::InData(id)) => return Ok(Some(id)),
-        Some(Named::InText(id)) => id,
+        Some(NamedQuestion::InData(id)) => return Ok(Some(id)),
+        Some(NamedQuestion::InText(id)) => id,
     };
-    match suspensions::get(&asker.app.service, &asker.caller, &id).await {
+    match suspensions::get(&ctx.app.service, &ctx.caller, &id).await {
         Ok(asked) => Ok((asked.thread_id == *thread).then_some(id)),
         Err(fault) if fault.code == Code::NotFound => Ok(None),
         Err(fault) => Err(fault.into()),
     }
 }
 
-/// Whether somebody else than the caller answered what the task asked before, or nobody did in time: then the caller may not
-/// have seen yet what it asks now.
-async fn is_answered_by_others(asker: &Asker, task: &RunId, thread: &ThreadId) -> Result<bool, Refusal> {
-    let last = suspensions::last_ended_by(&asker.app.service, &asker.caller, thread, task).await?;
-    Ok(last.is_some_and(|by| by != asker.caller.name))
+/// Whether somebody else answered the task's previous question, or it expired. Then the caller may not have seen the
+/// current question yet.
+async fn is_answered_by_others(ctx: &A2aRequest, task: &RunId, thread: &ThreadId) -> Result<bool, A2aError> {
+    let last = suspensions::last_ended_by(&ctx.app.service, &ctx.caller, thread, task).await?;
+    Ok(last.is_some_and(|by| by != ctx.caller.name))
 }
 
 fn unnamed(open: &Suspension) -> String {
@@ -219,20 +230,20 @@ fn gone() -> Fault {
     Fault::new(Error::UnsupportedOperation, "The question was answered or withdrawn meanwhile; get the task.")
 }
 
-/// A caller uses a message id once, but for those that `a2a.reused_message_ids` names.
-fn once(asker: &Asker, message: &Message) -> Option<Idempotent> {
-    let reused = &asker.app.config.a2a.reused_message_ids;
+/// The idempotency key. A caller uses a message id only once, except ids that `a2a.reused_message_ids` names.
+fn once(ctx: &A2aRequest, message: &Message) -> Option<Idempotent> {
+    let reused = &ctx.app.config.a2a.reused_message_ids;
     if reused.iter().any(|start| message.message_id.starts_with(start.as_str())) {
         return None;
     }
     Some(Idempotent {
         key: digest::of(&Value::String(message.message_id.clone())),
-        scope: format!("A2A {}", asker.caller.name),
+        scope: format!("A2A {}", ctx.caller.name),
         fingerprint: digest::of(&Version::V1.message(message)),
     })
 }
 
-/// What is stored beside the text, from which the message comes back whole.
-fn kept(message: &Message) -> Map<String, Value> {
+/// The metadata from which the whole message can be restored.
+fn stored_metadata(message: &Message) -> Map<String, Value> {
     Map::from_iter([("a2a".to_owned(), Version::V1.message(message))])
 }

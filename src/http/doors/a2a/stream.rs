@@ -1,7 +1,7 @@
-//! `SendStreamingMessage` and `SubscribeToTask`: the task as it stands, then what happens to it.
+//! `SendStreamingMessage` and `SubscribeToTask`: the current task, then its changes.
 //!
-//! The first event is the whole task as of a place in its thread's log; what follows is told from exactly there. So there is
-//! no gap, whenever somebody comes, and to whichever replica.
+//! The first event is the whole task as of one `seq` of its thread's log, and the changes continue from exactly that
+//! `seq`. So there is no gap, whenever a client connects and to whichever replica.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use axum::response::Response;
 use futures_util::stream::{self, Stream, StreamExt};
 use serde_json::Value;
 
-use super::caller::Asker;
-use super::refusal::Refusal;
-use super::send::{self, Accepted};
-use super::task::{self, Show};
+use super::caller::A2aRequest;
+use super::error::A2aError;
+use super::send::{self, AcceptedMessage};
+use super::task::{self, TaskDetail};
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::task_events::TaskEvents;
 use crate::a2a::types::{SendRequest, StreamEvent, Task, TaskQuery, TaskState};
@@ -21,156 +21,159 @@ use crate::a2a::view;
 use crate::domain::caller::Scope;
 use crate::domain::fault::{self, Code};
 use crate::domain::hitl::{AskedQuestion, Suspension};
-use crate::http::doors::sse::{data, last_words};
+use crate::http::doors::sse::{closing_events, data};
 use crate::http::events::sse;
 use crate::live::{Encoded, EncodedKind};
 use crate::service::a2a::tasks;
 use crate::service::a2a::tasks::RunSnapshot;
 use crate::service::feed::{self, After, EarlySubscription, Feed, FeedAsk};
 
-/// Events as JSON of the caller's version; their end is the end of the stream. A refusal is the last of them.
-pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Value, Refusal>> + Send>>;
+/// Events as JSON of the caller's version. The stream of events ends with the response. An error is always the last
+/// event.
+pub(super) type TaskEventStream = Pin<Box<dyn Stream<Item = Result<Value, A2aError>> + Send>>;
 
 const STOPPING: &str = "The server is stopping; subscribe to the task again, which goes on.";
 
-/// Ends when the task is over or asks the client.
-pub(super) async fn send(asker: &Asker, request: SendRequest) -> Result<Events, Refusal> {
-    let show = Show { history: request.configuration.history_length, artifacts: true };
-    let Accepted { task: id, complaint, early, is_new } = send::accept(asker, &request, true).await?;
-    let (snapshot, seq) = tasks::get_with_seq(&asker.app.service, &asker.caller, &id).await?;
-    let telling = match (complaint, early) {
-        (Some(complaint), _) => Telling::over(task::complain(task::task(&snapshot, show), &complaint)),
+/// Streams until the task ends or asks the client something.
+pub(super) async fn send(ctx: &A2aRequest, request: SendRequest) -> Result<TaskEventStream, A2aError> {
+    let detail = TaskDetail { history: request.configuration.history_length, artifacts: true };
+    let AcceptedMessage { task: id, complaint, early, is_new } = send::accept(ctx, &request, true).await?;
+    let (snapshot, seq) = tasks::get_with_seq(&ctx.app.service, &ctx.caller, &id).await?;
+    let task_stream = match (complaint, early) {
+        (Some(complaint), _) => TaskStream::finished(task::with_complaint(task::task(&snapshot, detail), &complaint)),
         (None, Some(early)) if is_new => {
-            // As it was accepted, whatever has happened since: that is told next.
+            // The first event shows the task as it was accepted. Everything that has happened since follows.
             let (task, after) = (view::accepted(&snapshot.run, &snapshot.messages), early.after());
-            Telling::from(asker, &snapshot, task, Vec::new(), Some(early), after, true).await?
+            TaskStream::open(ctx, &snapshot, task, Vec::new(), Some(early), after, true).await?
         }
         (None, early) => {
-            let task = task::task(&snapshot, show);
-            if ends(task.status.state) {
-                return Ok(told(asker, Telling::over(task)));
+            let task = task::task(&snapshot, detail);
+            if ends_stream(task.status.state) {
+                return Ok(into_events(ctx, TaskStream::finished(task)));
             }
-            Telling::from(asker, &snapshot, task, open(&snapshot), early, After::Seq(seq), true).await?
+            TaskStream::open(ctx, &snapshot, task, open_questions(&snapshot), early, After::Seq(seq), true).await?
         }
     };
-    Ok(told(asker, telling))
+    Ok(into_events(ctx, task_stream))
 }
 
-/// Stays over every question, until the task is over.
-pub(super) async fn subscribe(asker: &Asker, query: TaskQuery) -> Result<Events, Refusal> {
-    asker.may(Scope::Read)?;
-    asker.check_tenant(query.tenant.as_deref())?;
-    let (snapshot, seq) = tasks::get_with_seq(&asker.app.service, &asker.caller, &query.id.as_str().into()).await?;
+/// Streams until the task ends, also across questions.
+pub(super) async fn subscribe(ctx: &A2aRequest, query: TaskQuery) -> Result<TaskEventStream, A2aError> {
+    ctx.may(Scope::Read)?;
+    ctx.check_tenant(query.tenant.as_deref())?;
+    let (snapshot, seq) = tasks::get_with_seq(&ctx.app.service, &ctx.caller, &query.id.as_str().into()).await?;
     if snapshot.run.status.is_terminal() {
         let detail = "The task is over; nothing happens to it any more. Get it.";
         return Err(Fault::new(Error::UnsupportedOperation, detail).into());
     }
-    let task = task::task(&snapshot, Show { history: query.history_length, artifacts: true });
-    let telling = Telling::from(asker, &snapshot, task, open(&snapshot), None, After::Seq(seq), false).await?;
-    Ok(told(asker, telling))
+    let task = task::task(&snapshot, TaskDetail { history: query.history_length, artifacts: true });
+    let task_stream =
+        TaskStream::open(ctx, &snapshot, task, open_questions(&snapshot), None, After::Seq(seq), false).await?;
+    Ok(into_events(ctx, task_stream))
 }
 
-fn open(snapshot: &RunSnapshot) -> Vec<AskedQuestion> {
+fn open_questions(snapshot: &RunSnapshot) -> Vec<AskedQuestion> {
     snapshot.open.iter().map(Suspension::asked).collect()
 }
 
-fn ends(state: TaskState) -> bool {
+fn ends_stream(state: TaskState) -> bool {
     state.is_terminal() || state == TaskState::InputRequired
 }
 
-fn told(asker: &Asker, telling: Telling) -> Events {
-    let version = asker.version;
-    Box::pin(stream::unfold(telling, move |mut telling| async move {
-        let event = telling.next().await?;
-        Some((event.map(|event| version.event(&event)), telling))
+fn into_events(ctx: &A2aRequest, task_stream: TaskStream) -> TaskEventStream {
+    let version = ctx.version;
+    Box::pin(stream::unfold(task_stream, move |mut task_stream| async move {
+        let event = task_stream.next().await?;
+        Some((event.map(|event| version.event(&event)), task_stream))
     }))
 }
 
-/// A task being told.
-struct Telling {
+/// The stream of a task's events.
+struct TaskStream {
     ready: VecDeque<StreamEvent>,
-    /// `None`: there is nothing more to tell.
+    /// `None` if no more events follow.
     live: Option<(Feed, TaskEvents)>,
-    /// Why it is not told to its end.
-    broken: Option<Refusal>,
-    ends_asking: bool,
+    /// The error that ends the stream early.
+    failure: Option<A2aError>,
+    ends_on_question: bool,
 }
 
-impl Telling {
-    fn over(task: Task) -> Self {
-        Self { ready: [StreamEvent::Task(task)].into(), live: None, broken: None, ends_asking: true }
+impl TaskStream {
+    fn finished(task: Task) -> Self {
+        Self { ready: [StreamEvent::Task(task)].into(), live: None, failure: None, ends_on_question: true }
     }
 
-    /// Tells `task`, and then what happens after `after`: from here on live, so that all who listen hear the same.
-    async fn from(
-        asker: &Asker,
+    /// Sends `task`, then its changes after `after`. Reads up to the present before it returns, so that all subscribers
+    /// get the same live events.
+    async fn open(
+        ctx: &A2aRequest,
         snapshot: &RunSnapshot,
         task: Task,
         open: Vec<AskedQuestion>,
         early: Option<EarlySubscription>,
         after: After,
-        ends_asking: bool,
-    ) -> Result<Self, Refusal> {
+        ends_on_question: bool,
+    ) -> Result<Self, A2aError> {
         let (run, thread) = (&snapshot.run.run_id, &snapshot.run.thread_id);
         let task_events = TaskEvents::new(run.as_str(), thread.as_str(), task.status.state, open);
         let task_events = task_events.linked(snapshot.urls.clone());
         let types = TaskEvents::HEARD.to_vec();
         let ask = FeedAsk { after, types, tokens: true, until: Some(run.clone()), ends_suspended: false };
-        let service = &asker.app.service;
+        let service = &ctx.app.service;
         let feed = match early {
-            Some(early) => feed::continued(service, &asker.caller, thread, early, ask).await?,
-            None => feed::open(service, &asker.caller, thread, ask).await?,
+            Some(early) => feed::continued(service, &ctx.caller, thread, early, ask).await?,
+            None => feed::open(service, &ctx.caller, thread, ask).await?,
         };
         let live = Some((feed, task_events));
-        let mut telling = Self { ready: [StreamEvent::Task(task)].into(), live, broken: None, ends_asking };
-        while telling.hear().await.is_some_and(|kind| kind != EncodedKind::CaughtUp) {}
-        Ok(telling)
+        let mut task_stream = Self { ready: [StreamEvent::Task(task)].into(), live, failure: None, ends_on_question };
+        while task_stream.read_frame().await.is_some_and(|kind| kind != EncodedKind::CaughtUp) {}
+        Ok(task_stream)
     }
 
-    /// The next frame, and what it means for the task; `None`: there is nothing more to hear.
-    async fn hear(&mut self) -> Option<EncodedKind> {
+    /// Reads the next frame and queues its events. `None` if no more frames follow.
+    async fn read_frame(&mut self) -> Option<EncodedKind> {
         let (feed, task_events) = self.live.as_mut()?;
         let Some(frame) = feed.next().await else {
-            self.breaks_off(Code::NotFound, "The task was erased.");
+            self.fail(Code::NotFound, "The task was erased.");
             return None;
         };
         if frame.kind == EncodedKind::Draining {
-            self.breaks_off(Code::Draining, STOPPING);
+            self.fail(Code::Draining, STOPPING);
             return None;
         }
         if frame.kind == EncodedKind::Gap {
-            self.breaks_off(Code::TooManyRequests, "The events are read too slowly; subscribe to the task again.");
+            self.fail(Code::TooManyRequests, "The events are read too slowly; subscribe to the task again.");
             return None;
         }
-        self.ready.extend(heard(task_events, &frame));
+        self.ready.extend(events_of_frame(task_events, &frame));
         let state = task_events.state();
-        if state.is_terminal() || (self.ends_asking && state == TaskState::InputRequired) {
+        if state.is_terminal() || (self.ends_on_question && state == TaskState::InputRequired) {
             self.live = None;
         }
         Some(frame.kind.clone())
     }
 
-    fn breaks_off(&mut self, code: Code, why: &str) {
+    fn fail(&mut self, code: Code, why: &str) {
         self.live = None;
-        self.broken = Some(fault::Fault::new(code, why).into());
+        self.failure = Some(fault::Fault::new(code, why).into());
     }
 
-    async fn next(&mut self) -> Option<Result<StreamEvent, Refusal>> {
+    async fn next(&mut self) -> Option<Result<StreamEvent, A2aError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            if let Some(broken) = self.broken.take() {
-                return Some(Err(broken));
+            if let Some(failure) = self.failure.take() {
+                return Some(Err(failure));
             }
             self.live.as_ref()?;
-            self.hear().await;
+            self.read_frame().await;
         }
     }
 }
 
-/// What a frame of the thread means for the task.
-fn heard(task_events: &mut TaskEvents, frame: &Encoded) -> Vec<StreamEvent> {
+/// The task events of one frame.
+fn events_of_frame(task_events: &mut TaskEvents, frame: &Encoded) -> Vec<StreamEvent> {
     if let Some(token) = frame.token() {
         return task_events.token(&token).into_iter().collect();
     }
@@ -184,13 +187,14 @@ fn heard(task_events: &mut TaskEvents, frame: &Encoded) -> Vec<StreamEvent> {
     }
 }
 
-/// The answer: each event, and a refusal at its end, as the binding says it.
-pub(super) fn streamed(
-    asker: &Asker,
-    events: Events,
-    said: impl Fn(Result<Value, Refusal>) -> Value + Send + 'static,
+/// Writes the events as a response, each in the form of the binding, with an error as the last one if the stream is
+/// cut.
+pub(super) fn event_response(
+    ctx: &A2aRequest,
+    events: TaskEventStream,
+    write: impl Fn(Result<Value, A2aError>) -> Value + Send + 'static,
 ) -> Response {
-    let last_words = last_words(STOPPING, |fault| data(&said(Err(fault.clone().into()))));
-    let events = events.map(move |event| data(&said(event)));
-    sse::written(&asker.app, asker.pass.clone(), Box::pin(events), last_words)
+    let closing_events = closing_events(STOPPING, |fault| data(&write(Err(fault.clone().into()))));
+    let events = events.map(move |event| data(&write(event)));
+    sse::event_response(&ctx.app, ctx.pass.clone(), Box::pin(events), closing_events)
 }

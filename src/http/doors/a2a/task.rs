@@ -1,36 +1,36 @@
-//! A run as a task, as much of it as is wanted.
+//! A run as a task, with the requested level of detail.
 
 use crate::a2a::types::{Part, Task, TaskState};
 use crate::a2a::view;
 use crate::domain::run::CallerStatus;
 use crate::service::a2a::tasks::RunSnapshot;
 
-/// How much of a task is shown.
+/// How much detail of a task is requested.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Show {
-    /// At most that many of the latest messages; `None`: all.
+pub(super) struct TaskDetail {
+    /// The maximum number of messages, the latest ones. `None` means all.
     pub(super) history: Option<u32>,
     pub(super) artifacts: bool,
 }
 
-impl Show {
+impl TaskDetail {
     pub(super) fn wants_messages(self) -> bool {
         self.artifacts || self.history != Some(0)
     }
 }
 
-pub(super) fn task(snapshot: &RunSnapshot, show: Show) -> Task {
+pub(super) fn task(snapshot: &RunSnapshot, detail: TaskDetail) -> Task {
     let mut task = view::task(&snapshot.run, &snapshot.open, &snapshot.messages, snapshot.urls.as_ref());
-    let skipped = show.history.map_or(0, |most| task.history.len().saturating_sub(most as usize));
+    let skipped = detail.history.map_or(0, |most| task.history.len().saturating_sub(most as usize));
     task.history.drain(..skipped);
-    if !show.artifacts {
+    if !detail.artifacts {
         task.artifacts.clear();
     }
     task
 }
 
-/// The standings of runs whose tasks have that state.
-pub(super) fn standings(state: TaskState) -> &'static [CallerStatus] {
+/// The run statuses that this task state stands for.
+pub(super) fn run_statuses(state: TaskState) -> &'static [CallerStatus] {
     match state {
         TaskState::Submitted => &[CallerStatus::Queued],
         TaskState::Working => &[CallerStatus::Running, CallerStatus::Waiting],
@@ -44,8 +44,8 @@ pub(super) fn standings(state: TaskState) -> &'static [CallerStatus] {
     }
 }
 
-/// The task whose question was not answered: the question again, after what was wrong.
-pub(super) fn complain(mut task: Task, complaint: &str) -> Task {
+/// The task with its question repeated, after the reason why the message was no answer.
+pub(super) fn with_complaint(mut task: Task, complaint: &str) -> Task {
     if let Some(message) = &mut task.status.message {
         message.parts.insert(0, Part::text(complaint));
     }

@@ -1,60 +1,53 @@
-//! A request becomes a run, or answers what a run asks.
+//! Accepts a request: it starts a run, or answers the questions of one.
 
-use super::again;
 use super::cursor::Cursor;
 use super::interrupt;
-use super::request::{ClientRun, Query, Resume, Sent, ToolMessage};
-use crate::domain::caller::Caller;
+use super::repeated_answers;
+use super::request::{AguiQuery, AguiRequest, ClientRun, Resume, ToolMessage};
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension};
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::settings::CallOptions;
-use crate::http::app_state::AppState;
 use crate::http::caller::permit;
+use crate::http::doors::DoorRequest;
 use crate::http::doors::scope_to_answer;
-use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::{self, Idempotent};
 use crate::service::runs::{self, ProcessAsk};
 use crate::service::suspensions;
 use serde_json::{Map, json};
 
-pub(super) struct Asker {
-    pub(super) app: AppState,
-    pub(super) caller: Caller,
-    pub(super) preferences: ReplyPreferences,
-}
-
-pub(super) enum Accepted {
-    Told(RunId, Follow),
-    /// Nothing was done: the stream says why.
+pub(super) enum AcceptOutcome {
+    Streaming(RunId, StreamStart),
+    /// Nothing was changed. The stream says why.
     Refused(Fault),
 }
 
-/// What of a run is told.
-pub(super) enum Follow {
-    /// Heard since before it began.
+/// Which part of the run a stream sends.
+pub(super) enum StreamStart {
+    /// A subscription from before the run started: everything from there.
     Live(EarlySubscription),
-    /// All of it.
+    /// The whole run.
     Whole,
-    /// What follows this place of the log, to which so many questions were answered.
-    Behind(After, u32),
-    /// What of a stream that was cut follows this place of it.
-    Cut(Cursor),
+    /// Everything after this position of the log, where this request's answers begin. The number says how many answers
+    /// it gave.
+    AfterAnswers(After, u32),
+    /// The rest of an earlier stream after this cursor.
+    AfterCut(Cursor),
 }
 
-pub(super) async fn accept(asker: &Asker, sent: Sent) -> Result<Accepted, Fault> {
+pub(super) async fn accept(ctx: &DoorRequest, sent: AguiRequest) -> Result<AcceptOutcome, Fault> {
     let asks = sent.resume.is_empty() && sent.results.is_empty();
-    // The same request again is the same run, whatever that asks by now.
+    // A repeated request is the same run, whether or not that run has open questions by now.
     if let Some(query) = sent.query.as_ref().filter(|_| asks)
-        && once::is_repeat(&asker.app.service, &asker.caller, &once(asker, &sent.run, query)).await?
+        && once::is_repeat(&ctx.app.service, &ctx.caller, &once(ctx, &sent.run, query)).await?
     {
-        return ask(asker, &sent.run, query, sent.options).await;
+        return ask(ctx, &sent.run, query, sent.options).await;
     }
-    let open = open_on(asker, &sent.run.thread).await?;
-    if open.iter().all(|open| said(open, &sent).is_none())
-        && let Some(told) = again::taken_before(asker, &sent).await?
+    let open = open_on(ctx, &sent.run.thread).await?;
+    if open.iter().all(|open| answer_to(open, &sent).is_none())
+        && let Some(told) = repeated_answers::accepted_before(ctx, &sent).await?
     {
         return Ok(told);
     }
@@ -63,131 +56,137 @@ pub(super) async fn accept(asker: &Asker, sent: Sent) -> Result<Accepted, Fault>
             let why = "The last message must be the user's, or the result of a call that waits for it.";
             return Err(super::request::invalid("/messages", why.to_owned()));
         };
-        return ask(asker, &sent.run, query, sent.options).await;
+        return ask(ctx, &sent.run, query, sent.options).await;
     }
-    let answers = match answers(asker, &open, &sent) {
+    let answers = match answers(ctx, &open, &sent) {
         Ok(answers) => answers,
-        Err(fault) => return Ok(Accepted::Refused(fault)),
+        Err(fault) => return Ok(AcceptOutcome::Refused(fault)),
     };
-    answer(asker, &sent.run, answers).await
+    answer(ctx, &sent.run, answers).await
 }
 
-/// None where there is no such thread yet.
-async fn open_on(asker: &Asker, thread: &ThreadId) -> Result<Vec<Suspension>, Fault> {
-    match suspensions::open_on(&asker.app.service, &asker.caller, thread).await {
+/// Empty if the thread does not exist yet.
+async fn open_on(ctx: &DoorRequest, thread: &ThreadId) -> Result<Vec<Suspension>, Fault> {
+    match suspensions::open_on(&ctx.app.service, &ctx.caller, thread).await {
         Err(fault) if fault.code == Code::NotFound => Ok(Vec::new()),
         found => found,
     }
 }
 
-/// A new run. The client's own id of its run makes the same request, sent again, the same run.
-async fn ask(asker: &Asker, run: &ClientRun, query: &Query, options: CallOptions) -> Result<Accepted, Fault> {
-    let (service, caller) = (&asker.app.service, &asker.caller);
-    let trace = &asker.preferences.trace;
+/// Starts a run. The client's own run id is the idempotency key, so a repeated request is the same run.
+async fn ask(
+    ctx: &DoorRequest,
+    run: &ClientRun,
+    query: &AguiQuery,
+    options: CallOptions,
+) -> Result<AcceptOutcome, Fault> {
+    let (service, caller) = (&ctx.app.service, &ctx.caller);
+    let trace = &ctx.preferences.trace;
     let ask = ProcessAsk {
         query: query.text.clone(),
-        metadata: Some(Map::from_iter([(KEPT.to_owned(), json!({ "id": query.message_id }))])),
+        metadata: Some(Map::from_iter([(METADATA_KEY.to_owned(), json!({ "id": query.message_id }))])),
         trace: Some((trace.0.clone(), trace.1.clone())),
         options,
         ..ProcessAsk::default()
     };
-    let once = Some(once(asker, run, query));
+    let once = Some(once(ctx, run, query));
     let (answered, early) = runs::process_subscribed(service, caller, &run.thread, ask, once).await?;
     let run = answered.into_value()?.run_id;
-    Ok(Accepted::Told(run, early.map_or(Follow::Whole, Follow::Live)))
+    Ok(AcceptOutcome::Streaming(run, early.map_or(StreamStart::Whole, StreamStart::Live)))
 }
 
-fn once(asker: &Asker, run: &ClientRun, query: &Query) -> Idempotent {
+fn once(ctx: &DoorRequest, run: &ClientRun, query: &AguiQuery) -> Idempotent {
     Idempotent {
         key: run.id.clone(),
-        scope: format!("AG-UI {} {}", asker.caller.name, run.thread),
+        scope: format!("AG-UI {} {}", ctx.caller.name, run.thread),
         fingerprint: digest::of(&json!([query.text, query.message_id])),
     }
 }
 
-/// Where the client's own id of a message stands in its metadata.
-pub(super) const KEPT: &str = "agui";
+/// The metadata member that holds the client's id of a message.
+pub(super) const METADATA_KEY: &str = "agui";
 
-/// What the client says to an open question.
-struct Given<'o> {
+/// The client's answer to an open question.
+struct KeyedAnswer<'o> {
     open: &'o Suspension,
-    /// `None`: that it stays open.
+    /// `None` means that the question stays open.
     answer: Option<Answer>,
     key: Idempotent,
 }
 
-/// What the client says to all that is open. Whatever is left out would stay open unseen. What it says to a question that is
-/// over counts for nothing beside an answer to one that is open.
-fn answers<'o>(asker: &Asker, open: &'o [Suspension], sent: &Sent) -> Result<Vec<Given<'o>>, Fault> {
-    let said: Vec<(&Suspension, Option<Said<'_>>)> = open.iter().map(|open| (open, said(open, sent))).collect();
+/// The client's answers to all open questions. A question without an answer is an error, since it would stay open
+/// unnoticed. Answers to closed questions are ignored if the request answers an open one as well.
+fn answers<'o>(ctx: &DoorRequest, open: &'o [Suspension], sent: &AguiRequest) -> Result<Vec<KeyedAnswer<'o>>, Fault> {
+    let client_answer: Vec<(&Suspension, Option<ClientAnswer<'_>>)> =
+        open.iter().map(|open| (open, answer_to(open, sent))).collect();
     let is_open = |id: &str| open.iter().any(|open| open.suspension_id.as_str() == id);
     if let Some(past) = sent.resume.iter().find(|resume| !is_open(&resume.interrupt_id))
-        && said.iter().all(|(_, said)| said.is_none())
+        && client_answer.iter().all(|(_, client_answer)| client_answer.is_none())
     {
         let detail = format!("Nothing of the id `{}` is open here.", past.interrupt_id);
         return Err(Fault::new(Code::AlreadyResolved, detail));
     }
-    let mut answers = Vec::with_capacity(said.len());
-    for (open, said) in said {
-        let Some(said) = said else {
+    let mut answers = Vec::with_capacity(client_answer.len());
+    for (open, client_answer) in client_answer {
+        let Some(client_answer) = client_answer else {
             let detail = format!("The run waits for an answer to `{}`; resume it with one.", open.suspension_id);
             return Err(Fault::new(Code::ThreadBusy, detail));
         };
-        let answer = match said {
-            Said::Resume(resume) => interrupt::answer(open, resume)?,
-            Said::Result(result) => Some(interrupt::answer_of_result(open, result)?),
+        let answer = match client_answer {
+            ClientAnswer::Resume(resume) => interrupt::answer(open, resume)?,
+            ClientAnswer::Result(result) => Some(interrupt::answer_of_result(open, result)?),
         };
-        answers.push(Given { open, answer, key: again::key(asker, &sent.run, said) });
+        answers.push(KeyedAnswer { open, answer, key: repeated_answers::key(ctx, &sent.run, client_answer) });
     }
     Ok(answers)
 }
 
-/// How a client answers a question.
+/// The form in which a client answers a question.
 #[derive(Clone, Copy)]
-pub(super) enum Said<'s> {
+pub(super) enum ClientAnswer<'s> {
     Resume(&'s Resume),
     Result(&'s ToolMessage),
 }
 
-impl<'s> Said<'s> {
-    /// The id of the question, or of the call that it is about.
-    pub(super) fn about(self) -> &'s str {
+impl<'s> ClientAnswer<'s> {
+    /// The id of the question, or of its call.
+    pub(super) fn target_id(self) -> &'s str {
         match self {
-            Said::Resume(resume) => &resume.interrupt_id,
-            Said::Result(result) => &result.call,
+            ClientAnswer::Resume(resume) => &resume.interrupt_id,
+            ClientAnswer::Result(result) => &result.call,
         }
     }
 }
 
-fn said<'s>(open: &Suspension, sent: &'s Sent) -> Option<Said<'s>> {
+fn answer_to<'s>(open: &Suspension, sent: &'s AguiRequest) -> Option<ClientAnswer<'s>> {
     let by_id = sent.resume.iter().find(|resume| resume.interrupt_id == open.suspension_id.as_str());
     let result = || sent.results.iter().find(|result| interrupt::is_of_call(open, &result.call));
-    by_id.map(Said::Resume).or_else(|| result().map(Said::Result))
+    by_id.map(ClientAnswer::Resume).or_else(|| result().map(ClientAnswer::Result))
 }
 
-/// Each answer has a key of its own: under the same id of the client's run it is the same answer.
-async fn answer(asker: &Asker, client: &ClientRun, answers: Vec<Given<'_>>) -> Result<Accepted, Fault> {
-    let (service, caller, thread) = (&asker.app.service, &asker.caller, &client.thread);
+/// Each answer has its own idempotency key, derived from the client's run id.
+async fn answer(ctx: &DoorRequest, client: &ClientRun, answers: Vec<KeyedAnswer<'_>>) -> Result<AcceptOutcome, Fault> {
+    let (service, caller, thread) = (&ctx.app.service, &ctx.caller, &client.thread);
     let Some(first) = answers.first() else {
-        return Ok(Accepted::Refused(Fault::new(Code::AlreadyResolved, "Nothing is open here any more.")));
+        return Ok(AcceptOutcome::Refused(Fault::new(Code::AlreadyResolved, "Nothing is open here any more.")));
     };
     let run = first.open.run_id.clone();
     for given in &answers {
         permit(caller, scope_to_answer(given.open.kind))?;
     }
     let after = feed::subscribe(service, caller, thread).await?.after();
-    let (mut given, mut refusal) = (0, None);
-    for Given { answer, key, .. } in answers {
+    let (mut given, mut first_fault) = (0, None);
+    for KeyedAnswer { answer, key, .. } in answers {
         let Some(answer) = answer else { continue };
         match runs::resume(service, caller, thread, answer, Some(key)).await {
             Ok(_) => given += 1,
-            Err(fault) => refusal = refusal.or(Some(fault)),
+            Err(fault) => first_fault = first_fault.or(Some(fault)),
         }
     }
-    match refusal {
+    match first_fault {
         Some(fault) if given == 0 && fault.code == Code::Forbidden => Err(fault),
-        Some(fault) if given == 0 => Ok(Accepted::Refused(fault)),
-        // Those that were taken have moved the run: what is still open of it is asked again.
-        Some(_) | None => Ok(Accepted::Told(run, Follow::Behind(after, given))),
+        Some(fault) if given == 0 => Ok(AcceptOutcome::Refused(fault)),
+        // The accepted answers have changed the run. Its remaining questions are asked again.
+        Some(_) | None => Ok(AcceptOutcome::Streaming(run, StreamStart::AfterAnswers(after, given))),
     }
 }

@@ -1,13 +1,13 @@
-//! The conversation as a client has it that heard every event of it: what its own reducer would have made of them, under the
-//! same ids, so that a snapshot moves nothing.
+//! Builds the conversation as a client has it that received every event: the messages that the client's own reducer
+//! would have built, under the same ids. So a snapshot does not move any message.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::accept::KEPT;
+use super::accept::METADATA_KEY;
 use super::events::{AguiEvents, Origin};
-use super::messages::Messages;
+use super::messages::ClientMessages;
 use super::request::ClientRun;
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
@@ -17,8 +17,8 @@ use crate::domain::observation::ObservationType;
 use crate::http::app_state::AppState;
 use crate::http::doors::conversation;
 
-/// What messages are made of.
-const HEARD: [ObservationType; 5] = [
+/// The observation types that contribute to messages.
+const OBSERVATION_TYPES: [ObservationType; 5] = [
     ObservationType::LlmStreamStart,
     ObservationType::LlmStreamError,
     ObservationType::ToolCall,
@@ -26,45 +26,45 @@ const HEARD: [ObservationType; 5] = [
     ObservationType::FinalResponse,
 ];
 
-/// None of a thread that there is not yet.
-pub(super) async fn shown(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Vec<Value>, Fault> {
-    let said = conversation::said_so_far(app, caller, thread).await?;
-    if said.is_empty() {
+/// Empty if the thread does not exist yet.
+pub(super) async fn snapshot(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Vec<Value>, Fault> {
+    let stored = conversation::messages_or_empty(app, caller, thread).await?;
+    if stored.is_empty() {
         return Ok(Vec::new());
     }
-    let mut runs: HashMap<RunId, (AguiEvents, Messages)> = HashMap::new();
-    conversation::told(app, caller, thread, &HEARD, |told| {
+    let mut runs: HashMap<RunId, (AguiEvents, ClientMessages)> = HashMap::new();
+    conversation::for_each_observation(app, caller, thread, &OBSERVATION_TYPES, |told| {
         let (events, messages) = runs.entry(told.run.clone()).or_insert_with(|| {
-            let client = ClientRun { thread: thread.clone(), id: String::new(), is_one: true };
-            (AguiEvents::new(client, told.run.clone()), Messages::default())
+            let client = ClientRun { thread: thread.clone(), id: String::new(), speaks_v1: true };
+            (AguiEvents::new(client, told.run.clone()), ClientMessages::default())
         });
-        events.observation(&Origin::default(), &told).iter().for_each(|event| messages.hears(event));
+        events.observation(&Origin::default(), &told).iter().for_each(|event| messages.apply(event));
     })
     .await?;
     let runs = runs.into_iter().map(|(run, (_, messages))| (run, messages)).collect();
-    Ok(in_order(&said, &runs))
+    Ok(in_order(&stored, &runs))
 }
 
-/// People's messages, and behind the last one of each run those of that run.
-fn in_order(said: &[ConversationMessage], runs: &HashMap<RunId, Messages>) -> Vec<Value> {
-    let last = conversation::ends_of_runs(said);
+/// The users' messages. After the last message of each run follow the messages built from that run.
+fn in_order(stored: &[ConversationMessage], runs: &HashMap<RunId, ClientMessages>) -> Vec<Value> {
+    let last = conversation::last_of_each_run(stored);
     let mut shown = Vec::new();
-    for (at, message) in said.iter().enumerate() {
+    for (at, message) in stored.iter().enumerate() {
         if message.role == MessageRole::User {
             shown.push(of_user(message));
         }
         let is_last = |run: &&RunId| last.get(*run) == Some(&at);
         let of_run = message.run_id.as_ref().filter(is_last).and_then(|run| runs.get(run));
         shown.extend(of_run.iter().flat_map(|messages| messages.all()).cloned());
-        // It failed, or was said elsewhere, or the log was shortened.
-        if message.role == MessageRole::Ai && !of_run.is_some_and(Messages::has_text) {
+        // The run failed, or the message was written elsewhere, or the log was compacted.
+        if message.role == MessageRole::Ai && !of_run.is_some_and(ClientMessages::has_text) {
             shown.push(json!({ "id": message.message_id, "role": "assistant", "content": message.content }));
         }
     }
     shown
 }
 
-fn of_user(said: &ConversationMessage) -> Value {
-    let kept = said.metadata.as_ref().and_then(|metadata| metadata.get(KEPT)?["id"].as_str());
-    json!({ "id": kept.unwrap_or(said.message_id.as_str()), "role": "user", "content": said.content })
+fn of_user(stored: &ConversationMessage) -> Value {
+    let kept = stored.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY)?["id"].as_str());
+    json!({ "id": kept.unwrap_or(stored.message_id.as_str()), "role": "user", "content": stored.content })
 }

@@ -1,144 +1,145 @@
-//! Where in a stream a client is: what the id of an event says. With it and the log alone any replica tells the rest.
+//! The event id, which is a cursor into a stream. With it and the log alone, any replica can send the rest of the
+//! stream.
 //!
-//! It names the run, where in its log the stream began, and the place of the event. Tokens are not in the log: so it says, too,
-//! how much was told of each text that is being said.
+//! It contains the run, the position in the log where the stream began, and the position of the event. Tokens are not
+//! in the log, so the cursor also contains how much of each open text was sent.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::spoken::stream_of_thoughts;
+use super::text_events::stream_of_reasoning;
 use crate::domain::ids::{RunId, StreamId};
-use crate::http::doors::speech::TextMark;
+use crate::http::doors::text_events::PrefixDigest;
 
-/// What of a run a stream tells.
+/// The part of a run that one stream sends.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Segment {
     pub(super) run: RunId,
-    /// What follows this place of the log is told.
+    /// The stream sends what follows this `seq`.
     pub(super) start: i64,
-    /// Up to here a question that was asked does not end the stream: it was answered before the stream began.
+    /// Up to this `seq` a question does not end the stream, because it was answered before the stream began.
     pub(super) settled: i64,
-    /// How many answers to questions belong to the request that began the stream.
+    /// How many answers the request gave that began the stream.
     pub(super) answers: u32,
-    /// It began with the conversation.
-    pub(super) is_connected: bool,
+    /// The stream began with a snapshot of the conversation (`/agui/connect`).
+    pub(super) has_snapshot: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cursor {
     pub(super) segment: Segment,
-    pub(super) place: Place,
-    /// What was being said at this place: before the observation's events, or now.
-    pub(super) texts: Texts,
+    pub(super) position: EventPosition,
+    /// The texts that were open at this position: before the observation's events, or now.
+    pub(super) texts: OpenTexts,
 }
 
-/// Between two events.
+/// A position between two events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Behind so many of the events that the observation of this seq comes to.
-    Within { seq: i64, told: usize },
-    /// Behind all of them, and behind so many of those that end the stream.
-    Behind { seq: i64, told: usize },
+pub(super) enum EventPosition {
+    /// After this many events of the observation with this `seq`.
+    InObservation { seq: i64, sent: usize },
+    /// After all events of that observation, and after this many of the events that end the stream.
+    AfterObservation { seq: i64, sent: usize },
 }
 
-/// The texts that are being said.
+/// The texts that were begun and not ended.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Texts {
-    pub(super) answer: Option<(StreamId, TextMark)>,
-    /// How much was told of each, and whether its message has begun.
+pub(super) struct OpenTexts {
+    pub(super) answer: Option<(StreamId, PrefixDigest)>,
+    /// For each stream: how many bytes were sent, and whether its message has begun.
     pub(super) thoughts: Vec<(StreamId, u64, bool)>,
 }
 
-impl Texts {
-    pub(super) fn hears(&mut self, event: &Value) {
+impl OpenTexts {
+    pub(super) fn apply(&mut self, event: &Value) {
         let id = event["messageId"].as_str().unwrap_or_default();
         let delta = event["delta"].as_str().unwrap_or_default();
         match event["type"].as_str() {
-            Some("TEXT_MESSAGE_START") => self.answer = Some((id.into(), TextMark::default())),
+            Some("TEXT_MESSAGE_START") => self.answer = Some((id.into(), PrefixDigest::default())),
             Some("TEXT_MESSAGE_CONTENT") => {
                 if let Some((_, mark)) = &mut self.answer {
                     mark.add(delta);
                 }
             }
             Some("TEXT_MESSAGE_END") => self.answer = None,
-            Some("REASONING_START") => self.thoughts.push((stream_of_thoughts(id).into(), 0, false)),
-            Some("REASONING_MESSAGE_START") => self.of_thoughts(id, |(_, _, has_begun)| *has_begun = true),
-            Some("REASONING_MESSAGE_CONTENT") => self.of_thoughts(id, |(_, told, _)| *told += delta.len() as u64),
-            Some("REASONING_END") => self.thoughts.retain(|(stream, ..)| stream.as_str() != stream_of_thoughts(id)),
+            Some("REASONING_START") => self.thoughts.push((stream_of_reasoning(id).into(), 0, false)),
+            Some("REASONING_MESSAGE_START") => self.update_thoughts(id, |(_, _, has_begun)| *has_begun = true),
+            Some("REASONING_MESSAGE_CONTENT") => self.update_thoughts(id, |(_, sent, _)| *sent += delta.len() as u64),
+            Some("REASONING_END") => self.thoughts.retain(|(stream, ..)| stream.as_str() != stream_of_reasoning(id)),
             Some(_) | None => {}
         }
     }
 
-    fn of_thoughts(&mut self, id: &str, change: impl FnMut(&mut (StreamId, u64, bool))) {
-        let is_it = |known: &&mut (StreamId, u64, bool)| known.0.as_str() == stream_of_thoughts(id);
+    fn update_thoughts(&mut self, id: &str, change: impl FnMut(&mut (StreamId, u64, bool))) {
+        let is_it = |known: &&mut (StreamId, u64, bool)| known.0.as_str() == stream_of_reasoning(id);
         self.thoughts.iter_mut().find(is_it).into_iter().for_each(change);
     }
 }
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Segment { run, start, settled, answers, is_connected } = &self.segment;
-        let kind = if *is_connected { 'c' } else { 'r' };
-        let (place, seq, told) = match self.place {
-            Place::Within { seq, told } => ('w', seq, told),
-            Place::Behind { seq, told } => ('b', seq, told),
+        let Segment { run, start, settled, answers, has_snapshot } = &self.segment;
+        let kind = if *has_snapshot { 'c' } else { 'r' };
+        let (position, seq, sent) = match self.position {
+            EventPosition::InObservation { seq, sent } => ('w', seq, sent),
+            EventPosition::AfterObservation { seq, sent } => ('b', seq, sent),
         };
-        write!(f, "{run}:{kind}:{start}:{settled}:{answers}:{place}:{seq}:{told}")?;
-        if let Some((stream, TextMark { bytes, digest })) = &self.texts.answer {
+        write!(f, "{run}:{kind}:{start}:{settled}:{answers}:{position}:{seq}:{sent}")?;
+        if let Some((stream, PrefixDigest { bytes, digest })) = &self.texts.answer {
             write!(f, ";a:{stream}:{bytes}:{digest:x}")?;
         }
-        for (stream, told, has_begun) in &self.texts.thoughts {
-            write!(f, ";t:{stream}:{told}:{}", u8::from(*has_begun))?;
+        for (stream, sent, has_begun) in &self.texts.thoughts {
+            write!(f, ";t:{stream}:{sent}:{}", u8::from(*has_begun))?;
         }
         Ok(())
     }
 }
 
-/// It is no id of ours.
+/// The text is not an event id of this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoCursor;
+pub(super) struct InvalidCursor;
 
 impl FromStr for Cursor {
-    type Err = NoCursor;
+    type Err = InvalidCursor;
 
-    fn from_str(text: &str) -> Result<Self, NoCursor> {
+    fn from_str(text: &str) -> Result<Self, InvalidCursor> {
         let mut parts = text.split(';');
         let head: Vec<&str> = parts.next().unwrap_or_default().split(':').collect();
-        let [run, kind @ ("c" | "r"), start, settled, answers, place, seq, told] = head[..] else {
-            return Err(NoCursor);
+        let [run, kind @ ("c" | "r"), start, settled, answers, position, seq, sent] = head[..] else {
+            return Err(InvalidCursor);
         };
-        let (seq, told) = (number(seq)?, number(told)?);
-        let place = match place {
-            "w" => Place::Within { seq, told },
-            "b" => Place::Behind { seq, told },
-            _ => return Err(NoCursor),
+        let (seq, sent) = (number(seq)?, number(sent)?);
+        let position = match position {
+            "w" => EventPosition::InObservation { seq, sent },
+            "b" => EventPosition::AfterObservation { seq, sent },
+            _ => return Err(InvalidCursor),
         };
         let segment = Segment {
             run: run.into(),
             start: number(start)?,
             settled: number(settled)?,
             answers: number(answers)?,
-            is_connected: kind == "c",
+            has_snapshot: kind == "c",
         };
-        let mut texts = Texts::default();
+        let mut texts = OpenTexts::default();
         for part in parts {
             match part.split(':').collect::<Vec<_>>()[..] {
                 ["a", stream, bytes, digest] => {
-                    let digest = u64::from_str_radix(digest, 16).map_err(|_| NoCursor)?;
-                    texts.answer = Some((stream.into(), TextMark { bytes: number(bytes)?, digest }));
+                    let digest = u64::from_str_radix(digest, 16).map_err(|_| InvalidCursor)?;
+                    texts.answer = Some((stream.into(), PrefixDigest { bytes: number(bytes)?, digest }));
                 }
-                ["t", stream, told, has_begun @ ("0" | "1")] => {
-                    texts.thoughts.push((stream.into(), number(told)?, has_begun == "1"));
+                ["t", stream, sent, has_begun @ ("0" | "1")] => {
+                    texts.thoughts.push((stream.into(), number(sent)?, has_begun == "1"));
                 }
-                _ => return Err(NoCursor),
+                _ => return Err(InvalidCursor),
             }
         }
-        Ok(Self { segment, place, texts })
+        Ok(Self { segment, position, texts })
     }
 }
 
-fn number<N: FromStr>(text: &str) -> Result<N, NoCursor> {
-    text.parse().map_err(|_| NoCursor)
+fn number<N: FromStr>(text: &str) -> Result<N, InvalidCursor> {
+    text.parse().map_err(|_| InvalidCursor)
 }

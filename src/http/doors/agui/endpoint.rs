@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::accept::{self, Accepted, Asker, Follow};
+use super::accept::{self, AcceptOutcome, StreamStart};
 use super::conversation;
 use super::cursor::Cursor;
 use super::request::{self, RunAgentInput};
@@ -17,6 +17,7 @@ use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::run::RunStatus;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
+use crate::http::doors::DoorRequest;
 use crate::http::json::JsonBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
@@ -24,8 +25,8 @@ use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::runs;
 use crate::store::PageAsk;
 
-/// Runs of a thread that are looked at for one that is not over: those that changed last.
-const LOOKED_AT: u32 = 50;
+/// How many runs of a thread are searched for an active one, the last changed first.
+const MAX_RUNS: u32 = 50;
 
 /// Ask the agent, or answer its interrupts, as AG-UI's clients do.
 #[utoipa::path(post, path = "/agui", operation_id = "runAgUi", tag = "ag-ui", request_body = Object,
@@ -39,10 +40,10 @@ pub(crate) async fn run(
 ) -> HttpResult<Response> {
     let sent = request::read(&app, sent.value)?;
     let client = sent.run.clone();
-    let asker = Asker { app, caller, preferences };
-    Ok(match accept::accept(&asker, sent).await? {
-        Accepted::Told(run, follow) => stream::told(asker, client, run, follow, None).await?,
-        Accepted::Refused(fault) => stream::refused(asker, &client, &fault),
+    let ctx = DoorRequest { app, caller, preferences };
+    Ok(match accept::accept(&ctx, sent).await? {
+        AcceptOutcome::Streaming(run, from) => stream::respond(ctx, client, run, from, None).await?,
+        AcceptOutcome::Refused(fault) => stream::refused(ctx, &client, &fault),
     })
 }
 
@@ -61,28 +62,28 @@ pub(crate) async fn connect(
     let client = request::client(&app, &sent.value)?;
     let cursor = cursor(&headers)?;
     let conversation = async || {
-        let shown = conversation::shown(&app, &caller, &client.thread).await?;
+        let shown = conversation::snapshot(&app, &caller, &client.thread).await?;
         Ok::<_, Fault>(json!({ "type": "MESSAGES_SNAPSHOT", "messages": shown }))
     };
     if let Some(cursor) = cursor {
-        let snapshot = if cursor.segment.is_connected { Some(conversation().await?) } else { None };
+        let snapshot = if cursor.segment.has_snapshot { Some(conversation().await?) } else { None };
         let run = cursor.segment.run.clone();
-        let asker = Asker { app, caller, preferences };
-        return Ok(stream::told(asker, client, run, Follow::Cut(cursor), snapshot).await?);
+        let ctx = DoorRequest { app, caller, preferences };
+        return Ok(stream::respond(ctx, client, run, StreamStart::AfterCut(cursor), snapshot).await?);
     }
     let snapshot = conversation().await?;
     let active = active_on(&app, &caller, &client.thread).await?;
-    let asker = Asker { app, caller, preferences };
+    let ctx = DoorRequest { app, caller, preferences };
     Ok(match active {
-        Some(run) => stream::told(asker, client, run, Follow::Whole, Some(snapshot)).await?,
+        Some(run) => stream::respond(ctx, client, run, StreamStart::Whole, Some(snapshot)).await?,
         None => {
             let end = json!({ "type": "RUN_FINISHED", "threadId": client.thread, "runId": client.id });
-            stream::few(asker, vec![stream::started(&client), snapshot, end])
+            stream::fixed_events(ctx, vec![stream::started(&client), snapshot, end])
         }
     })
 }
 
-/// The place that a client comes back to.
+/// The cursor in `Last-Event-ID`.
 fn cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Fault> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let cursor = value.to_str().ok().and_then(|text| text.parse().ok());
@@ -90,9 +91,9 @@ fn cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Fault> {
     cursor.map(Some).ok_or_else(refuse)
 }
 
-/// The run that goes on or asks, else one that waits for its turn; none of a thread that there is not yet.
+/// The running or suspended run, else a queued one. `None` also if the thread does not exist yet.
 async fn active_on(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Option<RunId>, Fault> {
-    let ask = PageAsk { cursor: None, limit: LOOKED_AT };
+    let ask = PageAsk { cursor: None, limit: MAX_RUNS };
     let runs = match runs::list(&app.service, caller, None, Some(thread), ask).await {
         Err(fault) if fault.code == Code::NotFound => return Ok(None),
         runs => runs?.items,

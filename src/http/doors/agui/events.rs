@@ -1,16 +1,16 @@
-//! A run's observations and tokens as the events of AG-UI. Pure: the same observations give the same events, with tokens or
-//! without; tokens only bring them earlier.
+//! Projects a run's observations and tokens to AG-UI events. Pure: the same observations give the same events. Tokens
+//! only bring them earlier.
 //!
-//! One emitter for versions 0.x and 1.0: what only 1.0 knows goes to those who say that they speak it.
+//! One emitter serves versions 0.x and 1.0. Events that only 1.0 knows are sent only to clients that declare it.
 
 use serde_json::{Value, json};
 
 use super::interrupt::interrupt;
 use super::request::ClientRun;
-use super::spoken::written;
 use super::state::PlanState;
 use super::subagents::Subagents;
-use super::usage::Usage;
+use super::text_events::to_events;
+use super::usage::ModelUsage;
 use crate::domain::Millis;
 use crate::domain::facts::SynthesisStatus;
 use crate::domain::facts::{Fact, FinalResponseBody, ItemStatusChangeBody, RunFinishedBody};
@@ -23,10 +23,10 @@ use crate::domain::model::Phase;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::RunStatus;
 use crate::domain::tool::ToolResult;
-use crate::http::doors::speech::{Speech, TextMark};
-use crate::http::doors::told::{Says, ToldFact};
+use crate::http::doors::frames::{DecodedObservation, ObservationContent};
+use crate::http::doors::text_events::{PrefixDigest, TextEmitter};
 
-/// Where an event comes from.
+/// The observation that an event comes from.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
     pub(super) at: Millis,
@@ -38,18 +38,18 @@ pub(super) struct AguiEvents {
     client: ClientRun,
     run: RunId,
     state: PlanState,
-    speech: Speech,
-    /// The steps that were started and not finished.
+    texts: TextEmitter,
+    /// The steps that have started and not finished.
     steps: Vec<String>,
     /// The open questions, oldest first.
     open: Vec<AskedQuestion>,
-    usage: Usage,
+    usage: ModelUsage,
     subagents: Subagents,
-    /// The stream of the answer: its message has this id, whether tokens brought it or not.
-    writing: Option<StreamId>,
+    /// The stream that writes the answer. Its id is the id of the answer's message, with or without tokens.
+    answer_stream: Option<StreamId>,
     failure: Option<(String, String)>,
     answer: Option<Value>,
-    is_over: bool,
+    is_finished: bool,
 }
 
 impl AguiEvents {
@@ -58,58 +58,58 @@ impl AguiEvents {
             client,
             run,
             state: PlanState::default(),
-            speech: Speech::default(),
+            texts: TextEmitter::default(),
             steps: Vec::new(),
             open: Vec::new(),
-            usage: Usage::default(),
+            usage: ModelUsage::default(),
             subagents: Subagents::default(),
-            writing: None,
+            answer_stream: None,
             failure: None,
             answer: None,
-            is_over: false,
+            is_finished: false,
         }
     }
 
-    /// Nothing follows.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
+    /// No event follows.
+    pub(super) fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
-    /// Takes in what happened before the stream.
-    pub(super) fn unheard(&mut self, told: &ToldFact) {
-        self.observation(&Origin::default(), told);
+    /// Applies an observation from before the stream without sending its events.
+    pub(super) fn replay(&mut self, observation: &DecodedObservation) {
+        self.observation(&Origin::default(), observation);
         self.steps.clear();
         self.usage.clear();
         self.subagents.clear();
     }
 
-    /// Another stream of events told so much of what is being said.
-    pub(super) fn take_up(&mut self, answer: Option<(StreamId, TextMark)>, thoughts: Vec<(StreamId, u64)>) {
-        self.speech.take_up(answer, thoughts);
+    /// Continues texts that an earlier connection has sent up to here.
+    pub(super) fn resume_texts(&mut self, answer: Option<(StreamId, PrefixDigest)>, thoughts: Vec<(StreamId, u64)>) {
+        self.texts.resume(answer, thoughts);
     }
 
-    /// What stands at the beginning of a stream, behind its `RUN_STARTED`.
+    /// The events at the start of a stream, after its `RUN_STARTED`.
     pub(super) fn begin(&mut self) -> Vec<Value> {
         let mut events = vec![json!({ "type": "STATE_SNAPSHOT", "snapshot": self.state.snapshot(false) })];
-        events.extend(self.shows_plan());
+        events.extend(self.plan_snapshot());
         events
     }
 
-    pub(super) fn observation(&mut self, origin: &Origin, told: &ToldFact) -> Vec<Value> {
-        if told.run != self.run || self.is_over {
+    pub(super) fn observation(&mut self, origin: &Origin, observation: &DecodedObservation) -> Vec<Value> {
+        if observation.run != self.run || self.is_finished {
             return Vec::new();
         }
-        let mut events = match &told.says {
-            Says::Plan(plan) => {
-                let delta = self.state.plans(plan.plan.as_str(), plan.plan_version, &plan.todo_list);
-                self.plans(delta)
+        let mut events = match &observation.content {
+            ObservationContent::Plan(plan) => {
+                let delta = self.state.set_plan(plan.plan.as_str(), plan.plan_version, &plan.todo_list);
+                self.plan_changed(delta)
             }
-            Says::PlanUpdate(update) => {
+            ObservationContent::PlanUpdate(update) => {
                 let plan = update.plan.as_ref().and_then(Value::as_str);
-                let delta = self.state.plans(plan, update.plan_version, &update.todo_list);
-                self.plans(delta)
+                let delta = self.state.set_plan(plan, update.plan_version, &update.todo_list);
+                self.plan_changed(delta)
             }
-            Says::Fact(fact) => self.fact(fact),
+            ObservationContent::Fact(fact) => self.fact(fact),
         };
         for event in &mut events {
             event["timestamp"] = json!(origin.at);
@@ -126,13 +126,13 @@ impl AguiEvents {
         match fact {
             Fact::Intent(body) => vec![delta(self.state.set_intent(&body.intent))],
             Fact::Title(body) => vec![delta(self.state.set_title(&body.title))],
-            Fact::ItemStatusChange(body) => self.item(body),
+            Fact::ItemStatusChange(body) => self.item_changed(body),
             Fact::LlmStreamStart(body) => {
                 if body.phase == Phase::Synthesis && body.purpose.is_none() {
-                    self.writing = Some(body.stream_id.clone());
+                    self.answer_stream = Some(body.stream_id.clone());
                 }
                 let mut events = match body.phase {
-                    Phase::Planning => self.starts("planning"),
+                    Phase::Planning => self.start_step("planning"),
                     Phase::Execution | Phase::Synthesis => Vec::new(),
                 };
                 events.push(custom("pes.llm_stream_start", json!(body)));
@@ -144,16 +144,16 @@ impl AguiEvents {
             }
             Fact::LlmStreamEnd(body) => {
                 let thinking = body.thinking.as_ref().and_then(Value::as_str).unwrap_or_default();
-                written(self.speech.thoughts(&body.stream_id, thinking))
+                to_events(self.texts.finish_thoughts(&body.stream_id, thinking))
             }
             Fact::LlmStreamError(body) => {
-                self.writing = self.writing.take().filter(|writing| *writing != body.stream_id);
-                let mut events = written(self.speech.breaks_off(&body.stream_id));
+                self.answer_stream = self.answer_stream.take().filter(|answer_stream| *answer_stream != body.stream_id);
+                let mut events = to_events(self.texts.fail_attempt(&body.stream_id));
                 events.push(custom("pes.llm_error", json!(body)));
                 events
             }
             Fact::Thoughts(body) => {
-                written(self.speech.thoughts(&body.stream_id, body.text.as_str().unwrap_or_default()))
+                to_events(self.texts.finish_thoughts(&body.stream_id, body.text.as_str().unwrap_or_default()))
             }
             Fact::ToolCall(body) => body
                 .tool_calls
@@ -167,26 +167,26 @@ impl AguiEvents {
                     ]
                 })
                 .collect(),
-            Fact::ToolExecution(result) => vec![ended(result)],
+            Fact::ToolExecution(result) => vec![call_result(result)],
             Fact::AgentSuspended(question) => {
                 self.open.push(question.clone());
                 Vec::new()
             }
-            Fact::AgentResumed(body) => self.closed(&body.suspension_id),
-            // Whoever is reminded is still asked.
+            Fact::AgentResumed(body) => self.question_closed(&body.suspension_id),
+            // After a reminder the question is still open.
             Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => Vec::new(),
-            Fact::SuspensionTimeout(body) => self.closed(&body.suspension_id),
+            Fact::SuspensionTimeout(body) => self.question_closed(&body.suspension_id),
             Fact::A2aTask(body) => {
                 let id = &body.task_id;
-                let mut events = if self.client.is_one { self.subagents.hears(body) } else { Vec::new() };
+                let mut events = if self.client.speaks_v1 { self.subagents.apply(body) } else { Vec::new() };
                 events.push(json!({
                     "type": "ACTIVITY_SNAPSHOT", "messageId": id, "activityType": "A2A_TASK", "content": body,
                 }));
                 events
             }
             Fact::Synthesis(body) => match body.status {
-                SynthesisStatus::Started => self.starts("synthesis"),
-                SynthesisStatus::Completed => self.finishes("synthesis"),
+                SynthesisStatus::Started => self.start_step("synthesis"),
+                SynthesisStatus::Completed => self.finish_step("synthesis"),
             },
             Fact::Error(body) => {
                 if body.fatal {
@@ -195,34 +195,34 @@ impl AguiEvents {
                 }
                 vec![custom("pes.error", json!(body))]
             }
-            Fact::FinalResponse(body) => self.answers(body),
-            Fact::RunFinished(body) => self.finished(body),
+            Fact::FinalResponse(body) => self.final_response(body),
+            Fact::RunFinished(body) => self.run_ended(body),
             Fact::RunStarted(_) | Fact::Plan(_) | Fact::PlanUpdate(_) | Fact::StateUpdate(_) => Vec::new(),
         }
     }
 
-    /// A piece of the answer, or of what a model thinks.
+    /// Handles a token of the answer or of a model's thoughts.
     pub(super) fn token(&mut self, token: &Token) -> Vec<Value> {
-        if token.run_id != self.run || self.is_over {
+        if token.run_id != self.run || self.is_finished {
             return Vec::new();
         }
         match token.token_type {
-            TokenType::SynthesisResponse => written(self.speech.speaks(token)),
+            TokenType::SynthesisResponse => to_events(self.texts.answer_token(token)),
             TokenType::PlanningThinking | TokenType::ExecutionThinking | TokenType::SynthesisThinking => {
-                written(self.speech.thinks(token))
+                to_events(self.texts.thought_token(token))
             }
             TokenType::PlanningResponse | TokenType::ExecutionResponse => Vec::new(),
         }
     }
 
-    fn plans(&mut self, patch: Value) -> Vec<Value> {
+    fn plan_changed(&mut self, patch: Value) -> Vec<Value> {
         let mut events = vec![delta(patch)];
-        events.extend(self.shows_plan());
-        events.extend(self.finishes("planning"));
+        events.extend(self.plan_snapshot());
+        events.extend(self.finish_step("planning"));
         events
     }
 
-    fn shows_plan(&self) -> Option<Value> {
+    fn plan_snapshot(&self) -> Option<Value> {
         let content = self.state.activity()?;
         let id = self.plan_id();
         Some(json!({ "type": "ACTIVITY_SNAPSHOT", "messageId": id, "activityType": "PLAN", "content": content }))
@@ -232,13 +232,13 @@ impl AguiEvents {
         format!("plan-{}", self.run)
     }
 
-    fn item(&mut self, change: &ItemStatusChangeBody) -> Vec<Value> {
+    fn item_changed(&mut self, change: &ItemStatusChangeBody) -> Vec<Value> {
         let id = change.item_id.as_str();
         let mut events = Vec::new();
         if change.status == ItemStatus::InProgress {
-            events.extend(self.starts(id));
+            events.extend(self.start_step(id));
         }
-        if let Some((state, activity)) = self.state.changes(change) {
+        if let Some((state, activity)) = self.state.apply_status(change) {
             let message = self.plan_id();
             events.push(delta(state));
             events.push(json!({
@@ -246,12 +246,12 @@ impl AguiEvents {
             }));
         }
         if change.status != ItemStatus::InProgress {
-            events.extend(self.finishes(id));
+            events.extend(self.finish_step(id));
         }
         events
     }
 
-    fn starts(&mut self, step: &str) -> Vec<Value> {
+    fn start_step(&mut self, step: &str) -> Vec<Value> {
         if self.steps.iter().any(|open| open == step) {
             return Vec::new();
         }
@@ -259,27 +259,27 @@ impl AguiEvents {
         vec![json!({ "type": "STEP_STARTED", "stepName": step })]
     }
 
-    fn finishes(&mut self, step: &str) -> Vec<Value> {
+    fn finish_step(&mut self, step: &str) -> Vec<Value> {
         let Some(at) = self.steps.iter().position(|open| open == step) else { return Vec::new() };
         self.steps.remove(at);
         vec![json!({ "type": "STEP_FINISHED", "stepName": step })]
     }
 
-    /// Nothing stays open behind what is told.
-    fn ends(&mut self) -> Vec<Value> {
-        let mut events = written(self.speech.ends());
+    /// Ends everything that is still open.
+    fn end_all(&mut self) -> Vec<Value> {
+        let mut events = to_events(self.texts.end_all());
         events.extend(self.steps.drain(..).map(|step| json!({ "type": "STEP_FINISHED", "stepName": step })));
-        events.extend(self.subagents.ends());
+        events.extend(self.subagents.end_all());
         events
     }
 
-    fn closed(&mut self, id: &SuspensionId) -> Vec<Value> {
+    fn question_closed(&mut self, id: &SuspensionId) -> Vec<Value> {
         self.open.retain(|open| open.suspension_id != *id);
         Vec::new()
     }
 
-    /// What the tokens have not said of the answer.
-    fn answers(&mut self, body: &FinalResponseBody) -> Vec<Value> {
+    /// Sends what the tokens did not bring of the answer.
+    fn final_response(&mut self, body: &FinalResponseBody) -> Vec<Value> {
         let Some(whole) = body.message.content.as_str() else { return Vec::new() };
         if body.message.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(ConversationMessage::ERROR)) {
             self.failure.get_or_insert_with(|| ("failed".to_owned(), whole.to_owned()));
@@ -291,13 +291,13 @@ impl AguiEvents {
         }
         self.answer = Some(result);
         let own = body.message.message_id.as_str();
-        let stream = self.writing.as_ref().map_or(own, StreamId::as_str);
-        written(self.speech.answers(stream, own, whole))
+        let stream = self.answer_stream.as_ref().map_or(own, StreamId::as_str);
+        to_events(self.texts.finish_answer(stream, own, whole))
     }
 
-    fn finished(&mut self, body: &RunFinishedBody) -> Vec<Value> {
-        let mut events = self.ends();
-        self.is_over = true;
+    fn run_ended(&mut self, body: &RunFinishedBody) -> Vec<Value> {
+        let mut events = self.end_all();
+        self.is_finished = true;
         let end = match body.status {
             RunStatus::Completed => {
                 let mut end = self.run_finished(json!({ "type": "success" }));
@@ -307,7 +307,7 @@ impl AguiEvents {
                 }
                 end
             }
-            RunStatus::Cancelled if self.client.is_one => self.run_finished(json!({ "type": "cancelled" })),
+            RunStatus::Cancelled if self.client.speaks_v1 => self.run_finished(json!({ "type": "cancelled" })),
             RunStatus::Cancelled => run_error("cancelled", "The run was cancelled.", false),
             RunStatus::Failed | RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => {
                 let failed = || ("failed".to_owned(), "The run failed.".to_owned());
@@ -319,19 +319,19 @@ impl AguiEvents {
         events
     }
 
-    /// Nothing goes on before somebody answers: calls that are the client's alone end the stream as any other; a question to a
-    /// person interrupts it. `messages` is the conversation up to here.
+    /// Ends the stream, because the run waits for an answer. Open calls of client tools end it like any other end; a
+    /// question to a person ends it with an interrupt. `messages` is the conversation up to here.
     pub(super) fn suspended(&mut self, messages: Vec<Value>) -> Vec<Value> {
-        if self.is_over || self.open.is_empty() {
+        if self.is_finished || self.open.is_empty() {
             return Vec::new();
         }
-        let mut events = self.ends();
-        self.is_over = true;
+        let mut events = self.end_all();
+        self.is_finished = true;
         events.push(json!({ "type": "STATE_SNAPSHOT", "snapshot": self.state.snapshot(true) }));
         events.push(json!({ "type": "MESSAGES_SNAPSHOT", "messages": messages }));
         let outcome = if self.open.iter().all(|open| open.kind == SuspensionKind::ClientTool) {
             let calls: Vec<_> = self.open.iter().filter_map(|open| open.call_id.as_ref()).collect();
-            if self.client.is_one {
+            if self.client.speaks_v1 {
                 json!({ "type": "success", "pendingToolCallIds": calls })
             } else {
                 json!({ "type": "success" })
@@ -343,13 +343,13 @@ impl AguiEvents {
         events
     }
 
-    /// What is told ends here although the run does not.
+    /// Ends the stream although the run goes on.
     pub(super) fn interrupted(&mut self, code: &str, why: &str) -> Vec<Value> {
-        if self.is_over {
+        if self.is_finished {
             return Vec::new();
         }
-        let mut events = self.ends();
-        self.is_over = true;
+        let mut events = self.end_all();
+        self.is_finished = true;
         events.push(run_error(code, why, code != Code::NotFound.as_str()));
         events
     }
@@ -365,7 +365,7 @@ impl AguiEvents {
     }
 }
 
-/// How a stream ends that has no good end; `is_retryable`: whoever connects again is told the rest.
+/// The event that ends a stream with an error. `is_retryable` says that a client which connects again gets the rest.
 pub(super) fn run_error(code: &str, message: &str, is_retryable: bool) -> Value {
     let metadata = json!({ "pes": { "retryable": is_retryable } });
     json!({ "type": "RUN_ERROR", "message": message, "code": code, "metadata": metadata })
@@ -379,8 +379,8 @@ fn custom(name: &str, value: Value) -> Value {
     json!({ "type": "CUSTOM", "name": name, "value": value })
 }
 
-/// The result of a call is text for whoever reads it.
-fn ended(result: &ToolResult) -> Value {
+/// The result of a call, as text.
+fn call_result(result: &ToolResult) -> Value {
     let content = match (&result.error, &result.output) {
         (Some(error), _) => json!({ "error": error }).to_string(),
         (None, Some(Value::String(text))) => text.clone(),

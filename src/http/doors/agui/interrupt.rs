@@ -1,4 +1,4 @@
-//! Questions as interrupts, and what clients answer to them.
+//! Renders questions as AG-UI interrupts, and reads the clients' answers.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub(super) fn interrupt(question: &AskedQuestion) -> Value {
     if let Some(call) = &question.call_id {
         shown["toolCallId"] = json!(call);
     }
-    // Clients read it as a date; anything else would never expire.
+    // Clients parse this as a date. With any other format the interrupt would never expire.
     if let Some(at) = question.expires_at.and_then(|at| Timestamp::from_millisecond(at).ok()) {
         shown["expiresAt"] = json!(at.to_string());
     }
@@ -61,7 +61,7 @@ fn schema(question: &AskedQuestion) -> Value {
     }
 }
 
-/// What the client says to an open question; `None`: that it stays open.
+/// The client's answer to an open question. `None` means that it stays open.
 pub(super) fn answer(open: &Suspension, resume: &Resume) -> Result<Option<Answer>, Fault> {
     if resume.status == ResumeStatus::Cancelled {
         return Ok(given_up(open));
@@ -84,10 +84,10 @@ pub(super) fn answer(open: &Suspension, resume: &Resume) -> Result<Option<Answer
     })
 }
 
-/// The gentlest refusal that the question knows. A pause knows none: it stays.
+/// The mildest rejection that the question's kind has. A pause has none and stays open.
 fn given_up(open: &Suspension) -> Option<Answer> {
     let reason = Some("The client gave it up.".to_owned());
-    let blank = Answer { digest: open.digest.clone(), reason, ..text_reply::blank(open) };
+    let blank = Answer { digest: open.digest.clone(), reason, ..text_reply::empty_answer(open) };
     match open.kind {
         SuspensionKind::Pause => None,
         SuspensionKind::InDoubt => Some(Answer { action: Some(InDoubtAction::Skip), ..blank }),
@@ -101,10 +101,11 @@ fn given_up(open: &Suspension) -> Option<Answer> {
     }
 }
 
-/// What the result of a call that the client made says to the question for it. The result of a tool may be JSON, as text; so
-/// may what a person is asked for, where it fits the question, and else it is said as a person types it.
+/// Reads the result of a call that the client made as the answer to the call's question. The result of a client tool
+/// may be JSON text. The answer to an input question is read as JSON if it then fits the question's form, else as text
+/// typed by a person.
 pub(super) fn answer_of_result(open: &Suspension, result: &ToolMessage) -> Result<Answer, Fault> {
-    let blank = text_reply::blank(open);
+    let blank = text_reply::empty_answer(open);
     let answer = match (&result.error, &result.content) {
         (Some(why), _) => Answer { approved: Some(false), reason: Some(why.clone()), ..blank },
         (None, Value::String(text)) if open.kind == SuspensionKind::Input => answer_of_person(open, result, text)?,
@@ -119,13 +120,14 @@ pub(super) fn answer_of_result(open: &Suspension, result: &ToolMessage) -> Resul
 
 fn answer_of_person(open: &Suspension, result: &ToolMessage, text: &str) -> Result<Answer, Fault> {
     if let Some(value) = fitting(&open.feedback_schema, text) {
-        return Ok(Answer { value: Some(value), ..text_reply::blank(open) });
+        return Ok(Answer { value: Some(value), ..text_reply::empty_answer(open) });
     }
-    let refuse = |why: String| Fault::new(Code::Invalid, why.clone()).at(result.place.clone(), why);
+    let refuse = |why: String| Fault::new(Code::Invalid, why.clone()).at(result.pointer.clone(), why);
     text_reply::answer(open, text).map_err(refuse)
 }
 
-/// The answer that the text is as JSON. What is asked for as text is text, also where it could be JSON.
+/// The answer if the text is read as JSON. A question that asks for text gets the text unchanged, even if it is valid
+/// JSON.
 fn fitting(form: &FeedbackSchema, text: &str) -> Option<Value> {
     match form.input_type {
         InputType::Text | InputType::Date | InputType::Datetime => None,
@@ -141,7 +143,7 @@ fn fitting(form: &FeedbackSchema, text: &str) -> Option<Value> {
     }
 }
 
-/// The result of a call that the client made.
+/// Whether the open question belongs to this call and can be answered by its result.
 pub(super) fn is_of_call(open: &Suspension, call: &str) -> bool {
     let is_own = matches!(open.kind, SuspensionKind::ClientTool | SuspensionKind::Input);
     is_own && open.call_id.as_ref().map(CallId::as_str) == Some(call)

@@ -1,12 +1,12 @@
-//! The messages that a client has after it has heard events: what its own reducer makes of them, without what it alone keeps
+//! The messages that a client builds from events with its own reducer, except those that only the client keeps
 //! (activities and thoughts).
 
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Messages(Vec<Value>);
+pub(super) struct ClientMessages(Vec<Value>);
 
-impl Messages {
+impl ClientMessages {
     pub(super) fn all(&self) -> &[Value] {
         &self.0
     }
@@ -15,7 +15,7 @@ impl Messages {
         self.0.iter().any(|message| message["role"] == "assistant" && message["content"].is_string())
     }
 
-    pub(super) fn hears(&mut self, event: &Value) {
+    pub(super) fn apply(&mut self, event: &Value) {
         let id = |name: &str| event[name].as_str().unwrap_or_default();
         match event["type"].as_str() {
             Some("TEXT_MESSAGE_START") if self.message(id("messageId")).is_none() => {
@@ -52,7 +52,7 @@ impl Messages {
         self.0.iter_mut().find(|message| message["id"] == id)
     }
 
-    /// Where the message with this call stands.
+    /// The index of the message with this call.
     fn of_call(&self, call: &str) -> Option<usize> {
         self.0.iter().position(|message| message["toolCalls"][0]["id"] == call)
     }

@@ -1,10 +1,10 @@
-//! The routes for AG-UI: front ends of agents, versions 0.x and 1.0 of its clients, at `/agui`.
+//! The routes for AG-UI, the protocol of agent front ends: client versions 0.x and 1.0, at `/agui`.
 //!
-//! A run of theirs is one stream: a run of this server that asks something and goes on is several of theirs. The server's
-//! conversation is the truth; of what a client sends, its answers and its newest message count ([`request`]).
+//! A run of the client is one stream. A run of this server that asks something and goes on is several runs of the
+//! client. The server's conversation is authoritative: of what a client sends, only its answers and its newest message
+//! are used ([`request`]).
 
 mod accept;
-mod again;
 mod conversation;
 mod cursor;
 mod endpoint;
@@ -12,11 +12,12 @@ mod events;
 mod interrupt;
 mod messages;
 mod numbered;
+mod repeated_answers;
 mod request;
-mod spoken;
 mod state;
 mod stream;
 mod subagents;
+mod text_events;
 mod usage;
 
 use utoipa_axum::router::OpenApiRouter;
@@ -31,7 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(endpoint::capabilities))
 }
 
-/// Whether AG-UI's clients ask at this path, which is one below the server's own base.
-pub(super) fn is_ours(path: &str) -> bool {
+/// Whether this path belongs to AG-UI. The path is relative to the server's base path.
+pub(super) fn owns_path(path: &str) -> bool {
     path == "/agui" || path.starts_with("/agui/")
 }

@@ -1,4 +1,4 @@
-//! `RunAgentInput`: what a client of AG-UI sends to begin a run of its own, whichever version it speaks.
+//! `RunAgentInput`: the request of an AG-UI client that starts a run of its own, in any version.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::domain::tool::ClientTool;
 use crate::http::app_state::AppState;
 use crate::http::ids::new_thread_id;
 
-/// As it is sent; members that are not named here are the client's own.
+/// The body of a request. Members that are not listed here belong to the client and are ignored.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunAgentInput {
@@ -60,29 +60,29 @@ pub(super) enum ResumeStatus {
     Cancelled,
 }
 
-/// What the client calls its run, and how it is spoken to.
+/// The client's ids of its run, and the protocol version.
 #[derive(Clone, Debug)]
 pub(super) struct ClientRun {
     pub(super) thread: ThreadId,
     pub(super) id: String,
-    /// It knows what version 1.0 has beyond those before.
-    pub(super) is_one: bool,
+    /// The client speaks version 1.0 or newer.
+    pub(super) speaks_v1: bool,
 }
 
-/// A request, read.
+/// A validated request.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct AguiRequest {
     pub(super) run: ClientRun,
     pub(super) resume: Vec<Resume>,
-    /// Behind the agent's last words: results of calls that the client has made.
+    /// Results of calls that the client made, sent after the agent's last message.
     pub(super) results: Vec<ToolMessage>,
-    /// The newest message of the user, if nothing of the agent follows it.
-    pub(super) query: Option<Query>,
+    /// The newest message of the user, if no message of the agent follows it.
+    pub(super) query: Option<AguiQuery>,
     pub(super) options: CallOptions,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Query {
+pub(super) struct AguiQuery {
     pub(super) text: String,
     pub(super) message_id: String,
 }
@@ -90,24 +90,24 @@ pub(super) struct Query {
 #[derive(Clone, Debug)]
 pub(super) struct ToolMessage {
     pub(super) call: String,
-    /// Where it stands in the request.
-    pub(super) place: String,
+    /// The JSON Pointer of its content in the request.
+    pub(super) pointer: String,
     pub(super) content: Value,
     pub(super) error: Option<String>,
 }
 
-/// Whose stream it is; all that counts of a request that asks nothing.
+/// The ids of the client's run, which is all that `/agui/connect` uses of a request.
 pub(super) fn client(app: &AppState, input: &RunAgentInput) -> Result<ClientRun, Fault> {
     let longest = app.config.limits.id_length;
     let thread = new_thread_id(&input.thread_id, longest, "/threadId")?;
     if !(1..=longest).contains(&input.run_id.len()) || input.run_id.contains(char::is_control) {
         return Err(invalid("/runId", format!("has 1 to {longest} bytes and no control characters")));
     }
-    let is_one = input.protocol_version.as_deref().is_some_and(|version| !version.starts_with("0."));
-    Ok(ClientRun { thread, id: input.run_id.clone(), is_one })
+    let speaks_v1 = input.protocol_version.as_deref().is_some_and(|version| !version.starts_with("0."));
+    Ok(ClientRun { thread, id: input.run_id.clone(), speaks_v1 })
 }
 
-pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<Sent, Fault> {
+pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<AguiRequest, Fault> {
     let run = client(app, &input)?;
     let (mut results, mut query) = (Vec::new(), None);
     for (at, message) in input.messages.iter().enumerate().rev() {
@@ -115,11 +115,11 @@ pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<Sent, Fault> 
         match message["role"].as_str() {
             Some("tool") => results.push(result(message, &place)?),
             Some("user") => {
-                query = Some(said(message, &place)?);
+                query = Some(user_query(message, &place)?);
                 break;
             }
             Some("assistant") => break,
-            // What clients keep beside the conversation.
+            // Messages that clients keep beside the conversation.
             Some("activity" | "reasoning" | "system" | "developer") => {}
             Some(_) | None => return Err(invalid(&format!("{place}/role"), "is no role".to_owned())),
         }
@@ -133,13 +133,13 @@ pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<Sent, Fault> 
     let context: Vec<String> =
         input.context.iter().flatten().map(|one| format!("{}: {}", one.description, one.value)).collect();
     if !context.is_empty() && options.system_prompt.is_none() {
-        // As it is: a layer would have variables put in.
+        // As plain text: variables would be substituted in a prompt layer.
         options.system_prompt = Some(SystemPrompt::Text(context.join("\n")));
     }
-    Ok(Sent { run, resume: input.resume.unwrap_or_default(), results, query, options })
+    Ok(AguiRequest { run, resume: input.resume.unwrap_or_default(), results, query, options })
 }
 
-/// `forwardedProps.pes` has the options of the call; the rest of it is for others.
+/// `forwardedProps.pes` holds the options of the call. Other members of `forwardedProps` belong to others.
 fn options(forwarded: Option<&Value>) -> Result<CallOptions, Fault> {
     let Some(own) = forwarded.and_then(|props| props.get("pes")) else { return Ok(CallOptions::default()) };
     crate::http::json::typed::<CallOptions>(own.clone()).map_err(|mut fault| {
@@ -150,7 +150,7 @@ fn options(forwarded: Option<&Value>) -> Result<CallOptions, Fault> {
     })
 }
 
-fn said(message: &Value, place: &str) -> Result<Query, Fault> {
+fn user_query(message: &Value, place: &str) -> Result<AguiQuery, Fault> {
     let text = match &message["content"] {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
@@ -166,14 +166,14 @@ fn said(message: &Value, place: &str) -> Result<Query, Fault> {
         return Err(invalid(&format!("{place}/content"), "must say something".to_owned()));
     }
     let message_id = message["id"].as_str().unwrap_or_default().to_owned();
-    Ok(Query { text, message_id })
+    Ok(AguiQuery { text, message_id })
 }
 
 fn result(message: &Value, place: &str) -> Result<ToolMessage, Fault> {
     let call = message["toolCallId"].as_str();
     let call = call.ok_or_else(|| invalid(&format!("{place}/toolCallId"), "must be text".to_owned()))?.to_owned();
     let (place, content) = (format!("{place}/content"), message["content"].clone());
-    Ok(ToolMessage { call, place, content, error: message["error"].as_str().map(str::to_owned) })
+    Ok(ToolMessage { call, pointer: place, content, error: message["error"].as_str().map(str::to_owned) })
 }
 
 pub(super) fn invalid(pointer: &str, how: String) -> Fault {

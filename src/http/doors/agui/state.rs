@@ -1,5 +1,5 @@
-//! The state of the plan as AG-UI's clients keep it: a snapshot at the start, then patches, each led by a test of what it
-//! rests on.
+//! The plan's state as AG-UI clients keep it: a snapshot at the start, then JSON patches. A patch of an item begins
+//! with a `test` of the item's id.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ impl PlanState {
         })
     }
 
-    /// What an activity message shows; `None`: there is nothing to do.
+    /// The content of the plan's activity message. `None` if the plan has no items.
     pub(super) fn activity(&self) -> Option<Value> {
         (!self.items.is_empty()).then(|| json!({ "title": self.title, "todoList": self.list() }))
     }
@@ -44,7 +44,7 @@ impl PlanState {
         json!([replace("/title", title)])
     }
 
-    pub(super) fn plans(&mut self, plan: Option<&str>, version: i64, items: &[TodoItem]) -> Value {
+    pub(super) fn set_plan(&mut self, plan: Option<&str>, version: i64, items: &[TodoItem]) -> Value {
         self.version = version;
         self.items = items.iter().map(ShownItem::of).collect();
         let mut patch = vec![replace("/planVersion", version), replace("/todoList", self.list())];
@@ -55,8 +55,8 @@ impl PlanState {
         json!(patch)
     }
 
-    /// The patch of the state, and that of the activity; `None`: there is no such item.
-    pub(super) fn changes(&mut self, change: &ItemStatusChangeBody) -> Option<(Value, Value)> {
+    /// The patches of the state and of the activity. `None` if there is no such item.
+    pub(super) fn apply_status(&mut self, change: &ItemStatusChangeBody) -> Option<(Value, Value)> {
         let at = self.items.iter().position(|item| item.id == change.item_id.as_str())?;
         let item = &mut self.items[at];
         item.status = change.status;

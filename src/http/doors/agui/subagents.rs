@@ -1,5 +1,5 @@
-//! Tasks of other agents, as version 1.0 knows them: each is told of when the stream first hears of it, and none stays open
-//! behind the stream. Clients of the versions before know the activity alone.
+//! Tasks of other agents as subagents, which version 1.0 knows. A subagent is started when the stream first sees its
+//! task, and every started one is finished before the stream ends. Clients of earlier versions only get the activity.
 
 use serde_json::{Value, json};
 
@@ -10,8 +10,8 @@ use crate::domain::task::TaskStatus;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Subagents {
     open: Vec<TaskId>,
-    /// Those that the stream has told of, to their end.
-    over: Vec<TaskId>,
+    /// Those whose end was sent.
+    finished: Vec<TaskId>,
 }
 
 impl Subagents {
@@ -19,9 +19,9 @@ impl Subagents {
         *self = Self::default();
     }
 
-    pub(super) fn hears(&mut self, task: &A2aTaskBody) -> Vec<Value> {
+    pub(super) fn apply(&mut self, task: &A2aTaskBody) -> Vec<Value> {
         let id = &task.task_id;
-        if self.over.contains(id) {
+        if self.finished.contains(id) {
             return Vec::new();
         }
         let mut events = Vec::new();
@@ -49,12 +49,12 @@ impl Subagents {
             }
         }
         self.open.retain(|open| open != id);
-        self.over.push(id.clone());
+        self.finished.push(id.clone());
         events
     }
 
-    /// Those that are open go on without the stream.
-    pub(super) fn ends(&mut self) -> Vec<Value> {
+    /// Finishes the open ones as suspended, since they go on without the stream.
+    pub(super) fn end_all(&mut self) -> Vec<Value> {
         let left = self
             .open
             .drain(..)

@@ -1,14 +1,14 @@
-//! What the models took that were asked while a stream was told.
+//! The token usage of the models that were called during a stream.
 
 use serde_json::{Map, Value, json};
 
 use crate::domain::facts::LlmStreamMetadataBody;
 
-/// An entry for each model.
+/// One entry for each model.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Usage(Vec<Value>);
+pub(super) struct ModelUsage(Vec<Value>);
 
-impl Usage {
+impl ModelUsage {
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
@@ -38,7 +38,7 @@ impl Usage {
         }
     }
 
-    /// `None`: no model was asked.
+    /// `None` if no model was called.
     pub(super) fn json(&self) -> Option<Value> {
         (!self.0.is_empty()).then(|| json!(self.0))
     }

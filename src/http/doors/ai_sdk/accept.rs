@@ -1,209 +1,211 @@
-//! A request becomes a run, or answers what a run asks.
+//! Accepts a request: it starts a run, or answers the questions of one.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::again;
 use super::calls::KnownCall;
-use super::request::{Answers, Given, Pes, Says, Sent};
-use crate::domain::caller::{Caller, Scope};
+use super::request::{AiSdkRequest, Answers, MessageAction, PartAnswer, Pes};
+use super::rewind;
+use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::domain::run::OnBusy;
-use crate::http::app_state::AppState;
 use crate::http::caller::permit;
+use crate::http::doors::DoorRequest;
 use crate::http::doors::{scope_to_answer, text_reply};
-use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::{self, Idempotent};
 use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt};
 use crate::service::suspensions;
 
-pub(super) struct Asker {
-    pub(super) app: AppState,
-    pub(super) caller: Caller,
-    pub(super) preferences: ReplyPreferences,
-}
-
-/// Which run is told, and from where.
-pub(super) struct Accepted {
+/// The run to stream, and from where.
+pub(super) struct AcceptedChat {
     pub(super) thread: ThreadId,
     pub(super) run: RunId,
-    pub(super) follow: Follow,
+    pub(super) from: MessageStart,
 }
 
-pub(super) enum Follow {
-    /// Heard since before it began.
+pub(super) enum MessageStart {
+    /// A subscription from before the run started: everything from there.
     Live(EarlySubscription),
-    /// All of it.
+    /// The whole run.
     Whole,
-    /// What follows this place of the log; the client has the message so far.
+    /// What follows this position of the log. The client has the message up to there.
     Resumed { after: After, known: Vec<KnownCall>, answered: HashSet<SuspensionId> },
 }
 
-pub(super) async fn accept(asker: &Asker, sent: Sent, key: Option<Idempotent>) -> Result<Accepted, Fault> {
-    match sent.says {
-        Says::Query(query) => {
-            let asks = Asks { metadata: query.metadata(), text: query.text, place: None };
-            ask(asker, sent.thread, asks, sent.pes, key).await
+pub(super) async fn accept(
+    ctx: &DoorRequest,
+    sent: AiSdkRequest,
+    key: Option<Idempotent>,
+) -> Result<AcceptedChat, Fault> {
+    match sent.action {
+        MessageAction::Query(query) => {
+            let run_query = RunQuery { metadata: query.metadata(), text: query.text, continue_at: None };
+            ask(ctx, sent.thread, run_query, sent.pes, key).await
         }
-        Says::Again(again) => {
-            // What it took the place of when it came first is not found any more.
-            if let Some(run) = begun_before(asker, key.as_ref()).await? {
-                return Ok(Accepted { thread: sent.thread, run, follow: Follow::Whole });
+        MessageAction::Rewind(rewind) => {
+            // The message that the first request replaced is superseded and no longer found.
+            if let Some(run) = started_before(ctx, key.as_ref()).await? {
+                return Ok(AcceptedChat { thread: sent.thread, run, from: MessageStart::Whole });
             }
-            let asks = again::asks(asker, &sent.thread, again).await?;
-            ask(asker, sent.thread, asks, sent.pes, key).await
+            let run_query = rewind::run_query(ctx, &sent.thread, rewind).await?;
+            ask(ctx, sent.thread, run_query, sent.pes, key).await
         }
-        Says::Answers(answers) => answer(asker, sent.thread, answers, key).await,
+        MessageAction::Answers(answers) => answer(ctx, sent.thread, answers, key).await,
     }
 }
 
-/// What is asked of the agent.
-pub(super) struct Asks {
+/// The query of a new run.
+pub(super) struct RunQuery {
     pub(super) text: String,
-    /// Of the user's message.
+    /// The metadata of the user's message.
     pub(super) metadata: Option<Map<String, Value>>,
-    /// Where in the chat, if not at its end.
-    pub(super) place: Option<ContinueAt>,
+    /// The position in the chat to continue from. `None` means its end.
+    pub(super) continue_at: Option<ContinueAt>,
 }
 
-/// A new run. One that goes back takes the place of what goes on: that answers what is said no more.
+/// Starts a run. A run that goes back in the chat interrupts the current one, which answers a superseded message.
 async fn ask(
-    asker: &Asker,
+    ctx: &DoorRequest,
     thread: ThreadId,
-    asks: Asks,
+    run_query: RunQuery,
     pes: Pes,
     key: Option<Idempotent>,
-) -> Result<Accepted, Fault> {
-    let (service, caller) = (&asker.app.service, &asker.caller);
-    let goes_back = asks.place.is_some();
-    if pes.on_busy.is_none() && !goes_back && !is_repeat(asker, key.as_ref()).await? && waits(asker, &thread).await? {
+) -> Result<AcceptedChat, Fault> {
+    let (service, caller) = (&ctx.app.service, &ctx.caller);
+    let is_rewind = run_query.continue_at.is_some();
+    if pes.on_busy.is_none() && !is_rewind && !is_repeat(ctx, key.as_ref()).await? && is_waiting(ctx, &thread).await? {
         let detail = "The agent waits for an answer in this chat; give it, or send `pes: {onBusy: \"interrupt\"}`.";
         return Err(Fault::new(Code::ThreadBusy, detail));
     }
-    let trace = &asker.preferences.trace;
+    let trace = &ctx.preferences.trace;
     let ask = ProcessAsk {
-        metadata: asks.metadata,
-        query: asks.text,
+        metadata: run_query.metadata,
+        query: run_query.text,
         user_id: pes.user_id,
         session_id: pes.session_id,
         trace: Some((trace.0.clone(), trace.1.clone())),
-        on_busy: pes.on_busy.unwrap_or(if goes_back { OnBusy::Interrupt } else { OnBusy::default() }),
-        continue_at: asks.place,
+        on_busy: pes.on_busy.unwrap_or(if is_rewind { OnBusy::Interrupt } else { OnBusy::default() }),
+        continue_at: run_query.continue_at,
         options: pes.options,
         ..ProcessAsk::default()
     };
     let (answered, early) = runs::process_subscribed(service, caller, &thread, ask, key).await?;
     let run = answered.into_value()?.run_id;
-    Ok(Accepted { thread, run, follow: early.map_or(Follow::Whole, Follow::Live) })
+    Ok(AcceptedChat { thread, run, from: early.map_or(MessageStart::Whole, MessageStart::Live) })
 }
 
-/// The same request again is the same run, whatever that asks by now.
-async fn is_repeat(asker: &Asker, key: Option<&Idempotent>) -> Result<bool, Fault> {
+/// A repeated request is the same run, whether or not that run has open questions by now.
+async fn is_repeat(ctx: &DoorRequest, key: Option<&Idempotent>) -> Result<bool, Fault> {
     match key {
-        Some(key) => once::is_repeat(&asker.app.service, &asker.caller, key).await,
+        Some(key) => once::is_repeat(&ctx.app.service, &ctx.caller, key).await,
         None => Ok(false),
     }
 }
 
-/// The run that this very request began when it came first.
-async fn begun_before(asker: &Asker, key: Option<&Idempotent>) -> Result<Option<RunId>, Fault> {
+/// The run that this same request started before.
+async fn started_before(ctx: &DoorRequest, key: Option<&Idempotent>) -> Result<Option<RunId>, Fault> {
     let Some(key) = key else { return Ok(None) };
-    let answered = once::answered::<Receipt>(&asker.app.service, &asker.caller, key).await?;
+    let answered = once::answered::<Receipt>(&ctx.app.service, &ctx.caller, key).await?;
     answered.map(|answered| Ok(answered.into_value()?.run_id)).transpose()
 }
 
-/// Whether the agent waits for an answer; not where there is no such thread yet.
-async fn waits(asker: &Asker, thread: &ThreadId) -> Result<bool, Fault> {
-    match suspensions::open_on(&asker.app.service, &asker.caller, thread).await {
+/// Whether the thread has open questions. `false` if the thread does not exist yet.
+async fn is_waiting(ctx: &DoorRequest, thread: &ThreadId) -> Result<bool, Fault> {
+    match suspensions::open_on(&ctx.app.service, &ctx.caller, thread).await {
         Err(fault) if fault.code == Code::NotFound => Ok(false),
         open => Ok(!open?.is_empty()),
     }
 }
 
-/// Everything that is still asked and that the message answers. What was answered before is left out, unless nothing else
-/// is there: then that is the answer.
-async fn answer(asker: &Asker, thread: ThreadId, answers: Answers, key: Option<Idempotent>) -> Result<Accepted, Fault> {
-    let (service, caller) = (&asker.app.service, &asker.caller);
+/// Applies the message's answers to all open questions. Answers to closed questions are ignored, unless the message has
+/// no others: then it is a repeated request, or an error.
+async fn answer(
+    ctx: &DoorRequest,
+    thread: ThreadId,
+    answers: Answers,
+    key: Option<Idempotent>,
+) -> Result<AcceptedChat, Fault> {
+    let (service, caller) = (&ctx.app.service, &ctx.caller);
     let open = suspensions::open_on(service, caller, &thread).await?;
-    let of_given = |given| open.iter().find_map(|open| Some((given, open, said(open, given)?)));
-    let matching: Vec<(&Given, &Suspension, Answer)> = answers.given.iter().filter_map(of_given).collect();
-    let Some((_, first, _)) = matching.first() else { return taken_before(asker, thread, &answers, key).await };
+    let of_given = |given| open.iter().find_map(|open| Some((given, open, answer_to(open, given)?)));
+    let matching: Vec<(&PartAnswer, &Suspension, Answer)> = answers.given.iter().filter_map(of_given).collect();
+    let Some((_, first, _)) = matching.first() else { return accepted_before(ctx, thread, &answers, key).await };
     let run = first.run_id.clone();
-    // All of them or none: a message of which only a part may be said is not half taken.
+    // All answers or none: if the caller may not give one of them, no answer is applied.
     for (_, open, _) in &matching {
         permit(caller, scope_to_answer(open.kind))?;
     }
     let after = feed::subscribe(service, caller, &thread).await?.after();
     let mut answered = HashSet::new();
     for (given, open, answer) in matching {
-        match runs::resume(service, caller, &thread, answer, key.as_ref().map(|key| of_one(key, given))).await {
+        match runs::resume(service, caller, &thread, answer, key.as_ref().map(|key| answer_key(key, given))).await {
             Ok(_) => {}
-            // The others have moved the run: what is still open of it is asked again.
+            // The earlier answers have changed the run. Its remaining questions are asked again.
             Err(_) if !answered.is_empty() => continue,
             Err(fault) => return Err(fault),
         }
         answered.insert(open.suspension_id.clone());
     }
-    Ok(Accepted { thread, run, follow: Follow::Resumed { after, known: answers.known, answered } })
+    Ok(AcceptedChat { thread, run, from: MessageStart::Resumed { after, known: answers.known, answered } })
 }
 
-/// The key of one answer of a message.
-fn of_one(key: &Idempotent, given: &Given) -> Idempotent {
+/// The idempotency key of one answer of a message.
+fn answer_key(key: &Idempotent, given: &PartAnswer) -> Idempotent {
     let about = match given {
-        Given::Decision { suspension, .. } => suspension,
-        Given::Result { call, .. } | Given::Failure { call, .. } => call,
+        PartAnswer::Decision { suspension, .. } => suspension,
+        PartAnswer::Result { call, .. } | PartAnswer::Failure { call, .. } => call,
     };
     Idempotent { scope: format!("{} {about}", key.scope), ..key.clone() }
 }
 
-/// The run that took these very answers when they came first; else, why they are not taken.
-async fn taken_before(
-    asker: &Asker,
+/// The run that accepted these same answers before; else the reason why they are refused.
+async fn accepted_before(
+    ctx: &DoorRequest,
     thread: ThreadId,
     answers: &Answers,
     key: Option<Idempotent>,
-) -> Result<Accepted, Fault> {
+) -> Result<AcceptedChat, Fault> {
     for given in &answers.given {
-        let Some(key) = key.as_ref().map(|key| of_one(key, given)) else { break };
-        if let Some(answered) = once::answered::<Receipt>(&asker.app.service, &asker.caller, &key).await? {
-            return Ok(Accepted { thread, run: answered.into_value()?.run_id, follow: Follow::Whole });
+        let Some(key) = key.as_ref().map(|key| answer_key(key, given)) else { break };
+        if let Some(answered) = once::answered::<Receipt>(&ctx.app.service, &ctx.caller, &key).await? {
+            return Ok(AcceptedChat { thread, run: answered.into_value()?.run_id, from: MessageStart::Whole });
         }
     }
-    Err(past(asker, &thread, answers).await)
+    Err(why_closed(ctx, &thread, answers).await)
 }
 
-/// What the client gave, as the answer to this question; `None`: it is meant for another.
-fn said(open: &Suspension, given: &Given) -> Option<Answer> {
-    let blank = Answer { digest: open.digest.clone(), ..text_reply::blank(open) };
+/// The given answer in the form of this question. `None` if it is for another question.
+fn answer_to(open: &Suspension, given: &PartAnswer) -> Option<Answer> {
+    let blank = Answer { digest: open.digest.clone(), ..text_reply::empty_answer(open) };
     let is_call = |call: &String| {
         let is_for_page = matches!(open.kind, SuspensionKind::ClientTool | SuspensionKind::Input);
         is_for_page && open.call_id.as_ref().is_some_and(|id| id.as_str() == call)
     };
     match given {
-        Given::Decision { suspension, approved, reason } if open.suspension_id.as_str() == suspension => {
+        PartAnswer::Decision { suspension, approved, reason } if open.suspension_id.as_str() == suspension => {
             Some(Answer { approved: Some(*approved), reason: reason.clone(), ..blank })
         }
-        Given::Result { call, output } if is_call(call) => Some(Answer { value: Some(output.clone()), ..blank }),
-        Given::Failure { call, why } if is_call(call) => {
+        PartAnswer::Result { call, output } if is_call(call) => Some(Answer { value: Some(output.clone()), ..blank }),
+        PartAnswer::Failure { call, why } if is_call(call) => {
             Some(Answer { approved: Some(false), reason: Some(why.clone()), ..blank })
         }
-        Given::Decision { .. } | Given::Result { .. } | Given::Failure { .. } => None,
+        PartAnswer::Decision { .. } | PartAnswer::Result { .. } | PartAnswer::Failure { .. } => None,
     }
 }
 
-/// What became of the questions that the message answers.
-async fn past(asker: &Asker, thread: &ThreadId, answers: &Answers) -> Fault {
+/// Why the questions that the message answers are no longer open.
+async fn why_closed(ctx: &DoorRequest, thread: &ThreadId, answers: &Answers) -> Fault {
     let decided = answers.given.iter().find_map(|given| match given {
-        Given::Decision { suspension, approved, .. } => Some((suspension, *approved)),
-        Given::Result { .. } | Given::Failure { .. } => None,
+        PartAnswer::Decision { suspension, approved, .. } => Some((suspension, *approved)),
+        PartAnswer::Result { .. } | PartAnswer::Failure { .. } => None,
     });
     let over = || Fault::new(Code::AlreadyResolved, "Nothing that the message answers is asked any more.");
     let Some((suspension, approved)) = decided else { return over() };
-    if let Err(fault) = permit(&asker.caller, Scope::Approve) {
+    if let Err(fault) = permit(&ctx.caller, Scope::Approve) {
         return fault;
     }
     let answer = Answer {
@@ -215,5 +217,5 @@ async fn past(asker: &Asker, thread: &ThreadId, answers: &Answers) -> Fault {
         reason: None,
         action: None,
     };
-    runs::resume(&asker.app.service, &asker.caller, thread, answer, None).await.err().unwrap_or_else(over)
+    runs::resume(&ctx.app.service, &ctx.caller, thread, answer, None).await.err().unwrap_or_else(over)
 }

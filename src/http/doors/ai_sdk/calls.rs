@@ -1,5 +1,6 @@
-//! Calls of tools, as parts of the message. A call is told when it begins, asks or has ended: one that waits for its turn
-//! would keep the page from sending what a person has decided, for it waits until every call of the step is settled.
+//! Tool calls as parts of the message. A call is sent when it starts, asks something or has ended, but not while it
+//! waits for its turn: the client submits a person's decisions only when every call of the step that it knows is
+//! settled.
 
 use serde_json::{Value, json};
 
@@ -8,36 +9,36 @@ use crate::domain::hitl::{AskedQuestion, SuspensionKind};
 use crate::domain::ids::CallId;
 use crate::domain::tool::{ToolCall, ToolResult, ToolStatus};
 
-/// What the engine calls the end of a call that a person refused.
+/// The engine's error code of a call that a person rejected.
 const REJECTED: &str = "rejected";
 /// The tool whose question the page answers itself.
 const ASK_USER: &str = "ask_user";
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct ToolParts(Vec<ToolPart>);
 
 #[derive(Clone, Debug)]
-struct Call {
+struct ToolPart {
     id: CallId,
     name: String,
     input: Value,
-    told: Told,
+    sent: SentState,
     is_of_page: bool,
-    /// It was told as a tool that the page does not know.
+    /// It was sent as a tool that the page has no type for.
     is_dynamic: bool,
-    /// How it ended while nobody was told.
+    /// The end of the call, if it came before the stream.
     end: Option<Chunk>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
-    No,
-    /// In an earlier step of the message, whose parts are only found by what ends them.
-    Before,
-    Now,
+enum SentState {
+    Unsent,
+    /// Sent in an earlier step of the message. There the client finds the call only for chunks that end it.
+    EarlierStep,
+    Sent,
 }
 
-/// What the client's copy of the message has of a call.
+/// A call in the client's copy of the message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct KnownCall {
     pub(super) id: String,
@@ -45,40 +46,40 @@ pub(super) struct KnownCall {
 }
 
 impl KnownCall {
-    /// The client asks its user, or makes the call.
+    /// Whether the client is to ask its user, or to make the call.
     fn is_pending(&self) -> bool {
         matches!(self.state.as_str(), "approval-requested" | "input-available")
     }
 }
 
-/// Who is to do what about a question.
+/// Who can answer a question.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Asks {
+pub(super) enum QuestionRoute {
     /// The page lets its user decide about this call.
     Approval(CallId),
     /// The page brings the result of this call.
     Result(CallId),
-    /// Nobody at this wire: it is shown, with the place where it is answered.
+    /// Nobody on this wire. The question is shown with the URL where it can be answered.
     Elsewhere,
 }
 
-impl Asks {
-    /// Of a client that has these calls.
-    pub(super) fn is_known(&self, known: &[KnownCall]) -> bool {
+impl QuestionRoute {
+    /// Whether a client with these calls already shows the question.
+    pub(super) fn is_shown_in(&self, known: &[KnownCall]) -> bool {
         match self {
-            Asks::Approval(call) | Asks::Result(call) => {
+            QuestionRoute::Approval(call) | QuestionRoute::Result(call) => {
                 known.iter().any(|known| known.id == call.as_str() && known.is_pending())
             }
-            Asks::Elsewhere => false,
+            QuestionRoute::Elsewhere => false,
         }
     }
 
     pub(super) fn of(question: &AskedQuestion, may_approve: bool) -> Self {
-        let Some(call) = question.call_id.clone() else { return Asks::Elsewhere };
+        let Some(call) = question.call_id.clone() else { return QuestionRoute::Elsewhere };
         match question.kind {
-            SuspensionKind::Approval if may_approve => Asks::Approval(call),
-            SuspensionKind::ClientTool => Asks::Result(call),
-            SuspensionKind::Input if question.tool_name.as_deref() == Some(ASK_USER) => Asks::Result(call),
+            SuspensionKind::Approval if may_approve => QuestionRoute::Approval(call),
+            SuspensionKind::ClientTool => QuestionRoute::Result(call),
+            SuspensionKind::Input if question.tool_name.as_deref() == Some(ASK_USER) => QuestionRoute::Result(call),
             SuspensionKind::Approval
             | SuspensionKind::Input
             | SuspensionKind::InDoubt
@@ -86,28 +87,28 @@ impl Asks {
             | SuspensionKind::PeerInput
             | SuspensionKind::PeerAuth
             | SuspensionKind::PlanReview
-            | SuspensionKind::Pause => Asks::Elsewhere,
+            | SuspensionKind::Pause => QuestionRoute::Elsewhere,
         }
     }
 }
 
-impl Calls {
-    pub(super) fn learn(&mut self, call: &ToolCall) {
-        self.find_or(&call.call_id, || (call.tool_name.clone(), call.arguments.clone()));
+impl ToolParts {
+    pub(super) fn add(&mut self, call: &ToolCall) {
+        self.find_or_add(&call.call_id, || (call.tool_name.clone(), call.arguments.clone()));
     }
 
-    /// The server makes the call.
-    pub(super) fn begins(&mut self, id: &CallId) -> Vec<Chunk> {
+    /// The server starts the call.
+    pub(super) fn call_started(&mut self, id: &CallId) -> Vec<Chunk> {
         match self.find(id) {
-            Some(call) if call.told == Told::No => call.tell(),
+            Some(call) if call.sent == SentState::Unsent => call.send_input(),
             Some(_) | None => Vec::new(),
         }
     }
 
-    /// Somebody decides about the call.
-    pub(super) fn gated(&mut self, id: &CallId, question: &AskedQuestion) -> Vec<Chunk> {
-        let mut chunks = match self.asked(id, question) {
-            call if call.told == Told::No => call.tell(),
+    /// A person is asked to approve the call.
+    pub(super) fn approval_requested(&mut self, id: &CallId, question: &AskedQuestion) -> Vec<Chunk> {
+        let mut chunks = match self.update_from_question(id, question) {
+            call if call.sent == SentState::Unsent => call.send_input(),
             _ => Vec::new(),
         };
         let approval_id = question.suspension_id.to_string();
@@ -115,41 +116,41 @@ impl Calls {
         chunks
     }
 
-    /// The page makes the call.
-    pub(super) fn handed_over(&mut self, id: &CallId, question: &AskedQuestion) -> Vec<Chunk> {
-        let call = self.asked(id, question);
+    /// The page is asked to make the call.
+    pub(super) fn client_call_requested(&mut self, id: &CallId, question: &AskedQuestion) -> Vec<Chunk> {
+        let call = self.update_from_question(id, question);
         call.is_of_page = true;
-        call.tell()
+        call.send_input()
     }
 
-    /// The call was let run; a page that has it open must not ask again.
-    pub(super) fn let_run(&mut self, id: &CallId) -> Vec<Chunk> {
-        let call = self.find(id).filter(|call| call.told == Told::Now);
-        call.map(|call| vec![call.available()]).unwrap_or_default()
+    /// The call was approved. The chunk stops a page that still shows the question from asking again.
+    pub(super) fn call_approved(&mut self, id: &CallId) -> Vec<Chunk> {
+        let call = self.find(id).filter(|call| call.sent == SentState::Sent);
+        call.map(|call| vec![call.input_available()]).unwrap_or_default()
     }
 
-    pub(super) fn ended(&mut self, result: &ToolResult) -> Vec<Chunk> {
-        let call = self.find_or(&result.call_id, || (result.tool_name.clone(), json!({})));
-        let mut chunks = if call.told == Told::No { call.tell() } else { Vec::new() };
-        chunks.push(call.end(result));
+    pub(super) fn call_ended(&mut self, result: &ToolResult) -> Vec<Chunk> {
+        let call = self.find_or_add(&result.call_id, || (result.tool_name.clone(), json!({})));
+        let mut chunks = if call.sent == SentState::Unsent { call.send_input() } else { Vec::new() };
+        chunks.push(call.output_chunk(result));
         chunks
     }
 
-    /// The same, while nobody is told.
-    pub(super) fn ended_unheard(&mut self, result: &ToolResult) {
-        let call = self.find_or(&result.call_id, || (result.tool_name.clone(), json!({})));
-        call.end = Some(call.end(result));
+    /// Like [`call_ended`](Self::call_ended), for a call that ended before the stream.
+    pub(super) fn replay_end(&mut self, result: &ToolResult) {
+        let call = self.find_or_add(&result.call_id, || (result.tool_name.clone(), json!({})));
+        call.end = Some(call.output_chunk(result));
     }
 
-    /// Brings a message up to date of which the client has these calls.
+    /// The chunks that bring a message with these calls up to date.
     pub(super) fn catch_up(&mut self, known: &[KnownCall]) -> Vec<Chunk> {
         let mut chunks = Vec::new();
         for call in &mut self.0 {
             let state = known.iter().find(|known| known.id == call.id.as_str()).map(|known| known.state.as_str());
-            call.told = if state.is_some() { Told::Before } else { Told::No };
+            call.sent = if state.is_some() { SentState::EarlierStep } else { SentState::Unsent };
             let Some(end) = call.end.take() else { continue };
             if state.is_none() {
-                chunks.extend(call.tell());
+                chunks.extend(call.send_input());
             }
             if !state.is_some_and(|state| state.starts_with("output-")) {
                 chunks.push(end);
@@ -158,42 +159,42 @@ impl Calls {
         chunks
     }
 
-    fn asked(&mut self, id: &CallId, question: &AskedQuestion) -> &mut Call {
-        let call = self.find_or(id, || (question.tool_name.clone().unwrap_or_default(), json!({})));
-        // The exact arguments, as they would run.
+    fn update_from_question(&mut self, id: &CallId, question: &AskedQuestion) -> &mut ToolPart {
+        let call = self.find_or_add(id, || (question.tool_name.clone().unwrap_or_default(), json!({})));
+        // The exact arguments with which the call would run.
         if let Some(input) = &question.tool_input {
             call.input = input.clone();
         }
         call
     }
 
-    fn find(&mut self, id: &CallId) -> Option<&mut Call> {
+    fn find(&mut self, id: &CallId) -> Option<&mut ToolPart> {
         self.0.iter_mut().rev().find(|call| call.id == *id)
     }
 
-    fn find_or(&mut self, id: &CallId, new: impl FnOnce() -> (String, Value)) -> &mut Call {
+    fn find_or_add(&mut self, id: &CallId, new: impl FnOnce() -> (String, Value)) -> &mut ToolPart {
         let at = self.0.iter().rposition(|call| call.id == *id).unwrap_or_else(|| {
             let (name, input) = new();
-            self.0.push(Call::new(id.clone(), name, input));
+            self.0.push(ToolPart::new(id.clone(), name, input));
             self.0.len() - 1
         });
         &mut self.0[at]
     }
 }
 
-impl Call {
+impl ToolPart {
     fn new(id: CallId, name: String, input: Value) -> Self {
-        Self { id, name, input, told: Told::No, is_of_page: false, is_dynamic: true, end: None }
+        Self { id, name, input, sent: SentState::Unsent, is_of_page: false, is_dynamic: true, end: None }
     }
 
-    fn tell(&mut self) -> Vec<Chunk> {
-        if self.told != Told::Now {
-            (self.told, self.is_dynamic) = (Told::Now, !self.is_of_page);
+    fn send_input(&mut self) -> Vec<Chunk> {
+        if self.sent != SentState::Sent {
+            (self.sent, self.is_dynamic) = (SentState::Sent, !self.is_of_page);
         }
-        vec![Chunk::ToolInputStart(self.head()), self.available()]
+        vec![Chunk::ToolInputStart(self.head()), self.input_available()]
     }
 
-    fn available(&self) -> Chunk {
+    fn input_available(&self) -> Chunk {
         Chunk::ToolInputAvailable { head: self.head(), input: self.input.clone() }
     }
 
@@ -206,7 +207,7 @@ impl Call {
         }
     }
 
-    fn end(&self, result: &ToolResult) -> Chunk {
+    fn output_chunk(&self, result: &ToolResult) -> Chunk {
         let tool_call_id = result.call_id.to_string();
         let code = result.error.as_ref().map(|error| error.code.as_str());
         match result.status {
@@ -217,8 +218,8 @@ impl Call {
                 Chunk::ToolOutputDenied { tool_call_id }
             }
             ToolStatus::Error | ToolStatus::Skipped => {
-                let said = result.error.as_ref().map(|error| error.message.clone());
-                let error_text = said.unwrap_or_else(|| "The call was not made.".to_owned());
+                let message = result.error.as_ref().map(|error| error.message.clone());
+                let error_text = message.unwrap_or_else(|| "The call was not made.".to_owned());
                 Chunk::ToolOutputError { tool_call_id, error_text }
             }
         }

@@ -1,16 +1,17 @@
-//! `POST /api/chat` and `GET /api/chat/{thread}/stream`: a message of the agent, as it is written.
+//! `POST /api/chat` and `GET /api/chat/{thread}/stream`: a message of the agent while it is written.
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use super::accept::{self, Accepted, Asker, Follow};
+use super::accept::{self, AcceptedChat, MessageStart};
 use super::request::{self, Body};
 use super::stream;
 use crate::domain::fault::Code;
 use crate::domain::run::{RunResource, RunStatus};
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
+use crate::http::doors::DoorRequest;
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
 use crate::http::json::JsonBody;
@@ -20,8 +21,8 @@ use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::runs;
 use crate::store::PageAsk;
 
-/// Runs of a thread that are looked at for one that goes on: those that changed last.
-const LOOKED_AT: u32 = 50;
+/// How many runs of a thread are searched for an active one, the last changed first.
+const MAX_RUNS: u32 = 50;
 
 /// Ask the agent, or answer what it asks, as `useChat` of the AI SDK does.
 #[utoipa::path(post, path = "/api/chat", operation_id = "sendChat", tag = "ai-sdk", request_body = Object,
@@ -38,9 +39,9 @@ pub(crate) async fn send(
 ) -> HttpResult<Response> {
     let JsonBody { value, fingerprint } = sent;
     let sent = request::read(&app, value)?;
-    let asker = Asker { app, caller, preferences };
-    let accepted = accept::accept(&asker, sent, key.with(fingerprint)).await?;
-    Ok(stream::respond(asker, accepted).await?)
+    let ctx = DoorRequest { app, caller, preferences };
+    let accepted = accept::accept(&ctx, sent, key.with(fingerprint)).await?;
+    Ok(stream::respond(ctx, accepted).await?)
 }
 
 /// The message that is being written, from its start. 204: none is, as in a chat that has not begun.
@@ -55,23 +56,23 @@ pub(crate) async fn resume(
     _: NoParams,
 ) -> HttpResult<Response> {
     let thread = ids.thread()?;
-    let ask = PageAsk { cursor: None, limit: LOOKED_AT };
+    let ask = PageAsk { cursor: None, limit: MAX_RUNS };
     let runs = match runs::list(&app.service, &caller, None, Some(&thread), ask).await {
         Err(fault) if fault.code == Code::NotFound => Vec::new(),
         runs => runs?.items,
     };
-    let Some(run) = runs.iter().find(|run| goes_on(run)).or_else(|| runs.iter().find(|run| waits(run))) else {
+    let Some(run) = runs.iter().find(|run| is_active(run)).or_else(|| runs.iter().find(|run| is_queued(run))) else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let accepted = Accepted { thread, run: run.run_id.clone(), follow: Follow::Whole };
-    Ok(stream::respond(Asker { app, caller, preferences }, accepted).await?)
+    let accepted = AcceptedChat { thread, run: run.run_id.clone(), from: MessageStart::Whole };
+    Ok(stream::respond(DoorRequest { app, caller, preferences }, accepted).await?)
 }
 
-fn goes_on(run: &RunResource) -> bool {
+fn is_active(run: &RunResource) -> bool {
     matches!(run.status, RunStatus::Running | RunStatus::Waiting)
 }
 
-/// Behind one that goes on, or that came to its end just now.
-fn waits(run: &RunResource) -> bool {
+/// Queued behind another run, which is active or has just ended.
+fn is_queued(run: &RunResource) -> bool {
     run.status == RunStatus::Queued
 }

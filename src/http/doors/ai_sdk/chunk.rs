@@ -1,10 +1,10 @@
-//! The chunks of a UI message stream, as versions 6 and 7 of the AI SDK read them: their schema is a closed union, so no other
+//! The chunks of a UI message stream, for versions 6 and 7 of the AI SDK. Their schema is a closed union, so no other
 //! type may ever be sent.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::http::doors::speech::Spoken;
+use crate::http::doors::text_events::TextEvent;
 
 /// One event of the stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -74,7 +74,7 @@ pub(super) enum Chunk {
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<String>,
     },
-    /// The client replaces what it has of this id.
+    /// The client replaces the data part that has this id.
     DataPlan {
         id: String,
         data: Value,
@@ -102,7 +102,7 @@ pub(super) enum FinishReason {
 pub(super) struct ToolHead {
     pub(super) tool_call_id: String,
     pub(super) tool_name: String,
-    /// The page does not know the tool's types.
+    /// The page has no type for the tool.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) dynamic: bool,
     /// The server makes the call; else the page does.
@@ -115,15 +115,15 @@ impl Chunk {
     }
 }
 
-impl From<Spoken> for Chunk {
-    fn from(spoken: Spoken) -> Self {
-        match spoken {
-            Spoken::AnswerStart { id } => Chunk::TextStart { id },
-            Spoken::Answer { id, delta } => Chunk::TextDelta { id, delta },
-            Spoken::AnswerEnd { id } => Chunk::TextEnd { id },
-            Spoken::ThoughtStart { id } => Chunk::ReasoningStart { id },
-            Spoken::Thought { id, delta } => Chunk::ReasoningDelta { id, delta },
-            Spoken::ThoughtEnd { id } => Chunk::ReasoningEnd { id },
+impl From<TextEvent> for Chunk {
+    fn from(event: TextEvent) -> Self {
+        match event {
+            TextEvent::AnswerStart { id } => Chunk::TextStart { id },
+            TextEvent::AnswerDelta { id, delta } => Chunk::TextDelta { id, delta },
+            TextEvent::AnswerEnd { id } => Chunk::TextEnd { id },
+            TextEvent::ThoughtStart { id } => Chunk::ReasoningStart { id },
+            TextEvent::ThoughtDelta { id, delta } => Chunk::ReasoningDelta { id, delta },
+            TextEvent::ThoughtEnd { id } => Chunk::ReasoningEnd { id },
         }
     }
 }

@@ -1,15 +1,15 @@
-//! A run's observations and tokens as the chunks of one message. Pure: the same observations give the same message, with
-//! tokens or without; tokens only bring it earlier.
+//! Projects a run's observations and tokens to the chunks of one message. Pure: the same observations give the same
+//! message. Tokens only bring it earlier.
 //!
-//! The message has the id of its run in every stream of it. What the client saw before a question is folded again
-//! ([`unheard`](ChatEvents::unheard)), and what its copy of the message lacks is told when the stream
-//! [begins](ChatEvents::begin).
+//! The message has the id of its run in every stream. Observations from before a stream are
+//! [replayed](MessageChunks::replay) without sending chunks, and when the stream [begins](MessageChunks::begin) it
+//! sends what the client's copy of the message lacks.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::calls::{Asks, Calls, KnownCall};
+use super::calls::{KnownCall, QuestionRoute, ToolParts};
 use super::chunk::{Chunk, FinishReason};
 use super::plan::ShownPlan;
 use crate::domain::console_urls::ConsoleUrls;
@@ -20,34 +20,34 @@ use crate::domain::ids::{CallId, RunId, SuspensionId, ThreadId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
-use crate::http::doors::speech::{Speech, Spoken};
-use crate::http::doors::told::{Says, ToldFact};
+use crate::http::doors::frames::{DecodedObservation, ObservationContent};
+use crate::http::doors::text_events::{TextEmitter, TextEvent};
 
-/// Whose message is told to whom.
+/// The run whose message is streamed, and what its reader may do.
 #[derive(Clone, Debug)]
-pub(super) struct Audience {
+pub(super) struct MessageContext {
     pub(super) thread: ThreadId,
     pub(super) run: RunId,
-    /// Who listens may decide about calls; else a question is shown with the place where it is answered.
+    /// The reader may decide about calls. Otherwise a question is shown with the URL where it can be answered.
     pub(super) may_approve: bool,
     pub(super) urls: Option<ConsoleUrls>,
 }
 
-pub(super) struct ChatEvents {
-    audience: Audience,
+pub(super) struct MessageChunks {
+    context: MessageContext,
     plan: ShownPlan,
-    speech: Speech,
-    calls: Calls,
+    texts: TextEmitter,
+    calls: ToolParts,
     /// The open questions, oldest first.
     open: Vec<AskedQuestion>,
     is_cut: bool,
     failure: Option<String>,
-    is_over: bool,
+    is_finished: bool,
 }
 
-impl ChatEvents {
-    /// What it must hear.
-    pub(super) const HEARD: [ObservationType; 15] = [
+impl MessageChunks {
+    /// The observation types that the projection needs.
+    pub(super) const OBSERVATION_TYPES: [ObservationType; 15] = [
         ObservationType::Title,
         ObservationType::Plan,
         ObservationType::PlanUpdate,
@@ -65,102 +65,102 @@ impl ChatEvents {
         ObservationType::RunFinished,
     ];
 
-    pub(super) fn new(audience: Audience) -> Self {
+    pub(super) fn new(context: MessageContext) -> Self {
         Self {
-            audience,
+            context,
             plan: ShownPlan::default(),
-            speech: Speech::default(),
-            calls: Calls::default(),
+            texts: TextEmitter::default(),
+            calls: ToolParts::default(),
             open: Vec::new(),
             is_cut: false,
             failure: None,
-            is_over: false,
+            is_finished: false,
         }
     }
 
-    /// Nothing follows.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
+    /// No chunk follows.
+    pub(super) fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
-    /// Takes in what happened before the stream.
-    pub(super) fn unheard(&mut self, told: &ToldFact) {
-        match &told.says {
-            Says::Fact(Fact::ToolExecution(result)) if told.run == self.audience.run => {
-                self.calls.ended_unheard(result)
+    /// Applies an observation from before the stream without sending its chunks.
+    pub(super) fn replay(&mut self, observation: &DecodedObservation) {
+        match &observation.content {
+            ObservationContent::Fact(Fact::ToolExecution(result)) if observation.run == self.context.run => {
+                self.calls.replay_end(result)
             }
-            Says::Fact(_) | Says::Plan(_) | Says::PlanUpdate(_) => {
-                self.observation(told);
+            ObservationContent::Fact(_) | ObservationContent::Plan(_) | ObservationContent::PlanUpdate(_) => {
+                self.observation(observation);
             }
         }
     }
 
-    /// Begins the stream for a client whose copy of the message has these calls; the questions of `answered` are no longer
-    /// open.
+    /// Begins the stream for a client whose copy of the message has these calls. The questions in `answered` are no
+    /// longer open.
     pub(super) fn begin(&mut self, known: &[KnownCall], answered: &HashSet<SuspensionId>) -> Vec<Chunk> {
-        let audience = &self.audience;
-        let metadata = json!({ "threadId": audience.thread, "runId": audience.run });
-        let mut chunks = vec![Chunk::Start { message_id: audience.run.to_string(), message_metadata: metadata }];
+        let context = &self.context;
+        let metadata = json!({ "threadId": context.thread, "runId": context.run });
+        let mut chunks = vec![Chunk::Start { message_id: context.run.to_string(), message_metadata: metadata }];
         self.open.retain(|open| !answered.contains(&open.suspension_id));
-        // What is asked still stays in the step that the client looks at.
-        let goes_on = !known.is_empty() && !self.open.is_empty();
-        chunks.extend((!goes_on).then_some(Chunk::StartStep));
-        self.plan.forget_shown();
-        chunks.extend(self.shows_plan());
+        // A question that is still open stays in the step that the client shows.
+        let continues_step = !known.is_empty() && !self.open.is_empty();
+        chunks.extend((!continues_step).then_some(Chunk::StartStep));
+        self.plan.forget_sent();
+        chunks.extend(self.plan_chunk());
         chunks.extend(self.calls.catch_up(known));
         for open in self.open.clone() {
-            if !Asks::of(&open, self.audience.may_approve).is_known(known) {
-                chunks.extend(self.asks(&open));
+            if !QuestionRoute::of(&open, self.context.may_approve).is_shown_in(known) {
+                chunks.extend(self.question_asked(&open));
             }
         }
         chunks
     }
 
-    pub(super) fn observation(&mut self, told: &ToldFact) -> Vec<Chunk> {
-        if told.run != self.audience.run || self.is_over {
+    pub(super) fn observation(&mut self, observation: &DecodedObservation) -> Vec<Chunk> {
+        if observation.run != self.context.run || self.is_finished {
             return Vec::new();
         }
-        match &told.says {
-            Says::Plan(plan) => {
+        match &observation.content {
+            ObservationContent::Plan(plan) => {
                 self.plan.replace(plan.plan_version, &plan.todo_list);
-                self.shows_plan()
+                self.plan_chunk()
             }
-            Says::PlanUpdate(update) => {
+            ObservationContent::PlanUpdate(update) => {
                 self.plan.replace(update.plan_version, &update.todo_list);
-                self.shows_plan()
+                self.plan_chunk()
             }
-            Says::Fact(fact) => self.fact(fact),
+            ObservationContent::Fact(fact) => self.fact(fact),
         }
     }
 
     fn fact(&mut self, fact: &Fact) -> Vec<Chunk> {
         match fact {
-            Fact::Title(body) => self.plan.name(&body.title),
+            Fact::Title(body) => self.plan.set_title(&body.title),
             Fact::ItemStatusChange(body) => {
                 self.plan.change(body);
-                return self.shows_plan();
+                return self.plan_chunk();
             }
             Fact::LlmStreamEnd(body) => {
                 let thinking = body.thinking.as_ref().and_then(Value::as_str).unwrap_or_default();
-                return chunks(self.speech.thoughts(&body.stream_id, thinking));
+                return to_chunks(self.texts.finish_thoughts(&body.stream_id, thinking));
             }
-            Fact::LlmStreamError(body) => return chunks(self.speech.breaks_off(&body.stream_id)),
+            Fact::LlmStreamError(body) => return to_chunks(self.texts.fail_attempt(&body.stream_id)),
             Fact::Thoughts(body) => {
-                return chunks(self.speech.thoughts(&body.stream_id, body.text.as_str().unwrap_or_default()));
+                return to_chunks(self.texts.finish_thoughts(&body.stream_id, body.text.as_str().unwrap_or_default()));
             }
-            Fact::ToolCall(body) => body.tool_calls.iter().for_each(|call| self.calls.learn(call)),
-            Fact::ToolExecution(result) => return self.calls.ended(result),
+            Fact::ToolCall(body) => body.tool_calls.iter().for_each(|call| self.calls.add(call)),
+            Fact::ToolExecution(result) => return self.calls.call_ended(result),
             Fact::AgentSuspended(question) => {
                 self.open.push(question.clone());
-                return self.asks(question);
+                return self.question_asked(question);
             }
-            Fact::AgentResumed(body) => return self.closed(&body.suspension_id, body.decision),
-            // Whoever is reminded is still asked.
+            Fact::AgentResumed(body) => return self.question_closed(&body.suspension_id, body.decision),
+            // After a reminder the question is still open.
             Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => {}
-            Fact::SuspensionTimeout(body) => return self.closed(&body.suspension_id, Decision::Expired),
+            Fact::SuspensionTimeout(body) => return self.question_closed(&body.suspension_id, Decision::Expired),
             Fact::Error(body) => self.is_cut |= body.cuts_the_answer(),
-            Fact::FinalResponse(body) => return self.answered(body),
-            Fact::RunFinished(body) => return self.finished(body),
+            Fact::FinalResponse(body) => return self.final_response(body),
+            Fact::RunFinished(body) => return self.run_ended(body),
             Fact::RunStarted(_)
             | Fact::Intent(_)
             | Fact::Plan(_)
@@ -174,69 +174,69 @@ impl ChatEvents {
         Vec::new()
     }
 
-    /// A piece of the answer, or of what a model thinks.
+    /// Handles a token of the answer or of a model's thoughts.
     pub(super) fn token(&mut self, token: &Token) -> Vec<Chunk> {
-        if token.run_id != self.audience.run || self.is_over {
+        if token.run_id != self.context.run || self.is_finished {
             return Vec::new();
         }
         match token.token_type {
-            TokenType::SynthesisResponse => chunks(self.speech.speaks(token)),
+            TokenType::SynthesisResponse => to_chunks(self.texts.answer_token(token)),
             TokenType::PlanningThinking | TokenType::ExecutionThinking | TokenType::SynthesisThinking => {
-                chunks(self.speech.thinks(token))
+                to_chunks(self.texts.thought_token(token))
             }
             TokenType::PlanningResponse | TokenType::ExecutionResponse => Vec::new(),
         }
     }
 
     /// A call is about to be made.
-    pub(super) fn call_begins(&mut self, run: &RunId, call: &CallId) -> Vec<Chunk> {
-        if *run == self.audience.run && !self.is_over { self.calls.begins(call) } else { Vec::new() }
+    pub(super) fn call_started(&mut self, run: &RunId, call: &CallId) -> Vec<Chunk> {
+        if *run == self.context.run && !self.is_finished { self.calls.call_started(call) } else { Vec::new() }
     }
 
-    fn shows_plan(&mut self) -> Vec<Chunk> {
-        self.plan.news().map(|data| Chunk::DataPlan { id: "plan".to_owned(), data }).into_iter().collect()
+    fn plan_chunk(&mut self) -> Vec<Chunk> {
+        self.plan.take_changed().map(|data| Chunk::DataPlan { id: "plan".to_owned(), data }).into_iter().collect()
     }
 
-    fn asks(&mut self, question: &AskedQuestion) -> Vec<Chunk> {
-        match Asks::of(question, self.audience.may_approve) {
-            Asks::Approval(call) => self.calls.gated(&call, question),
-            Asks::Result(call) => self.calls.handed_over(&call, question),
-            Asks::Elsewhere => vec![self.shows_question(question, "open")],
+    fn question_asked(&mut self, question: &AskedQuestion) -> Vec<Chunk> {
+        match QuestionRoute::of(question, self.context.may_approve) {
+            QuestionRoute::Approval(call) => self.calls.approval_requested(&call, question),
+            QuestionRoute::Result(call) => self.calls.client_call_requested(&call, question),
+            QuestionRoute::Elsewhere => vec![self.question_chunk(question, "open")],
         }
     }
 
-    fn shows_question(&self, question: &AskedQuestion, status: &str) -> Chunk {
+    fn question_chunk(&self, question: &AskedQuestion, status: &str) -> Chunk {
         let mut data = json!(question);
         data["status"] = json!(status);
-        if let Some(urls) = &self.audience.urls {
+        if let Some(urls) = &self.context.urls {
             data["url"] = json!(urls.question(&question.suspension_id));
         }
         Chunk::DataQuestion { id: question.suspension_id.to_string(), data }
     }
 
-    /// A question that is open no longer.
-    fn closed(&mut self, id: &SuspensionId, decision: Decision) -> Vec<Chunk> {
+    /// A question was answered or has expired.
+    fn question_closed(&mut self, id: &SuspensionId, decision: Decision) -> Vec<Chunk> {
         let Some(at) = self.open.iter().position(|open| open.suspension_id == *id) else { return Vec::new() };
         let question = self.open.remove(at);
-        match Asks::of(&question, self.audience.may_approve) {
-            Asks::Approval(call) if matches!(decision, Decision::Approved | Decision::Modified) => {
-                self.calls.let_run(&call)
+        match QuestionRoute::of(&question, self.context.may_approve) {
+            QuestionRoute::Approval(call) if matches!(decision, Decision::Approved | Decision::Modified) => {
+                self.calls.call_approved(&call)
             }
-            // The end of the call says it.
-            Asks::Approval(_) | Asks::Result(_) => Vec::new(),
-            Asks::Elsewhere => vec![self.shows_question(&question, decision.as_str())],
+            // The end of the call shows it.
+            QuestionRoute::Approval(_) | QuestionRoute::Result(_) => Vec::new(),
+            QuestionRoute::Elsewhere => vec![self.question_chunk(&question, decision.as_str())],
         }
     }
 
-    /// What the tokens have not said of the answer, and what it brings besides.
-    fn answered(&mut self, body: &FinalResponseBody) -> Vec<Chunk> {
+    /// Sends what the tokens did not bring of the answer, and its sources and suggestions.
+    fn final_response(&mut self, body: &FinalResponseBody) -> Vec<Chunk> {
         let Some(whole) = body.message.content.as_str() else { return Vec::new() };
         if body.message.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(ConversationMessage::ERROR)) {
             self.failure = Some(whole.to_owned());
             return Vec::new();
         }
         let id = body.message.message_id.as_str();
-        let mut chunks = chunks(self.speech.answers(id, id, whole));
+        let mut chunks = to_chunks(self.texts.finish_answer(id, id, whole));
         if let Some(beside) = &body.ui_metadata {
             chunks.extend(sources(beside));
             let suggestions = &beside["suggestions"];
@@ -247,9 +247,9 @@ impl ChatEvents {
         chunks
     }
 
-    fn finished(&mut self, body: &RunFinishedBody) -> Vec<Chunk> {
-        self.is_over = true;
-        let mut chunks = chunks(self.speech.ends());
+    fn run_ended(&mut self, body: &RunFinishedBody) -> Vec<Chunk> {
+        self.is_finished = true;
+        let mut chunks = to_chunks(self.texts.end_all());
         match body.status {
             RunStatus::Completed => {
                 let usage = &body.usage;
@@ -275,37 +275,37 @@ impl ChatEvents {
         chunks
     }
 
-    /// Nothing goes on before somebody answers.
+    /// Ends the stream, because the run waits for an answer.
     pub(super) fn suspended(&mut self, run: &RunId) -> Vec<Chunk> {
-        if *run != self.audience.run || self.is_over || self.open.is_empty() {
+        if *run != self.context.run || self.is_finished || self.open.is_empty() {
             return Vec::new();
         }
-        self.is_over = true;
-        let may_approve = self.audience.may_approve;
-        let is_for_page = self.open.iter().any(|open| Asks::of(open, may_approve) != Asks::Elsewhere);
+        self.is_finished = true;
+        let may_approve = self.context.may_approve;
+        let is_for_page = self.open.iter().any(|open| QuestionRoute::of(open, may_approve) != QuestionRoute::Elsewhere);
         let finish_reason = if is_for_page { FinishReason::ToolCalls } else { FinishReason::Stop };
-        let mut chunks = chunks(self.speech.ends());
+        let mut chunks = to_chunks(self.texts.end_all());
         chunks.push(Chunk::FinishStep);
         chunks.push(Chunk::Finish { finish_reason, message_metadata: None });
         chunks
     }
 
-    /// What is told ends here although the run does not.
+    /// Ends the stream although the run goes on.
     pub(super) fn interrupted(&mut self, why: &str) -> Vec<Chunk> {
-        if std::mem::replace(&mut self.is_over, true) {
+        if std::mem::replace(&mut self.is_finished, true) {
             return Vec::new();
         }
-        let mut chunks = chunks(self.speech.ends());
+        let mut chunks = to_chunks(self.texts.end_all());
         chunks.push(Chunk::Error { error_text: why.to_owned() });
         chunks
     }
 }
 
-fn chunks(spoken: Vec<Spoken>) -> Vec<Chunk> {
-    spoken.into_iter().map(Chunk::from).collect()
+fn to_chunks(events: Vec<TextEvent>) -> Vec<Chunk> {
+    events.into_iter().map(Chunk::from).collect()
 }
 
-/// The addresses that an answer rests on; a page makes links of them, so nothing else than a web address is one.
+/// The sources of an answer. Pages make links of them, so only web addresses are taken.
 fn sources(beside: &Value) -> Vec<Chunk> {
     let sources = beside["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
     let is_web = |url: &&str| url.starts_with("https://") || url.starts_with("http://");

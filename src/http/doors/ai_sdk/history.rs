@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
-use super::events::{Audience, ChatEvents};
+use super::events::{MessageChunks, MessageContext};
 use super::message::UiMessage;
-use super::request::KEPT;
+use super::request::METADATA_KEY;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::Fault;
 use crate::domain::ids::{RunId, ThreadId};
@@ -31,20 +31,20 @@ pub(crate) async fn messages(
     _: NoParams,
 ) -> HttpResult<Json<Value>> {
     let thread = ids.thread()?;
-    let said = conversation::said_so_far(&app, &caller, &thread).await?;
-    let answers = if said.is_empty() { HashMap::new() } else { answers(&app, &caller, &thread).await? };
-    Ok(Json(json!({ "id": thread, "messages": shown(&said, &answers) })))
+    let messages = conversation::messages_or_empty(&app, &caller, &thread).await?;
+    let answers = if messages.is_empty() { HashMap::new() } else { answers(&app, &caller, &thread).await? };
+    Ok(Json(json!({ "id": thread, "messages": ui_messages(&messages, &answers) })))
 }
 
-/// The message of each run, as its observations make it.
+/// The message of each run, built from its observations.
 async fn answers(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<HashMap<RunId, UiMessage>, Fault> {
-    let mut runs: HashMap<RunId, (ChatEvents, UiMessage)> = HashMap::new();
+    let mut runs: HashMap<RunId, (MessageChunks, UiMessage)> = HashMap::new();
     let (may_approve, urls) = (caller.may(Scope::Approve), suspensions::urls(&app.service));
-    conversation::told(app, caller, thread, &ChatEvents::HEARD, |told| {
+    conversation::for_each_observation(app, caller, thread, &MessageChunks::OBSERVATION_TYPES, |told| {
         let (events, message) = runs.entry(told.run.clone()).or_insert_with(|| {
             let run = told.run.clone();
-            let audience = Audience { thread: thread.clone(), run, may_approve, urls: urls.clone() };
-            let (mut events, mut message) = (ChatEvents::new(audience), UiMessage::default());
+            let context = MessageContext { thread: thread.clone(), run, may_approve, urls: urls.clone() };
+            let (mut events, mut message) = (MessageChunks::new(context), UiMessage::default());
             events.begin(&[], &HashSet::new()).into_iter().for_each(|chunk| message.apply(chunk));
             (events, message)
         });
@@ -54,11 +54,11 @@ async fn answers(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<H
     Ok(runs.into_iter().map(|(run, (_, message))| (run, message)).collect())
 }
 
-/// People's messages, and behind the last one of each run the message of that run.
-fn shown(said: &[ConversationMessage], answers: &HashMap<RunId, UiMessage>) -> Vec<Value> {
-    let last = conversation::ends_of_runs(said);
+/// The users' messages. After the last message of each run follows the message built from that run.
+fn ui_messages(messages: &[ConversationMessage], answers: &HashMap<RunId, UiMessage>) -> Vec<Value> {
+    let last = conversation::last_of_each_run(messages);
     let mut shown = Vec::new();
-    for (at, message) in said.iter().enumerate() {
+    for (at, message) in messages.iter().enumerate() {
         let is_answer = message.role == MessageRole::Ai;
         if message.role == MessageRole::User {
             shown.push(of_user(message));
@@ -66,9 +66,9 @@ fn shown(said: &[ConversationMessage], answers: &HashMap<RunId, UiMessage>) -> V
         let answer = message.run_id.as_ref().filter(|run| last.get(*run) == Some(&at)).and_then(|run| answers.get(run));
         match answer {
             Some(answer) if is_answer && !answer.has_text() => {
-                // It failed, or the log was shortened.
+                // The run failed, or the log was compacted.
                 let mut answer = answer.clone();
-                answer.says(&message.content);
+                answer.add_text(&message.content);
                 shown.push(answer.json());
             }
             Some(answer) => shown.push(answer.json()),
@@ -79,11 +79,11 @@ fn shown(said: &[ConversationMessage], answers: &HashMap<RunId, UiMessage>) -> V
     shown
 }
 
-/// A message's id at the client: its own of what its user says, of what the agent says the run's.
+/// The id that the client has for a message: its own id for a user's message, the run's id for an agent's message.
 pub(super) fn id_of(message: &ConversationMessage) -> &str {
     let own = message.message_id.as_str();
     if message.role == MessageRole::User {
-        let kept = message.metadata.as_ref().and_then(|metadata| metadata.get(KEPT)?["id"].as_str());
+        let kept = message.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY)?["id"].as_str());
         kept.unwrap_or(own)
     } else {
         message.run_id.as_ref().map_or(own, RunId::as_str)

@@ -1,4 +1,4 @@
-//! A message as a page that reloads gets it: what its chunks make of it, without the client.
+//! Builds the message for a page that reloads: what the client itself would have built from the chunks.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(super) struct UiMessage {
     id: String,
     metadata: Map<String, Value>,
     parts: Vec<Value>,
-    /// Where the parts are that are still written, by their ids.
+    /// The indexes of the parts that are still being written, by their ids.
     writing: HashMap<String, usize>,
 }
 
@@ -25,8 +25,8 @@ impl UiMessage {
         self.parts.iter().any(|part| part["type"] == "text")
     }
 
-    /// Adds a text that is whole.
-    pub(super) fn says(&mut self, text: &str) {
+    /// Adds a complete text.
+    pub(super) fn add_text(&mut self, text: &str) {
         self.parts.push(json!({ "type": "text", "text": text, "state": "done" }));
     }
 
@@ -34,67 +34,67 @@ impl UiMessage {
         match chunk {
             Chunk::Start { message_id, message_metadata } => {
                 self.id = message_id;
-                self.describe(message_metadata);
+                self.add_metadata(message_metadata);
             }
-            Chunk::Finish { message_metadata, .. } => self.describe(message_metadata.unwrap_or_default()),
+            Chunk::Finish { message_metadata, .. } => self.add_metadata(message_metadata.unwrap_or_default()),
             Chunk::StartStep => self.parts.push(json!({ "type": "step-start" })),
-            Chunk::TextStart { id } => self.writes("text", id),
-            Chunk::ReasoningStart { id } => self.writes("reasoning", id),
-            Chunk::TextDelta { id, delta } | Chunk::ReasoningDelta { id, delta } => self.adds(&id, &delta),
-            Chunk::TextEnd { id } | Chunk::ReasoningEnd { id } => self.written(&id),
+            Chunk::TextStart { id } => self.begin_part("text", id),
+            Chunk::ReasoningStart { id } => self.begin_part("reasoning", id),
+            Chunk::TextDelta { id, delta } | Chunk::ReasoningDelta { id, delta } => self.append(&id, &delta),
+            Chunk::TextEnd { id } | Chunk::ReasoningEnd { id } => self.end_part(&id),
             Chunk::ToolInputStart(_) => {}
-            Chunk::ToolInputAvailable { head, input } => self.calls(head, input),
-            Chunk::ToolApprovalRequest { approval_id, tool_call_id } => self.call(&tool_call_id, |part| {
+            Chunk::ToolInputAvailable { head, input } => self.set_call(head, input),
+            Chunk::ToolApprovalRequest { approval_id, tool_call_id } => self.update_call(&tool_call_id, |part| {
                 part["state"] = json!("approval-requested");
                 part["approval"] = json!({ "id": approval_id });
             }),
-            Chunk::ToolOutputAvailable { tool_call_id, output } => self.call(&tool_call_id, |part| {
+            Chunk::ToolOutputAvailable { tool_call_id, output } => self.update_call(&tool_call_id, |part| {
                 part["state"] = json!("output-available");
                 part["output"] = output;
             }),
-            Chunk::ToolOutputError { tool_call_id, error_text } => self.call(&tool_call_id, |part| {
+            Chunk::ToolOutputError { tool_call_id, error_text } => self.update_call(&tool_call_id, |part| {
                 part["state"] = json!("output-error");
                 part["errorText"] = json!(error_text);
             }),
-            Chunk::ToolOutputDenied { tool_call_id } => self.call(&tool_call_id, |part| {
+            Chunk::ToolOutputDenied { tool_call_id } => self.update_call(&tool_call_id, |part| {
                 part["state"] = json!("output-denied");
                 if part["approval"].is_object() {
                     part["approval"]["approved"] = json!(false);
                 }
             }),
             link @ Chunk::SourceUrl { .. } => self.parts.push(link.json()),
-            Chunk::DataPlan { id, data } => self.shows("data-plan", &id, data),
-            Chunk::DataQuestion { id, data } => self.shows("data-question", &id, data),
-            Chunk::DataSuggestions { id, data } => self.shows("data-suggestions", &id, data),
+            Chunk::DataPlan { id, data } => self.set_data("data-plan", &id, data),
+            Chunk::DataQuestion { id, data } => self.set_data("data-question", &id, data),
+            Chunk::DataSuggestions { id, data } => self.set_data("data-suggestions", &id, data),
             Chunk::FinishStep | Chunk::Error { .. } | Chunk::Abort { .. } => {}
         }
     }
 
-    fn describe(&mut self, metadata: Value) {
+    fn add_metadata(&mut self, metadata: Value) {
         if let Value::Object(metadata) = metadata {
             self.metadata.extend(metadata);
         }
     }
 
-    fn writes(&mut self, kind: &str, id: String) {
+    fn begin_part(&mut self, kind: &str, id: String) {
         self.writing.insert(id, self.parts.len());
         self.parts.push(json!({ "type": kind, "text": "", "state": "streaming" }));
     }
 
-    fn adds(&mut self, id: &str, delta: &str) {
+    fn append(&mut self, id: &str, delta: &str) {
         let part = self.writing.get(id).and_then(|at| self.parts.get_mut(*at));
         if let Some(Value::String(text)) = part.map(|part| &mut part["text"]) {
             text.push_str(delta);
         }
     }
 
-    fn written(&mut self, id: &str) {
+    fn end_part(&mut self, id: &str) {
         if let Some(part) = self.writing.remove(id).and_then(|at| self.parts.get_mut(at)) {
             part["state"] = json!("done");
         }
     }
 
-    fn calls(&mut self, head: ToolHead, input: Value) {
+    fn set_call(&mut self, head: ToolHead, input: Value) {
         let ToolHead { tool_call_id, tool_name, dynamic, provider_executed } = head;
         let kind = if dynamic { "dynamic-tool".to_owned() } else { format!("tool-{tool_name}") };
         let mut part = json!({
@@ -116,13 +116,13 @@ impl UiMessage {
         }
     }
 
-    fn call(&mut self, id: &str, change: impl FnOnce(&mut Value)) {
+    fn update_call(&mut self, id: &str, change: impl FnOnce(&mut Value)) {
         if let Some(part) = self.parts.iter_mut().find(|part| part["toolCallId"] == id) {
             change(part);
         }
     }
 
-    fn shows(&mut self, kind: &str, id: &str, data: Value) {
+    fn set_data(&mut self, kind: &str, id: &str, data: Value) {
         match self.parts.iter_mut().find(|part| part["type"] == kind && part["id"] == id) {
             Some(part) => part["data"] = data,
             None => self.parts.push(json!({ "type": kind, "id": id, "data": data })),

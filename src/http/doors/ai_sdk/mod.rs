@@ -1,11 +1,10 @@
 //! The routes for `useChat` of the AI SDK, versions 6 and 7: its UI message stream at `/api/chat`.
 //!
-//! A chat is a thread, a message of the agent is a run: it has the run's id in every stream of it, so that what goes on after
-//! a question goes on in the same message. The client sends its whole conversation each time; the server's own is the truth,
-//! and only the last message counts ([`request`]).
+//! A chat is a thread, and a message of the agent is a run. The message has the run's id in every stream, so what
+//! follows a question continues the same message. The client sends its whole conversation each time. The server's
+//! conversation is authoritative, and only the last message is used ([`request`]).
 
 mod accept;
-mod again;
 mod calls;
 mod chat;
 mod chunk;
@@ -14,6 +13,7 @@ mod history;
 mod message;
 mod plan;
 mod request;
+mod rewind;
 mod stream;
 
 use utoipa_axum::router::OpenApiRouter;
@@ -28,7 +28,7 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(chat::resume))
 }
 
-/// Whether `useChat` asks at this path, which is one below the server's own base.
-pub(super) fn is_ours(path: &str) -> bool {
+/// Whether this path belongs to `useChat`. The path is relative to the server's base path.
+pub(super) fn owns_path(path: &str) -> bool {
     path == "/api/chat" || path.starts_with("/api/chat/")
 }

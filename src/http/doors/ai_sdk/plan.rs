@@ -1,4 +1,4 @@
-//! The plan as the page shows it: whole each time, since the client replaces what it has.
+//! The plan as the page shows it. It is sent as a whole each time, since the client replaces its data part.
 
 use serde_json::{Value, json};
 
@@ -11,12 +11,12 @@ pub(super) struct ShownPlan {
     title: Option<String>,
     version: i64,
     items: Vec<ShownItem>,
-    /// What was told last.
-    shown: Option<Value>,
+    /// The plan as it was sent last.
+    last_sent: Option<Value>,
 }
 
 impl ShownPlan {
-    pub(super) fn name(&mut self, title: &str) {
+    pub(super) fn set_title(&mut self, title: &str) {
         self.title = Some(title.to_owned());
     }
 
@@ -31,22 +31,23 @@ impl ShownPlan {
         }
     }
 
-    /// The plan, if it was not told so before. One without items is an answer, which says itself.
-    pub(super) fn news(&mut self) -> Option<Value> {
+    /// The plan, if it has changed since it was sent last. A plan without items is an answer, which is sent as the
+    /// answer's text.
+    pub(super) fn take_changed(&mut self) -> Option<Value> {
         if self.items.is_empty() {
             return None;
         }
         let items: Vec<Value> = self.items.iter().map(ShownItem::outline).collect();
         let data = json!({ "title": self.title, "planVersion": self.version, "todoList": items });
-        if self.shown.as_ref() == Some(&data) {
+        if self.last_sent.as_ref() == Some(&data) {
             return None;
         }
-        self.shown = Some(data.clone());
+        self.last_sent = Some(data.clone());
         Some(data)
     }
 
-    /// The client may have another.
-    pub(super) fn forget_shown(&mut self) {
-        self.shown = None;
+    /// The client may have another version.
+    pub(super) fn forget_sent(&mut self) {
+        self.last_sent = None;
     }
 }

@@ -1,4 +1,4 @@
-//! What `useChat` sends: the whole conversation, of which the last message counts.
+//! The request of `useChat`: the whole conversation, of which the last message is used.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use crate::domain::settings::CallOptions;
 use crate::http::app_state::AppState;
 use crate::http::ids::new_thread_id;
 
-/// Members that it does not name are the page's own.
+/// The body of a request. Members that are not listed here belong to the page and are ignored.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Body {
@@ -32,7 +32,7 @@ enum Trigger {
     RegenerateMessage,
 }
 
-/// What the page asks of this server in particular.
+/// Options for this server.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct Pes {
@@ -42,94 +42,95 @@ pub(super) struct Pes {
     pub(super) options: CallOptions,
 }
 
-/// A request, read.
+/// A validated request.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct AiSdkRequest {
     pub(super) thread: ThreadId,
-    pub(super) says: Says,
+    pub(super) action: MessageAction,
     pub(super) pes: Pes,
 }
 
-/// What is said.
+/// What the last message does.
 #[derive(Debug)]
-pub(super) enum Says {
-    Query(Query),
-    /// An earlier message, once more or in other words.
-    Again(Again),
+pub(super) enum MessageAction {
+    Query(ChatQuery),
+    /// Sends an earlier message again, unchanged or edited.
+    Rewind(RewindRequest),
     Answers(Answers),
 }
 
-/// What was said before is said again, and all that followed it counts no more.
+/// An earlier message is sent again. Everything after it is superseded.
 #[derive(Debug)]
-pub(super) struct Again {
-    /// Which message, by the client's id: one of the user's, or the agent's answer to it. `None`: the last one.
+pub(super) struct RewindRequest {
+    /// The client's id of that message: one of the user's messages, or the agent's answer to it. `None` means the last
+    /// one.
     pub(super) message: Option<String>,
-    /// The last message, as it is now; `None`: as it was.
-    pub(super) edited: Option<Query>,
-    /// Where this is not known here, nothing followed it yet, and it is said now: what the client shows before it.
-    pub(super) unsent: Option<Unsent>,
+    /// The edited message. `None` if it is unchanged.
+    pub(super) edited: Option<ChatQuery>,
+    /// The last message. If the server does not know it and nothing followed it, it is asked as a new one.
+    pub(super) unsent: Option<UnsentMessage>,
 }
 
-/// A message that the client shows and that may never have come here.
+/// A message that the client shows and that may never have reached the server.
 #[derive(Debug)]
-pub(super) struct Unsent {
-    pub(super) query: Query,
+pub(super) struct UnsentMessage {
+    pub(super) query: ChatQuery,
     /// The id of the message before it.
-    pub(super) behind: Option<String>,
+    pub(super) previous_id: Option<String>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Query {
+pub(super) struct ChatQuery {
     pub(super) text: String,
-    /// The client's own.
+    /// The client's own id.
     pub(super) message_id: Option<String>,
 }
 
-/// The agent's message, with what was decided and found out.
+/// The agent's message, with the user's decisions and the results of the client's calls.
 #[derive(Debug)]
 pub(super) struct Answers {
-    pub(super) given: Vec<Given>,
+    pub(super) given: Vec<PartAnswer>,
     pub(super) known: Vec<KnownCall>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Given {
+pub(super) enum PartAnswer {
     Decision { suspension: String, approved: bool, reason: Option<String> },
     Result { call: String, output: Value },
     Failure { call: String, why: String },
 }
 
-pub(super) fn read(app: &AppState, body: Body) -> Result<Sent, Fault> {
+pub(super) fn read(app: &AppState, body: Body) -> Result<AiSdkRequest, Fault> {
     let thread = new_thread_id(&body.id, app.config.limits.id_length, "/id")?;
     let Some(last) = body.messages.last() else { return Err(invalid("/messages", "has no message")) };
     let place = format!("/messages/{}", body.messages.len() - 1);
     let parts = last["parts"].as_array().ok_or_else(|| invalid(&format!("{place}/parts"), "must be an array"))?;
     let is_regenerated = body.trigger == Trigger::RegenerateMessage;
-    let says = match last["role"].as_str() {
+    let action = match last["role"].as_str() {
         Some("user") => {
             let query = query(app, last, parts, &place)?;
             if is_regenerated || body.message_id.is_some() {
                 let before = body.messages.len().checked_sub(2).and_then(|at| body.messages[at]["id"].as_str());
-                let unsent = Unsent { query: query.clone(), behind: before.map(str::to_owned) };
-                Says::Again(Again {
+                let unsent = UnsentMessage { query: query.clone(), previous_id: before.map(str::to_owned) };
+                MessageAction::Rewind(RewindRequest {
                     message: body.message_id,
                     edited: (!is_regenerated).then_some(query),
                     unsent: Some(unsent),
                 })
             } else {
-                Says::Query(query)
+                MessageAction::Query(query)
             }
         }
         Some("assistant") if is_regenerated => {
-            Says::Again(Again { message: body.message_id, edited: None, unsent: None })
+            MessageAction::Rewind(RewindRequest { message: body.message_id, edited: None, unsent: None })
         }
-        Some("assistant") => Says::Answers(answers(parts, &place)?),
+        Some("assistant") => MessageAction::Answers(answers(parts, &place)?),
         Some(_) | None => return Err(invalid(&format!("{place}/role"), "must be `user` or `assistant`")),
     };
-    Ok(Sent { thread, says, pes: body.pes })
+    Ok(AiSdkRequest { thread, action, pes: body.pes })
 }
 
-fn query(app: &AppState, message: &Value, parts: &[Value], place: &str) -> Result<Query, Fault> {
+fn query(app: &AppState, message: &Value, parts: &[Value], place: &str) -> Result<ChatQuery, Fault> {
     let mut texts = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         let place = format!("{place}/parts/{at}");
@@ -151,18 +152,18 @@ fn query(app: &AppState, message: &Value, parts: &[Value], place: &str) -> Resul
     let longest = app.config.limits.id_length;
     let fits = |id: &&str| (1..=longest).contains(&id.len()) && !id.contains(char::is_control);
     let message_id = message["id"].as_str().filter(fits).map(str::to_owned);
-    Ok(Query { text, message_id })
+    Ok(ChatQuery { text, message_id })
 }
 
-impl Query {
-    /// What is kept with the message, so that a page that reloads finds it under its own id.
+impl ChatQuery {
+    /// Stores the client's id with the message, so that a page that reloads finds the message under its own id.
     pub(super) fn metadata(&self) -> Option<Map<String, Value>> {
-        self.message_id.as_ref().map(|id| Map::from_iter([(KEPT.to_owned(), json!({ "id": id }))]))
+        self.message_id.as_ref().map(|id| Map::from_iter([(METADATA_KEY.to_owned(), json!({ "id": id }))]))
     }
 }
 
-/// Where the client's own id of a message stands in its metadata.
-pub(super) const KEPT: &str = "aiSdk";
+/// The metadata member that holds the client's id of a message.
+pub(super) const METADATA_KEY: &str = "aiSdk";
 
 fn answers(parts: &[Value], place: &str) -> Result<Answers, Fault> {
     let calls = parts.iter().enumerate().filter(|(_, part)| is_call(part));
@@ -180,18 +181,18 @@ fn answers(parts: &[Value], place: &str) -> Result<Answers, Fault> {
             "approval-responded" => {
                 let approval = &part["approval"];
                 let undecided = || invalid(&format!("{place}/approval/approved"), "must be true or false");
-                given.push(Given::Decision {
+                given.push(PartAnswer::Decision {
                     suspension: text(&approval["id"], "approval/id")?,
                     approved: approval["approved"].as_bool().ok_or_else(undecided)?,
                     reason: approval["reason"].as_str().map(str::to_owned),
                 });
             }
             "output-available" if is_own => {
-                given.push(Given::Result { call: id.clone(), output: part["output"].clone() });
+                given.push(PartAnswer::Result { call: id.clone(), output: part["output"].clone() });
             }
             "output-error" if is_own => {
                 let why = part["errorText"].as_str().unwrap_or("The call failed.").to_owned();
-                given.push(Given::Failure { call: id.clone(), why });
+                given.push(PartAnswer::Failure { call: id.clone(), why });
             }
             _ => {}
         }

@@ -3,12 +3,12 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::tools::{LONGEST_ASK, LONGEST_STATUS, WAIT};
+use super::tools::{DEFAULT_WAIT_SECS, MAX_ASK_WAIT_SECS, MAX_STATUS_WAIT_SECS};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::Answer;
 use crate::http::json::typed;
 
-/// Of `ask` and `start`.
+/// The arguments of `ask` and `start`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Query {
@@ -47,7 +47,7 @@ impl Query {
         Ok(query)
     }
 
-    /// What may be asked without waiting.
+    /// The arguments of `start`, which does not wait.
     pub(super) fn start(mut arguments: Value) -> Result<Self, Fault> {
         if let Some(arguments) = arguments.as_object_mut()
             && arguments.contains_key("wait")
@@ -59,10 +59,10 @@ impl Query {
 
     /// Seconds.
     pub(super) fn wait(&self) -> Result<u64, Fault> {
-        bounded(self.wait.unwrap_or(WAIT), LONGEST_ASK)
+        bounded(self.wait.unwrap_or(DEFAULT_WAIT_SECS), MAX_ASK_WAIT_SECS)
     }
 
-    /// What makes it the same request, whatever is waited for.
+    /// What makes two calls the same request: everything but `wait`.
     pub(super) fn fingerprint(&self) -> Value {
         json!([self.query, self.thread])
     }
@@ -77,7 +77,7 @@ impl Status {
 
     /// Seconds.
     pub(super) fn wait(&self) -> Result<u64, Fault> {
-        bounded(self.wait.unwrap_or(0), LONGEST_STATUS)
+        bounded(self.wait.unwrap_or(0), MAX_STATUS_WAIT_SECS)
     }
 }
 
@@ -87,12 +87,12 @@ impl Cancel {
     }
 }
 
-/// Of `answer`.
+/// The arguments of `answer`.
 pub(super) fn answer(arguments: Value) -> Result<Answer, Fault> {
     read(arguments)
 }
 
-/// The arguments of a call, which may have none.
+/// Takes the arguments of a call. A call may have none.
 pub(super) fn of(params: &mut Map<String, Value>) -> Value {
     match params.remove("arguments") {
         None | Some(Value::Null) => json!({}),

@@ -1,4 +1,4 @@
-//! `POST /mcp`: one message, and its answer.
+//! `POST /mcp`: one message, and its response.
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Request, State};
@@ -7,10 +7,10 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::call::{Asker, Called, call};
-use super::client::{Client, VERSIONS, negotiated};
-use super::envelope::{self, Message, RpcRequest};
-use super::refusal::{Error, Refusal};
+use super::call::{CallOutcome, McpRequest, call};
+use super::client::{McpClient, VERSIONS, negotiated};
+use super::envelope::{self, RpcMessage, RpcRequest};
+use super::error::{ErrorKind, McpError};
 use super::tasks;
 use super::tools;
 use super::waiting;
@@ -18,7 +18,7 @@ use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::Code;
 use crate::http::app_state::AppState;
 use crate::http::caller::{authenticate, permit};
-use crate::http::guard::origin_is_ours;
+use crate::http::guard::check_origin;
 use crate::http::json::read_value;
 use crate::http::problem::Problem;
 use crate::http::reply_preferences::ReplyPreferences;
@@ -31,64 +31,64 @@ pub(crate) async fn endpoint(State(app): State<AppState>, request: Request) -> R
     let mut id = Value::Null;
     match answer(&app, request, &mut id).await {
         Ok(response) => response,
-        Err(refusal) => refusal.of(&id),
+        Err(error) => error.response(&id),
     }
 }
 
-/// `id` becomes the request's as soon as it is known.
-async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Response, Refusal> {
+/// Sets `id` to the request's id as soon as it is known, so that errors can carry it.
+async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Response, McpError> {
     let (mut parts, body) = request.into_parts();
-    // On a server with keys, too: a page must not use a key that its browser was once given.
-    origin_is_ours(app, &parts.headers, false)?;
+    // Also on a server with keys: a web page must not use a key that its browser was once given.
+    check_origin(app, &parts.headers, false)?;
     let caller = authenticate(app, &parts).await?;
-    let asker = asker(app, &mut parts, caller).await?;
+    let ctx = authenticated_request(app, &mut parts, caller).await?;
     let request = Request::from_parts(parts.clone(), body);
     let read = read_value(request, &app.config.limits, &["application/json"]).await?;
     let request = match envelope::read(read.value, id)? {
-        Message::Notification => return Ok(StatusCode::ACCEPTED.into_response()),
-        Message::Request(request) => request,
+        RpcMessage::Notification => return Ok(StatusCode::ACCEPTED.into_response()),
+        RpcMessage::Request(request) => request,
     };
-    let asker = Asker { client: Client::of(&request, &parts.headers)?, ..asker };
+    let ctx = McpRequest { client: McpClient::of(&request, &parts.headers)?, ..ctx };
     let done = |result: &Value| Json(envelope::answer(&request.id, result)).into_response();
     Ok(match request.method.as_str() {
-        "initialize" => done(&initialized(&asker, &request)?),
-        "server/discover" => done(&discovered(&asker)),
-        "ping" if !asker.client.is_modern => done(&json!({})),
+        "initialize" => done(&initialized(&ctx, &request)?),
+        "server/discover" => done(&discovered(&ctx)),
+        "ping" if !ctx.client.is_modern => done(&json!({})),
         "tools/list" => {
-            permit(&asker.caller, Scope::Read).or_else(|_| permit(&asker.caller, Scope::Run))?;
-            done(&asker.client.kept_result(json!({ "tools": tools::listed(&app.config.a2a, &asker.caller) })))
+            permit(&ctx.caller, Scope::Read).or_else(|_| permit(&ctx.caller, Scope::Run))?;
+            done(&ctx.client.cacheable_result(json!({ "tools": tools::listed(&app.config.a2a, &ctx.caller) })))
         }
-        "tools/call" => match call(&asker, request.params).await? {
-            Called::Done(result) => done(&asker.client.result(result)),
-            Called::Waits(wait) => waiting::stream(&asker, request.id, wait).await,
+        "tools/call" => match call(&ctx, request.params).await? {
+            CallOutcome::Done(result) => done(&ctx.client.result(result)),
+            CallOutcome::Waits(wait) => waiting::stream(&ctx, request.id, wait).await,
         },
-        other => match tasks::answer(&asker, &request).await? {
-            Some(result) => done(&asker.client.result(result)),
-            None => return Err(no_method(&asker, other)),
+        other => match tasks::answer(&ctx, &request).await? {
+            Some(result) => done(&ctx.client.result(result)),
+            None => return Err(no_method(&ctx, other)),
         },
     })
 }
 
-async fn asker(app: &AppState, parts: &mut Parts, caller: Caller) -> Result<Asker, Refusal> {
+async fn authenticated_request(app: &AppState, parts: &mut Parts, caller: Caller) -> Result<McpRequest, McpError> {
     let preferences = ReplyPreferences::from_request_parts(parts, app).await;
-    let ReplyPreferences { pass, trace, .. } = preferences.map_err(|Problem(fault)| Refusal::from(fault))?;
-    Ok(Asker { app: app.clone(), caller, pass, client: Client::default(), trace })
+    let ReplyPreferences { pass, trace, .. } = preferences.map_err(|Problem(fault)| McpError::from(fault))?;
+    Ok(McpRequest { app: app.clone(), caller, pass, client: McpClient::default(), trace })
 }
 
-fn initialized(asker: &Asker, request: &RpcRequest) -> Result<Value, Refusal> {
+fn initialized(ctx: &McpRequest, request: &RpcRequest) -> Result<Value, McpError> {
     let Some(asked) = request.params.get("protocolVersion").and_then(Value::as_str) else {
-        return Err(Refusal::new(Error::InvalidParams, "`params.protocolVersion` is missing."));
+        return Err(McpError::new(ErrorKind::InvalidParams, "`params.protocolVersion` is missing."));
     };
     Ok(json!({
         "protocolVersion": negotiated(asked),
         "capabilities": { "tools": {} },
-        "serverInfo": implementation(asker),
+        "serverInfo": implementation(ctx),
         "instructions": INSTRUCTIONS,
     }))
 }
 
-/// Who has not begun with `initialize` learns the same so.
-fn discovered(asker: &Asker) -> Value {
+/// The response to `server/discover`, for clients that do not begin with `initialize`.
+fn discovered(ctx: &McpRequest) -> Value {
     json!({
         "resultType": "complete",
         "supportedVersions": VERSIONS,
@@ -96,7 +96,7 @@ fn discovered(asker: &Asker) -> Value {
         "instructions": INSTRUCTIONS,
         "ttlMs": 0,
         "cacheScope": "private",
-        "_meta": { "io.modelcontextprotocol/serverInfo": implementation(asker) },
+        "_meta": { "io.modelcontextprotocol/serverInfo": implementation(ctx) },
     })
 }
 
@@ -104,11 +104,11 @@ const INSTRUCTIONS: &str = "An agent that plans, works the plan off step by step
                             it is not there in time, the work goes on and `status` tells how it stands. Where it asks a \
                             person, it goes on when a person has answered.";
 
-fn implementation(asker: &Asker) -> Value {
-    json!({ "name": "pes", "title": asker.app.config.a2a.name, "version": env!("CARGO_PKG_VERSION") })
+fn implementation(ctx: &McpRequest) -> Value {
+    json!({ "name": "pes", "title": ctx.app.config.a2a.name, "version": env!("CARGO_PKG_VERSION") })
 }
 
-fn no_method(asker: &Asker, name: &str) -> Refusal {
-    let status = if asker.client.is_modern { Code::NotFound.status() } else { 200 };
-    Refusal::new(Error::MethodNotFound, format!("There is no method `{name}`.")).with_status(status)
+fn no_method(ctx: &McpRequest, name: &str) -> McpError {
+    let status = if ctx.client.is_modern { Code::NotFound.status() } else { 200 };
+    McpError::new(ErrorKind::MethodNotFound, format!("There is no method `{name}`.")).with_status(status)
 }

@@ -1,18 +1,18 @@
-//! JSON-RPC 2.0 as MCP uses it: one message in a body. There are no batches since 2025-06-18.
+//! JSON-RPC 2.0 as MCP uses it: one message in a body. Batches were removed in 2025-06-18.
 
 use serde_json::{Map, Value, json};
 
-use super::refusal::{Error, Refusal};
+use super::error::{ErrorKind, McpError};
 
-/// What a body says.
+/// The message in a body.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(super) enum RpcMessage {
     Request(RpcRequest),
-    /// Nothing is answered to it.
+    /// It gets no response.
     Notification,
 }
 
-/// A request that wants an answer.
+/// A request that expects a response.
 #[derive(Debug)]
 pub(super) struct RpcRequest {
     pub(super) id: Value,
@@ -20,9 +20,9 @@ pub(super) struct RpcRequest {
     pub(super) params: Map<String, Value>,
 }
 
-/// `id` becomes the request's as soon as it is known.
-pub(super) fn read(document: Value, id: &mut Value) -> Result<Message, Refusal> {
-    let invalid = |how: &str| Refusal::new(Error::InvalidRequest, how).with_status(400);
+/// Sets `id` to the request's id as soon as it is known, so that errors can carry it.
+pub(super) fn read(document: Value, id: &mut Value) -> Result<RpcMessage, McpError> {
+    let invalid = |how: &str| McpError::new(ErrorKind::InvalidRequest, how).with_status(400);
     let Value::Object(mut members) = document else {
         return Err(invalid("Send one message; batches are not answered."));
     };
@@ -40,19 +40,19 @@ pub(super) fn read(document: Value, id: &mut Value) -> Result<Message, Refusal> 
         return Err(invalid("`method` is missing; this server asks nothing, so there is nothing to answer."));
     };
     if id.is_null() {
-        return Ok(Message::Notification);
+        return Ok(RpcMessage::Notification);
     }
     let params = match members.remove("params") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(params)) => params,
         Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-            return Err(Refusal::new(Error::InvalidParams, "`params` is an object.").with_status(400));
+            return Err(McpError::new(ErrorKind::InvalidParams, "`params` is an object.").with_status(400));
         }
     };
-    Ok(Message::Request(RpcRequest { id: id.clone(), method, params }))
+    Ok(RpcMessage::Request(RpcRequest { id: id.clone(), method, params }))
 }
 
-/// The answer to the request of this id.
+/// The response to the request with this id.
 pub(super) fn answer(id: &Value, result: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "result": result })
 }

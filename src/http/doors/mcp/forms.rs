@@ -1,24 +1,24 @@
-//! Questions as forms that a host shows to a person (elicitation), and what came back. Pure.
+//! Renders questions as forms that a host shows to a person (elicitation), and reads the replies. Pure.
 //!
-//! A form is flat: members of one object, each a text, a number, a truth value or a choice. What does not fit into one, and
-//! what cannot be shown whole, is not asked so.
+//! A form is flat: the members of one object, each a string, a number, a boolean or a choice. A question that does not
+//! fit into such a form, or that cannot be shown in full, is not asked this way.
 
 use serde_json::{Map, Value, json};
 
 use crate::domain::hitl::{Answer, AskedQuestion, FeedbackSchema, InDoubtAction, InputType, SuspensionKind};
 use crate::http::doors::question;
 
-/// What a person said.
+/// A person's reply to a form.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Said {
+pub(super) enum FormReply {
     Answer(Box<Answer>),
     /// The person does not want to answer here.
-    Nothing,
-    /// It is no answer to this form.
-    Unclear,
+    Declined,
+    /// The reply does not fit the form.
+    Invalid,
 }
 
-/// The request that a host puts to a person; `None`: it cannot be asked so.
+/// The elicitation request for a question. `None` if the question cannot be asked this way.
 pub(super) fn form(asked: &AskedQuestion) -> Option<Value> {
     let properties = match asked.kind {
         SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget | SuspensionKind::Pause => {
@@ -36,46 +36,46 @@ pub(super) fn form(asked: &AskedQuestion) -> Option<Value> {
     Some(json!({ "method": "elicitation/create", "params": params }))
 }
 
-/// What the host's result says to the question.
-pub(super) fn said(asked: &AskedQuestion, result: &Value) -> Said {
+/// Reads the host's result as a reply to the question.
+pub(super) fn parse_reply(asked: &AskedQuestion, result: &Value) -> FormReply {
     let nothing = Map::new();
     let content = result.get("content").and_then(Value::as_object).unwrap_or(&nothing);
     match result.get("action").and_then(Value::as_str) {
         Some("accept") => match accepted(asked, content) {
             // It stays paused.
-            Some(Answer { approved: Some(false), .. }) if asked.kind == SuspensionKind::Pause => Said::Nothing,
-            Some(answer) => Said::Answer(Box::new(answer)),
-            None => Said::Unclear,
+            Some(Answer { approved: Some(false), .. }) if asked.kind == SuspensionKind::Pause => FormReply::Declined,
+            Some(answer) => FormReply::Answer(Box::new(answer)),
+            None => FormReply::Invalid,
         },
         Some("decline") if is_approval(asked.kind) => {
-            Said::Answer(Box::new(Answer { approved: Some(false), ..blank(asked) }))
+            FormReply::Answer(Box::new(Answer { approved: Some(false), ..empty_answer(asked) }))
         }
-        Some("decline" | "cancel") => Said::Nothing,
-        Some(_) | None => Said::Unclear,
+        Some("decline" | "cancel") => FormReply::Declined,
+        Some(_) | None => FormReply::Invalid,
     }
 }
 
 fn accepted(asked: &AskedQuestion, content: &Map<String, Value>) -> Option<Answer> {
-    let blank = blank(asked);
+    let empty_answer = empty_answer(asked);
     match asked.kind {
         SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget | SuspensionKind::Pause => {
             let approved = content.get("approved")?.as_bool()?;
             let reason = content.get("reason").and_then(Value::as_str).filter(|reason| !reason.trim().is_empty());
-            Some(Answer { approved: Some(approved), reason: reason.map(str::to_owned), ..blank })
+            Some(Answer { approved: Some(approved), reason: reason.map(str::to_owned), ..empty_answer })
         }
         SuspensionKind::InDoubt => {
             let action: InDoubtAction = serde_json::from_value(content.get("action")?.clone()).ok()?;
-            Some(Answer { action: Some(action), ..blank })
+            Some(Answer { action: Some(action), ..empty_answer })
         }
         SuspensionKind::Input | SuspensionKind::PeerInput => {
-            Some(Answer { value: Some(value(&asked.feedback_schema, content)?), ..blank })
+            Some(Answer { value: Some(value(&asked.feedback_schema, content)?), ..empty_answer })
         }
         SuspensionKind::ClientTool | SuspensionKind::PeerAuth => None,
     }
 }
 
-/// An answer that says nothing yet, to the question as it was shown.
-fn blank(asked: &AskedQuestion) -> Answer {
+/// An answer with no content yet, to the question as it was shown.
+fn empty_answer(asked: &AskedQuestion) -> Answer {
     Answer {
         suspension_id: asked.suspension_id.clone(),
         digest: asked.digest.clone(),
@@ -132,7 +132,8 @@ fn is_flat(schema: &Value) -> bool {
         && schema["properties"].as_object().is_some_and(|members| !members.is_empty() && members.values().all(is_plain))
 }
 
-/// The value as the question's own form wants it; whether it fits is judged with every other answer.
+/// The value in the type that the question's form asks for. Whether it fits the form is checked later, as for every
+/// other answer.
 fn value(form: &FeedbackSchema, content: &Map<String, Value>) -> Option<Value> {
     let meant = |label: &Value| {
         let option = form.options.iter().find(|option| Some(option.label.as_str()) == label.as_str())?;
@@ -152,9 +153,9 @@ fn value(form: &FeedbackSchema, content: &Map<String, Value>) -> Option<Value> {
     }
 }
 
-/// The question with all that it is about; `None`: that is too long.
+/// The question with everything that it is about. `None` if that is too long.
 fn message(asked: &AskedQuestion) -> Option<String> {
-    let mut message = question::whole(asked)?;
+    let mut message = question::full_text(asked)?;
     if let Some(risk) = asked.risk_level {
         message.push_str(&format!("\n\nRisk: {}", json!(risk).as_str().unwrap_or_default()));
     }

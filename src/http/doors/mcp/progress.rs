@@ -1,5 +1,5 @@
-//! How a run goes on, as notifications of the client's own token: the items that are over, of all, and the answer after them.
-//! What is told rises with every notification, as the protocol wants it.
+//! A run's progress as notifications with the client's token: the number of settled items out of all, where the answer
+//! counts as one more. The protocol requires that the value rises with every notification.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use super::call::Asker;
+use super::call::McpRequest;
 use crate::domain::facts::{ItemStatusChangeBody, WholePlan, WholePlanUpdate};
 use crate::domain::ids::{ItemId, RunId, ThreadId};
 use crate::domain::observation::{Observation, ObservationType};
@@ -17,32 +17,32 @@ use crate::live::{Encoded, EncodedKind};
 use crate::service::feed::{self, After, Feed, FeedAsk};
 use crate::service::plan;
 
-/// How often a client is told that work goes on though nothing has changed.
-const BEAT: Duration = Duration::from_secs(10);
-/// By how much the progress rises then.
-const LITTLE: f64 = 0.001;
+/// How often a notification is sent while nothing changes.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
+/// By how much the progress rises in such a notification.
+const HEARTBEAT_STEP: f64 = 0.001;
 
 /// The progress of one run.
 #[derive(Clone, Debug)]
-pub(super) struct Progress {
+pub(super) struct RunProgress {
     token: Value,
     run: RunId,
     items: Vec<(ItemId, String, ItemStatus)>,
-    /// What is worked on.
+    /// The description of the current item.
     now: String,
-    told: Option<f64>,
+    last_sent: Option<f64>,
 }
 
-impl Progress {
-    const HEARD: [ObservationType; 3] =
+impl RunProgress {
+    const OBSERVATION_TYPES: [ObservationType; 3] =
         [ObservationType::Plan, ObservationType::PlanUpdate, ObservationType::ItemStatusChange];
 
     pub(super) fn new(token: Value, run: RunId) -> Self {
-        Self { token, run, items: Vec::new(), now: "Planning".to_owned(), told: None }
+        Self { token, run, items: Vec::new(), now: "Planning".to_owned(), last_sent: None }
     }
 
-    /// The plan is this now. It may hold items that earlier runs settled.
-    pub(super) fn plan(&mut self, items: &[TodoItem]) {
+    /// Replaces the plan. It may contain items that earlier runs settled.
+    pub(super) fn set_plan(&mut self, items: &[TodoItem]) {
         let is_own = |item: &&TodoItem| !item.status.is_settled() || item.run_id.as_ref() == Some(&self.run);
         let known = |item: &TodoItem| (item.id.clone(), item.description.clone(), item.status);
         self.items = items.iter().filter(is_own).map(known).collect();
@@ -51,18 +51,19 @@ impl Progress {
         }
     }
 
-    pub(super) fn item(&mut self, id: &ItemId, status: ItemStatus) {
+    pub(super) fn set_item_status(&mut self, id: &ItemId, status: ItemStatus) {
         let Some((_, description, stands)) = self.items.iter_mut().find(|(known, _, _)| known == id) else { return };
         *stands = status;
         self.now.clone_from(description);
     }
 
     /// The next notification.
-    pub(super) fn tell(&mut self) -> Value {
+    pub(super) fn next_notification(&mut self) -> Value {
         let over = self.items.iter().filter(|(_, _, status)| status.is_settled()).count();
         let over = f64::from(u32::try_from(over).unwrap_or(u32::MAX));
-        let progress = self.told.map_or(over, |told| over.max(((told + LITTLE) * 1000.0).round() / 1000.0));
-        self.told = Some(progress);
+        let progress =
+            self.last_sent.map_or(over, |last| over.max(((last + HEARTBEAT_STEP) * 1000.0).round() / 1000.0));
+        self.last_sent = Some(progress);
         let mut params = json!({ "progressToken": self.token, "progress": progress, "message": self.now });
         if !self.items.is_empty() {
             params["total"] = json!(self.items.len() + 1);
@@ -70,19 +71,19 @@ impl Progress {
         json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params })
     }
 
-    /// Whether the observation changes what is told.
-    fn hear(&mut self, observation: &Observation) -> serde_json::Result<bool> {
+    /// Applies an observation. Returns whether it changes the progress.
+    fn apply(&mut self, observation: &Observation) -> serde_json::Result<bool> {
         let content = &observation.content;
         if observation.run_id != self.run {
             return Ok(false);
         }
         if observation.kind == ObservationType::Plan {
-            self.plan(&WholePlan::deserialize(content)?.todo_list);
+            self.set_plan(&WholePlan::deserialize(content)?.todo_list);
         } else if observation.kind == ObservationType::PlanUpdate {
-            self.plan(&WholePlanUpdate::deserialize(content)?.todo_list);
+            self.set_plan(&WholePlanUpdate::deserialize(content)?.todo_list);
         } else if observation.kind == ObservationType::ItemStatusChange {
             let change = ItemStatusChangeBody::deserialize(content)?;
-            self.item(&change.item_id, change.status);
+            self.set_item_status(&change.item_id, change.status);
         } else {
             return Ok(false);
         }
@@ -90,35 +91,36 @@ impl Progress {
     }
 }
 
-/// A run's progress while somebody listens.
-pub(super) struct Telling {
-    progress: Progress,
+/// A stream of progress notifications.
+pub(super) struct ProgressStream {
+    progress: RunProgress,
     /// `None`: the run is over.
     feed: Option<Feed>,
-    beat: Interval,
+    heartbeat: Interval,
     ready: VecDeque<Value>,
 }
 
-impl Telling {
-    /// Listens first and looks then, so that nothing is missed. `None`: it cannot be listened to, which costs nobody the result.
-    pub(super) async fn begin(asker: &Asker, token: &Value, run: &RunId, thread: &ThreadId) -> Option<Self> {
-        let (service, caller) = (&asker.app.service, &asker.caller);
-        let types = Progress::HEARD.to_vec();
+impl ProgressStream {
+    /// Subscribes before it reads the plan, so that nothing is missed. `None` if the subscription fails, which does not
+    /// affect the call's result.
+    pub(super) async fn begin(ctx: &McpRequest, token: &Value, run: &RunId, thread: &ThreadId) -> Option<Self> {
+        let (service, caller) = (&ctx.app.service, &ctx.caller);
+        let types = RunProgress::OBSERVATION_TYPES.to_vec();
         let ask = FeedAsk { after: After::Latest, types, until: Some(run.clone()), ..FeedAsk::default() };
         let feed = feed::open(service, caller, thread, ask).await.ok()?;
-        let mut progress = Progress::new(token.clone(), run.clone());
-        progress.plan(&plan::items(service, caller, thread).await.ok()?);
-        let mut beat = interval_at(Instant::now() + BEAT, BEAT);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let ready = VecDeque::from([progress.tell()]);
-        Some(Self { progress, feed: Some(feed), beat, ready })
+        let mut progress = RunProgress::new(token.clone(), run.clone());
+        progress.set_plan(&plan::items(service, caller, thread).await.ok()?);
+        let mut heartbeat = interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let ready = VecDeque::from([progress.next_notification()]);
+        Some(Self { progress, feed: Some(feed), heartbeat, ready })
     }
 
     /// The next notification. Cancel safe.
     pub(super) async fn next(&mut self) -> Value {
         loop {
-            if let Some(told) = self.ready.pop_front() {
-                return told;
+            if let Some(notification) = self.ready.pop_front() {
+                return notification;
             }
             let frame = async {
                 match &mut self.feed {
@@ -128,19 +130,19 @@ impl Telling {
             };
             tokio::select! {
                 frame = frame => match frame {
-                    Some(frame) => self.heard(&frame),
+                    Some(frame) => self.handle_frame(&frame),
                     None => self.feed = None,
                 },
-                _ = self.beat.tick() => return self.progress.tell(),
+                _ = self.heartbeat.tick() => return self.progress.next_notification(),
             }
         }
     }
 
-    fn heard(&mut self, frame: &Encoded) {
+    fn handle_frame(&mut self, frame: &Encoded) {
         let EncodedKind::Observation { seq, .. } = frame.kind else { return };
         let observation = serde_json::from_slice::<Observation>(&frame.data());
-        match observation.and_then(|observation| self.progress.hear(&observation)) {
-            Ok(true) => self.ready.push_back(self.progress.tell()),
+        match observation.and_then(|observation| self.progress.apply(&observation)) {
+            Ok(true) => self.ready.push_back(self.progress.next_notification()),
             Ok(false) => {}
             Err(error) => tracing::warn!(seq, %error, "a progress is told without it"),
         }
@@ -160,8 +162,8 @@ mod tests {
         statuses.iter().map(item).collect()
     }
 
-    fn told(progress: &mut Progress) -> (f64, Option<u64>, String) {
-        let said = progress.tell();
+    fn told(progress: &mut RunProgress) -> (f64, Option<u64>, String) {
+        let said = progress.next_notification();
         assert_eq!(said["params"]["progressToken"], "t");
         let params = &said["params"];
         let message = params["message"].as_str().unwrap().to_owned();
@@ -170,33 +172,33 @@ mod tests {
 
     #[test]
     fn it_rises_with_every_word_and_with_the_items() {
-        let mut progress = Progress::new(json!("t"), "run_1".into());
+        let mut progress = RunProgress::new(json!("t"), "run_1".into());
         assert_eq!(told(&mut progress), (0.0, None, "Planning".to_owned()));
         assert_eq!(told(&mut progress), (0.001, None, "Planning".to_owned()));
-        progress.plan(&items(&[
+        progress.set_plan(&items(&[
             ("a", ItemStatus::Pending),
             ("b", ItemStatus::Pending),
             ("old", ItemStatus::Completed),
         ]));
         assert_eq!(told(&mut progress), (0.002, Some(3), "Planning".to_owned()), "what is over is of another run");
-        progress.item(&"a".into(), ItemStatus::InProgress);
+        progress.set_item_status(&"a".into(), ItemStatus::InProgress);
         assert_eq!(told(&mut progress), (0.003, Some(3), "Do a".to_owned()));
-        progress.item(&"a".into(), ItemStatus::Failed);
+        progress.set_item_status(&"a".into(), ItemStatus::Failed);
         assert_eq!(told(&mut progress), (1.0, Some(3), "Do a".to_owned()));
-        progress.item(&"unknown".into(), ItemStatus::Completed);
+        progress.set_item_status(&"unknown".into(), ItemStatus::Completed);
         assert_eq!(told(&mut progress), (1.001, Some(3), "Do a".to_owned()));
-        progress.item(&"b".into(), ItemStatus::Completed);
+        progress.set_item_status(&"b".into(), ItemStatus::Completed);
         assert_eq!(told(&mut progress), (2.0, Some(3), "Do b".to_owned()));
     }
 
-    /// An item that is done again counts less; what was told does not fall.
+    /// An item that is redone lowers the count, but the progress that was sent never falls.
     #[test]
     fn it_never_falls() {
-        let mut progress = Progress::new(json!("t"), "run_1".into());
-        progress.plan(&items(&[("a", ItemStatus::Pending)]));
-        progress.item(&"a".into(), ItemStatus::Completed);
+        let mut progress = RunProgress::new(json!("t"), "run_1".into());
+        progress.set_plan(&items(&[("a", ItemStatus::Pending)]));
+        progress.set_item_status(&"a".into(), ItemStatus::Completed);
         assert_eq!(told(&mut progress).0, 1.0);
-        progress.item(&"a".into(), ItemStatus::InProgress);
+        progress.set_item_status(&"a".into(), ItemStatus::InProgress);
         assert_eq!(told(&mut progress).0, 1.001);
     }
 
@@ -204,9 +206,9 @@ mod tests {
     fn what_becomes_of_another_run_is_not_told() {
         let log = recorded::log("demo");
         let of = log.iter().find(|seen| seen.kind == ObservationType::ItemStatusChange).expect("an item begins");
-        let mut own = Progress::new(json!("t"), of.run_id.clone());
-        assert!(own.hear(of).unwrap());
-        let mut other = Progress::new(json!("t"), "run_of_somebody_else".into());
-        assert!(!other.hear(of).unwrap());
+        let mut own = RunProgress::new(json!("t"), of.run_id.clone());
+        assert!(own.apply(of).unwrap());
+        let mut other = RunProgress::new(json!("t"), "run_of_somebody_else".into());
+        assert!(!other.apply(of).unwrap());
     }
 }

@@ -1,5 +1,5 @@
-//! The tools of this server: one set for the agent, whatever it can do. Models choose better among a few, and hosts limit how
-//! many there may be.
+//! The tools of this server: one fixed set, whatever the agent can do. Models choose better among few tools, and hosts
+//! limit their number.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::config::A2a;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::run::RunStatus;
 
-/// How long a call waits, in seconds, when nobody says: hosts give up after a minute.
-pub(super) const WAIT: u64 = 45;
-pub(super) const LONGEST_ASK: u64 = 300;
-pub(super) const LONGEST_STATUS: u64 = 45;
+/// The default wait of a call in seconds. Hosts give up after a minute.
+pub(super) const DEFAULT_WAIT_SECS: u64 = 45;
+pub(super) const MAX_ASK_WAIT_SECS: u64 = 300;
+pub(super) const MAX_STATUS_WAIT_SECS: u64 = 45;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tool {
@@ -18,7 +18,7 @@ pub(super) enum Tool {
     Start,
     Status,
     Cancel,
-    /// For those who may decide what people are asked.
+    /// Only for callers that may approve.
     Answer,
 }
 
@@ -95,11 +95,11 @@ impl Tool {
         };
         let (properties, required) = match self {
             Tool::Ask => (
-                json!({ "query": query, "thread": thread, "wait": wait(WAIT, LONGEST_ASK), "idempotencyKey": key }),
+                json!({ "query": query, "thread": thread, "wait": wait(DEFAULT_WAIT_SECS, MAX_ASK_WAIT_SECS), "idempotencyKey": key }),
                 json!(["query"]),
             ),
             Tool::Start => (json!({ "query": query, "thread": thread, "idempotencyKey": key }), json!(["query"])),
-            Tool::Status => (json!({ "runId": run, "wait": wait(0, LONGEST_STATUS) }), json!(["runId"])),
+            Tool::Status => (json!({ "runId": run, "wait": wait(0, MAX_STATUS_WAIT_SECS) }), json!(["runId"])),
             Tool::Cancel => (json!({ "runId": run }), json!(["runId"])),
             Tool::Answer => (answer(), json!(["suspensionId"])),
         };
@@ -121,7 +121,7 @@ impl Tool {
     }
 }
 
-/// What `POST /threads/{thread}/resume` takes.
+/// The body of `POST /threads/{thread}/resume`.
 fn answer() -> Value {
     json!({
         "suspensionId": { "type": "string" },
@@ -134,7 +134,7 @@ fn answer() -> Value {
     })
 }
 
-/// Those that this caller may use.
+/// The tools that this caller may use.
 pub(super) fn listed(agent: &A2a, caller: &Caller) -> Value {
     let usable = Tool::ALL.into_iter().filter(|tool| caller.may(tool.scope()));
     let shown = usable.map(|tool| {
@@ -150,7 +150,7 @@ pub(super) fn listed(agent: &A2a, caller: &Caller) -> Value {
     shown.collect()
 }
 
-/// What every tool answers with.
+/// The output schema of every tool.
 fn output() -> Value {
     let text = || json!({ "type": "string" });
     let statuses = RunStatus::ALL.map(RunStatus::as_str);

@@ -1,21 +1,21 @@
-//! The routes for clients of OpenAI: its wire at `/v1`, spoken by SDKs, chat front ends and agent frameworks, which need a
-//! base URL and nothing else.
+//! The routes for OpenAI clients: the API under `/v1` that SDKs, chat front ends and agent frameworks speak. They need
+//! only a base URL.
 //!
-//! A request is a query, or an answer to what a run asks; what its client is told is a projection of the thread's
-//! observations and tokens. Unknown members of requests are ignored: front ends add their own.
+//! A request is a query, or answers to the questions of a run. The response is a projection of the thread's
+//! observations and tokens. Unknown members of requests are ignored, because front ends add their own.
 
-mod asking;
 mod chat;
 mod content;
 mod conversation;
-mod made;
+mod error;
 mod models;
 mod questions;
-mod refusal;
 mod repeat;
 mod responses;
+mod run_request;
 mod shown;
 mod sources;
+mod temporary_thread;
 mod tools;
 
 use axum::routing::get;
@@ -24,12 +24,12 @@ use utoipa_axum::routes;
 
 use crate::http::app_state::AppState;
 
-pub(super) use refusal::{is_ours, refuse};
+pub(super) use error::{owns_path, refuse};
 
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::default()
         .routes(routes!(models::list))
-        // Ids may hold slashes.
+        // Model ids may contain slashes.
         .route("/v1/models/{*id}", get(models::get))
         .routes(routes!(chat::create))
         .routes(routes!(responses::create))

@@ -1,21 +1,21 @@
-//! `/v1/models`: each agent core as a model, and each core with each of the models that it can think with.
+//! `/v1/models`: each agent core as a model, and each core combined with each model that it can use.
 
 use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use super::refusal::Refusal;
+use super::error::OpenAiError;
 use crate::domain::settings::ProviderConfig;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
 use crate::http::params::NoParams;
 use crate::service::offers;
 
-/// What a request's `model` stands for.
+/// The meaning of a request's `model`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NamedModel {
     pub(super) core: String,
-    /// `None`: as the thread and the server have it.
+    /// `None` means the configuration of the thread and the server.
     pub(super) provider: Option<ProviderConfig>,
 }
 
@@ -32,13 +32,13 @@ pub(super) async fn get(
     State(app): State<AppState>,
     Path(id): Path<String>,
     _: NoParams,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, OpenAiError> {
     find(&app, &id).map(|_| Json(shown(&app, &id)))
 }
 
-pub(super) fn find(app: &AppState, id: &str) -> Result<NamedModel, Refusal> {
+pub(super) fn find(app: &AppState, id: &str) -> Result<NamedModel, OpenAiError> {
     let mut known = named(app).into_iter();
-    known.find(|(known, _)| known == id).map(|(_, model)| model).ok_or_else(|| Refusal::no_model(id))
+    known.find(|(known, _)| known == id).map(|(_, model)| model).ok_or_else(|| OpenAiError::no_model(id))
 }
 
 fn shown(app: &AppState, id: &str) -> Value {

@@ -1,43 +1,44 @@
-//! Questions that a client names by their ids: they say which thread a request is about. Whatever it sends, few are looked for.
+//! Questions that a client names by their ids. They identify the thread of a request. The number of lookups is limited,
+//! whatever a client sends.
 
 use uuid::Uuid;
 
-use super::asking::Asker;
-use super::refusal::Refusal;
+use super::error::OpenAiError;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
+use crate::http::doors::DoorRequest;
 use crate::service::suspensions;
 
-/// Questions that one request may answer.
-const MOST_ANSWERED: usize = 1_000;
+/// The maximum number of calls and questions that one request may answer.
+const MAX_ANSWERS: usize = 1_000;
 
-/// Questions that are looked for in one request: of more, the newest.
-pub(super) const MOST_SOUGHT: usize = 64;
+/// The maximum number of questions that are looked up for one request, the newest first.
+pub(super) const MAX_LOOKUPS: usize = 64;
 
-/// Refuses a request that answers more; `param` is where.
-pub(super) fn check_count(answered: usize, param: &str) -> Result<(), Refusal> {
-    if answered <= MOST_ANSWERED {
+/// Refuses a request that answers too many. `param` is the member to name in the error.
+pub(super) fn check_count(answered: usize, param: &str) -> Result<(), OpenAiError> {
+    if answered <= MAX_ANSWERS {
         return Ok(());
     }
-    let message = format!("It answers {answered} calls and questions; one request answers {MOST_ANSWERED} at most.");
-    Err(Refusal::wrong("invalid", param, message))
+    let message = format!("It answers {answered} calls and questions; one request answers {MAX_ANSWERS} at most.");
+    Err(OpenAiError::bad_request("invalid", param, message))
 }
 
-/// Whether a question can have this id: clients send ids of other makers, too.
-pub(super) fn may_be_one(id: &str) -> bool {
+/// Whether a suspension can have this id. Clients also send ids of other vendors.
+pub(super) fn is_suspension_id(id: &str) -> bool {
     id.strip_prefix("sus_").is_some_and(|rest| Uuid::try_parse(rest).is_ok())
 }
 
-/// The thread of the newest of these that there is.
+/// The thread of the newest of these questions that exists.
 pub(super) async fn thread_of<'a>(
-    asker: &Asker,
+    ctx: &DoorRequest,
     ids: impl Iterator<Item = &'a str>,
 ) -> Result<Option<ThreadId>, Fault> {
-    let mut ids: Vec<&str> = ids.filter(|id| may_be_one(id)).collect();
-    // Ids are in the order in which the questions were asked.
+    let mut ids: Vec<&str> = ids.filter(|id| is_suspension_id(id)).collect();
+    // The ids sort by the time at which the questions were asked.
     ids.sort_unstable_by(|one, other| other.cmp(one));
-    for id in ids.into_iter().take(MOST_SOUGHT) {
-        match suspensions::get(&asker.app.service, &asker.caller, &id.into()).await {
+    for id in ids.into_iter().take(MAX_LOOKUPS) {
+        match suspensions::get(&ctx.app.service, &ctx.caller, &id.into()).await {
             Err(fault) if fault.code == Code::NotFound => {}
             found => return Ok(Some(found?.thread_id)),
         }

@@ -1,10 +1,11 @@
-//! A request that is sent again because its client got no answer in time: OpenAI's libraries do that by themselves, and count
-//! it in a header. What came of the first is answered; nothing is done twice.
+//! Detects a request that is sent again because its client got no response in time. OpenAI's libraries retry by
+//! themselves and count the attempts in a header. The response then shows what the first request led to, and nothing is
+//! done twice.
 
 use axum::http::HeaderMap;
 use serde_json::json;
 
-use super::asking::{Asker, answer_key};
+use super::run_request::answer_key;
 use crate::domain::Millis;
 use crate::domain::digest;
 use crate::domain::facts::Fact;
@@ -15,86 +16,92 @@ use crate::domain::lookup::{FoundRun, LookupKey};
 use crate::domain::message::MessageRole;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
-use crate::http::doors::told::{Says, ToldFact};
+use crate::http::doors::DoorRequest;
+use crate::http::doors::frames::{DecodedObservation, ObservationContent};
 use crate::service::feed::{self, After, FeedAsk};
 use crate::service::once::{self, Idempotent};
 use crate::service::{lookups, runs};
 
-/// How often a request was sent before.
-const COUNT: &str = "x-stainless-retry-count";
+/// The header that counts the earlier attempts.
+const RETRY_COUNT_HEADER: &str = "x-stainless-retry-count";
 
-/// A request that is older is another one.
-const FRESH: Millis = 10 * 60 * 1000;
+/// The age after which a first request no longer counts as the same one.
+const MAX_RETRY_AGE: Millis = 10 * 60 * 1000;
 
-/// Observations that are read at once.
-const CHUNK: u32 = 200;
+/// How many observations one query to the store reads.
+const PAGE_SIZE: u32 = 200;
 
-const HEARD: [ObservationType; 4] = [
+const OBSERVATION_TYPES: [ObservationType; 4] = [
     ObservationType::StateUpdate,
     ObservationType::AgentSuspended,
     ObservationType::AgentResumed,
     ObservationType::SuspensionTimeout,
 ];
 
-/// A request by all that it says.
+/// Identifies a request by everything that it contains.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Whole {
-    /// What a run that begins with it is found under.
+pub(super) struct RequestIdentity {
+    /// The key of a run that the request starts.
     pub(super) begins: LookupKey,
-    /// What a run that goes on with it is found under.
+    /// The key of a run that the request answers.
     pub(super) answers: LookupKey,
-    is_again: bool,
+    is_retry: bool,
 }
 
-/// What came of the same request before.
+/// What the same request led to before.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum First {
+pub(super) enum EarlierRequest {
     Began(FoundRun),
     Answered(FoundRun),
 }
 
-impl Whole {
+impl RequestIdentity {
     /// `named` is the thread that the headers or the body name.
     pub(super) fn of(
-        asker: &Asker,
+        ctx: &DoorRequest,
         headers: &HeaderMap,
         key: Option<&Idempotent>,
         (path, fingerprint): (&str, &str),
         named: Option<&ThreadId>,
     ) -> Self {
-        let caller = &asker.caller;
+        let caller = &ctx.caller;
         let key = key.map(|key| &key.key);
         let digest = digest::of(&json!([caller.tenant.0, caller.name, path, fingerprint, named, key]));
-        let count = headers.get(COUNT).and_then(|count| count.to_str().ok()?.trim().parse::<u32>().ok());
+        let count = headers.get(RETRY_COUNT_HEADER).and_then(|count| count.to_str().ok()?.trim().parse::<u32>().ok());
         Self {
             begins: LookupKey { kind: "request", digest: digest.clone() },
             answers: LookupKey { kind: "answering request", digest },
-            is_again: count.is_some_and(|count| count > 0),
+            is_retry: count.is_some_and(|count| count > 0),
         }
     }
 
-    /// A run that was cancelled meanwhile is begun anew, as its client has seen nothing of it; under a key nothing is.
-    pub(super) async fn first(&self, asker: &Asker, key: Option<&Idempotent>) -> Result<Option<First>, Fault> {
-        let (service, caller) = (&asker.app.service, &asker.caller);
-        let is_again = match key {
-            // A key is stored under itself by a query, and under `<key>.0` by the first answer of a request; either one means
-            // that this request was taken before.
+    /// What the first request led to. If its run was cancelled, a retry without an idempotency key starts a new run,
+    /// because the client has seen nothing of the cancelled one.
+    pub(super) async fn earlier(
+        &self,
+        ctx: &DoorRequest,
+        key: Option<&Idempotent>,
+    ) -> Result<Option<EarlierRequest>, Fault> {
+        let (service, caller) = (&ctx.app.service, &ctx.caller);
+        let is_retry = match key {
+            // A query stores the key itself, and the first answer of a request stores `<key>.0`. Either one shows that
+            // this request was accepted before.
             Some(key) => {
                 once::is_repeat(service, caller, key).await?
                     || once::is_repeat(service, caller, &answer_key(key, 0)).await?
             }
-            None => self.is_again,
+            None => self.is_retry,
         };
-        if !is_again {
+        if !is_retry {
             return Ok(None);
         }
         let newest =
             async |key: &LookupKey| lookups::find(service, caller, key, 1).await.map(|found| found.into_iter().next());
         let (began, answered) = (newest(&self.begins).await?, newest(&self.answers).await?);
-        let found = began.map(First::Began).into_iter().chain(answered.map(First::Answered));
+        let found = began.map(EarlierRequest::Began).into_iter().chain(answered.map(EarlierRequest::Answered));
         let Some(first) = found.max_by_key(|first| first.found().created_at) else { return Ok(None) };
         let found = first.found();
-        if key.is_none() && found.created_at + FRESH < service.now() {
+        if key.is_none() && found.created_at + MAX_RETRY_AGE < service.now() {
             return Ok(None);
         }
         match runs::get(service, caller, &found.run_id).await {
@@ -104,21 +111,21 @@ impl Whole {
     }
 }
 
-impl First {
+impl EarlierRequest {
     fn found(&self) -> &FoundRun {
         match self {
-            First::Began(found) | First::Answered(found) => found,
+            EarlierRequest::Began(found) | EarlierRequest::Answered(found) => found,
         }
     }
 }
 
-/// The last place of the log before the run was accepted.
-pub(super) async fn began_at(asker: &Asker, found: &FoundRun) -> Result<i64, Fault> {
+/// The last `seq` before the run was accepted.
+pub(super) async fn seq_before_run(ctx: &DoorRequest, found: &FoundRun) -> Result<i64, Fault> {
     let (mut after, types) = (0, vec![ObservationType::StateUpdate, ObservationType::RunStarted]);
     loop {
         let ask = FeedAsk { after: After::Seq(after), types: types.clone(), ..FeedAsk::default() };
-        let page = feed::page(&asker.app.service, &asker.caller, &found.thread_id, ask, CHUNK).await?;
-        if let Some(first) = page.items.iter().find(|told| told.timestamp >= found.created_at) {
+        let page = feed::page(&ctx.app.service, &ctx.caller, &found.thread_id, ask, PAGE_SIZE).await?;
+        if let Some(first) = page.items.iter().find(|observation| observation.timestamp >= found.created_at) {
             return Ok(first.seq - 1);
         }
         match (page.items.last(), page.next_cursor) {
@@ -128,32 +135,37 @@ pub(super) async fn began_at(asker: &Asker, found: &FoundRun) -> Result<i64, Fau
     }
 }
 
-/// Where answers came in that were given in one request.
+/// The answers that one request gave, located in the log.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct AnswersAt {
-    /// What was open before, oldest first.
+pub(super) struct LocatedAnswers {
+    /// The questions that were open before, oldest first.
     pub(super) open: Vec<AskedQuestion>,
-    /// The last place of the log before.
+    /// The last `seq` before the answers.
     pub(super) seq: i64,
     pub(super) count: u32,
 }
 
-/// The answers that a request gave: by these ids, or by its text.
-pub(super) async fn answers_at(
-    asker: &Asker,
+/// Locates the answers that a request gave, by these ids or by its text.
+pub(super) async fn locate_answers(
+    ctx: &DoorRequest,
     found: &FoundRun,
     is_named: impl Fn(&SuspensionId) -> bool,
-) -> Result<AnswersAt, Fault> {
-    let mut reader =
-        Reader { run: &found.run_id, since: found.created_at, said_at: 0, is_begun: false, at: AnswersAt::default() };
+) -> Result<LocatedAnswers, Fault> {
+    let mut reader = AnswersReader {
+        run: &found.run_id,
+        since: found.created_at,
+        last_user_seq: 0,
+        is_begun: false,
+        at: LocatedAnswers::default(),
+    };
     let mut after = 0;
     loop {
-        let ask = FeedAsk { after: After::Seq(after), types: HEARD.to_vec(), ..FeedAsk::default() };
-        let page = feed::page(&asker.app.service, &asker.caller, &found.thread_id, ask, CHUNK).await?;
+        let ask = FeedAsk { after: After::Seq(after), types: OBSERVATION_TYPES.to_vec(), ..FeedAsk::default() };
+        let page = feed::page(&ctx.app.service, &ctx.caller, &found.thread_id, ask, PAGE_SIZE).await?;
         for observation in page.items {
             after = observation.seq;
-            if let Ok(told) = ToldFact::of(observation) {
-                reader.told(&told, &is_named);
+            if let Ok(observation) = DecodedObservation::decode(observation) {
+                reader.apply(&observation, &is_named);
             }
         }
         if page.next_cursor.is_none() {
@@ -162,36 +174,40 @@ pub(super) async fn answers_at(
     }
 }
 
-struct Reader<'a> {
+struct AnswersReader<'a> {
     run: &'a RunId,
     since: Millis,
-    /// Where somebody said something last.
-    said_at: i64,
+    /// The `seq` of the last message of a user.
+    last_user_seq: i64,
     is_begun: bool,
-    at: AnswersAt,
+    at: LocatedAnswers,
 }
 
-impl Reader<'_> {
-    fn told(&mut self, told: &ToldFact, is_named: impl Fn(&SuspensionId) -> bool) {
-        let Says::Fact(fact) = &told.says else { return };
+impl AnswersReader<'_> {
+    fn apply(&mut self, observation: &DecodedObservation, is_named: impl Fn(&SuspensionId) -> bool) {
+        let ObservationContent::Fact(fact) = &observation.content else { return };
         match fact {
             Fact::StateUpdate(body) => {
                 if body.message.as_ref().is_some_and(|message| message.role == MessageRole::User) {
-                    self.said_at = told.seq;
+                    self.last_user_seq = observation.seq;
                 }
             }
-            Fact::AgentSuspended(asked) if told.run == *self.run && !self.is_begun => self.at.open.push(asked.clone()),
+            Fact::AgentSuspended(asked) if observation.run == *self.run && !self.is_begun => {
+                self.at.open.push(asked.clone())
+            }
             Fact::AgentSuspended(_) => {}
-            Fact::AgentResumed(body) if told.run == *self.run && told.at >= self.since => {
-                let is_said = self.said_at + 1 == told.seq;
+            Fact::AgentResumed(body) if observation.run == *self.run && observation.at >= self.since => {
+                let is_said = self.last_user_seq + 1 == observation.seq;
                 if !self.is_begun {
-                    (self.is_begun, self.at.seq) = (true, told.seq - if is_said { 2 } else { 1 });
+                    (self.is_begun, self.at.seq) = (true, observation.seq - if is_said { 2 } else { 1 });
                 }
                 let is_first = self.at.count == 0;
                 self.at.count += u32::from(is_first || is_named(&body.suspension_id));
             }
-            Fact::AgentResumed(body) => self.closed(&body.suspension_id),
-            Fact::SuspensionTimeout(body) if body.policy != ExpiryPolicy::Remind => self.closed(&body.suspension_id),
+            Fact::AgentResumed(body) => self.question_closed(&body.suspension_id),
+            Fact::SuspensionTimeout(body) if body.policy != ExpiryPolicy::Remind => {
+                self.question_closed(&body.suspension_id)
+            }
             Fact::SuspensionTimeout(_)
             | Fact::RunStarted(_)
             | Fact::RunFinished(_)
@@ -214,7 +230,7 @@ impl Reader<'_> {
         }
     }
 
-    fn closed(&mut self, id: &SuspensionId) {
+    fn question_closed(&mut self, id: &SuspensionId) {
         if !self.is_begun {
             self.at.open.retain(|open| open.suspension_id != *id);
         }

@@ -1,14 +1,14 @@
-//! The addresses that an answer rests on, as its clients know them: citations of the whole text.
+//! The sources of an answer as OpenAI's citations, which cover the whole text.
 
 use serde_json::{Value, json};
 
 use crate::domain::facts::FinalResponseBody;
 
-/// A web address, and the members that both kinds of answers say of it.
+/// A web address with the members that both APIs send for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Citation(Value);
 
-/// Nothing else than a web address is one: clients make links of them.
+/// Only web addresses are taken, because clients make links of them.
 pub(super) fn of(answer: &FinalResponseBody) -> Vec<Citation> {
     let sources = answer.ui_metadata.as_ref().and_then(|beside| beside["sources"].as_array());
     let end = answer.message.content.as_str().unwrap_or_default().chars().count();
@@ -22,7 +22,7 @@ pub(super) fn of(answer: &FinalResponseBody) -> Vec<Citation> {
 }
 
 impl Citation {
-    /// As a message of a chat has it.
+    /// As a chat completion has it.
     pub(super) fn nested(&self) -> Value {
         json!({ "type": "url_citation", "url_citation": self.0 })
     }

@@ -1,16 +1,16 @@
-//! What the two kinds of requests have in common: functions of the client, and the parameters of the model.
+//! What both APIs have in common: the client's functions, and the parameters of the model.
 
 use serde_json::{Map, Value, json};
 
-use super::refusal::Refusal;
+use super::error::OpenAiError;
 use crate::domain::tool::ClientTool;
 
-/// How OpenAI calls a parameter of the model, and how it is called here.
+/// OpenAI's names of the model's parameters, and the names here.
 const PARAMS: [(&str, &str); 4] =
     [("temperature", "temperature"), ("top_p", "topP"), ("seed", "seed"), ("reasoning_effort", "reasoningEffort")];
 
-/// Those that say how the answer is to be written. A plan that they cut or bend would be none.
-const OF_ANSWER: [(&str, &str); 6] = [
+/// Parameters that apply only to the call that writes the answer. They could truncate or distort a plan.
+const ANSWER_PARAMS: [(&str, &str); 6] = [
     ("stop", "stop"),
     ("frequency_penalty", "frequencyPenalty"),
     ("presence_penalty", "presencePenalty"),
@@ -19,9 +19,9 @@ const OF_ANSWER: [(&str, &str); 6] = [
     ("max_output_tokens", "maxTokens"),
 ];
 
-/// What all calls of models are asked with, and what only the one that writes the answer is.
+/// The parameters for all model calls, and those for the call that writes the answer.
 pub(super) fn params(sent: &Map<String, Value>) -> (Map<String, Value>, Map<String, Value>) {
-    // Values that ask for nothing: not every provider knows the parameter.
+    // Values without effect are dropped, because not every provider knows the parameter.
     let is_neutral = |name: &str, value: &Value| match name {
         "top_p" => value.as_f64() == Some(1.0),
         name => name.ends_with("_penalty") && value.as_f64() == Some(0.0),
@@ -30,37 +30,40 @@ pub(super) fn params(sent: &Map<String, Value>) -> (Map<String, Value>, Map<Stri
     let of = |known: &[(&str, &str)]| {
         known.iter().filter_map(|(theirs, ours)| Some(((*ours).to_owned(), asked(theirs)?))).collect()
     };
-    (of(&PARAMS), of(&OF_ANSWER))
+    (of(&PARAMS), of(&ANSWER_PARAMS))
 }
 
-/// Whether the agent may call functions of the client at all.
-pub(super) fn offered(place: &str, choice: Option<&Value>) -> Result<bool, Refusal> {
+/// Whether the agent may call the client's functions at all.
+pub(super) fn may_call_tools(place: &str, choice: Option<&Value>) -> Result<bool, OpenAiError> {
     match choice {
         None | Some(Value::Null) => Ok(true),
         Some(Value::String(choice)) if choice == "auto" => Ok(true),
         Some(Value::String(choice)) if choice == "none" => Ok(false),
-        Some(_) => Err(Refusal::unsupported(place, "The agent decides what it calls; `auto` and `none` are known.")),
+        Some(_) => {
+            Err(OpenAiError::unsupported(place, "The agent decides what it calls; `auto` and `none` are known."))
+        }
     }
 }
 
 /// Functions as a chat completion declares them.
-pub(super) fn functions(sent: &[Value]) -> Result<Vec<ClientTool>, Refusal> {
+pub(super) fn functions(sent: &[Value]) -> Result<Vec<ClientTool>, OpenAiError> {
     sent.iter().enumerate().map(|(at, tool)| function(at, tool)).collect()
 }
 
-fn function(at: usize, tool: &Value) -> Result<ClientTool, Refusal> {
+fn function(at: usize, tool: &Value) -> Result<ClientTool, OpenAiError> {
     let kind = tool["type"].as_str().unwrap_or_default();
     if kind != "function" {
         let message = format!("Tools of the type `{kind}` are not known; declare functions.");
-        return Err(Refusal::unsupported(format!("tools[{at}]"), message));
+        return Err(OpenAiError::unsupported(format!("tools[{at}]"), message));
     }
     client_tool(&format!("tools[{at}].function"), &tool["function"])
 }
 
-/// A function by its members, which stand at `place`.
-pub(super) fn client_tool(place: &str, function: &Value) -> Result<ClientTool, Refusal> {
+/// One function. `place` is its position in the request, for errors.
+pub(super) fn client_tool(place: &str, function: &Value) -> Result<ClientTool, OpenAiError> {
     let name = function["name"].as_str().filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| Refusal::wrong("invalid", format!("{place}.name"), "A function needs a name."))?;
+    let name =
+        name.ok_or_else(|| OpenAiError::bad_request("invalid", format!("{place}.name"), "A function needs a name."))?;
     let schema = match &function["parameters"] {
         Value::Null => json!({ "type": "object", "properties": {} }),
         schema => schema.clone(),
@@ -69,8 +72,9 @@ pub(super) fn client_tool(place: &str, function: &Value) -> Result<ClientTool, R
     Ok(ClientTool { name: name.to_owned(), description, input_schema: schema })
 }
 
-/// What the answer must fit, by its format, which stands at `place` and has its schema at `schema`; `None`: it is text.
-pub(super) fn answer_schema(place: &str, format: Option<&Value>, schema: &str) -> Result<Option<Value>, Refusal> {
+/// The schema that the answer must fit, from the format at `place`, which has its schema at the pointer `schema`.
+/// `None` if the answer is text.
+pub(super) fn answer_schema(place: &str, format: Option<&Value>, schema: &str) -> Result<Option<Value>, OpenAiError> {
     let Some(format) = format.filter(|format| !format.is_null()) else { return Ok(None) };
     match format["type"].as_str().unwrap_or_default() {
         "text" => Ok(None),
@@ -79,12 +83,12 @@ pub(super) fn answer_schema(place: &str, format: Option<&Value>, schema: &str) -
             Some(schema) => Ok(Some(schema.clone())),
             None => {
                 let place = format!("{place}{}", schema.replace('/', "."));
-                Err(Refusal::wrong("invalid", place, "The format needs a JSON Schema."))
+                Err(OpenAiError::bad_request("invalid", place, "The format needs a JSON Schema."))
             }
         },
         other => {
             let message = format!("Answers are `text`, `json_object` or `json_schema`; `{other}` is not known.");
-            Err(Refusal::unsupported(place, message))
+            Err(OpenAiError::unsupported(place, message))
         }
     }
 }

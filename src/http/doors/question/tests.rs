@@ -46,7 +46,7 @@ fn only_a_bare_yes_approves_and_the_answer_is_bound_to_what_was_shown() {
 
 #[test]
 fn what_is_grave_or_not_shown_whole_is_not_answered_by_text() {
-    let long = suspension(json!({ "toolInput": { "body": "é".repeat(MOST_SHOWN) } }));
+    let long = suspension(json!({ "toolInput": { "body": "é".repeat(MAX_SHOWN_BYTES) } }));
     assert!(text(&long.asked(), url().as_ref()).contains("\n…\n```\n\nAnswer at https://"), "it is cut");
     for open in [long, suspension(json!({ "riskLevel": "high" })), suspension(json!({ "riskLevel": "critical" }))] {
         assert_eq!(answer(&open, "yes"), None);
@@ -68,7 +68,7 @@ fn a_call_in_doubt_that_is_grave_or_not_shown_whole_is_only_given_up_by_text() {
     assert_eq!((action(&plain, "retry"), action(&plain, "Done")), (Some(retry), Some(done)));
     assert!(text(&plain.asked(), None).contains("Reply `retry`, `done`, `skip` or `abort`."));
     for open in
-        [doubt(json!({ "toolInput": { "body": "é".repeat(MOST_SHOWN) } })), doubt(json!({ "riskLevel": "high" }))]
+        [doubt(json!({ "toolInput": { "body": "é".repeat(MAX_SHOWN_BYTES) } })), doubt(json!({ "riskLevel": "high" }))]
     {
         assert_eq!((answer(&open, "retry"), answer(&open, "done")), (None, None));
         assert_eq!(action(&open, "skip"), Some(InDoubtAction::Skip));

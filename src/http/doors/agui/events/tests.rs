@@ -1,25 +1,25 @@
-//! Recorded logs as events, compared with `tests/golden/agui/`; and what neither version may be told.
+//! Recorded logs as events, compared with `tests/golden/agui/`; and which events a version must not get.
 
 use std::fs;
 
 use super::*;
 use crate::domain::observation::{Observation, ObservationType};
-use crate::http::doors::recorded::{LOGS, asks_approval, fact, file, log, runs, times_out, told};
+use crate::http::doors::recorded::{LOGS, asks_approval, decode, fact, file, log, runs, times_out};
 
-/// Every stream of the runs of a log: one that asks ends, and another goes on.
-fn streams(log: &[Observation], is_one: bool) -> Vec<Value> {
+/// Every stream of a log's runs. A question ends a stream, and another one continues.
+fn streams(log: &[Observation], speaks_v1: bool) -> Vec<Value> {
     let mut all = Vec::new();
     for run in runs(log) {
-        let client = ClientRun { thread: "t".into(), id: "theirs".to_owned(), is_one };
+        let client = ClientRun { thread: "t".into(), id: "theirs".to_owned(), speaks_v1 };
         let mut events = AguiEvents::new(client, run.clone());
         all.extend(events.begin());
         for seen in log {
-            let told = told(seen);
+            let told = decode(seen);
             let origin = Origin { at: seen.timestamp, seq: seen.seq, kind: seen.kind.as_str() };
             all.extend(events.observation(&origin, &told));
             if seen.kind == ObservationType::AgentSuspended {
                 all.extend(events.suspended(Vec::new()));
-                events.is_over = false;
+                events.is_finished = false;
             }
         }
     }
@@ -29,11 +29,11 @@ fn streams(log: &[Observation], is_one: bool) -> Vec<Value> {
 #[test]
 fn every_observation_comes_to_these_events() {
     let mut changed = Vec::new();
-    for (version, is_one) in [("0", false), ("1", true)] {
+    for (version, speaks_v1) in [("0", false), ("1", true)] {
         let folder = file("target/tmp/agui").join(version);
         fs::create_dir_all(&folder).unwrap();
         for name in LOGS {
-            let written: String = streams(&log(name), is_one).iter().map(|event| format!("{event}\n")).collect();
+            let written: String = streams(&log(name), speaks_v1).iter().map(|event| format!("{event}\n")).collect();
             let file_name = format!("{name}.ndjson");
             fs::write(folder.join(&file_name), &written).unwrap();
             let golden = file("tests/golden/agui").join(version).join(&file_name);
@@ -45,12 +45,13 @@ fn every_observation_comes_to_these_events() {
     assert!(changed.is_empty(), "tests/golden/agui is not target/tmp/agui: {changed:?}");
 }
 
-/// What its client checks: whatever begins ends, nothing ends that did not begin, and nothing is null that may be absent.
+/// The checks of AG-UI's own client: everything that begins ends, nothing ends that did not begin, and optional members
+/// are absent instead of null.
 #[test]
 fn streams_are_well_formed() {
-    for (name, is_one) in LOGS.iter().flat_map(|name| [(name, false), (name, true)]) {
+    for (name, speaks_v1) in LOGS.iter().flat_map(|name| [(name, false), (name, true)]) {
         let mut open: Vec<String> = Vec::new();
-        for event in streams(&log(name), is_one) {
+        for event in streams(&log(name), speaks_v1) {
             let kind = event["type"].as_str().unwrap();
             let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
             let id = format!("{}{}{}", text("messageId"), text("toolCallId"), text("stepName"));
@@ -72,24 +73,24 @@ fn streams_are_well_formed() {
             }
             if kind == "RUN_FINISHED" {
                 assert!(open.is_empty(), "{name}: {open:?}");
-                assert!(is_one || event["outcome"]["type"] != "cancelled", "only 1.0 knows it");
+                assert!(speaks_v1 || event["outcome"]["type"] != "cancelled", "only 1.0 knows it");
             }
             assert!(event.get("metadata").is_none_or(Value::is_object), "{name}: {event}");
         }
     }
 }
 
-/// A stream that begins in the middle of a run: it tells of nothing that its client has not seen begin, shows the plan, and
-/// counts what was used since.
+/// A stream that begins in the middle of a run: it ends nothing that it did not begin, shows the plan, and counts only
+/// the usage since its start.
 #[test]
 fn a_stream_that_begins_later_stands_alone() {
     for name in LOGS {
         let log = log(name);
         for (run, cut) in runs(&log).iter().flat_map(|run| (0..log.len()).map(move |cut| (run, cut))) {
-            let client = ClientRun { thread: "t".into(), id: "theirs".to_owned(), is_one: true };
+            let client = ClientRun { thread: "t".into(), id: "theirs".to_owned(), speaks_v1: true };
             let mut events = AguiEvents::new(client, run.clone());
-            log[..cut].iter().for_each(|seen| events.unheard(&told(seen)));
-            if events.is_over() {
+            log[..cut].iter().for_each(|seen| events.replay(&decode(seen)));
+            if events.is_finished() {
                 continue;
             }
             let beginning = events.begin();
@@ -97,8 +98,10 @@ fn a_stream_that_begins_later_stands_alone() {
             assert_eq!(beginning.iter().any(|event| event["type"] == "ACTIVITY_SNAPSHOT"), has_items, "{name} {cut}");
             let (mut begun, mut took) = (Vec::new(), 0);
             for seen in &log[cut..] {
-                let heard = told(seen);
-                if let (true, Says::Fact(Fact::LlmStreamMetadata(body))) = (heard.run == *run, &heard.says) {
+                let heard = decode(seen);
+                if let (true, ObservationContent::Fact(Fact::LlmStreamMetadata(body))) =
+                    (heard.run == *run, &heard.content)
+                {
                     took += body.input_tokens + body.output_tokens;
                 }
                 for event in events.observation(&Origin::default(), &heard) {
@@ -122,7 +125,7 @@ fn a_stream_that_begins_later_stands_alone() {
 }
 
 fn of_run(run: &RunId) -> AguiEvents {
-    AguiEvents::new(ClientRun { thread: "t".into(), id: "theirs".to_owned(), is_one: true }, run.clone())
+    AguiEvents::new(ClientRun { thread: "t".into(), id: "theirs".to_owned(), speaks_v1: true }, run.clone())
 }
 
 #[test]
@@ -138,7 +141,7 @@ fn whoever_is_reminded_is_still_asked() {
     }
 }
 
-fn starts(run: &RunId, stream: &str, purpose: Option<&str>) -> ToldFact {
+fn starts(run: &RunId, stream: &str, purpose: Option<&str>) -> DecodedObservation {
     let mut content = json!({
         "streamId": stream, "phase": "synthesis", "provider": "p", "model": "m", "attempt": 1, "iteration": 1,
     });
@@ -148,8 +151,8 @@ fn starts(run: &RunId, stream: &str, purpose: Option<&str>) -> ToldFact {
     fact(run, "LLM_STREAM_START", content)
 }
 
-/// The id of the message that the answer is told as, after these facts.
-fn id_of_answer(run: &RunId, before: &[ToldFact]) -> Value {
+/// The id of the answer's message after these observations.
+fn id_of_answer(run: &RunId, before: &[DecodedObservation]) -> Value {
     let message = json!({ "messageId": "msg_2", "threadId": "t", "role": "AI", "content": "So.", "timestamp": 1 });
     let mut events = of_run(run);
     for told in before {
@@ -159,7 +162,7 @@ fn id_of_answer(run: &RunId, before: &[ToldFact]) -> Value {
     told.iter().find(|event| event["type"] == "TEXT_MESSAGE_START").unwrap()["messageId"].clone()
 }
 
-/// Tokens may have told it before: so it is that of the stream, if one wrote it.
+/// Tokens may have brought the answer before, so its id is that of the stream which wrote it, if one did.
 #[test]
 fn an_answer_has_the_id_of_the_stream_that_wrote_it() {
     let run = RunId::from("run_1");
@@ -172,7 +175,7 @@ fn an_answer_has_the_id_of_the_stream_that_wrote_it() {
     assert_eq!(id_of_answer(&run, &[starts(&run, "s1", None), failed()]), own, "nothing of it was the answer");
 }
 
-fn task(run: &RunId, status: &str) -> ToldFact {
+fn task(run: &RunId, status: &str) -> DecodedObservation {
     let content = json!({
         "taskId": "task_1", "agentId": "travel", "taskType": "book", "status": status, "submittedAt": 1,
         "deadline": 9, "callId": "call_1",
@@ -183,7 +186,7 @@ fn task(run: &RunId, status: &str) -> ToldFact {
 #[test]
 fn a_task_of_another_agent_begins_and_ends_once() {
     let run = RunId::from("run_1");
-    let told = |statuses: &[&str]| {
+    let types_for = |statuses: &[&str]| {
         let mut events = of_run(&run);
         let mut all: Vec<Value> =
             statuses.iter().flat_map(|status| events.observation(&Origin::default(), &task(&run, status))).collect();
@@ -192,9 +195,9 @@ fn a_task_of_another_agent_begins_and_ends_once() {
         all.iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let whole = ["SUBAGENT_STARTED", "SUBAGENT_FINISHED"];
-    assert_eq!(told(&["working", "working", "completed", "completed"]), whole);
-    assert_eq!(told(&["working", "failed", "completed"]), ["SUBAGENT_STARTED", "SUBAGENT_ERROR"]);
-    assert_eq!(told(&["working"]), whole, "it goes on without the stream");
+    assert_eq!(types_for(&["working", "working", "completed", "completed"]), whole);
+    assert_eq!(types_for(&["working", "failed", "completed"]), ["SUBAGENT_STARTED", "SUBAGENT_ERROR"]);
+    assert_eq!(types_for(&["working"]), whole, "it goes on without the stream");
 }
 
 #[test]

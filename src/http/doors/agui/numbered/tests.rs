@@ -1,4 +1,4 @@
-//! Streams of recorded logs, cut anywhere: what was told and what is told behind it are the whole.
+//! Streams of recorded logs, cut anywhere: the events before and after the cut are the whole.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,24 @@ use serde_json::json;
 use super::*;
 use crate::domain::ids::RunId;
 use crate::domain::observation::{Observation, ObservationType};
-use crate::http::doors::recorded::{LOGS, log, runs, token, tokens, told};
+use crate::http::doors::recorded::{LOGS, decode, log, runs, token, tokens};
 
 fn client() -> ClientRun {
-    ClientRun { thread: "t".into(), id: "theirs".to_owned(), is_one: true }
+    ClientRun { thread: "t".into(), id: "theirs".to_owned(), speaks_v1: true }
 }
 
 fn segment(run: &RunId, start: i64, settled: i64) -> Segment {
-    Segment { run: run.clone(), start, settled, answers: 0, is_connected: false }
+    Segment { run: run.clone(), start, settled, answers: 0, has_snapshot: false }
 }
 
-/// What comes of the tokens that brought a reply, in pieces of about so many bytes.
-fn heard(numbered: &mut Numbered, run: &RunId, phase: &str, end: &Observation, size: usize) -> Vec<Event> {
+/// The events of a model's reply that arrives as tokens of about `size` bytes.
+fn heard(
+    numbered: &mut NumberedEvents,
+    run: &RunId,
+    phase: &str,
+    end: &Observation,
+    size: usize,
+) -> Vec<NumberedEvent> {
     let text = |name: &str| end.content[name].as_str().unwrap_or_default().to_owned();
     let stream = text("streamId");
     let thinking = tokens(run, &stream, &text("thinking"), phase, "THINKING", size);
@@ -27,12 +33,17 @@ fn heard(numbered: &mut Numbered, run: &RunId, phase: &str, end: &Observation, s
     thinking.iter().chain(&answer).flat_map(|token| numbered.token(token)).collect()
 }
 
-/// The rest of a stream, with tokens of about so many bytes, or from the log alone; and the observation that it ended before.
-fn rest(log: &[Observation], numbered: &mut Numbered, size: Option<usize>) -> (Vec<Event>, Option<usize>) {
+/// The rest of a stream, with tokens of about `size` bytes or from the log alone. Also the index of the observation
+/// before which the stream ended.
+fn rest(
+    log: &[Observation],
+    numbered: &mut NumberedEvents,
+    size: Option<usize>,
+) -> (Vec<NumberedEvent>, Option<usize>) {
     let run = numbered.segment().run.clone();
     let (mut events, mut phases) = (Vec::new(), BTreeMap::new());
     for (at, seen) in log.iter().enumerate() {
-        if numbered.stood_before(&told(seen)) {
+        if numbered.check_suspended_before(&decode(seen)) {
             events.extend(numbered.suspended(Vec::new()));
             return (events, Some(at));
         }
@@ -45,19 +56,19 @@ fn rest(log: &[Observation], numbered: &mut Numbered, size: Option<usize>) -> (V
             events.extend(heard(numbered, &run, &phases[&stream], seen, size));
         }
         let origin = Origin { at: seen.timestamp, seq: seen.seq, kind: seen.kind.as_str() };
-        events.extend(numbered.observation(&origin, &told(seen)));
+        events.extend(numbered.observation(&origin, &decode(seen)));
     }
-    if !numbered.is_over() {
+    if !numbered.is_finished() {
         events.extend(numbered.suspended(Vec::new()));
     }
     (events, None)
 }
 
-/// Every stream of a run: one that asks ends, and another goes on behind the answer.
-fn streams(log: &[Observation], run: &RunId, size: Option<usize>) -> Vec<Vec<Event>> {
+/// Every stream of a run. A question ends a stream, and another one continues after the answer.
+fn streams(log: &[Observation], run: &RunId, size: Option<usize>) -> Vec<Vec<NumberedEvent>> {
     let (mut all, mut start, mut settled) = (Vec::new(), 0, 0);
     loop {
-        let mut numbered = Numbered::new(client(), segment(run, start, settled));
+        let mut numbered = NumberedEvents::new(client(), segment(run, start, settled));
         let mut events = if start == 0 { numbered.begin(None) } else { Vec::new() };
         let (more, next) = rest(log, &mut numbered, size);
         events.extend(more);
@@ -67,10 +78,11 @@ fn streams(log: &[Observation], run: &RunId, size: Option<usize>) -> Vec<Vec<Eve
     }
 }
 
-/// What a client makes of it: its texts, and everything else in its order. Checks that what begins ends.
-fn made(events: &[Event]) -> (BTreeMap<String, String>, Vec<Value>) {
+/// What a client builds from the events: its texts, and all other events in order. Checks that everything that begins
+/// ends.
+fn made(events: &[NumberedEvent]) -> (BTreeMap<String, String>, Vec<Value>) {
     let (mut texts, mut others, mut open) = (BTreeMap::<String, String>::new(), Vec::new(), Vec::new());
-    for Event { data, .. } in events {
+    for NumberedEvent { data, .. } in events {
         let kind = data["type"].as_str().unwrap();
         let id = data["messageId"].as_str().unwrap_or_default().to_owned();
         match kind.strip_suffix("_START").or(kind.strip_suffix("_END")).or(kind.strip_suffix("_CONTENT")) {
@@ -92,8 +104,8 @@ fn made(events: &[Event]) -> (BTreeMap<String, String>, Vec<Value>) {
     (texts, others)
 }
 
-fn behind(log: &[Observation], id: &str) -> Vec<Event> {
-    let mut numbered = Numbered::behind(client(), id.parse().expect("an id of ours"));
+fn behind(log: &[Observation], id: &str) -> Vec<NumberedEvent> {
+    let mut numbered = NumberedEvents::resume_after(client(), id.parse().expect("an id of ours"));
     let mut events = if numbered.segment().start == 0 { numbered.begin(None) } else { Vec::new() };
     events.extend(rest(log, &mut numbered, None).0);
     events
@@ -114,7 +126,7 @@ proptest! {
                 prop_assert_eq!(&whole, &made(&replayed));
                 let at = cut.index(live.len());
                 let id = live[at].id.as_ref().expect("every event has one");
-                let joined: Vec<Event> = live[..=at].iter().cloned().chain(behind(&log, id)).collect();
+                let joined: Vec<NumberedEvent> = live[..=at].iter().cloned().chain(behind(&log, id)).collect();
                 prop_assert_eq!(&whole, &made(&joined), "{}", id);
                 let id = joined.last().unwrap().id.as_ref().expect("every event has one");
                 prop_assert_eq!(behind(&log, id), Vec::new(), "nothing follows the end");
@@ -123,7 +135,7 @@ proptest! {
     }
 }
 
-/// A log in which an attempt at the answer breaks off.
+/// A log in which an attempt at the answer fails.
 fn broken() -> (RunId, Vec<Observation>) {
     let run = RunId::from("run_1");
     let mut log = Vec::new();
@@ -154,9 +166,9 @@ fn broken() -> (RunId, Vec<Observation>) {
 #[test]
 fn an_attempt_that_broke_off_is_ended_behind_a_cut() {
     let (run, log) = broken();
-    let mut numbered = Numbered::new(client(), segment(&run, 0, 0));
+    let mut numbered = NumberedEvents::new(client(), segment(&run, 0, 0));
     let mut heard = numbered.begin(None);
-    heard.extend(numbered.observation(&Origin::default(), &told(&log[0])));
+    heard.extend(numbered.observation(&Origin::default(), &decode(&log[0])));
     heard.extend(numbered.token(&token(&run, "s1", 0, "Half an ", "synthesis", "RESPONSE")));
     let id = heard.last().unwrap().id.clone().unwrap();
     heard.extend(behind(&log, &id));
@@ -167,14 +179,14 @@ fn an_attempt_that_broke_off_is_ended_behind_a_cut() {
     );
 }
 
-/// An answer that is not what its tokens said is told as a message of its own, behind a cut as well.
+/// If the answer differs from its tokens, it is sent as a new message, also after a cut.
 #[test]
 fn an_answer_that_became_another_is_told_whole() {
     let (run, log) = broken();
-    let mut numbered = Numbered::new(client(), segment(&run, 0, 0));
+    let mut numbered = NumberedEvents::new(client(), segment(&run, 0, 0));
     let mut heard = numbered.begin(None);
     for seen in &log[..3] {
-        heard.extend(numbered.observation(&Origin::default(), &told(seen)));
+        heard.extend(numbered.observation(&Origin::default(), &decode(seen)));
     }
     heard.extend(numbered.token(&token(&run, "s2", 0, "Another ", "synthesis", "RESPONSE")));
     let id = heard.last().unwrap().id.clone().unwrap();
@@ -200,7 +212,7 @@ fn an_id_is_read_back_and_no_other_text_is_one() {
 fn who_was_never_there_is_told_so() {
     let (demo, asked) = (log("demo"), log("asked"));
     let asks = asked.iter().position(|seen| seen.kind == ObservationType::AgentSuspended).expect("a question");
-    // A run that is over, and one that waits for an answer.
+    // A finished run, and a suspended one.
     for log in [&demo[..], &asked[..=asks]] {
         let run = runs(log).remove(0);
         let events = behind(log, &format!("{run}:r:0:0:0:w:99999:1"));
@@ -208,7 +220,7 @@ fn who_was_never_there_is_told_so() {
     }
 }
 
-/// Between the two events with which thoughts begin, too.
+/// Also between the two events that begin a model's thoughts.
 #[test]
 fn thoughts_are_whole_behind_every_event() {
     let (run, mut log) = broken();
@@ -218,7 +230,7 @@ fn thoughts_are_whole_behind_every_event() {
     assert!(whole.0.contains_key("thoughts-s2"), "{whole:?}");
     for (at, event) in live.iter().enumerate() {
         let id = event.id.as_ref().expect("every event has one");
-        let joined: Vec<Event> = live[..=at].iter().cloned().chain(behind(&log, id)).collect();
+        let joined: Vec<NumberedEvent> = live[..=at].iter().cloned().chain(behind(&log, id)).collect();
         assert_eq!(made(&joined), whole, "{id}");
     }
 }

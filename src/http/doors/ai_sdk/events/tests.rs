@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::domain::observation::Observation;
 use crate::http::doors::ai_sdk::message::UiMessage;
-use crate::http::doors::recorded::{LOGS, asks_approval, fact, file, log, runs, times_out, token, tokens, told};
+use crate::http::doors::recorded::{LOGS, asks_approval, decode, fact, file, log, runs, times_out, token, tokens};
 
-fn events(run: &RunId) -> ChatEvents {
-    ChatEvents::new(Audience {
+fn events(run: &RunId) -> MessageChunks {
+    MessageChunks::new(MessageContext {
         thread: "t".into(),
         run: run.clone(),
         may_approve: true,
@@ -19,7 +19,7 @@ fn events(run: &RunId) -> ChatEvents {
     })
 }
 
-fn begun(run: &RunId) -> (ChatEvents, Vec<Chunk>) {
+fn begun(run: &RunId) -> (MessageChunks, Vec<Chunk>) {
     let mut events = events(run);
     let chunks = events.begin(&[], &HashSet::new());
     (events, chunks)
@@ -47,7 +47,7 @@ fn every_observation_comes_to_these_chunks() {
             let mut line = |seq: i64, chunk: &Chunk| written += &format!("{}\n", json!({ "seq": seq, "chunk": chunk }));
             chunks.iter().for_each(|chunk| line(0, chunk));
             for observation in &log {
-                events.observation(&told(observation)).iter().for_each(|chunk| line(observation.seq, chunk));
+                events.observation(&decode(observation)).iter().for_each(|chunk| line(observation.seq, chunk));
             }
         }
         let name = format!("{name}.ndjson");
@@ -60,7 +60,7 @@ fn every_observation_comes_to_these_chunks() {
     assert!(changed.is_empty(), "tests/golden/ai_sdk is not target/tmp/ai_sdk: {changed:?}");
 }
 
-/// The chunks of a run as somebody hears them who listens from its start.
+/// The chunks of a run for a client that is connected from its start.
 fn live(log: &[Observation], run: &RunId, size: usize, lost: usize) -> Vec<Chunk> {
     let (mut events, mut chunks) = begun(run);
     let mut phases = std::collections::HashMap::new();
@@ -85,12 +85,12 @@ fn live(log: &[Observation], run: &RunId, size: usize, lost: usize) -> Vec<Chunk
             }
             _ => {}
         }
-        chunks.extend(events.observation(&told(observation)));
+        chunks.extend(events.observation(&decode(observation)));
     }
     chunks
 }
 
-/// Every part that is begun is ended, and nothing is said of a part that is not open.
+/// Every begun part is ended, and no chunk refers to a part that is not open.
 fn check(chunks: &[Chunk]) {
     let mut open = HashSet::new();
     for chunk in chunks {
@@ -112,7 +112,7 @@ proptest! {
         let log = log(LOGS[name]);
         for run in runs(&log) {
             let (mut events, mut replayed) = begun(&run);
-            replayed.extend(log.iter().flat_map(|observation| events.observation(&told(observation))));
+            replayed.extend(log.iter().flat_map(|observation| events.observation(&decode(observation))));
             let live = live(&log, &run, size, lost);
             check(&live);
             check(&replayed);
@@ -120,25 +120,25 @@ proptest! {
         }
     }
 
-    /// The client's copy of the message stops anywhere; another stream brings it up to date.
+    /// The client's copy of the message stops anywhere. Another stream brings it up to date.
     #[test]
     fn what_a_copy_lacks_is_told_when_it_goes_on(name in 0..LOGS.len(), heard in 0..140_i64, missed in 0..140_i64) {
         let log = log(LOGS[name]);
         for run in runs(&log) {
             let (mut events, mut copy) = begun(&run);
             let before = |observation: &&Observation| observation.seq <= heard;
-            copy.extend(log.iter().filter(before).flat_map(|observation| events.observation(&told(observation))));
+            copy.extend(log.iter().filter(before).flat_map(|observation| events.observation(&decode(observation))));
             let known = calls(&message(&copy));
             let (mut events, after) = (super::tests::events(&run), heard + missed);
-            log.iter().filter(|observation| observation.seq <= after).for_each(|seen| events.unheard(&told(seen)));
-            if events.is_over() {
+            log.iter().filter(|observation| observation.seq <= after).for_each(|seen| events.replay(&decode(seen)));
+            if events.is_finished() {
                 continue;
             }
             copy.extend(events.begin(&known, &HashSet::new()));
             let later = log.iter().filter(|observation| observation.seq > after);
-            copy.extend(later.flat_map(|observation| events.observation(&told(observation))));
+            copy.extend(later.flat_map(|observation| events.observation(&decode(observation))));
             let (mut events, mut whole) = begun(&run);
-            whole.extend(log.iter().flat_map(|observation| events.observation(&told(observation))));
+            whole.extend(log.iter().flat_map(|observation| events.observation(&decode(observation))));
             let sorted = |chunks: &[Chunk]| {
                 let mut states: Vec<(String, String)> =
                     calls(&message(chunks)).into_iter().map(|call| (call.id, call.state)).collect();
@@ -180,7 +180,7 @@ fn an_attempt_that_broke_off_leaves_its_part_and_another_begins() {
     assert_eq!(texts.iter().map(|part| &part["text"]).collect::<Vec<_>>(), ["Half an", "A whole answer."]);
 }
 
-fn answer(run: &RunId, text: &str) -> ToldFact {
+fn answer(run: &RunId, text: &str) -> DecodedObservation {
     let message = json!({ "messageId": "msg_2", "threadId": "t", "role": "AI", "content": text, "timestamp": 1 });
     let beside = json!({
         "sources": [{ "sourceName": "Ours", "url": "https://a.example" }, { "url": "javascript:alert(1)" }],
@@ -205,7 +205,7 @@ fn json(chunks: &[Chunk]) -> Vec<Value> {
     chunks.iter().map(Chunk::json).collect()
 }
 
-fn calls_tool(run: &RunId, arguments: &Value) -> ToldFact {
+fn calls_tool(run: &RunId, arguments: &Value) -> DecodedObservation {
     let call = json!({ "callId": "call_1", "toolName": "send", "arguments": arguments });
     fact(run, "TOOL_CALL", json!({ "iteration": 1, "toolCalls": [call] }))
 }
@@ -237,15 +237,15 @@ fn a_call_is_told_once_and_so_is_its_end() {
     let run = RunId::from("run_1");
     let (mut events, _) = begun(&run);
     events.observation(&calls_tool(&run, &json!({})));
-    assert_eq!(events.call_begins(&run, &"call_1".into()).len(), 2);
-    assert!(events.call_begins(&run, &"call_1".into()).is_empty(), "another attempt");
+    assert_eq!(events.call_started(&run, &"call_1".into()).len(), 2);
+    assert!(events.call_started(&run, &"call_1".into()).is_empty(), "another attempt");
 
     let result = json!({ "callId": "call_1", "toolName": "send", "status": "success", "output": 1, "durationMs": 1 });
     let ended = fact(&run, "TOOL_EXECUTION", result);
     for (state, told) in [("output-available", 0), ("input-available", 1)] {
         let mut events = super::tests::events(&run);
-        events.unheard(&calls_tool(&run, &json!({})));
-        events.unheard(&ended);
+        events.replay(&calls_tool(&run, &json!({})));
+        events.replay(&ended);
         let known = KnownCall { id: "call_1".to_owned(), state: state.to_owned() };
         let chunks = json(&events.begin(&[known], &HashSet::new()));
         let ends = chunks.iter().filter(|chunk| chunk["type"] == "tool-output-available").count();
@@ -259,5 +259,5 @@ fn nothing_is_told_of_another_run() {
     let (mut events, _) = begun(&own);
     assert!(events.token(&token(&other, "s1", 0, "Not yours.", "synthesis", "RESPONSE")).is_empty());
     assert!(events.observation(&answer(&other, "Not yours.")).is_empty());
-    assert!(events.call_begins(&other, &"call_1".into()).is_empty() && events.suspended(&other).is_empty());
+    assert!(events.call_started(&other, &"call_1".into()).is_empty() && events.suspended(&other).is_empty());
 }

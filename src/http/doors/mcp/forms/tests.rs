@@ -23,9 +23,9 @@ fn an_approval_is_a_yes_or_a_no_to_what_was_shown() {
         let asked = asked(kind, confirm.clone());
         let schema = &form(&asked).unwrap()["params"]["requestedSchema"];
         assert_eq!(schema["required"], json!(["approved"]), "{kind}");
-        let answer = |result: Value| match said(&asked, &result) {
-            Said::Answer(answer) => (answer.approved, answer.reason, answer.digest),
-            other @ (Said::Nothing | Said::Unclear) => panic!("{other:?}"),
+        let answer = |result: Value| match parse_reply(&asked, &result) {
+            FormReply::Answer(answer) => (answer.approved, answer.reason, answer.digest),
+            other @ (FormReply::Declined | FormReply::Invalid) => panic!("{other:?}"),
         };
         let digest = Some("d".to_owned());
         let because = Some("late".to_owned());
@@ -33,11 +33,11 @@ fn an_approval_is_a_yes_or_a_no_to_what_was_shown() {
         let no = accept(json!({ "approved": false, "reason": "late" }));
         assert_eq!(answer(no), (Some(false), because, digest.clone()));
         assert_eq!(answer(json!({ "action": "decline" })), (Some(false), None, digest));
-        assert_eq!(said(&asked, &json!({ "action": "cancel" })), Said::Nothing);
+        assert_eq!(parse_reply(&asked, &json!({ "action": "cancel" })), FormReply::Declined);
         for unclear in
             [json!({}), json!(7), accept(json!({})), accept(json!({ "approved": "yes" })), json!({ "action": "ok" })]
         {
-            assert_eq!(said(&asked, &unclear), Said::Unclear, "{unclear}");
+            assert_eq!(parse_reply(&asked, &unclear), FormReply::Invalid, "{unclear}");
         }
     }
 }
@@ -45,20 +45,20 @@ fn an_approval_is_a_yes_or_a_no_to_what_was_shown() {
 #[test]
 fn a_pause_ends_by_a_yes_alone() {
     let asked = asked("pause", json!({ "inputType": "confirm", "prompt": "Well?" }));
-    let Said::Answer(answer) = said(&asked, &accept(json!({ "approved": true }))) else { panic!() };
+    let FormReply::Answer(answer) = parse_reply(&asked, &accept(json!({ "approved": true }))) else { panic!() };
     assert_eq!(answer.approved, Some(true));
     for no in [accept(json!({ "approved": false })), json!({ "action": "decline" }), json!({ "action": "cancel" })] {
-        assert_eq!(said(&asked, &no), Said::Nothing, "{no}");
+        assert_eq!(parse_reply(&asked, &no), FormReply::Declined, "{no}");
     }
 }
 
 #[test]
 fn what_was_called_in_doubt_is_decided_by_a_word() {
     let asked = asked("in_doubt", json!({ "inputType": "select", "prompt": "Well?" }));
-    let Said::Answer(answer) = said(&asked, &accept(json!({ "action": "skip" }))) else { panic!() };
+    let FormReply::Answer(answer) = parse_reply(&asked, &accept(json!({ "action": "skip" }))) else { panic!() };
     assert_eq!(answer.action, Some(InDoubtAction::Skip));
-    assert_eq!(said(&asked, &accept(json!({ "action": "hope" }))), Said::Unclear);
-    assert_eq!(said(&asked, &json!({ "action": "decline" })), Said::Nothing, "it stays in doubt");
+    assert_eq!(parse_reply(&asked, &accept(json!({ "action": "hope" }))), FormReply::Invalid);
+    assert_eq!(parse_reply(&asked, &json!({ "action": "decline" })), FormReply::Declined, "it stays in doubt");
 }
 
 #[test]
@@ -76,12 +76,12 @@ fn an_input_is_a_form_of_its_kind() {
     ] {
         let asked = input_of(form_of.clone());
         assert!(form(&asked).is_some(), "{form_of}");
-        let Said::Answer(answer) = said(&asked, &accept(content)) else { panic!("{form_of}") };
+        let FormReply::Answer(answer) = parse_reply(&asked, &accept(content)) else { panic!("{form_of}") };
         assert_eq!(answer.value, Some(meant));
-        assert_eq!(said(&asked, &json!({ "action": "decline" })), Said::Nothing);
+        assert_eq!(parse_reply(&asked, &json!({ "action": "decline" })), FormReply::Declined);
     }
     let unknown = input_of(json!({ "inputType": "select", "options": options }));
-    assert_eq!(said(&unknown, &accept(json!({ "value": "Three" }))), Said::Unclear);
+    assert_eq!(parse_reply(&unknown, &accept(json!({ "value": "Three" }))), FormReply::Invalid);
 }
 
 #[test]

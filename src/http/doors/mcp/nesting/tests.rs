@@ -3,7 +3,7 @@ use super::*;
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn after(state: &str) -> Option<String> {
-    deeper(TraceId::from_values(Some(PARENT), Some(state)))?.1.state
+    nested_trace(TraceId::from_values(Some(PARENT), Some(state)))?.1.state
 }
 
 #[test]
@@ -15,16 +15,16 @@ fn each_call_is_one_deeper_than_its_caller() {
     assert_eq!(after("pes=x"), None, "what cannot be read is no way around");
     let long = format!("a={}", "x".repeat(505));
     assert_eq!(after(&long).as_deref(), Some("pes=1"), "what has no room is left out");
-    assert_eq!(deeper(TraceId::new()).unwrap().1.state.as_deref(), Some("pes=1"));
+    assert_eq!(nested_trace(TraceId::new()).unwrap().1.state.as_deref(), Some("pes=1"));
 }
 
 #[test]
 fn the_trace_of_a_call_goes_before_that_of_its_request() {
     let request = TraceId::new();
     let params = |meta: Value| Map::from_iter([("_meta".to_owned(), meta)]);
-    assert_eq!(named(&Map::new(), &request), request);
-    assert_eq!(named(&params(Value::from(7)), &request), request);
+    assert_eq!(trace_of_call(&Map::new(), &request), request);
+    assert_eq!(trace_of_call(&params(Value::from(7)), &request), request);
     let meta = serde_json::json!({ "traceparent": PARENT, "tracestate": "pes=2" });
-    let TraceId(trace, origin) = named(&params(meta), &request);
+    let TraceId(trace, origin) = trace_of_call(&params(meta), &request);
     assert_eq!((trace.as_str(), origin.state.as_deref()), ("4bf92f3577b34da6a3ce929d0e0e4736", Some("pes=2")));
 }

@@ -1,5 +1,5 @@
-//! A run's observations and tokens as the pieces of a chat completion. Pure: the same observations give the same answer, with
-//! tokens or without; tokens only bring it earlier.
+//! Projects a run's observations and tokens to the parts of a chat completion. Pure: the same observations give the
+//! same answer. Tokens only bring it earlier.
 
 use crate::domain::answer_text::AnswerText;
 use crate::domain::console_urls::ConsoleUrls;
@@ -12,22 +12,22 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::model::Usage;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
+use crate::http::doors::frames::{DecodedObservation, ObservationContent};
 use crate::http::doors::openai::sources::{self, Citation};
-use crate::http::doors::progress::Progress;
+use crate::http::doors::progress::ProgressLines;
 use crate::http::doors::question;
-use crate::http::doors::told::{Says, ToldFact};
 
-/// Between an answer that broke off, or a question, and what follows.
-const RULE: &str = "\n\n---\n\n";
+/// Separates a failed attempt at the answer, or a question, from the text after it.
+const SEPARATOR: &str = "\n\n---\n\n";
 
-/// A piece of the answer.
+/// A part of the completion.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Piece {
+pub(super) enum CompletionPart {
     Reasoning(String),
     Content(String),
-    /// A call of the client's own, whole.
+    /// A complete call of one of the client's functions.
     Call(ClientCall),
-    /// What the answer rests on.
+    /// The sources of the answer.
     Sources(Vec<Citation>),
     Finished(Finish),
     /// There is no answer.
@@ -39,47 +39,47 @@ pub(super) enum Piece {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClientCall {
-    /// The id of the suspension: it alone finds the thread again.
+    /// The suspension id, which is enough to find the thread again.
     pub(super) id: String,
     pub(super) name: String,
     /// JSON.
     pub(super) arguments: String,
 }
 
-/// Why an answer is over.
+/// Why the completion ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
     Stop,
-    /// It was cut off, or the budget was spent.
+    /// The answer was cut off, or the budget was exhausted.
     Length,
-    /// The client has calls to make.
+    /// The client is to make calls.
     Calls,
 }
 
-pub(super) struct ChatEvents {
+pub(super) struct CompletionEvents {
     run: RunId,
     urls: Option<ConsoleUrls>,
-    /// Only the whole answer can be used.
-    in_one_piece: bool,
-    progress: Progress,
+    /// Only the whole answer is sent.
+    is_buffered: bool,
+    progress: ProgressLines,
     /// The open questions, oldest first.
     open: Vec<AskedQuestion>,
-    /// The stream that the answer is told from.
+    /// The stream that writes the answer, how many of its bytes were received, and its text.
     streamed: Option<(StreamId, u64, AnswerText)>,
-    /// Some text of the answer was sent, of this stream or an earlier one.
+    /// Some text of the answer was sent, from this stream or an earlier one.
     has_text: bool,
-    /// The stream whose thoughts are told as they come, and how many bytes of them were: one at a time, so that thoughts of
+    /// The stream whose thoughts are being sent, and how many bytes were sent. Only one at a time, so that thoughts of
     /// two items do not mix.
     thinking: Option<(StreamId, u64)>,
     usage: Usage,
     is_cut: bool,
     failure: Option<(String, String)>,
-    is_over: bool,
+    is_finished: bool,
 }
 
-impl ChatEvents {
-    /// What it must hear.
-    pub(super) const HEARD: [ObservationType; 15] = [
+impl CompletionEvents {
+    /// The observation types that the projection needs.
+    pub(super) const OBSERVATION_TYPES: [ObservationType; 15] = [
         ObservationType::Title,
         ObservationType::Plan,
         ObservationType::PlanUpdate,
@@ -102,8 +102,8 @@ impl ChatEvents {
         Self {
             run,
             urls,
-            in_one_piece: false,
-            progress: Progress::default(),
+            is_buffered: false,
+            progress: ProgressLines::default(),
             open,
             streamed: None,
             has_text: false,
@@ -111,38 +111,40 @@ impl ChatEvents {
             usage: Usage::default(),
             is_cut: false,
             failure: None,
-            is_over: false,
+            is_finished: false,
         }
     }
 
-    /// The answer is told when it is whole: one that is JSON may be written more than once before it fits.
-    pub(super) fn in_one_piece(self, in_one_piece: bool) -> Self {
-        Self { in_one_piece, ..self }
+    /// Sends the answer only when it is complete. A JSON answer may be written more than once before it fits its
+    /// schema.
+    pub(super) fn with_buffering(self, is_buffered: bool) -> Self {
+        Self { is_buffered, ..self }
     }
 
-    /// Nothing follows.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
+    /// No part follows.
+    pub(super) fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
-    /// Of the model calls so far.
+    /// The usage of the model calls so far.
     pub(super) fn usage(&self) -> &Usage {
         &self.usage
     }
 
-    pub(super) fn observation(&mut self, told: &ToldFact) -> Vec<Piece> {
-        if told.run != self.run || self.is_over {
+    pub(super) fn observation(&mut self, observation: &DecodedObservation) -> Vec<CompletionPart> {
+        if observation.run != self.run || self.is_finished {
             return Vec::new();
         }
-        let lines = self.progress.lines(told);
-        let mut pieces: Vec<Piece> = (!lines.is_empty()).then_some(Piece::Reasoning(lines)).into_iter().collect();
-        if let Says::Fact(fact) = &told.says {
-            pieces.extend(self.fact(fact));
+        let lines = self.progress.lines(observation);
+        let mut parts: Vec<CompletionPart> =
+            (!lines.is_empty()).then_some(CompletionPart::Reasoning(lines)).into_iter().collect();
+        if let ObservationContent::Fact(fact) = &observation.content {
+            parts.extend(self.fact(fact));
         }
-        pieces
+        parts
     }
 
-    fn fact(&mut self, fact: &Fact) -> Vec<Piece> {
+    fn fact(&mut self, fact: &Fact) -> Vec<CompletionPart> {
         match fact {
             Fact::LlmStreamMetadata(body) => self.usage.add(&Usage {
                 input_tokens: body.input_tokens,
@@ -150,26 +152,26 @@ impl ChatEvents {
                 thinking_tokens: body.thinking_tokens,
                 cached_input_tokens: body.cached_input_tokens,
             }),
-            Fact::Thoughts(body) => return self.thoughts(body),
-            Fact::LlmStreamError(body) => self.stops_thinking(&body.stream_id),
+            Fact::Thoughts(body) => return self.rest_of_thoughts(body),
+            Fact::LlmStreamError(body) => self.end_thoughts(&body.stream_id),
             Fact::AgentSuspended(question) => {
                 self.open.push(question.clone());
-                // Its call runs on and comes to no end before it is answered.
+                // The call goes on running and cannot end before the question is answered.
                 if question.while_running {
                     return self.suspended();
                 }
             }
-            Fact::AgentResumed(body) => self.closed(&body.suspension_id),
+            Fact::AgentResumed(body) => self.question_closed(&body.suspension_id),
             Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => {}
-            Fact::SuspensionTimeout(body) => self.closed(&body.suspension_id),
+            Fact::SuspensionTimeout(body) => self.question_closed(&body.suspension_id),
             Fact::Error(body) => {
                 self.is_cut |= body.cuts_the_answer();
                 if body.fatal {
                     self.failure = Some((body.code.clone(), body.message.clone()));
                 }
             }
-            Fact::FinalResponse(body) => return self.answered(body),
-            Fact::RunFinished(body) => return self.finished(body),
+            Fact::FinalResponse(body) => return self.final_response(body),
+            Fact::RunFinished(body) => return self.run_ended(body),
             Fact::RunStarted(_)
             | Fact::Intent(_)
             | Fact::Title(_)
@@ -177,7 +179,7 @@ impl ChatEvents {
             | Fact::PlanUpdate(_)
             | Fact::ItemStatusChange(_)
             | Fact::LlmStreamStart(_)
-            // What it thought follows.
+            // Its thoughts follow in an observation of their own.
             | Fact::LlmStreamEnd(_)
             | Fact::ToolCall(_)
             | Fact::ToolExecution(_)
@@ -188,93 +190,93 @@ impl ChatEvents {
         Vec::new()
     }
 
-    /// A piece of the answer, or of what a model thinks.
-    pub(super) fn token(&mut self, token: &Token) -> Vec<Piece> {
-        if token.run_id != self.run || self.is_over {
+    /// Handles a token of the answer or of a model's thoughts.
+    pub(super) fn token(&mut self, token: &Token) -> Vec<CompletionPart> {
+        if token.run_id != self.run || self.is_finished {
             return Vec::new();
         }
         match token.token_type {
-            TokenType::SynthesisResponse if self.in_one_piece => Vec::new(),
-            TokenType::SynthesisResponse => self.speaks(token),
+            TokenType::SynthesisResponse if self.is_buffered => Vec::new(),
+            TokenType::SynthesisResponse => self.answer_token(token),
             TokenType::PlanningThinking | TokenType::ExecutionThinking | TokenType::SynthesisThinking => {
-                self.thinks(token)
+                self.thought_token(token)
             }
             TokenType::PlanningResponse | TokenType::ExecutionResponse => Vec::new(),
         }
     }
 
-    /// After a piece that was lost, the rest waits for the whole.
-    fn speaks(&mut self, token: &Token) -> Vec<Piece> {
+    /// If a token was lost, the rest is sent when the whole answer is known.
+    fn answer_token(&mut self, token: &Token) -> Vec<CompletionPart> {
         if token.offset == 0 {
             self.streamed = Some((token.stream_id.clone(), 0, AnswerText::default()));
         }
-        let Some((stream, heard, text)) = &mut self.streamed else { return Vec::new() };
-        if *stream != token.stream_id || *heard != token.offset {
+        let Some((stream, received, text)) = &mut self.streamed else { return Vec::new() };
+        if *stream != token.stream_id || *received != token.offset {
             return Vec::new();
         }
-        *heard += token.data.len() as u64;
+        *received += token.data.len() as u64;
         let is_first = text.sent().is_empty();
         let next = text.push(&token.data);
         self.content(next, is_first)
     }
 
-    fn thinks(&mut self, token: &Token) -> Vec<Piece> {
-        let (stream, heard) = self.thinking.get_or_insert_with(|| (token.stream_id.clone(), 0));
-        if *stream != token.stream_id || *heard != token.offset {
+    fn thought_token(&mut self, token: &Token) -> Vec<CompletionPart> {
+        let (stream, received) = self.thinking.get_or_insert_with(|| (token.stream_id.clone(), 0));
+        if *stream != token.stream_id || *received != token.offset {
             return Vec::new();
         }
-        *heard += token.data.len() as u64;
-        vec![Piece::Reasoning(token.data.clone())]
+        *received += token.data.len() as u64;
+        vec![CompletionPart::Reasoning(token.data.clone())]
     }
 
-    /// What of the thoughts was not told as they came.
-    fn thoughts(&mut self, body: &ThoughtsBody) -> Vec<Piece> {
+    /// Sends the rest of the thoughts, which the tokens did not bring.
+    fn rest_of_thoughts(&mut self, body: &ThoughtsBody) -> Vec<CompletionPart> {
         let text = body.text.as_str().unwrap_or_default();
-        let heard =
-            self.thinking.as_ref().filter(|(stream, _)| *stream == body.stream_id).map_or(0, |(_, heard)| *heard);
-        let rest = usize::try_from(heard).ok().and_then(|heard| text.get(heard..)).unwrap_or_default();
-        self.stops_thinking(&body.stream_id);
+        let received =
+            self.thinking.as_ref().filter(|(stream, _)| *stream == body.stream_id).map_or(0, |(_, received)| *received);
+        let rest = usize::try_from(received).ok().and_then(|received| text.get(received..)).unwrap_or_default();
+        self.end_thoughts(&body.stream_id);
         let rest = rest.trim_end();
-        if rest.is_empty() && heard == 0 { Vec::new() } else { vec![Piece::Reasoning(format!("{rest}\n"))] }
+        if rest.is_empty() && received == 0 { Vec::new() } else { vec![CompletionPart::Reasoning(format!("{rest}\n"))] }
     }
 
-    fn stops_thinking(&mut self, stream: &StreamId) {
+    fn end_thoughts(&mut self, stream: &StreamId) {
         self.thinking = self.thinking.take().filter(|(thinking, _)| thinking != stream);
     }
 
-    fn closed(&mut self, id: &SuspensionId) {
+    fn question_closed(&mut self, id: &SuspensionId) {
         self.open.retain(|open| open.suspension_id != *id);
     }
 
-    /// What the tokens have not said of the answer, and what it rests on.
-    fn answered(&mut self, body: &FinalResponseBody) -> Vec<Piece> {
+    /// Sends what the tokens did not bring of the answer, and its sources.
+    fn final_response(&mut self, body: &FinalResponseBody) -> Vec<CompletionPart> {
         let Some(whole) = body.message.content.as_str() else { return Vec::new() };
         if body.message.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(ConversationMessage::ERROR)) {
             return Vec::new();
         }
         let text = self.streamed.take().map(|(_, _, text)| text).filter(|text| !text.sent().is_empty());
-        let mut pieces = match text.as_ref().and_then(|text| text.rest_of(whole)) {
+        let mut parts = match text.as_ref().and_then(|text| text.rest_of(whole)) {
             Some(rest) => self.content(rest.to_owned(), false),
             None => self.content(whole.to_owned(), true),
         };
         let sources = sources::of(body);
-        pieces.extend((!sources.is_empty()).then_some(Piece::Sources(sources)));
-        pieces
+        parts.extend((!sources.is_empty()).then_some(CompletionPart::Sources(sources)));
+        parts
     }
 
-    fn content(&mut self, text: String, is_first: bool) -> Vec<Piece> {
+    fn content(&mut self, text: String, is_first: bool) -> Vec<CompletionPart> {
         if text.is_empty() {
             return Vec::new();
         }
         let is_after_another = std::mem::replace(&mut self.has_text, true) && is_first;
-        vec![Piece::Content(if is_after_another { format!("{RULE}{text}") } else { text })]
+        vec![CompletionPart::Content(if is_after_another { format!("{SEPARATOR}{text}") } else { text })]
     }
 
-    fn finished(&mut self, body: &RunFinishedBody) -> Vec<Piece> {
-        self.is_over = true;
-        let piece = match body.status {
-            RunStatus::Completed if self.is_cut => Piece::Finished(Finish::Length),
-            RunStatus::Completed => Piece::Finished(Finish::Stop),
+    fn run_ended(&mut self, body: &RunFinishedBody) -> Vec<CompletionPart> {
+        self.is_finished = true;
+        let part = match body.status {
+            RunStatus::Completed if self.is_cut => CompletionPart::Finished(Finish::Length),
+            RunStatus::Completed => CompletionPart::Finished(Finish::Stop),
             RunStatus::Cancelled => failed(Code::RunCancelled.as_str(), "The run was cancelled."),
             RunStatus::Failed | RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => {
                 match self.failure.take() {
@@ -283,35 +285,36 @@ impl ChatEvents {
                 }
             }
         };
-        vec![piece]
+        vec![part]
     }
 
-    /// Nothing goes on before somebody answers: the client's calls, or the questions as text.
-    pub(super) fn suspended(&mut self) -> Vec<Piece> {
-        if self.is_over || self.open.is_empty() {
+    /// Ends the completion, because the run waits for an answer: with the client's calls, or with the questions as
+    /// text.
+    pub(super) fn suspended(&mut self) -> Vec<CompletionPart> {
+        if self.is_finished || self.open.is_empty() {
             return Vec::new();
         }
-        self.is_over = true;
-        let mut pieces = Vec::new();
+        self.is_finished = true;
+        let mut parts = Vec::new();
         for open in std::mem::take(&mut self.open) {
             match call(&open) {
-                Some(call) => pieces.push(Piece::Call(call)),
-                None => pieces.extend(self.content(question::text(&open, self.urls.as_ref()), true)),
+                Some(call) => parts.push(CompletionPart::Call(call)),
+                None => parts.extend(self.content(question::text(&open, self.urls.as_ref()), true)),
             }
         }
-        let has_calls = pieces.iter().any(|piece| matches!(piece, Piece::Call(_)));
-        pieces.push(Piece::Finished(if has_calls { Finish::Calls } else { Finish::Stop }));
-        pieces
+        let has_calls = parts.iter().any(|part| matches!(part, CompletionPart::Call(_)));
+        parts.push(CompletionPart::Finished(if has_calls { Finish::Calls } else { Finish::Stop }));
+        parts
     }
 
-    /// What is told ends here although the run does not.
-    pub(super) fn interrupted(&mut self, code: &str, message: &str) -> Vec<Piece> {
-        if std::mem::replace(&mut self.is_over, true) { Vec::new() } else { vec![failed(code, message)] }
+    /// Ends the completion although the run goes on.
+    pub(super) fn interrupted(&mut self, code: &str, message: &str) -> Vec<CompletionPart> {
+        if std::mem::replace(&mut self.is_finished, true) { Vec::new() } else { vec![failed(code, message)] }
     }
 }
 
-fn failed(code: &str, message: &str) -> Piece {
-    Piece::Failed { code: code.to_owned(), message: message.to_owned() }
+fn failed(code: &str, message: &str) -> CompletionPart {
+    CompletionPart::Failed { code: code.to_owned(), message: message.to_owned() }
 }
 
 fn call(open: &AskedQuestion) -> Option<ClientCall> {

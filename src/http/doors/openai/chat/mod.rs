@@ -1,4 +1,4 @@
-//! `POST /v1/chat/completions`: a conversation goes in, the agent's next answer comes out, whole or in chunks.
+//! `POST /v1/chat/completions`: takes a conversation and returns the agent's next answer, as one object or as chunks.
 
 mod accept;
 mod events;
@@ -8,18 +8,18 @@ mod task;
 mod thread;
 mod wire;
 
-use accept::SentAs;
+use accept::SentRequest;
 pub(crate) use request::Sent;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::asking::Asker;
+use super::error::OpenAiError;
 use super::models;
-use super::refusal::Refusal;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
+use crate::http::doors::DoorRequest;
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::json::JsonBody;
 use crate::http::params::NoParams;
@@ -43,11 +43,11 @@ pub(crate) async fn create(
     headers: HeaderMap,
     key: IdempotencyKey,
     sent: JsonBody<Sent>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OpenAiError> {
     let model = models::find(&app, &sent.value.model)?;
     let request = sent.value.read(&model)?;
-    let asker = Asker { app, caller, preferences };
-    let sent = SentAs { headers: &headers, fingerprint: &sent.fingerprint };
-    let accepted = accept::accept(&asker, sent, &model, &request, key.with(sent.fingerprint.to_owned())).await?;
-    stream::respond(asker, request, accepted).await
+    let ctx = DoorRequest { app, caller, preferences };
+    let sent = SentRequest { headers: &headers, fingerprint: &sent.fingerprint };
+    let accepted = accept::accept(&ctx, sent, &model, &request, key.with(sent.fingerprint.to_owned())).await?;
+    stream::respond(ctx, request, accepted).await
 }

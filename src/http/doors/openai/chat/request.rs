@@ -1,4 +1,4 @@
-//! What a chat completion is asked with: what is honoured of it, what is refused, what is let pass.
+//! The request of a chat completion: which members are used, refused or ignored.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -7,11 +7,11 @@ use crate::domain::prompt::SystemPrompt;
 use crate::domain::settings::CallOptions;
 use crate::domain::which_thread::Said;
 use crate::http::doors::openai::content;
+use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::models::NamedModel;
-use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::openai::tools;
 
-/// The body. Members that are not here are the front end's own.
+/// The body. Members that are not listed here belong to the front end.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Sent {
     pub(super) model: String,
@@ -32,7 +32,7 @@ pub(crate) struct Sent {
     pub(super) metadata: Option<Map<String, Value>>,
     #[serde(default)]
     response_format: Option<Value>,
-    /// Everything else; some of it is looked at.
+    /// All other members. Some of them are read.
     #[serde(flatten)]
     others: Map<String, Value>,
 }
@@ -54,10 +54,10 @@ struct SentMessage {
     tool_calls: Option<Vec<Value>>,
 }
 
-/// A request that can be carried out.
+/// A validated request.
 #[derive(Clone, Debug)]
 pub(super) struct ChatRequest {
-    /// As the client named it.
+    /// The model's name as the client sent it.
     pub(super) model: String,
     pub(super) said: Vec<Said>,
     pub(super) is_streamed: bool,
@@ -67,11 +67,12 @@ pub(super) struct ChatRequest {
     pub(super) options: CallOptions,
 }
 
-/// A member, and whether its value asks for what this server has not.
-type Refused = (&'static str, fn(&Value) -> bool);
+/// A member, and whether its value requests an unsupported feature.
+type UnsupportedMember = (&'static str, fn(&Value) -> bool);
 
-/// Members that change what an answer is, and which this server has not: their name, and whether a value asks for it.
-const REFUSED: [Refused; 6] = [
+/// Members that would change the answer and that this server does not support, each with a test of whether the value
+/// requests it.
+const UNSUPPORTED: [UnsupportedMember; 6] = [
     ("n", |value| value.as_u64() != Some(1)),
     ("logprobs", |value| value != &json!(false)),
     ("top_logprobs", |value| value != &json!(0)),
@@ -81,10 +82,10 @@ const REFUSED: [Refused; 6] = [
 ];
 
 impl Sent {
-    pub(super) fn read(self, named: &NamedModel) -> Result<ChatRequest, Refusal> {
-        for (name, asks) in REFUSED {
+    pub(super) fn read(self, named: &NamedModel) -> Result<ChatRequest, OpenAiError> {
+        for (name, asks) in UNSUPPORTED {
             if self.others.get(name).is_some_and(|value| !value.is_null() && asks(value)) {
-                return Err(Refusal::unsupported(name, format!("`{name}` is not supported here.")));
+                return Err(OpenAiError::unsupported(name, format!("`{name}` is not supported here.")));
             }
         }
         let (said, system) = read_messages(&self.messages)?;
@@ -99,7 +100,7 @@ impl Sent {
                 "/json_schema/schema",
             )?,
             system_prompt: (!system.is_empty()).then(|| SystemPrompt::Text(system.join("\n\n"))),
-            client_tools: if tools::offered("tool_choice", self.tool_choice.as_ref())? {
+            client_tools: if tools::may_call_tools("tool_choice", self.tool_choice.as_ref())? {
                 tools::functions(self.tools.as_deref().unwrap_or_default())?
             } else {
                 Vec::new()
@@ -119,8 +120,8 @@ impl Sent {
     }
 }
 
-/// The conversation, and apart from it what the system says.
-fn read_messages(sent: &[SentMessage]) -> Result<(Vec<Said>, Vec<String>), Refusal> {
+/// The conversation, and separately the system's messages.
+fn read_messages(sent: &[SentMessage]) -> Result<(Vec<Said>, Vec<String>), OpenAiError> {
     let (mut said, mut system) = (Vec::new(), Vec::new());
     for (at, message) in sent.iter().enumerate() {
         let place = format!("messages[{at}]");
@@ -135,13 +136,14 @@ fn read_messages(sent: &[SentMessage]) -> Result<(Vec<Said>, Vec<String>), Refus
                 said.push(Said::Assistant { text, calls });
             }
             "tool" => {
-                let missing = || Refusal::wrong("invalid", format!("{place}.tool_call_id"), "It names no call.");
+                let missing =
+                    || OpenAiError::bad_request("invalid", format!("{place}.tool_call_id"), "It names no call.");
                 said.push(Said::ToolResult { call: message.tool_call_id.clone().ok_or_else(missing)?, text });
             }
             other => {
                 let known = "system, developer, user, assistant and tool";
                 let message = format!("There is no role `{other}`; known: {known}.");
-                return Err(Refusal::wrong("invalid", format!("{place}.role"), message));
+                return Err(OpenAiError::bad_request("invalid", format!("{place}.role"), message));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Which thread a request is about. Its client sends the whole conversation each time; a thread that it names has the truth
-//! about what was said there.
+//! Finds the thread of a request. The client sends the whole conversation each time. If it names a thread, that
+//! thread's own messages are authoritative.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use crate::domain::run::OnBusy;
 use crate::domain::which_thread;
 use crate::http::app_state::AppState;
 use crate::http::doors::conversation;
-use crate::http::doors::openai::conversation::{Conversation, Found};
-use crate::http::doors::openai::made::Made;
+use crate::http::doors::openai::conversation::{MatchedThread, SentConversation};
+use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::questions;
-use crate::http::doors::openai::refusal::Refusal;
+use crate::http::doors::openai::temporary_thread::TemporaryThread;
 use crate::http::ids::new_thread_id;
 use crate::service::runs::ContinueAt;
 use crate::service::threads;
@@ -25,101 +25,109 @@ const HEADER: &str = "x-pes-thread";
 const MEMBER: &str = "pes_thread";
 
 /// The thread that the request names.
-pub(super) fn named(app: &AppState, headers: &HeaderMap, request: &ChatRequest) -> Result<Option<ThreadId>, Refusal> {
+pub(super) fn named(
+    app: &AppState,
+    headers: &HeaderMap,
+    request: &ChatRequest,
+) -> Result<Option<ThreadId>, OpenAiError> {
     let others = app.config.doors.thread_headers.iter().map(String::as_str);
-    let by_header = std::iter::once(HEADER).chain(others).find_map(|name| meant(headers.get(name)?.to_str().ok()?));
-    let member = |metadata: &Map<String, Value>| meant(metadata.get(MEMBER)?.as_str()?).map(str::to_owned);
+    let by_header =
+        std::iter::once(HEADER).chain(others).find_map(|name| without_placeholder(headers.get(name)?.to_str().ok()?));
+    let member =
+        |metadata: &Map<String, Value>| without_placeholder(metadata.get(MEMBER)?.as_str()?).map(str::to_owned);
     let by_member = || request.metadata.as_ref().and_then(member);
     let Some(id) = by_header.map(str::to_owned).or_else(by_member) else { return Ok(None) };
     Ok(Some(new_thread_id(&id, app.config.limits.id_length, "/metadata/pes_thread")?))
 }
 
-/// Front ends put in nothing, or a placeholder, where they have no id yet.
-pub(super) fn meant(id: &str) -> Option<&str> {
+/// `None` if the id is empty or a placeholder, which front ends send when they have no id yet.
+pub(super) fn without_placeholder(id: &str) -> Option<&str> {
     let id = id.trim();
     let is_placeholder = id.contains("{{") || ["", "new", "null", "undefined"].contains(&id);
     (!is_placeholder).then_some(id)
 }
 
-/// Where a request goes on.
-pub(super) struct Place {
+/// The thread and the position that a request continues.
+pub(super) struct TargetThread {
     pub(super) thread: ThreadId,
     /// The thread begins with this request.
     pub(super) is_new: bool,
     /// The thread is a copy that was made for this request.
-    pub(super) made: Option<Made>,
-    /// Where in its conversation; `None`: at its end.
+    pub(super) created: Option<TemporaryThread>,
+    /// The position in its conversation. `None` means its end.
     pub(super) at: Option<ContinueAt>,
     pub(super) on_busy: OnBusy,
-    /// Whether what is said may answer what is asked there: the client shows the conversation to its end.
+    /// Whether the text may answer an open question: only if the client shows the conversation up to its end.
     pub(super) may_answer: bool,
 }
 
-impl Place {
+impl TargetThread {
     fn end_of(thread: ThreadId) -> Self {
-        // Whoever asks anew has not seen what still runs: it would be in what he sends.
-        Self { thread, is_new: false, made: None, at: None, on_busy: OnBusy::Interrupt, may_answer: true }
+        // A client that asks anew has not seen the running answer, which it would have sent back. So that run is
+        // interrupted.
+        Self { thread, is_new: false, created: None, at: None, on_busy: OnBusy::Interrupt, may_answer: true }
     }
 }
 
-/// What says where a request goes on, in this order: the thread that it names, the calls that it has results of, what was said
-/// before.
-pub(super) struct Placing<'a> {
-    pub(super) conversation: &'a Conversation<'a>,
+/// Finds the thread of a request by, in this order: the thread that it names, the calls whose results it has, the
+/// earlier messages.
+pub(super) struct ThreadFinder<'a> {
+    pub(super) conversation: &'a SentConversation<'a>,
     pub(super) named: Option<&'a ThreadId>,
     /// By the ids of the calls.
     pub(super) results: &'a HashMap<String, String>,
-    /// It was answered before under its Idempotency-Key.
+    /// The request was accepted before under its Idempotency-Key.
     pub(super) is_repeated: bool,
 }
 
-impl Placing<'_> {
-    pub(super) async fn find(&self) -> Result<Place, Fault> {
-        let begins = |thread: ThreadId| Place { is_new: true, ..Place::end_of(thread) };
+impl ThreadFinder<'_> {
+    pub(super) async fn find(&self) -> Result<TargetThread, Fault> {
+        let begins = |thread: ThreadId| TargetThread { is_new: true, ..TargetThread::end_of(thread) };
         if self.is_repeated {
             return Ok(begins(self.new_id()));
         }
         if let Some(thread) = self.named
-            && let Some(place) = self.on_named(thread).await?
+            && let Some(target) = self.in_named_thread(thread).await?
         {
-            return Ok(place);
+            return Ok(target);
         }
         if !self.results.is_empty() {
-            let asked_by = self.asked_by().await?;
-            return Ok(asked_by.map_or_else(|| begins(self.new_id()), Place::end_of));
+            let thread_of_results = self.thread_of_results().await?;
+            return Ok(thread_of_results.map_or_else(|| begins(self.new_id()), TargetThread::end_of));
         }
         let found = self.conversation.find().await?;
         let copied = match (found, self.named) {
             (None, _) => None,
-            // What was approved elsewhere is not cancelled.
-            (Some(Found::AfterQuestion(thread)), _) => {
-                return Ok(Place { on_busy: OnBusy::Enqueue, ..Place::end_of(thread) });
+            // A run whose question was answered elsewhere is not cancelled.
+            (Some(MatchedThread::AfterQuestion(thread)), _) => {
+                return Ok(TargetThread { on_busy: OnBusy::Enqueue, ..TargetThread::end_of(thread) });
             }
-            (Some(Found::At(thread, last, _)), None) => {
-                return Ok(Place { at: last.map(ContinueAt::End), ..Place::end_of(thread) });
+            (Some(MatchedThread::Continue(thread, last, _)), None) => {
+                return Ok(TargetThread { at: last.map(ContinueAt::End), ..TargetThread::end_of(thread) });
             }
-            (Some(Found::At(thread, _, seq) | Found::Copy(thread, seq)), _) => {
+            (Some(MatchedThread::Continue(thread, _, seq) | MatchedThread::Copy(thread, seq)), _) => {
                 self.conversation.copy(&thread, seq, self.new_id()).await?
             }
         };
         Ok(match copied {
-            Some(made) => {
-                let thread = made.thread.clone();
-                Place { made: Some(made), ..Place::end_of(thread) }
+            Some(created) => {
+                let thread = created.thread.clone();
+                TargetThread { created: Some(created), ..TargetThread::end_of(thread) }
             }
             None => begins(self.new_id()),
         })
     }
 
     fn new_id(&self) -> ThreadId {
-        let fresh = || format!("chat-{}", threads::new_id(&self.conversation.asker.app.service)).into();
+        let fresh = || format!("chat-{}", threads::new_id(&self.conversation.ctx.app.service)).into();
         self.named.cloned().unwrap_or_else(fresh)
     }
 
-    /// A thread that is there has the truth about what was said; `None`: there is none of this name yet.
-    async fn on_named(&self, thread: &ThreadId) -> Result<Option<Place>, Fault> {
-        let Conversation { asker, said, .. } = self.conversation;
-        let messages = match conversation::said(&asker.app, &asker.caller, thread).await {
+    /// The position in the named thread, compared with the thread's own messages. `None` if there is no such thread
+    /// yet.
+    async fn in_named_thread(&self, thread: &ThreadId) -> Result<Option<TargetThread>, Fault> {
+        let SentConversation { ctx, said, .. } = self.conversation;
+        let messages = match conversation::messages(&ctx.app, &ctx.caller, thread).await {
             Err(fault) if fault.code == Code::NotFound => return Ok(None),
             messages => messages?,
         };
@@ -128,12 +136,12 @@ impl Placing<'_> {
             which_thread::Place::After(message) => Some(ContinueAt::After(message.clone())),
             which_thread::Place::Start => Some(ContinueAt::Start),
         };
-        Ok(Some(Place { may_answer: at.is_none(), at, ..Place::end_of(thread.clone()) }))
+        Ok(Some(TargetThread { may_answer: at.is_none(), at, ..TargetThread::end_of(thread.clone()) }))
     }
 
-    /// The thread whose run made one of the calls: a call is known to its client by the id of the suspension.
-    async fn asked_by(&self) -> Result<Option<ThreadId>, Fault> {
-        questions::thread_of(self.conversation.asker, self.results.keys().map(String::as_str)).await
+    /// The thread whose run made one of the calls. The client knows a call by its suspension id.
+    async fn thread_of_results(&self) -> Result<Option<ThreadId>, Fault> {
+        questions::thread_of(self.conversation.ctx, self.results.keys().map(String::as_str)).await
     }
 }
 

@@ -1,15 +1,15 @@
-//! A chat completion as JSON: whole, or in chunks.
+//! A chat completion as JSON: as one object, or as chunks.
 
 use serde_json::{Map, Value, json};
 
-use super::events::{ClientCall, Finish, Piece};
+use super::events::{ClientCall, CompletionPart, Finish};
 use crate::domain::Millis;
 use crate::domain::ids::RunId;
 use crate::domain::model::Usage;
-use crate::http::doors::openai::refusal::Refusal;
+use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::sources::Citation;
 
-/// What all chunks of an answer have in common.
+/// What all chunks of a completion have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Completion {
     id: String,
@@ -23,29 +23,29 @@ impl Completion {
     }
 
     /// The first chunk.
-    pub(super) fn accepted(&self) -> Value {
+    pub(super) fn first_chunk(&self) -> Value {
         self.chunk(json!({ "role": "assistant", "content": "" }), None)
     }
 
-    /// `calls` counts those of the client that were told before.
-    pub(super) fn piece(&self, piece: &Piece, calls: &mut usize) -> Value {
-        match piece {
-            Piece::Reasoning(text) => self.chunk(json!({ "reasoning_content": text }), None),
-            Piece::Content(text) => self.chunk(json!({ "content": text }), None),
-            Piece::Call(call) => {
+    /// `calls` counts the client's calls that were sent before.
+    pub(super) fn part(&self, part: &CompletionPart, calls: &mut usize) -> Value {
+        match part {
+            CompletionPart::Reasoning(text) => self.chunk(json!({ "reasoning_content": text }), None),
+            CompletionPart::Content(text) => self.chunk(json!({ "content": text }), None),
+            CompletionPart::Call(call) => {
                 let mut shown = tool_call(call);
                 shown["index"] = json!(*calls);
                 *calls += 1;
                 self.chunk(json!({ "tool_calls": [shown] }), None)
             }
-            Piece::Sources(sources) => self.chunk(json!({ "annotations": annotations(sources) }), None),
-            Piece::Finished(finish) => self.chunk(json!({}), Some(*finish)),
-            Piece::Failed { code, message } => Refusal::failed(code, message).body(),
+            CompletionPart::Sources(sources) => self.chunk(json!({ "annotations": annotations(sources) }), None),
+            CompletionPart::Finished(finish) => self.chunk(json!({}), Some(*finish)),
+            CompletionPart::Failed { code, message } => OpenAiError::failed(code, message).body(),
         }
     }
 
-    /// The last chunk of those who want to know.
-    pub(super) fn used(&self, used: &Usage) -> Value {
+    /// The last chunk, for clients that request the usage.
+    pub(super) fn usage_chunk(&self, used: &Usage) -> Value {
         let mut chunk = self.object("chat.completion.chunk", json!([]));
         chunk["usage"] = usage(used);
         chunk
@@ -63,18 +63,18 @@ impl Completion {
         })
     }
 
-    /// All of them together; `Err`: there is no answer.
-    pub(super) fn whole(&self, pieces: &[Piece], used: &Usage) -> Result<Value, Refusal> {
+    /// All parts as one object. An error if there is no answer.
+    pub(super) fn whole(&self, parts: &[CompletionPart], used: &Usage) -> Result<Value, OpenAiError> {
         let (mut reasoning, mut content) = (String::new(), String::new());
         let (mut calls, mut cited, mut finish) = (Vec::new(), Vec::new(), Finish::Stop);
-        for piece in pieces {
-            match piece {
-                Piece::Reasoning(text) => reasoning.push_str(text),
-                Piece::Content(text) => content.push_str(text),
-                Piece::Call(call) => calls.push(tool_call(call)),
-                Piece::Sources(sources) => cited = annotations(sources),
-                Piece::Finished(why) => finish = *why,
-                Piece::Failed { code, message } => return Err(Refusal::failed(code, message)),
+        for part in parts {
+            match part {
+                CompletionPart::Reasoning(text) => reasoning.push_str(text),
+                CompletionPart::Content(text) => content.push_str(text),
+                CompletionPart::Call(call) => calls.push(tool_call(call)),
+                CompletionPart::Sources(sources) => cited = annotations(sources),
+                CompletionPart::Finished(why) => finish = *why,
+                CompletionPart::Failed { code, message } => return Err(OpenAiError::failed(code, message)),
             }
         }
         let mut message = Map::from_iter([

@@ -1,8 +1,8 @@
-//! A request becomes a response: a new run, or a run that goes on with what was answered.
+//! Accepts a request: its response is a new run, or a suspended run that goes on after answers.
 
 use serde_json::{Map, Value};
 
-use super::object::{Head, ResponseId};
+use super::object::{ResponseHead, ResponseId};
 use super::read;
 use super::request::{ResponseRequest, no_previous};
 use crate::domain::fault::{Code, Fault};
@@ -11,15 +11,16 @@ use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::domain::lookup::LookupKey;
 use crate::domain::run::OnBusy;
 use crate::domain::which_thread;
-use crate::http::doors::openai::asking::{
-    Asker, Follow, NewRun, Reply, STORED, check_user, for_people, is_shown, open_on,
-};
-use crate::http::doors::openai::conversation::{Conversation, Found};
-use crate::http::doors::openai::made::Made;
+use crate::http::doors::DoorRequest;
+use crate::http::doors::openai::conversation::{MatchedThread, SentConversation};
+use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::questions;
-use crate::http::doors::openai::refusal::Refusal;
-use crate::http::doors::openai::repeat::{self, First, Whole};
+use crate::http::doors::openai::repeat::{self, EarlierRequest, RequestIdentity};
+use crate::http::doors::openai::run_request::{
+    AnswerSource, METADATA_KEY, NewRun, RunReply, check_user, is_shown, open_on, questions_for_people,
+};
+use crate::http::doors::openai::temporary_thread::TemporaryThread;
 use crate::http::ids::new_thread_id;
 use crate::service::a2a::tasks;
 use crate::service::feed::{self, After};
@@ -27,87 +28,95 @@ use crate::service::once::Idempotent;
 use crate::service::runs::ContinueAt;
 use crate::service::{runs, suspensions, threads};
 
-/// A response that has begun.
-pub(super) struct Accepted {
+/// A response that was started.
+pub(super) struct AcceptedResponse {
     pub(super) thread: ThreadId,
     pub(super) id: ResponseId,
-    pub(super) follow: Follow,
+    pub(super) source: AnswerSource,
 }
 
 pub(super) async fn accept(
-    asker: &Asker,
-    whole: &Whole,
+    ctx: &DoorRequest,
+    identity: &RequestIdentity,
     model: &NamedModel,
     request: &ResponseRequest,
     key: Option<Idempotent>,
-) -> Result<Accepted, Refusal> {
+) -> Result<AcceptedResponse, OpenAiError> {
     let input = &request.input;
     if input.text.trim().is_empty() && input.results.is_empty() && input.approvals.is_empty() {
-        return Err(Refusal::wrong("invalid", "input", "It must say something that is new, or answer something."));
+        return Err(OpenAiError::bad_request(
+            "invalid",
+            "input",
+            "It must say something that is new, or answer something.",
+        ));
     }
     questions::check_count(input.answered, "input")?;
-    check_user(&asker.app, request.user.as_deref())?;
-    if let Some(first) = whole.first(asker, key.as_ref()).await? {
-        return again(asker, request, first).await;
+    check_user(&ctx.app, request.user.as_deref())?;
+    if let Some(first) = identity.earlier(ctx, key.as_ref()).await? {
+        return repeat_earlier(ctx, request, first).await;
     }
-    match attempt(asker, whole, model, request, key.clone()).await {
-        // Somebody else went on there first: what was said until then is copied.
-        Err(refusal) if refusal.is(Code::PreconditionFailed) => attempt(asker, whole, model, request, key).await,
+    match attempt(ctx, identity, model, request, key.clone()).await {
+        // Another request continued the thread first. The second attempt uses a copy as of the expected position.
+        Err(error) if error.has_code(Code::PreconditionFailed) => attempt(ctx, identity, model, request, key).await,
         accepted => accepted,
     }
 }
 
 /// The response to the first of the same requests.
-async fn again(asker: &Asker, request: &ResponseRequest, first: First) -> Result<Accepted, Refusal> {
+async fn repeat_earlier(
+    ctx: &DoorRequest,
+    request: &ResponseRequest,
+    first: EarlierRequest,
+) -> Result<AcceptedResponse, OpenAiError> {
     let (found, start, answers) = match first {
-        First::Began(found) => {
-            let start = repeat::began_at(asker, &found).await?;
+        EarlierRequest::Began(found) => {
+            let start = repeat::seq_before_run(ctx, &found).await?;
             (found, start, None)
         }
-        First::Answered(found) => {
+        EarlierRequest::Answered(found) => {
             let input = &request.input;
             let is_named =
                 |id: &SuspensionId| input.approvals.contains_key(id) || input.results.contains_key(id.as_str());
-            let at = repeat::answers_at(asker, &found, is_named).await?;
+            let at = repeat::locate_answers(ctx, &found, is_named).await?;
             (found, at.seq, Some(at.count))
         }
     };
     let id = ResponseId { run: found.run_id, start, answers };
-    Ok(Accepted { thread: found.thread_id, follow: Follow::After(After::Seq(start)), id })
+    Ok(AcceptedResponse { thread: found.thread_id, source: AnswerSource::After(After::Seq(start)), id })
 }
 
 async fn attempt(
-    asker: &Asker,
-    whole: &Whole,
+    ctx: &DoorRequest,
+    identity: &RequestIdentity,
     model: &NamedModel,
     request: &ResponseRequest,
     key: Option<Idempotent>,
-) -> Result<Accepted, Refusal> {
+) -> Result<AcceptedResponse, OpenAiError> {
     let input = &request.input;
-    let conversation = Conversation { asker, said: &input.said, user: request.user.as_deref() };
-    // What goes on from a response or a conversation says only what is new.
+    let conversation = SentConversation { ctx, said: &input.said, user: request.user.as_deref() };
+    // A request that continues a response or a conversation contains only new messages.
     let is_whole = request.previous.is_none() && request.conversation.is_none();
     let lookups = |request: &LookupKey| {
         let conversation = is_whole.then(|| conversation.key());
         conversation.into_iter().chain([request.clone()]).collect::<Vec<_>>()
     };
-    let Place { thread, at, made } = match answered_thread(asker, request).await? {
-        Some(thread) => Place::on(thread),
-        None => place_of(asker, request, &conversation).await?,
+    let ResponseTarget { thread, at, created } = match answered_thread(ctx, request).await? {
+        Some(thread) => ResponseTarget::on(thread),
+        None => target_of(ctx, request, &conversation).await?,
     };
     if let Some(thread) = &thread {
-        let open = open_on(asker, thread).await?;
+        let open = open_on(ctx, thread).await?;
         if !open.is_empty() {
             let run = open[0].run_id.clone();
             let (results, approvals) = (&input.results, &input.approvals);
-            let asked = for_people(&open, approvals);
-            let may_answer = asked.is_empty() || was_shown(asker, request, thread, &asked).await?;
+            let asked = questions_for_people(&open, approvals);
+            let may_answer = asked.is_empty() || was_shown(ctx, request, thread, &asked).await?;
             let text = if may_answer { &input.text } else { "" };
-            let lookups = &lookups(&whole.answers);
-            let reply = Reply { asker, thread, open: &open, results, approvals, text, lookups };
-            let (follow, after, answers) = reply.given(key).await?;
+            let lookups = &lookups(&identity.answers);
+            let reply = RunReply { ctx, thread, open: &open, results, approvals, text, lookups };
+            let (source, after, answers) = reply.submit(key).await?;
             let id = ResponseId { run, start: seq(after), answers: Some(answers) };
-            return Ok(Accepted { thread: thread.clone(), id, follow });
+            return Ok(AcceptedResponse { thread: thread.clone(), id, source });
         }
     }
     if !input.results.is_empty() || !input.approvals.is_empty() {
@@ -116,120 +125,133 @@ async fn attempt(
     }
     let new = NewRun {
         history: if thread.is_none() { which_thread::earlier(&input.said) } else { Vec::new() },
-        thread: thread.unwrap_or_else(|| new_id(asker)),
+        thread: thread.unwrap_or_else(|| new_id(ctx)),
         query: input.text.clone(),
-        metadata: Some(Map::from_iter([(STORED.to_owned(), Value::Object(request.stored.clone()))])),
+        metadata: Some(Map::from_iter([(METADATA_KEY.to_owned(), Value::Object(request.stored.clone()))])),
         user: request.user.clone(),
-        // The response before may still be written: its client knows it.
+        // The previous response may still be running, which its client knows.
         on_busy: OnBusy::Enqueue,
         options: request.options.clone(),
         continue_at: at,
-        lookups: lookups(&whole.begins),
-        made,
+        lookups: lookups(&identity.begins),
+        created,
     };
-    begin(asker, model, new, key).await
+    begin(ctx, model, new, key).await
 }
 
-/// Whether the client was shown the first of these open questions last, and none before it that was answered since: by the
-/// response that it goes on from, or by what it sends back. One that names a conversation and sends nothing back is believed.
+/// Whether the client's last shown question is the first of these open questions, and no question before it was
+/// answered since. Decided by the response that the client continues, or by what it sends back. A client that names a
+/// conversation and sends nothing back is trusted.
 async fn was_shown(
-    asker: &Asker,
+    ctx: &DoorRequest,
     request: &ResponseRequest,
     thread: &ThreadId,
     open: &[&Suspension],
-) -> Result<bool, Refusal> {
+) -> Result<bool, OpenAiError> {
     let (input, question) = (&request.input, open[0]);
     let response = |ids: &[String]| ids.iter().rev().find_map(|id| ResponseId::of_item(id));
-    let by_response = async |response: ResponseId| read::has_shown(asker, &response, thread, question).await;
+    let by_response = async |response: ResponseId| read::has_shown(ctx, &response, thread, question).await;
     match request.previous.clone().or_else(|| response(&input.shown_last)) {
         Some(response) => by_response(response).await,
         None => match (input.asked_last.first(), response(&input.ours)) {
             (Some(first), _) => Ok(*first == question.suspension_id),
             (None, Some(response)) => by_response(response).await,
-            (None, None) => is_shown(asker, &input.said, thread, open).await,
+            (None, None) => is_shown(ctx, &input.said, thread, open).await,
         },
     }
 }
 
-async fn begin(asker: &Asker, model: &NamedModel, new: NewRun, key: Option<Idempotent>) -> Result<Accepted, Refusal> {
-    let begun = new.begin(asker, model, key).await?;
-    let start = match &begun.follow {
-        Follow::Live(early) => seq(early.after()),
-        // A repetition: it begins where its run did.
-        Follow::After(start) => seq(*start),
-        Follow::AskedAgain => 0,
+async fn begin(
+    ctx: &DoorRequest,
+    model: &NamedModel,
+    new: NewRun,
+    key: Option<Idempotent>,
+) -> Result<AcceptedResponse, OpenAiError> {
+    let begun = new.begin(ctx, model, key).await?;
+    let start = match &begun.source {
+        AnswerSource::Live(early) => seq(early.after()),
+        // A repeated request: the response begins where its run did.
+        AnswerSource::After(start) => seq(*start),
+        AnswerSource::AskedAgain => 0,
     };
     let id = ResponseId { run: begun.run, start, answers: None };
-    Ok(Accepted { thread: begun.thread, id, follow: begun.follow })
+    Ok(AcceptedResponse { thread: begun.thread, id, source: begun.source })
 }
 
-/// An answer says itself where it belongs.
-async fn answered_thread(asker: &Asker, request: &ResponseRequest) -> Result<Option<ThreadId>, Refusal> {
+/// The thread of the questions that the request answers.
+async fn answered_thread(ctx: &DoorRequest, request: &ResponseRequest) -> Result<Option<ThreadId>, OpenAiError> {
     let input = &request.input;
     let approvals = input.approvals.keys().map(SuspensionId::as_str);
-    Ok(questions::thread_of(asker, approvals.chain(input.results.keys().map(String::as_str))).await?)
+    Ok(questions::thread_of(ctx, approvals.chain(input.results.keys().map(String::as_str))).await?)
 }
 
-/// Where a request goes on.
+/// The thread and the position that a request continues.
 #[derive(Default)]
-struct Place {
-    /// `None`: one begins.
+struct ResponseTarget {
+    /// `None` if a new one begins.
     thread: Option<ThreadId>,
-    /// Where on it; `None`: at its end.
+    /// The position in it. `None` means its end.
     at: Option<ContinueAt>,
-    /// That thread, if it is a copy that was made for this request.
-    made: Option<Made>,
+    /// The thread, if it is a copy that was made for this request.
+    created: Option<TemporaryThread>,
 }
 
-impl Place {
+impl ResponseTarget {
     fn on(thread: ThreadId) -> Self {
         Self { thread: Some(thread), ..Self::default() }
     }
 
-    fn on_copy(made: Made) -> Self {
-        Self { thread: Some(made.thread.clone()), at: None, made: Some(made) }
+    fn on_copy(created: TemporaryThread) -> Self {
+        Self { thread: Some(created.thread.clone()), at: None, created: Some(created) }
     }
 }
 
-/// What the request names: a response, a conversation, or something of ours that it sends back.
-async fn place_of(asker: &Asker, request: &ResponseRequest, conversation: &Conversation<'_>) -> Result<Place, Refusal> {
+/// The thread of the response or conversation that the request names, or of an item of this server that it sends back.
+async fn target_of(
+    ctx: &DoorRequest,
+    request: &ResponseRequest,
+    conversation: &SentConversation<'_>,
+) -> Result<ResponseTarget, OpenAiError> {
     if let Some(previous) = &request.previous {
-        return after(asker, previous).await;
+        return continue_after(ctx, previous).await;
     }
     if let Some(named) = &request.conversation {
-        let named = new_thread_id(named.as_str(), asker.app.config.limits.id_length, "/conversation")?;
-        return Ok(Place::on(named));
+        let named = new_thread_id(named.as_str(), ctx.app.config.limits.id_length, "/conversation")?;
+        return Ok(ResponseTarget::on(named));
     }
-    let mut sought = 0;
+    let mut lookups_done = 0;
     for id in request.input.ours.iter().rev() {
         if let Some(response) = ResponseId::of_item(id) {
-            return after(asker, &response).await;
+            return continue_after(ctx, &response).await;
         }
-        if sought == questions::MOST_SOUGHT || !questions::may_be_one(id) {
+        if lookups_done == questions::MAX_LOOKUPS || !questions::is_suspension_id(id) {
             continue;
         }
-        sought += 1;
-        if let Ok(open) = suspensions::get(&asker.app.service, &asker.caller, &id.as_str().into()).await {
-            return Ok(Place::on(open.thread_id));
+        lookups_done += 1;
+        if let Ok(open) = suspensions::get(&ctx.app.service, &ctx.caller, &id.as_str().into()).await {
+            return Ok(ResponseTarget::on(open.thread_id));
         }
     }
     Ok(match conversation.find().await? {
-        Some(Found::At(thread, last, _)) => Place { at: last.map(ContinueAt::End), ..Place::on(thread) },
-        Some(Found::AfterQuestion(thread)) => Place::on(thread),
-        Some(Found::Copy(thread, seq)) => {
-            conversation.copy(&thread, seq, new_id(asker)).await?.map_or_else(Place::default, Place::on_copy)
+        Some(MatchedThread::Continue(thread, last, _)) => {
+            ResponseTarget { at: last.map(ContinueAt::End), ..ResponseTarget::on(thread) }
         }
-        None => Place::default(),
+        Some(MatchedThread::AfterQuestion(thread)) => ResponseTarget::on(thread),
+        Some(MatchedThread::Copy(thread, seq)) => conversation
+            .copy(&thread, seq, new_id(ctx))
+            .await?
+            .map_or_else(ResponseTarget::default, ResponseTarget::on_copy),
+        None => ResponseTarget::default(),
     })
 }
 
-fn new_id(asker: &Asker) -> ThreadId {
-    format!("resp-{}", threads::new_id(&asker.app.service)).into()
+fn new_id(ctx: &DoorRequest) -> ThreadId {
+    format!("resp-{}", threads::new_id(&ctx.app.service)).into()
 }
 
-/// Where it goes on behind this response: on its own thread, or on a copy where that went on since.
-async fn after(asker: &Asker, response: &ResponseId) -> Result<Place, Refusal> {
-    let (service, caller) = (&asker.app.service, &asker.caller);
+/// The thread that continues this response: its own thread, or a copy if that thread has gone on since.
+async fn continue_after(ctx: &DoorRequest, response: &ResponseId) -> Result<ResponseTarget, OpenAiError> {
+    let (service, caller) = (&ctx.app.service, &ctx.caller);
     let run = match runs::get(service, caller, &response.run).await {
         Err(fault) if fault.code == Code::NotFound => return Err(no_previous(&response.to_string())),
         found => found?,
@@ -237,10 +259,10 @@ async fn after(asker: &Asker, response: &ResponseId) -> Result<Place, Refusal> {
     let thread = threads::get(service, caller, &run.thread_id).await?;
     let is_last = thread.last_run.as_ref().is_none_or(|last| last.run_id == run.run_id);
     if is_last || !run.status.is_terminal() {
-        return Ok(Place::on(run.thread_id));
+        return Ok(ResponseTarget::on(run.thread_id));
     }
-    let end = read::end_of(asker, &run.thread_id, &run.run_id).await?;
-    Ok(Place::on_copy(Made::copy(asker, &run.thread_id, end, new_id(asker)).await?))
+    let end = read::end_of(ctx, &run.thread_id, &run.run_id).await?;
+    Ok(ResponseTarget::on_copy(TemporaryThread::copy(ctx, &run.thread_id, end, new_id(ctx)).await?))
 }
 
 fn seq(after: After) -> i64 {
@@ -250,22 +272,23 @@ fn seq(after: After) -> i64 {
     }
 }
 
-/// What is known of a response from its beginning on.
-pub(super) async fn head(asker: &Asker, id: &ResponseId) -> Result<Head, Refusal> {
-    let run = runs::get(&asker.app.service, &asker.caller, &id.run).await?;
-    let metadata = stored(asker, &id.run).await?;
-    Ok(Head::of(id.clone(), &run, metadata.as_ref()))
+/// What is fixed from the beginning of a response.
+pub(super) async fn head(ctx: &DoorRequest, id: &ResponseId) -> Result<ResponseHead, OpenAiError> {
+    let run = runs::get(&ctx.app.service, &ctx.caller, &id.run).await?;
+    let metadata = stored(ctx, &id.run).await?;
+    Ok(ResponseHead::of(id.clone(), &run, metadata.as_ref()))
 }
 
-async fn stored(asker: &Asker, run: &RunId) -> Result<Option<Map<String, Value>>, Refusal> {
-    let snapshot = tasks::get(&asker.app.service, &asker.caller, run, true).await?;
+async fn stored(ctx: &DoorRequest, run: &RunId) -> Result<Option<Map<String, Value>>, OpenAiError> {
+    let snapshot = tasks::get(&ctx.app.service, &ctx.caller, run, true).await?;
     let asked = snapshot.messages.into_iter().find(|message| message.message_id == snapshot.run.message_id);
     Ok(asked.and_then(|message| message.metadata))
 }
 
-/// From where its log is read: a response that goes on needs what its run did before. Fails where that is no longer kept.
-pub(super) async fn from(asker: &Asker, id: &ResponseId, thread: &ThreadId) -> Result<After, Refusal> {
-    let (service, caller) = (&asker.app.service, &asker.caller);
+/// The position from which the log is read. A response after answers needs the whole run. Fails if the needed part of
+/// the log was deleted.
+pub(super) async fn read_from(ctx: &DoorRequest, id: &ResponseId, thread: &ThreadId) -> Result<After, OpenAiError> {
+    let (service, caller) = (&ctx.app.service, &ctx.caller);
     let start = feed::behind(service, caller, thread, id.start).await?;
     Ok(if id.answers.is_some() { feed::before(service, caller, thread, &id.run).await? } else { start })
 }

@@ -1,7 +1,8 @@
-//! A run's observations and tokens as the events of a response. Pure: the numbers of events follow from the log alone.
-//! Tokens only bring the text earlier, cut as it is cut when it is read again.
+//! Projects a run's observations and tokens to the events of a response. Pure: the sequence numbers follow from the log
+//! alone. Tokens only bring the text earlier, in the same pieces in which a later read sends it.
 //!
-//! A response is a part of its run: from where somebody asked or answered to its end, or to where it asks.
+//! A response is a part of its run: it begins with the query or with answers, and ends with the run or when the run
+//! asks something.
 
 mod items;
 mod message;
@@ -12,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::message::OpenMessage;
-use super::object::{Head, State};
+use super::object::{ResponseHead, ResponseState};
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::{Fact, RunFinishedBody};
 use crate::domain::hitl::SuspensionKind;
@@ -21,13 +22,13 @@ use crate::domain::model::{Phase, Usage};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::domain::standing::RunActivity;
-use crate::http::doors::openai::refusal::Refusal;
-use crate::http::doors::progress::Progress;
-use crate::http::doors::told::{Says, ToldFact};
+use crate::http::doors::frames::{DecodedObservation, ObservationContent};
+use crate::http::doors::openai::error::OpenAiError;
+use crate::http::doors::progress::ProgressLines;
 
-/// An event with its number, and its data as it is written.
+/// An event with its sequence number, and its data as sent.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Event {
+pub(super) struct ResponseEvent {
     pub(super) number: u64,
     pub(super) kind: &'static str,
     pub(super) data: String,
@@ -43,30 +44,30 @@ struct EventData<'a, M> {
 }
 
 pub(super) struct ResponseEvents {
-    head: Head,
+    head: ResponseHead,
     urls: Option<ConsoleUrls>,
     number: u64,
-    state: State,
-    interruption: Option<Refusal>,
-    /// How many of the answers that it begins with are still to come.
+    state: ResponseState,
+    interruption: Option<OpenAiError>,
+    /// How many of the request's answers have not been read yet.
     answers_left: u32,
     standing: RunActivity,
-    progress: Progress,
-    /// What calls were made with.
+    progress: ProgressLines,
+    /// The arguments of the calls.
     arguments: HashMap<CallId, Value>,
-    /// The client's own, which it knows.
+    /// Calls of the client's functions, whose results the client knows.
     own_calls: Vec<CallId>,
-    /// The streams that write the answer, and the one that is heard.
-    writing: Vec<StreamId>,
+    /// The streams that write the answer.
+    answer_streams: Vec<StreamId>,
     message: Option<OpenMessage>,
     failure: Option<String>,
     is_cut: bool,
-    ready: Vec<Event>,
+    ready: Vec<ResponseEvent>,
 }
 
 impl ResponseEvents {
-    /// What it must hear.
-    pub(super) const HEARD: [ObservationType; 18] = [
+    /// The observation types that the projection needs.
+    pub(super) const OBSERVATION_TYPES: [ObservationType; 18] = [
         ObservationType::RunStarted,
         ObservationType::Title,
         ObservationType::Plan,
@@ -87,87 +88,87 @@ impl ResponseEvents {
         ObservationType::RunFinished,
     ];
 
-    pub(super) fn new(head: Head, urls: Option<ConsoleUrls>) -> Self {
+    pub(super) fn new(head: ResponseHead, urls: Option<ConsoleUrls>) -> Self {
         let mut events = Self {
             answers_left: head.answers,
             head,
             urls,
             number: 0,
-            state: State::default(),
+            state: ResponseState::default(),
             interruption: None,
             standing: RunActivity::default(),
-            progress: Progress::default(),
+            progress: ProgressLines::default(),
             arguments: HashMap::new(),
             own_calls: Vec::new(),
-            writing: Vec::new(),
+            answer_streams: Vec::new(),
             message: None,
             failure: None,
             is_cut: false,
             ready: Vec::new(),
         };
         let response = events.response();
-        events.say("response.created", json!({ "response": response }));
-        events.say("response.in_progress", json!({ "response": response }));
+        events.emit("response.created", json!({ "response": response }));
+        events.emit("response.in_progress", json!({ "response": response }));
         events
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.state.is_over() || self.interruption.is_some()
+    pub(super) fn is_finished(&self) -> bool {
+        self.state.is_finished() || self.interruption.is_some()
     }
 
-    /// Why it is told no further although it goes on.
-    pub(super) fn interruption(&mut self) -> Option<Refusal> {
+    /// Why the events end although the run goes on.
+    pub(super) fn interruption(&mut self) -> Option<OpenAiError> {
         self.interruption.take()
     }
 
-    /// The response as it stands.
+    /// The response in its current state.
     pub(super) fn response(&self) -> Value {
         self.head.response(&self.state)
     }
 
-    /// What is to be told since the last time.
-    pub(super) fn take(&mut self) -> Vec<Event> {
+    /// Takes the events since the last call.
+    pub(super) fn take(&mut self) -> Vec<ResponseEvent> {
         std::mem::take(&mut self.ready)
     }
 
-    pub(super) fn observation(&mut self, told: &ToldFact) {
-        if told.run != self.head.run || self.is_over() {
+    pub(super) fn observation(&mut self, observation: &DecodedObservation) {
+        if observation.run != self.head.run || self.is_finished() {
             return;
         }
-        if told.seq > self.head.start {
-            let is_answer = matches!(told.says, Says::Fact(Fact::AgentResumed(_)));
+        if observation.seq > self.head.start {
+            let is_answer = matches!(observation.content, ObservationContent::Fact(Fact::AgentResumed(_)));
             if is_answer && self.answers_left > 0 {
                 self.answers_left -= 1;
-            } else if told.moves(&self.standing) {
-                // The run stood still: what it does now is another response.
+            } else if observation.resumes(&self.standing) {
+                // The run was suspended. What it does now belongs to another response.
                 return self.suspended();
             }
         }
-        told.apply_to(&mut self.standing);
-        let lines = self.progress.lines(told);
-        self.learn(told);
-        if told.seq <= self.head.start {
+        observation.apply_to(&mut self.standing);
+        let lines = self.progress.lines(observation);
+        self.remember(observation);
+        if observation.seq <= self.head.start {
             return;
         }
-        self.state.at = told.at;
-        match &told.says {
-            Says::Plan(_) if !lines.is_empty() => self.reasoning(lines.trim_end()),
-            Says::Plan(_) | Says::PlanUpdate(_) => {}
-            Says::Fact(fact) => self.fact(fact),
+        self.state.at = observation.at;
+        match &observation.content {
+            ObservationContent::Plan(_) if !lines.is_empty() => self.reasoning(lines.trim_end()),
+            ObservationContent::Plan(_) | ObservationContent::PlanUpdate(_) => {}
+            ObservationContent::Fact(fact) => self.fact(fact),
         }
     }
 
-    /// What must be known of a run before the response begins, too.
-    fn learn(&mut self, told: &ToldFact) {
-        match &told.says {
-            Says::Fact(Fact::ToolCall(body)) => {
+    /// Reads what a response needs from before its beginning as well.
+    fn remember(&mut self, observation: &DecodedObservation) {
+        match &observation.content {
+            ObservationContent::Fact(Fact::ToolCall(body)) => {
                 self.arguments
                     .extend(body.tool_calls.iter().map(|call| (call.call_id.clone(), call.arguments.clone())));
             }
-            Says::Fact(Fact::AgentSuspended(asked)) if asked.kind == SuspensionKind::ClientTool => {
+            ObservationContent::Fact(Fact::AgentSuspended(asked)) if asked.kind == SuspensionKind::ClientTool => {
                 self.own_calls.extend(asked.call_id.clone());
             }
-            Says::Fact(_) | Says::Plan(_) | Says::PlanUpdate(_) => {}
+            ObservationContent::Fact(_) | ObservationContent::Plan(_) | ObservationContent::PlanUpdate(_) => {}
         }
     }
 
@@ -175,7 +176,7 @@ impl ResponseEvents {
         match fact {
             Fact::LlmStreamStart(body) if body.phase == Phase::Synthesis && body.purpose.is_none() => {
                 self.close("incomplete");
-                self.writing.extend((!self.head.is_json()).then(|| body.stream_id.clone()));
+                self.answer_streams.extend((!self.head.is_json()).then(|| body.stream_id.clone()));
             }
             Fact::LlmStreamMetadata(body) => self.state.usage.add(&Usage {
                 input_tokens: body.input_tokens,
@@ -183,12 +184,14 @@ impl ResponseEvents {
                 thinking_tokens: body.thinking_tokens,
                 cached_input_tokens: body.cached_input_tokens,
             }),
-            Fact::LlmStreamEnd(body) if self.writing.contains(&body.stream_id) => {
-                self.written(body.text.as_str().unwrap_or_default());
+            Fact::LlmStreamEnd(body) if self.answer_streams.contains(&body.stream_id) => {
+                self.whole_text(body.text.as_str().unwrap_or_default());
             }
-            Fact::LlmStreamError(body) if self.writing.contains(&body.stream_id) => self.broke_off(body.code),
+            Fact::LlmStreamError(body) if self.answer_streams.contains(&body.stream_id) => {
+                self.attempt_failed(body.code)
+            }
             Fact::Thoughts(body) => self.reasoning(body.text.as_str().unwrap_or_default().trim()),
-            Fact::ToolExecution(result) if !self.own_calls.contains(&result.call_id) => self.called(result),
+            Fact::ToolExecution(result) if !self.own_calls.contains(&result.call_id) => self.call_ended(result),
             Fact::AgentSuspended(asked) if asked.while_running => self.suspended(),
             Fact::Error(body) => {
                 self.is_cut |= body.cuts_the_answer();
@@ -197,8 +200,8 @@ impl ResponseEvents {
                     self.state.code = Some(body.code.clone());
                 }
             }
-            Fact::FinalResponse(body) => self.answered(body),
-            Fact::RunFinished(body) => self.finished(body),
+            Fact::FinalResponse(body) => self.final_response(body),
+            Fact::RunFinished(body) => self.run_ended(body),
             Fact::RunStarted(_)
             | Fact::Intent(_)
             | Fact::Title(_)
@@ -219,10 +222,10 @@ impl ResponseEvents {
         }
     }
 
-    /// Nothing goes on before somebody answers: the response ends with what is asked.
+    /// Ends the response with the open questions, because the run waits for an answer.
     pub(super) fn suspended(&mut self) {
         let open = self.standing.open().to_vec();
-        if self.is_over() || open.is_empty() {
+        if self.is_finished() || open.is_empty() {
             return;
         }
         self.close("incomplete");
@@ -239,35 +242,36 @@ impl ResponseEvents {
                 | SuspensionKind::PeerInput
                 | SuspensionKind::PeerAuth
                 | SuspensionKind::PlanReview
-                | SuspensionKind::Pause => self.asked(asked),
+                | SuspensionKind::Pause => self.question_asked(asked),
             }
         }
-        self.ends("completed");
+        self.end("completed");
     }
 
-    fn finished(&mut self, body: &RunFinishedBody) {
+    fn run_ended(&mut self, body: &RunFinishedBody) {
         self.close("incomplete");
         match body.status {
-            RunStatus::Completed if self.is_cut => self.ends("incomplete"),
-            RunStatus::Completed => self.ends("completed"),
-            RunStatus::Cancelled => self.ends("cancelled"),
+            RunStatus::Completed if self.is_cut => self.end("incomplete"),
+            RunStatus::Completed => self.end("completed"),
+            RunStatus::Cancelled => self.end("cancelled"),
             RunStatus::Failed | RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => {
                 self.state.failure = Some(self.failure.take().unwrap_or_else(|| "The run failed.".to_owned()));
-                self.ends("failed");
+                self.end("failed");
             }
         }
     }
 
-    /// What is told ends here although the run does not: the same response can be had later, with an event of this number.
+    /// Ends the events although the run goes on. A later read of the same response has another event with this sequence
+    /// number.
     pub(super) fn interrupted(&mut self, code: &str, message: &str) {
         let data = json!({
             "type": "error", "sequence_number": self.number.saturating_sub(1), "code": code, "message": message, "param": null,
         });
-        self.ready.push(Event { number: self.number, kind: "error", data: data.to_string() });
-        self.interruption = Some(Refusal::failed(code, message));
+        self.ready.push(ResponseEvent { number: self.number, kind: "error", data: data.to_string() });
+        self.interruption = Some(OpenAiError::failed(code, message));
     }
 
-    fn ends(&mut self, status: &'static str) {
+    fn end(&mut self, status: &'static str) {
         self.state.status = Some(status);
         let response = self.response();
         let kind = match status {
@@ -275,13 +279,13 @@ impl ResponseEvents {
             "failed" => "response.failed",
             _ => "response.incomplete",
         };
-        self.say(kind, json!({ "response": response }));
+        self.emit(kind, json!({ "response": response }));
     }
 
-    fn say(&mut self, kind: &'static str, members: impl Serialize) {
+    fn emit(&mut self, kind: &'static str, members: impl Serialize) {
         let data = EventData { kind, sequence_number: self.number, members };
         let data = serde_json::to_string(&data).expect("members have string keys");
-        self.ready.push(Event { number: self.number, kind, data });
+        self.ready.push(ResponseEvent { number: self.number, kind, data });
         self.number += 1;
     }
 }

@@ -1,12 +1,13 @@
-//! `/v1/responses`: a query, or answers, as a response that can be had again: whole or as events, from any of them on, at any
-//! time and from any replica. It is read from its thread's log; nothing is stored for it but what its client said.
+//! `/v1/responses`: a query or answers as a response that can be read again, as one object or as events from any of
+//! them on, at any time and from any replica. It is derived from its thread's log. Only what the client sent is stored
+//! for it.
 
 mod accept;
 mod events;
 mod object;
 mod read;
 mod request;
-mod telling;
+mod stream;
 mod words;
 
 use axum::Json;
@@ -15,13 +16,13 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::asking::Asker;
+use super::error::OpenAiError;
 use super::models;
-use super::refusal::Refusal;
-use super::repeat::Whole;
+use super::repeat::RequestIdentity;
 use crate::domain::fault::Fault;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
+use crate::http::doors::DoorRequest;
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
 use crate::http::json::JsonBody;
@@ -46,14 +47,15 @@ pub(crate) async fn create(
     headers: HeaderMap,
     key: IdempotencyKey,
     sent: JsonBody<Sent>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OpenAiError> {
     let model = models::find(&app, &sent.value.model)?;
     let request = sent.value.read(&model)?;
-    let asker = Asker { app, caller, preferences };
+    let ctx = DoorRequest { app, caller, preferences };
     let key = key.with(sent.fingerprint.clone());
-    let whole = Whole::of(&asker, &headers, key.as_ref(), ("/v1/responses", &sent.fingerprint), None);
-    let accepted = accept::accept(&asker, &whole, &model, &request, key).await.map_err(Refusal::of_response)?;
-    telling::respond(asker, &request, accepted).await
+    let identity = RequestIdentity::of(&ctx, &headers, key.as_ref(), ("/v1/responses", &sent.fingerprint), None);
+    let accepted =
+        accept::accept(&ctx, &identity, &model, &request, key).await.map_err(OpenAiError::for_responses_api)?;
+    stream::respond(ctx, &request, accepted).await
 }
 
 /// A response as it stands; with `stream=true` its events, those behind `starting_after` if that is given.
@@ -67,13 +69,13 @@ pub(crate) async fn get(
     ids: Ids,
     preferences: ReplyPreferences,
     mut params: Params,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OpenAiError> {
     let id = named(&ids)?;
-    let is_streamed = params.flag("stream", false).map_err(Refusal::from)?;
+    let is_streamed = params.flag("stream", false).map_err(OpenAiError::from)?;
     let after = params.text("starting_after").map(|text| text.parse::<u64>().map_err(|_| no_number()));
     let after = after.transpose()?;
-    let asker = Asker { app, caller, preferences };
-    if is_streamed { telling::again(asker, id, after).await } else { read::object(&asker, &id).await }
+    let ctx = DoorRequest { app, caller, preferences };
+    if is_streamed { stream::replay(ctx, id, after).await } else { read::object(&ctx, &id).await }
 }
 
 /// End the run of a response that goes on; again, the same.
@@ -84,13 +86,13 @@ pub(crate) async fn cancel(
     State(app): State<AppState>,
     ids: Ids,
     preferences: ReplyPreferences,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OpenAiError> {
     let id = named(&ids)?;
-    let asker = Asker { app, caller, preferences };
-    if !read::state(&asker, &id).await?.is_over() {
-        runs::cancel(&asker.app.service, &asker.caller, &id.run, None).await?;
+    let ctx = DoorRequest { app, caller, preferences };
+    if !read::state(&ctx, &id).await?.is_finished() {
+        runs::cancel(&ctx.app.service, &ctx.caller, &id.run, None).await?;
     }
-    read::object(&asker, &id).await
+    read::object(&ctx, &id).await
 }
 
 /// What the response was asked with.
@@ -100,7 +102,7 @@ pub(crate) async fn input_items(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, OpenAiError> {
     let id = named(&ids)?;
     let run = runs::get(&app.service, &caller, &id.run).await?;
     let item = json!({
@@ -114,16 +116,16 @@ pub(crate) async fn input_items(
     })))
 }
 
-/// A response is a part of its thread, and goes with it.
-pub(super) async fn delete(_: MayRun, State(_): State<AppState>) -> Refusal {
-    Refusal::unsupported("response_id", "A response goes with its thread: DELETE /threads/{thread}.")
+/// A response is a part of its thread and can only be deleted with it.
+pub(super) async fn delete(_: MayRun, State(_): State<AppState>) -> OpenAiError {
+    OpenAiError::unsupported("response_id", "A response goes with its thread: DELETE /threads/{thread}.")
 }
 
-fn named(ids: &Ids) -> Result<ResponseId, Refusal> {
-    let id = ids.get::<String>("response").map_err(|problem| Refusal::from(problem.0))?;
+fn named(ids: &Ids) -> Result<ResponseId, OpenAiError> {
+    let id = ids.get::<String>("response").map_err(|problem| OpenAiError::from(problem.0))?;
     ResponseId::parse(&id).ok_or_else(|| Fault::not_found("response").into())
 }
 
-fn no_number() -> Refusal {
-    Refusal::wrong("invalid", "starting_after", "It is the number of an event.")
+fn no_number() -> OpenAiError {
+    OpenAiError::bad_request("invalid", "starting_after", "It is the number of an event.")
 }

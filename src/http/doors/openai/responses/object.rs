@@ -1,4 +1,4 @@
-//! A response as an object: what never changes of it, and how it stands.
+//! A response as an object: its fixed part and its state.
 
 use serde_json::{Map, Value, json};
 
@@ -6,19 +6,19 @@ use crate::domain::Millis;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::model::Usage;
 use crate::domain::run::RunResource;
-use crate::http::doors::openai::asking::STORED;
+use crate::http::doors::openai::run_request::METADATA_KEY;
 
-/// The name of a response: a run, and where its thread's log stood before. Nothing else is needed to find it, or to tell it
-/// again. It is written in two forms:
+/// The id of a response: a run, and the last `seq` of its thread's log before the response. That is enough to find the
+/// response and to send it again. It has two forms:
 ///
-/// - `resp_run_0199…_17`: the run begins with this response, behind place 17 of the log.
-/// - `resp_run_0199…_42c2`: the run had asked; the first two `AGENT_RESUMED` behind place 42 belong to the request that this
-///   response answers, so they do not end it. What makes the run go on after that belongs to another response.
+/// - `resp_run_0199…_17`: the run begins with this response, after `seq` 17 of the log.
+/// - `resp_run_0199…_42c2`: the run was suspended. The first two `AGENT_RESUMED` after `seq` 42 belong to the request
+///   of this response, so they do not end it. Whatever makes the run go on after that belongs to another response.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ResponseId {
     pub(super) run: RunId,
     pub(super) start: i64,
-    /// The run had begun before, and the request gave so many answers; `None`: it begins here.
+    /// The number of answers that the request gave to the suspended run. `None` if the run begins here.
     pub(super) answers: Option<u32>,
 }
 
@@ -32,7 +32,7 @@ impl ResponseId {
         Some(Self { run: run.into(), start: digits(start)?.parse().ok()?, answers })
     }
 
-    /// Of the response that an item belongs to, by the item's id.
+    /// The id of the response that an item belongs to, from the item's id.
     pub(super) fn of_item(text: &str) -> Option<Self> {
         let (prefix, rest) = text.split_once('_')?;
         let (response, _) = rest.rsplit_once('_')?;
@@ -51,9 +51,9 @@ fn digits(text: &str) -> Option<&str> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text)
 }
 
-/// What of a response is known from its beginning on.
+/// The part of a response that is fixed from its beginning.
 #[derive(Clone, Debug)]
-pub(super) struct Head {
+pub(super) struct ResponseHead {
     id: ResponseId,
     pub(super) run: RunId,
     pub(super) start: i64,
@@ -62,17 +62,17 @@ pub(super) struct Head {
     pub(super) takes_approvals: bool,
     thread: ThreadId,
     created_at: Millis,
-    /// As its client said them.
+    /// Members of the request, as the client sent them.
     stored: Map<String, Value>,
 }
 
-impl Head {
-    /// The format of an answer that is JSON, as its client said it.
+impl ResponseHead {
+    /// The member of `stored` with the format of a JSON answer.
     pub(super) const FORMAT: &str = "format";
 
-    /// Of a response of this run, whose message has `metadata`.
+    /// The head of a response of this run. `metadata` is that of the run's message.
     pub(super) fn of(id: ResponseId, run: &RunResource, metadata: Option<&Map<String, Value>>) -> Self {
-        let stored = metadata.and_then(|metadata| metadata.get(STORED)?.as_object().cloned()).unwrap_or_default();
+        let stored = metadata.and_then(|metadata| metadata.get(METADATA_KEY)?.as_object().cloned()).unwrap_or_default();
         Self {
             run: id.run.clone(),
             start: id.start,
@@ -94,13 +94,13 @@ impl Head {
         self.stored.get("background") == Some(&json!(true))
     }
 
-    /// The answer is JSON: only the whole of it can be used, and only that is told.
+    /// Whether the answer is JSON. Only the whole of it is useful, so only the whole is sent.
     pub(super) fn is_json(&self) -> bool {
         self.stored.contains_key(Self::FORMAT)
     }
 
-    pub(super) fn response(&self, state: &State) -> Value {
-        let said = |name: &str| self.stored.get(name).cloned().unwrap_or(Value::Null);
+    pub(super) fn response(&self, state: &ResponseState) -> Value {
+        let stored_member = |name: &str| self.stored.get(name).cloned().unwrap_or(Value::Null);
         let status = state.status.unwrap_or("in_progress");
         let mut metadata = self.stored.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
         metadata.insert("pes_thread".to_owned(), json!(self.thread));
@@ -118,20 +118,20 @@ impl Head {
             "background": self.is_background(),
             "error": state.failure.as_ref().map(|message| json!({ "code": "server_error", "message": message })),
             "incomplete_details": incomplete,
-            "instructions": said("instructions"),
+            "instructions": stored_member("instructions"),
             "max_output_tokens": null,
-            "model": said("model"),
+            "model": stored_member("model"),
             "output": state.output,
             "parallel_tool_calls": true,
-            "previous_response_id": said("previous_response_id"),
+            "previous_response_id": stored_member("previous_response_id"),
             "conversation": { "id": self.thread },
             "reasoning": { "effort": null, "summary": null },
             "store": true,
-            "temperature": said("temperature"),
+            "temperature": stored_member("temperature"),
             "text": { "format": self.stored.get(Self::FORMAT).cloned().unwrap_or_else(|| json!({ "type": "text" })) },
             "tool_choice": "auto",
             "tools": self.stored.get("tools").cloned().unwrap_or_else(|| json!([])),
-            "top_p": said("top_p"),
+            "top_p": stored_member("top_p"),
             "truncation": "disabled",
             "usage": is_done.then(|| usage(&state.usage)),
             "completed_at": is_done.then_some(state.at / 1000),
@@ -140,26 +140,26 @@ impl Head {
     }
 }
 
-/// How far a response is.
+/// The state of a response.
 #[derive(Clone, Debug, Default)]
-pub(super) struct State {
-    /// `None`: it goes on.
+pub(super) struct ResponseState {
+    /// `None` while the response is in progress.
     pub(super) status: Option<&'static str>,
     pub(super) output: Vec<Value>,
     pub(super) usage: Usage,
     pub(super) failure: Option<String>,
-    /// This server's own name of what failed.
+    /// This server's own code of the failure.
     pub(super) code: Option<String>,
-    /// Of the last observation.
+    /// The time of the last observation.
     pub(super) at: Millis,
 }
 
-impl State {
-    pub(super) fn is_over(&self) -> bool {
+impl ResponseState {
+    pub(super) fn is_finished(&self) -> bool {
         self.status.is_some()
     }
 
-    /// Of the last item.
+    /// The index of the last item.
     pub(super) fn index(&self) -> usize {
         self.output.len().saturating_sub(1)
     }

@@ -1,4 +1,4 @@
-//! A response as it stands, read from the log.
+//! Reads the current state of a response from the log.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -6,80 +6,81 @@ use serde_json::json;
 
 use super::events::ResponseEvents;
 use super::object::ResponseId;
-use super::telling::Telling;
+use super::stream::ResponseStream;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{ExpiryPolicy, Suspension};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
-use crate::http::doors::answer_headers::name_run;
-use crate::http::doors::openai::asking::{Asker, is_for_people};
-use crate::http::doors::openai::refusal::Refusal;
-use crate::http::doors::told::Told;
+use crate::http::doors::DoorRequest;
+use crate::http::doors::answer_headers::set_run;
+use crate::http::doors::frames::DecodedFrame;
+use crate::http::doors::openai::error::OpenAiError;
+use crate::http::doors::openai::run_request::is_for_people;
 use crate::service::feed::{self, After, FeedAsk};
 use crate::service::{runs, suspensions};
 
-/// Observations that are read at once.
-const CHUNK: u32 = 200;
+/// How many observations one query to the store reads.
+const PAGE_SIZE: u32 = 200;
 
-/// That something was asked, and that it is asked no more.
-const ASKED: [ObservationType; 3] =
+/// The observations that open and close questions.
+const QUESTION_TYPES: [ObservationType; 3] =
     [ObservationType::AgentSuspended, ObservationType::AgentResumed, ObservationType::SuspensionTimeout];
 
-pub(super) async fn thread_of(asker: &Asker, id: &ResponseId) -> Result<ThreadId, Refusal> {
-    match runs::get(&asker.app.service, &asker.caller, &id.run).await {
+pub(super) async fn thread_of(ctx: &DoorRequest, id: &ResponseId) -> Result<ThreadId, OpenAiError> {
+    match runs::get(&ctx.app.service, &ctx.caller, &id.run).await {
         Err(fault) if fault.code == Code::NotFound => Err(Fault::not_found("response").into()),
         run => Ok(run?.thread_id),
     }
 }
 
-/// The response as an answer.
-pub(super) async fn object(asker: &Asker, id: &ResponseId) -> Result<Response, Refusal> {
-    let events = state(asker, id).await?;
+/// The response as an HTTP response.
+pub(super) async fn object(ctx: &DoorRequest, id: &ResponseId) -> Result<Response, OpenAiError> {
+    let events = state(ctx, id).await?;
     let mut object = events.response();
-    let run = runs::get(&asker.app.service, &asker.caller, &id.run).await?;
-    if !events.is_over() && run.status == RunStatus::Queued {
+    let run = runs::get(&ctx.app.service, &ctx.caller, &id.run).await?;
+    if !events.is_finished() && run.status == RunStatus::Queued {
         object["status"] = json!("queued");
     }
     let mut response = Json(object).into_response();
-    name_run(response.headers_mut(), &run.thread_id, &id.run);
+    set_run(response.headers_mut(), &run.thread_id, &id.run);
     Ok(response)
 }
 
-/// All that has happened of it.
-pub(super) async fn state(asker: &Asker, id: &ResponseId) -> Result<ResponseEvents, Refusal> {
-    let thread = thread_of(asker, id).await?;
-    let mut telling = Telling::of(asker, id, &thread, None).await?;
-    while !telling.events.is_over() {
-        // What stands still, or is over, says so after all that has happened.
-        if telling.hear().await && !stands_still(asker, &id.run).await? {
+/// Applies everything that has happened to the response so far.
+pub(super) async fn state(ctx: &DoorRequest, id: &ResponseId) -> Result<ResponseEvents, OpenAiError> {
+    let thread = thread_of(ctx, id).await?;
+    let mut stream = ResponseStream::open(ctx, id, &thread, None).await?;
+    while !stream.events.is_finished() {
+        // A run that has ended or is suspended has all its events in the log, so reading goes on until they are read.
+        if stream.read_frame().await && !is_idle(ctx, &id.run).await? {
             break;
         }
     }
-    match telling.events.interruption() {
-        Some(refusal) => Err(refusal),
-        None => Ok(telling.events),
+    match stream.events.interruption() {
+        Some(error) => Err(error),
+        None => Ok(stream.events),
     }
 }
 
-async fn stands_still(asker: &Asker, run: &RunId) -> Result<bool, Refusal> {
-    let status = runs::get(&asker.app.service, &asker.caller, run).await?.status;
+async fn is_idle(ctx: &DoorRequest, run: &RunId) -> Result<bool, OpenAiError> {
+    let status = runs::get(&ctx.app.service, &ctx.caller, run).await?.status;
     Ok(status.is_terminal() || status == RunStatus::Suspended)
 }
 
-/// Whether this question was open when the response ended, and was the first to people: it was asked before, or after nothing
-/// but the answers that the response goes on with, and none that is older was answered since.
+/// Whether this question was open when the response ended, and was the first question for people. That is so if it was
+/// asked before any answers but those of the response's own request, and if no older question was answered since.
 pub(super) async fn has_shown(
-    asker: &Asker,
+    ctx: &DoorRequest,
     id: &ResponseId,
     thread: &ThreadId,
     question: &Suspension,
-) -> Result<bool, Refusal> {
-    let (service, caller) = (&asker.app.service, &asker.caller);
+) -> Result<bool, OpenAiError> {
+    let (service, caller) = (&ctx.app.service, &ctx.caller);
     let (mut after, mut answers) = (id.start, 0);
     loop {
-        let ask = FeedAsk { after: After::Seq(after), types: ASKED.to_vec(), ..FeedAsk::default() };
-        let page = feed::page(service, caller, thread, ask, CHUNK).await?;
+        let ask = FeedAsk { after: After::Seq(after), types: QUESTION_TYPES.to_vec(), ..FeedAsk::default() };
+        let page = feed::page(service, caller, thread, ask, PAGE_SIZE).await?;
         for seen in page.items {
             after = seen.seq;
             let is_reminder = seen.content["policy"] == ExpiryPolicy::Remind.as_str();
@@ -94,7 +95,7 @@ pub(super) async fn has_shown(
                 continue;
             }
             answers += 1;
-            // Their ids are in the order in which they were asked.
+            // The ids sort by the time at which the questions were asked.
             let is_older = answers > id.answers.unwrap_or(0) && about < question.suspension_id;
             if is_older && suspensions::get(service, caller, &about).await.is_ok_and(|one| is_for_people(&one)) {
                 return Ok(false);
@@ -106,25 +107,30 @@ pub(super) async fn has_shown(
     }
 }
 
-/// Where the log of a run that is over ends.
-pub(super) async fn end_of(asker: &Asker, thread: &ThreadId, run: &RunId) -> Result<i64, Refusal> {
-    Ok(seq_of(asker, thread, run, ObservationType::RunFinished).await?.unwrap_or(0))
+/// The last `seq` of a run that has ended.
+pub(super) async fn end_of(ctx: &DoorRequest, thread: &ThreadId, run: &RunId) -> Result<i64, OpenAiError> {
+    Ok(seq_of(ctx, thread, run, ObservationType::RunFinished).await?.unwrap_or(0))
 }
 
-/// Where the run says this for the first time.
+/// The first `seq` at which the run has this observation.
 pub(super) async fn seq_of(
-    asker: &Asker,
+    ctx: &DoorRequest,
     thread: &ThreadId,
     run: &RunId,
     kind: ObservationType,
-) -> Result<Option<i64>, Refusal> {
+) -> Result<Option<i64>, OpenAiError> {
     let ask = FeedAsk { after: After::Seq(0), types: vec![kind], until: Some(run.clone()), ..FeedAsk::default() };
-    let mut feed = feed::open(&asker.app.service, &asker.caller, thread, ask).await?;
+    let mut feed = feed::open(&ctx.app.service, &ctx.caller, thread, ask).await?;
     while let Some(frame) = feed.next().await {
-        match Told::of(&frame) {
-            Told::Observation(told) if told.run == *run => return Ok(Some(told.seq)),
-            Told::CaughtUp => return Ok(None),
-            Told::Observation(_) | Told::Token(_) | Told::Stands(..) | Told::Gap | Told::Draining | Told::Other => {}
+        match DecodedFrame::decode(&frame) {
+            DecodedFrame::Observation(observation) if observation.run == *run => return Ok(Some(observation.seq)),
+            DecodedFrame::CaughtUp => return Ok(None),
+            DecodedFrame::Observation(_)
+            | DecodedFrame::Token(_)
+            | DecodedFrame::RunStatus(..)
+            | DecodedFrame::Gap
+            | DecodedFrame::Draining
+            | DecodedFrame::Other => {}
         }
     }
     Ok(None)

@@ -1,22 +1,22 @@
-//! What a response is asked with: what is honoured of it, what is refused, what is let pass.
+//! The request of a response: which members are used, refused or ignored.
 
 use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::object::{Head, ResponseId};
+use super::object::{ResponseHead, ResponseId};
 use crate::domain::ids::{SuspensionId, ThreadId};
 use crate::domain::prompt::SystemPrompt;
 use crate::domain::settings::CallOptions;
 use crate::domain::tool::ClientTool;
 use crate::domain::which_thread::Said;
 use crate::http::doors::openai::content;
+use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::models::NamedModel;
-use crate::http::doors::openai::refusal::Refusal;
 use crate::http::doors::openai::tools;
 
-/// The body. Members that are not here are let pass.
+/// The body. Members that are not listed here are ignored.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Sent {
     pub(super) model: String,
@@ -47,41 +47,41 @@ pub(crate) struct Sent {
     others: Map<String, Value>,
 }
 
-/// A request that can be carried out.
+/// A validated request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResponseRequest {
-    pub(super) input: Input,
+    pub(super) input: ResponseInput,
     pub(super) previous: Option<ResponseId>,
     pub(super) conversation: Option<ThreadId>,
     pub(super) is_streamed: bool,
     pub(super) is_background: bool,
     pub(super) user: Option<String>,
     pub(super) options: CallOptions,
-    /// What is told of it whenever the response is.
+    /// The members of the request that every read of the response repeats.
     pub(super) stored: Map<String, Value>,
 }
 
-/// What is said, in order of what counts.
+/// The parsed input.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Input {
-    /// What the user says after the last thing of the agent's that is sent back.
+pub(super) struct ResponseInput {
+    /// The user's text after the last item of the agent that is sent back.
     pub(super) text: String,
-    /// Of the client's functions, by the ids of the suspensions.
+    /// The results of the client's functions, by suspension id.
     pub(super) results: HashMap<String, String>,
     pub(super) approvals: HashMap<SuspensionId, (bool, Option<String>)>,
-    /// Things of this server's that are sent back: they say which conversation it is.
+    /// The ids of this server's items that are sent back. They identify the conversation.
     pub(super) ours: Vec<String>,
-    /// Those of them that nothing of the user's stands behind but the news.
+    /// Those of them that are followed only by the new input.
     pub(super) shown_last: Vec<String>,
-    /// The approvals among these that were asked for, by the ids of their questions.
+    /// The requested approvals among these, by suspension id.
     pub(super) asked_last: Vec<SuspensionId>,
-    /// The user said something behind the last thing of the agent's.
+    /// Something of the user follows the last item of the agent.
     has_news: bool,
-    /// How many results and approvals stand behind it.
+    /// How many results and approvals follow the last item of the agent.
     pub(super) answered: usize,
-    /// Everything that was said, by either.
+    /// All messages, of the user and of the agent.
     pub(super) said: Vec<Said>,
-    /// What the system says, which is no part of the conversation.
+    /// The system's messages, which are no part of the conversation.
     pub(super) system: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Input {
 const LABEL: &str = "pes";
 
 impl Sent {
-    pub(super) fn read(self, named: &NamedModel) -> Result<ResponseRequest, Refusal> {
+    pub(super) fn read(self, named: &NamedModel) -> Result<ResponseRequest, OpenAiError> {
         let (client_tools, takes_approvals) = self.declared()?;
         let format = self.text.as_ref().and_then(|text| text.get("format"));
         let answer_schema = tools::answer_schema("text.format", format, "/schema")?;
@@ -123,7 +123,7 @@ impl Sent {
             ("approvals".to_owned(), json!(takes_approvals)),
         ]);
         if options.answer_schema.is_some() {
-            stored.insert(Head::FORMAT.to_owned(), json!(format));
+            stored.insert(ResponseHead::FORMAT.to_owned(), json!(format));
         }
         for name in ["temperature", "top_p"] {
             stored.extend(self.others.get(name).map(|value| (name.to_owned(), value.clone())));
@@ -140,10 +140,10 @@ impl Sent {
         })
     }
 
-    /// The client's functions, and whether it can show an approval.
-    fn declared(&self) -> Result<(Vec<ClientTool>, bool), Refusal> {
+    /// The client's functions, and whether it can show approvals.
+    fn declared(&self) -> Result<(Vec<ClientTool>, bool), OpenAiError> {
         let (mut functions, mut takes_approvals) = (Vec::new(), false);
-        let is_offered = tools::offered("tool_choice", self.tool_choice.as_ref())?;
+        let is_offered = tools::may_call_tools("tool_choice", self.tool_choice.as_ref())?;
         for (at, tool) in self.tools.iter().flatten().enumerate() {
             match tool["type"].as_str().unwrap_or_default() {
                 "function" if is_offered => functions.push(tools::client_tool(&format!("tools[{at}]"), tool)?),
@@ -151,7 +151,7 @@ impl Sent {
                 "mcp" if tool["server_label"] == LABEL => takes_approvals = true,
                 other => {
                     let message = format!("Tools of the type `{other}` are not known; declare functions.");
-                    return Err(Refusal::unsupported(format!("tools[{at}]"), message));
+                    return Err(OpenAiError::unsupported(format!("tools[{at}]"), message));
                 }
             }
         }
@@ -159,9 +159,9 @@ impl Sent {
     }
 }
 
-pub(super) fn no_previous(id: &str) -> Refusal {
+pub(super) fn no_previous(id: &str) -> OpenAiError {
     let message = format!("There is no response `{id}`.");
-    Refusal::wrong("previous_response_not_found", "previous_response_id", message)
+    OpenAiError::bad_request("previous_response_not_found", "previous_response_id", message)
 }
 
 fn named_conversation(value: &Value) -> Option<ThreadId> {
@@ -169,27 +169,31 @@ fn named_conversation(value: &Value) -> Option<ThreadId> {
     (!id.is_empty()).then(|| id.into())
 }
 
-fn read_input(input: &Value) -> Result<Input, Refusal> {
+fn read_input(input: &Value) -> Result<ResponseInput, OpenAiError> {
     let items = match input {
         Value::String(text) => {
-            return Ok(Input { text: text.clone(), said: vec![Said::User(text.clone())], ..Input::default() });
+            return Ok(ResponseInput {
+                text: text.clone(),
+                said: vec![Said::User(text.clone())],
+                ..ResponseInput::default()
+            });
         }
         Value::Array(items) => items,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
-            return Err(Refusal::wrong("invalid", "input", "It must be a text or a list of items."));
+            return Err(OpenAiError::bad_request("invalid", "input", "It must be a text or a list of items."));
         }
     };
-    let mut read = Input::default();
+    let mut read = ResponseInput::default();
     for (at, item) in items.iter().enumerate() {
         read.item(&format!("input[{at}]"), item)?;
     }
     Ok(read)
 }
 
-impl Input {
-    fn item(&mut self, place: &str, item: &Value) -> Result<(), Refusal> {
+impl ResponseInput {
+    fn item(&mut self, place: &str, item: &Value) -> Result<(), OpenAiError> {
         let text = |name: &str| item[name].as_str().map(str::to_owned);
-        let missing = |name: &str| Refusal::wrong("invalid", format!("{place}.{name}"), "It is missing.");
+        let missing = |name: &str| OpenAiError::bad_request("invalid", format!("{place}.{name}"), "It is missing.");
         match item["type"].as_str().unwrap_or("message") {
             "message" => self.message(place, item)?,
             "function_call_output" => {
@@ -216,20 +220,20 @@ impl Input {
                 if let Some(call) = text("call_id") {
                     self.said.push(Said::Assistant { text: String::new(), calls: vec![call] });
                 }
-                self.said_before(text("call_id").or_else(|| text("id")));
+                self.agent_item(text("call_id").or_else(|| text("id")));
                 if item["type"] == "mcp_approval_request" {
                     self.asked_last.extend(text("id").map(SuspensionId::from));
                 }
             }
             other => {
                 let message = format!("Items of the type `{other}` are not taken.");
-                return Err(Refusal::wrong("unsupported_content", place, message));
+                return Err(OpenAiError::bad_request("unsupported_content", place, message));
             }
         }
         Ok(())
     }
 
-    fn message(&mut self, place: &str, item: &Value) -> Result<(), Refusal> {
+    fn message(&mut self, place: &str, item: &Value) -> Result<(), OpenAiError> {
         let text = content::text(&format!("{place}.content"), item.get("content"))?;
         match item["role"].as_str().unwrap_or_default() {
             "user" => {
@@ -239,20 +243,20 @@ impl Input {
             }
             "assistant" => {
                 self.said.push(Said::Assistant { text, calls: Vec::new() });
-                self.said_before(item["id"].as_str().map(str::to_owned));
+                self.agent_item(item["id"].as_str().map(str::to_owned));
             }
             "system" | "developer" if text.trim().is_empty() => {}
             "system" | "developer" => self.system.push(text),
             other => {
                 let message = format!("There is no role `{other}`; known: system, developer, user and assistant.");
-                return Err(Refusal::wrong("invalid", format!("{place}.role"), message));
+                return Err(OpenAiError::bad_request("invalid", format!("{place}.role"), message));
             }
         }
         Ok(())
     }
 
-    /// What the user said before that is answered.
-    fn said_before(&mut self, id: Option<String>) {
+    /// Handles an item of the agent: the user's text before it is answered already.
+    fn agent_item(&mut self, id: Option<String>) {
         self.text.clear();
         self.answered = 0;
         if std::mem::take(&mut self.has_news) {

@@ -1,47 +1,49 @@
-//! A text cut by what it says, and not by how it came: the same text is always cut alike.
+//! Splits a text by its content and not by the chunks in which it arrives, so the same text is always split the same
+//! way.
 
-/// A piece of a word is at most so long, in bytes.
-const LONGEST: usize = 64;
+/// The maximum length of a piece of a word, in bytes.
+const MAX_PIECE_BYTES: usize = 64;
 
-/// Cuts a text that grows. A piece is a word with the blanks behind it, so it is complete when the next word begins.
+/// Splits a growing text. A piece is a word with the whitespace after it, so it is complete when the next word begins.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Words {
-    held: String,
+pub(super) struct WordSplitter {
+    buffer: String,
 }
 
-impl Words {
-    /// The pieces that are complete with this text.
+impl WordSplitter {
+    /// Adds a text, and returns the pieces that are complete.
     pub(super) fn push(&mut self, text: &str) -> Vec<String> {
-        self.held.push_str(text);
+        self.buffer.push_str(text);
         let mut pieces = Vec::new();
-        let mut rest = self.held.as_str();
-        while let Some(end) = first(rest) {
+        let mut rest = self.buffer.as_str();
+        while let Some(end) = first_piece_end(rest) {
             let (piece, behind) = rest.split_at(end);
             pieces.push(piece.to_owned());
             rest = behind;
         }
-        let cut = self.held.len() - rest.len();
-        self.held.drain(..cut);
+        let cut = self.buffer.len() - rest.len();
+        self.buffer.drain(..cut);
         pieces
     }
 
-    /// What is left when nothing follows.
+    /// The last piece, when no more text follows.
     pub(super) fn rest(&mut self) -> Option<String> {
-        Some(std::mem::take(&mut self.held)).filter(|rest| !rest.is_empty())
+        Some(std::mem::take(&mut self.buffer)).filter(|rest| !rest.is_empty())
     }
 }
 
-/// Where the first piece ends; `None`: more of it may come.
-fn first(text: &str) -> Option<usize> {
-    // No further than a piece reaches: a text without blanks is not read again for each of its pieces.
-    let head = &text[..text.ceil_char_boundary(LONGEST + 1)];
+/// The end of the first piece. `None` if it may still grow.
+fn first_piece_end(text: &str) -> Option<usize> {
+    // Searches only as far as a piece can reach. Otherwise a text without whitespace would be read again for each of
+    // its pieces.
+    let head = &text[..text.ceil_char_boundary(MAX_PIECE_BYTES + 1)];
     let word = match head.find(char::is_whitespace) {
         Some(word) => word,
-        None if text.len() > LONGEST => return Some(text.floor_char_boundary(LONGEST)),
+        None if text.len() > MAX_PIECE_BYTES => return Some(text.floor_char_boundary(MAX_PIECE_BYTES)),
         None => text.len(),
     };
     let blanks = text[word..].find(|c: char| !c.is_whitespace())?;
-    // Blanks at the very beginning are a piece of their own.
+    // Whitespace at the very beginning is a piece of its own.
     Some(word + blanks)
 }
 

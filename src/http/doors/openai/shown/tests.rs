@@ -3,19 +3,19 @@ use serde_json::{Value, json};
 use super::*;
 use crate::http::doors::recorded::{asks_approval, fact};
 
-fn reader() -> (RunId, Reader) {
+fn reader() -> (RunId, ShownReader) {
     let run = RunId::from("run_1");
-    (run.clone(), Reader::new(run, None))
+    (run.clone(), ShownReader::new(run, None))
 }
 
-/// Something is asked, and answered.
-fn is_asked(reader: &mut Reader, run: &RunId) {
-    reader.told(&asks_approval(run, json!({})));
+/// A question is asked and answered.
+fn ask_and_answer(reader: &mut ShownReader, run: &RunId) {
+    reader.apply(&asks_approval(run, json!({})));
     let answered = json!({ "suspensionId": "sus_1", "decision": "approved", "decidedBy": "local" });
-    reader.told(&fact(run, "AGENT_RESUMED", answered));
+    reader.apply(&fact(run, "AGENT_RESUMED", answered));
 }
 
-fn update(run: &RunId, more: Value) -> ToldFact {
+fn update(run: &RunId, more: Value) -> DecodedObservation {
     let mut body = json!({ "keys": ["messages"], "stateVersion": 1 });
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     fact(run, "STATE_UPDATE", body)
@@ -25,7 +25,7 @@ fn update(run: &RunId, more: Value) -> ToldFact {
 fn only_the_last_stages_of_a_run_are_looked_at() {
     let (run, mut reader) = reader();
     for _ in 0..70 {
-        is_asked(&mut reader, &run);
+        ask_and_answer(&mut reader, &run);
     }
     let counts: Vec<usize> = reader.end().stages.iter().map(|stage| stage.shown.as_slice().len()).collect();
     assert_eq!(counts, [70].into_iter().chain((7..=70).rev()).collect::<Vec<_>>());
@@ -35,10 +35,10 @@ fn only_the_last_stages_of_a_run_are_looked_at() {
 fn a_stage_shows_what_was_shown_then_and_counts_no_more_since() {
     let (run, mut reader) = reader();
     let message = json!({ "messageId": "msg_1", "threadId": "t", "role": "AI", "content": "Hello.", "timestamp": 1 });
-    reader.told(&update(&run, json!({ "message": message })));
-    is_asked(&mut reader, &run);
-    reader.told(&update(&run, json!({ "superseded": ["msg_1"] })));
-    is_asked(&mut reader, &run);
+    reader.apply(&update(&run, json!({ "message": message })));
+    ask_and_answer(&mut reader, &run);
+    reader.apply(&update(&run, json!({ "superseded": ["msg_1"] })));
+    ask_and_answer(&mut reader, &run);
     let stages = reader.end().stages;
     let Shown::Question(_) = &stages[0].shown.as_slice()[0] else { panic!("{stages:?}") };
     let answer = Shown::Answer(Normal::of("Hello."));

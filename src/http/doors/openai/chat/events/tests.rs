@@ -1,15 +1,15 @@
-//! Every type of observation as pieces, compared with `tests/golden/openai/`; and what tokens may not change.
+//! Every type of observation as parts, compared with `tests/golden/openai/`; and what tokens may not change.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::http::doors::recorded::{of_every_type, told};
+use crate::http::doors::recorded::{decode, of_every_type};
 
 const CHAT: &str = include_str!("../../../../../../tests/golden/openai/chat.txt");
 
-fn events(open: Vec<AskedQuestion>) -> ChatEvents {
-    ChatEvents::new("run_1".into(), open, ConsoleUrls::of("https://pes.example", true))
+fn events(open: Vec<AskedQuestion>) -> CompletionEvents {
+    CompletionEvents::new("run_1".into(), open, ConsoleUrls::of("https://pes.example", true))
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn every_observation_comes_to_these_pieces() {
     let (mut events, mut written) = (events(Vec::new()), String::new());
     for observation in &log {
         written += &format!("{} {}\n", observation.seq, observation.kind.as_str());
-        for piece in events.observation(&told(observation)) {
+        for piece in events.observation(&decode(observation)) {
             written += &format!("    {piece:?}\n");
         }
     }
@@ -39,8 +39,8 @@ fn token(stream: &str, offset: usize, data: &str, kind: &str) -> Token {
     .unwrap()
 }
 
-fn observation(kind: &str, content: Value) -> ToldFact {
-    ToldFact::of(
+fn observation(kind: &str, content: Value) -> DecodedObservation {
+    DecodedObservation::decode(
         serde_json::from_value(json!({
             "seq": 1, "id": "obs_1", "threadId": "t", "runId": "run_1", "traceId": "", "timestamp": 1, "type": kind,
             "title": "", "content": content,
@@ -50,15 +50,15 @@ fn observation(kind: &str, content: Value) -> ToldFact {
     .unwrap()
 }
 
-fn answer(text: &str) -> ToldFact {
+fn answer(text: &str) -> DecodedObservation {
     let message = json!({ "messageId": "msg_2", "threadId": "t", "role": "AI", "content": text, "timestamp": 1 });
     observation("FINAL_RESPONSE", json!({ "message": message }))
 }
 
-fn content(pieces: &[Piece]) -> String {
+fn content(pieces: &[CompletionPart]) -> String {
     pieces
         .iter()
-        .filter_map(|piece| if let Piece::Content(text) = piece { Some(text.as_str()) } else { None })
+        .filter_map(|piece| if let CompletionPart::Content(text) = piece { Some(text.as_str()) } else { None })
         .collect()
 }
 
@@ -80,7 +80,7 @@ fn thoughts_of_two_streams_do_not_mix_and_are_told_once() {
     pieces.extend(events.token(&token("s2", 0, "two", thinking)));
     pieces.extend(events.token(&token("s1", 4, "more", thinking)));
     for (stream, text) in [("s2", "two"), ("s1", "one more")] {
-        // The log tells a reply before what was thought on the way to it.
+        // In the log, a reply comes before its thoughts.
         let end = json!({ "streamId": stream, "text": "" });
         pieces.extend(events.observation(&observation("LLM_STREAM_END", end)));
         let body = json!({ "streamId": stream, "phase": "execution", "text": text });

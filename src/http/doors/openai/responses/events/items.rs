@@ -1,4 +1,4 @@
-//! What a run does besides its answer, as items: what it thinks, what its tools came to, what it asks.
+//! What a run does besides its answer, as items: its thoughts, its tool calls, its questions.
 
 use serde_json::{Value, json};
 
@@ -16,15 +16,15 @@ impl ResponseEvents {
         let id = self.item_added("rs", |id| json!({ "type": "reasoning", "id": id, "summary": [] }));
         let place = json!({ "item_id": id, "output_index": self.state.index(), "summary_index": 0 });
         let part = |text: &str| json!({ "type": "summary_text", "text": text });
-        self.say("response.reasoning_summary_part.added", merged(&place, json!({ "part": part("") })));
-        self.say("response.reasoning_summary_text.delta", merged(&place, json!({ "delta": text })));
-        self.say("response.reasoning_summary_text.done", merged(&place, json!({ "text": text })));
-        self.say("response.reasoning_summary_part.done", merged(&place, json!({ "part": part(text) })));
+        self.emit("response.reasoning_summary_part.added", merged(&place, json!({ "part": part("") })));
+        self.emit("response.reasoning_summary_text.delta", merged(&place, json!({ "delta": text })));
+        self.emit("response.reasoning_summary_text.done", merged(&place, json!({ "text": text })));
+        self.emit("response.reasoning_summary_part.done", merged(&place, json!({ "part": part(text) })));
         self.item_done(json!({ "type": "reasoning", "id": id, "summary": [part(text)] }));
     }
 
-    /// A call of one of the agent's tools, with what it came to.
-    pub(super) fn called(&mut self, result: &ToolResult) {
+    /// A call of one of the agent's tools, with its result.
+    pub(super) fn call_ended(&mut self, result: &ToolResult) {
         let arguments = self.arguments.get(&result.call_id).map_or_else(|| "{}".to_owned(), Value::to_string);
         let item = |id: &str, arguments: &str, status: &str| {
             json!({
@@ -34,29 +34,29 @@ impl ResponseEvents {
         };
         let id = self.item_added("mcp", |id| item(id, "", "in_progress"));
         let place = json!({ "item_id": id, "output_index": self.state.index() });
-        self.say("response.mcp_call.in_progress", place.clone());
-        self.say("response.mcp_call_arguments.done", merged(&place, json!({ "arguments": arguments })));
+        self.emit("response.mcp_call.in_progress", place.clone());
+        self.emit("response.mcp_call_arguments.done", merged(&place, json!({ "arguments": arguments })));
         let mut done = item(&id, &arguments, "completed");
         if result.status == ToolStatus::Success {
             done["output"] = json!(result.output.as_ref().map(plain));
-            self.say("response.mcp_call.completed", place);
+            self.emit("response.mcp_call.completed", place);
         } else {
             let message = result.error.as_ref().map_or("It was not done.", |error| error.message.as_str());
             let content = [json!({ "type": "text", "text": message })];
             done["error"] = json!({ "type": "mcp_tool_execution_error", "content": content });
             done["status"] = json!("failed");
-            self.say("response.mcp_call.failed", place);
+            self.emit("response.mcp_call.failed", place);
         }
         self.item_done(done);
     }
 
-    pub(super) fn asked(&mut self, asked: &AskedQuestion) {
+    pub(super) fn question_asked(&mut self, asked: &AskedQuestion) {
         let text = question::text(asked, self.urls.as_ref());
-        self.written(&text);
+        self.whole_text(&text);
         self.close("completed");
     }
 
-    /// Its client knows a call by the id of the suspension, which alone finds the thread again.
+    /// The client knows a call by its suspension id, which is enough to find the thread again.
     pub(super) fn function_call(&mut self, asked: &AskedQuestion) {
         let arguments = asked.tool_input.as_ref().map_or_else(|| "{}".to_owned(), Value::to_string);
         let name = asked.tool_name.clone().unwrap_or_default();
@@ -68,9 +68,9 @@ impl ResponseEvents {
         };
         let id = self.item_added("fc", |id| item(id, "", "in_progress"));
         let place = json!({ "item_id": id, "output_index": self.state.index() });
-        self.say("response.function_call_arguments.delta", merged(&place, json!({ "delta": arguments })));
+        self.emit("response.function_call_arguments.delta", merged(&place, json!({ "delta": arguments })));
         let done = json!({ "arguments": arguments, "name": name });
-        self.say("response.function_call_arguments.done", merged(&place, done));
+        self.emit("response.function_call_arguments.done", merged(&place, done));
         self.item_done(item(&id, &arguments, "completed"));
     }
 
@@ -84,13 +84,13 @@ impl ResponseEvents {
         self.item_done(item);
     }
 
-    /// Adds an item, whose id says to which response it belongs.
+    /// Adds an item. The item's id contains the id of the response.
     pub(super) fn item_added(&mut self, prefix: &str, item: impl FnOnce(&str) -> Value) -> String {
         let id = self.head.item_id(prefix, self.state.next_index());
         let item = item(&id);
         let id = item["id"].as_str().unwrap_or(&id).to_owned();
         self.state.output.push(item.clone());
-        self.say("response.output_item.added", json!({ "output_index": self.state.index(), "item": item }));
+        self.emit("response.output_item.added", json!({ "output_index": self.state.index(), "item": item }));
         id
     }
 
@@ -98,11 +98,11 @@ impl ResponseEvents {
         if let Some(last) = self.state.output.last_mut() {
             *last = item.clone();
         }
-        self.say("response.output_item.done", json!({ "output_index": self.state.index(), "item": item }));
+        self.emit("response.output_item.done", json!({ "output_index": self.state.index(), "item": item }));
     }
 }
 
-/// What a tool returned, as text.
+/// A tool's output as text.
 fn plain(output: &Value) -> String {
     output.as_str().map_or_else(|| output.to_string(), str::to_owned)
 }

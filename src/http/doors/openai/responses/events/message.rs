@@ -1,4 +1,4 @@
-//! The answer: a message whose text comes in pieces.
+//! The answer: a message whose text is sent in pieces.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -10,25 +10,26 @@ use crate::domain::frame::{Token, TokenType};
 use crate::domain::ids::StreamId;
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::FailureKind;
-use crate::http::doors::openai::responses::words::Words;
+use crate::http::doors::openai::responses::words::WordSplitter;
 use crate::http::doors::openai::sources::{self, Citation};
 
-/// Where numbers go on after an attempt at the answer that failed: how much of it was shown is not known later.
-const AFTER_A_FAILURE: u64 = 1_000_000;
+/// Each failed attempt at the answer moves the sequence numbers to the next multiple of this, because a later read
+/// cannot know how much of the attempt was sent.
+const NUMBERS_PER_ATTEMPT: u64 = 1_000_000;
 
 /// The answer while it is written.
 pub(super) struct OpenMessage {
     stream: Option<StreamId>,
-    /// How many bytes of it came as tokens.
-    heard: u64,
+    /// How many bytes arrived as tokens.
+    received: u64,
     text: AnswerText,
-    words: Words,
+    words: WordSplitter,
     id: String,
-    /// What it rests on.
+    /// The sources of the answer.
     sources: Vec<Citation>,
 }
 
-/// Written for each word.
+/// Serialized for each word.
 #[derive(Serialize)]
 struct TextDelta<'a> {
     item_id: &'a str,
@@ -42,9 +43,9 @@ impl OpenMessage {
     fn new(stream: Option<StreamId>) -> Self {
         Self {
             stream,
-            heard: 0,
+            received: 0,
             text: AnswerText::default(),
-            words: Words::default(),
+            words: WordSplitter::default(),
             id: String::new(),
             sources: Vec::new(),
         }
@@ -52,35 +53,35 @@ impl OpenMessage {
 }
 
 impl ResponseEvents {
-    /// A piece of the answer. After one that was lost, the rest waits for the whole.
+    /// Handles a token of the answer. If a token was lost, the rest is sent when the whole answer is known.
     pub(in super::super) fn token(&mut self, token: &Token) {
         let is_of_answer = token.token_type == TokenType::SynthesisResponse && token.run_id == self.head.run;
-        if !is_of_answer || self.is_over() || !self.writing.contains(&token.stream_id) {
+        if !is_of_answer || self.is_finished() || !self.answer_streams.contains(&token.stream_id) {
             return;
         }
         if token.offset == 0 && self.message.is_none() {
-            // Opened with its first word, so that blanks alone open nothing.
+            // The message is opened with its first word, so whitespace alone does not open one.
             self.message = Some(OpenMessage::new(Some(token.stream_id.clone())));
         }
         let Some(message) = &mut self.message else { return };
-        if message.stream.as_ref() != Some(&token.stream_id) || message.heard != token.offset {
+        if message.stream.as_ref() != Some(&token.stream_id) || message.received != token.offset {
             return;
         }
-        message.heard += token.data.len() as u64;
+        message.received += token.data.len() as u64;
         let next = message.text.push(&token.data);
         let pieces = message.words.push(&next);
         self.deltas(pieces);
     }
 
-    /// The whole text of a stream, of which tokens may have brought some.
-    pub(super) fn written(&mut self, text: &str) {
+    /// Handles the whole text of a stream, of which tokens may have brought a part.
+    pub(super) fn whole_text(&mut self, text: &str) {
         let text = text.trim();
         if text.is_empty() {
             return;
         }
         let message = self.message.get_or_insert_with(|| OpenMessage::new(None));
         let rest = message.text.rest_of(text).unwrap_or_default().to_owned();
-        // Blanks that are held back are part of the rest.
+        // Whitespace that was held back is part of the rest.
         message.text = AnswerText::default();
         message.text.push(text);
         let mut pieces = message.words.push(&rest);
@@ -88,8 +89,9 @@ impl ResponseEvents {
         self.deltas(pieces);
     }
 
-    /// What was shown of a failed attempt is not known later, so what is told of it is always the same: that it was nothing.
-    pub(super) fn broke_off(&mut self, failure: FailureKind) {
+    /// Handles the failure of an attempt. A later read cannot know what was shown of it, so it always ends as an empty
+    /// message.
+    pub(super) fn attempt_failed(&mut self, failure: FailureKind) {
         if !failure.was_sent() {
             return;
         }
@@ -103,10 +105,10 @@ impl ResponseEvents {
         self.item_done(json!({
             "type": "message", "id": id, "role": "assistant", "status": "incomplete", "content": [],
         }));
-        self.number = (self.number / AFTER_A_FAILURE + 1) * AFTER_A_FAILURE;
+        self.number = (self.number / NUMBERS_PER_ATTEMPT + 1) * NUMBERS_PER_ATTEMPT;
     }
 
-    pub(super) fn answered(&mut self, body: &FinalResponseBody) {
+    pub(super) fn final_response(&mut self, body: &FinalResponseBody) {
         let is_error = |metadata: &Map<String, Value>| metadata.contains_key(ConversationMessage::ERROR);
         if body.message.metadata.as_ref().is_some_and(is_error) {
             return self.close("incomplete");
@@ -116,7 +118,7 @@ impl ResponseEvents {
             self.close("incomplete");
         }
         if !whole.is_empty() {
-            self.written(whole);
+            self.whole_text(whole);
         }
         if let Some(message) = &mut self.message {
             message.sources = sources::of(body);
@@ -124,7 +126,7 @@ impl ResponseEvents {
         self.close("completed");
     }
 
-    /// The pieces of the answer, which begins with the first of them.
+    /// Sends pieces of the answer. The first one opens the message.
     fn deltas(&mut self, pieces: Vec<String>) {
         if pieces.is_empty() {
             return;
@@ -135,7 +137,7 @@ impl ResponseEvents {
         let (item_id, output_index) = (self.state.last_id(), self.state.index());
         for delta in &pieces {
             let members = TextDelta { item_id: &item_id, output_index, content_index: 0, delta, logprobs: [] };
-            self.say("response.output_text.delta", members);
+            self.emit("response.output_text.delta", members);
         }
     }
 
@@ -145,7 +147,7 @@ impl ResponseEvents {
             |id| json!({ "type": "message", "id": id, "role": "assistant", "status": "in_progress", "content": [] }),
         );
         let index = self.state.index();
-        self.say(
+        self.emit(
             "response.content_part.added",
             json!({ "item_id": id, "output_index": index, "content_index": 0, "part": text_part("", &[]) }),
         );
@@ -154,7 +156,7 @@ impl ResponseEvents {
         }
     }
 
-    /// Ends the message that is open.
+    /// Ends the open message.
     pub(super) fn close(&mut self, status: &str) {
         let Some(mut message) = self.message.take() else { return };
         let rest: Vec<String> = message.words.rest().into_iter().collect();
@@ -166,11 +168,11 @@ impl ResponseEvents {
         let place = json!({ "item_id": id, "output_index": index, "content_index": 0 });
         for (at, source) in message.sources.iter().enumerate() {
             let annotation = json!({ "annotation_index": at, "annotation": source.flat() });
-            self.say("response.output_text.annotation.added", merged(&place, annotation));
+            self.emit("response.output_text.annotation.added", merged(&place, annotation));
         }
         let part = text_part(&text, &message.sources);
-        self.say("response.output_text.done", merged(&place, json!({ "text": text, "logprobs": [] })));
-        self.say("response.content_part.done", merged(&place, json!({ "part": part })));
+        self.emit("response.output_text.done", merged(&place, json!({ "text": text, "logprobs": [] })));
+        self.emit("response.content_part.done", merged(&place, json!({ "part": part })));
         self.item_done(json!({
             "type": "message", "id": id, "role": "assistant", "status": status, "content": [part],
         }));

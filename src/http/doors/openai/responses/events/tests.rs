@@ -1,5 +1,5 @@
-//! Every type of observation as events, compared with `tests/golden/openai/`; and that whoever reads the log later is told
-//! what those were told who heard it live.
+//! Every type of observation as events, compared with `tests/golden/openai/`; and a later read of the log gives the
+//! same events as a live connection.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::*;
 use crate::domain::frame::Token;
 use crate::domain::observation::Observation;
 use crate::http::doors::openai::responses::object::ResponseId;
-use crate::http::doors::recorded::{of_every_type, told};
+use crate::http::doors::recorded::{decode, of_every_type};
 
 const RESPONSE: &str = include_str!("../../../../../../tests/golden/openai/response.txt");
 
@@ -20,15 +20,15 @@ fn events_from(start: i64) -> ResponseEvents {
         "usage": { "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0 },
     });
     let stored = json!({ "openai": { "model": "pes", "metadata": { "k": "v" } } });
-    let head = Head::of(id, &serde_json::from_value(run).unwrap(), stored.as_object());
+    let head = ResponseHead::of(id, &serde_json::from_value(run).unwrap(), stored.as_object());
     ResponseEvents::new(head, None)
 }
 
-/// All events of a response that begins behind `start`, told from the log alone.
-fn replayed(log: &[Observation], start: i64) -> Vec<Event> {
+/// All events of a response that begins after `start`, from the log alone.
+fn replayed(log: &[Observation], start: i64) -> Vec<ResponseEvent> {
     let mut events = events_from(start);
-    log.iter().for_each(|observation| events.observation(&told(observation)));
-    if !events.is_over() {
+    log.iter().for_each(|observation| events.observation(&decode(observation)));
+    if !events.is_finished() {
         events.suspended();
     }
     events.take()
@@ -40,9 +40,9 @@ fn every_observation_comes_to_these_events() {
     for start in [1, 18] {
         let mut events = events_from(start);
         for observation in of_every_type() {
-            events.observation(&told(&observation));
+            events.observation(&decode(&observation));
             written += &format!("{}\n", observation.kind.as_str());
-            written.extend(events.take().into_iter().map(|Event { data, .. }| format!("    {data}\n")));
+            written.extend(events.take().into_iter().map(|ResponseEvent { data, .. }| format!("    {data}\n")));
         }
     }
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/target/tmp");
@@ -51,7 +51,7 @@ fn every_observation_comes_to_these_events() {
     assert!(written == RESPONSE, "tests/golden/openai/response.txt is not {folder}/openai-response.txt");
 }
 
-/// The log of a run that answers this, after attempts that broke off.
+/// The log of a run with this answer, after this many failed attempts.
 fn answering(text: &str, failures: usize) -> Vec<Observation> {
     let mut log = Vec::new();
     let mut add = |kind: &str, content: Value| {
@@ -93,11 +93,11 @@ fn token(stream: &str, offset: usize, data: &str) -> Token {
     .unwrap()
 }
 
-/// The same, heard live: each stream with its tokens, cut at `ends`, of which the one at `lost` never comes.
-fn heard(log: &[Observation], text: &str, ends: &[usize], lost: Option<usize>) -> Vec<Event> {
+/// The same events from a live connection: each stream with its tokens, cut at `ends`, without the one at `lost`.
+fn heard(log: &[Observation], text: &str, ends: &[usize], lost: Option<usize>) -> Vec<ResponseEvent> {
     let mut events = events_from(0);
     for observation in log {
-        events.observation(&told(observation));
+        events.observation(&decode(observation));
         if observation.kind == ObservationType::LlmStreamStart {
             let stream = observation.content["streamId"].as_str().unwrap();
             let mut from = 0;
@@ -112,18 +112,18 @@ fn heard(log: &[Observation], text: &str, ends: &[usize], lost: Option<usize>) -
     events.take()
 }
 
-fn data(event: &Event) -> Value {
+fn data(event: &ResponseEvent) -> Value {
     serde_json::from_str(&event.data).unwrap()
 }
 
-fn text_of(events: &[Event]) -> String {
+fn text_of(events: &[ResponseEvent]) -> String {
     let deltas = events.iter().filter(|event| event.kind == "response.output_text.delta");
     deltas.map(|event| data(event)["delta"].as_str().unwrap().to_owned()).collect()
 }
 
 proptest! {
-    /// However the tokens come, and whichever are lost, the events are those of the log, so that any cut of a stream and
-    /// what is told behind it are the whole.
+    /// However the tokens come, and whichever are lost, the events are those of the log. So the events before any cut,
+    /// and those read after it, are the whole.
     #[test]
     fn live_is_what_is_told_again(
         text in "[ \n]{0,2}[a-cé]{1,70}([ \n]{1,3}[a-c]{1,9}){0,6}[ \n]{0,2}",
@@ -144,7 +144,7 @@ proptest! {
         prop_assert_eq!(seen.iter().cloned().chain(behind).collect::<Vec<_>>(), live.clone());
     }
 
-    /// What follows an attempt that broke off is never mistaken for it.
+    /// Events after a failed attempt are never mistaken for events of that attempt.
     #[test]
     fn after_an_attempt_that_broke_off_live_goes_on_as_the_log(
         failures in 1usize..3,
@@ -155,7 +155,7 @@ proptest! {
         let mut ends: Vec<usize> = cuts.iter().map(|at| at.index(text.len() + 1)).collect();
         ends.sort_unstable();
         let last = failures as u64 * 1_000_000;
-        let behind = |events: Vec<Event>| events.into_iter().filter(|event| event.number >= last).collect::<Vec<_>>();
+        let behind = |events: Vec<ResponseEvent>| events.into_iter().filter(|event| event.number >= last).collect::<Vec<_>>();
         let (live, again) = (heard(&log, text, &ends, None), replayed(&log, 0));
         prop_assert_eq!(text_of(&behind(live.clone())), text);
         prop_assert_eq!(behind(live), behind(again));

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn cut(pieces: &[&str]) -> Vec<String> {
-    let mut words = Words::default();
+    let mut words = WordSplitter::default();
     let mut all: Vec<String> = pieces.iter().flat_map(|piece| words.push(piece)).collect();
     all.extend(words.rest());
     all
@@ -32,6 +32,6 @@ proptest! {
         let pieces: Vec<&str> = ends.iter().map(|end| &text[std::mem::replace(&mut from, *end)..*end]).collect();
         prop_assert_eq!(cut(&pieces), cut(&[&text]));
         prop_assert_eq!(cut(&[&text]).concat(), text.clone());
-        prop_assert!(cut(&[&text]).iter().all(|piece| piece.trim_end().len() <= LONGEST));
+        prop_assert!(cut(&[&text]).iter().all(|piece| piece.trim_end().len() <= MAX_PIECE_BYTES));
     }
 }

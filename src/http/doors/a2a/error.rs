@@ -1,4 +1,4 @@
-//! Error answers: the protocol's errors, in the shape of the binding.
+//! Error responses: the protocol's errors, in the form of the binding.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -11,28 +11,28 @@ use crate::domain::fault::{self, Code};
 use crate::http::doors::answer_headers;
 use crate::http::problem;
 
-/// A fault of the protocol, and its HTTP status.
+/// An error of the protocol, and its HTTP status.
 #[derive(Clone, Debug)]
-pub(super) struct Refusal {
+pub(super) struct A2aError {
     pub(super) fault: Fault,
     status: u16,
     retry_after_ms: Option<i64>,
 }
 
-impl From<Fault> for Refusal {
+impl From<Fault> for A2aError {
     fn from(fault: Fault) -> Self {
         Self { status: fault.error.http_status(), fault, retry_after_ms: None }
     }
 }
 
-impl From<Unreadable> for Refusal {
+impl From<Unreadable> for A2aError {
     fn from(unreadable: Unreadable) -> Self {
         Fault::invalid(unreadable.pointer, unreadable.detail).into()
     }
 }
 
-/// What this server's own faults are called between agents.
-impl From<fault::Fault> for Refusal {
+/// Maps this server's faults to errors of the protocol.
+impl From<fault::Fault> for A2aError {
     fn from(own: fault::Fault) -> Self {
         let error = match own.code {
             Code::NotFound => Error::TaskNotFound,
@@ -55,15 +55,15 @@ impl From<fault::Fault> for Refusal {
             plain @ (401 | 403 | 405 | 413 | 415 | 429 | 503) => plain,
             _ => error.http_status(),
         };
-        let mut fault = Fault::new(error, in_their_words(&own));
+        let mut fault = Fault::new(error, detail_for_agents(&own));
         fault.violations = own.errors;
         Self { fault, status, retry_after_ms: own.retry_after_ms }
     }
 }
 
-/// Agents know tasks and contexts; runs, threads and suspensions are words of this server's own interface.
-fn in_their_words(own: &fault::Fault) -> String {
-    let said = match own.code {
+/// Agents know tasks and contexts. Runs, threads and suspensions are terms of this server's own API.
+fn detail_for_agents(own: &fault::Fault) -> String {
+    let text = match own.code {
         Code::RunCancelled => "The task was cancelled.",
         Code::RunFinished => "The task is over.",
         Code::AlreadyResolved => "The task's question is answered already; get the task.",
@@ -79,18 +79,18 @@ fn in_their_words(own: &fault::Fault) -> String {
         }
         _others => return own.detail.clone(),
     };
-    said.to_owned()
+    text.to_owned()
 }
 
-impl Refusal {
+impl A2aError {
     /// The answer to the JSON-RPC request of this id. The HTTP status says no more than: not authenticated, not
     /// permitted, wrong method, or try again later.
-    pub(super) fn of_rpc(&self, id: &Value) -> Response {
+    pub(super) fn rpc_response(&self, id: &Value) -> Response {
         let status = if matches!(self.status, 401 | 403 | 405 | 429 | 503) { self.status } else { 200 };
         self.sent(status, &self.rpc_body(id))
     }
 
-    pub(super) fn of_rest(&self) -> Response {
+    pub(super) fn rest_response(&self) -> Response {
         self.sent(self.status, &self.rest_body())
     }
 
@@ -105,25 +105,26 @@ impl Refusal {
     fn sent(&self, status: u16, body: &Value) -> Response {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(body)).into_response();
-        problem::tell_what_to_do(response.headers_mut(), status, self.retry_after_ms);
+        problem::set_retry_after(response.headers_mut(), status, self.retry_after_ms);
         response
     }
 }
 
-/// Whether agents ask at this path, which is one below the server's own base.
-pub(crate) fn is_ours(path: &str) -> bool {
+/// Whether this path belongs to A2A. The path is relative to the server's base path.
+pub(crate) fn owns_path(path: &str) -> bool {
     path == "/a2a" || path.strip_prefix("/a2a/").is_some_and(|rest| !rest.starts_with("callbacks/"))
 }
 
-/// A fault that no binding has answered, with the headers that `bare` has.
+/// The response for a fault that no binding has answered. Keeps the headers of `bare`.
 pub(crate) fn refuse(fault: &fault::Fault, path: &str, bare: Response) -> Response {
-    // What is not found here is a path.
+    // A `NotFound` here means that the path is unknown.
     let own = if fault.code == Code::NotFound {
         Fault::new(Error::MethodNotFound, "There is nothing at this path.").into()
     } else {
-        Refusal::from(fault.clone())
+        A2aError::from(fault.clone())
     };
-    let mut response = if path.trim_end_matches('/') == "/a2a" { own.of_rpc(&Value::Null) } else { own.of_rest() };
-    answer_headers::keep(&mut response, bare.headers());
+    let mut response =
+        if path.trim_end_matches('/') == "/a2a" { own.rpc_response(&Value::Null) } else { own.rest_response() };
+    answer_headers::keep_existing(&mut response, bare.headers());
     response
 }

@@ -1,5 +1,5 @@
-//! Errors in OpenAI's shape. Its clients repeat some statuses by themselves, a conflict too, so every answer that another
-//! attempt cannot change says so: `x-should-retry: false`.
+//! Errors in OpenAI's format. Its clients retry some statuses by themselves, also conflicts. So every response that a
+//! retry cannot change has the header `x-should-retry: false`.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode};
@@ -10,25 +10,25 @@ use crate::domain::fault::{Code, Fault};
 use crate::http::doors::answer_headers;
 use crate::http::problem;
 
-/// Where the format of an answer stands in a chat completion, and in a response.
+/// The parameter that holds the format of the answer, in chat completions and in responses.
 const FORMAT: &str = "response_format";
-const FORMAT_OF_RESPONSE: &str = "text.format";
+const RESPONSES_FORMAT: &str = "text.format";
 
-/// Why a request comes to nothing.
+/// An error response.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Refusal {
+pub(super) struct OpenAiError {
     status: u16,
     code: String,
     message: String,
-    /// Where in the request, as OpenAI writes it: `messages[0].content[1]`.
+    /// The position in the request in OpenAI's notation: `messages[0].content[1]`.
     param: Option<String>,
     is_retryable: bool,
     retry_after_ms: Option<i64>,
 }
 
-impl Refusal {
-    /// A request that is wrong, and stays so.
-    pub(super) fn wrong(code: &str, param: impl Into<String>, message: impl Into<String>) -> Self {
+impl OpenAiError {
+    /// The request is invalid, so a retry fails as well.
+    pub(super) fn bad_request(code: &str, param: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             status: 400,
             code: code.to_owned(),
@@ -39,35 +39,35 @@ impl Refusal {
         }
     }
 
-    /// Something that OpenAI has and this server has not.
+    /// A feature of OpenAI that this server does not have.
     pub(super) fn unsupported(param: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::wrong("unsupported", param, message)
+        Self::bad_request("unsupported", param, message)
     }
 
     /// There is no model of this name.
     pub(super) fn no_model(name: &str) -> Self {
         let message = format!("The model `{name}` does not exist; GET /v1/models lists those that do.");
-        Self { status: 404, ..Self::wrong("model_not_found", "model", message) }
+        Self { status: 404, ..Self::bad_request("model_not_found", "model", message) }
     }
 
-    /// How a run ended that came to no answer: the same request again would be another run. Of a server that stops, it is told
-    /// what comes of this one.
+    /// A run that ended without an answer. It is not retryable, since a retry would start another run. The exception is
+    /// a server that is stopping: a retry then gets the answer of the same run.
     pub(super) fn failed(code: &str, message: &str) -> Self {
         let known = Code::ALL.iter().find(|known| known.as_str() == code);
         let status = known.map_or(500, |known| known.status());
         let is_retryable = code == Code::Draining.as_str();
-        Self { status, param: None, is_retryable, ..Self::wrong(code, "", message) }
+        Self { status, param: None, is_retryable, ..Self::bad_request(code, "", message) }
     }
 
-    /// The same, of a request for a response.
-    pub(super) fn of_response(mut self) -> Self {
+    /// The same error for the Responses API.
+    pub(super) fn for_responses_api(mut self) -> Self {
         if self.param.as_deref() == Some(FORMAT) {
-            self.param = Some(FORMAT_OF_RESPONSE.to_owned());
+            self.param = Some(RESPONSES_FORMAT.to_owned());
         }
         self
     }
 
-    pub(super) fn is(&self, code: Code) -> bool {
+    pub(super) fn has_code(&self, code: Code) -> bool {
         self.code == code.as_str()
     }
 
@@ -82,14 +82,15 @@ impl Refusal {
     }
 }
 
-impl From<Fault> for Refusal {
+impl From<Fault> for OpenAiError {
     fn from(fault: Fault) -> Self {
         let code = match fault.code {
             Code::Unauthorized => "invalid_api_key",
             own => own.as_str(),
         };
         let status = match fault.code {
-            // What is sent does not fit: that is 400 to these clients. 422 stays for a key that was used before.
+            // The content of the request is invalid, which is 400 for these clients. 422 is reserved for a reused
+            // idempotency key.
             Code::Invalid | Code::TooManyItems | Code::PlanInvalid | Code::StateTooLarge => 400,
             own => own.status(),
         };
@@ -111,7 +112,7 @@ impl From<Fault> for Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for OpenAiError {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(self.body())).into_response();
@@ -119,24 +120,24 @@ impl IntoResponse for Refusal {
         if !self.is_retryable {
             headers.insert("x-should-retry", HeaderValue::from_static("false"));
         }
-        problem::tell_what_to_do(headers, status, self.retry_after_ms);
+        problem::set_retry_after(headers, status, self.retry_after_ms);
         response
     }
 }
 
-/// Whether OpenAI's clients ask at this path, which is one below the server's own base.
-pub(crate) fn is_ours(path: &str) -> bool {
+/// Whether this path belongs to OpenAI's API. The path is relative to the server's base path.
+pub(crate) fn owns_path(path: &str) -> bool {
     path == "/v1" || path.starts_with("/v1/")
 }
 
-/// A fault that no handler has answered, with the headers that `bare` has.
+/// The response for a fault that no handler has answered. Keeps the headers of `bare`.
 pub(crate) fn refuse(fault: &Fault, bare: &Response) -> Response {
-    let mut response = Refusal::from(fault.clone()).into_response();
-    answer_headers::keep(&mut response, bare.headers());
+    let mut response = OpenAiError::from(fault.clone()).into_response();
+    answer_headers::keep_existing(&mut response, bare.headers());
     response
 }
 
-/// A JSON Pointer as OpenAI writes it, into the request as its client wrote it.
+/// Converts a JSON Pointer to OpenAI's notation, as a position in the client's own request.
 fn param(pointer: &str) -> String {
     if let Some(of_query) = pointer.strip_prefix('?') {
         return of_query.to_owned();
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn what_another_attempt_cannot_change_says_so() {
         let should_retry = |code| {
-            let response = Refusal::from(Fault::new(code, "…")).into_response();
+            let response = OpenAiError::from(Fault::new(code, "…")).into_response();
             (response.status().as_u16(), response.headers().get("x-should-retry").is_none())
         };
         assert_eq!(should_retry(Code::ThreadBusy), (409, false));
@@ -201,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_run_that_failed_has_the_status_of_its_code() {
-        let status = |code| Refusal::failed(code, "…").into_response().status().as_u16();
+        let status = |code| OpenAiError::failed(code, "…").into_response().status().as_u16();
         assert_eq!((status("budget_exceeded"), status("store_unavailable")), (Code::BudgetExceeded.status(), 503));
         assert_eq!(status("the_word_of_a_core"), 500);
     }

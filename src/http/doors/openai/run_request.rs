@@ -1,13 +1,13 @@
-//! What both kinds of requests come to: a new run, or the answer to what a run asks.
+//! What a request of either API leads to: a new run, or answers to the questions of a run.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::made::Made;
+use super::error::OpenAiError;
 use super::models::NamedModel;
-use super::refusal::Refusal;
-use crate::domain::caller::{Caller, Scope};
+use super::temporary_thread::TemporaryThread;
+use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
@@ -17,53 +17,47 @@ use crate::domain::run::{OnBusy, RunStatus};
 use crate::domain::settings::{CallOptions, ThreadConfig};
 use crate::domain::which_thread::{self, Said};
 use crate::http::app_state::AppState;
+use crate::http::doors::DoorRequest;
 use crate::http::doors::{question, text_reply};
-use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::Idempotent;
 use crate::service::runs::{self, ContinueAt, ProcessAsk, SaidAsk};
 use crate::service::suspensions;
 use crate::service::threads::NewThreadAsk;
 
-/// What stands in the metadata of the message that a client of OpenAI asks with.
-pub(super) const STORED: &str = "openai";
+/// The metadata member of a user's message that holds what an OpenAI client sent with it.
+pub(super) const METADATA_KEY: &str = "openai";
 
-/// Who asks, and how it wants to be answered.
-pub(super) struct Asker {
-    pub(super) app: AppState,
-    pub(super) caller: Caller,
-    pub(super) preferences: ReplyPreferences,
-}
-
-/// Where an answer comes from.
-pub(super) enum Follow {
-    /// What happens from here on.
+/// From where the answer is read.
+pub(super) enum AnswerSource {
+    /// A subscription: everything from there.
     Live(EarlySubscription),
-    /// What happens after this place of the log.
+    /// Everything after this position of the log.
     After(After),
-    /// Nothing: what is asked is asked again.
+    /// Nothing is read. The open questions are asked again.
     AskedAgain,
 }
 
-/// A run that was begun.
-pub(super) struct Begun {
+/// A run that was started.
+pub(super) struct StartedRun {
     pub(super) thread: ThreadId,
     pub(super) run: RunId,
-    pub(super) follow: Follow,
-    /// That thread, if it is erased when the answer is told.
-    pub(super) throw_away: Option<Made>,
+    pub(super) source: AnswerSource,
+    /// The run's thread, if it is erased after the answer was sent.
+    pub(super) temporary: Option<TemporaryThread>,
 }
 
-/// The questions that are open on a thread, oldest first; none where there is no such thread yet.
-pub(super) async fn open_on(asker: &Asker, thread: &ThreadId) -> Result<Vec<Suspension>, Refusal> {
-    match suspensions::open_on(&asker.app.service, &asker.caller, thread).await {
+/// The open questions of a thread, oldest first. Empty if the thread does not exist yet.
+pub(super) async fn open_on(ctx: &DoorRequest, thread: &ThreadId) -> Result<Vec<Suspension>, OpenAiError> {
+    match suspensions::open_on(&ctx.app.service, &ctx.caller, thread).await {
         Err(fault) if fault.code == Code::NotFound => Ok(Vec::new()),
         found => Ok(found?),
     }
 }
 
-/// The questions that a text may be for, the oldest first: people are asked them, and no approval of the request answers them.
-pub(super) fn for_people<'o>(open: &'o [Suspension], approvals: &Approvals) -> Vec<&'o Suspension> {
+/// The questions that a text may answer, oldest first: those for people that the request does not answer by an
+/// approval.
+pub(super) fn questions_for_people<'o>(open: &'o [Suspension], approvals: &Approvals) -> Vec<&'o Suspension> {
     let is_asked = |open: &&Suspension| is_for_people(open) && !approvals.contains_key(&open.suspension_id);
     open.iter().filter(is_asked).collect()
 }
@@ -72,67 +66,67 @@ pub(super) fn is_for_people(question: &Suspension) -> bool {
     question.kind != SuspensionKind::ClientTool
 }
 
-/// Whether a client that sends this conversation was shown the first of these open questions last, and none before it that was
-/// answered since. One that sends no words of the agent is believed.
+/// Whether the last question that the client was shown is the first of these open questions, and no question before it
+/// was answered since. A client that sends back no text of the agent is trusted.
 pub(super) async fn is_shown(
-    asker: &Asker,
+    ctx: &DoorRequest,
     said: &[Said],
     thread: &ThreadId,
     open: &[&Suspension],
-) -> Result<bool, Refusal> {
-    let urls = suspensions::urls(&asker.app.service);
+) -> Result<bool, OpenAiError> {
+    let urls = suspensions::urls(&ctx.app.service);
     let text = |question: &Suspension| question::text(&question.asked(), urls.as_ref());
     let Some(run) = open.first().map(|question| &question.run_id) else { return Ok(true) };
     let open: Vec<String> = open.iter().map(|question| text(question)).collect();
-    let answered = suspensions::past_of_run(&asker.app.service, &asker.caller, thread, run).await?;
+    let answered = suspensions::past_of_run(&ctx.app.service, &ctx.caller, thread, run).await?;
     let answered: Vec<String> = answered.iter().filter(|one| is_for_people(one)).map(text).collect();
     Ok(which_thread::asks_first(said, &open, &answered).unwrap_or(true))
 }
 
-/// What a client says to questions by their ids, with its reasons.
+/// The client's decisions about questions, by suspension id, with their reasons.
 pub(super) type Approvals = HashMap<SuspensionId, (bool, Option<String>)>;
 
 /// A query that becomes a run.
 pub(super) struct NewRun {
     pub(super) thread: ThreadId,
     pub(super) query: String,
-    /// Of the user's message.
+    /// The metadata of the user's message.
     pub(super) metadata: Option<Map<String, Value>>,
     pub(super) user: Option<String>,
     pub(super) on_busy: OnBusy,
     pub(super) options: CallOptions,
-    /// What was said before, for a thread that begins with this.
+    /// The earlier conversation, for a new thread.
     pub(super) history: Vec<HistoryMessage>,
-    /// Where on the thread; `None`: at its end.
+    /// The position in the thread. `None` means its end.
     pub(super) continue_at: Option<ContinueAt>,
-    /// What the run is to be found under.
+    /// The keys under which the run can be found.
     pub(super) lookups: Vec<LookupKey>,
-    /// That thread, if it was made for this.
-    pub(super) made: Option<Made>,
+    /// The thread, if it was created for this request.
+    pub(super) created: Option<TemporaryThread>,
 }
 
 impl NewRun {
-    /// Where no run is begun nothing stays of a thread that was made for it.
+    /// Starts the run. If that fails, a thread that was created for it is erased.
     pub(super) async fn begin(
         mut self,
-        asker: &Asker,
+        ctx: &DoorRequest,
         model: &NamedModel,
         key: Option<Idempotent>,
-    ) -> Result<Begun, Refusal> {
-        let made = match self.made.take() {
+    ) -> Result<StartedRun, OpenAiError> {
+        let created = match self.created.take() {
             Some(copy) => Some(copy),
-            None => give_core(asker, &self.thread, model).await?,
+            None => create_with_core(ctx, &self.thread, model).await?,
         };
-        let begun = self.asked(asker, key).await;
-        if let Some(made) = made {
-            return made.settle(begun).await;
+        let begun = self.process(ctx, key).await;
+        if let Some(created) = created {
+            return created.settle(begun).await;
         }
         begun
     }
 
-    async fn asked(self, asker: &Asker, key: Option<Idempotent>) -> Result<Begun, Refusal> {
-        let (service, caller) = (&asker.app.service, &asker.caller);
-        let trace = &asker.preferences.trace;
+    async fn process(self, ctx: &DoorRequest, key: Option<Idempotent>) -> Result<StartedRun, OpenAiError> {
+        let (service, caller) = (&ctx.app.service, &ctx.caller);
+        let trace = &ctx.preferences.trace;
         let ask = ProcessAsk {
             query: self.query,
             metadata: self.metadata,
@@ -147,59 +141,64 @@ impl NewRun {
         };
         let (answered, early) = runs::process_subscribed(service, caller, &self.thread, ask, key).await?;
         let receipt = answered.into_value()?;
-        let follow = match early {
-            Some(early) => Follow::Live(early),
-            None => Follow::After(feed::before(service, caller, &receipt.thread_id, &receipt.run_id).await?),
+        let source = match early {
+            Some(early) => AnswerSource::Live(early),
+            None => AnswerSource::After(feed::before(service, caller, &receipt.thread_id, &receipt.run_id).await?),
         };
-        Ok(Begun { thread: receipt.thread_id, run: receipt.run_id, follow, throw_away: None })
+        Ok(StartedRun { thread: receipt.thread_id, run: receipt.run_id, source, temporary: None })
     }
 }
 
-/// A thread of another agent core than the server's own is made before it is asked; one that exists keeps what it has.
-async fn give_core(asker: &Asker, thread: &ThreadId, model: &NamedModel) -> Result<Option<Made>, Refusal> {
-    if model.core == asker.app.config.agent.core {
+/// Creates the thread if it needs another agent core than the server's default. An existing thread keeps its core.
+async fn create_with_core(
+    ctx: &DoorRequest,
+    thread: &ThreadId,
+    model: &NamedModel,
+) -> Result<Option<TemporaryThread>, OpenAiError> {
+    if model.core == ctx.app.config.agent.core {
         return Ok(None);
     }
     let config = ThreadConfig { agent_core: Some(model.core.clone()), ..ThreadConfig::default() };
-    Ok(Made::create(asker, thread.clone(), NewThreadAsk { config, ..NewThreadAsk::default() }).await?)
+    Ok(TemporaryThread::create(ctx, thread.clone(), NewThreadAsk { config, ..NewThreadAsk::default() }).await?)
 }
 
-/// Refuses a name of a user that no run can have.
-pub(super) fn check_user(app: &AppState, user: Option<&str>) -> Result<(), Refusal> {
+/// Refuses a user id that no run can have.
+pub(super) fn check_user(app: &AppState, user: Option<&str>) -> Result<(), OpenAiError> {
     let user = user.unwrap_or_default();
     if user.len() > app.config.limits.id_length || user.contains(char::is_control) {
         let message = format!("It has at most {} bytes and no control characters.", app.config.limits.id_length);
-        return Err(Refusal::wrong("invalid", "user", message));
+        return Err(OpenAiError::bad_request("invalid", "user", message));
     }
     Ok(())
 }
 
-/// The key of one of the answers that a request gives.
+/// The idempotency key of one answer of a request.
 pub(super) fn answer_key(key: &Idempotent, at: usize) -> Idempotent {
     Idempotent { key: format!("{}.{at}", key.key), ..key.clone() }
 }
 
-/// What a client says to a run that asks.
-pub(super) struct Reply<'a> {
-    pub(super) asker: &'a Asker,
+/// The client's answers to a suspended run.
+pub(super) struct RunReply<'a> {
+    pub(super) ctx: &'a DoorRequest,
     pub(super) thread: &'a ThreadId,
     /// Oldest first.
     pub(super) open: &'a [Suspension],
-    /// Of the client's functions, by the ids of the suspensions.
+    /// The results of the client's functions, by suspension id.
     pub(super) results: &'a HashMap<String, String>,
     pub(super) approvals: &'a Approvals,
-    /// Empty where its client was not shown what it would answer.
+    /// Empty if the client was not shown the question that the text would answer.
     pub(super) text: &'a str,
-    /// What the run is to be found under, too.
+    /// Further keys under which the run can be found.
     pub(super) lookups: &'a [LookupKey],
 }
 
-impl Reply<'_> {
-    /// Results answer the calls that they name, approvals their questions, a text the oldest question that it can answer.
-    /// Where nothing is answered, what is asked is asked again, as is what refuses its answer behind one that was taken: that
-    /// has moved the run. Returns where the log stood before, and how much was answered, too.
-    pub(super) async fn given(self, key: Option<Idempotent>) -> Result<(Follow, After, u32), Refusal> {
-        let (service, caller) = (&self.asker.app.service, &self.asker.caller);
+impl RunReply<'_> {
+    /// Submits the answers: results go to the calls that they name, approvals to their questions, a text to the oldest
+    /// question that it can answer. If nothing is answered, the questions are asked again. If an answer is refused
+    /// after another one was accepted, its question is asked again too, since the accepted answer has changed the run.
+    /// Also returns the position of the log before the answers, and their number.
+    pub(super) async fn submit(self, key: Option<Idempotent>) -> Result<(AnswerSource, After, u32), OpenAiError> {
+        let (service, caller) = (&self.ctx.app.service, &self.ctx.caller);
         let early = feed::subscribe(service, caller, self.thread).await?;
         let after = early.after();
         let (mut status, mut given) = (None, 0);
@@ -208,8 +207,8 @@ impl Reply<'_> {
             let is_said = open.kind != SuspensionKind::ClientTool && !self.approvals.contains_key(&open.suspension_id);
             let found = (open.run_id.clone(), self.lookups.to_vec());
             let answered = if is_said {
-                let said = SaidAsk { content: self.text.to_owned(), found: Some(found), ..SaidAsk::default() };
-                runs::reply(service, caller, self.thread, answer, said, key).await
+                let message = SaidAsk { content: self.text.to_owned(), found: Some(found), ..SaidAsk::default() };
+                runs::reply(service, caller, self.thread, answer, message, key).await
             } else {
                 runs::resume_found(service, caller, self.thread, answer, found, key).await
             };
@@ -222,39 +221,39 @@ impl Reply<'_> {
                 Err(fault) => return Err(fault.into()),
             }
         }
-        let follow = match status {
-            None => Follow::AskedAgain,
-            // It still asks, and says so in the log alone.
-            Some(RunStatus::Suspended) => Follow::After(after),
-            Some(_) => Follow::Live(early),
+        let source = match status {
+            None => AnswerSource::AskedAgain,
+            // The run is still suspended, so no further event will come; the log has its open questions.
+            Some(RunStatus::Suspended) => AnswerSource::After(after),
+            Some(_) => AnswerSource::Live(early),
         };
-        Ok((follow, after, given))
+        Ok((source, after, given))
     }
 
-    fn answers(&self) -> Result<Vec<(&Suspension, Answer)>, Refusal> {
+    fn answers(&self) -> Result<Vec<(&Suspension, Answer)>, OpenAiError> {
         let mut answers: Vec<(&Suspension, Answer)> = self.open.iter().filter_map(|open| self.result(open)).collect();
-        let may_approve = self.asker.caller.may(Scope::Approve);
+        let may_approve = self.ctx.caller.may(Scope::Approve);
         for open in self.open {
             let Some((approved, reason)) = self.approvals.get(&open.suspension_id) else { continue };
             if !may_approve {
                 let detail = "This key may not approve: let somebody answer who may, in the page of this server.";
                 return Err(Fault::new(Code::Forbidden, detail).into());
             }
-            let answer = Answer { approved: Some(*approved), reason: reason.clone(), ..text_reply::blank(open) };
+            let answer = Answer { approved: Some(*approved), reason: reason.clone(), ..text_reply::empty_answer(open) };
             answers.push((open, Answer { digest: open.digest.clone(), ..answer }));
         }
         let says_something = may_approve && !self.text.trim().is_empty();
-        if let Some(open) = for_people(self.open, self.approvals).first().filter(|_| says_something) {
+        if let Some(open) = questions_for_people(self.open, self.approvals).first().filter(|_| says_something) {
             answers.extend(question::answer(open, self.text).map(|answer| (*open, answer)));
         }
         Ok(answers)
     }
 
-    /// What the client's function came to.
+    /// The result of the client's function for this question.
     fn result<'s>(&self, open: &'s Suspension) -> Option<(&'s Suspension, Answer)> {
         let text = self.results.get(open.suspension_id.as_str())?;
         let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()));
         let is_own = open.kind == SuspensionKind::ClientTool;
-        is_own.then(|| (open, Answer { value: Some(value), ..text_reply::blank(open) }))
+        is_own.then(|| (open, Answer { value: Some(value), ..text_reply::empty_answer(open) }))
     }
 }

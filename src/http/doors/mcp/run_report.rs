@@ -1,4 +1,4 @@
-//! A run as the result of a tool: a text for models, and the same as data. Pure.
+//! A report of a run as the result of a tool call: a text for models, and the same as data. Pure.
 
 use serde_json::{Map, Value, json};
 
@@ -9,20 +9,20 @@ use crate::domain::run::{RunResource, RunStatus};
 use crate::http::doors::question;
 use crate::service::runs::Waited;
 
-/// How a run stands.
+/// The state of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Standing {
+pub(super) struct RunReport {
     pub(super) run: RunResource,
-    /// The open questions, oldest first, as `AGENT_SUSPENDED` told them, each with its address.
+    /// The open questions, oldest first, as in `AGENT_SUSPENDED`, each with its URL.
     pub(super) questions: Vec<Value>,
     /// The run's own items, as far as they are known.
     pub(super) items: Vec<TodoItem>,
-    /// Whether whoever is told may hand over people's answers.
+    /// Whether the caller may submit people's answers.
     pub(super) may_answer: bool,
 }
 
-impl Standing {
-    /// `items` are those of the thread.
+impl RunReport {
+    /// `items` are the items of the thread.
     pub(super) fn of(waited: Waited, items: Vec<TodoItem>, may_answer: bool) -> Self {
         let Waited { run, suspensions } = waited;
         let is_own = |item: &TodoItem| {
@@ -33,7 +33,7 @@ impl Standing {
         Self { run, questions: suspensions, items, may_answer }
     }
 
-    /// The result of the call of a tool.
+    /// The result of a tool call.
     pub(super) fn result(&self) -> Value {
         json!({
             "content": [{ "type": "text", "text": self.text() }],
@@ -46,12 +46,12 @@ impl Standing {
         let run = &self.run;
         let mut data = json!({ "runId": run.run_id, "threadId": run.thread_id, "status": run.status });
         match run.status {
-            RunStatus::Completed => data["answer"] = json!(self.said()),
+            RunStatus::Completed => data["answer"] = json!(self.answer_text()),
             RunStatus::Failed => {
                 let error = run.result.as_ref().and_then(|result| result.metadata.error.as_ref());
                 data["error"] = match error {
                     Some(error) => json!({ "code": error.code, "message": error.message }),
-                    None => json!({ "code": "internal", "message": self.said() }),
+                    None => json!({ "code": "internal", "message": self.answer_text() }),
                 };
             }
             RunStatus::Queued
@@ -75,20 +75,21 @@ impl Standing {
         let id = &self.run.run_id;
         let later = format!("`status` with the runId `{id}` tells how it stands.");
         match self.run.status {
-            RunStatus::Completed | RunStatus::Failed => self.said(),
+            RunStatus::Completed | RunStatus::Failed => self.answer_text(),
             RunStatus::Cancelled => format!("The run `{id}` was cancelled."),
             RunStatus::Queued => {
                 format!("It waits for another run of its thread `{}` to be over. {later}", self.run.thread_id)
             }
             RunStatus::Running | RunStatus::Waiting | RunStatus::Suspended => {
-                let asked = self.questions.iter().map(|question| self.asked(question) + "\n\n").collect::<String>();
+                let asked =
+                    self.questions.iter().map(|question| self.question_text(question) + "\n\n").collect::<String>();
                 format!("{asked}{} {later}", self.progress())
             }
         }
     }
 
     /// A question as text.
-    fn asked(&self, question: &Value) -> String {
+    fn question_text(&self, question: &Value) -> String {
         let place = question.get("url").and_then(Value::as_str).map(str::to_owned);
         let Ok(asked) = serde_json::from_value::<AskedQuestion>(question.clone()) else {
             return "A person is asked something; it is answered in the page of this server, under Questions."
@@ -97,12 +98,12 @@ impl Standing {
         let id = &asked.suspension_id;
         let how =
             self.may_answer.then(|| format!("`answer` with the suspensionId `{id}` hands over what the person says."));
-        format!("A person is asked: {}", question::told(&asked, how, place))
+        format!("A person is asked: {}", question::text_with(&asked, how, place))
     }
 
-    fn said(&self) -> String {
-        let said = self.run.result.as_ref().map(|result| result.response.content.clone());
-        said.unwrap_or_else(|| "It failed, and nothing is known of why.".to_owned())
+    fn answer_text(&self) -> String {
+        let content = self.run.result.as_ref().map(|result| result.response.content.clone());
+        content.unwrap_or_else(|| "It failed, and nothing is known of why.".to_owned())
     }
 
     fn progress(&self) -> String {
@@ -117,8 +118,8 @@ impl Standing {
     }
 }
 
-/// The result of a call that the server waits no longer for, as it stops.
-pub(super) fn goodbye(run: &RunId, thread: &ThreadId, status: RunStatus) -> Value {
+/// The result of a call when the server stops before the run has ended.
+pub(super) fn stopping_result(run: &RunId, thread: &ThreadId, status: RunStatus) -> Value {
     let text = format!(
         "The server stops for a moment; the work goes on. `status` with the runId `{run}` tells how it stands."
     );
@@ -129,7 +130,7 @@ pub(super) fn goodbye(run: &RunId, thread: &ThreadId, status: RunStatus) -> Valu
     })
 }
 
-/// What a program may want to know of a question.
+/// The members of a question that programs may need.
 fn shown(question: &Value) -> Value {
     const SHOWN: [&str; 12] = [
         "suspensionId",

@@ -1,4 +1,4 @@
-//! Error answers: JSON-RPC errors, with the HTTP status that tells clients what to do.
+//! Error responses: JSON-RPC errors, with the HTTP status that tells clients what to do.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -9,49 +9,49 @@ use crate::domain::fault::{Code, Fault};
 use crate::http::doors::answer_headers;
 use crate::http::problem;
 
-/// The protocol's errors, as far as this server has a use for them.
+/// The protocol's error codes that this server uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Error {
+pub(super) enum ErrorKind {
     Parse,
     InvalidRequest,
     MethodNotFound,
     InvalidParams,
     Internal,
-    /// Nothing that the protocol has a word for; `data.code` says what.
+    /// An error that the protocol has no code for. `data.code` names it.
     Server,
     HeaderMismatch,
     MissingCapability,
     UnsupportedVersion,
 }
 
-impl Error {
+impl ErrorKind {
     fn code(self) -> i32 {
         match self {
-            Error::Parse => -32700,
-            Error::InvalidRequest => -32600,
-            Error::MethodNotFound => -32601,
-            Error::InvalidParams => -32602,
-            Error::Internal => -32603,
-            Error::Server => -32000,
-            Error::HeaderMismatch => -32020,
-            Error::MissingCapability => -32021,
-            Error::UnsupportedVersion => -32022,
+            ErrorKind::Parse => -32700,
+            ErrorKind::InvalidRequest => -32600,
+            ErrorKind::MethodNotFound => -32601,
+            ErrorKind::InvalidParams => -32602,
+            ErrorKind::Internal => -32603,
+            ErrorKind::Server => -32000,
+            ErrorKind::HeaderMismatch => -32020,
+            ErrorKind::MissingCapability => -32021,
+            ErrorKind::UnsupportedVersion => -32022,
         }
     }
 }
 
-/// Why a request comes to nothing.
+/// An error response.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Refusal {
-    error: Error,
+pub(super) struct McpError {
+    error: ErrorKind,
     message: String,
     data: Option<Value>,
     status: u16,
     retry_after_ms: Option<i64>,
 }
 
-impl Refusal {
-    pub(super) fn new(error: Error, message: impl Into<String>) -> Self {
+impl McpError {
+    pub(super) fn new(error: ErrorKind, message: impl Into<String>) -> Self {
         Self { error, message: message.into(), data: None, status: 200, retry_after_ms: None }
     }
 
@@ -63,7 +63,7 @@ impl Refusal {
         Self { data: Some(data), ..self }
     }
 
-    /// The message to the client.
+    /// The JSON-RPC message.
     pub(super) fn body(&self, id: &Value) -> Value {
         let mut error = json!({ "code": self.error.code(), "message": self.message });
         if let Some(data) = &self.data {
@@ -72,22 +72,22 @@ impl Refusal {
         json!({ "jsonrpc": "2.0", "id": id, "error": error })
     }
 
-    pub(super) fn of(&self, id: &Value) -> Response {
+    pub(super) fn response(&self, id: &Value) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(self.body(id))).into_response();
-        problem::tell_what_to_do(response.headers_mut(), status, self.retry_after_ms);
+        problem::set_retry_after(response.headers_mut(), status, self.retry_after_ms);
         response
     }
 }
 
-impl From<Fault> for Refusal {
+impl From<Fault> for McpError {
     fn from(fault: Fault) -> Self {
         let error = match fault.code {
-            Code::Malformed => Error::Parse,
-            Code::BodyTooLarge | Code::UnsupportedMediaType | Code::MethodNotAllowed => Error::InvalidRequest,
-            Code::Invalid => Error::InvalidParams,
-            Code::Internal => Error::Internal,
-            _others => Error::Server,
+            Code::Malformed => ErrorKind::Parse,
+            Code::BodyTooLarge | Code::UnsupportedMediaType | Code::MethodNotAllowed => ErrorKind::InvalidRequest,
+            Code::Invalid => ErrorKind::InvalidParams,
+            Code::Internal => ErrorKind::Internal,
+            _others => ErrorKind::Server,
         };
         let mut data = json!({ "code": fault.code, "retryable": fault.code.retryable() });
         if !fault.errors.is_empty() {
@@ -103,14 +103,14 @@ impl From<Fault> for Refusal {
     }
 }
 
-/// Whether hosts ask at this path, which is one below the server's own base.
-pub(crate) fn is_ours(path: &str) -> bool {
+/// Whether this path belongs to MCP. The path is relative to the server's base path.
+pub(crate) fn owns_path(path: &str) -> bool {
     path.trim_end_matches('/') == "/mcp"
 }
 
-/// A fault that the endpoint has not answered, with the headers that `bare` has.
+/// The response for a fault that the endpoint has not answered. Keeps the headers of `bare`.
 pub(crate) fn refuse(fault: &Fault, bare: &Response) -> Response {
-    let mut response = Refusal::from(fault.clone()).of(&Value::Null);
-    answer_headers::keep(&mut response, bare.headers());
+    let mut response = McpError::from(fault.clone()).response(&Value::Null);
+    answer_headers::keep_existing(&mut response, bare.headers());
     response
 }
