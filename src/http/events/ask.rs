@@ -1,4 +1,4 @@
-//! What a subscriber wants: `after`, `types`, `tokens`, `until`.
+//! The options of a subscription: `after`, `types`, `tokens`, `until`.
 
 use axum::http::HeaderMap;
 use serde::Deserialize;
@@ -10,7 +10,8 @@ use crate::service::feed::{After, FeedAsk};
 
 const AFTER: &str = "must be a seq or `latest`";
 
-/// From the query; a reconnecting event source says `Last-Event-ID`, which is newer than its URL.
+/// Reads the options from the query. `Last-Event-ID` wins over `after`, because a reconnecting event source repeats its
+/// old URL.
 pub(super) fn of_query(params: &mut Params, headers: &HeaderMap) -> Result<FeedAsk, Fault> {
     let after = params.text("after").map(|text| parse_after(&text).ok_or_else(|| wrong("after", AFTER))).transpose()?;
     Ok(FeedAsk {

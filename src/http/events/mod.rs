@@ -1,12 +1,12 @@
-//! Live events in three shapes of one stream: WebSocket, server-sent events, and a page of the log.
+//! Live events in three forms of one stream: WebSocket, server-sent events, and a page of the log.
 
 mod ask;
 pub(crate) mod changes;
-mod coming;
 mod ops;
 pub(crate) mod page;
+mod poll_gate;
+mod read_ahead;
 pub(crate) mod route;
-mod seldom;
 mod socket;
 pub(crate) mod sse;
 
@@ -27,32 +27,32 @@ use crate::live::{Encoded, EncodedKind};
 use crate::service::feed::{self, After, EarlySubscription, Feed, FeedAsk};
 use crate::service::runs::Receipt;
 
-/// Frames of one thread, in order, those that wait together in one item; its end is the end of the stream. Never loses a
-/// frame, however it is polled.
+/// The frames of one thread, in order. One item holds the frames that were waiting together. The stream ends with the
+/// subscription, and never loses a frame, however it is polled.
 pub(crate) type Frames = Pin<Box<dyn Stream<Item = Vec<Arc<Encoded>>> + Send>>;
 
-/// How many bytes of frames that wait go out in one write, about.
+/// About how many bytes of waiting frames are sent in one write.
 const WRITE_BYTES: usize = 16 << 10;
 
-/// Backlog, `caught_up`, live.
+/// Opens a feed: the backlog, `caught_up`, then live frames.
 pub(crate) async fn open(app: &AppState, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Frames, Fault> {
     Ok(frames(feed::open(&app.service, caller, id, ask).await?))
 }
 
-/// What an open stream does now and then: for the first time after `period`.
-fn every(period: Duration) -> Interval {
+/// An interval whose first tick comes after `period`.
+fn delayed_interval(period: Duration) -> Interval {
     let mut ticks = tokio::time::interval_at(Instant::now() + period, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
 fn frames(feed: Feed) -> Frames {
-    // Boxed: it is moved with each item.
+    // Boxed, because it is moved with each item.
     let feed = Box::new(feed.with_joined_tokens());
-    Box::pin(stream::unfold(feed, |mut feed| async { feed.next_few(WRITE_BYTES).await.map(|few| (few, feed)) }))
+    Box::pin(stream::unfold(feed, |mut feed| async { feed.next_few(WRITE_BYTES).await.map(|batch| (batch, feed)) }))
 }
 
-/// One run's events until it ends or suspends: those that the subscription receives, or all from the beginning.
+/// The events of one run until it ends or is suspended: those of the subscription, or all from the beginning.
 pub(crate) async fn run_events(
     app: &AppState,
     caller: &Caller,
@@ -74,8 +74,8 @@ pub(crate) async fn run_events(
         EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => true,
         EncodedKind::Thread | EncodedKind::ThreadDeleted | EncodedKind::Suspension => false,
     };
-    Ok(Box::pin(frames.map(move |mut few| {
-        few.retain(&is_of_run);
-        few
+    Ok(Box::pin(frames.map(move |mut batch| {
+        batch.retain(&is_of_run);
+        batch
     })))
 }

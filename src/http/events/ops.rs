@@ -1,4 +1,5 @@
-//! What a socket's client may say: each op is the twin of a REST call, with the same checks and the same codes.
+//! The ops that a socket's client may send. Each op corresponds to a REST call, with the same checks and the same error
+//! codes.
 
 use std::pin::Pin;
 
@@ -20,16 +21,16 @@ use crate::http::trace::TraceId;
 use crate::service::feed::FeedAsk;
 use crate::service::runs::Receipt;
 
-/// What is to be done about a frame.
+/// What to do about an incoming message.
 pub(super) enum Op {
-    /// Nothing more than to say this.
-    Answered(String),
-    /// This is under way, and ends in what to say.
-    Begun(Pin<Box<dyn Future<Output = String> + Send>>),
+    /// Send this reply.
+    Reply(String),
+    /// Run this, and send its result as the reply.
+    Start(Pin<Box<dyn Future<Output = String> + Send>>),
     Subscribe(OpId, FeedAsk),
 }
 
-/// How the client named the op; it finds its answer by that.
+/// The client's id of the op, which the reply repeats.
 #[derive(Clone, Debug)]
 pub(super) struct OpId(Value);
 
@@ -50,7 +51,7 @@ impl OpId {
     }
 }
 
-/// A frame taken apart: what every op has, and what is left for its own.
+/// A parsed message: the members that every op has, and the remaining body.
 struct ParsedOp {
     op: String,
     id: OpId,
@@ -62,10 +63,10 @@ struct ParsedOp {
 pub(super) fn read(session: &SocketSession, text: &str) -> Op {
     let parsed = match parse(text.as_bytes(), session.app.config.limits.json_depth).and_then(take_apart) {
         Ok(parsed) => parsed,
-        Err(fault) => return Op::Answered(OpId(Value::Null).nack(session, &fault)),
+        Err(fault) => return Op::Reply(OpId(Value::Null).nack(session, &fault)),
     };
     let id = parsed.id.clone();
-    begin(session, parsed).unwrap_or_else(|fault| Op::Answered(id.nack(session, &fault)))
+    begin(session, parsed).unwrap_or_else(|fault| Op::Reply(id.nack(session, &fault)))
 }
 
 fn take_apart(value: Value) -> Result<ParsedOp, Fault> {
@@ -100,44 +101,44 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
     session.app.rates.count(&session.caller, None)?;
     let Some(thread) = session.thread.clone() else {
         return match op.as_str() {
-            "ping" => Ok(Op::Answered(id.pong())),
+            "ping" => Ok(Op::Reply(id.pong())),
             _ => Err(Fault::new(Code::Invalid, "This socket shows all threads; open that of a thread for this op.")
                 .at("/op", "must be ping")),
         };
     };
-    let twin = format!("POST /threads/{thread}/{op}");
-    let key = IdempotencyKey::of_op(key, twin)?;
+    let rest_call = format!("POST /threads/{thread}/{op}");
+    let key = IdempotencyKey::of_op(key, rest_call)?;
     let session = session.clone();
     Ok(match op.as_str() {
-        "ping" => Op::Answered(id.pong()),
+        "ping" => Op::Reply(id.pong()),
         "subscribe" => Op::Subscribe(id, typed::<Subscribe>(body)?.ask()?),
         "process" => {
             let sent = sent(body)?;
-            Op::Begun(Box::pin(async move {
+            Op::Start(Box::pin(async move {
                 let trace = trace.unwrap_or_else(|| session.trace.clone());
-                let done = process::accept(&session.app, &session.caller, &thread, sent, key, &trace, false).await;
-                id.respond_with_receipt(&session, done.map(|(settled, _)| settled))
+                let outcome = process::accept(&session.app, &session.caller, &thread, sent, key, &trace, false).await;
+                id.respond_with_receipt(&session, outcome.map(|(settled, _)| settled))
             }))
         }
         "resume" => {
             let sent = sent(body)?;
-            Op::Begun(Box::pin(async move {
-                let done = resume::accept(&session.app, &session.caller, &thread, sent, key).await;
-                id.respond_with_receipt(&session, done)
+            Op::Start(Box::pin(async move {
+                let outcome = resume::accept(&session.app, &session.caller, &thread, sent, key).await;
+                id.respond_with_receipt(&session, outcome)
             }))
         }
         "pause" => {
             let sent = sent(body)?;
-            Op::Begun(Box::pin(async move {
-                let done = pause::accept(&session.app, &session.caller, &thread, sent, key).await;
-                id.respond_with_receipt(&session, done)
+            Op::Start(Box::pin(async move {
+                let outcome = pause::accept(&session.app, &session.caller, &thread, sent, key).await;
+                id.respond_with_receipt(&session, outcome)
             }))
         }
         _cancel => {
             let sent = sent::<Nothing>(body)?;
-            Op::Begun(Box::pin(async move {
-                let done = cancel::accept(&session.app, &session.caller, &thread, sent, key).await;
-                id.respond(&session, done.map(|settled| (members(&settled.value), settled.is_replay)))
+            Op::Start(Box::pin(async move {
+                let outcome = cancel::accept(&session.app, &session.caller, &thread, sent, key).await;
+                id.respond(&session, outcome.map(|settled| (members(&settled.value), settled.is_replay)))
             }))
         }
     })
@@ -152,13 +153,13 @@ impl OpId {
         json!({ "event": "pong", "data": { "id": self.0 } }).to_string()
     }
 
-    fn respond_with_receipt(&self, session: &SocketSession, done: Result<Settled<Receipt>, Fault>) -> String {
+    fn respond_with_receipt(&self, session: &SocketSession, outcome: Result<Settled<Receipt>, Fault>) -> String {
         let data = |settled: Settled<Receipt>| (members(&absolute(&session.base, settled.value)), settled.is_replay);
-        self.respond(session, done.map(data))
+        self.respond(session, outcome.map(data))
     }
 
-    fn respond(&self, session: &SocketSession, done: Result<(Map<String, Value>, bool), Fault>) -> String {
-        match done {
+    fn respond(&self, session: &SocketSession, outcome: Result<(Map<String, Value>, bool), Fault>) -> String {
+        match outcome {
             Ok((mut data, is_replay)) => {
                 if is_replay {
                     data.insert("replayed".to_owned(), Value::Bool(true));

@@ -10,7 +10,8 @@ use crate::http::app_state::AppState;
 use crate::http::params::Params;
 use crate::service::feed::{self, After, EventsPage};
 
-/// `limit`, `cursor`, and what the other shapes know: `after`, `types`, `until`, `tokens` (of which a log has none).
+/// Reads `limit`, `cursor`, and the options of the other forms: `after`, `types`, `until`, `tokens` (which has no
+/// effect, as the log has no tokens).
 pub(super) async fn read(
     app: &AppState,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! What an open stream waits for besides its frames: a frame is sent without polling any of that.
+//! Polls the rare events of an open stream, so that sending a frame does not poll any of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +6,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-/// Things that are ready seldom. They are polled at first, and then only after one of them has woken its task.
-pub(super) struct Seldom {
+/// A gate before a group of futures that are rarely ready. They are polled once at first, and then only after one of
+/// them has woken the task.
+pub(super) struct PollGate {
     woken: Arc<Woken>,
     waker: Waker,
 }
@@ -28,13 +29,13 @@ impl Wake for Woken {
     }
 }
 
-impl Seldom {
+impl PollGate {
     pub(super) fn new() -> Self {
         let woken = Arc::new(Woken { is_woken: AtomicBool::new(true), task: AtomicWaker::new() });
         Self { waker: woken.clone().into(), woken }
     }
 
-    /// `poll` polls all of them until one is ready.
+    /// `poll` must poll the futures in turn until one is ready.
     pub(super) fn poll<T>(&self, context: &mut Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         self.woken.task.register(context.waker());
         if !self.woken.is_woken.swap(false, Ordering::AcqRel) {
@@ -42,7 +43,7 @@ impl Seldom {
         }
         let polled = poll(&mut Context::from_waker(&self.waker));
         if polled.is_ready() {
-            // Those behind it were not asked.
+            // The futures after the ready one were not polled.
             self.woken.is_woken.store(true, Ordering::Release);
         }
         polled

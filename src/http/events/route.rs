@@ -62,7 +62,7 @@ pub(crate) async fn events(
     ))
 }
 
-/// Other protocols that a client offers to go on in (`h2c`) are not asked for.
+/// Whether the client requests a WebSocket. Other protocols that it offers (`h2c`) do not count.
 pub(super) fn asks_for_socket(headers: &HeaderMap) -> bool {
     let offered = headers.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
     offered.flat_map(|value| value.split(',')).any(|name| name.trim().eq_ignore_ascii_case("websocket"))

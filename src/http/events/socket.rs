@@ -1,4 +1,4 @@
-//! A WebSocket: frames out, ops in. Whatever its peer does, no run waits for it.
+//! A WebSocket: frames out, ops in. No run ever waits for its peer.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -17,11 +17,11 @@ use tokio::time::Interval;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::coming::Coming;
 use super::ops::{self, Op};
-use super::seldom::Seldom;
+use super::poll_gate::PollGate;
+use super::read_ahead::ReadAhead;
 use super::sse::RETRY_MS;
-use super::{Frames, WRITE_BYTES, every, open};
+use super::{Frames, WRITE_BYTES, delayed_interval, open};
 use crate::auth::{LOOK_AGAIN, Pass};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
@@ -33,48 +33,48 @@ use crate::http::trace::TraceId;
 use crate::live::{Encoded, EncodedKind};
 
 const SUBPROTOCOL: &str = "pes.v1";
-/// A peer that says nothing between two pings, not even a pong, is gone.
-const PING_EVERY: Duration = Duration::from_secs(20);
-/// How long a peer may take to say goodbye.
-const GOODBYE: Duration = Duration::from_secs(1);
-/// Ops of one socket that are under way at once; the next is read when one is answered.
-const AT_ONCE: usize = 8;
+/// A peer that sends nothing between two pings, not even a pong, is treated as disconnected.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+/// How long to wait for the peer's close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The maximum number of concurrent ops of a socket. The next one is read when one has finished.
+const MAX_CONCURRENT_OPS: usize = 8;
 /// "Service restart" and "try again later" of the WebSocket close code registry.
-const RESTART: CloseCode = 1012;
-const AGAIN: CloseCode = 1013;
-/// What is read of a peer at once: ops are small and seldom, and every open socket has this room.
+const CLOSE_RESTART: CloseCode = 1012;
+const CLOSE_TRY_AGAIN: CloseCode = 1013;
+/// The size of the read buffer, which every open socket has. Ops are small and rare.
 const READ_BYTES: usize = 1 << 10;
 
-/// Who sits at the socket, and where.
+/// The caller of a socket, and what its ops need.
 #[derive(Clone)]
 pub(super) struct SocketSession {
     pub(super) app: AppState,
     pub(super) caller: Caller,
     pub(super) pass: Pass,
-    /// The one that its ops are about; `None`: it shows all threads and takes no ops.
+    /// The thread that its ops are about. `None` for a socket that shows all threads and takes no ops.
     pub(super) thread: Option<ThreadId>,
     pub(super) base: String,
-    /// Of the request that opened the socket: ops that name none continue it.
+    /// The trace of the request that opened the socket. Ops without a trace of their own continue it.
     pub(super) trace: TraceId,
-    /// Of the same request, whose place it keeps for as long as the socket is open.
+    /// Keeps that request's slot among its key's concurrent requests for as long as the socket is open.
     pub(super) _rates: RateNotice,
 }
 
 impl SocketSession {
-    /// Goes on as long as its caller's key or token counts. Boxed, as is all that a socket does seldom: what waits for the
-    /// next frame stays small.
-    fn check_credentials(&self) -> Pin<Box<dyn Future<Output = Next> + Send + '_>> {
+    /// Continues only while the caller's key or token is valid. Boxed, like everything that a socket does rarely, so
+    /// that the future which waits for the next frame stays small.
+    fn check_credentials(&self) -> Pin<Box<dyn Future<Output = LoopStep> + Send + '_>> {
         Box::pin(async {
             match self.app.keys.ended(&self.pass).await {
-                None => Next::On,
-                Some(ended) => Next::Close(close_code::POLICY, ended.why()),
+                None => LoopStep::Continue,
+                Some(ended) => LoopStep::Close(close_code::POLICY, ended.why()),
             }
         })
     }
 }
 
-/// Small buffers: tungstenite's own defaults hold 128 KiB per socket and take messages of 64 MiB. What waits to be
-/// written is flushed before anything else is waited for, so it is `WRITE_BYTES` and one frame at most.
+/// Buffers are small: tungstenite's defaults use 128 KiB per socket and accept messages of 64 MiB. The write buffer is
+/// flushed before anything else is awaited, so it holds at most `WRITE_BYTES` and one frame.
 pub(super) fn upgrade(upgrade: WebSocketUpgrade, session: SocketSession, frames: Frames) -> Response {
     let largest = session.app.config.limits.ws_message_bytes;
     upgrade
@@ -92,30 +92,30 @@ pub(super) fn upgrade(upgrade: WebSocketUpgrade, session: SocketSession, frames:
 }
 
 /// What the loop waits for.
-enum Event {
+enum SocketEvent {
     Message(Option<SocketResult<Message>>),
-    Done(Result<Done, JoinError>),
-    /// `None`: the stream is over.
+    OpDone(Result<OpResult, JoinError>),
+    /// `None` at the end of the stream.
     Frames(Option<Vec<Arc<Encoded>>>),
     Ping,
-    Look,
+    CheckCredentials,
     Stopping,
 }
 
-/// What an op came to.
-enum Done {
+/// The result of an op.
+enum OpResult {
     Answer(String),
     Subscription(ops::OpId, Result<Frames, Fault>),
 }
 
-/// How the loop goes on.
-enum Next {
-    On,
-    /// With these last words.
+/// What the loop does next.
+enum LoopStep {
+    Continue,
+    /// Close with this code and reason.
     Close(CloseCode, &'static str),
-    /// The peer has said its last word, and waits for ours (RFC 6455, 5.5.1).
-    Closed,
-    Over,
+    /// The peer has sent a close frame, and waits for ours (RFC 6455, 5.5.1).
+    PeerClosed,
+    Ended,
 }
 
 type SocketResult<T> = Result<T, axum::Error>;
@@ -123,210 +123,220 @@ type SocketResult<T> = Result<T, axum::Error>;
 struct SocketLoop {
     socket: WebSocket,
     session: SocketSession,
-    frames: Coming<Frames>,
-    /// The last frame was a gap. If nothing comes after it, the reader is too slow, or could not be served.
+    frames: ReadAhead<Frames>,
+    /// The last frame was a gap. If the stream then ends, the reader was too slow, or the store failed.
     is_behind: bool,
-    /// Tasks of their own: whatever this one waits for, they come to their end, and give back the connections to the store
-    /// that they have.
-    ops: FuturesUnordered<AbortOnDropHandle<Done>>,
-    /// One of them opens another subscription; nothing is read before it stands.
+    /// Each op runs in its own task, so it makes progress whatever the loop waits for, and releases its connection to
+    /// the store.
+    ops: FuturesUnordered<AbortOnDropHandle<OpResult>>,
+    /// One of the ops opens another subscription. No further message is read before that has finished.
     is_subscribing: bool,
-    /// Closed when the newest op that changes something is done; `None`: there was none.
-    newest_done: Option<oneshot::Receiver<()>>,
+    /// Closed when the newest op that changes something has finished. `None` if there was none.
+    last_op_done: Option<oneshot::Receiver<()>>,
     pings: Interval,
-    looks: Interval,
+    credential_checks: Interval,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// For all of those but the frames.
-    others: Seldom,
-    /// Frames have their turn before the next message or answer.
+    /// Guards the polling of everything but the frames.
+    rare_events: PollGate,
+    /// Frames are polled first the next time, after a message or a finished op.
     are_frames_next: bool,
-    was_heard: bool,
+    has_peer_activity: bool,
 }
 
 impl SocketLoop {
     fn new(socket: WebSocket, session: SocketSession, frames: Frames) -> Self {
-        let (pings, looks) = (every(PING_EVERY), every(LOOK_AGAIN));
+        let (pings, credential_checks) = (delayed_interval(PING_INTERVAL), delayed_interval(LOOK_AGAIN));
         let stopping = Box::pin(session.app.stopping.clone().cancelled_owned());
-        let (ops, others) = (FuturesUnordered::new(), Seldom::new());
+        let (ops, rare_events) = (FuturesUnordered::new(), PollGate::new());
         Self {
             socket,
             session,
-            frames: Coming::new(frames),
+            frames: ReadAhead::new(frames),
             is_behind: false,
             ops,
             is_subscribing: false,
-            newest_done: None,
+            last_op_done: None,
             pings,
-            looks,
+            credential_checks,
             stopping,
-            others,
+            rare_events,
             are_frames_next: false,
-            was_heard: true,
+            has_peer_activity: true,
         }
     }
 
     async fn run(mut self) -> SocketResult<()> {
         loop {
             match self.next().await? {
-                Next::On => {}
-                Next::Over => return Ok(()),
-                Next::Closed => {
+                LoopStep::Continue => {}
+                LoopStep::Ended => return Ok(()),
+                LoopStep::PeerClosed => {
                     self.stop();
                     self.read_to_end().await;
                     return Ok(());
                 }
-                Next::Close(code, reason) => return self.close(code, reason).await,
+                LoopStep::Close(code, reason) => return self.close(code, reason).await,
             }
         }
     }
 
-    async fn next(&mut self) -> SocketResult<Next> {
+    async fn next(&mut self) -> SocketResult<LoopStep> {
         match poll_fn(|context| self.poll_event(context)).await {
-            Event::Message(message) => self.on_message(message).await,
-            Event::Done(Ok(Done::Answer(answer))) => self.send_text(answer.into()).await,
-            Event::Done(Ok(Done::Subscription(id, opened))) => self.subscribed(&id, opened).await,
-            Event::Done(Err(broken)) => Err(axum::Error::new(broken)),
-            Event::Frames(Some(few)) => self.show(few).await,
-            Event::Frames(None) if self.is_behind => Ok(Next::Close(AGAIN, "gap: reconnect with ?after=SEQ")),
-            Event::Frames(None) => Ok(Next::Close(close_code::NORMAL, "stream complete")),
-            Event::Ping => self.ping().await,
-            Event::Look => Ok(self.frames.beside(self.session.check_credentials()).await),
-            Event::Stopping => {
+            SocketEvent::Message(message) => self.on_message(message).await,
+            SocketEvent::OpDone(Ok(OpResult::Answer(answer))) => self.send_text(answer.into()).await,
+            SocketEvent::OpDone(Ok(OpResult::Subscription(id, opened))) => self.on_subscribed(&id, opened).await,
+            SocketEvent::OpDone(Err(broken)) => Err(axum::Error::new(broken)),
+            SocketEvent::Frames(Some(batch)) => self.send_frames(batch).await,
+            SocketEvent::Frames(None) if self.is_behind => {
+                Ok(LoopStep::Close(CLOSE_TRY_AGAIN, "gap: reconnect with ?after=SEQ"))
+            }
+            SocketEvent::Frames(None) => Ok(LoopStep::Close(close_code::NORMAL, "stream complete")),
+            SocketEvent::Ping => self.ping().await,
+            SocketEvent::CheckCredentials => Ok(self.frames.poll_during(self.session.check_credentials()).await),
+            SocketEvent::Stopping => {
                 self.send_text(text(Encoded::draining(RETRY_MS).json())).await?;
-                Ok(Next::Close(RESTART, "draining"))
+                Ok(LoopStep::Close(CLOSE_RESTART, "draining"))
             }
         }
     }
 
-    /// Frames and messages take turns where both wait.
-    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event> {
+    /// Alternates between frames and messages if both are ready.
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<SocketEvent> {
         if std::mem::take(&mut self.are_frames_next)
-            && let Poll::Ready(few) = self.frames.poll(context)
+            && let Poll::Ready(batch) = self.frames.poll(context)
         {
-            return Poll::Ready(Event::Frames(few));
+            return Poll::Ready(SocketEvent::Frames(batch));
         }
-        let other = self.others.poll(context, |context| {
-            if self.looks.poll_tick(context).is_ready() {
-                return Poll::Ready(Event::Look);
+        let other = self.rare_events.poll(context, |context| {
+            if self.credential_checks.poll_tick(context).is_ready() {
+                return Poll::Ready(SocketEvent::CheckCredentials);
             }
             if self.stopping.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Event::Stopping);
+                return Poll::Ready(SocketEvent::Stopping);
             }
             if let Poll::Ready(Some(done)) = self.ops.poll_next_unpin(context) {
-                return Poll::Ready(Event::Done(done));
+                return Poll::Ready(SocketEvent::OpDone(done));
             }
-            if self.ops.len() < AT_ONCE
+            if self.ops.len() < MAX_CONCURRENT_OPS
                 && !self.is_subscribing
                 && let Poll::Ready(message) = self.socket.poll_next_unpin(context)
             {
-                return Poll::Ready(Event::Message(message));
+                return Poll::Ready(SocketEvent::Message(message));
             }
-            // After the socket was read: what was heard meanwhile counts.
-            self.pings.poll_tick(context).map(|_| Event::Ping)
+            // Polled after the socket was read, so that a message which has just arrived counts as activity.
+            self.pings.poll_tick(context).map(|_| SocketEvent::Ping)
         });
-        self.are_frames_next = matches!(other, Poll::Ready(Event::Message(_) | Event::Done(_)));
+        self.are_frames_next = matches!(other, Poll::Ready(SocketEvent::Message(_) | SocketEvent::OpDone(_)));
         match other {
-            // What waits goes out before the stop.
-            Poll::Ready(Event::Stopping) | Poll::Pending => match self.frames.poll(context) {
-                Poll::Ready(few) => Poll::Ready(Event::Frames(few)),
+            // Waiting frames are sent before the stop.
+            Poll::Ready(SocketEvent::Stopping) | Poll::Pending => match self.frames.poll(context) {
+                Poll::Ready(batch) => Poll::Ready(SocketEvent::Frames(batch)),
                 Poll::Pending => other,
             },
-            Poll::Ready(Event::Look | Event::Message(_) | Event::Done(_) | Event::Ping | Event::Frames(_)) => other,
+            Poll::Ready(
+                SocketEvent::CheckCredentials
+                | SocketEvent::Message(_)
+                | SocketEvent::OpDone(_)
+                | SocketEvent::Ping
+                | SocketEvent::Frames(_),
+            ) => other,
         }
     }
 
-    /// Sends frames that waited together in one write.
-    async fn show(&mut self, few: Vec<Arc<Encoded>>) -> SocketResult<Next> {
-        for frame in few {
+    /// Sends frames that were waiting together in one write.
+    async fn send_frames(&mut self, batch: Vec<Arc<Encoded>>) -> SocketResult<LoopStep> {
+        for frame in batch {
             self.socket.feed(Message::Text(text(frame.json()))).await?;
             self.is_behind = matches!(frame.kind, EncodedKind::Gap);
             if self.is_behind {
                 metrics::gap();
             }
             if matches!(frame.kind, EncodedKind::Draining) {
-                return Ok(Next::Close(RESTART, "draining"));
+                return Ok(LoopStep::Close(CLOSE_RESTART, "draining"));
             }
         }
         self.socket.flush().await?;
-        Ok(Next::On)
+        Ok(LoopStep::Continue)
     }
 
-    async fn on_message(&mut self, message: Option<SocketResult<Message>>) -> SocketResult<Next> {
-        self.was_heard = true;
+    async fn on_message(&mut self, message: Option<SocketResult<Message>>) -> SocketResult<LoopStep> {
+        self.has_peer_activity = true;
         match message {
-            None => Ok(Next::Over),
-            Some(Ok(Message::Close(_))) => Ok(Next::Closed),
-            Some(Err(error)) if is_too_large(&error) => Ok(Next::Close(close_code::SIZE, "the message is too large")),
+            None => Ok(LoopStep::Ended),
+            Some(Ok(Message::Close(_))) => Ok(LoopStep::PeerClosed),
+            Some(Err(error)) if is_too_large(&error) => {
+                Ok(LoopStep::Close(close_code::SIZE, "the message is too large"))
+            }
             Some(Err(error)) => Err(error),
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(Next::On),
-            Some(Ok(Message::Binary(_))) => Ok(Next::Close(close_code::UNSUPPORTED, "send text")),
-            Some(Ok(Message::Text(said))) => match self.frames.beside(self.session.check_credentials()).await {
-                Next::On => self.handle_op(&said).await,
-                ended @ (Next::Close(..) | Next::Closed | Next::Over) => Ok(ended),
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(LoopStep::Continue),
+            Some(Ok(Message::Binary(_))) => Ok(LoopStep::Close(close_code::UNSUPPORTED, "send text")),
+            Some(Ok(Message::Text(payload))) => match self.frames.poll_during(self.session.check_credentials()).await {
+                LoopStep::Continue => self.handle_op(&payload).await,
+                ended @ (LoopStep::Close(..) | LoopStep::PeerClosed | LoopStep::Ended) => Ok(ended),
             },
         }
     }
 
-    async fn handle_op(&mut self, said: &str) -> SocketResult<Next> {
-        match ops::read(&self.session, said) {
-            Op::Answered(answer) => self.send_text(answer.into()).await,
-            Op::Begun(work) => {
+    async fn handle_op(&mut self, payload: &str) -> SocketResult<LoopStep> {
+        match ops::read(&self.session, payload) {
+            Op::Reply(answer) => self.send_text(answer.into()).await,
+            Op::Start(work) => {
                 self.begin_in_turn(work);
-                Ok(Next::On)
+                Ok(LoopStep::Continue)
             }
             Op::Subscribe(id, ask) => {
                 let SocketSession { app, caller, thread, .. } = self.session.clone();
-                let Some(thread) = thread else { return Ok(Next::On) };
+                let Some(thread) = thread else { return Ok(LoopStep::Continue) };
                 self.is_subscribing = true;
-                self.begin(async move { Done::Subscription(id, open(&app, &caller, &thread, ask).await) });
-                Ok(Next::On)
+                self.begin(async move { OpResult::Subscription(id, open(&app, &caller, &thread, ask).await) });
+                Ok(LoopStep::Continue)
             }
         }
     }
 
-    /// Ops that change something are done in the order in which they were sent: tasks that were spawned together run in any
-    /// order, and a `cancel` is about the `process` before it.
+    /// Runs ops that change something in the order in which they were sent. Tasks that are spawned together run in any
+    /// order, and a `cancel` refers to the `process` before it.
     fn begin_in_turn(&mut self, work: impl Future<Output = String> + Send + 'static) {
         let (done, is_done) = oneshot::channel::<()>();
-        let before = self.newest_done.replace(is_done);
+        let before = self.last_op_done.replace(is_done);
         self.begin(async move {
             if let Some(before) = before {
-                // Nothing is sent: it is closed when that op is done, or its task has failed.
+                // Nothing is ever sent on this channel. It is closed when that op has finished or its task has failed.
                 let _ = before.await;
             }
             let answer = work.await;
             drop(done);
-            Done::Answer(answer)
+            OpResult::Answer(answer)
         });
     }
 
-    fn begin(&self, work: impl Future<Output = Done> + Send + 'static) {
+    fn begin(&self, work: impl Future<Output = OpResult> + Send + 'static) {
         self.ops.push(AbortOnDropHandle::new(tokio::spawn(work)));
     }
 
-    async fn subscribed(&mut self, id: &ops::OpId, opened: Result<Frames, Fault>) -> SocketResult<Next> {
+    async fn on_subscribed(&mut self, id: &ops::OpId, opened: Result<Frames, Fault>) -> SocketResult<LoopStep> {
         self.is_subscribing = false;
         match opened {
             Ok(frames) => {
-                (self.frames, self.is_behind) = (Coming::new(frames), false);
+                (self.frames, self.is_behind) = (ReadAhead::new(frames), false);
                 self.send_text(id.ack(serde_json::Map::new()).into()).await
             }
             Err(fault) => self.send_text(id.nack(&self.session, &fault).into()).await,
         }
     }
 
-    async fn ping(&mut self) -> SocketResult<Next> {
-        if !self.was_heard && self.ops.is_empty() {
-            return Ok(Next::Over);
+    async fn ping(&mut self) -> SocketResult<LoopStep> {
+        if !self.has_peer_activity && self.ops.is_empty() {
+            return Ok(LoopStep::Ended);
         }
-        self.was_heard = false;
-        self.frames.beside(self.socket.send(Message::Ping(Bytes::new()))).await?;
-        Ok(Next::On)
+        self.has_peer_activity = false;
+        self.frames.poll_during(self.socket.send(Message::Ping(Bytes::new()))).await?;
+        Ok(LoopStep::Continue)
     }
 
-    async fn send_text(&mut self, text: Utf8Bytes) -> SocketResult<Next> {
-        self.frames.beside(self.socket.send(Message::Text(text))).await?;
-        Ok(Next::On)
+    async fn send_text(&mut self, text: Utf8Bytes) -> SocketResult<LoopStep> {
+        self.frames.poll_during(self.socket.send(Message::Text(text))).await?;
+        Ok(LoopStep::Continue)
     }
 
     async fn close(mut self, code: CloseCode, reason: &'static str) -> SocketResult<()> {
@@ -336,16 +346,16 @@ impl SocketLoop {
         Ok(())
     }
 
-    /// Ends all that nobody waits for any more, whatever it has of the store.
+    /// Drops everything that nobody waits for any more, including its connections to the store.
     fn stop(&mut self) {
-        self.frames = Coming::new(Box::pin(stream::empty()));
+        self.frames = ReadAhead::new(Box::pin(stream::empty()));
         self.ops.clear();
     }
 
-    /// Reads to the end: that is also what sends the answer to a peer's close.
+    /// Reads until the end, which also sends the answer to a peer's close frame.
     async fn read_to_end(&mut self) {
         let rest = async { while let Some(Ok(_)) = self.socket.recv().await {} };
-        let _ = tokio::time::timeout(GOODBYE, rest).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, rest).await;
     }
 }
 

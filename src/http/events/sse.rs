@@ -1,4 +1,4 @@
-//! Frames as server-sent events. A comment every 15 seconds keeps proxies from hanging up.
+//! Frames as server-sent events. A comment every 15 seconds keeps proxies from closing the connection.
 
 use std::convert::Infallible;
 use std::future::{poll_fn, ready};
@@ -16,66 +16,67 @@ use tokio::time::{Instant, Interval};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::coming::Coming;
-use super::seldom::Seldom;
-use super::{Frames, every};
+use super::poll_gate::PollGate;
+use super::read_ahead::ReadAhead;
+use super::{Frames, delayed_interval};
 use crate::auth::{LOOK_AGAIN, Pass};
 use crate::http::app_state::AppState;
 use crate::http::metrics::OpenStream;
 use crate::live::Encoded;
 
-const COMMENT_EVERY: Duration = Duration::from_secs(15);
+const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How soon an event source that lost its connection comes back, in milliseconds.
+/// How soon an event source reconnects, in milliseconds.
 pub(super) const RETRY_MS: i64 = 1000;
 
-/// Events as they are written.
-pub(crate) type Written = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+/// Events in their written form.
+pub(crate) type EventBytes = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
-/// The stream ends with its frames, and when the server stops.
+/// A response of these frames. It ends with them, or when the server stops.
 pub(crate) fn response(app: &AppState, pass: Pass, frames: Frames) -> Response {
-    // No blank line: it belongs to the first event. Some readers take a block without data for an empty event.
+    // Without a blank line, so that it belongs to the first event. Some readers take a block without data for an empty
+    // event.
     let hello = stream::once(async { Bytes::from(format!("retry: {RETRY_MS}\n")) });
-    let events = hello.chain(frames.map(|few| one_piece(&few)).filter(|piece| ready(!piece.is_empty())));
-    let last_words = LastWords { stopping: Encoded::draining(RETRY_MS).sse(), ..LastWords::default() };
-    written(app, pass, Box::pin(events), last_words)
+    let events = hello.chain(frames.map(|batch| joined(&batch)).filter(|piece| ready(!piece.is_empty())));
+    let closing = ClosingEvents { stopping: Encoded::draining(RETRY_MS).sse(), ..ClosingEvents::default() };
+    event_response(app, pass, Box::pin(events), closing)
 }
 
-fn one_piece(few: &[Arc<Encoded>]) -> Bytes {
-    match few {
+fn joined(batch: &[Arc<Encoded>]) -> Bytes {
+    match batch {
         [one] => one.sse(),
-        _ => few.iter().map(|frame| frame.sse()).collect::<Vec<_>>().concat().into(),
+        _ => batch.iter().map(|frame| frame.sse()).collect::<Vec<_>>().concat().into(),
     }
 }
 
-/// What a stream says last that ends before its own end; where that is nothing, it just ends.
+/// The last bytes of a stream that the server ends early. If they are empty, the stream just ends.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LastWords {
-    /// The server stops.
+pub(crate) struct ClosingEvents {
+    /// Sent when the server stops.
     pub(crate) stopping: Bytes,
-    /// The pass is worth nothing any more.
+    /// Sent when the key or session is no longer valid.
     pub(crate) revoked: Bytes,
 }
 
-/// What is written, with comments in its pauses. It ends early, with its last words, when the server stops and when the
-/// pass is worth nothing any more.
-pub(crate) fn written(app: &AppState, pass: Pass, events: Written, last_words: LastWords) -> Response {
-    let writing = Writing {
-        events: Coming::new(events),
-        comments: every(COMMENT_EVERY),
+/// A response of these events, with comments during pauses. The server ends it early, with the closing events, when it
+/// stops and when the key or session is no longer valid.
+pub(crate) fn event_response(app: &AppState, pass: Pass, events: EventBytes, closing: ClosingEvents) -> Response {
+    let writer = SseWriter {
+        events: ReadAhead::new(events),
+        comments: delayed_interval(COMMENT_INTERVAL),
         written_at: Instant::now(),
-        looks: every(LOOK_AGAIN),
+        credential_checks: delayed_interval(LOOK_AGAIN),
         stopping: Box::pin(app.stopping.clone().cancelled_owned()),
-        others: Seldom::new(),
+        rare_events: PollGate::new(),
         app: app.clone(),
         pass,
-        last_words,
-        is_over: false,
+        closing,
+        is_finished: false,
         _open: (app.streams.token(), OpenStream::begin("sse")),
     };
-    // Boxed: it is moved with each event.
-    let events = stream::unfold(Box::new(writing), |mut writing| async {
-        writing.next().await.map(|bytes| (Ok::<_, Infallible>(bytes), writing))
+    // Boxed, because it is moved with each event.
+    let events = stream::unfold(Box::new(writer), |mut writer| async {
+        writer.next().await.map(|bytes| (Ok::<_, Infallible>(bytes), writer))
     });
     let headers = [
         (CONTENT_TYPE.as_str(), "text/event-stream"),
@@ -85,83 +86,83 @@ pub(crate) fn written(app: &AppState, pass: Pass, events: Written, last_words: L
     (headers, Body::from_stream(events)).into_response()
 }
 
-struct Writing {
-    events: Coming<Written>,
+struct SseWriter {
+    events: ReadAhead<EventBytes>,
     comments: Interval,
-    /// When something was written last.
+    /// When something was last written.
     written_at: Instant,
-    looks: Interval,
+    credential_checks: Interval,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// For all of those but the events.
-    others: Seldom,
+    /// Guards the polling of everything but the events.
+    rare_events: PollGate,
     app: AppState,
     pass: Pass,
-    last_words: LastWords,
-    is_over: bool,
+    closing: ClosingEvents,
+    is_finished: bool,
     _open: (TaskTrackerToken, OpenStream),
 }
 
 /// What a stream waits for.
-enum Due {
+enum SseStep {
     Event(Option<Bytes>),
-    Look,
+    CheckCredentials,
     Comment,
     Stopping,
 }
 
-impl Writing {
+impl SseWriter {
     async fn next(&mut self) -> Option<Bytes> {
-        if self.is_over {
+        if self.is_finished {
             return None;
         }
         loop {
-            match poll_fn(|context| self.poll_due(context)).await {
-                Due::Event(event) => {
+            match poll_fn(|context| self.poll_step(context)).await {
+                SseStep::Event(event) => {
                     self.written_at = Instant::now();
                     return event;
                 }
-                Due::Look => {
-                    if let Some(ended) = self.events.beside(self.app.keys.ended(&self.pass)).await {
+                SseStep::CheckCredentials => {
+                    if let Some(ended) = self.events.poll_during(self.app.keys.ended(&self.pass)).await {
                         let why = Bytes::from(format!(": {}\n", ended.why()));
-                        return self.end(|words| [why, words.revoked].concat().into());
+                        return self.end(|closing| [why, closing.revoked].concat().into());
                     }
                 }
-                Due::Comment => {
-                    let next = self.written_at + COMMENT_EVERY;
+                SseStep::Comment => {
+                    let next = self.written_at + COMMENT_INTERVAL;
                     if next <= Instant::now() {
                         self.written_at = Instant::now();
                         return Some(Bytes::from_static(b": still here\n"));
                     }
                     self.comments.reset_at(next);
                 }
-                Due::Stopping => return self.end(|words| words.stopping),
+                SseStep::Stopping => return self.end(|closing| closing.stopping),
             }
         }
     }
 
-    /// Events go before a comment, and before the stop: those that end by themselves as the server stops have had their last
-    /// words.
-    fn poll_due(&mut self, context: &mut Context<'_>) -> Poll<Due> {
-        let other = self.others.poll(context, |context| {
-            if self.looks.poll_tick(context).is_ready() {
-                return Poll::Ready(Due::Look);
+    /// Events are sent before a comment and before the stop. A stream that ends by itself when the server stops has
+    /// then sent its own closing events.
+    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<SseStep> {
+        let other = self.rare_events.poll(context, |context| {
+            if self.credential_checks.poll_tick(context).is_ready() {
+                return Poll::Ready(SseStep::CheckCredentials);
             }
             if self.comments.poll_tick(context).is_ready() {
-                return Poll::Ready(Due::Comment);
+                return Poll::Ready(SseStep::Comment);
             }
-            self.stopping.as_mut().poll(context).map(|()| Due::Stopping)
+            self.stopping.as_mut().poll(context).map(|()| SseStep::Stopping)
         });
         match other {
-            Poll::Ready(Due::Look | Due::Event(_)) => other,
-            Poll::Ready(Due::Comment | Due::Stopping) | Poll::Pending => match self.events.poll(context) {
-                Poll::Ready(event) => Poll::Ready(Due::Event(event)),
+            Poll::Ready(SseStep::CheckCredentials | SseStep::Event(_)) => other,
+            Poll::Ready(SseStep::Comment | SseStep::Stopping) | Poll::Pending => match self.events.poll(context) {
+                Poll::Ready(event) => Poll::Ready(SseStep::Event(event)),
                 Poll::Pending => other,
             },
         }
     }
 
-    fn end(&mut self, which: impl FnOnce(LastWords) -> Bytes) -> Option<Bytes> {
-        self.is_over = true;
-        Some(which(std::mem::take(&mut self.last_words))).filter(|words| !words.is_empty())
+    fn end(&mut self, which: impl FnOnce(ClosingEvents) -> Bytes) -> Option<Bytes> {
+        self.is_finished = true;
+        Some(which(std::mem::take(&mut self.closing))).filter(|closing| !closing.is_empty())
     }
 }

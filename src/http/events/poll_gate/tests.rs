@@ -8,10 +8,10 @@ use super::*;
 #[test]
 fn nothing_is_asked_again_before_it_woke() {
     let (said, mut heard) = mpsc::channel(2);
-    let (seldom, mut context) = (Seldom::new(), Context::from_waker(noop_waker_ref()));
+    let (poll_gate, mut context) = (PollGate::new(), Context::from_waker(noop_waker_ref()));
     let mut asked = 0;
     let mut poll = || {
-        let polled = seldom.poll(&mut context, |context| {
+        let polled = poll_gate.poll(&mut context, |context| {
             asked += 1;
             heard.poll_recv(context)
         });
@@ -30,9 +30,9 @@ fn nothing_is_asked_again_before_it_woke() {
 #[tokio::test]
 async fn the_task_is_woken() {
     let (said, mut heard) = mpsc::channel(1);
-    let seldom = Seldom::new();
+    let poll_gate = PollGate::new();
     let waiting = tokio::spawn(async move {
-        std::future::poll_fn(|context| seldom.poll(context, |context| heard.poll_recv(context))).await
+        std::future::poll_fn(|context| poll_gate.poll(context, |context| heard.poll_recv(context))).await
     });
     tokio::task::yield_now().await;
     said.send('a').await.unwrap();

@@ -3,7 +3,7 @@ use std::future::poll_fn;
 use futures_util::{StreamExt, stream};
 use tokio::sync::oneshot;
 
-use super::Coming;
+use super::ReadAhead;
 
 #[tokio::test]
 async fn what_is_waited_for_may_wait_for_the_stream_itself() {
@@ -13,10 +13,10 @@ async fn what_is_waited_for_may_wait_for_the_stream_itself() {
         reached.take().map(|reached| reached.send(()));
         n
     });
-    let mut coming = Coming::new(from);
-    coming.beside(is_reached).await.expect("the stream is read while it is waited for");
+    let mut read_ahead = ReadAhead::new(from);
+    read_ahead.poll_during(is_reached).await.expect("the stream is read while it is waited for");
     let mut got = Vec::new();
-    while let Some(n) = poll_fn(|context| coming.poll(context)).await {
+    while let Some(n) = poll_fn(|context| read_ahead.poll(context)).await {
         got.push(n);
     }
     assert_eq!(got, [1, 2, 3], "nothing is lost of what came meanwhile");
