@@ -1,29 +1,29 @@
-//! The places for connections.
+//! The connection slots.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Few are left when less than this part of them is free.
-const FEW: usize = 4;
+/// Few slots are left if less than one in this many is free.
+const SCARCE_PART: usize = 4;
 
 #[derive(Clone)]
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     free: Arc<Semaphore>,
-    few: usize,
+    scarce_below: usize,
 }
 
-impl Places {
+impl ConnectionSlots {
     pub(super) fn new(count: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(count)), few: (count / FEW).max(1) }
+        Self { free: Arc::new(Semaphore::new(count)), scarce_below: (count / SCARCE_PART).max(1) }
     }
 
-    /// `None`: all are taken.
-    pub(super) fn take(&self) -> Option<OwnedSemaphorePermit> {
+    /// `None` if all are taken.
+    pub(super) fn try_take(&self) -> Option<OwnedSemaphorePermit> {
         self.free.clone().try_acquire_owned().ok()
     }
 
-    pub(super) fn are_few(&self) -> bool {
-        self.free.available_permits() < self.few
+    pub(super) fn are_scarce(&self) -> bool {
+        self.free.available_permits() < self.scarce_below
     }
 }

@@ -1,14 +1,14 @@
-//! The accept loop: HTTP/1.1 on hyper. Everything that a client can hold open has a bound and a deadline.
+//! The accept loop: HTTP/1.1 on hyper. Everything that a client can hold open has a limit and a timeout.
 //!
-//! Where few places are left, connections on which nothing is asked are closed soon.
+//! When few connection slots are free, idle connections are closed early.
 //!
-//! Every answer arrives whole, also when the request's body was not read to its end. Every refusal is a problem document,
-//! but for those of hyper itself, which have no body: 400 for what is not HTTP/1.1, 431 for headers of more than twice
-//! `limits.header_bytes`.
+//! Every response arrives completely, even if the request's body was not read to its end. Every error response is a
+//! problem document, except hyper's own, which have no body: 400 for what is not HTTP/1.1, 431 for headers of more than
+//! twice `limits.header_bytes`.
 
+mod client_socket;
 mod connection;
-mod line;
-mod places;
+mod connection_slots;
 mod refusal;
 
 use std::sync::Arc;
@@ -25,24 +25,24 @@ use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
 use crate::http::metrics;
 use connection::{Connection, KeepAlive};
-use places::Places;
+use connection_slots::ConnectionSlots;
 
-/// How many refused connections get an answer at one time; those beyond are closed without one.
+/// How many refused connections get a response at one time. Those beyond are closed without one.
 const MAX_REFUSALS: usize = 64;
 
-/// How many are asked at one time what they want, when all places are taken, how long they may take to say it, and how
-/// long an answer about health may take: a full server is not a dead one.
+/// When all connection slots are taken: how many connections are checked for a health probe at one time, how long their
+/// first bytes may take, and how long the answer to a probe may take. A full server is not a dead one.
 const MAX_PEEKS: usize = 64;
 const PEEK_TIMEOUT: Duration = Duration::from_millis(250);
-const HEALTH: Duration = Duration::from_secs(5);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait when the system has no file descriptor left.
+/// The pause when the system has no file descriptor left.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
-/// Serves until `closing` is cancelled, then lets what is being answered be answered. Returns when the last connection
+/// Serves until `closing` is cancelled, then finishes the responses that have begun. Returns when the last connection
 /// is closed.
 ///
-/// A request for one of these paths is answered also when all connections are taken.
+/// A request for one of the paths in `health` is answered even if all connection slots are taken.
 pub(crate) async fn serve(
     listener: TcpListener,
     app: Router,
@@ -50,11 +50,12 @@ pub(crate) async fn serve(
     closing: CancellationToken,
     health: Vec<String>,
 ) {
-    let places = Places::new(limits.connections);
-    let full = Arc::new(Full { health, peeks: Semaphore::new(MAX_PEEKS), refusals: Semaphore::new(MAX_REFUSALS) });
+    let slots = ConnectionSlots::new(limits.connections);
+    let overload =
+        Arc::new(OverloadHandler { health, peeks: Semaphore::new(MAX_PEEKS), refusals: Semaphore::new(MAX_REFUSALS) });
     let connections = TaskTracker::new();
     let limits = Arc::new(limits);
-    connections.spawn(metrics::fold(closing.clone()));
+    connections.spawn(metrics::run_upkeep(closing.clone()));
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
@@ -65,15 +66,15 @@ pub(crate) async fn serve(
             }
         };
         let (app, limits, closing) = (app.clone(), limits.clone(), closing.clone());
-        let connection = Connection { app, limits, closing, places: places.clone(), peer };
-        if let Some(place) = places.take() {
+        let connection = Connection { app, limits, closing, slots: slots.clone(), peer };
+        if let Some(slot) = slots.try_take() {
             connections.spawn(async move {
                 connection.serve(stream, KeepAlive::Yes).await;
-                drop(place);
+                drop(slot);
             });
         } else {
-            let full = full.clone();
-            connections.spawn(async move { full.receive(stream, connection).await });
+            let overload = overload.clone();
+            connections.spawn(async move { overload.receive(stream, connection).await });
         }
     }
     drop(listener);
@@ -81,30 +82,30 @@ pub(crate) async fn serve(
     connections.wait().await;
 }
 
-/// What becomes of those who come when all places are taken.
-struct Full {
+/// Handles connections that arrive when all connection slots are taken.
+struct OverloadHandler {
     health: Vec<String>,
     peeks: Semaphore,
     refusals: Semaphore,
 }
 
-impl Full {
+impl OverloadHandler {
     async fn receive(&self, stream: TcpStream, connection: Connection) {
         let Ok(peek) = self.peeks.try_acquire() else { return };
         if self.is_about_health(&stream).await {
-            // Whoever does not come to an end is closed.
-            let _ = timeout(HEALTH, connection.serve(stream, KeepAlive::No)).await;
+            // A probe that does not finish in time is closed.
+            let _ = timeout(HEALTH_TIMEOUT, connection.serve(stream, KeepAlive::No)).await;
             return;
         }
         drop(peek);
         let Ok(_refusal) = self.refusals.try_acquire() else { return };
         let fault = Fault::new(Code::TooManyConnections, "All places are taken; come back in a moment.");
-        let line = line::Line::new(stream);
-        line.write_now(&refusal::response(&fault));
-        line.linger().await;
+        let socket = client_socket::ClientSocket::new(stream);
+        socket.write_now(&refusal::response(&fault));
+        socket.linger().await;
     }
 
-    /// Looks at the first bytes, and leaves them where they are.
+    /// Peeks at the first bytes without consuming them.
     async fn is_about_health(&self, stream: &TcpStream) -> bool {
         let mut first = [0; 256];
         let Ok(Ok(read)) = timeout(PEEK_TIMEOUT, stream.peek(&mut first)).await else { return false };

@@ -1,10 +1,10 @@
-//! Problem documents for those who never get as far as a request.
+//! Problem documents for connections that never get as far as a request.
 
 use crate::domain::fault::Fault;
 use crate::http::problem::{MEDIA_TYPE, ProblemContext, document};
 use crate::http::trace::TraceId;
 
-/// A whole HTTP response, after which the connection is closed.
+/// A complete HTTP response, after which the connection is closed.
 pub(super) fn response(fault: &Fault) -> Vec<u8> {
     let trace = TraceId::new();
     let body = document(fault, &ProblemContext { docs: "/docs", instance: "/", trace_id: &trace.0 }).to_string();
