@@ -1,4 +1,4 @@
-//! A request's body: bounded in size and time, answered as soon as it is known to be too large.
+//! Reads a request's body within limits of size and time. A body that is too large is refused as soon as that is known.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 
-use super::room::{ARRIVED, PARSER, Room, SharedRoom, Taken};
+use super::budget::{ARRIVING, MemoryBudget, PARSING, TenantBudget, TenantReservation};
 use super::{fingerprint, parse, typed};
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
@@ -23,7 +23,7 @@ use crate::http::app_state::AppState;
 use crate::http::problem::Problem;
 use crate::http::rates::RateNotice;
 
-/// A JSON body, and the fingerprint that idempotency compares.
+/// A JSON body, and its fingerprint for idempotency.
 pub(crate) struct JsonBody<T> {
     pub(crate) value: T,
     pub(crate) fingerprint: String,
@@ -38,7 +38,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
     }
 }
 
-/// The same, where nothing at all means `{}`.
+/// The same, but an empty body means `{}`.
 pub(crate) struct OptionalJsonBody<T>(pub(crate) JsonBody<T>);
 
 impl<T: DeserializeOwned> FromRequest<AppState> for OptionalJsonBody<T> {
@@ -52,19 +52,19 @@ impl<T: DeserializeOwned> FromRequest<AppState> for OptionalJsonBody<T> {
 }
 
 /// A JSON body of one of several media types.
-pub(crate) struct Read {
+pub(crate) struct JsonValue {
     pub(crate) value: Value,
     pub(crate) media_type: &'static str,
 }
 
-pub(crate) async fn read_value(request: Request, limits: &Limits, types: &[&'static str]) -> Result<Read, Fault> {
+pub(crate) async fn read_value(request: Request, limits: &Limits, types: &[&'static str]) -> Result<JsonValue, Fault> {
     let (parts, body) = request.into_parts();
-    let media_type = accepted(&parts.headers, types)?;
+    let media_type = check_media_type(&parts.headers, types)?;
     let arrived = read(&parts, body, limits, limits.body_bytes).await?;
-    Ok(Read { value: parsed(arrived, limits.json_depth).await?, media_type })
+    Ok(JsonValue { value: parsed(arrived, limits.json_depth).await?, media_type })
 }
 
-/// The same; `None` if nothing at all was sent.
+/// The same, but `None` if the body is empty.
 pub(crate) async fn read_any(
     request: Request,
     limits: &Limits,
@@ -75,20 +75,20 @@ pub(crate) async fn read_any(
     if arrived.bytes.is_empty() {
         return Ok(None);
     }
-    accepted(&parts.headers, types)?;
+    check_media_type(&parts.headers, types)?;
     parsed(arrived, limits.json_depth).await.map(Some)
 }
 
-/// A longer text is parsed beside the threads that serve everybody.
+/// A longer body is parsed on a blocking thread.
 const LONG_BYTES: usize = 128 << 10;
 
-async fn parsed(arrived: Arrived, max_depth: usize) -> Result<Value, Fault> {
+async fn parsed(arrived: ReceivedBody, max_depth: usize) -> Result<Value, Fault> {
     let length = arrived.bytes.len();
     if length <= LONG_BYTES {
         return parse(&arrived.bytes, max_depth);
     }
-    let parsing = in_parser(&PARSER, length, move || {
-        let Arrived { bytes, room } = arrived;
+    let parsing = parse_blocking(&PARSING, length, move || {
+        let ReceivedBody { bytes, room } = arrived;
         let parsed = parse(&bytes, max_depth);
         drop(room);
         parsed
@@ -96,23 +96,23 @@ async fn parsed(arrived: Arrived, max_depth: usize) -> Result<Value, Fault> {
     parsing.await.unwrap_or_else(|error| Err(Fault::new(Code::Internal, format!("The body was not read: {error}."))))
 }
 
-/// Does `work`, which has the room until it is done: hanging up does not end it.
-async fn in_parser<T: Send + 'static>(
-    room: &'static Room,
+/// Runs `work` on a blocking thread. It holds the memory reservation until it is done, even if the client disconnects.
+async fn parse_blocking<T: Send + 'static>(
+    room: &'static MemoryBudget,
     length: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
-    let place = room.take(length).await;
+    let reservation = room.reserve(length).await;
     let working = move || {
         let done = work();
-        drop(place);
+        drop(reservation);
         done
     };
     spawn_blocking(working).await
 }
 
-/// Which of `types` the body says it is.
-fn accepted(headers: &HeaderMap, types: &[&'static str]) -> Result<&'static str, Fault> {
+/// Which of `types` the body declares to be.
+fn check_media_type(headers: &HeaderMap, types: &[&'static str]) -> Result<&'static str, Fault> {
     let refuse = || {
         let detail = format!("Send the body as {}, without a content encoding.", types.join(" or "));
         Fault::new(Code::UnsupportedMediaType, detail)
@@ -120,8 +120,8 @@ fn accepted(headers: &HeaderMap, types: &[&'static str]) -> Result<&'static str,
     if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return Err(refuse());
     }
-    let told = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).ok_or_else(refuse)?;
-    let mut parts = told.split(';').map(str::trim);
+    let declared = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).ok_or_else(refuse)?;
+    let mut parts = declared.split(';').map(str::trim);
     let essence = parts.next().unwrap_or_default();
     let is_utf8 = parts.filter_map(|part| part.split_once('=')).all(|(name, value)| {
         !name.trim().eq_ignore_ascii_case("charset") || value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
@@ -129,7 +129,7 @@ fn accepted(headers: &HeaderMap, types: &[&'static str]) -> Result<&'static str,
     types.iter().copied().find(|known| is_utf8 && essence.eq_ignore_ascii_case(known)).ok_or_else(refuse)
 }
 
-/// A body that is no JSON, of this media type and so many bytes at most.
+/// Reads a body that is not JSON, of this media type and at most `most` bytes.
 pub(crate) async fn read_text(
     request: Request,
     limits: &Limits,
@@ -137,39 +137,39 @@ pub(crate) async fn read_text(
     most: usize,
 ) -> Result<Bytes, Fault> {
     let (parts, body) = request.into_parts();
-    accepted(&parts.headers, &[media_type])?;
+    check_media_type(&parts.headers, &[media_type])?;
     Ok(read(&parts, body, limits, most).await?.bytes)
 }
 
-async fn read(parts: &Parts, body: Body, limits: &Limits, most: usize) -> Result<Arrived, Fault> {
+async fn read(parts: &Parts, body: Body, limits: &Limits, most: usize) -> Result<ReceivedBody, Fault> {
     let announced = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length| length > most) {
         return Err(too_large(most));
     }
     let tenant = parts.extensions.get().and_then(RateNotice::tenant);
-    collect(body, Expected { most, announced, within_ms: limits.body_timeout_ms, tenant }, &ARRIVED).await
+    collect(body, BodyBounds { most, announced, within_ms: limits.body_timeout_ms, tenant }, &ARRIVING).await
 }
 
-/// How long a body may be, how long it says that it is, until when it must be here, and whose it is.
-struct Expected {
+/// The maximum length of a body, its declared length, how long it may take, and its tenant.
+struct BodyBounds {
     most: usize,
     announced: Option<usize>,
     within_ms: u64,
-    /// `None`: nobody's that the server knows.
+    /// `None` if the caller is not known yet.
     tenant: Option<TenantPk>,
 }
 
-/// A whole body, and its room among those that arrive.
-struct Arrived {
+/// A complete body, with its memory reservation if it is long.
+struct ReceivedBody {
     bytes: Bytes,
-    room: Option<Taken>,
+    room: Option<TenantReservation>,
 }
 
-/// A long body has room before more than its beginning is taken from the connection.
-async fn collect(mut body: Body, expected: Expected, room: &'static SharedRoom) -> Result<Arrived, Fault> {
-    let Expected { most, announced, within_ms, tenant } = expected;
+/// Reads a body. A long body needs a memory reservation before more than its beginning is read from the connection.
+async fn collect(mut body: Body, expected: BodyBounds, room: &'static TenantBudget) -> Result<ReceivedBody, Fault> {
+    let BodyBounds { most, announced, within_ms, tenant } = expected;
     let until = Instant::now() + Duration::from_millis(within_ms);
-    let (mut collected, mut place) = (BytesMut::new(), None);
+    let (mut collected, mut reservation) = (BytesMut::new(), None);
     while let Some(frame) = timeout_at(until, body.frame()).await.map_err(|_| late(within_ms))? {
         let frame = frame.map_err(|error| Fault::new(Code::Malformed, format!("The body broke off: {error}.")))?;
         let Some(data) = frame.data_ref() else { continue };
@@ -177,13 +177,13 @@ async fn collect(mut body: Body, expected: Expected, room: &'static SharedRoom) 
         if length > most {
             return Err(too_large(most));
         }
-        if length > LONG_BYTES && place.is_none() {
-            let taken = timeout_at(until, room.take(tenant, announced.unwrap_or(most))).await;
-            place = Some(taken.map_err(|_| no_room())?);
+        if length > LONG_BYTES && reservation.is_none() {
+            let taken = timeout_at(until, room.reserve(tenant, announced.unwrap_or(most))).await;
+            reservation = Some(taken.map_err(|_| no_room())?);
         }
         collected.extend_from_slice(data);
     }
-    Ok(Arrived { bytes: collected.freeze(), room: place })
+    Ok(ReceivedBody { bytes: collected.freeze(), room: reservation })
 }
 
 fn late(within_ms: u64) -> Fault {

@@ -1,4 +1,4 @@
-//! Room for request bodies: what all requests together may have of them in memory, and a tenant's share of it.
+//! Memory budgets for request bodies: one for all requests together, of which each tenant has a limited share.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -8,55 +8,56 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::domain::ids::TenantPk;
 
-/// Of long bodies that arrive, or have arrived and are not parsed yet.
-pub(super) static ARRIVED: SharedRoom = SharedRoom::of(256 << 10);
-/// In the parser: values need many times the memory of their text.
-pub(super) static PARSER: Room = Room::of(64 << 10);
+/// For long bodies that are arriving, or have arrived and are not parsed yet.
+pub(super) static ARRIVING: TenantBudget = TenantBudget::of(256 << 10);
+/// For bodies in the parser. Parsed values need many times the memory of their text.
+pub(super) static PARSING: MemoryBudget = MemoryBudget::of(64 << 10);
 
-pub(super) struct Room {
+pub(super) struct MemoryBudget {
     kib: u32,
     places: Semaphore,
 }
 
-impl Room {
+impl MemoryBudget {
     pub(super) const fn of(kib: u32) -> Self {
         Self { kib, places: Semaphore::const_new(kib as usize) }
     }
 
-    /// Waits until there is room for so many bytes beside those that have some; for more than there ever is: until nobody
-    /// else has any.
-    pub(super) async fn take(&'static self, bytes: usize) -> SemaphorePermit<'static> {
+    /// Waits until this many bytes are free. A request for more than the whole budget waits until it has all of it.
+    pub(super) async fn reserve(&'static self, bytes: usize) -> SemaphorePermit<'static> {
         self.places.acquire_many(kib(bytes, self.kib)).await.expect("it is never closed")
     }
 }
 
-/// One tenant has so much of a room: the others always find some, however slowly its bodies come.
-const SHARES: u32 = 4;
+/// A tenant's share is the budget divided by this. So the others always find some, however slowly one tenant's bodies
+/// arrive.
+const TENANT_PARTS: u32 = 4;
 
-/// A room of which each tenant has a share at most.
-pub(super) struct SharedRoom {
-    all: Room,
-    /// What is left of the share of each tenant that has some of it or waits for some; `None`: of those that nobody knows.
+/// A budget of which each tenant can use only its share.
+pub(super) struct TenantBudget {
+    all: MemoryBudget,
+    /// What is free of each tenant's share, for tenants that use some or wait for some. `None` stands for all unknown
+    /// callers together.
     shares: Mutex<BTreeMap<Option<TenantPk>, Weak<Semaphore>>>,
 }
 
-/// What somebody has of a shared room, until this is dropped.
-pub(super) struct Taken {
+/// A reservation in a tenant's share and in the whole budget, until it is dropped.
+pub(super) struct TenantReservation {
     _share: OwnedSemaphorePermit,
     _place: SemaphorePermit<'static>,
 }
 
-impl SharedRoom {
+impl TenantBudget {
     pub(super) const fn of(kib: u32) -> Self {
-        Self { all: Room::of(kib), shares: Mutex::new(BTreeMap::new()) }
+        Self { all: MemoryBudget::of(kib), shares: Mutex::new(BTreeMap::new()) }
     }
 
-    /// Waits until there is room for so many bytes within the tenant's share, and then within the whole: whoever waits for
-    /// its own tenant is in nobody else's way.
-    pub(super) async fn take(&'static self, tenant: Option<TenantPk>, bytes: usize) -> Taken {
+    /// Waits until this many bytes are free, first in the tenant's share and then in the whole budget. So a request
+    /// that waits for its tenant's share does not block other tenants.
+    pub(super) async fn reserve(&'static self, tenant: Option<TenantPk>, bytes: usize) -> TenantReservation {
         let kib = kib(bytes, self.share_kib());
         let share = self.share(tenant).acquire_many_owned(kib).await.expect("it is never closed");
-        Taken { _share: share, _place: self.all.take(bytes).await }
+        TenantReservation { _share: share, _place: self.all.reserve(bytes).await }
     }
 
     fn share(&self, tenant: Option<TenantPk>) -> Arc<Semaphore> {
@@ -71,11 +72,11 @@ impl SharedRoom {
     }
 
     fn share_kib(&self) -> u32 {
-        (self.all.kib / SHARES).max(1)
+        (self.all.kib / TENANT_PARTS).max(1)
     }
 }
 
-/// What so many bytes are charged where there are `most` KiB.
+/// The KiB charged for this many bytes, at most `most`.
 fn kib(bytes: usize, most: u32) -> u32 {
     u32::try_from(bytes >> 10).unwrap_or(most).clamp(1, most)
 }

@@ -1,8 +1,8 @@
-//! Request bodies: read within their bounds, then strict JSON, then a type.
+//! Request bodies: read within limits, parsed as strict JSON, converted to a type.
 
 mod body;
+mod budget;
 mod nothing;
-mod room;
 mod strict;
 
 pub(crate) use crate::domain::digest::of as fingerprint;

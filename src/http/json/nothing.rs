@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// `{}`, or nothing at all; members would be refused.
+/// `{}`, or an empty body. Members are refused.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}

@@ -1,4 +1,4 @@
-//! JSON as this server reads it: bounded depth, no key twice in one object, no U+0000.
+//! A strict JSON parser: bounded depth, no duplicate keys in an object, no U+0000.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -9,12 +9,12 @@ use serde_json::{Map, Number, Value};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::pointer::Pointer;
 
-/// The value of `text`. `max_depth` counts objects and arrays inside one another; serde_json's own bound of 128 stays.
+/// Parses `text`. `max_depth` limits the nesting of objects and arrays; serde_json's own limit of 128 applies as well.
 pub(crate) fn parse(text: &[u8], max_depth: usize) -> Result<Value, Fault> {
     let place = ReaderPosition {
         pointer: RefCell::default(),
         refused: RefCell::default(),
-        left: Cell::new(MOST_VALUES),
+        left: Cell::new(MAX_VALUES),
         max_depth,
     };
     let mut source = serde_json::Deserializer::from_slice(text);
@@ -25,14 +25,15 @@ pub(crate) fn parse(text: &[u8], max_depth: usize) -> Result<Value, Fault> {
     })
 }
 
-/// Values of one text, containers too. A value takes many times the memory of the two bytes that it may be written in.
-pub(crate) const MOST_VALUES: usize = 250_000;
+/// The maximum number of values in one text, including containers. A value needs many times the memory of the two bytes
+/// in which it may be written.
+pub(crate) const MAX_VALUES: usize = 250_000;
 
-/// Where the reader stands, and what it refused if it did: serde's errors carry text only.
+/// The parser's position, and why it refused the text, if it did: serde's errors can only carry text.
 struct ReaderPosition {
     pointer: RefCell<Pointer>,
     refused: RefCell<Option<Fault>>,
-    /// How many more values may come.
+    /// How many more values are allowed.
     left: Cell<usize>,
     max_depth: usize,
 }
@@ -72,7 +73,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
         let left = self.place.left.get().checked_sub(1);
-        let refuse = || self.place.refuse(Code::BodyTooLarge, &format!("JSON may have {MOST_VALUES} values"));
+        let refuse = || self.place.refuse(Code::BodyTooLarge, &format!("JSON may have {MAX_VALUES} values"));
         self.place.left.set(left.ok_or_else(refuse)?);
         source.deserialize_any(self)
     }
@@ -162,8 +163,8 @@ mod tests {
             assert_eq!(refused(broken), (Code::Malformed, String::new()), "{broken:?}");
         }
         let many = |values: usize| format!("[0{}]", ",0".repeat(values - 2));
-        assert!(parse(many(MOST_VALUES).as_bytes(), 4).is_ok());
-        assert_eq!(parse(many(MOST_VALUES + 1).as_bytes(), 4).unwrap_err().code, Code::BodyTooLarge);
+        assert!(parse(many(MAX_VALUES).as_bytes(), 4).is_ok());
+        assert_eq!(parse(many(MAX_VALUES + 1).as_bytes(), 4).unwrap_err().code, Code::BodyTooLarge);
         assert_eq!(parse(b"\"\xff\"", 4).unwrap_err().code, Code::Malformed);
         assert_eq!(parse("[".repeat(100_000).as_bytes(), 1_000_000).unwrap_err().code, Code::Malformed);
     }
@@ -171,7 +172,7 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(proptest::prelude::ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
 
-        /// What is accepted is what serde_json reads; nothing breaks.
+        /// Whatever is accepted, serde_json reads as the same value, and nothing panics.
         #[test]
         fn whatever_is_accepted_is_json(bytes in proptest::collection::vec(proptest::sample::select(b"{}[]\",:0123456789.eE-+truefalsn \\u\xc3\xa9".to_vec()), 0..60)) {
             if let Ok(value) = parse(&bytes, 8) {

@@ -9,31 +9,31 @@ fn long() -> Vec<u8> {
     format!("\"{}\"", "x".repeat(LONG_BYTES)).into_bytes()
 }
 
-fn expected() -> Expected {
-    Expected { most: LONG_BYTES + 2, announced: None, within_ms: 30_000, tenant: None }
+fn expected() -> BodyBounds {
+    BodyBounds { most: LONG_BYTES + 2, announced: None, within_ms: 30_000, tenant: None }
 }
 
-fn collecting(body: Vec<u8>, room: &'static SharedRoom) -> impl Future<Output = Result<Arrived, Fault>> {
+fn collecting(body: Vec<u8>, room: &'static TenantBudget) -> impl Future<Output = Result<ReceivedBody, Fault>> {
     collect(Body::from(body), expected(), room)
 }
 
 #[tokio::test]
 async fn there_is_room_for_so_much_and_what_is_larger_has_it_alone() {
-    static ROOM: Room = Room::of(64 << 10);
-    let forty = ROOM.take(40 << 20).await;
-    assert!(ROOM.take(40 << 20).now_or_never().is_none());
-    assert!(ROOM.take(20 << 20).now_or_never().is_some());
+    static ROOM: MemoryBudget = MemoryBudget::of(64 << 10);
+    let forty = ROOM.reserve(40 << 20).await;
+    assert!(ROOM.reserve(40 << 20).now_or_never().is_none());
+    assert!(ROOM.reserve(20 << 20).now_or_never().is_some());
     drop(forty);
-    let all = ROOM.take(usize::MAX).await;
-    assert!(ROOM.take(1).now_or_never().is_none());
+    let all = ROOM.reserve(usize::MAX).await;
+    assert!(ROOM.reserve(1).now_or_never().is_none());
     drop(all);
-    assert!(ROOM.take(1).now_or_never().is_some());
+    assert!(ROOM.reserve(1).now_or_never().is_some());
 }
 
 #[tokio::test]
 async fn a_long_body_waits_for_room_in_the_parser_and_a_short_one_does_not() {
-    let all = PARSER.take(usize::MAX).await;
-    let arrived = |bytes: Vec<u8>| Arrived { bytes: bytes.into(), room: None };
+    let all = PARSING.reserve(usize::MAX).await;
+    let arrived = |bytes: Vec<u8>| ReceivedBody { bytes: bytes.into(), room: None };
     assert_eq!(parsed(arrived(b"[]".to_vec()), 4).await.unwrap(), Value::Array(Vec::new()));
     assert!(parsed(arrived(long()), 4).now_or_never().is_none(), "it has no room yet");
     drop(all);
@@ -42,37 +42,37 @@ async fn a_long_body_waits_for_room_in_the_parser_and_a_short_one_does_not() {
 
 #[tokio::test]
 async fn hanging_up_gives_no_room_back_while_the_body_is_parsed() {
-    static ROOM: Room = Room::of(1);
+    static ROOM: MemoryBudget = MemoryBudget::of(1);
     let (begun, has_begun) = oneshot::channel();
     let (end, ends) = mpsc::channel::<()>();
-    let mut parsing = Box::pin(in_parser(&ROOM, 1 << 10, move || (begun.send(()), ends.recv())));
+    let mut parsing = Box::pin(parse_blocking(&ROOM, 1 << 10, move || (begun.send(()), ends.recv())));
     assert!((&mut parsing).now_or_never().is_none());
     has_begun.await.unwrap();
     drop(parsing);
-    assert!(ROOM.take(1).now_or_never().is_none(), "it is still parsed");
+    assert!(ROOM.reserve(1).now_or_never().is_none(), "it is still parsed");
     drop(end);
-    drop(ROOM.take(1).await);
+    drop(ROOM.reserve(1).await);
 }
 
-/// Slow bodies of one tenant fill its share, and those behind them are in nobody else's way.
+/// Slow bodies of one tenant use up its share. Its further bodies wait without blocking other tenants.
 #[tokio::test]
 async fn a_tenant_has_a_share_of_the_room_and_the_others_find_the_rest() {
-    static ROOM: SharedRoom = SharedRoom::of(256 << 10);
-    let of = |tenant: i64| ROOM.take(Some(TenantPk(tenant)), 32 << 20);
+    static ROOM: TenantBudget = TenantBudget::of(256 << 10);
+    let of = |tenant: i64| ROOM.reserve(Some(TenantPk(tenant)), 32 << 20);
     let slow = [of(1).now_or_never().unwrap(), of(1).now_or_never().unwrap()];
     let mut waiting: Vec<_> = (0..7).map(|_| Box::pin(of(1))).collect();
     assert!(waiting.iter_mut().all(|waits| waits.now_or_never().is_none()), "the share is taken");
     for tenant in 2..5 {
         assert!(of(tenant).now_or_never().is_some(), "of tenant {tenant}");
     }
-    assert!(ROOM.take(None, 32 << 20).now_or_never().is_some());
+    assert!(ROOM.reserve(None, 32 << 20).now_or_never().is_some());
     drop(slow);
     assert!((&mut waiting[0]).now_or_never().is_some(), "the first that waited");
 }
 
 #[tokio::test(start_paused = true)]
 async fn long_bodies_that_arrive_have_a_bound_together() {
-    static ROOM: SharedRoom = SharedRoom::of(800);
+    static ROOM: TenantBudget = TenantBudget::of(800);
     let first = collecting(long(), &ROOM).await.unwrap();
     let refused = collecting(long(), &ROOM).await.err().unwrap();
     assert_eq!((refused.code, refused.code.status()), (Code::TooManyConnections, 503));
@@ -84,6 +84,6 @@ async fn long_bodies_that_arrive_have_a_bound_together() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_come_is_waited_for_so_long() {
     let never = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
-    let late = collect(never, expected(), &ARRIVED).await.err().unwrap();
+    let late = collect(never, expected(), &ARRIVING).await.err().unwrap();
     assert_eq!(late.code, Code::RequestTimeout);
 }
