@@ -1,4 +1,4 @@
-//! Numbers for Prometheus. No label names a tenant, a thread or a person.
+//! Metrics for Prometheus. No label names a tenant, a thread or a person.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const RUN_SECONDS: [f64; 9] = [0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 1_800.0, 7_200.
 const WAIT_SECONDS: [f64; 9] = [1.0, 10.0, 60.0, 300.0, 1_800.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0];
 const COMMITS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 512.0];
 
-/// Buckets of the families that are not over in seconds.
+/// The buckets of families whose values are not in the default range.
 const BUCKETS: [(&str, &[f64]); 7] = [
     ("pes_suspension_wait_seconds", &WAIT_SECONDS),
     ("pes_store_commit_duration_seconds", &COMMIT_SECONDS),
@@ -39,10 +39,10 @@ const BUCKETS: [(&str, &[f64]); 7] = [
     ("pes_run_queue_wait_seconds", &RUN_SECONDS),
 ];
 
-/// Counters count whole numbers: this one counts billionths.
-const COST: &str = "pes_model_cost_usd_total{";
+/// Counters hold integers, so this one counts billionths.
+const COST_PREFIX: &str = "pes_model_cost_usd_total{";
 
-/// One recorder per process, as `metrics` has it.
+/// One recorder per process, as the crate `metrics` requires.
 fn recorder() -> &'static PrometheusHandle {
     static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
     RECORDER.get_or_init(|| {
@@ -61,16 +61,16 @@ fn recorder() -> &'static PrometheusHandle {
     })
 }
 
-/// Begins to count: every family is there from now on, at zero. What is set before that is not counted, so this comes before
+/// Starts counting: from now on every family exists, at zero. Earlier values are not counted, so this is called before
 /// anything is opened.
 pub(crate) fn install(config: &Config) {
     recorder();
-    begin::at_zero(config);
+    begin::initialise_at_zero(config);
 }
 
-/// How long it took is left out where the caller wanted to wait.
+/// Counts a request. `took` is `None` if the caller wanted to wait.
 pub(crate) fn request(method: &Method, route: &str, status: StatusCode, took: Option<Duration>) {
-    let (method, route, status) = (known(method), route.to_owned(), status.as_u16().to_string());
+    let (method, route, status) = (method_label(method), route.to_owned(), status.as_u16().to_string());
     if let Some(took) = took {
         metrics::histogram!("pes_http_request_duration_seconds", "method" => method, "route" => route.clone())
             .record(took.as_secs_f64());
@@ -78,7 +78,7 @@ pub(crate) fn request(method: &Method, route: &str, status: StatusCode, took: Op
     metrics::counter!("pes_http_requests_total", "method" => method, "route" => route, "status" => status).increment(1);
 }
 
-/// Whether a request is made to be kept waiting: for events, or for a run.
+/// Whether a request is expected to stay open: for events, or for a run.
 pub(crate) fn is_patient(headers: &HeaderMap) -> bool {
     let says = |name, word: &str| {
         let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
@@ -87,18 +87,18 @@ pub(crate) fn is_patient(headers: &HeaderMap) -> bool {
     says(ACCEPT, "text/event-stream") || says(UPGRADE, "websocket") || says(HeaderName::from_static("prefer"), "wait")
 }
 
-/// Marks an answer that was held back until a run ended or paused.
+/// Marks a response that was delayed until a run ended or was suspended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitedForRun;
 
-/// Whether how long an answer took says nothing of this server: it is made of what a run does.
-pub(crate) fn is_of_a_run(response: &Response) -> bool {
+/// Whether the response's duration depends on a run and says nothing about this server.
+pub(crate) fn is_run_response(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
         || response.extensions().get::<WaitedForRun>().is_some()
 }
 
-/// A request that is not answered yet.
+/// Counts a request as in flight until it is dropped.
 pub(crate) struct InFlight;
 
 impl InFlight {
@@ -114,7 +114,7 @@ impl Drop for InFlight {
     }
 }
 
-/// An event stream that is open.
+/// Counts an event stream as open until it is dropped.
 pub(crate) struct OpenStream(&'static str);
 
 impl OpenStream {
@@ -130,13 +130,13 @@ impl Drop for OpenStream {
     }
 }
 
-/// An event stream fell behind.
+/// Counts an event stream that has fallen behind.
 pub(crate) fn gap() {
     metrics::counter!("pes_socket_gaps_total").increment(1);
 }
 
-/// Clients may invent methods; labels may not grow with them.
-pub(super) fn known(method: &Method) -> &'static str {
+/// Clients may invent methods, which must not add label values.
+pub(super) fn method_label(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
         "HEAD" => "HEAD",
@@ -149,22 +149,22 @@ pub(super) fn known(method: &Method) -> &'static str {
     }
 }
 
-/// Every sample of a histogram is kept until it is counted into its bucket: they would pile up in a server that nobody
-/// scrapes.
-const FOLD: Duration = Duration::from_secs(5);
+/// The exporter keeps every histogram sample until upkeep counts it into its bucket. Without this the samples would
+/// pile up in a server that nobody scrapes.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Counts samples into their buckets from time to time, until `closing`.
-pub(super) async fn fold(closing: CancellationToken) {
-    while closing.run_until_cancelled(tokio::time::sleep(FOLD)).await.is_some() {
+/// Runs the recorder's upkeep at this interval, until `closing`.
+pub(super) async fn run_upkeep(closing: CancellationToken) {
+    while closing.run_until_cancelled(tokio::time::sleep(UPKEEP_INTERVAL)).await.is_some() {
         recorder().run_upkeep();
     }
 }
 
-/// A value of a family that is looked up, with its labels.
-pub(crate) type Figure = (&'static str, Vec<(&'static str, String)>, f64);
+/// A looked-up value of a family, with its labels.
+pub(crate) type MetricValue = (&'static str, Vec<(&'static str, String)>, f64);
 
-/// The text of `/metrics`: what this process counted, then what was looked up.
-pub(crate) fn render(values: &[Figure]) -> String {
+/// The text of `/metrics`: this process's counters, then the looked-up values.
+pub(crate) fn render(values: &[MetricValue]) -> String {
     let handle = recorder();
     handle.run_upkeep();
     let mut text: String = handle.render().lines().map(|line| in_dollars(line) + "\n").collect();
@@ -184,9 +184,9 @@ pub(crate) fn render(values: &[Figure]) -> String {
 }
 
 fn in_dollars(line: &str) -> String {
-    let cost = line.strip_prefix(COST).and_then(|rest| rest.rsplit_once(' '));
+    let cost = line.strip_prefix(COST_PREFIX).and_then(|rest| rest.rsplit_once(' '));
     match cost.and_then(|(labels, billionths)| Some((labels, billionths.parse::<f64>().ok()?))) {
-        Some((labels, billionths)) => format!("{COST}{labels} {}", billionths / 1e9),
+        Some((labels, billionths)) => format!("{COST_PREFIX}{labels} {}", billionths / 1e9),
         None => line.to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! Every family from the start, at zero: an alert on a rate sees the first failure, and a panel is never empty.
+//! Initialises every family at zero: an alert on a rate then sees the first failure, and no panel is empty.
 
 use metrics::{Label, counter, gauge, histogram};
 
@@ -12,11 +12,11 @@ use crate::store::outbox::TargetKind;
 const PHASES: [&str; 3] = ["planning", "execution", "synthesis"];
 const DIRECTIONS: [&str; 4] = ["input", "output", "thinking", "cached_input"];
 
-/// Labels with the values that are known before anything happens.
-type Known = Vec<(&'static str, Vec<String>)>;
+/// Labels whose values are known in advance.
+type KnownLabels = Vec<(&'static str, Vec<String>)>;
 
-/// Counts nothing, in every family that is counted, for all labels that are known.
-pub(super) fn at_zero(config: &Config) {
+/// Initialises every counted family at zero, for all known labels.
+pub(super) fn initialise_at_zero(config: &Config) {
     for (name, kind, _) in COUNTED {
         for labels in combined(&known(name, config)) {
             match kind {
@@ -28,13 +28,13 @@ pub(super) fn at_zero(config: &Config) {
     }
 }
 
-fn known(family: &str, config: &Config) -> Known {
+fn known(family: &str, config: &Config) -> KnownLabels {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let one = |label: &'static str, of: &[&str]| vec![(label, words(of))];
     let kinds: Vec<&str> = SuspensionKind::ALL.iter().map(|kind| kind.as_str()).collect();
     let decisions: Vec<&str> = Decision::ALL.iter().map(|decision| decision.as_str()).collect();
     let chosen = config.models.chosen();
-    let models = || -> Known {
+    let models = || -> KnownLabels {
         let first = chosen.first();
         let named =
             |name: fn(&crate::config::models::ModelRef) -> &String| first.map(name).cloned().into_iter().collect();
@@ -85,12 +85,12 @@ fn known(family: &str, config: &Config) -> Known {
         "pes_spend_refused_total" => one("cap", &Capped::ALL.map(Capped::as_str)),
         "pes_schedule_fires_total" => one("outcome", &["fired", "skipped", "missed", "failed", "paused"]),
         "pes_auth_failures_total" => one("reason", &["missing", "refused", "slowed"]),
-        _ => Known::new(),
+        _ => KnownLabels::new(),
     }
 }
 
 /// All combinations of the values.
-fn combined(known: &Known) -> Vec<Vec<Label>> {
+fn combined(known: &KnownLabels) -> Vec<Vec<Label>> {
     known.iter().fold(vec![Vec::new()], |before, (label, values)| {
         let with = |labels: &Vec<Label>, value: &String| {
             labels.iter().cloned().chain([Label::new(*label, value.clone())]).collect()

@@ -1,4 +1,5 @@
-//! Every family of `/metrics`: its type, and what it says. docs/METRICS.md is this list for people; a test compares them.
+//! Every family of `/metrics`, with its type and help text. docs/METRICS.md is the same list for people, and a test
+//! compares them.
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
@@ -24,7 +25,7 @@ pub type Family = (&'static str, Kind, &'static str);
 
 use Kind::{Counter, Gauge, Histogram};
 
-/// Counted where it happens, in this process.
+/// Counted in this process where it happens.
 pub const COUNTED: &[Family] = &[
     ("pes_http_requests_total", Counter, "Requests, by method, route and status."),
     (
@@ -109,7 +110,7 @@ pub const COUNTED: &[Family] = &[
     ("pes_auth_failures_total", Counter, "Requests without a key, or with a wrong one: missing, refused, slowed."),
 ];
 
-/// Looked up when somebody asks.
+/// Looked up when `/metrics` is requested.
 pub const LOOKED_UP: &[Family] = &[
     ("pes_active_threads", Gauge, "Threads with a live actor."),
     ("pes_runs", Gauge, "Runs that are not over, of all replicas, by status."),
@@ -145,7 +146,7 @@ pub const LOOKED_UP: &[Family] = &[
     ("process_start_time_seconds", Gauge, "When the process began, as Unix time."),
 ];
 
-/// Says it to the recorder that is installed.
+/// Describes the families to the installed recorder.
 pub(super) fn describe() {
     for (name, kind, help) in COUNTED {
         let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
@@ -157,7 +158,7 @@ pub(super) fn describe() {
     }
 }
 
-/// The type and the help of a family that is looked up.
+/// The type and the help text of a family that is looked up.
 pub(super) fn head(name: &str) -> (&'static str, &'static str) {
     LOOKED_UP.iter().find(|(known, ..)| *known == name).map_or(("untyped", ""), |(_, kind, help)| (kind.as_str(), help))
 }

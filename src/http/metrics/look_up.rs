@@ -1,6 +1,6 @@
-//! What is looked up when somebody asks.
+//! Values that are looked up when `/metrics` is requested.
 
-use super::{Figure, process};
+use super::{MetricValue, process};
 use crate::domain::Millis;
 use crate::domain::hitl::SuspensionKind;
 use crate::domain::run::RunStatus;
@@ -8,17 +8,17 @@ use crate::http::app_state::AppState;
 use crate::service::{figures, offers};
 use crate::store::{Figures, Pooled, Size};
 
-/// How a run stands that is not over.
+/// The statuses of runs that have not ended.
 const OPEN: [RunStatus; 4] = [RunStatus::Queued, RunStatus::Running, RunStatus::Waiting, RunStatus::Suspended];
-/// What a server of a tenant is called.
+/// The label value for a tenant's own servers.
 const TENANT: &str = "tenant";
 
-/// What is looked up for `/metrics`, family by family.
-pub(crate) async fn values(app: &AppState) -> Vec<Figure> {
+/// The looked-up values of `/metrics`, family by family.
+pub(crate) async fn values(app: &AppState) -> Vec<MetricValue> {
     let service = &app.service;
     let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("store", figures::store(service).to_owned())];
     let tokio = tokio::runtime::Handle::current().metrics();
-    let mut values: Vec<Figure> = vec![
+    let mut values: Vec<MetricValue> = vec![
         ("pes_build_info", build, 1.0),
         ("pes_active_threads", Vec::new(), service.active_threads() as f64),
         ("pes_tokio_alive_tasks", Vec::new(), tokio.num_alive_tasks() as f64),
@@ -44,7 +44,7 @@ pub(crate) async fn values(app: &AppState) -> Vec<Figure> {
     values
 }
 
-fn pooled(pools: &[Pooled]) -> Vec<Figure> {
+fn pooled(pools: &[Pooled]) -> Vec<MetricValue> {
     let state = |of: &Pooled, state: &str| vec![("pool", of.pool.to_owned()), ("state", state.to_owned())];
     let connections = pools.iter().flat_map(|of| {
         [("busy", of.busy), ("idle", of.idle)]
@@ -55,7 +55,7 @@ fn pooled(pools: &[Pooled]) -> Vec<Figure> {
     connections.chain(limits).collect()
 }
 
-fn open(figures: &Figures, now: Millis) -> Vec<Figure> {
+fn open(figures: &Figures, now: Millis) -> Vec<MetricValue> {
     let age = |since: Option<Millis>| since.map_or(0.0, |since| (now - since).max(0) as f64 / 1000.0);
     let runs = OPEN.iter().map(|status| {
         let of = figures.runs.iter().find(|(known, _)| known == status).map_or(0, |(_, count)| *count);
@@ -81,7 +81,7 @@ fn open(figures: &Figures, now: Millis) -> Vec<Figure> {
     runs.chain(counts).chain(ages).chain(plain.map(|(name, value)| (name, Vec::new(), value))).collect()
 }
 
-fn stored(size: &Size) -> Vec<Figure> {
+fn stored(size: &Size) -> Vec<MetricValue> {
     let table = |(table, bytes): &(String, u64)| ("pes_store_bytes", vec![("table", table.clone())], *bytes as f64);
     let free = size.free.map(|bytes| ("pes_store_free_bytes", Vec::new(), bytes as f64));
     let wal = size.wal.map(|bytes| ("pes_store_wal_bytes", Vec::new(), bytes as f64));

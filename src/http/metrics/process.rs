@@ -1,15 +1,15 @@
-//! What the system says of this process. Where there is no `/proc` nothing is said.
+//! What the system reports about this process. Without `/proc` nothing is reported.
 
 use std::fs;
 
-use super::Figure;
+use super::MetricValue;
 
-pub(super) fn values() -> Vec<Figure> {
+pub(super) fn values() -> Vec<MetricValue> {
     read().unwrap_or_default()
 }
 
-fn read() -> Option<Vec<Figure>> {
-    // Behind the name in brackets, which may hold anything: the state is the third field.
+fn read() -> Option<Vec<MetricValue>> {
+    // Read after the name in brackets, which may contain anything. The state is the third field.
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
