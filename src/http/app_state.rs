@@ -20,8 +20,8 @@ use crate::domain::ids::RunId;
 use crate::service::Service;
 use crate::service::runs::{self, Waited, WaitsFor};
 
-/// The longest request of an agent that may only look.
-const QUESTION_BYTES: usize = 64 << 10;
+/// The maximum length of a request from an agent that may only read.
+const MAX_READ_ONLY_BODY_BYTES: usize = 64 << 10;
 
 /// Shared by all requests; clones are references.
 #[derive(Clone)]
@@ -35,18 +35,18 @@ pub struct Inner {
     pub(crate) links: Links,
     /// When this server began to serve.
     pub(crate) since: Millis,
-    /// Cancelled when the server is to stop: it is not ready any more, and serves on for a while.
+    /// Cancelled when the server is about to stop: `/readyz` fails, and requests are still served.
     pub(crate) leaving: CancellationToken,
-    /// Cancelled when the server begins to stop: changes are refused, sockets get a notice.
+    /// Cancelled when the server begins to stop: changes are refused, and sockets get a notice.
     pub(crate) stopping: CancellationToken,
-    /// Every open WebSocket and event stream, so that stopping can wait for their goodbyes.
+    /// Every open WebSocket and event stream, so that the server can wait for their closing messages before it stops.
     pub(crate) streams: TaskTracker,
     pub(crate) listeners: Listeners,
     pub(crate) rates: Rates,
 }
 
 impl AppState {
-    /// `address` is where the listener is bound. Fails on a public URL or a proxy range that cannot be read.
+    /// `address` is where the listener is bound. Fails if the public URL or a proxy range is invalid.
     pub fn new(config: Config, service: Service, keys: Arc<Keys>, address: SocketAddr) -> Result<Self, Fault> {
         let links = Links::new(&config.server, address)?;
         service.served_at(links.own(), links.public_origin().is_some());
@@ -55,36 +55,37 @@ impl AppState {
         Ok(Self(Arc::new(Inner { config, service, keys, links, since, leaving, stopping, streams, listeners, rates })))
     }
 
-    /// Where this server is found, as far as it knows itself.
+    /// The URL of this server, as far as it is known without a request.
     pub(crate) fn url(&self) -> String {
         self.links.own()
     }
 
-    /// The bounds of what other agents send: files travel inside it, if their key may start anything at all. What else
-    /// they ask is short.
+    /// The limits for requests from other agents. Files are sent inside the body, so the body limit is large if the key
+    /// may start a run. All other requests are short.
     pub(crate) fn a2a_limits(&self, caller: &Caller) -> Limits {
         let body_bytes = if caller.may(Scope::Run) {
             self.config.a2a.body_bytes
         } else {
-            self.config.a2a.body_bytes.min(QUESTION_BYTES)
+            self.config.a2a.body_bytes.min(MAX_READ_ONLY_BODY_BYTES)
         };
         Limits { body_bytes, ..self.config.limits.clone() }
     }
 
-    /// From now on `/readyz` says that the server stops; all else is served as before.
+    /// From now on `/readyz` fails. All other requests are served as before.
     pub(crate) fn leave(&self) {
         self.leaving.cancel();
     }
 
-    /// From now on nothing new is accepted: `/readyz` says so, changes are answered 503, sockets get a notice and are
-    /// closed.
+    /// From now on no changes are accepted: `/readyz` fails, changes are answered with 503, and sockets get a notice
+    /// and are closed.
     pub(crate) fn stop(&self) {
         self.leave();
         self.stopping.cancel();
         self.streams.close();
     }
 
-    /// How the run stands at its end, when what is waited for has come, when the time is up, or when the server stops.
+    /// Waits for what `what` says, at most `at_most` and not longer than the server runs, and returns the run's state
+    /// then.
     pub(crate) async fn wait_run(
         &self,
         caller: &Caller,

@@ -1,5 +1,5 @@
-//! How many requests of one key are answered at once (`limits.requests_at_once_per_key`): event streams and sockets are
-//! such requests for as long as they are open.
+//! Limits the concurrent requests of one key (`limits.requests_at_once_per_key`). Event streams and sockets count for
+//! as long as they are open.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,57 +10,57 @@ use crate::domain::caller::{Caller, LOCAL};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 
-/// Whose requests are counted together.
-type Who = (TenantPk, String);
+/// The key whose requests are counted together.
+type KeyOwner = (TenantPk, String);
 
-/// How soon one that was refused may ask again: places come free as answers end.
-const AGAIN_MS: i64 = 1_000;
+/// When a refused request may be retried. Slots become free as responses end.
+const RETRY_AFTER_MS: i64 = 1_000;
 
-pub(crate) struct AtOnce {
-    most: usize,
-    open: Arc<Mutex<HashMap<Who, usize>>>,
+pub(crate) struct ConcurrencyLimit {
+    max: usize,
+    open: Arc<Mutex<HashMap<KeyOwner, usize>>>,
 }
 
-/// One request among those of its key, until this is dropped.
+/// One of the key's concurrent requests, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    who: Who,
-    open: Arc<Mutex<HashMap<Who, usize>>>,
+pub(crate) struct RequestSlot {
+    owner: KeyOwner,
+    open: Arc<Mutex<HashMap<KeyOwner, usize>>>,
 }
 
-impl AtOnce {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, open: Arc::default() }
+impl ConcurrencyLimit {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, open: Arc::default() }
     }
 
-    /// `None`: the server is open to all on this machine, who share one name.
-    pub(crate) fn take(&self, caller: &Caller) -> Result<Option<Place>, Fault> {
+    /// `None` on a server without keys, where all local callers share one name.
+    pub(crate) fn acquire(&self, caller: &Caller) -> Result<Option<RequestSlot>, Fault> {
         if caller.name == LOCAL {
             return Ok(None);
         }
-        let who = (caller.tenant, caller.name.clone());
+        let owner = (caller.tenant, caller.name.clone());
         let mut open = self.open.lock();
-        let count = open.entry(who.clone()).or_default();
-        if *count >= self.most {
+        let count = open.entry(owner.clone()).or_default();
+        if *count >= self.max {
             metrics::counter!("pes_rate_limited_total", "limit" => "at_once").increment(1);
             let detail = format!(
                 "{} requests, streams and sockets of this key are open; close some, or ask again later.",
-                self.most
+                self.max
             );
-            return Err(Fault::new(Code::TooManyRequests, detail).retry_after(AGAIN_MS));
+            return Err(Fault::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER_MS));
         }
         *count += 1;
-        Ok(Some(Place { who, open: self.open.clone() }))
+        Ok(Some(RequestSlot { owner, open: self.open.clone() }))
     }
 }
 
-impl Drop for Place {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         let mut open = self.open.lock();
-        if let Some(count) = open.get_mut(&self.who) {
+        if let Some(count) = open.get_mut(&self.owner) {
             *count -= 1;
             if *count == 0 {
-                open.remove(&self.who);
+                open.remove(&self.owner);
             }
         }
     }

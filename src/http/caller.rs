@@ -1,4 +1,4 @@
-//! Authentication and scopes: a handler's first argument says which scope it needs.
+//! Authentication and scopes: a handler's first argument names the scope that it needs.
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -33,19 +33,19 @@ macro_rules! may {
 }
 
 may! {
-    /// A caller who may look.
+    /// A caller that may read.
     MayRead: Read;
-    /// A caller who may start, change and stop.
+    /// A caller that may start, change and stop runs.
     MayRun: Run;
-    /// A caller who may answer what the agent asks a person.
+    /// A caller that may approve.
     MayApprove: Approve;
-    /// A caller who may make and revoke keys.
+    /// A caller that may create and revoke keys.
     MayAdmin: Admin;
-    /// A caller whom the whole server concerns.
+    /// The operator of the whole server.
     MayOperate: Operator;
 }
 
-/// A caller with any key, whatever it may do.
+/// A caller with any key, whatever its scopes.
 pub(crate) struct Authenticated(pub(crate) Caller);
 
 impl FromRequestParts<AppState> for Authenticated {
@@ -56,26 +56,26 @@ impl FromRequestParts<AppState> for Authenticated {
     }
 }
 
-/// A caller whom the whole server concerns. Watching it counts as no request of a caller's.
+/// The operator of the whole server. The request does not count against its rate limits.
 pub(crate) struct Watcher;
 
 impl FromRequestParts<AppState> for Watcher {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
-        permit(&let_in(app, parts).await?, Scope::Operator)?;
+        permit(&authenticate_uncounted(app, parts).await?, Scope::Operator)?;
         Ok(Self)
     }
 }
 
-/// Whose key or session the request carries; it counts as one of that caller's.
+/// Authenticates the request by its key or session, and counts it against the caller's rate limits.
 pub(crate) async fn authenticate(app: &AppState, parts: &Parts) -> Result<Caller, Fault> {
-    let caller = let_in(app, parts).await?;
+    let caller = authenticate_uncounted(app, parts).await?;
     app.rates.count(&caller, parts.extensions.get())?;
     Ok(caller)
 }
 
-async fn let_in(app: &AppState, parts: &Parts) -> Result<Caller, Fault> {
+async fn authenticate_uncounted(app: &AppState, parts: &Parts) -> Result<Caller, Fault> {
     let wrong = || {
         let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
         let client = peer.map(|peer| app.links.client(peer, &parts.headers));
@@ -84,7 +84,7 @@ async fn let_in(app: &AppState, parts: &Parts) -> Result<Caller, Fault> {
     app.keys.let_in(&pass(app, parts)?, wrong).await
 }
 
-/// What the request shows, for as long as the answer takes: a key goes before a session.
+/// The request's credentials, which are checked again while the response lasts. A key takes precedence over a session.
 pub(crate) fn pass(app: &AppState, parts: &Parts) -> Result<Pass, Fault> {
     let key = bearer(&parts.headers)?;
     let session = || session_cookie::token(app, parts).map(Pass::of_session);

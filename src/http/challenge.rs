@@ -1,11 +1,11 @@
-//! What whoever was answered 401 is told to show: the `WWW-Authenticate` of RFC 6750, the same at every door, and where
-//! tokens come from (RFC 9728).
+//! The `WWW-Authenticate` header of a 401 response (RFC 6750), which is the same at every door, and says where tokens
+//! come from (RFC 9728).
 
 use axum::http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 
-const NONE_SHOWN: HeaderValue = HeaderValue::from_static("Bearer");
+const NO_CREDENTIALS: HeaderValue = HeaderValue::from_static("Bearer");
 const INVALID: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
 /// The challenge for a request with these headers.
@@ -17,19 +17,19 @@ pub(crate) fn of(asked: &HeaderMap) -> HeaderValue {
     if values(AUTHORIZATION).any(is_bearer) || values(SEC_WEBSOCKET_PROTOCOL).any(is_offered) {
         INVALID
     } else {
-        NONE_SHOWN
+        NO_CREDENTIALS
     }
 }
 
-/// Puts the challenge on a refusal that asks for a key or a token; `metadata` is where it stands which tokens.
+/// Adds the challenge to a 401 response. `metadata` is the URL that says which tokens are accepted.
 pub(crate) fn write(response: &mut Response, challenge: HeaderValue, metadata: Option<&str>) {
     if response.status() != StatusCode::UNAUTHORIZED {
         return;
     }
-    let told = metadata.and_then(|metadata| {
-        let comma = if challenge == NONE_SHOWN { "" } else { "," };
+    let with_metadata = metadata.and_then(|metadata| {
+        let comma = if challenge == NO_CREDENTIALS { "" } else { "," };
         let challenge = challenge.to_str().ok()?;
         HeaderValue::from_str(&format!("{challenge}{comma} resource_metadata=\"{metadata}\"")).ok()
     });
-    response.headers_mut().insert(WWW_AUTHENTICATE, told.unwrap_or(challenge));
+    response.headers_mut().insert(WWW_AUTHENTICATE, with_metadata.unwrap_or(challenge));
 }

@@ -1,4 +1,4 @@
-//! Which web pages of other origins may call: those on the list; by default none.
+//! The web pages of other origins that may call: those on the list, by default none.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tower_http::cors::CorsLayer;
 
 use super::doors;
 
-/// What the libraries of OpenAI send with each request.
-const OF_OPENAI: [HeaderName; 9] = [
+/// The headers that OpenAI's libraries send with each request.
+const OPENAI_HEADERS: [HeaderName; 9] = [
     HeaderName::from_static("x-stainless-arch"),
     HeaderName::from_static("x-stainless-helper-method"),
     HeaderName::from_static("x-stainless-lang"),
@@ -21,7 +21,7 @@ const OF_OPENAI: [HeaderName; 9] = [
     HeaderName::from_static("x-stainless-timeout"),
 ];
 
-/// `None`: no origin is allowed, and nothing is said about it. `naming` are the headers that name a thread.
+/// `None` if no origin is allowed; then no CORS headers are sent. `naming` are the headers that name a thread.
 pub(crate) fn layer(origins: &[String], naming: &[String]) -> Option<CorsLayer> {
     if origins.is_empty() {
         return None;
@@ -31,7 +31,7 @@ pub(crate) fn layer(origins: &[String], naming: &[String]) -> Option<CorsLayer> 
     let origins: Vec<HeaderValue> = origins.iter().map(origin).collect();
     let ours = HeaderName::from_static;
     let naming = naming.iter().filter_map(|name| HeaderName::try_from(name.as_str()).ok());
-    let more = OF_OPENAI.into_iter().chain([ours("x-pes-thread"), ours("x-pes-task")]).chain(naming);
+    let more = OPENAI_HEADERS.into_iter().chain([ours("x-pes-thread"), ours("x-pes-task")]).chain(naming);
     Some(
         CorsLayer::new()
             .allow_origin(origins)
@@ -61,7 +61,7 @@ pub(crate) fn layer(origins: &[String], naming: &[String]) -> Option<CorsLayer> 
     )
 }
 
-/// What the scripts of such a page may read of an answer.
+/// The response headers that the scripts of such a page may read.
 fn exposed() -> Vec<HeaderName> {
     let ours = ["a2a-extensions", "idempotency-replayed", "preference-applied", "ratelimit", "ratelimit-policy"]
         .map(HeaderName::from_static);

@@ -1,4 +1,4 @@
-//! The outermost layer: every request gets a trace and a log line, every fault its document, every panic an answer.
+//! The outermost layer: every request gets a trace and a log line, every fault its document, every panic a response.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
@@ -34,15 +34,15 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let peer = request.extensions().get::<RemoteAddr>().map(|peer| peer.0.ip());
     let docs = format!("{}/docs", app.links.base(peer, request.headers()));
     let path = instance.strip_prefix(&app.links.base_path).unwrap_or(&instance);
-    let told = RequestSpan::begin(&app, &mut trace, &request, path, &docs);
+    let request_span = RequestSpan::begin(&app, &mut trace, &request, path, &docs);
     request.extensions_mut().insert(trace.clone());
     let challenge = challenge::of(request.headers());
-    let metadata = protected_resource::place(&app, path, peer, request.headers());
+    let metadata = protected_resource::metadata_url(&app, path, peer, request.headers());
     let rates = RateNotice::default();
     request.extensions_mut().insert(rates.clone());
 
     let in_flight = metrics::InFlight::begin();
-    // Whoever waits for a run, or hears of it, is not waiting for us.
+    // A request that waits for a run or for events says nothing about this server's speed.
     let is_patient = metrics::is_patient(request.headers());
     let span = tracing::info_span!("request", traceId = %trace.0, %method, path = %instance);
     let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
@@ -64,21 +64,21 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     challenge::write(&mut response, challenge, metadata.as_deref());
     protect(response.headers_mut());
     rates.write(response.headers_mut());
-    if rates.has_place() {
+    if rates.holds_slot() {
         response = response.map(|body| Body::new(HeldBody::new(body, rates)));
     }
     if door.is_some() {
-        Door::mark(response.headers_mut(), &trace);
+        Door::set_headers(response.headers_mut(), &trace);
     }
-    let took = (!is_patient && !metrics::is_of_a_run(&response)).then(|| started.elapsed());
+    let took = (!is_patient && !metrics::is_run_response(&response)).then(|| started.elapsed());
     metrics::request(&method, &route, response.status(), took);
-    told.end(&response);
+    request_span.end(&response);
     drop(in_flight);
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), elapsed = ?started.elapsed(), "answered"));
     response
 }
 
-/// Browsers take the body for the type that its header names, and show it in no frame of another page.
+/// Makes browsers trust the content type, and keeps other pages from framing the response.
 fn protect(headers: &mut HeaderMap) {
     headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("frame-ancestors 'none'"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -10,7 +10,7 @@ pub(crate) fn of(version: i64) -> HeaderValue {
 }
 
 impl IfMatch {
-    /// What the headers say of it.
+    /// Reads the precondition from the headers.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(IF_MATCH).iter().peekable();
         if values.peek().is_none() {

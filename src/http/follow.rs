@@ -1,4 +1,4 @@
-//! The answer to `process` and `resume`: the receipt, the result if it comes in time, or the run's events.
+//! The response to `process` and `resume`: the receipt, the result if it comes in time, or the run's events.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::domain::run::{AgentFinalResponse, RunResource, RunStatus};
 use crate::service::feed::EarlySubscription;
 use crate::service::runs::{Receipt, Waited, WaitsFor};
 
-/// The answer in the form that was asked for; `early` has received what came of the request, unless it was a repetition.
-/// `until` says what ends a wait.
+/// The response in the requested form. `early` is a subscription from before the request was accepted; it is not used
+/// for a repeated request. `until` says what ends a wait.
 pub(crate) async fn follow(
     app: &AppState,
     caller: &Caller,

@@ -1,8 +1,9 @@
 //! Checks before authentication: host names and origins on an open server, no credentials in URLs, bounded headers.
 //!
-//! A server without keys trusts every program that can reach its loopback address. A web page can make a browser do
-//! that, directly (its Origin tells, and where a browser sends none, as for a picture or a link, Sec-Fetch-Site) or
-//! through a name that it points at 127.0.0.1 (the Host tells): both are refused.
+//! A server without keys trusts every program that can reach its loopback address. A web page can make a browser send
+//! such requests: directly, or through a host name that resolves to 127.0.0.1. Both are refused. The first kind is
+//! detected by `Origin`, or by `Sec-Fetch-Site` where a browser sends no `Origin`, as for an image or a link; the
+//! second by `Host`.
 
 use axum::extract::{Request, State};
 use axum::http::header::{HOST, ORIGIN};
@@ -15,7 +16,7 @@ use super::problem::Problem;
 use crate::domain::fault::{Code, Fault};
 
 pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: Next) -> Response {
-    // A store that does not answer leaves the checks on, and the liveness probe never asks it.
+    // If the store does not answer, the checks stay on. The liveness probe never queries it.
     let is_open = path(&app, &request) != "/healthz" && app.keys.is_open().await.unwrap_or(true);
     match check(&app, &request, is_open) {
         Ok(()) => next.run(request).await,
@@ -23,7 +24,7 @@ pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: N
     }
 }
 
-/// The path without what stands before all of them.
+/// The path without the base path.
 fn path<'r>(app: &AppState, request: &'r Request) -> &'r str {
     match request.uri().path().strip_prefix(app.links.base_path.as_str()) {
         Some("") => "/",
@@ -33,12 +34,12 @@ fn path<'r>(app: &AppState, request: &'r Request) -> &'r str {
 }
 
 fn check(app: &AppState, request: &Request, is_open: bool) -> Result<(), Fault> {
-    head_is_small(request, app.config.limits.header_bytes)?;
-    no_credentials(request.uri())?;
+    check_head_size(request, app.config.limits.header_bytes)?;
+    check_no_credentials(request.uri())?;
     if is_open {
-        host_is_ours(app, request.headers())?;
-        // Following a link to pages that only show something is fine.
-        origin_is_ours(app, request.headers(), matches!(path(app, request), "/" | "/docs"))?;
+        check_host(app, request.headers())?;
+        // Links to pages that only show something are allowed.
+        check_origin(app, request.headers(), matches!(path(app, request), "/" | "/docs"))?;
     }
     if is_change(request.method()) && app.stopping.is_cancelled() {
         return Err(Fault::new(Code::Draining, "The server is stopping; send this again to its successor."));
@@ -50,7 +51,7 @@ fn is_change(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-fn head_is_small(request: &Request, most: usize) -> Result<(), Fault> {
+fn check_head_size(request: &Request, most: usize) -> Result<(), Fault> {
     let headers: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     if headers + target > most {
@@ -60,8 +61,8 @@ fn head_is_small(request: &Request, most: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// URLs end up in logs and histories.
-fn no_credentials(uri: &Uri) -> Result<(), Fault> {
+/// Refuses credentials in URLs, because URLs end up in logs and histories.
+fn check_no_credentials(uri: &Uri) -> Result<(), Fault> {
     const NAMES: [&str; 8] = ["token", "access_token", "api_key", "apikey", "key", "authorization", "bearer", "secret"];
     let query = uri.query().unwrap_or_default();
     let mut names = url::form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
@@ -75,7 +76,7 @@ fn no_credentials(uri: &Uri) -> Result<(), Fault> {
     }
 }
 
-fn host_is_ours(app: &AppState, headers: &HeaderMap) -> Result<(), Fault> {
+fn check_host(app: &AppState, headers: &HeaderMap) -> Result<(), Fault> {
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let name = without_port(host);
     if is_loopback(name) || app.links.is_own_host(name) {
@@ -84,8 +85,9 @@ fn host_is_ours(app: &AppState, headers: &HeaderMap) -> Result<(), Fault> {
     Err(Fault::new(Code::HostRefused, "Call this server as localhost or 127.0.0.1, or set public_url or keys."))
 }
 
-/// Refuses what a web page of another origin made a browser ask. `is_link`: a browser may be sent here by a link.
-pub(crate) fn origin_is_ours(app: &AppState, headers: &HeaderMap, is_link: bool) -> Result<(), Fault> {
+/// Refuses requests that a web page of another origin made a browser send. `is_link` allows requests without an
+/// `Origin`, as a browser sends for links.
+pub(crate) fn check_origin(app: &AppState, headers: &HeaderMap, is_link: bool) -> Result<(), Fault> {
     let refused = || {
         let detail = "This web page may not call; its origin must be listed in cors_origins.";
         Err(Fault::new(Code::OriginRefused, detail))
@@ -139,8 +141,8 @@ mod tests {
 
     #[test]
     fn credentials_in_a_url_are_refused() {
-        assert!(no_credentials(&"/threads?limit=1&q=token".parse().unwrap()).is_ok());
-        assert!(no_credentials(&"/threads?Access_Token=x".parse().unwrap()).is_err());
-        assert!(no_credentials(&"/threads?%6bey=x".parse().unwrap()).is_err());
+        assert!(check_no_credentials(&"/threads?limit=1&q=token".parse().unwrap()).is_ok());
+        assert!(check_no_credentials(&"/threads?Access_Token=x".parse().unwrap()).is_err());
+        assert!(check_no_credentials(&"/threads?%6bey=x".parse().unwrap()).is_err());
     }
 }

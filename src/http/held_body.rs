@@ -1,4 +1,4 @@
-//! The body of an answer that keeps something until it is sent or given up.
+//! A response body that holds a value until it is sent or dropped.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: the same request, sent again, is answered again and done once.
+//! `Idempotency-Key`: a repeated request gets the stored response of the first one and is done only once.
 
 use std::borrow::Cow;
 
@@ -18,10 +18,10 @@ use super::reply_preferences::ReplyPreferences;
 use crate::domain::fault::{Code, Fault};
 use crate::service::once::{self, Answered, Idempotent};
 
-/// The longest key.
-const LONGEST: usize = 255;
+/// The maximum length of a key.
+const MAX_KEY_BYTES: usize = 255;
 
-/// A request's key, if it has one, and where it counts.
+/// A request's key, if it has one, and the scope in which it is unique.
 pub(crate) struct IdempotencyKey {
     key: Option<String>,
     scope: String,
@@ -32,14 +32,14 @@ impl FromRequestParts<AppState> for IdempotencyKey {
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Problem> {
         let key = header(&parts.headers)?;
-        let path: Vec<Cow<'_, str>> = parts.uri.path().split('/').map(plain).collect();
+        let path: Vec<Cow<'_, str>> = parts.uri.path().split('/').map(canonical_segment).collect();
         Ok(Self { key, scope: format!("{} {}", parts.method, path.join("/")) })
     }
 }
 
-/// A segment of a path, however it is spelled: `a%3Ab` is `a:b`. One that would be another when decoded, or several, stays as it
-/// is.
-fn plain(segment: &str) -> Cow<'_, str> {
+/// A path segment in a canonical spelling: `a%3Ab` becomes `a:b`. A segment that would become another one when decoded,
+/// or several, stays unchanged.
+fn canonical_segment(segment: &str) -> Cow<'_, str> {
     match percent_decode_str(segment).decode_utf8() {
         Ok(text) if !text.contains(['/', '%']) => text,
         Ok(_) | Err(_) => segment.into(),
@@ -47,15 +47,15 @@ fn plain(segment: &str) -> Cow<'_, str> {
 }
 
 impl IdempotencyKey {
-    /// The key of a WebSocket op, which counts where its REST twin's would.
-    pub(crate) fn of_op(key: Option<String>, twin: String) -> Result<Self, Fault> {
+    /// The key of a WebSocket op, with the scope of the corresponding REST call.
+    pub(crate) fn of_op(key: Option<String>, scope: String) -> Result<Self, Fault> {
         if let Some(key) = &key {
             check(key)?;
         }
-        Ok(Self { key, scope: twin })
+        Ok(Self { key, scope })
     }
 
-    /// Bound to what the request says.
+    /// Binds the key to the content of the request.
     pub(crate) fn with(self, fingerprint: String) -> Option<Idempotent> {
         let scope = self.scope;
         self.key.map(|key| Idempotent { key, scope, fingerprint })
@@ -74,14 +74,14 @@ fn header(headers: &HeaderMap) -> Result<Option<String>, Fault> {
 }
 
 fn check(key: &str) -> Result<(), Fault> {
-    if key.is_empty() || key.len() > LONGEST || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let detail = format!("An Idempotency-Key has 1 to {LONGEST} visible ASCII characters.");
+    if key.is_empty() || key.len() > MAX_KEY_BYTES || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let detail = format!("An Idempotency-Key has 1 to {MAX_KEY_BYTES} visible ASCII characters.");
         return Err(Fault::new(Code::Malformed, detail));
     }
     Ok(())
 }
 
-/// An answer, fresh or stored.
+/// A response value, fresh or stored.
 pub(crate) struct Settled<T> {
     pub(crate) value: T,
     pub(crate) status: StatusCode,
@@ -89,7 +89,7 @@ pub(crate) struct Settled<T> {
 }
 
 impl<T> Settled<T> {
-    /// `Idempotency-Replayed: true` on a stored answer.
+    /// `Idempotency-Replayed: true` on a stored response.
     pub(crate) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if self.is_replay {
@@ -100,14 +100,14 @@ impl<T> Settled<T> {
 }
 
 impl<T: Serialize> Settled<T> {
-    /// With the place, below the server's base, where it can be found.
+    /// A response with the `Location` of the resource: `place`, below the server's base.
     pub(crate) fn at(self, preferences: &ReplyPreferences, place: &str) -> Response {
         let location = [(LOCATION, format!("{}{place}", preferences.base))];
         (self.status, location, self.headers(), Json(self.value)).into_response()
     }
 }
 
-/// The fresh answer, which goes out with `status`, or the stored one of an earlier request, read back.
+/// The fresh value, which is sent with `status`, or the stored one of an earlier request.
 pub(crate) fn settle<T: DeserializeOwned>(answered: Answered<T>, status: StatusCode) -> Result<Settled<T>, Fault> {
     let (status, is_replay) = match &answered {
         Answered::Fresh(_) => (status, false),
@@ -118,14 +118,14 @@ pub(crate) fn settle<T: DeserializeOwned>(answered: Answered<T>, status: StatusC
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::canonical_segment;
 
     #[test]
     fn a_segment_is_decoded_if_it_stays_that_segment() {
         for (segment, is) in
             [("a%3Ab", "a:b"), ("a:b", "a:b"), ("a%2Fb", "a%2Fb"), ("a%252Fb", "a%252Fb"), ("%C3", "%C3"), ("%", "%")]
         {
-            assert_eq!(plain(segment), is);
+            assert_eq!(canonical_segment(segment), is);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::problem::{HttpResult, Problem};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{ItemId, ThreadId};
 
-/// What the braces of a route stand for, by name. A value that no id can have is `not_found`.
+/// The values of a route's path parameters, by name. A value that is no valid id is answered with `not_found`.
 pub(crate) struct Ids(Vec<(String, String)>);
 
 impl FromRequestParts<AppState> for Ids {
@@ -27,30 +27,30 @@ impl Ids {
         named.map(|(_, value)| value.as_str()).expect("a handler asks for names that its route has")
     }
 
-    /// The id of something that must exist.
+    /// The id of an existing resource.
     pub(crate) fn get<T: From<String>>(&self, name: &str) -> HttpResult<T> {
         let id = self.raw(name);
         well_formed(id, usize::MAX).map_err(|_| Fault::not_found(name))?;
         Ok(T::from(id.to_owned()))
     }
 
-    /// A thread that must exist.
+    /// The id of an existing thread.
     pub(crate) fn thread(&self) -> HttpResult<ThreadId> {
         self.get("thread")
     }
 
-    /// An item of a plan: models and people name them as they like.
+    /// The id of a plan's item. Models and people may choose any text.
     pub(crate) fn item(&self) -> ItemId {
         self.raw("item").into()
     }
 
-    /// A thread that this call creates when there is none.
+    /// The id of a thread that this call creates if it does not exist.
     pub(crate) fn new_thread(&self, app: &AppState) -> HttpResult<ThreadId> {
         Ok(new_thread_id(self.raw("thread"), app.config.limits.id_length, "")?)
     }
 }
 
-/// An id that a client chose for a thread; `pointer` says where it stands in the body.
+/// An id that a client chose for a thread. `pointer` is its position in the body.
 pub(crate) fn new_thread_id(id: &str, longest: usize, pointer: &str) -> Result<ThreadId, Fault> {
     well_formed(id, longest)
         .map_err(|how| Fault::new(Code::Invalid, format!("A thread id {how}.")).at(pointer, how))?;

@@ -1,4 +1,4 @@
-//! The absolute URLs of this server, and the proxies whose forwarded headers it believes.
+//! The absolute URLs of this server, and the proxies whose forwarded headers it trusts.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,11 +9,11 @@ use crate::config::Server;
 use crate::config::cidr::Cidr;
 use crate::domain::fault::{Code, Fault};
 
-/// The base of absolute URLs: `public_url`; else what a trusted proxy says; else the bound address.
+/// The base of absolute URLs: `public_url`, else what a trusted proxy says, else the bound address.
 pub(crate) struct Links {
     public: Option<String>,
     bound: SocketAddr,
-    /// What this server's own paths begin with: empty, or `/agents`.
+    /// The prefix of this server's own paths: empty, or for example `/agents`.
     pub(crate) base_path: String,
     trusted: Vec<Cidr>,
 }
@@ -30,13 +30,13 @@ impl Links {
         Ok(Self { public, bound, base_path, trusted: trusted.collect::<Result<_, _>>()? })
     }
 
-    /// Whether the one at the other end of the connection may speak for others.
+    /// Whether this peer may forward requests for others.
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted.iter().any(|range| range.contains(peer))
     }
 
-    /// Who asks, where `peer` is at the other end of the connection: proxies that are trusted say for whom they ask, each
-    /// behind what it was told itself.
+    /// The address of the client. `peer` is the other end of the connection. Trusted proxies name their clients, each
+    /// appending to what it received.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let told = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
         let told: Vec<&str> = told.flat_map(|list| list.split(',')).collect();
@@ -50,7 +50,7 @@ impl Links {
         client.to_canonical()
     }
 
-    /// What stands before every path of this server, without a slash at the end.
+    /// The URL prefix of this server, without a slash at the end.
     pub(crate) fn base(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> String {
         if let Some(public) = &self.public {
             return public.clone();
@@ -70,14 +70,16 @@ impl Links {
         }
     }
 
-    /// The path of that, as browsers see it: empty, or `/agents`. A proxy may take it away before this server sees it.
+    /// The path of that URL, as browsers see it: empty, or for example `/agents`. A proxy may remove it before this
+    /// server sees the request.
     pub(crate) fn path(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> String {
         let base = url::Url::parse(&self.base(peer, headers)).ok();
         let path = base.as_ref().map_or("", url::Url::path).trim_matches('/');
         if path.is_empty() { String::new() } else { format!("/{path}") }
     }
 
-    /// The request headers that decide what [`base`](Self::base) is, for `Vary`; `None`: it is the same for everybody.
+    /// The request headers on which [`base`](Self::base) depends, for `Vary`. `None` if it is the same for every
+    /// request.
     pub(crate) fn named_by(&self) -> Option<&'static str> {
         match (&self.public, self.trusted.is_empty()) {
             (Some(_), _) => None,
@@ -86,12 +88,12 @@ impl Links {
         }
     }
 
-    /// The same for those who do not ask now.
+    /// The URL prefix outside of a request.
     pub(crate) fn own(&self) -> String {
         self.base(None, &HeaderMap::new())
     }
 
-    /// Host names under which this server knows itself, without ports.
+    /// Whether this is one of the server's own host names, without a port.
     pub(crate) fn is_own_host(&self, host: &str) -> bool {
         let public = self.public.as_deref().and_then(|url| url::Url::parse(url).ok());
         public.is_some_and(|url| url.host_str() == Some(host)) || self.bound.ip().to_string() == host
@@ -104,7 +106,7 @@ impl Links {
     }
 }
 
-/// The public URL with the base path, which it may name already.
+/// The public URL with the base path, which the URL may already contain.
 fn public(url: &str, base_path: &str) -> Result<String, Fault> {
     let parsed = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let Some(parsed) = parsed else {
@@ -115,7 +117,7 @@ fn public(url: &str, base_path: &str) -> Result<String, Fault> {
     Ok(if is_named { url.to_owned() } else { format!("{url}{base_path}") })
 }
 
-/// Proxies append: the first entry is the outermost.
+/// Proxies append, so the first entry is the outermost one.
 fn first(list: &str) -> &str {
     list.split(',').next().unwrap_or_default().trim()
 }

@@ -1,4 +1,4 @@
-//! Who listens to runs that end when nobody does: for clients whose stop button is a closed connection.
+//! Cancels runs whose client has disconnected, for clients whose stop button closes the connection.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,36 +17,36 @@ use crate::domain::lookup::LookupKey;
 use crate::domain::run::RunStatus;
 use crate::service::{lookups, runs};
 
-/// How many listen in this process, by run.
+/// The number of connected clients in this process, by run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listeners(Arc<Mutex<HashMap<RunId, usize>>>);
 
-/// Somebody listens to a run. When this is dropped before the end was told, and nobody else listens after the grace, then
-/// the run is cancelled, unless it waits for a person, or what its caller showed counts no more at that time: then the server
-/// hung up.
-pub(crate) struct Listening {
+/// A client that is connected to a run. When this is dropped before the end was sent, and no client is connected after
+/// the grace period, the run is cancelled. It is not cancelled if it waits for a person, or if the caller's credentials
+/// were no longer valid when this was dropped: then the server has closed the connection.
+pub(crate) struct ConnectedClient {
     app: AppState,
     caller: Caller,
     pass: Pass,
     run: RunId,
-    /// Under which other processes say that somebody listens.
+    /// The key under which a connected client is announced to other processes.
     key: LookupKey,
-    /// `None`: the run goes on without listeners.
+    /// `None` if the run goes on without clients.
     grace: Option<Duration>,
     announcing: Option<DropGuard>,
 }
 
-/// How often in the time for which it counts an announcement is made again.
-const RENEWALS: u32 = 3;
+/// How often an announcement is renewed during its lifetime.
+const RENEWALS_PER_LIFETIME: u32 = 3;
 
-/// An announcement counts for no shorter time.
-const LEAST_ANNOUNCED: Duration = Duration::from_secs(3);
+/// The minimum lifetime of an announcement.
+const MIN_ANNOUNCEMENT: Duration = Duration::from_secs(3);
 
-/// Where the store did not answer it is asked again no sooner.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The minimum wait before a retry if the store did not answer.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-impl Listening {
-    pub(crate) fn to(
+impl ConnectedClient {
+    pub(crate) fn connect(
         app: &AppState,
         (caller, pass): (&Caller, &Pass),
         run: &RunId,
@@ -58,22 +58,22 @@ impl Listening {
         Self { app, caller, pass, run: run.clone(), key, grace, announcing: None }
     }
 
-    /// The end was told, or the run is not to end with its listeners.
-    pub(crate) fn told_all(&mut self) {
+    /// The end was sent, so the run is not cancelled.
+    pub(crate) fn mark_finished(&mut self) {
         self.grace = None;
     }
 
-    /// Every process sees from here on that somebody listens: the first listener may have been at another one.
+    /// Announces this client to all processes. The client's first request may have been served by another process.
     pub(crate) async fn announce(&mut self) -> Result<(), Fault> {
         let Some(grace) = self.grace else { return Ok(()) };
         let (app, caller, run, key) = (self.app.clone(), self.caller.clone(), self.run.clone(), self.key.clone());
-        let counts = grace.max(LEAST_ANNOUNCED);
-        let lasts = Millis::try_from(counts.as_millis()).unwrap_or(Millis::MAX);
+        let lifetime = grace.max(MIN_ANNOUNCEMENT);
+        let lasts = Millis::try_from(lifetime.as_millis()).unwrap_or(Millis::MAX);
         lookups::listen(&app.service, &caller, &key, &run, lasts).await?;
         let over = app.stopping.child_token();
         self.announcing = Some(over.clone().drop_guard());
         tokio::spawn(async move {
-            while over.run_until_cancelled(tokio::time::sleep(counts / RENEWALS)).await.is_some() {
+            while over.run_until_cancelled(tokio::time::sleep(lifetime / RENEWALS_PER_LIFETIME)).await.is_some() {
                 if let Err(error) = lookups::listen(&app.service, &caller, &key, &run, lasts).await {
                     tracing::debug!(runId = %run, %error, "that somebody listens is not announced");
                 }
@@ -83,7 +83,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for ConnectedClient {
     fn drop(&mut self) {
         let mut all = self.app.listeners.0.lock();
         if let Some(count) = all.get_mut(&self.run) {
@@ -93,17 +93,17 @@ impl Drop for Listening {
             }
         }
         drop(all);
-        // A server that stops hangs up on everybody.
+        // A server that stops closes every connection.
         if let Some(grace) = self.grace.filter(|_| !self.app.stopping.is_cancelled()) {
             let (app, caller, pass) = (self.app.clone(), self.caller.clone(), self.pass.clone());
-            let unheard = Unheard { app, caller, pass, run: self.run.clone(), key: self.key.clone() };
-            tokio::spawn(unheard.ends_after(grace));
+            let abandoned = AbandonedRun { app, caller, pass, run: self.run.clone(), key: self.key.clone() };
+            tokio::spawn(abandoned.cancel_after(grace));
         }
     }
 }
 
-/// A run whose listener is gone.
-struct Unheard {
+/// A run whose client has disconnected.
+struct AbandonedRun {
     app: AppState,
     caller: Caller,
     pass: Pass,
@@ -111,11 +111,11 @@ struct Unheard {
     key: LookupKey,
 }
 
-impl Unheard {
-    /// Cancels the run if nobody listens by then.
-    async fn ends_after(self, grace: Duration) {
-        // The server hung up, and not the client: what was asked for while the pass counted goes on. What ends only within
-        // the grace has nothing to do with who hung up.
+impl AbandonedRun {
+    /// Cancels the run if no client is connected after the grace period.
+    async fn cancel_after(self, grace: Duration) {
+        // The server closed the connection because the credentials had ended, so the run goes on. Credentials that end
+        // during the grace period make no difference.
         if self.app.keys.ended(&self.pass).await.is_some() {
             return;
         }
@@ -126,16 +126,17 @@ impl Unheard {
             }
             let next = match self.end().await {
                 Ok(next) => next,
-                Err(fault) => pause_after(&fault, &self.run).map(|pause| grace.max(pause)),
+                Err(fault) => retry_delay(&fault, &self.run).map(|pause| grace.max(pause)),
             };
             let Some(next) = next else { return };
             wait = next;
         }
     }
 
-    /// How long it still counts that somebody listens elsewhere; `None`: the run is cancelled now, or is not to be.
+    /// How long another process's announcement is still valid. `None` if the run was cancelled now, or does not need to
+    /// be.
     async fn end(&self) -> Result<Option<Duration>, Fault> {
-        let wait = announced(&self.app, &self.caller, &self.run, &self.key).await?;
+        let wait = announcement_left(&self.app, &self.caller, &self.run, &self.key).await?;
         if !wait.is_zero() {
             return Ok(Some(wait));
         }
@@ -153,24 +154,24 @@ impl Unheard {
     }
 }
 
-/// Cancels a run that nobody waits for any more; again and again while the store does not answer, until the server stops.
+/// Cancels a run that nobody waits for any more. Retries while the store does not answer, until the server stops.
 pub(crate) async fn cancel_until_done(app: &AppState, caller: &Caller, run: &RunId) {
     while let Err(fault) = runs::cancel(&app.service, caller, run, None).await {
-        let Some(pause) = pause_after(&fault, run) else { return };
+        let Some(pause) = retry_delay(&fault, run) else { return };
         if app.stopping.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             return;
         }
     }
 }
 
-/// When a run is looked up or cancelled again that was not now; `None`: never, as it is over, or would be refused again.
-fn pause_after(fault: &Fault, run: &RunId) -> Option<Duration> {
+/// When to retry a lookup or a cancellation that failed. `None` if the run has ended, or a retry would fail again.
+fn retry_delay(fault: &Fault, run: &RunId) -> Option<Duration> {
     tracing::debug!(runId = %run, %fault, "a run that nobody waits for is not cancelled");
-    fault.code.retryable().then_some(PAUSE)
+    fault.code.retryable().then_some(RETRY_DELAY)
 }
 
-/// How long it still counts that somebody listens elsewhere.
-async fn announced(app: &AppState, caller: &Caller, run: &RunId, key: &LookupKey) -> Result<Duration, Fault> {
+/// How long an announcement of another process is still valid.
+async fn announcement_left(app: &AppState, caller: &Caller, run: &RunId, key: &LookupKey) -> Result<Duration, Fault> {
     let found = lookups::find(&app.service, caller, key, 1).await?;
     let until = found.iter().find(|found| found.run_id == *run).map_or(0, |found| found.listening_until);
     Ok(u64::try_from(until - app.service.now()).map(Duration::from_millis).unwrap_or_default())

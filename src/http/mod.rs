@@ -1,8 +1,8 @@
-//! HTTP: REST and live events, as `/openapi.json` promises them. It knows callers, limits and transports; what
-//! a call means is the business of `service`.
+//! HTTP: REST and live events, as `/openapi.json` describes them. This layer knows callers, limits and transports;
+//! `service` knows what a call does.
 //!
-//! Every error leaves as a problem document with a code of `domain::fault::Code`. A handler's arguments say what it
-//! needs: who may call, which ids, which parameters, which body.
+//! Every error is sent as a problem document with a code of `domain::fault::Code`. A handler's arguments say what it
+//! needs: the scope, the ids, the parameters, the body.
 
 mod app_state;
 mod at_once;

@@ -20,7 +20,7 @@ impl<T> From<Page<T>> for Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// A list that has no pages.
+    /// A list without pages.
     pub(crate) fn whole(items: Vec<T>) -> Self {
         Self { items, next_cursor: None }
     }

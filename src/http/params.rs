@@ -1,4 +1,4 @@
-//! Query parameters, taken one by one; whatever is left over is refused.
+//! Query parameters, taken one by one. Unknown parameters are refused.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -11,15 +11,15 @@ use super::problem::Problem;
 use crate::domain::fault::{Code, Fault};
 use crate::store::PageAsk;
 
-/// Entries of a page when the caller does not say.
-pub(crate) const PAGE: u32 = 50;
-/// What a caller may ask for at most.
-pub(crate) const LARGEST_PAGE: u32 = 1000;
+/// The default page size.
+pub(crate) const DEFAULT_PAGE_SIZE: u32 = 50;
+/// The largest page size that a caller may request.
+pub(crate) const MAX_PAGE_SIZE: u32 = 1000;
 
-/// The parameters of a request. Each is allowed once.
+/// The parameters of a request. Each may occur once.
 pub(crate) struct Params {
     given: HashMap<String, String>,
-    /// Entries of a page at most.
+    /// The largest page size of this server.
     most: u32,
 }
 
@@ -46,13 +46,13 @@ impl Params {
         self.given.remove(name)
     }
 
-    /// A value of any type that is read from text; `expected` says what it must be.
+    /// Parses a value. `expected` says what it must be.
     pub(crate) fn read<T: FromStr>(&mut self, name: &str, expected: &str) -> Result<Option<T>, Fault> {
         let Some(text) = self.text(name) else { return Ok(None) };
         text.parse().map(Some).map_err(|_| wrong(name, expected))
     }
 
-    /// The number of an observation.
+    /// The `seq` of an observation.
     pub(crate) fn seq(&mut self, name: &str) -> Result<Option<i64>, Fault> {
         let expected = "must be the seq of an observation";
         match self.read(name, expected)? {
@@ -71,11 +71,11 @@ impl Params {
         Ok(PageAsk { limit: self.limit()?, cursor: self.text("cursor") })
     }
 
-    /// How many entries the answer has at most. `limits.page` may say less than the caller: the cursor leads to the rest.
+    /// The page size. `limits.page` may be less than the caller's limit; the cursor leads to the rest.
     pub(crate) fn limit(&mut self) -> Result<u32, Fault> {
-        let expected = format!("must be a number from 1 to {LARGEST_PAGE}");
-        let limit = self.read("limit", &expected)?.unwrap_or(PAGE);
-        if limit == 0 || limit > LARGEST_PAGE {
+        let expected = format!("must be a number from 1 to {MAX_PAGE_SIZE}");
+        let limit = self.read("limit", &expected)?.unwrap_or(DEFAULT_PAGE_SIZE);
+        if limit == 0 || limit > MAX_PAGE_SIZE {
             return Err(wrong("limit", &expected));
         }
         Ok(limit.min(self.most))
@@ -88,7 +88,7 @@ impl Params {
         named.map(|part| parse(part).ok_or_else(|| wrong(name, &format!("does not know `{part}`")))).collect()
     }
 
-    /// One of our words.
+    /// One of the known words.
     pub(crate) fn one_of<T: Copy>(
         &mut self,
         name: &str,
@@ -103,7 +103,7 @@ impl Params {
         })
     }
 
-    /// Nothing may be left.
+    /// Fails if a parameter is left.
     pub(crate) fn finish(self) -> Result<(), Fault> {
         match self.given.keys().min() {
             Some(name) => Err(wrong(name, "is not a parameter of this call")),
@@ -112,7 +112,7 @@ impl Params {
     }
 }
 
-/// `pointer` is `?name` for a parameter: a JSON Pointer cannot begin so.
+/// `pointer` is `?name` for a parameter, which no JSON Pointer can be.
 pub(crate) fn wrong(name: &str, how: &str) -> Fault {
     Fault::new(Code::Invalid, format!("The query parameter `{name}` {how}.")).at(format!("?{name}"), how)
 }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn params(query: &str) -> Params {
-        Params::parse(query, LARGEST_PAGE).unwrap()
+        Params::parse(query, MAX_PAGE_SIZE).unwrap()
     }
 
     #[test]
@@ -144,12 +144,12 @@ mod tests {
         assert_eq!(given.list("types", |part| Some(part.to_owned())).unwrap(), ["A", "B"]);
         assert!(given.finish().is_ok());
         assert_eq!(params("nope=1").finish().unwrap_err().errors[0].pointer, "?nope");
-        assert!(Params::parse("a=1&a=2", LARGEST_PAGE).is_err());
+        assert!(Params::parse("a=1&a=2", MAX_PAGE_SIZE).is_err());
     }
 
     #[test]
     fn a_page_has_bounds() {
-        assert_eq!(params("").limit().unwrap(), PAGE);
+        assert_eq!(params("").limit().unwrap(), DEFAULT_PAGE_SIZE);
         for wrong in ["limit=0", "limit=1001", "limit=-1", "limit=x", "limit="] {
             assert_eq!(params(wrong).limit().unwrap_err().errors[0].pointer, "?limit", "{wrong}");
         }

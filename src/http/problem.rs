@@ -1,4 +1,4 @@
-//! Errors as they leave: RFC 9457 `application/problem+json`, one shape for every surface.
+//! Error responses: RFC 9457 `application/problem+json`, the same for every API.
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -10,8 +10,8 @@ use crate::domain::fault::{Code, Fault};
 
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
-/// A fault on its way out. It travels as a response without a body, in its extensions: `envelope::respond` takes it out of them
-/// and has `complete`, or the door's `refuse`, write the body.
+/// A fault on its way to the client. It is carried in the extensions of a response without a body. `envelope::respond`
+/// takes it out of them and lets `complete`, or the door's `refuse`, write the body.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem(pub(crate) Fault);
 
@@ -35,9 +35,9 @@ fn status(code: Code) -> StatusCode {
     StatusCode::from_u16(code.status()).expect("the list of codes holds valid statuses only")
 }
 
-/// Where a problem happened, beside what it is.
+/// The context of a problem.
 pub(crate) struct ProblemContext<'a> {
-    /// The documentation that a code's `type` points into.
+    /// The URL of the documentation that a problem's `type` points into.
     pub(crate) docs: &'a str,
     pub(crate) instance: &'a str,
     pub(crate) trace_id: &'a str,
@@ -68,16 +68,16 @@ pub(crate) fn document(fault: &Fault, context: &ProblemContext<'_>) -> Value {
     Value::Object(members)
 }
 
-/// `bare` with the document as its body; headers that it has (`Allow`, CORS) stay.
+/// `bare` with the document as its body. Keeps the headers of `bare` (`Allow`, CORS).
 pub(crate) fn complete(fault: &Fault, context: &ProblemContext<'_>, bare: Response) -> Response {
     let (mut parts, _) = bare.into_parts();
     parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-    tell_what_to_do(&mut parts.headers, status(fault.code), fault.retry_after_ms);
+    set_retry_after(&mut parts.headers, status(fault.code), fault.retry_after_ms);
     Response::from_parts(parts, Body::from(document(fault, context).to_string()))
 }
 
-/// What clients do by headers, whatever the body says: come again later.
-pub(super) fn tell_what_to_do(headers: &mut HeaderMap, status: StatusCode, retry_after_ms: Option<i64>) {
+/// Sets `Retry-After`, which clients obey without reading the body.
+pub(super) fn set_retry_after(headers: &mut HeaderMap, status: StatusCode, retry_after_ms: Option<i64>) {
     if let Some(seconds) = retry_after(status, retry_after_ms) {
         headers.insert(RETRY_AFTER, seconds.into());
     }

@@ -1,6 +1,7 @@
-//! How often a key and a tenant may ask, as `limits.requests_per_key` and `limits.requests_per_tenant` say, and how many wrong
-//! keys may come from an address (`limits.wrong_keys_per_address`); `at_once.rs` has what is open together. Each process counts for itself, in memory, by the generic
-//! cell rate algorithm: a request moves the time at which all before it are paid for.
+//! Rate limits: requests of a key and of a tenant (`limits.requests_per_key`, `limits.requests_per_tenant`), and wrong
+//! keys from an address (`limits.wrong_keys_per_address`). `at_once.rs` limits concurrent requests. Each process counts
+//! for itself, in memory, with the generic cell rate algorithm: for each caller it stores the time at which the
+//! requests so far are paid for, and each request moves that time forward.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,104 +12,105 @@ use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use tokio::time::{Duration, Instant};
 
-use super::at_once::{AtOnce, Place};
+use super::at_once::{ConcurrencyLimit, RequestSlot};
 use crate::config::{Limits, Rate};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const LEFT: HeaderName = HeaderName::from_static("ratelimit");
-/// How many are known at least before those whose requests are all paid for are forgotten.
-const KNOWN: usize = 1_024;
+const REMAINING: HeaderName = HeaderName::from_static("ratelimit");
+/// How many callers are stored before those without recent requests are removed.
+const MIN_STORED: usize = 1_024;
 
-/// What the answer to a request says of its caller's limits, and whose tenant it is; set once, by whoever finds out who asks. While any clone is
-/// there, the request takes a place among those of its key.
+/// The rate limit headers of a response, and the caller's tenant. Set once, when the caller is authenticated. While any
+/// clone exists, the request counts as one of its key's concurrent requests.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RateNotice(Arc<Noted>);
+pub(crate) struct RateNotice(Arc<NoticeContent>);
 
 #[derive(Debug, Default)]
-struct Noted {
-    left: OnceLock<Vec<Left>>,
-    place: OnceLock<Place>,
+struct NoticeContent {
+    left: OnceLock<Vec<Quota>>,
+    slot: OnceLock<RequestSlot>,
     tenant: OnceLock<TenantPk>,
 }
 
 impl RateNotice {
-    pub(crate) fn has_place(&self) -> bool {
-        self.0.place.get().is_some()
+    pub(crate) fn holds_slot(&self) -> bool {
+        self.0.slot.get().is_some()
     }
 
-    /// The caller's, once it is known.
+    /// The caller's tenant, once it is known.
     pub(crate) fn tenant(&self) -> Option<TenantPk> {
         self.0.tenant.get().copied()
     }
 
-    /// As headers (draft-ietf-httpapi-ratelimit-headers).
+    /// Writes the headers of draft-ietf-httpapi-ratelimit-headers.
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
         for left in self.0.left.get().into_iter().flatten() {
-            let Left { name, rate, remaining, .. } = left;
+            let Quota { name, rate, remaining, .. } = left;
             let policy = format!("\"{name}\";q={};w={}", rate.count, rate.window.as_secs());
             let now = format!("\"{name}\";r={remaining};t={}", left.reset.as_secs_f64().ceil());
-            for (header, text) in [(POLICY, policy), (LEFT, now)] {
+            for (header, text) in [(POLICY, policy), (REMAINING, now)] {
                 headers.append(header, HeaderValue::try_from(text).expect("names and numbers are visible ASCII"));
             }
         }
     }
 }
 
-/// What a caller may still ask.
+/// What a caller may still request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Left {
+struct Quota {
     name: &'static str,
     rate: Rate,
     remaining: u32,
-    /// Until everything may be asked again.
+    /// The time until the full quota is available again.
     reset: Duration,
 }
 
 pub(crate) struct Rates {
-    of_key: Option<Counted<(TenantPk, String)>>,
-    of_tenant: Option<Counted<TenantPk>>,
-    wrong_keys: Option<Counted<IpAddr>>,
-    at_once: AtOnce,
+    of_key: Option<Limiter<(TenantPk, String)>>,
+    of_tenant: Option<Limiter<TenantPk>>,
+    wrong_keys: Option<Limiter<IpAddr>>,
+    at_once: ConcurrencyLimit,
 }
 
 impl Rates {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            of_key: limits.requests_per_key.map(|rate| Counted::new("key", rate)),
-            of_tenant: limits.requests_per_tenant.map(|rate| Counted::new("tenant", rate)),
-            wrong_keys: limits.wrong_keys_per_address.map(|rate| Counted::new("address", rate)),
-            at_once: AtOnce::new(limits.requests_at_once_per_key),
+            of_key: limits.requests_per_key.map(|rate| Limiter::new("key", rate)),
+            of_tenant: limits.requests_per_tenant.map(|rate| Limiter::new("tenant", rate)),
+            wrong_keys: limits.wrong_keys_per_address.map(|rate| Limiter::new("address", rate)),
+            at_once: ConcurrencyLimit::new(limits.requests_at_once_per_key),
         }
     }
 
-    /// Counts a wrong key, or refuses to say that it is one.
+    /// Counts a wrong key. Fails if the address has sent too many, so that the caller does not learn whether the key
+    /// was wrong.
     pub(crate) fn count_wrong_key(&self, from: IpAddr) -> Result<(), Fault> {
-        let Some(counted) = &self.wrong_keys else { return Ok(()) };
-        counted.take(network(from), Instant::now()).map(|_| ()).map_err(|fault| {
+        let Some(limiter) = &self.wrong_keys else { return Ok(()) };
+        limiter.charge(network(from), Instant::now()).map(|_| ()).map_err(|fault| {
             let detail = "Too many wrong keys came from this address; send this again later, with a right one.";
             Fault { detail: detail.to_owned(), ..fault }
         })
     }
 
-    /// Counts a request of this caller, or refuses it.
+    /// Counts a request of this caller. Fails if it exceeds a limit.
     pub(crate) fn count(&self, caller: &Caller, notice: Option<&RateNotice>) -> Result<(), Fault> {
         let now = Instant::now();
         let mut left = Vec::new();
-        if let Some(counted) = &self.of_key {
-            left.push(counted.take((caller.tenant, caller.name.clone()), now)?);
+        if let Some(limiter) = &self.of_key {
+            left.push(limiter.charge((caller.tenant, caller.name.clone()), now)?);
         }
-        if let Some(counted) = &self.of_tenant {
-            left.push(counted.take(caller.tenant, now)?);
+        if let Some(limiter) = &self.of_tenant {
+            left.push(limiter.charge(caller.tenant, now)?);
         }
-        // What a socket asks is a part of the request that opened it, and has no notice.
+        // A socket's ops belong to the request that opened it, and have no notice.
         let Some(notice) = notice else { return Ok(()) };
-        // One request has one caller.
+        // A request has only one caller.
         let _ = notice.0.tenant.set(caller.tenant);
-        if let Some(place) = self.at_once.take(caller)? {
-            let _ = notice.0.place.set(place);
+        if let Some(slot) = self.at_once.acquire(caller)? {
+            let _ = notice.0.slot.set(slot);
         }
         if !left.is_empty() {
             let _ = notice.0.left.set(left);
@@ -117,7 +119,7 @@ impl Rates {
     }
 }
 
-/// Whoever has an address of version 6 has the whole /64 around it.
+/// The owner of an IPv6 address usually has the whole /64 network around it, so that is counted as one.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -125,45 +127,46 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Requests of each of these under one limit.
-struct Counted<Who> {
+/// The callers that are counted under one limit.
+struct Limiter<Who> {
     name: &'static str,
     rate: Rate,
-    known: Mutex<Known<Who>>,
+    entries: Mutex<LimiterEntries<Who>>,
 }
 
-struct Known<Who> {
-    /// When what each has asked is paid for.
+struct LimiterEntries<Who> {
+    /// The time at which each caller's requests so far are paid for.
     paid_at: HashMap<Who, Instant>,
-    /// So many may be known: twice as many as were left the last time, so that looking for them costs little for each.
-    room: usize,
+    /// How many entries may be stored before the next cleanup: twice as many as the last one left, so that its cost for
+    /// each request stays small.
+    max_stored: usize,
 }
 
-impl<Who: Eq + Hash> Counted<Who> {
+impl<Who: Eq + Hash> Limiter<Who> {
     fn new(name: &'static str, rate: Rate) -> Self {
-        Self { name, rate, known: Mutex::new(Known { paid_at: HashMap::new(), room: KNOWN }) }
+        Self { name, rate, entries: Mutex::new(LimiterEntries { paid_at: HashMap::new(), max_stored: MIN_STORED }) }
     }
 
-    fn take(&self, who: Who, now: Instant) -> Result<Left, Fault> {
+    fn charge(&self, who: Who, now: Instant) -> Result<Quota, Fault> {
         let each = self.rate.window / self.rate.count;
-        let mut known = self.known.lock();
-        let Known { paid_at, room } = &mut *known;
-        if paid_at.len() >= *room {
+        let mut entries = self.entries.lock();
+        let LimiterEntries { paid_at, max_stored } = &mut *entries;
+        if paid_at.len() >= *max_stored {
             paid_at.retain(|_, at| *at > now);
-            *room = KNOWN.max(2 * paid_at.len());
+            *max_stored = MIN_STORED.max(2 * paid_at.len());
         }
         let before = paid_at.get(&who).copied().unwrap_or(now).max(now);
         let after = before + each;
-        let owed = after - now;
-        if owed > self.rate.window {
-            return Err(self.refused(owed - self.rate.window));
+        let debt = after - now;
+        if debt > self.rate.window {
+            return Err(self.limit_exceeded(debt - self.rate.window));
         }
         paid_at.insert(who, after);
-        let free = (self.rate.window - owed).as_nanos() / each.as_nanos().max(1);
-        Ok(Left { name: self.name, rate: self.rate, remaining: u32::try_from(free).unwrap_or(u32::MAX), reset: owed })
+        let free = (self.rate.window - debt).as_nanos() / each.as_nanos().max(1);
+        Ok(Quota { name: self.name, rate: self.rate, remaining: u32::try_from(free).unwrap_or(u32::MAX), reset: debt })
     }
 
-    fn refused(&self, wait: Duration) -> Fault {
+    fn limit_exceeded(&self, wait: Duration) -> Fault {
         metrics::counter!("pes_rate_limited_total", "limit" => self.name).increment(1);
         let detail = format!(
             "This {} may make {} requests in {} s; send this again later.",
@@ -183,16 +186,16 @@ mod tests {
 
     #[test]
     fn so_many_in_any_stretch_and_each_one_for_itself() {
-        let counted = Counted::new("key", "3/60s".parse().expect("a rate"));
+        let limiter = Limiter::new("key", "3/60s".parse().expect("a rate"));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let left: Vec<u32> = (0..3).map(|_| counted.take("a", at(0)).expect("it is within").remaining).collect();
+        let left: Vec<u32> = (0..3).map(|_| limiter.charge("a", at(0)).expect("it is within").remaining).collect();
         assert_eq!(left, [2, 1, 0]);
-        assert_eq!(counted.take("a", at(5)).unwrap_err().retry_after_ms, Some(15_000));
-        assert_eq!(counted.take("b", at(5)).expect("another").remaining, 2);
+        assert_eq!(limiter.charge("a", at(5)).unwrap_err().retry_after_ms, Some(15_000));
+        assert_eq!(limiter.charge("b", at(5)).expect("another").remaining, 2);
         // A third of the stretch pays for one.
-        assert!(counted.take("a", at(20)).is_ok() && counted.take("a", at(20)).is_err());
-        assert_eq!(counted.take("a", at(200)).expect("all is paid").remaining, 2);
+        assert!(limiter.charge("a", at(20)).is_ok() && limiter.charge("a", at(20)).is_err());
+        assert_eq!(limiter.charge("a", at(200)).expect("all is paid").remaining, 2);
     }
 
     #[test]
@@ -210,12 +213,12 @@ mod tests {
 
     #[test]
     fn who_owes_nothing_is_forgotten() {
-        let counted = Counted::new("key", "10/1s".parse().expect("a rate"));
+        let limiter = Limiter::new("key", "10/1s".parse().expect("a rate"));
         let start = Instant::now();
-        for who in 0..KNOWN {
-            counted.take(who, start).expect("the first of each");
+        for who in 0..MIN_STORED {
+            limiter.charge(who, start).expect("the first of each");
         }
-        counted.take(KNOWN, start + Duration::from_secs(10)).expect("the first of another");
-        assert_eq!(counted.known.lock().paid_at.len(), 1);
+        limiter.charge(MIN_STORED, start + Duration::from_secs(10)).expect("the first of another");
+        assert_eq!(limiter.entries.lock().paid_at.len(), 1);
     }
 }

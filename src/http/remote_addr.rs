@@ -2,6 +2,6 @@
 
 use std::net::SocketAddr;
 
-/// The address that connected: a proxy's, if there is one.
+/// The address of the peer, which may be a proxy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RemoteAddr(pub(crate) SocketAddr);

@@ -1,4 +1,4 @@
-//! What a request's headers say about the answer that is wanted.
+//! What a request's headers say about the wanted response.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::auth::Pass;
 
 #[derive(Clone)]
 pub(crate) struct ReplyPreferences {
-    /// Who asked, as shown.
+    /// The caller's credentials.
     pub(crate) pass: Pass,
-    /// What goes before a path to make it a URL.
+    /// The URL prefix of this server, as the caller reaches it.
     pub(crate) base: String,
     pub(crate) trace: TraceId,
     pub(crate) rates: RateNotice,
@@ -38,7 +38,7 @@ impl FromRequestParts<AppState> for ReplyPreferences {
         let accepts = parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut accepts = accepts.flat_map(|value| value.split(','));
         Ok(Self {
-            // Where a key is needed, one that cannot be read has been refused.
+            // On a server with keys, an unreadable key was refused before.
             pass: pass(app, parts).unwrap_or_else(|_| Pass::of(None)),
             base: app.links.base(peer, &parts.headers),
             rates: parts.extensions.get().cloned().unwrap_or_default(),

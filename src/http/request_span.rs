@@ -1,4 +1,4 @@
-//! The span of a request, where a collector of traces is told: from when it came until its answer begins. It ends where
+//! The span of a request, where a trace collector is configured: from its arrival until its response begins, or until
 //! the request is dropped before that.
 
 use axum::extract::{MatchedPath, Request};
@@ -9,22 +9,22 @@ use super::problem::Problem;
 use super::trace::TraceId;
 use crate::traces::{self, Asked};
 
-/// Whoever looks whether the server is well asks every few seconds: that is no trace of anything.
+/// Health checks come every few seconds and are not traced.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 pub(super) struct RequestSpan {
     app: AppState,
-    /// `None`: nobody is told of it, or it is over.
+    /// `None` if no collector is configured, or the span has ended.
     open: Option<traces::RequestSpan>,
 }
 
 impl RequestSpan {
-    /// What the request asks for has this span as its parent. `path` is without the base path; `url` is one of this server's,
-    /// as the client has them.
+    /// Begins the span and makes it the parent of everything that the request causes. `path` is without the base path;
+    /// `url` is one of this server's URLs as the client sees them.
     pub(super) fn begin(app: &AppState, trace: &mut TraceId, request: &Request, path: &str, url: &str) -> Self {
         let traces = app.service.traces().filter(|_| !PROBES.contains(&path));
         let asked = Asked {
-            method: super::metrics::known(request.method()),
+            method: super::metrics::method_label(request.method()),
             route: request.extensions().get::<MatchedPath>().map(MatchedPath::as_str),
             path: request.uri().path(),
             scheme: url.split_once(':').map_or("http", |(scheme, _)| scheme),

@@ -1,4 +1,4 @@
-//! Every route, its documentation beside it, and the layers around all of them.
+//! All routes with their documentation, and the layers around them.
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -27,7 +27,7 @@ pub fn router(app: AppState) -> Router {
     let routes = if base_path.is_empty() {
         routes
     } else {
-        // Nested, the first of all paths has no slash at its end; the page's links need one.
+        // When nested, the root path has no slash at its end, which the page's links need.
         Router::new().nest(&base_path, routes).route(&format!("{base_path}/"), get(index::index))
     };
     let mut routes = routes
@@ -40,7 +40,7 @@ pub fn router(app: AppState) -> Router {
     routes.layer(from_fn_with_state(app.clone(), respond)).with_state(app)
 }
 
-/// `/metrics` and nothing else, for whoever reaches it.
+/// Only `/metrics`, without authentication.
 pub(crate) fn metrics(app: AppState) -> Router {
     let routes = Router::new().route("/metrics", get(health::scrape)).fallback(only_metrics);
     routes.layer(from_fn_with_state(app.clone(), respond)).with_state(app)
@@ -56,7 +56,7 @@ pub fn openapi() -> Value {
 }
 
 fn documented() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(super::openapi::begun())
+    OpenApiRouter::with_openapi(super::openapi::base_document())
         .routes(routes!(index::index))
         .route("/console/{*path}", get(console::part))
         .routes(routes!(threads::create, threads::list))

@@ -1,5 +1,5 @@
-//! The cookie of a browser's session. Scripts cannot read it, and it counts only for what pages of this server ask: a cookie
-//! that comes with the origin of another page is no credential.
+//! The cookie of a browser's session. Scripts cannot read it. It is valid only for requests of this server's own pages:
+//! with the origin of another page it is no credential.
 
 use std::net::IpAddr;
 
@@ -12,12 +12,12 @@ use super::remote_addr::RemoteAddr;
 use crate::auth::{LOGIN, Session};
 
 const NAME: &str = "pes_session";
-/// Of what a browser carries while it signs in at an issuer.
+/// The cookie that a browser has while it signs in at an issuer.
 const LOGIN_NAME: &str = "pes_login";
 
-/// What the browser holds, if a page of this server asks.
+/// The session's token, if one of this server's pages sent the request.
 pub(crate) fn token<'p>(app: &AppState, parts: &'p Parts) -> Option<&'p str> {
-    cookie(parts, NAME).filter(|_| is_asked_by_own_page(app, parts))
+    cookie(parts, NAME).filter(|_| is_from_own_page(app, parts))
 }
 
 fn cookie<'p>(parts: &'p Parts, wanted: &str) -> Option<&'p str> {
@@ -26,9 +26,9 @@ fn cookie<'p>(parts: &'p Parts, wanted: &str) -> Option<&'p str> {
     cookies.find(|(name, _)| *name == wanted).map(|(_, value)| value)
 }
 
-/// A browser names the origin of the page with every change and with every socket; where it does not, it says whether the
-/// page is ours. Looking needs neither: from other sites the cookie is not sent at all.
-fn is_asked_by_own_page(app: &AppState, parts: &Parts) -> bool {
+/// Browsers send the origin of the page with every change and every socket; otherwise they say whether the page is of
+/// the same site. Reads need neither: from other sites the cookie is not sent at all.
+fn is_from_own_page(app: &AppState, parts: &Parts) -> bool {
     if let Some(origin) = parts.headers.get(ORIGIN) {
         return origin.to_str().is_ok_and(|origin| is_own(app, parts, origin));
     }
@@ -38,7 +38,7 @@ fn is_asked_by_own_page(app: &AppState, parts: &Parts) -> bool {
     }
 }
 
-/// Whether a page of this origin came from here.
+/// Whether this is the origin of this server's own pages.
 pub(crate) fn is_own(app: &AppState, parts: &Parts, origin: &str) -> bool {
     let base = url::Url::parse(&app.links.base(peer(parts), &parts.headers)).ok();
     if base.is_some_and(|base| base.origin().ascii_serialization() == origin) {
@@ -48,43 +48,43 @@ pub(crate) fn is_own(app: &AppState, parts: &Parts, origin: &str) -> bool {
     origin.split_once("://").is_some_and(|(_, authority)| !host.is_empty() && authority.eq_ignore_ascii_case(host))
 }
 
-/// Has the browser hold this.
+/// Sets the session cookie.
 pub(crate) fn set(app: &AppState, parts: &Parts, session: &Session) -> HeaderValue {
-    written(app, parts, &session.token, session.seconds)
+    cookie_header(app, parts, &session.token, session.seconds)
 }
 
-/// Has the browser forget it.
+/// Deletes the session cookie.
 pub(crate) fn forget(app: &AppState, parts: &Parts) -> HeaderValue {
-    written(app, parts, "", 0)
+    cookie_header(app, parts, "", 0)
 }
 
-fn written(app: &AppState, parts: &Parts, token: &str, seconds: i64) -> HeaderValue {
+fn cookie_header(app: &AppState, parts: &Parts, token: &str, seconds: i64) -> HeaderValue {
     let path = path(app, parts);
     let path = if path.is_empty() { "/" } else { &path };
     of_parts(app, &format!("{NAME}={token}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict"))
 }
 
-/// What the browser carries while it signs in at an issuer. It counts for nothing but the end of that, and comes along when
-/// the issuer's page leads back here.
+/// The cookie of a sign-in at an issuer. It is valid only to complete that sign-in, and is also sent when the issuer's
+/// page leads back here.
 pub(crate) fn login(parts: &Parts) -> Option<&str> {
     cookie(parts, LOGIN_NAME)
 }
 
 pub(crate) fn set_login(app: &AppState, parts: &Parts, carried: &str) -> HeaderValue {
-    written_login(app, parts, carried, LOGIN / 1000)
+    login_cookie_header(app, parts, carried, LOGIN / 1000)
 }
 
 pub(crate) fn forget_login(app: &AppState, parts: &Parts) -> HeaderValue {
-    written_login(app, parts, "", 0)
+    login_cookie_header(app, parts, "", 0)
 }
 
-fn written_login(app: &AppState, parts: &Parts, carried: &str, seconds: i64) -> HeaderValue {
+fn login_cookie_header(app: &AppState, parts: &Parts, carried: &str, seconds: i64) -> HeaderValue {
     let path = path(app, parts);
     let rest = format!("Path={path}/session/oidc; Max-Age={seconds}; HttpOnly; SameSite=Lax");
     of_parts(app, &format!("{LOGIN_NAME}={carried}; {rest}"))
 }
 
-/// Where the browser that asks finds this server, on its host.
+/// The path of this server as the browser sees it.
 pub(crate) fn path(app: &AppState, parts: &Parts) -> String {
     app.links.path(peer(parts), &parts.headers)
 }

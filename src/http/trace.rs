@@ -4,22 +4,22 @@ use axum::http::HeaderMap;
 
 use crate::domain::trace::{TraceOrigin, is_hex, is_trace_id};
 
-/// What is handed on of a `tracestate` at most (W3C Trace Context, 3.3.1.5).
-const STATE_BYTES: usize = 512;
+/// The maximum length of a `tracestate` that is passed on (W3C Trace Context, 3.3.1.5).
+const MAX_TRACESTATE_BYTES: usize = 512;
 
-/// 32 lower-case hex digits; goes into problems, logs and runs. And what the caller said besides.
+/// The trace id, 32 lower-case hex digits, which goes into problems, logs and runs; and the caller's other values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TraceId(pub(crate) String, pub(crate) TraceOrigin);
 
 impl TraceId {
-    /// What the caller says, or a new trace: a header that is not valid is as good as none (W3C Trace Context, 3.2).
+    /// The caller's trace, or a new one. An invalid header counts as absent (W3C Trace Context, 3.2).
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name)?.to_str().ok();
         let states: Vec<&str> = headers.get_all("tracestate").iter().filter_map(|value| value.to_str().ok()).collect();
         Self::from_values(text("traceparent"), Some(&states.join(",")))
     }
 
-    /// The trace of these `traceparent` and `tracestate` values, as headers or the members of a socket op carry them.
+    /// The trace of these `traceparent` and `tracestate` values, from headers or from the members of a socket op.
     pub(crate) fn from_values(parent: Option<&str>, state: Option<&str>) -> Self {
         let Some((trace, mut origin)) = parent.and_then(parse) else { return Self::new() };
         origin.state = state.map(str::trim).filter(|state| is_state(state)).map(str::to_owned);
@@ -33,7 +33,7 @@ impl TraceId {
 }
 
 fn is_state(state: &str) -> bool {
-    (1..=STATE_BYTES).contains(&state.len())
+    (1..=MAX_TRACESTATE_BYTES).contains(&state.len())
         && state.contains('=')
         && state.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }

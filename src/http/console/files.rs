@@ -1,5 +1,5 @@
-//! The files of the page by their paths. A debug build looks into the folder first, so that a change is seen without
-//! building the server again; a release knows what was embedded and nothing else.
+//! The files of the page, by path. A debug build reads the folder first, so that a change is visible without a rebuild.
+//! A release build has only the embedded files.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,21 +19,22 @@ struct Embedded {
 
 static EMBEDDED: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/console.rs"));
 
-/// A file, ready to be sent. Clones share the bytes.
+/// A file that is ready to be sent. Clones share the bytes.
 #[derive(Clone)]
 pub(super) struct File {
     pub(super) path: Cow<'static, str>,
     pub(super) plain: Bytes,
-    /// The same compressed, where that is shorter.
+    /// The compressed file, if that is shorter.
     pub(super) gzip: Option<Bytes>,
-    /// Of `plain`.
+    /// The hash of `plain`.
     pub(super) hash: String,
 }
 
 static FILES: LazyLock<HashMap<&'static str, File>> =
     LazyLock::new(|| EMBEDDED.iter().map(|file| (file.path, File::of(file))).collect());
 
-/// The file at this path, which is compared with whole paths of files: it leads nowhere else.
+/// The file at this path. The path is compared with the complete paths of the embedded files, so it cannot lead
+/// anywhere else.
 pub(super) async fn find(path: &str) -> Option<File> {
     let embedded = FILES.get(path);
     #[cfg(debug_assertions)]
@@ -46,7 +47,7 @@ pub(super) async fn find(path: &str) -> Option<File> {
     embedded.cloned()
 }
 
-/// What stands in the folder of the sources now.
+/// The current file in the source folder.
 #[cfg(debug_assertions)]
 async fn in_folder(path: &str) -> Option<Bytes> {
     let is_name = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', '\0']);

@@ -1,7 +1,8 @@
-//! The page for people: the files of `console/`, embedded when the server is built, and how they are answered. `/` is the
-//! page for whoever accepts HTML, its parts are under `/console/`.
+//! The page for people: the files of `console/`, which are embedded at build time. `/` is the page for clients that
+//! accept HTML; its other files are under `/console/`.
 //!
-//! Everything of it comes from this server, runs without `eval` and writes no HTML: its `Content-Security-Policy` says so.
+//! All its files come from this server. It runs without `eval` and writes no HTML, which its `Content-Security-Policy`
+//! enforces.
 
 mod files;
 
@@ -22,22 +23,22 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 
 /// The page itself.
 pub(crate) async fn page(headers: &HeaderMap) -> HttpResult<Response> {
-    found("index.html", headers).await
+    serve_file("index.html", headers).await
 }
 
-/// A part of the page.
+/// A file of the page.
 pub(crate) async fn part(Path(path): Path<String>, headers: HeaderMap) -> HttpResult<Response> {
-    found(&path, &headers).await
+    serve_file(&path, &headers).await
 }
 
-async fn found(path: &str, headers: &HeaderMap) -> HttpResult<Response> {
+async fn serve_file(path: &str, headers: &HeaderMap) -> HttpResult<Response> {
     let file = files::find(path).await.ok_or_else(|| Fault::not_found("part of the page"))?;
     let mut response = answer(&file, headers);
     let own = response.headers_mut();
     own.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     own.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     own.insert(HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin"));
-    // Names stay the same from version to version, so each is asked for again, and answered 304.
+    // File names stay the same from version to version, so browsers revalidate each file and get 304.
     own.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     own.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
     Ok(response)
@@ -66,7 +67,7 @@ pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     prefers(headers, &ACCEPT, "text/html")
 }
 
-/// Whether a header names this choice, and not with the weight 0.
+/// Whether a header lists this choice with a weight other than 0.
 fn prefers(headers: &HeaderMap, name: &HeaderName, choice: &str) -> bool {
     parts(headers, name).any(|part| {
         let mut words = part.split(';').map(str::trim);
@@ -77,7 +78,7 @@ fn prefers(headers: &HeaderMap, name: &HeaderName, choice: &str) -> bool {
     })
 }
 
-/// What stands between the commas.
+/// The comma-separated entries of a header.
 fn parts<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim)

@@ -1,6 +1,6 @@
-//! Observations, the frames of live events and the ops of a socket, as schemas. No path of a document can refer to frames
-//! and ops, so they stand beside those that can; `docs/EVENTS.md` has an example of each, which a test compares. An
-//! observation is one of its types, each with the content that its fact has.
+//! The schemas of observations, of live frames and of socket ops. No path of an OpenAPI document can refer to frames
+//! and ops, so they are added beside the other schemas. `docs/EVENTS.md` has an example of each, which a test compares.
+//! An observation is one of its types, each with the content of its fact.
 
 use serde_json::{Map, Value, json};
 use utoipa::OpenApi as _;
@@ -11,12 +11,12 @@ use crate::domain::frame::{Token, ToolStarted};
 use crate::domain::observation::ObservationType;
 use crate::http::events::Subscribe;
 
-/// What the frames and ops are made of and no route says.
+/// The parts of frames and ops that no route refers to.
 #[derive(utoipa::OpenApi)]
 #[openapi(components(schemas(Token, ToolStarted, Subscribe)))]
 struct Parts;
 
-/// A document of nothing but what the frames, ops and observations are made of.
+/// A document with only the parts of frames, ops and observations.
 pub(super) fn parts() -> OpenApi {
     let mut document = Parts::openapi();
     let mut contents = Vec::new();
@@ -25,8 +25,8 @@ pub(super) fn parts() -> OpenApi {
     document
 }
 
-/// Makes of `Observation` the choice between its types. Each has the members that all have, its own word for `type`, and
-/// the content of its fact.
+/// Turns `Observation` into a choice between its types. Each has the common members, its own value of `type`, and the
+/// content of its fact.
 fn choose_observations(schemas: &mut Map<String, Value>) {
     let any = schemas["Observation"].take();
     let about = any["description"].as_str().unwrap_or_default();
@@ -43,7 +43,7 @@ fn choose_observations(schemas: &mut Map<String, Value>) {
     schemas["Observation"] = one_of("type", about, &names);
 }
 
-/// Adds the frames and the ops to the schemas, which hold their parts.
+/// Adds the frames and the ops to the schemas, which contain their parts.
 pub(super) fn add(schemas: &mut Map<String, Value>) {
     choose_observations(schemas);
     let number = |name: &str, about: &str| {
@@ -124,7 +124,7 @@ fn op_schema(op: &str, mut body: Value) -> Value {
     body
 }
 
-/// What the twin's answer has, and the op's id.
+/// The reply to an op: the response of the corresponding REST call, with the op's id.
 fn acknowledged(schemas: &Map<String, Value>) -> Value {
     let mut members = Map::new();
     members.insert("id".to_owned(), named_op());

@@ -1,4 +1,4 @@
-//! The OpenAPI document: what the routes say about themselves, and what is true of all of them.
+//! The OpenAPI document: what each route declares, and what is common to all of them.
 
 mod live;
 mod tidy;
@@ -28,12 +28,12 @@ pub const PUBLIC: [&str; 12] = [
 const ABOUT: &str = "A durable server for agents that plan, execute and synthesize. What is acknowledged survives a crash; \
                      every error is a problem document (RFC 9457) with one of the codes listed under `Code`.";
 
-/// What the document holds before any route has said a word.
-pub(super) fn begun() -> OpenApi {
+/// The document before any route is added.
+pub(super) fn base_document() -> OpenApi {
     live::parts()
 }
 
-/// Adds path parameters, the key and the problem to every operation.
+/// Adds path parameters, the security scheme and the problem response to every operation.
 pub(super) fn complete(routes: OpenApi) -> Value {
     let mut document = serde_json::to_value(routes).expect("a document of strings is JSON");
     document["info"] =
@@ -69,7 +69,7 @@ fn complete_operation(path: &str, operation: &mut Map<String, Value>) {
     }
     let mut content = Map::new();
     let (media_type, schema) = match path {
-        // In the words of those wires.
+        // In the error format of those protocols.
         "/a2a" | "/mcp" => ("application/json", json!({ "type": "object", "additionalProperties": true })),
         path if path.starts_with("/v1/") => {
             ("application/json", json!({ "type": "object", "additionalProperties": true }))

@@ -1,13 +1,13 @@
-//! What is true of the whole document and cannot be said route by route.
+//! Corrections of the whole document that cannot be made route by route.
 
 use serde_json::{Map, Value, json};
 
-/// Entries of a page, at least, when nobody says, and at most.
-const LIMIT: [u32; 3] = [1, crate::http::params::PAGE, crate::http::params::LARGEST_PAGE];
+/// The minimum, default and maximum page size.
+const LIMIT: [u32; 3] = [1, crate::http::params::DEFAULT_PAGE_SIZE, crate::http::params::MAX_PAGE_SIZE];
 
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// A type alias of Rust is no schema of its own.
+/// A type alias of Rust that must not become a schema of its own.
 const ALIAS: &str = "i64";
 
 /// Corrects every operation and every schema of the document.
@@ -42,7 +42,7 @@ fn members(value: &mut Value) -> impl Iterator<Item = &mut Value> {
     value.as_object_mut().into_iter().flatten().map(|(_, member)| member)
 }
 
-/// A response without a description of its own has its status's.
+/// A response without a description gets the one of its status.
 fn describe(status: &str, response: &mut Value) {
     let usual = match status {
         "101" => "The connection becomes a WebSocket",
@@ -65,7 +65,7 @@ fn bound(parameter: &mut Value) {
     }
 }
 
-/// What may be absent is absent rather than `null`.
+/// A member that may be absent is absent rather than `null`.
 fn not_null(schema: &mut Value) {
     let required = schema.get("required").cloned().unwrap_or_default();
     let is_required = |name: &str| required.as_array().is_some_and(|names| names.iter().any(|known| known == name));
@@ -101,7 +101,7 @@ fn strip_null(schema: &mut Value) {
     }
 }
 
-/// An object of which nothing is said may hold anything; some generators take it for one that holds nothing.
+/// An object without declared members may contain anything. Some generators would take it for an empty one.
 fn open_objects(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -133,7 +133,7 @@ fn inline_alias(value: &mut Value) {
     }
 }
 
-/// A schema that extends a closed one, which allows no members but its own, has a copy of it that is open.
+/// A schema that extends a closed one, which allows no other members, extends an open copy of it instead.
 fn extend_closed(schemas: &mut Value) {
     let all = schemas.clone();
     let closed = |part: &Value| {
@@ -152,7 +152,7 @@ fn extend_closed(schemas: &mut Value) {
     }
 }
 
-/// A list refers to what it lists, and is called after it: `Listed_Thread` → `ThreadList`.
+/// Renames the schema of a list after its items: `Listed_Thread` → `ThreadList`.
 fn name_lists(schemas: Value) -> Value {
     let Value::Object(schemas) = schemas else { return schemas };
     let renamed = schemas.into_iter().map(|(name, mut schema)| match name.strip_prefix("Listed_") {

@@ -18,7 +18,7 @@ use crate::http::problem::HttpResult;
 use crate::service::if_match::IfMatch;
 use crate::service::threads;
 
-type Stated = ([(HeaderName, HeaderValue); 1], Json<AgentState>);
+type StateWithEtag = ([(HeaderName, HeaderValue); 1], Json<AgentState>);
 
 /// What the application keeps. `version` as it was read is a precondition, like `If-Match`.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -36,8 +36,8 @@ pub(crate) async fn get(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> HttpResult<Stated> {
-    Ok(stated(threads::agent_state(&app.service, &caller, &ids.thread()?).await?))
+) -> HttpResult<StateWithEtag> {
+    Ok(with_etag(threads::agent_state(&app.service, &caller, &ids.thread()?).await?))
 }
 
 /// Replace the application's state.
@@ -52,7 +52,7 @@ pub(crate) async fn put(
     _: NoParams,
     headers: HeaderMap,
     sent: JsonBody<NewAgentState>,
-) -> HttpResult<Stated> {
+) -> HttpResult<StateWithEtag> {
     let id = ids.thread()?;
     let told = match IfMatch::of(&headers) {
         IfMatch::Absent => sent.value.version.map_or(IfMatch::Absent, |version| IfMatch::Versions(vec![version])),
@@ -60,9 +60,9 @@ pub(crate) async fn put(
     };
     let current = threads::agent_state(&app.service, &caller, &id).await?.version;
     let based_on = told.against(current)?;
-    Ok(stated(threads::put_agent_state(&app.service, &caller, &id, sent.value.data, based_on).await?))
+    Ok(with_etag(threads::put_agent_state(&app.service, &caller, &id, sent.value.data, based_on).await?))
 }
 
-fn stated(state: AgentState) -> Stated {
+fn with_etag(state: AgentState) -> StateWithEtag {
     ([(ETAG, etag::of(state.version))], Json(state))
 }

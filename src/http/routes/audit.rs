@@ -43,7 +43,7 @@ pub(crate) async fn export(
     let after = params.seq("after")?.unwrap_or(0);
     params.finish()?;
     let mut export = audit::export(&app.service, &caller, after);
-    // What cannot be read at all is refused before the answer begins.
+    // An error before the first line is answered as an error, not as a broken response.
     let first = export.next().await?;
     let lines = stream::try_unfold((first, export), |(ready, mut export)| async {
         let next = match ready {

@@ -1,4 +1,5 @@
-//! `/a2a/callbacks`: agents report on the tasks that they were given. A report is a reason to ask, so little is read of it.
+//! `/a2a/callbacks`: agents report on delegated tasks. A report only triggers a request for the task's state, so little
+//! of it is read.
 
 use axum::extract::{Request, State};
 use axum::http::header::AUTHORIZATION;
@@ -28,7 +29,7 @@ pub(crate) async fn report(
     let token = secret(request.headers()).ok_or_else(|| Fault::not_found("task"))?;
     callbacks::check(&app.service, &id, &token)?;
     let types = ["application/json", "application/a2a+json"];
-    // Whatever it says and however: it is a reason to ask.
+    // The content does not matter: a report only triggers a request for the task's state.
     let read = read_value(request, &app.config.limits, &types).await;
     callbacks::report(&app.service, &id, &token, read.ok().and_then(|read| their_id(&read.value))).await?;
     Ok(StatusCode::ACCEPTED)
@@ -40,7 +41,7 @@ fn secret(headers: &HeaderMap) -> Option<String> {
     text("x-a2a-notification-token").or_else(bearer)
 }
 
-/// What the agent calls the task, in a frame of 1.0 or a task or update of 0.3.
+/// The agent's own task id, from a frame of version 1.0, or from a task or an update of version 0.3.
 fn their_id(body: &Value) -> Option<String> {
     let places = ["/task/id", "/statusUpdate/taskId", "/artifactUpdate/taskId", "/message/taskId", "/taskId"];
     let named = places.iter().find_map(|place| body.pointer(place)?.as_str());

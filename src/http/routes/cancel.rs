@@ -49,7 +49,7 @@ pub(crate) async fn run(
     Ok(response(settled(answered)?))
 }
 
-/// Cancels what is on a thread; REST and WebSocket share it.
+/// Cancels everything on a thread. Shared by REST and WebSocket.
 pub(crate) async fn accept(
     app: &AppState,
     caller: &Caller,

@@ -89,7 +89,7 @@ pub(crate) async fn metrics(_: Watcher, State(app): State<AppState>) -> impl Int
     scrape(State(app)).await
 }
 
-/// The same for whoever reaches the address of `metrics.listen`.
+/// The same, on the address of `metrics.listen` and without a key.
 pub(crate) async fn scrape(State(app): State<AppState>) -> impl IntoResponse {
     let text = metrics::render(&metrics::values(&app).await);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)

@@ -35,7 +35,7 @@ pub(crate) async fn index(
     headers: HeaderMap,
 ) -> HttpResult<Response> {
     if console::wants_page(&headers) {
-        // The page names its parts relative to where it stands.
+        // The page refers to its files relative to its own path.
         return if uri.path().ends_with('/') {
             console::page(&headers).await
         } else {

@@ -1,4 +1,4 @@
-//! `/session/oidc`: how a browser signs in at an issuer (OpenID Connect), and comes back with a session.
+//! `/session/oidc`: a browser signs in at an issuer (OpenID Connect) and gets a session.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -46,7 +46,10 @@ pub(crate) async fn begin(
     let base = app.links.base(peer, &parts.headers);
     let login = app.keys.begin_login(&name, format!("{base}/session/oidc/{name}/callback")).await?;
     let cookie = session_cookie::set_login(&app, &parts, &login.carried);
-    Ok((StatusCode::SEE_OTHER, AppendHeaders([(LOCATION, place(&login.to)?), (SET_COOKIE, cookie), never_kept()])))
+    Ok((
+        StatusCode::SEE_OTHER,
+        AppendHeaders([(LOCATION, location_header(&login.to)?), (SET_COOKIE, cookie), no_store()]),
+    ))
 }
 
 /// Where the issuer sends the browser back to: exchanges the code, begins a session as a key does, and leads to the page.
@@ -69,15 +72,15 @@ pub(crate) async fn finish(
     };
     let session = app.keys.finish_login(&name, session_cookie::login(&parts), &returned).await?;
     let cookies = (session_cookie::set(&app, &parts, &session), session_cookie::forget_login(&app, &parts));
-    let to = place(&format!("{}/", session_cookie::path(&app, &parts)))?;
-    let headers = [(LOCATION, to), (SET_COOKIE, cookies.0), (SET_COOKIE, cookies.1), never_kept()];
+    let to = location_header(&format!("{}/", session_cookie::path(&app, &parts)))?;
+    let headers = [(LOCATION, to), (SET_COOKIE, cookies.0), (SET_COOKIE, cookies.1), no_store()];
     Ok((StatusCode::SEE_OTHER, AppendHeaders(headers)))
 }
 
-fn place(url: &str) -> Result<HeaderValue, Fault> {
+fn location_header(url: &str) -> Result<HeaderValue, Fault> {
     HeaderValue::from_str(url).map_err(|_| Fault::new(Code::Internal, "No header can hold where the browser is to go."))
 }
 
-fn never_kept() -> (HeaderName, HeaderValue) {
+fn no_store() -> (HeaderName, HeaderValue) {
     (CACHE_CONTROL, HeaderValue::from_static("no-store"))
 }

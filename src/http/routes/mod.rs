@@ -1,4 +1,4 @@
-//! One file per route; each handler says which scope it needs by its first argument.
+//! One file per route. A handler's first argument names the scope that it needs.
 
 pub(crate) mod agent_state;
 pub(crate) mod agents;

@@ -1,4 +1,4 @@
-//! `POST /threads/{thread}/pause`: nothing new starts, until a person says so.
+//! `POST /threads/{thread}/pause`: nothing new starts until a person allows it.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -33,7 +33,7 @@ pub(crate) async fn pause(
     Ok(receipt(&preferences, accept(&app, &caller, &ids.thread()?, sent, key).await?))
 }
 
-/// REST and WebSocket share it.
+/// Shared by REST and WebSocket.
 pub(crate) async fn accept(
     app: &AppState,
     caller: &Caller,

@@ -21,8 +21,8 @@ use crate::service::plan::{self, PlanPatch};
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-type Planned = ([(HeaderName, HeaderValue); 1], Json<Value>);
-type Foreseen = ([(HeaderName, HeaderValue); 1], Json<Forecast>);
+type PlanWithEtag = ([(HeaderName, HeaderValue); 1], Json<Value>);
+type ForecastWithEtag = ([(HeaderName, HeaderValue); 1], Json<Forecast>);
 
 /// The todo list; its version is the ETag.
 #[utoipa::path(get, path = "/threads/{thread}/plan", operation_id = "getPlan", tag = "threads",
@@ -32,8 +32,8 @@ pub(crate) async fn get(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> HttpResult<Planned> {
-    Ok(planned(plan::get(&app.service, &caller, &ids.thread()?).await?))
+) -> HttpResult<PlanWithEtag> {
+    Ok(plan_with_etag(plan::get(&app.service, &caller, &ids.thread()?).await?))
 }
 
 /// Edit pending items: JSON Patch or merge patch of the todo list.
@@ -47,7 +47,7 @@ pub(crate) async fn patch(
     ids: Ids,
     _: NoParams,
     request: Request,
-) -> HttpResult<Planned> {
+) -> HttpResult<PlanWithEtag> {
     let id = ids.thread()?;
     let told = IfMatch::of(request.headers());
     let patch = patch_of(request, &app).await?;
@@ -55,7 +55,7 @@ pub(crate) async fn patch(
     let based_on = told
         .against(current)?
         .ok_or_else(|| Fault::new(Code::PreconditionRequired, "Read the plan, and send its ETag in If-Match."))?;
-    Ok(planned(plan::edit(&app.service, &caller, &id, patch, based_on).await?))
+    Ok(plan_with_etag(plan::edit(&app.service, &caller, &id, patch, based_on).await?))
 }
 
 /// What the plan may do: the tools of each item, what policy will say of them, and what its items may cost.
@@ -66,8 +66,8 @@ pub(crate) async fn forecast(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> HttpResult<Foreseen> {
-    Ok(foreseen(plan::forecast(&app.service, &caller, &ids.thread()?).await?))
+) -> HttpResult<ForecastWithEtag> {
+    Ok(forecast_with_etag(plan::forecast(&app.service, &caller, &ids.thread()?).await?))
 }
 
 /// The same of an edited plan, which stays as it is: the body is that of an edit.
@@ -94,10 +94,10 @@ async fn patch_of(request: Request, app: &AppState) -> Result<PlanPatch, Fault> 
     })
 }
 
-fn foreseen(forecast: Forecast) -> Foreseen {
+fn forecast_with_etag(forecast: Forecast) -> ForecastWithEtag {
     ([(ETAG, etag::of(forecast.plan.plan_version))], Json(forecast))
 }
 
-fn planned((list, version): (Value, i64)) -> Planned {
+fn plan_with_etag((list, version): (Value, i64)) -> PlanWithEtag {
     ([(ETAG, etag::of(version))], Json(list))
 }

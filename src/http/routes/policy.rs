@@ -22,7 +22,7 @@ use crate::service::policy::{self, DryRun, DryRunReport, EffectivePolicy, Policy
 use crate::service::resources::{self, Resource, Versioned};
 use crate::tool::policy::POLICY_ID;
 
-type Tagged = ([(HeaderName, HeaderValue); 1], Json<ShownPolicy>);
+type PolicyWithEtag = ([(HeaderName, HeaderValue); 1], Json<ShownPolicy>);
 
 /// A policy as it was asked for.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -40,7 +40,7 @@ pub(crate) async fn get(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
     mut params: Params,
-) -> HttpResult<Tagged> {
+) -> HttpResult<PolicyWithEtag> {
     let is_effective = params.flag("effective", false)?;
     params.finish()?;
     let (shown, version) = if is_effective {

@@ -73,7 +73,8 @@ pub(crate) async fn process(
     follow(&app, &caller, &preferences, early, receipt, WaitsFor::Question).await
 }
 
-/// Checks and hands over; REST and WebSocket share it. Who wants events listens before anything can happen.
+/// Validates and accepts the request. Shared by REST and WebSocket. For a caller that wants events, subscribes before
+/// the request is accepted.
 pub(crate) async fn accept(
     app: &AppState,
     caller: &Caller,

@@ -28,7 +28,7 @@ pub(crate) struct ProtectedResource {
 #[utoipa::path(get, path = "/.well-known/oauth-protected-resource", operation_id = "getProtectedResource", tag = "server",
     responses((status = 200, body = ProtectedResource)))]
 pub(crate) async fn get(State(app): State<AppState>, _: NoParams, parts: Parts) -> HttpResult<Json<ProtectedResource>> {
-    told(&app, &parts)
+    document(&app, &parts)
 }
 
 /// The same under the path that is made of the one of `/mcp`, where some clients look.
@@ -39,10 +39,10 @@ pub(crate) async fn get_of_mcp(
     _: NoParams,
     parts: Parts,
 ) -> HttpResult<Json<ProtectedResource>> {
-    told(&app, &parts)
+    document(&app, &parts)
 }
 
-fn told(app: &AppState, parts: &Parts) -> HttpResult<Json<ProtectedResource>> {
+fn document(app: &AppState, parts: &Parts) -> HttpResult<Json<ProtectedResource>> {
     let issuers = &app.config.auth.oidc;
     if issuers.is_empty() {
         return Err(Fault::not_found("issuer of tokens").into());
@@ -62,8 +62,13 @@ fn told(app: &AppState, parts: &Parts) -> HttpResult<Json<ProtectedResource>> {
     }))
 }
 
-/// Where the document is, for whoever asks `path` without a token; `None`: it says nothing of that.
-pub(crate) fn place(app: &AppState, path: &str, peer: Option<std::net::IpAddr>, headers: &HeaderMap) -> Option<String> {
+/// The URL of the document for a client that called `path` without a token. `None` if there is no such document.
+pub(crate) fn metadata_url(
+    app: &AppState,
+    path: &str,
+    peer: Option<std::net::IpAddr>,
+    headers: &HeaderMap,
+) -> Option<String> {
     let is_of_mcp = path == "/mcp" && !app.config.auth.oidc.is_empty();
     is_of_mcp.then(|| format!("{}/.well-known/oauth-protected-resource", app.links.base(peer, headers)))
 }

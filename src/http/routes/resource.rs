@@ -1,4 +1,4 @@
-//! What the routes of everything that tenants configure have in common.
+//! What the routes of all tenant-configured resources have in common.
 
 use axum::Json;
 use axum::extract::Request;
@@ -30,7 +30,7 @@ pub(super) async fn get<R: Resource>(app: &AppState, caller: &Caller, id: &str) 
     Ok(Json(R::get(&app.service, caller, id).await?.value))
 }
 
-/// A 201 that says where the new one is: below `path`.
+/// A 201 response with the location of the new resource, below `path`.
 pub(super) async fn create<R: Collection>(
     app: &AppState,
     caller: &Caller,
@@ -48,7 +48,7 @@ where
     Ok(made.at(preferences, &place))
 }
 
-/// Replaces one whose requests carry neither a key nor a precondition.
+/// Replaces a resource. The request has neither an idempotency key nor a precondition.
 pub(super) async fn put<R: Resource>(
     app: &AppState,
     caller: &Caller,
@@ -62,7 +62,7 @@ where
     Ok(Json(settle(changed.map(|changed| changed.value), StatusCode::OK)?.value))
 }
 
-/// The same by a merge patch.
+/// The same with a merge patch.
 pub(super) async fn patch<R: Resource>(
     app: &AppState,
     caller: &Caller,
@@ -76,7 +76,7 @@ where
     Ok(Json(settle(changed.map(|changed| changed.value), StatusCode::OK)?.value))
 }
 
-/// Replaces one whose requests may carry a key and a precondition.
+/// Replaces a resource. The request may have an idempotency key and a precondition.
 pub(super) async fn put_once<R: Resource>(
     app: &AppState,
     caller: &Caller,
@@ -93,7 +93,7 @@ where
     Ok(changed(put)?)
 }
 
-/// The same by a merge patch.
+/// The same with a merge patch.
 pub(super) async fn patch_once<R: Resource>(
     app: &AppState,
     caller: &Caller,
@@ -117,7 +117,7 @@ pub(super) async fn delete<R: Collection>(app: &AppState, caller: &Caller, id: &
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// With its version as the `ETag`; of what is not stored, it has none.
+/// The resource with its version as the `ETag`. A resource that is not stored has none.
 pub(super) fn tagged<V: Serialize>(Versioned { value, version }: Versioned<V>) -> Response {
     match version {
         0 => Json(value).into_response(),
@@ -125,7 +125,7 @@ pub(super) fn tagged<V: Serialize>(Versioned { value, version }: Versioned<V>) -
     }
 }
 
-/// A change with its version, or the stored answer to it, whose version may be an old one by now and is left out.
+/// A changed resource with its version. A stored response may have an old version, so it is sent without one.
 pub(super) fn changed<V: Serialize + DeserializeOwned>(answered: Answered<Versioned<V>>) -> Result<Response, Fault> {
     match answered {
         Answered::Fresh(changed) => Ok(tagged(changed)),

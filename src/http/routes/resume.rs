@@ -41,11 +41,11 @@ pub(crate) async fn resume(
     let early =
         if preferences.wants_events { Some(feed::subscribe(&app.service, &caller, &thread).await?) } else { None };
     let receipt = accept(&app, &caller, &thread, sent, key).await?;
-    // Questions that were open before stay open.
+    // Questions that were open before this answer do not end the wait.
     follow(&app, &caller, &preferences, early, receipt, WaitsFor::CallQuestion).await
 }
 
-/// Hands the answer over; REST and WebSocket share it.
+/// Submits the answer. Shared by REST and WebSocket.
 pub(crate) async fn accept(
     app: &AppState,
     caller: &Caller,

@@ -12,7 +12,7 @@ use crate::http::caller::MayRead;
 use crate::http::ids::Ids;
 use crate::http::page::Listed;
 use crate::http::params::Params;
-use crate::http::prefer::LONGEST;
+use crate::http::prefer::MAX_WAIT_SECS;
 use crate::http::problem::HttpResult;
 use crate::service::runs::{self, WaitsFor};
 
@@ -63,8 +63,8 @@ pub(crate) async fn get(
     let id = ids.get("run")?;
     let run = match wait {
         Some(seconds) => {
-            // Whoever asks again as long as it is running is not answered at once for ever.
-            let at_most = Duration::from_secs(seconds.min(LONGEST));
+            // Limited even while the run is active, so that a client which polls gets a response.
+            let at_most = Duration::from_secs(seconds.min(MAX_WAIT_SECS));
             app.wait_run(&caller, &id, WaitsFor::Suspension, at_most).await?.run
         }
         None => runs::get(&app.service, &caller, &id).await?,

@@ -23,8 +23,8 @@ use crate::service::runs::Receipt;
 use crate::service::schedules;
 
 /// How many times are shown if the caller does not say, and at most.
-const TIMES: usize = 5;
-const MOST_TIMES: usize = 100;
+const DEFAULT_TIMES: usize = 5;
+const MAX_TIMES: usize = 100;
 
 /// Every schedule of the caller's tenant.
 #[utoipa::path(get, path = "/schedules", operation_id = "listSchedules",
@@ -145,9 +145,9 @@ pub(crate) async fn next(
 ) -> HttpResult<Response> {
     const EXPECTED: &str = "is a number from 1 to 100";
     let id: String = ids.get("schedule")?;
-    let count = params.read("n", EXPECTED)?.unwrap_or(TIMES);
+    let count = params.read("n", EXPECTED)?.unwrap_or(DEFAULT_TIMES);
     params.finish()?;
-    if !(1..=MOST_TIMES).contains(&count) {
+    if !(1..=MAX_TIMES).contains(&count) {
         return Err(wrong("n", EXPECTED).into());
     }
     Ok(Json(Listed::whole(schedules::next(&app.service, &caller, &id, count)?)).into_response())

@@ -37,7 +37,7 @@ pub(crate) async fn whoami(
     State(app): State<AppState>,
     _: NoParams,
 ) -> HttpResult<Json<Whoami>> {
-    Ok(Json(told(&app, caller).await?))
+    Ok(Json(whoami_of(&app, caller).await?))
 }
 
 /// Sign in: a browser shows its key once and gets a cookie for twelve hours, which its scripts cannot read. The session may
@@ -53,10 +53,10 @@ pub(crate) async fn begin(
     same_origin(&app, &parts)?;
     let session = app.keys.begin_session(&pass(&app, &parts)?).await?;
     let cookie = session.map(|session| cookie(session_cookie::set(&app, &parts, &session)));
-    let told = Json(told(&app, caller).await?);
+    let whoami_of = Json(whoami_of(&app, caller).await?);
     Ok(match cookie {
-        Some(cookie) => (cookie, told).into_response(),
-        None => told.into_response(),
+        Some(cookie) => (cookie, whoami_of).into_response(),
+        None => whoami_of.into_response(),
     })
 }
 
@@ -89,7 +89,7 @@ fn cookie(value: HeaderValue) -> [(HeaderName, HeaderValue); 1] {
     [(SET_COOKIE, value)]
 }
 
-async fn told(app: &AppState, caller: Caller) -> Result<Whoami, Fault> {
+async fn whoami_of(app: &AppState, caller: Caller) -> Result<Whoami, Fault> {
     let open = app.keys.is_open().await?;
     Ok(Whoami { key_name: caller.name, tenant: caller.tenant_name, scopes: caller.scopes, open })
 }

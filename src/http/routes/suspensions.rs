@@ -46,7 +46,7 @@ fn wanted(params: &mut Params) -> Result<SuspensionsWanted, Problem> {
     };
     let status = match params.text("status").as_deref() {
         Some("all") => None,
-        // Nobody has decided what is pending.
+        // Pending questions have no decision.
         None if decided_by.is_some() => None,
         None => Some(SuspensionStatus::Pending),
         Some(text) => {

@@ -64,7 +64,7 @@ pub(crate) async fn create(
     Ok(created(&preferences, settle(answered, status)?))
 }
 
-/// A thread that is new, and where it is.
+/// A new thread, with its location.
 pub(crate) fn created(preferences: &ReplyPreferences, thread: Settled<Thread>) -> Response {
     let place = format!("/threads/{}", thread.value.thread_id);
     thread.at(preferences, &place)

@@ -30,7 +30,7 @@ pub(crate) async fn export(
     _: NoParams,
 ) -> HttpResult<Response> {
     let mut export = transfer::export(&app.service, &caller, &ids.thread()?).await?;
-    // What cannot be read at all is refused before the answer begins.
+    // An error before the first line is answered as an error, not as a broken response.
     let first = export.next().await?;
     let lines = stream::try_unfold((first, export), |(ready, mut export)| async {
         let next = match ready {
