@@ -12,7 +12,7 @@ use pes::app::App;
 use pes::config::Config;
 use pes::domain::ids::ThreadPk;
 use pes::domain::model::Phase;
-use pes::live::{Hub, Live, StreamHead, Subscription, Wants};
+use pes::live::{Channel, Hub, Live, StreamHead, Subscription, SubscriptionFilter};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
@@ -30,13 +30,14 @@ fn hub(criterion: &mut Criterion) {
     for readers in READERS {
         let hub = Hub::new(Config::default().limits.socket_queue_bytes);
         let pk = ThreadPk(1);
-        let mut subscriptions: Vec<Subscription> = (0..readers).map(|_| hub.subscribe(pk, Wants::default())).collect();
+        let mut subscriptions: Vec<Subscription> =
+            (0..readers).map(|_| hub.subscribe(pk, SubscriptionFilter::default())).collect();
         group.throughput(Throughput::Elements((TOKENS * readers) as u64));
         group.bench_function(BenchmarkId::from_parameter(readers), |bencher| {
             bencher.iter(|| {
                 hub.open_stream(pk, head());
                 for _ in 0..TOKENS {
-                    hub.token(pk, &"str_1".into(), false, "token ");
+                    hub.publish_token(pk, &"str_1".into(), Channel::Response, "token ");
                     subscriptions.iter_mut().for_each(take);
                 }
                 hub.close_stream(pk, &"str_1".into());

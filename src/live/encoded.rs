@@ -1,4 +1,4 @@
-//! A frame as bytes: serialised once, shared by every socket, in the shape that each transport sends.
+//! A frame as bytes: serialised once, shared by all sockets, in the shape that each transport sends.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::json;
 
-use super::stream::Said;
+use super::stream::TokenPiece;
 use crate::domain::frame::{Token, ToolStarted};
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::observation::{Observation, ObservationType};
@@ -52,16 +52,16 @@ pub struct Encoded {
     json: Bytes,
     data: Range<usize>,
     sse: OnceLock<Bytes>,
-    told: Told,
+    content: FrameContent,
 }
 
-/// What a frame says, for a reader in this process.
+/// The frame's value, kept beside its bytes for readers in this process.
 #[derive(Debug)]
-enum Told {
+enum FrameContent {
     Observation(Box<Observation>),
-    Token(Said),
-    /// What nobody here reads; the bytes say it.
-    Bytes,
+    Token(TokenPiece),
+    /// No reader in this process needs the value.
+    BytesOnly,
 }
 
 impl Encoded {
@@ -71,16 +71,16 @@ impl Encoded {
             kind: observation.kind,
             run_id: observation.run_id.clone(),
         };
-        let told = if ObservationType::STANDING.contains(&observation.kind) {
-            Told::Observation(Box::new(observation.clone()))
+        let content = if ObservationType::STANDING.contains(&observation.kind) {
+            FrameContent::Observation(Box::new(observation.clone()))
         } else {
-            Told::Bytes
+            FrameContent::BytesOnly
         };
-        Self { told, ..Self::of(kind, observation) }
+        Self { content, ..Self::of(kind, observation) }
     }
 
-    pub(super) fn said(said: Said, run_id: RunId, write: impl FnOnce(&mut Vec<u8>)) -> Self {
-        Self { told: Told::Token(said), ..Self::wrap(EncodedKind::Token { run_id }, write) }
+    pub(super) fn token_frame(piece: TokenPiece, run_id: RunId, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        Self { content: FrameContent::Token(piece), ..Self::wrap(EncodedKind::Token { run_id }, write) }
     }
 
     pub fn run(run: &RunResource) -> Self {
@@ -111,7 +111,7 @@ impl Encoded {
         Self::of(EncodedKind::ThreadDeleted, &json!({ "threadId": thread }))
     }
 
-    /// A question as lists show it.
+    /// A suspension, in the shape in which lists show it.
     pub fn suspension(listed: &impl Serialize) -> Self {
         Self::of(EncodedKind::Suspension, listed)
     }
@@ -122,7 +122,7 @@ impl Encoded {
         })
     }
 
-    /// `write` appends the data's JSON text, on one line.
+    /// `write` appends the JSON text of `data`, on one line.
     fn wrap(kind: EncodedKind, write: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut json = Vec::with_capacity(512);
         json.extend_from_slice(b"{\"event\":\"");
@@ -132,7 +132,7 @@ impl Encoded {
         write(&mut json);
         let data = start..json.len();
         json.push(b'}');
-        Self { kind, json: json.into(), data, sse: OnceLock::new(), told: Told::Bytes }
+        Self { kind, json: json.into(), data, sse: OnceLock::new(), content: FrameContent::BytesOnly }
     }
 
     /// `{"event": …, "data": …}`, UTF-8: the text of a WebSocket message.
@@ -145,28 +145,28 @@ impl Encoded {
         self.json.slice(self.data.clone())
     }
 
-    /// The observation, if it is one of [`ObservationType::STANDING`].
-    pub fn told(&self) -> Option<&Observation> {
-        match &self.told {
-            Told::Observation(observation) => Some(observation),
-            Told::Token(_) | Told::Bytes => None,
+    /// The observation, if its type is one of [`ObservationType::STANDING`].
+    pub fn as_observation(&self) -> Option<&Observation> {
+        match &self.content {
+            FrameContent::Observation(observation) => Some(observation),
+            FrameContent::Token(_) | FrameContent::BytesOnly => None,
         }
     }
 
     /// The token, if it is one.
     pub fn token(&self) -> Option<Token> {
-        match &self.told {
-            Told::Token(said) => Some(said.token()),
-            Told::Observation(_) | Told::Bytes => None,
+        match &self.content {
+            FrameContent::Token(piece) => Some(piece.token()),
+            FrameContent::Observation(_) | FrameContent::BytesOnly => None,
         }
     }
 
-    /// A whole server-sent event. Made from the same serialisation when first asked for, then shared.
+    /// A whole server-sent event. It is built from the same JSON on the first call, then shared.
     pub fn sse(&self) -> Bytes {
-        self.sse.get_or_init(|| self.as_event()).clone()
+        self.sse.get_or_init(|| self.encode_sse()).clone()
     }
 
-    fn as_event(&self) -> Bytes {
+    fn encode_sse(&self) -> Bytes {
         let mut text = Vec::with_capacity(self.data.len() + 64);
         text.extend_from_slice(b"event: ");
         text.extend_from_slice(self.kind.event().as_bytes());
@@ -179,11 +179,11 @@ impl Encoded {
         text.into()
     }
 
-    /// What it weighs in a socket's queue: an observation that is kept beside its bytes weighs about twice as much.
+    /// Its size in a socket's queue. An observation that is kept beside its bytes takes about twice as much.
     pub(super) fn weight(&self) -> usize {
-        match &self.told {
-            Told::Observation(_) => 2 * self.json.len(),
-            Told::Token(_) | Told::Bytes => self.json.len(),
+        match &self.content {
+            FrameContent::Observation(_) => 2 * self.json.len(),
+            FrameContent::Token(_) | FrameContent::BytesOnly => self.json.len(),
         }
     }
 }

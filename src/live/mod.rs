@@ -1,9 +1,9 @@
 //! Live fan-out: what is committed, and the tokens in between, from the runtime to every socket of a thread.
 //!
-//! Publishing never waits: no await, no full channel. Each frame is encoded once, and all sockets share its bytes. What a
-//! slow socket has not taken yet is bounded: waiting tokens are merged per (stream, token type), then dropped (their
-//! offsets show it), then observations are dropped and the reader finds a [`Live::Gap`]. A thread with neither sockets nor
-//! an open stream takes no memory.
+//! Publishing never waits: no await, no full channel. Each frame is encoded once, and all sockets share its bytes. The queue
+//! of a slow socket is bounded: waiting tokens are merged per (stream, token type), then dropped (their offsets show it),
+//! then observations are dropped and the reader finds a [`Live::Gap`]. A thread with neither sockets nor an open stream
+//! takes no memory.
 
 mod changes;
 mod encoded;
@@ -22,11 +22,12 @@ use crate::domain::model::Phase;
 
 pub use changes::Change;
 pub use encoded::{Encoded, EncodedKind};
-pub use filter::Wants;
+pub use filter::SubscriptionFilter;
 pub use hub::Hub;
+pub use stream::Channel;
 pub use subscription::Subscription;
 
-/// What every token frame of one stream (one attempt of one model call) says besides its text.
+/// What the token frames of one stream (one attempt of one model call) have in common.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamHead {
     pub stream_id: StreamId,
@@ -38,16 +39,16 @@ pub struct StreamHead {
     pub trace_id: String,
 }
 
-/// What a subscriber takes from its queue.
+/// An entry that a subscriber takes from its queue.
 #[derive(Clone, Debug)]
 pub enum Live {
     Frame(Arc<Encoded>),
     /// Observations are missing from this queue: the subscriber reads them from the log by seq. Observations that it has read
-    /// there may still come as frames, which it skips by their seq. `overflowed` says that they were dropped because the
+    /// there may still come as frames, which it skips by their seq. With `overflowed` they were dropped because the
     /// subscriber was too slow; otherwise this process had no frames of them.
     Gap {
         overflowed: bool,
     },
-    /// The server stops; come back in so many milliseconds. Told once.
+    /// The server stops; reconnect after this many milliseconds. Sent once.
     Draining(i64),
 }

@@ -1,4 +1,4 @@
-//! What waits for one socket: in order, bounded, merged and thinned out when the socket is slow.
+//! The queue of one socket: ordered and bounded. When the socket is slow, its entries are merged, then dropped.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -7,101 +7,109 @@ use std::task::Waker;
 
 use super::Live;
 use super::encoded::{Encoded, EncodedKind};
-use super::stream::{Channel, ENVELOPE, OpenStream};
+use super::stream::{Channel, OpenStream, TOKEN_ENVELOPE_BYTES};
 use crate::domain::ids::RunId;
 
 #[derive(Debug)]
 pub(super) struct Queue {
-    entries: VecDeque<Entry>,
-    /// What the entries weigh; a catch-up weighs nothing, it refers to text that all sockets share.
+    entries: VecDeque<QueueEntry>,
+    /// The size of all entries, in bytes. A catch-up counts nothing: it refers to text that all sockets share.
     pub(super) weight: usize,
     limit: usize,
-    /// A gap waits: observations need not, they will be read again.
-    gapped: bool,
-    /// The gap that waits stands for what did not fit.
-    overflowed: bool,
-    /// Its reader has read the log up to this seq.
-    pub(super) read: i64,
+    /// A gap is queued. Observations are not queued behind it: the reader reads them from the log.
+    has_gap: bool,
+    /// Entries were dropped because they did not fit; the queued gap says so.
+    has_overflowed: bool,
+    /// The reader has read the log up to this seq.
+    pub(super) read_seq: i64,
     pub(super) waker: Option<Waker>,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum QueueEntry {
     Frame(Arc<Encoded>),
-    Piece(Piece),
+    Text(QueuedText),
     Gap,
     Draining(i64),
 }
 
-/// A range of a stream's text. It is encoded when it is taken.
+/// A range of a stream's text. It is encoded when the reader takes it.
 #[derive(Debug)]
-struct Piece {
+struct QueuedText {
     stream: Arc<OpenStream>,
     channel: Channel,
     range: Range<usize>,
-    /// What was said before the socket came: never dropped.
-    catch_up: bool,
+    /// The text from before the subscription. It is never dropped.
+    is_catch_up: bool,
 }
 
-impl Piece {
-    fn is_followed_by(&self, next: &Piece) -> bool {
+impl QueuedText {
+    fn is_followed_by(&self, next: &QueuedText) -> bool {
         Arc::ptr_eq(&self.stream, &next.stream) && self.channel == next.channel && self.range.end == next.range.start
     }
 }
 
-impl Entry {
+impl QueueEntry {
     fn weight(&self) -> usize {
         match self {
-            Entry::Frame(frame) => frame.weight(),
-            Entry::Piece(piece) if piece.catch_up => 0,
-            Entry::Piece(piece) => ENVELOPE + piece.range.len(),
-            Entry::Gap | Entry::Draining(_) => 0,
+            QueueEntry::Frame(frame) => frame.weight(),
+            QueueEntry::Text(piece) if piece.is_catch_up => 0,
+            QueueEntry::Text(piece) => TOKEN_ENVELOPE_BYTES + piece.range.len(),
+            QueueEntry::Gap | QueueEntry::Draining(_) => 0,
         }
     }
 }
 
 impl Queue {
     pub(super) fn new(limit: usize) -> Self {
-        Self { entries: VecDeque::new(), weight: 0, limit, gapped: false, overflowed: false, read: 0, waker: None }
-    }
-
-    pub(super) fn frame(&mut self, frame: &Arc<Encoded>) {
-        let is_observation = matches!(frame.kind, EncodedKind::Observation { .. });
-        if !(is_observation && self.gapped) {
-            self.push(Entry::Frame(frame.clone()));
+        Self {
+            entries: VecDeque::new(),
+            weight: 0,
+            limit,
+            has_gap: false,
+            has_overflowed: false,
+            read_seq: 0,
+            waker: None,
         }
     }
 
-    pub(super) fn catch_up(&mut self, stream: &Arc<OpenStream>, channel: Channel) {
+    pub(super) fn push_frame(&mut self, frame: &Arc<Encoded>) {
+        let is_observation = matches!(frame.kind, EncodedKind::Observation { .. });
+        if !(is_observation && self.has_gap) {
+            self.push(QueueEntry::Frame(frame.clone()));
+        }
+    }
+
+    pub(super) fn push_catch_up(&mut self, stream: &Arc<OpenStream>, channel: Channel) {
         let range = 0..stream.length(channel);
         if !range.is_empty() {
-            self.push(Entry::Piece(Piece { stream: stream.clone(), channel, range, catch_up: true }));
+            self.push(QueueEntry::Text(QueuedText { stream: stream.clone(), channel, range, is_catch_up: true }));
         }
     }
 
-    pub(super) fn token(&mut self, stream: &Arc<OpenStream>, channel: Channel, range: Range<usize>) {
-        self.push(Entry::Piece(Piece { stream: stream.clone(), channel, range, catch_up: false }));
+    pub(super) fn push_token(&mut self, stream: &Arc<OpenStream>, channel: Channel, range: Range<usize>) {
+        self.push(QueueEntry::Text(QueuedText { stream: stream.clone(), channel, range, is_catch_up: false }));
     }
 
-    pub(super) fn draining(&mut self, retry_in_ms: i64) {
-        self.push(Entry::Draining(retry_in_ms));
+    pub(super) fn push_draining(&mut self, retry_in_ms: i64) {
+        self.push(QueueEntry::Draining(retry_in_ms));
     }
 
-    /// Something was committed that is not told here: it is to be read.
-    pub(super) fn gap(&mut self) {
-        if !std::mem::replace(&mut self.gapped, true) {
-            self.push(Entry::Gap);
+    /// Something was committed of which this queue gets no frames: the reader must read the log.
+    pub(super) fn push_gap(&mut self) {
+        if !std::mem::replace(&mut self.has_gap, true) {
+            self.push(QueueEntry::Gap);
         }
     }
 
-    /// The next thing to send. `joined`: pieces of one text that wait in a row are one frame.
-    pub(super) fn take(&mut self, joined: bool) -> Option<Live> {
+    /// The next entry to send. With `joins_tokens`, adjacent pieces of one text become one frame.
+    pub(super) fn take(&mut self, joins_tokens: bool) -> Option<Live> {
         let entry = self.pop()?;
         Some(match entry {
-            Entry::Frame(frame) => Live::Frame(frame),
-            Entry::Piece(mut piece) => {
-                while joined
-                    && let Some(Entry::Piece(next)) = self.entries.front()
+            QueueEntry::Frame(frame) => Live::Frame(frame),
+            QueueEntry::Text(mut piece) => {
+                while joins_tokens
+                    && let Some(QueueEntry::Text(next)) = self.entries.front()
                     && piece.is_followed_by(next)
                 {
                     piece.range.end = next.range.end;
@@ -109,26 +117,26 @@ impl Queue {
                 }
                 Live::Frame(piece.stream.frame(piece.channel, piece.range))
             }
-            Entry::Gap => {
-                self.gapped = false;
-                Live::Gap { overflowed: std::mem::take(&mut self.overflowed) }
+            QueueEntry::Gap => {
+                self.has_gap = false;
+                Live::Gap { overflowed: std::mem::take(&mut self.has_overflowed) }
             }
-            Entry::Draining(retry_in_ms) => Live::Draining(retry_in_ms),
+            QueueEntry::Draining(retry_in_ms) => Live::Draining(retry_in_ms),
         })
     }
 
-    fn pop(&mut self) -> Option<Entry> {
+    fn pop(&mut self) -> Option<QueueEntry> {
         let entry = self.entries.pop_front()?;
         self.weight -= entry.weight();
         Some(entry)
     }
 
-    /// One frame may be larger than the limit when nothing else waits: a fast reader gets it without a detour.
-    fn push(&mut self, entry: Entry) {
-        let alone = self.weight == 0;
+    /// A single frame may be larger than the limit if nothing else waits: a fast reader gets it without reading the log.
+    fn push(&mut self, entry: QueueEntry) {
+        let was_empty = self.weight == 0;
         self.weight += entry.weight();
         self.entries.push_back(entry);
-        if self.weight > self.limit && !alone {
+        if self.weight > self.limit && !was_empty {
             self.shrink();
         }
     }
@@ -136,32 +144,32 @@ impl Queue {
     fn shrink(&mut self) {
         self.merge_tokens();
         if self.weight > self.limit {
-            self.keep(|entry| !matches!(entry, Entry::Piece(piece) if !piece.catch_up));
+            self.retain(|entry| !matches!(entry, QueueEntry::Text(piece) if !piece.is_catch_up));
         }
         if self.weight > self.limit {
-            self.keep(|entry| !is_observation(entry));
-            self.overflowed = true;
-            if !std::mem::replace(&mut self.gapped, true) {
-                self.entries.push_back(Entry::Gap);
+            self.retain(|entry| !is_observation(entry));
+            self.has_overflowed = true;
+            if !std::mem::replace(&mut self.has_gap, true) {
+                self.entries.push_back(QueueEntry::Gap);
             }
-            self.keep_newest_runs();
+            self.retain_newest_runs();
         }
         if self.weight > self.limit {
-            self.keep(|entry| !matches!(entry, Entry::Frame(_)));
+            self.retain(|entry| !matches!(entry, QueueEntry::Frame(_)));
         }
     }
 
-    /// Later pieces join the first that waits. Nothing is overtaken that matters: a stream's first waiting piece stands
-    /// after its start, and every later one before its end.
+    /// Merges later pieces of a stream into its first waiting one. The order that matters is kept: the first waiting piece comes
+    /// after the stream's start, and every later one before its end.
     fn merge_tokens(&mut self) {
         let mut first: HashMap<(*const OpenStream, Channel), usize> = HashMap::new();
-        let mut merged: VecDeque<Entry> = VecDeque::with_capacity(self.entries.len());
+        let mut merged: VecDeque<QueueEntry> = VecDeque::with_capacity(self.entries.len());
         for entry in self.entries.drain(..) {
-            if let Entry::Piece(piece) = &entry
-                && !piece.catch_up
+            if let QueueEntry::Text(piece) = &entry
+                && !piece.is_catch_up
             {
                 let key = (Arc::as_ptr(&piece.stream), piece.channel);
-                if let Some(Entry::Piece(earlier)) = first.get(&key).and_then(|at| merged.get_mut(*at)) {
+                if let Some(QueueEntry::Text(earlier)) = first.get(&key).and_then(|at| merged.get_mut(*at)) {
                     earlier.range.end = piece.range.end;
                     continue;
                 }
@@ -170,32 +178,32 @@ impl Queue {
             merged.push_back(entry);
         }
         self.entries = merged;
-        self.weigh();
+        self.recompute_weight();
     }
 
-    fn keep_newest_runs(&mut self) {
+    fn retain_newest_runs(&mut self) {
         let mut seen: HashSet<RunId> = HashSet::new();
-        let mut newest: VecDeque<Entry> = VecDeque::with_capacity(self.entries.len());
+        let mut newest: VecDeque<QueueEntry> = VecDeque::with_capacity(self.entries.len());
         for entry in self.entries.drain(..).rev() {
-            let is_old = matches!(&entry, Entry::Frame(frame) if matches!(&frame.kind, EncodedKind::Run { run_id, .. } if !seen.insert(run_id.clone())));
+            let is_old = matches!(&entry, QueueEntry::Frame(frame) if matches!(&frame.kind, EncodedKind::Run { run_id, .. } if !seen.insert(run_id.clone())));
             if !is_old {
                 newest.push_front(entry);
             }
         }
         self.entries = newest;
-        self.weigh();
+        self.recompute_weight();
     }
 
-    fn keep(&mut self, wanted: impl Fn(&Entry) -> bool) {
+    fn retain(&mut self, wanted: impl Fn(&QueueEntry) -> bool) {
         self.entries.retain(wanted);
-        self.weigh();
+        self.recompute_weight();
     }
 
-    fn weigh(&mut self) {
-        self.weight = self.entries.iter().map(Entry::weight).sum();
+    fn recompute_weight(&mut self) {
+        self.weight = self.entries.iter().map(QueueEntry::weight).sum();
     }
 }
 
-fn is_observation(entry: &Entry) -> bool {
-    matches!(entry, Entry::Frame(frame) if matches!(frame.kind, EncodedKind::Observation { .. }))
+fn is_observation(entry: &QueueEntry) -> bool {
+    matches!(entry, QueueEntry::Frame(frame) if matches!(frame.kind, EncodedKind::Observation { .. }))
 }

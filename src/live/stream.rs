@@ -1,4 +1,4 @@
-//! A stream that is open: its whole text so far, for those who join late and for those who read slowly.
+//! An open stream with its whole text so far, for subscribers that join late or read slowly.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -11,44 +11,40 @@ use super::StreamHead;
 use super::encoded::Encoded;
 use crate::domain::frame::{Token, TokenKind, TokenType};
 
-/// What a token frame weighs besides its text, roughly.
-pub(super) const ENVELOPE: usize = 512;
+/// About how large a token frame is besides its text.
+pub(super) const TOKEN_ENVELOPE_BYTES: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct OpenStream {
     /// The parts of a token's JSON between its text and its offset, by [`Channel`].
     middle: [Vec<u8>; 2],
-    /// What follows the offset.
+    /// The JSON after the offset.
     tail: Vec<u8>,
     head: Arc<StreamHead>,
     texts: Mutex<[String; 2]>,
-    /// The frames that were encoded last: subscribers who are equally far share them.
-    encoded: Mutex<VecDeque<EncodedPiece>>,
+    /// The frames that were encoded last: subscribers at the same position share them.
+    encoded: Mutex<VecDeque<EncodedRange>>,
 }
 
 #[derive(Debug)]
-struct EncodedPiece {
+struct EncodedRange {
     channel: Channel,
     range: Range<usize>,
     frame: Arc<Encoded>,
 }
 
-/// How many of a stream's frames are kept for other subscribers.
-const SHARED: usize = 8;
+/// Bounds the frames of a stream that are kept for other subscribers.
+const MAX_SHARED_FRAMES: usize = 8;
 
 /// One of a stream's two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Channel {
+pub enum Channel {
     Response = 0,
     Thinking = 1,
 }
 
 impl Channel {
     pub(super) const ALL: [Channel; 2] = [Channel::Thinking, Channel::Response];
-
-    pub(super) fn of(thinking: bool) -> Self {
-        if thinking { Channel::Thinking } else { Channel::Response }
-    }
 }
 
 impl OpenStream {
@@ -62,7 +58,7 @@ impl OpenStream {
         }
     }
 
-    /// Appends, and gives the range of the new piece.
+    /// Appends `text` and returns its range.
     pub(super) fn append(&self, channel: Channel, text: &str) -> Range<usize> {
         let mut texts = self.texts.lock();
         let whole = &mut texts[channel as usize];
@@ -75,23 +71,23 @@ impl OpenStream {
         self.texts.lock()[channel as usize].len()
     }
 
-    /// The token frame of a range made of whole pieces; encoded once for all who take the same.
+    /// The token frame of a range of whole pieces, encoded once for all subscribers that take the same range.
     pub(super) fn frame(&self, channel: Channel, range: Range<usize>) -> Arc<Encoded> {
         let mut encoded = self.encoded.lock();
         if let Some(known) = encoded.iter().find(|known| known.channel == channel && known.range == range) {
             return known.frame.clone();
         }
         let frame = Arc::new(self.encode(channel, range.clone()));
-        encoded.truncate(SHARED - 1);
-        encoded.push_front(EncodedPiece { channel, range, frame: frame.clone() });
+        encoded.truncate(MAX_SHARED_FRAMES - 1);
+        encoded.push_front(EncodedRange { channel, range, frame: frame.clone() });
         frame
     }
 
     fn encode(&self, channel: Channel, range: Range<usize>) -> Encoded {
         let texts = self.texts.lock();
         let text = &texts[channel as usize][range.clone()];
-        let said = Said { head: self.head.clone(), channel, offset: range.start, text: text.to_owned() };
-        Encoded::said(said, self.head.run_id.clone(), |json| {
+        let piece = TokenPiece { head: self.head.clone(), channel, offset: range.start, text: text.to_owned() };
+        Encoded::token_frame(piece, self.head.run_id.clone(), |json| {
             json.extend_from_slice(b"{\"type\":\"TOKEN\",\"data\":");
             write_json(json, text);
             json.extend_from_slice(&self.middle[channel as usize]);
@@ -101,16 +97,16 @@ impl OpenStream {
     }
 }
 
-/// A piece of a stream's text. It does not hold the stream, which holds the frames of such pieces.
+/// A piece of a stream's text. It has no reference to the stream, because the stream holds the frames of its pieces.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct TokenPiece {
     head: Arc<StreamHead>,
     channel: Channel,
     offset: usize,
     text: String,
 }
 
-impl Said {
+impl TokenPiece {
     pub(super) fn token(&self) -> Token {
         let head = &self.head;
         Token {

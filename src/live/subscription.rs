@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::hub::Hub;
 use super::queue::Queue;
-use super::{Live, Wants};
+use super::{Live, SubscriptionFilter};
 use crate::domain::ids::ThreadPk;
 
 /// Dropping it unsubscribes.
@@ -16,19 +16,19 @@ pub struct Subscription {
     pub(super) hub: Arc<Hub>,
     pub(super) pk: ThreadPk,
     pub(super) subscriber: Arc<Subscriber>,
-    pub(super) joins: bool,
+    pub(super) joins_tokens: bool,
 }
 
 pub(super) struct Subscriber {
-    pub(super) wants: Wants,
+    pub(super) filter: SubscriptionFilter,
     pub(super) queue: Mutex<Queue>,
 }
 
 impl Subscriber {
-    /// Puts something into the queue and wakes the reader.
-    pub(super) fn put(&self, put: impl FnOnce(&mut Queue)) {
+    /// Has `push` put something into the queue, and wakes the reader.
+    pub(super) fn enqueue(&self, push: impl FnOnce(&mut Queue)) {
         let mut queue = self.queue.lock();
-        put(&mut queue);
+        push(&mut queue);
         let waker = queue.waker.take();
         drop(queue);
         if let Some(waker) = waker {
@@ -38,21 +38,22 @@ impl Subscriber {
 }
 
 impl Subscription {
-    /// From here on tokens that wait in a row are one frame. Else all who keep up receive the same frames.
+    /// From here on, adjacent tokens in the queue become one frame. Without it, all subscribers that keep up share the same
+    /// frames.
     pub fn join_tokens(&mut self) {
-        self.joins = true;
+        self.joins_tokens = true;
     }
 
-    /// The reader has read the log up to this seq, and need not be told of it.
-    pub fn has_read(&self, seq: i64) {
-        self.subscriber.queue.lock().read = seq;
+    /// Records that the reader has read the log up to this seq, so that it gets no gap for it.
+    pub fn mark_read(&self, seq: i64) {
+        self.subscriber.queue.lock().read_seq = seq;
     }
 
-    /// The next thing to send. Cancel safe: a dropped future takes nothing.
+    /// Waits for the next entry. Cancel safe: a dropped future takes nothing.
     pub async fn next(&mut self) -> Live {
         poll_fn(|context| {
             let mut queue = self.subscriber.queue.lock();
-            match queue.take(self.joins) {
+            match queue.take(self.joins_tokens) {
                 Some(live) => Poll::Ready(live),
                 None => {
                     queue.waker = Some(context.waker().clone());
@@ -63,9 +64,9 @@ impl Subscription {
         .await
     }
 
-    /// What waits already, if anything: so that several frames can go out in one write.
+    /// The next entry if one is queued, so that several frames can go out in one write.
     pub fn try_next(&mut self) -> Option<Live> {
-        self.subscriber.queue.lock().take(self.joins)
+        self.subscriber.queue.lock().take(self.joins_tokens)
     }
 }
 

@@ -55,12 +55,12 @@ fn frame(subscription: &mut Subscription) -> Option<Value> {
 #[test]
 fn frames_read_as_the_domain_writes_them() {
     let hub = Hub::new(1 << 18);
-    let mut reader = hub.subscribe(PK, Wants::default());
+    let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
     hub.open_stream(PK, head("s"));
-    hub.token(PK, &"s".into(), true, "hm");
-    hub.token(PK, &"s".into(), false, "é\n");
-    hub.token(PK, &"s".into(), false, "\"");
-    hub.observation(PK, &observation(3, 1));
+    hub.publish_token(PK, &"s".into(), Channel::Thinking, "hm");
+    hub.publish_token(PK, &"s".into(), Channel::Response, "é\n");
+    hub.publish_token(PK, &"s".into(), Channel::Response, "\"");
+    hub.publish_observation(PK, &observation(3, 1));
     let token = |thinking, data: &str, offset| {
         Frame::Token(Token {
             kind: TokenKind::Token,
@@ -103,12 +103,12 @@ fn an_event_carries_its_seq_and_the_same_data() {
 #[test]
 fn all_sockets_share_one_encoding() {
     let hub = Hub::new(1 << 18);
-    let mut readers: Vec<Subscription> = (0..3).map(|_| hub.subscribe(PK, Wants::default())).collect();
+    let mut readers: Vec<Subscription> = (0..3).map(|_| hub.subscribe(PK, SubscriptionFilter::default())).collect();
     readers.iter_mut().for_each(Subscription::join_tokens);
-    hub.observation(PK, &observation(1, 10));
+    hub.publish_observation(PK, &observation(1, 10));
     hub.open_stream(PK, head("s"));
-    hub.token(PK, &"s".into(), false, "a");
-    hub.token(PK, &"s".into(), false, "b");
+    hub.publish_token(PK, &"s".into(), Channel::Response, "a");
+    hub.publish_token(PK, &"s".into(), Channel::Response, "b");
     for _observation_then_token in 0..2 {
         let mut frames = readers.iter_mut().map(|reader| match reader.try_next() {
             Some(Live::Frame(frame)) => frame,
@@ -122,20 +122,20 @@ fn all_sockets_share_one_encoding() {
 #[test]
 fn tokens_that_wait_in_a_row_are_one_frame() {
     let hub = Hub::new(1 << 18);
-    let mut reader = hub.subscribe(PK, Wants::default());
+    let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
     reader.join_tokens();
-    let mut other = hub.subscribe(PK, Wants::default());
+    let mut other = hub.subscribe(PK, SubscriptionFilter::default());
     hub.open_stream(PK, head("s"));
     hub.open_stream(PK, head("other"));
-    let says = |stream: &str, thinking, text: &str| hub.token(PK, &stream.into(), thinking, text);
-    says("s", false, "a");
-    says("s", false, "b");
-    says("s", true, "c");
-    says("s", false, "d");
-    says("other", false, "e");
-    hub.observation(PK, &observation(1, 1));
-    says("other", false, "f");
-    says("other", false, "g");
+    let publish = |stream: &str, channel, text: &str| hub.publish_token(PK, &stream.into(), channel, text);
+    publish("s", Channel::Response, "a");
+    publish("s", Channel::Response, "b");
+    publish("s", Channel::Thinking, "c");
+    publish("s", Channel::Response, "d");
+    publish("other", Channel::Response, "e");
+    hub.publish_observation(PK, &observation(1, 1));
+    publish("other", Channel::Response, "f");
+    publish("other", Channel::Response, "g");
     let mut told = Vec::new();
     while let Some(frame) = frame(&mut reader) {
         let data = &frame["data"];
@@ -151,10 +151,10 @@ fn a_late_joiner_gets_what_was_said_in_one_frame_and_then_the_rest() {
     let hub = Hub::new(64);
     hub.open_stream(PK, head("s"));
     for _ in 0..100 {
-        hub.token(PK, &"s".into(), false, "word ");
+        hub.publish_token(PK, &"s".into(), Channel::Response, "word ");
     }
-    let mut reader = hub.subscribe(PK, Wants::default());
-    hub.token(PK, &"s".into(), false, "end");
+    let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
+    hub.publish_token(PK, &"s".into(), Channel::Response, "end");
     let said = frame(&mut reader).unwrap();
     assert_eq!((said["data"]["offset"].clone(), said["data"]["data"].as_str().unwrap().len()), (json!(0), 500));
     let rest = frame(&mut reader).unwrap();
@@ -166,11 +166,11 @@ fn a_late_joiner_gets_what_was_said_in_one_frame_and_then_the_rest() {
 fn filters_hold_back_types_and_tokens() {
     let hub = Hub::new(1 << 18);
     hub.open_stream(PK, head("s"));
-    hub.token(PK, &"s".into(), false, "early");
-    let mut reader = hub.subscribe(PK, Wants { tokens: false, types: vec![ObservationType::Plan] });
-    hub.token(PK, &"s".into(), false, "late");
-    hub.observation(PK, &observation(1, 1));
-    hub.observation(PK, &Observation { kind: ObservationType::Plan, ..observation(2, 1) });
+    hub.publish_token(PK, &"s".into(), Channel::Response, "early");
+    let mut reader = hub.subscribe(PK, SubscriptionFilter { tokens: false, types: vec![ObservationType::Plan] });
+    hub.publish_token(PK, &"s".into(), Channel::Response, "late");
+    hub.publish_observation(PK, &observation(1, 1));
+    hub.publish_observation(PK, &Observation { kind: ObservationType::Plan, ..observation(2, 1) });
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 2);
     assert_eq!(frame(&mut reader), None);
 }
@@ -179,24 +179,24 @@ fn filters_hold_back_types_and_tokens() {
 fn nothing_is_kept_for_idle_threads() {
     let hub = Hub::new(1 << 18);
     for pk in 0..100 {
-        hub.observation(ThreadPk(pk), &observation(1, 1));
-        hub.token(ThreadPk(pk), &"s".into(), false, "lost");
-        let reader = hub.subscribe(ThreadPk(pk), Wants::default());
+        hub.publish_observation(ThreadPk(pk), &observation(1, 1));
+        hub.publish_token(ThreadPk(pk), &"s".into(), Channel::Response, "lost");
+        let reader = hub.subscribe(ThreadPk(pk), SubscriptionFilter::default());
         hub.open_stream(ThreadPk(pk), head("s"));
         drop(reader);
-        assert_eq!(hub.threads_held(), 1);
+        assert_eq!(hub.topic_count(), 1);
         hub.close_stream(ThreadPk(pk), &"s".into());
-        assert_eq!(hub.threads_held(), 0);
+        assert_eq!(hub.topic_count(), 0);
     }
 }
 
 #[test]
 fn draining_is_told_once_and_to_late_comers_too() {
     let hub = Hub::new(1 << 18);
-    let mut early = hub.subscribe(PK, Wants::default());
-    hub.draining(500);
-    hub.draining(500);
-    let mut late = hub.subscribe(PK, Wants::default());
+    let mut early = hub.subscribe(PK, SubscriptionFilter::default());
+    hub.publish_draining(500);
+    hub.publish_draining(500);
+    let mut late = hub.subscribe(PK, SubscriptionFilter::default());
     for reader in [&mut early, &mut late] {
         assert_eq!(frame(reader), Some(json!({"draining": 500})));
         assert_eq!(frame(reader), None);
@@ -206,12 +206,12 @@ fn draining_is_told_once_and_to_late_comers_too() {
 #[test]
 fn who_began_to_listen_too_late_for_a_commit_is_told_to_read_it() {
     let hub = Hub::new(1000);
-    hub.gap(PK);
-    let mut reader = hub.subscribe(PK, Wants::default());
+    hub.publish_gap(PK);
+    let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
     assert_eq!(frame(&mut reader), None, "what was committed before is in the backlog");
-    hub.gap(PK);
-    hub.gap(PK);
-    hub.observation(PK, &observation(2, 10));
+    hub.publish_gap(PK);
+    hub.publish_gap(PK);
+    hub.publish_observation(PK, &observation(2, 10));
     assert_eq!(frame(&mut reader), Some(json!("gap")), "once, and what comes before it is taken is read too");
     assert_eq!(frame(&mut reader), None);
 }
@@ -219,80 +219,81 @@ fn who_began_to_listen_too_late_for_a_commit_is_told_to_read_it() {
 #[test]
 fn who_has_read_the_log_is_not_told_to_read_it_again() {
     let hub = Hub::new(1000);
-    let mut early = hub.subscribe(PK, Wants::default());
-    hub.observation(PK, &observation(3, 1));
+    let mut early = hub.subscribe(PK, SubscriptionFilter::default());
+    hub.publish_observation(PK, &observation(3, 1));
     frame(&mut early).expect("it is told");
-    let (mut reader, mut unread) = (hub.subscribe(PK, Wants::default()), hub.subscribe(PK, Wants::default()));
-    reader.has_read(4);
-    hub.read_up_to(PK, 3);
+    let (mut reader, mut unread) =
+        (hub.subscribe(PK, SubscriptionFilter::default()), hub.subscribe(PK, SubscriptionFilter::default()));
+    reader.mark_read(4);
+    hub.publish_gap_up_to(PK, 3);
     for reader in [&mut early, &mut reader, &mut unread] {
         assert_eq!(frame(reader), None, "what was told here is read by all who came later");
     }
-    hub.read_up_to(PK, 4);
+    hub.publish_gap_up_to(PK, 4);
     assert_eq!(frame(&mut reader), None);
     for reader in [&mut early, &mut unread] {
         assert_eq!(frame(reader), Some(json!("gap")), "another process wrote it");
     }
-    hub.read_up_to(PK, 5);
+    hub.publish_gap_up_to(PK, 5);
     assert_eq!(frame(&mut reader), Some(json!("gap")));
 }
 
 #[tokio::test]
 async fn a_waiting_reader_is_woken() {
     let hub = Hub::new(1 << 18);
-    let mut reader = hub.subscribe(PK, Wants::default());
+    let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
     let waiting = tokio::spawn(async move { reader.next().await });
     tokio::task::yield_now().await;
-    hub.observation(PK, &observation(1, 1));
+    hub.publish_observation(PK, &observation(1, 1));
     assert!(matches!(waiting.await.unwrap(), Live::Frame(_)));
 }
 
 #[test]
 fn a_large_observation_reaches_a_reader_that_keeps_up() {
     let hub = Hub::new(1000);
-    let mut reader = hub.subscribe(PK, Wants::default());
-    hub.observation(PK, &observation(1, 100_000));
+    let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
+    hub.publish_observation(PK, &observation(1, 100_000));
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 1);
 }
 
 #[test]
 fn a_full_queue_merges_tokens_then_drops_them_then_tells_of_a_gap() {
     let hub = Hub::new(2000);
-    let mut reader = hub.subscribe(PK, Wants::default());
+    let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
     hub.open_stream(PK, head("s"));
     for _ in 0..30 {
-        hub.token(PK, &"s".into(), false, "0123456789");
+        hub.publish_token(PK, &"s".into(), Channel::Response, "0123456789");
     }
     let merged = frame(&mut reader).unwrap();
     assert!(merged["data"]["data"].as_str().unwrap().len() > 200, "waiting tokens were not merged");
     while frame(&mut reader).is_some() {}
 
-    hub.token(PK, &"s".into(), false, &"x".repeat(1500));
-    hub.observation(PK, &observation(1, 1200));
+    hub.publish_token(PK, &"s".into(), Channel::Response, &"x".repeat(1500));
+    hub.publish_observation(PK, &observation(1, 1200));
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 1, "the observation goes before the tokens");
-    hub.token(PK, &"s".into(), false, "after");
+    hub.publish_token(PK, &"s".into(), Channel::Response, "after");
     assert_eq!(frame(&mut reader).unwrap()["data"]["offset"], 1800);
 
-    (2..5).for_each(|seq| hub.observation(PK, &observation(seq, 1200)));
+    (2..5).for_each(|seq| hub.publish_observation(PK, &observation(seq, 1200)));
     assert_eq!(frame(&mut reader), Some(json!("gap")));
     assert_eq!(frame(&mut reader), None);
-    hub.observation(PK, &observation(5, 10));
+    hub.publish_observation(PK, &observation(5, 10));
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 5);
 }
 
 #[test]
 fn a_gap_says_whether_the_reader_was_too_slow() {
     let hub = Hub::new(1000);
-    let mut reader = hub.subscribe(PK, Wants::default());
+    let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
     let mut is_overflow = || match reader.try_next() {
         Some(Live::Gap { overflowed }) => Some(overflowed),
         Some(Live::Frame(_) | Live::Draining(_)) | None => None,
     };
-    hub.gap(PK);
+    hub.publish_gap(PK);
     assert_eq!(is_overflow(), Some(false), "nobody could be told");
-    hub.observation(PK, &observation(1, 600));
-    hub.observation(PK, &observation(2, 600));
+    hub.publish_observation(PK, &observation(1, 600));
+    hub.publish_observation(PK, &observation(2, 600));
     assert_eq!(is_overflow(), Some(true));
-    hub.gap(PK);
+    hub.publish_gap(PK);
     assert_eq!(is_overflow(), Some(false), "the last one is forgotten");
 }

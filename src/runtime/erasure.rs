@@ -100,7 +100,7 @@ impl Actor {
     pub(super) fn announce_end(&mut self) {
         self.drop_work_in_progress();
         self.shared.waiters.notify_thread(self.pk);
-        self.shared.hub.gap(self.pk);
+        self.shared.hub.publish_gap(self.pk);
     }
 
     /// Deletes the thread if it may be. The same transaction queues a cancel for each task that another agent may be
@@ -129,7 +129,7 @@ impl Actor {
             let erasure = Erasure { thread, version, now, deliveries, audit, spend, took, is_chore };
             if self.shared.store.delete_thread(erasure).await? {
                 failpoint::reached("delete.committed");
-                self.shared.hub.changed(row.tenant, row.pk, &row.thread_id);
+                self.shared.hub.publish_change(row.tenant, row.pk, &row.thread_id);
                 self.shared.erased.notify_one();
                 self.shared.outbox.bell.ring(kinds);
                 return Ok(true);

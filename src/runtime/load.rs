@@ -129,7 +129,7 @@ impl Actor {
                 && loaded.rows.iter().any(|row| row.kind == RowKind::Run);
             let machine =
                 if crashes_when_rebuilt { runs_only(loaded) } else { self.shared.core(&row.core)?.load(loaded)? };
-            self.shared.hub.read_up_to(self.pk, row.last_seq);
+            self.shared.hub.publish_gap_up_to(self.pk, row.last_seq);
             return Ok(LoadedThread { row, machine, new: None, fold: None, receivers, traced });
         }
         let (new, profile) = extras.create.clone().ok_or(Refusal::Gone)?;

@@ -24,7 +24,7 @@ pub(super) struct Announcement {
 impl LoadedThread {
     /// Before a decision: builds the fold that listeners' observations need if somebody listens, drops it if nobody does.
     pub(super) fn keep_fold_while_watched(&mut self, shared: &Shared) {
-        if !shared.hub.is_watched(self.row.pk) {
+        if !shared.hub.has_subscribers(self.row.pk) {
             self.fold = None;
         } else if self.fold.is_none() {
             self.fold = Some(self.machine.plan().map(Fold::of_plan).unwrap_or_else(|error| {
@@ -68,12 +68,14 @@ impl Actor {
             (Some((records, first)), Some(loaded)) => {
                 // Observations go before the status of the run that they changed.
                 self.shared.publish_records(loaded, records, first, step).await;
-                step.runs.iter().for_each(|run| self.shared.hub.run(self.pk, &news.resource(&self.shared, run)));
+                step.runs
+                    .iter()
+                    .for_each(|run| self.shared.hub.publish_run(self.pk, &news.resource(&self.shared, run)));
             }
             // One that began to listen after the decision may have read the store before the commit: it must read again.
             (None, Some(_)) => {
-                self.shared.hub.gap(self.pk);
-                step.runs.iter().for_each(|run| self.shared.hub.run(self.pk, &self.shared.resource(run, None)));
+                self.shared.hub.publish_gap(self.pk);
+                step.runs.iter().for_each(|run| self.shared.hub.publish_run(self.pk, &self.shared.resource(run, None)));
             }
             (Some(_) | None, None) => {}
         }
@@ -115,11 +117,11 @@ impl Shared {
                 %error,
                 "the payloads of observations could not be read; listeners are told to read them from the store"
             );
-            return self.hub.gap(loaded.row.pk);
+            return self.hub.publish_gap(loaded.row.pk);
         }
         for mut observation in observations {
             observation.content = payload::inline(observation.content, &known);
-            self.hub.observation(loaded.row.pk, &observation);
+            self.hub.publish_observation(loaded.row.pk, &observation);
         }
     }
 }

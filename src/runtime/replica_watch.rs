@@ -48,7 +48,7 @@ impl Shared {
     }
 
     async fn look_at_followed(&self, followed: &mut Followed) -> Result<()> {
-        let mut pks = self.hub.watched();
+        let mut pks = self.hub.subscribed_threads();
         pks.extend(self.waiters.threads());
         pks.sort_unstable();
         pks.dedup();
@@ -56,7 +56,7 @@ impl Shared {
         let before = std::mem::replace(followed, marks.iter().map(|mark| (mark.pk, mark.version)).collect());
         for mark in marks.iter().filter(|mark| before.get(&mark.pk) != Some(&mark.version)) {
             // Also where we hold the lease: a call may take long, and the thread's actor does not read the store meanwhile.
-            self.hub.read_up_to(mark.pk, mark.last_seq);
+            self.hub.publish_gap_up_to(mark.pk, mark.last_seq);
             // It does say how runs end.
             if !self.actors.holds(mark.pk) {
                 self.waiters.notify_thread(mark.pk);
@@ -64,7 +64,7 @@ impl Shared {
         }
         // The thread was deleted: those who read it again find that.
         for pk in pks.iter().filter(|pk| !followed.contains_key(pk)) {
-            self.hub.gap(*pk);
+            self.hub.publish_gap(*pk);
             self.waiters.notify_thread(*pk);
         }
         Ok(())

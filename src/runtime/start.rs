@@ -136,7 +136,7 @@ impl Runtime {
         }
         let limit = Duration::from_millis(shared.config.runtime.drain_ms).saturating_sub(LAST_STEPS + CLOSING);
         shared.draining.cancel();
-        shared.hub.draining(1_000);
+        shared.hub.publish_draining(1_000);
         shared.tasks.close();
         if timeout(limit, shared.tasks.wait()).await.is_err() {
             tracing::warn!(threads = self.active_threads(), "steps that did not end in time are dropped");

@@ -233,7 +233,7 @@ impl Actor {
             (Ok(Committed::Done), Some(loaded)) => {
                 failpoint::reached("commit.after");
                 row_after.apply_to(loaded);
-                self.shared.hub.changed(loaded.row.tenant, loaded.row.pk, &loaded.row.thread_id);
+                self.shared.hub.publish_change(loaded.row.tenant, loaded.row.pk, &loaded.row.thread_id);
                 if let Some(at) = loaded.row.wake_at {
                     self.shared.alarm.sooner(at);
                 }

@@ -75,7 +75,7 @@ impl DecodedFrame {
 }
 
 fn decode_observation(frame: &Encoded) -> serde_json::Result<DecodedObservation> {
-    match frame.told() {
+    match frame.as_observation() {
         Some(observation) => DecodedObservation::decode(observation.clone()),
         None => DecodedObservation::decode(serde_json::from_slice(&frame.data())?),
     }

@@ -1,4 +1,4 @@
-//! Readers of every pace beside random streams and observations: what each of them is told, in which order.
+//! Readers of every pace beside random streams and observations: what each of them receives, in which order.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Op {
     Open(u8),
-    Token(u8, bool, String),
+    Token(u8, Channel, String),
     Close(u8),
     Observe(usize),
     Subscribe,
@@ -23,7 +23,7 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         1 => (0u8..3).prop_map(Op::Open),
-        8 => (0u8..3, any::<bool>(), "[aé\"\n]{1,30}").prop_map(|(s, t, text)| Op::Token(s, t, text)),
+        8 => (0u8..3, channel(), "[aé\"\n]{1,30}").prop_map(|(s, c, text)| Op::Token(s, c, text)),
         1 => (0u8..3).prop_map(Op::Close),
         3 => (0usize..600).prop_map(Op::Observe),
         1 => Just(Op::Subscribe),
@@ -32,17 +32,21 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A subscriber that checks every frame against what was said.
+fn channel() -> impl Strategy<Value = Channel> {
+    prop_oneof![Just(Channel::Response), Just(Channel::Thinking)]
+}
+
+/// A subscriber that checks every frame against what was published.
 struct Reader {
     subscription: Subscription,
-    /// Where each text stands for this reader.
-    heard: HashMap<(String, String), usize>,
+    /// How much of each text this reader has received.
+    received: HashMap<(String, String), usize>,
     last_seq: i64,
-    misses: bool,
+    has_missed: bool,
 }
 
 #[derive(Default)]
-struct Said {
+struct Published {
     /// Whole texts by stream id and token type.
     texts: HashMap<(String, String), String>,
     open: [Option<String>; 3],
@@ -51,21 +55,21 @@ struct Said {
 }
 
 impl Reader {
-    fn read(&mut self, said: &Said, frames: usize) {
+    fn read(&mut self, published: &Published, frames: usize) {
         for _ in 0..frames {
             let Some(live) = self.subscription.try_next() else { return };
             match live {
                 Live::Gap { .. } => {
-                    self.misses = true;
-                    self.last_seq = said.seq;
+                    self.has_missed = true;
+                    self.last_seq = published.seq;
                 }
                 Live::Draining(_) => unreachable!("nobody drains here"),
-                Live::Frame(frame) => self.take(said, &json(&frame)),
+                Live::Frame(frame) => self.take(published, &json(&frame)),
             }
         }
     }
 
-    fn take(&mut self, said: &Said, frame: &Value) {
+    fn take(&mut self, published: &Published, frame: &Value) {
         let data = &frame["data"];
         if frame["event"] == "observation" {
             let seq = data["seq"].as_i64().unwrap();
@@ -77,75 +81,76 @@ impl Reader {
         }
         let key = (data["streamId"].as_str().unwrap().to_owned(), data["tokenType"].as_str().unwrap().to_owned());
         let (offset, text) = (data["offset"].as_u64().unwrap() as usize, data["data"].as_str().unwrap());
-        let heard = self.heard.entry(key.clone()).or_default();
-        assert!(offset >= *heard, "a byte came twice");
-        self.misses |= offset > *heard;
-        assert_eq!(&said.texts[&key][offset..offset + text.len()], text);
-        *heard = offset + text.len();
+        let received = self.received.entry(key.clone()).or_default();
+        assert!(offset >= *received, "a byte came twice");
+        self.has_missed |= offset > *received;
+        assert_eq!(&published.texts[&key][offset..offset + text.len()], text);
+        *received = offset + text.len();
     }
 }
 
 fn play(ops: Vec<Op>, queue_bytes: usize, keeps_up: bool) {
     let hub = Hub::new(queue_bytes);
-    let mut said = Said::default();
+    let mut published = Published::default();
     let mut readers: Vec<Reader> = Vec::new();
     for op in ops {
         match op {
-            Op::Open(slot) if said.open[slot as usize].is_none() => {
-                said.streams += 1;
-                let id = format!("s{}", said.streams);
+            Op::Open(slot) if published.open[slot as usize].is_none() => {
+                published.streams += 1;
+                let id = format!("s{}", published.streams);
                 hub.open_stream(PK, head(&id));
-                said.open[slot as usize] = Some(id);
+                published.open[slot as usize] = Some(id);
             }
-            Op::Token(slot, thinking, text) => {
-                if let Some(id) = &said.open[slot as usize] {
-                    let kind = serde_json::to_value(TokenType::of(Phase::Execution, thinking)).unwrap();
-                    hub.token(PK, &id.as_str().into(), thinking, &text);
+            Op::Token(slot, channel, text) => {
+                if let Some(id) = &published.open[slot as usize] {
+                    let kind =
+                        serde_json::to_value(TokenType::of(Phase::Execution, channel == Channel::Thinking)).unwrap();
+                    hub.publish_token(PK, &id.as_str().into(), channel, &text);
                     let key = (id.clone(), kind.as_str().unwrap().to_owned());
-                    said.texts.entry(key).or_default().push_str(&text);
+                    published.texts.entry(key).or_default().push_str(&text);
                 }
             }
             Op::Close(slot) => {
-                if let Some(id) = said.open[slot as usize].take() {
+                if let Some(id) = published.open[slot as usize].take() {
                     hub.close_stream(PK, &id.as_str().into());
                 }
             }
             Op::Observe(size) => {
-                said.seq += 1;
-                hub.observation(PK, &observation(said.seq, size));
+                published.seq += 1;
+                hub.publish_observation(PK, &observation(published.seq, size));
             }
             Op::Subscribe if readers.len() < 4 => readers.push(Reader {
-                subscription: hub.subscribe(PK, Wants::default()),
-                heard: closed_texts(&said),
-                last_seq: said.seq,
-                misses: false,
+                subscription: hub.subscribe(PK, SubscriptionFilter::default()),
+                received: closed_texts(&published),
+                last_seq: published.seq,
+                has_missed: false,
             }),
-            Op::Read(reader, frames) if reader < readers.len() => readers[reader].read(&said, frames),
+            Op::Read(reader, frames) if reader < readers.len() => readers[reader].read(&published, frames),
             Op::Leave(reader) if reader < readers.len() => drop(readers.swap_remove(reader)),
             Op::Open(_) | Op::Subscribe | Op::Read(..) | Op::Leave(_) => {}
         }
         for reader in &mut readers {
             if keeps_up {
-                reader.read(&said, usize::MAX);
+                reader.read(&published, usize::MAX);
             }
             let queue = reader.subscription.subscriber.queue.lock();
             assert!(queue.weight <= queue_bytes.max(1500), "a queue grew beyond its limit: {}", queue.weight);
         }
     }
     for mut reader in readers {
-        reader.read(&said, usize::MAX);
-        assert_eq!(reader.last_seq, said.seq, "observations were lost without a gap");
+        reader.read(&published, usize::MAX);
+        assert_eq!(reader.last_seq, published.seq, "observations were lost without a gap");
         if keeps_up {
-            let whole: HashMap<_, _> = said.texts.iter().map(|(key, text)| (key.clone(), text.len())).collect();
-            assert!(!reader.misses && reader.heard == whole, "a fast reader missed something");
+            let whole: HashMap<_, _> = published.texts.iter().map(|(key, text)| (key.clone(), text.len())).collect();
+            assert!(!reader.has_missed && reader.received == whole, "a fast reader missed something");
         }
     }
 }
 
-/// What a new subscriber is not told any more: texts of streams that are closed.
-fn closed_texts(said: &Said) -> HashMap<(String, String), usize> {
-    let is_closed = |id: &String| !said.open.iter().flatten().any(|open| open == id);
-    said.texts.iter().filter(|((id, _), _)| is_closed(id)).map(|(key, text)| (key.clone(), text.len())).collect()
+/// The texts that a new subscriber does not get: those of closed streams.
+fn closed_texts(published: &Published) -> HashMap<(String, String), usize> {
+    let is_closed = |id: &String| !published.open.iter().flatten().any(|open| open == id);
+    published.texts.iter().filter(|((id, _), _)| is_closed(id)).map(|(key, text)| (key.clone(), text.len())).collect()
 }
 
 proptest! {

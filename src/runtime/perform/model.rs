@@ -18,7 +18,7 @@ use crate::domain::tool::ToolSpec;
 use crate::engine::event::{Event, ModelEvent};
 use crate::engine::parse::tags::TagFilter;
 use crate::failpoint;
-use crate::live::{Hub, StreamHead};
+use crate::live::{Channel, Hub, StreamHead};
 use crate::provider::DeltaStream;
 use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
@@ -210,7 +210,7 @@ impl Tokens {
                 }
                 None => self.say(piece),
             },
-            Delta::Thinking(piece) => self.hub.token(self.pk, &self.stream, true, piece),
+            Delta::Thinking(piece) => self.hub.publish_token(self.pk, &self.stream, Channel::Thinking, piece),
             // What was shown is put right by the end of the stream.
             Delta::WasThinking => {}
             Delta::ToolCall { .. } | Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_) => {}
@@ -219,7 +219,7 @@ impl Tokens {
 
     fn say(&mut self, piece: &str) {
         self.said.push_str(piece);
-        self.hub.token(self.pk, &self.stream, false, piece);
+        self.hub.publish_token(self.pk, &self.stream, Channel::Response, piece);
     }
 
     /// What the filter held back until it was sure.

@@ -79,7 +79,7 @@ impl ToolRun {
         if !self.hold.holds() {
             return None;
         }
-        self.shared.hub.tool_started(self.pk, &self.started());
+        self.shared.hub.publish_tool_started(self.pk, &self.started());
         let limit = Duration::from_millis(u64::try_from(tool.spec().timeout_ms).unwrap_or(0));
         let nature = tool.nature(&arguments);
         let executed = given.map(|digest| Executed { digest, at: self.shared.now() });

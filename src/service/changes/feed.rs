@@ -103,7 +103,7 @@ impl Reader {
     fn of(service: &Service, tenant: TenantPk) -> Self {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let changes = service.hub.changes();
+        let changes = service.hub.subscribe_to_changes();
         Self {
             service: service.clone(),
             tenant,

@@ -15,7 +15,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::{Run, RunStatus};
-use crate::live::{Encoded, EncodedKind, Hub, Live, Subscription, Wants};
+use crate::live::{Encoded, EncodedKind, Hub, Live, Subscription, SubscriptionFilter};
 use crate::service::{Result, Service, fork, runs, threads};
 
 /// A reader that sits on one frame for so long is slow; one that overflowed in a burst just reads again.
@@ -34,15 +34,15 @@ pub struct EarlySubscription {
 impl EarlySubscription {
     /// To a thread that is not there yet.
     pub(crate) fn of_new(hub: &Arc<Hub>, pk: ThreadPk) -> Self {
-        Self { live: hub.subscribe(pk, Wants { tokens: true, types: Vec::new() }), after: 0 }
+        Self { live: hub.subscribe(pk, SubscriptionFilter { tokens: true, types: Vec::new() }), after: 0 }
     }
 
     /// To a thread that is there.
     pub(crate) async fn of(service: &Service, pk: ThreadPk) -> Result<Self> {
-        let live = service.hub.subscribe(pk, Wants { tokens: true, types: Vec::new() });
+        let live = service.hub.subscribe(pk, SubscriptionFilter { tokens: true, types: Vec::new() });
         // Read after the subscription: what is committed from here on is heard.
         let after = service.store.thread_by_pk(pk).await?.map_or(0, |row| row.last_seq);
-        live.has_read(after);
+        live.mark_read(after);
         Ok(Self { live, after })
     }
 
@@ -106,7 +106,7 @@ impl Until {
 
 pub async fn open(service: &Service, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Feed> {
     let row = threads::row(service, caller, id).await?;
-    let live = service.hub.subscribe(row.pk, Wants { tokens: ask.tokens, types: heard(&ask) });
+    let live = service.hub.subscribe(row.pk, SubscriptionFilter { tokens: ask.tokens, types: heard(&ask) });
     begin(service, caller, id, live, ask, Source::Store).await
 }
 
@@ -339,7 +339,7 @@ impl Feed {
             return Ok(());
         }
         self.cursor = self.cursor.max(self.last_seq);
-        self.live.has_read(self.cursor);
+        self.live.mark_read(self.cursor);
         self.is_slow = false;
         if !std::mem::replace(&mut self.is_caught_up, true) {
             self.ready.push_back(Arc::new(Encoded::caught_up(self.cursor)));

@@ -52,7 +52,7 @@ async fn make(
     let pk = service.runtime.new_pk();
     match service.store.create_thread(pk, new, profile.clone(), kept).await? {
         Committed::Done => {
-            service.hub.changed(caller.tenant, pk, &fresh.thread_id);
+            service.hub.publish_change(caller.tenant, pk, &fresh.thread_id);
             Ok((fresh, true))
         }
         Committed::Duplicate => Err(Refusal::Duplicate),

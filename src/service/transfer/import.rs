@@ -108,7 +108,7 @@ pub async fn import(service: &Service, caller: &Caller, turn: Turn, text: Bytes,
     let pk = import.commit.pk;
     match service.store.import_thread(import).await? {
         Committed::Done => {
-            service.hub.changed(caller.tenant, pk, &imported.thread_id);
+            service.hub.publish_change(caller.tenant, pk, &imported.thread_id);
             Ok(imported)
         }
         Committed::Exists => Err(exists(&imported.thread_id)),

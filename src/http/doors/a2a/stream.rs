@@ -177,7 +177,7 @@ fn events_of_frame(task_events: &mut TaskEvents, frame: &Encoded) -> Vec<StreamE
     if let Some(token) = frame.token() {
         return task_events.token(&token).into_iter().collect();
     }
-    let Some(seen) = frame.told() else { return Vec::new() };
+    let Some(seen) = frame.as_observation() else { return Vec::new() };
     match seen.fact() {
         Ok(fact) => task_events.apply(&seen.run_id, seen.timestamp, fact),
         Err(error) => {

@@ -180,7 +180,7 @@ fn seq_of(after: After) -> i64 {
 
 fn origin(frame: &Encoded) -> Origin {
     let EncodedKind::Observation { seq, kind, .. } = &frame.kind else { return Origin::default() };
-    let at = match frame.told() {
+    let at = match frame.as_observation() {
         Some(observation) => observation.timestamp,
         None => serde_json::from_slice::<ObservationTime>(&frame.data()).map(|head| head.timestamp).unwrap_or_default(),
     };
