@@ -12,7 +12,7 @@ use crate::config::{self, Config, Reference};
 use crate::domain::Millis;
 use crate::domain::tool::ToolSpec;
 use crate::egress::{Allow, Destination, Egress, SigningSecret, Walls};
-use crate::outbox::{Directory, Outbox, Pace, Webhook};
+use crate::outbox::{DeliveryTiming, Directory, Outbox, Webhook};
 use crate::store::Store;
 use crate::store::documents::{DocumentCache, KeySource, Sealer};
 use crate::tool::Tool;
@@ -102,14 +102,14 @@ pub(super) async fn outbox(
         };
         fixed.push((owner, Arc::new(webhook)));
     }
-    let pace = Pace {
+    let timing = DeliveryTiming {
         backoff: config.outbox.backoff_ms.clone(),
         push_backoff: config.outbox.push_backoff_ms.clone(),
-        push_for: config.outbox.push_for_ms,
-        attempt: Duration::from_millis(config.outbox.attempt_timeout_ms),
-        kept: config.outbox.kept_ms,
+        push_retry_for: config.outbox.push_for_ms,
+        attempt_timeout: Duration::from_millis(config.outbox.attempt_timeout_ms),
+        retention: config.outbox.kept_ms,
     };
-    Ok(Outbox::new(Directory::new(fixed, documents.clone(), sealer.clone()), egress.clone(), pace))
+    Ok(Outbox::new(Directory::new(fixed, documents.clone(), sealer.clone()), egress.clone(), timing))
 }
 
 /// `[[webhooks]]`, each with the name of its tenant.

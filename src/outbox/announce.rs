@@ -19,7 +19,7 @@ use crate::store::outbox::{NewDelivery, TargetKind};
 /// The data of a webhook event. Arguments and answers are not in it: they are read over the API, with a key.
 #[derive(Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
-enum Announced<'a> {
+enum EventDetails<'a> {
     Question {
         suspension_id: &'a SuspensionId,
         kind: SuspensionKind,
@@ -51,19 +51,19 @@ enum Announced<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Data<'a> {
+struct EventData<'a> {
     thread_id: &'a ThreadId,
     run_id: &'a RunId,
     trace_id: &'a str,
-    /// Where people look at it, or answer.
+    /// Where a person can look at the run, or answer the question.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     #[serde(flatten)]
-    details: Announced<'a>,
+    details: EventDetails<'a>,
 }
 
 impl Directory {
-    /// The deliveries that a commit with these records leaves in the outbox: one for each webhook that wants to know.
+    /// The deliveries that a commit with these records puts into the outbox: one per record and subscribed webhook.
     pub fn announce(
         &self,
         tenant: TenantPk,
@@ -72,20 +72,20 @@ impl Directory {
         mint: &mut Mint,
         urls: Option<&ConsoleUrls>,
     ) -> Vec<NewDelivery> {
-        let events: Vec<_> = records.iter().filter_map(|record| Some((record, event(record)?))).collect();
-        let webhooks = if events.is_empty() { Vec::new() } else { self.of(tenant) };
+        let events: Vec<_> = records.iter().filter_map(|record| Some((record, event_of(record)?))).collect();
+        let webhooks = if events.is_empty() { Vec::new() } else { self.webhooks_of(tenant) };
         if webhooks.is_empty() {
             return Vec::new();
         }
         let mut deliveries = Vec::new();
         for (record, (event, details)) in events {
-            let body = body(thread, record, event, details, urls);
-            deliveries.extend(addressed(&webhooks, event, &body, mint));
+            let body = event_body(thread, record, event, details, urls);
+            deliveries.extend(deliveries_to(&webhooks, event, &body, mint));
         }
         deliveries
     }
 
-    /// The same of a cap on spending, of which so much is used.
+    /// The deliveries for a threshold of a spending cap that was reached: one per subscribed webhook.
     pub fn announce_spending(
         &self,
         tenant: TenantPk,
@@ -94,11 +94,11 @@ impl Directory {
         mint: &mut Mint,
     ) -> Vec<NewDelivery> {
         let event = WebhookEvent::SpendThreshold;
-        let body = json!({ "type": event.as_str(), "timestamp": written(now), "data": threshold });
-        addressed(&self.of(tenant), event, &body, mint).collect()
+        let body = json!({ "type": event.as_str(), "timestamp": iso_8601(now), "data": threshold });
+        deliveries_to(&self.webhooks_of(tenant), event, &body, mint).collect()
     }
 
-    /// The same of a checkpoint of the audit, as `GET /audit/export` has it.
+    /// The deliveries for an audit checkpoint, in the shape of `GET /audit/export`: one per subscribed webhook.
     pub fn announce_checkpoint(
         &self,
         tenant: TenantPk,
@@ -107,23 +107,23 @@ impl Directory {
         mint: &mut Mint,
     ) -> Vec<NewDelivery> {
         let event = WebhookEvent::AuditCheckpoint;
-        let body = json!({ "type": event.as_str(), "timestamp": written(now), "data": checkpoint });
-        addressed(&self.of(tenant), event, &body, mint).collect()
+        let body = json!({ "type": event.as_str(), "timestamp": iso_8601(now), "data": checkpoint });
+        deliveries_to(&self.webhooks_of(tenant), event, &body, mint).collect()
     }
 }
 
-/// What is told of a cap on spending.
+/// The data of a `spend.threshold` event.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpendThreshold<'a> {
     pub percent: i64,
-    /// A [`SpentOfCap`](crate::domain::spend::SpentOfCap), as it is shown.
+    /// A [`SpentOfCap`](crate::domain::spend::SpentOfCap) as JSON.
     #[serde(flatten)]
     pub spent: &'a Value,
 }
 
-/// One for each webhook that wants to know.
-fn addressed(
+/// One delivery for each webhook that subscribed to the event.
+fn deliveries_to(
     webhooks: &[Arc<Webhook>],
     event: WebhookEvent,
     body: &Value,
@@ -139,46 +139,46 @@ fn addressed(
     })
 }
 
-fn body(
+fn event_body(
     thread: &ThreadId,
     record: &Record,
     event: WebhookEvent,
-    details: Announced<'_>,
+    details: EventDetails<'_>,
     urls: Option<&ConsoleUrls>,
 ) -> Value {
     let url = urls.map(|urls| match &details {
-        Announced::Question { suspension_id, .. } => urls.question(suspension_id),
-        Announced::Resolution { .. } | Announced::End { .. } => urls.run(thread, &record.run_id),
+        EventDetails::Question { suspension_id, .. } => urls.question(suspension_id),
+        EventDetails::Resolution { .. } | EventDetails::End { .. } => urls.run(thread, &record.run_id),
     });
-    let data = Data { thread_id: thread, run_id: &record.run_id, trace_id: &record.trace_id, url, details };
-    json!({ "type": event.as_str(), "timestamp": written(record.timestamp), "data": data })
+    let data = EventData { thread_id: thread, run_id: &record.run_id, trace_id: &record.trace_id, url, details };
+    json!({ "type": event.as_str(), "timestamp": iso_8601(record.timestamp), "data": data })
 }
 
-/// As Standard Webhooks have it: ISO 8601.
-fn written(at: Millis) -> Option<String> {
+/// The time format of Standard Webhooks.
+fn iso_8601(at: Millis) -> Option<String> {
     jiff::Timestamp::from_millisecond(at).ok().map(|at| at.to_string())
 }
 
-/// What those outside may want to know of a record, if it is something.
-fn event(record: &Record) -> Option<(WebhookEvent, Announced<'_>)> {
+/// The webhook event that a record causes, if any.
+fn event_of(record: &Record) -> Option<(WebhookEvent, EventDetails<'_>)> {
     match &record.fact {
         Fact::RunFinished(body) => {
             let is_failed = body.status == RunStatus::Failed;
             let event = if is_failed { WebhookEvent::RunFailed } else { WebhookEvent::RunFinished };
-            Some((event, end(body)))
+            Some((event, end_details(body)))
         }
-        Fact::AgentSuspended(body) => Some((WebhookEvent::SuspensionRequested, question(body))),
+        Fact::AgentSuspended(body) => Some((WebhookEvent::SuspensionRequested, question_details(body))),
         Fact::AgentResumed(body) => {
             let decided_by = Some(body.decided_by.as_str());
             let (suspension_id, decision) = (&body.suspension_id, body.decision);
-            Some((WebhookEvent::SuspensionResolved, Announced::Resolution { suspension_id, decision, decided_by }))
+            Some((WebhookEvent::SuspensionResolved, EventDetails::Resolution { suspension_id, decision, decided_by }))
         }
         Fact::SuspensionTimeout(body) => match body.policy {
-            // Whoever is reminded was told already, and still has time.
+            // The webhook got the request already, and the question is still open.
             ExpiryPolicy::Remind => None,
             ExpiryPolicy::Deny | ExpiryPolicy::Fail => {
                 let (suspension_id, decision) = (&body.suspension_id, Decision::Expired);
-                let details = Announced::Resolution { suspension_id, decision, decided_by: None };
+                let details = EventDetails::Resolution { suspension_id, decision, decided_by: None };
                 Some((WebhookEvent::SuspensionResolved, details))
             }
         },
@@ -203,8 +203,8 @@ fn event(record: &Record) -> Option<(WebhookEvent, Announced<'_>)> {
     }
 }
 
-fn question(body: &AskedQuestion) -> Announced<'_> {
-    Announced::Question {
+fn question_details(body: &AskedQuestion) -> EventDetails<'_> {
+    EventDetails::Question {
         suspension_id: &body.suspension_id,
         kind: body.kind,
         call_id: body.call_id.as_ref(),
@@ -215,8 +215,8 @@ fn question(body: &AskedQuestion) -> Announced<'_> {
     }
 }
 
-fn end(body: &RunFinishedBody) -> Announced<'_> {
-    Announced::End {
+fn end_details(body: &RunFinishedBody) -> EventDetails<'_> {
+    EventDetails::End {
         status: body.status,
         result_status: body.result_status,
         total_duration_ms: body.total_duration_ms,

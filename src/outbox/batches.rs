@@ -1,5 +1,5 @@
-//! Deliveries that go out together, to the one receiver of all threads: what came due within half a second is claimed at
-//! once, sent as one, and settled at once. For a thread such a delivery costs its row, and little else.
+//! Deliveries that go to the one receiver of all threads, in batches: those that come due within half a second are claimed,
+//! sent and settled together. Each of them costs its thread little more than the row.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,57 +8,57 @@ use futures_util::future::BoxFuture;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::outcome::Outcome;
-use super::{HORIZON, Outbox};
+use super::outcome::AttemptResult;
+use super::{Outbox, POLL_INTERVAL};
 use crate::domain::Millis;
 use crate::failpoint;
 use crate::store::Store;
 use crate::store::outbox::Delivery;
 
-/// How long what is due waits for what comes after it.
-const GATHERED: Duration = Duration::from_millis(500);
-/// Deliveries that are claimed at once.
-const AT_ONCE: u32 = 128;
-/// What the last of them may hold up the end of the process.
-const LAST: Duration = Duration::from_secs(1);
+/// How long a due delivery waits for others to join its batch.
+const GATHER_TIME: Duration = Duration::from_millis(500);
+/// Bounds the deliveries that are claimed together.
+const MAX_BATCH: u32 = 128;
+/// Bounds how long the last batches may delay the end of the process.
+const FINAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub struct Batches {
     pub store: Arc<dyn Store>,
     pub outbox: Arc<Outbox>,
     pub now: Arc<dyn Fn() -> Millis + Send + Sync>,
-    pub send: SendsAll,
+    pub send: BatchSender,
 }
 
-/// Makes deliveries, in the time that an attempt may take: for each, what came of it, in a word and in a sentence.
-pub type SendsAll = Arc<dyn Fn(Arc<[Delivery]>) -> BoxFuture<'static, Vec<(Outcome, String)>> + Send + Sync>;
+/// Sends a batch within the time of one attempt. Returns, for each delivery, the outcome and a sentence about it.
+pub type BatchSender = Arc<dyn Fn(Arc<[Delivery]>) -> BoxFuture<'static, Vec<AttemptResult>> + Send + Sync>;
 
 impl Batches {
-    /// Works until stopped; then sends what was left here before.
+    /// Runs until `stop` is cancelled, then sends what is due by then.
     pub async fn run(self, stop: CancellationToken) {
-        while stop.run_until_cancelled(self.gather()).await.is_some() {
-            while !stop.is_cancelled() && self.send_some().await {}
+        while stop.run_until_cancelled(self.wait_for_batch()).await.is_some() {
+            while !stop.is_cancelled() && self.send_batch().await {}
         }
-        // Whoever starts next has the rest.
-        let _ = timeout(LAST, async { while self.send_some().await {} }).await;
+        // The next process sends the rest.
+        let _ = timeout(FINAL_TIMEOUT, async { while self.send_batch().await {} }).await;
     }
 
-    /// Returns when something is due, and has waited for more.
-    async fn gather(&self) {
+    /// Waits until a delivery is due, and then for others to join its batch.
+    async fn wait_for_batch(&self) {
         let next = self.store.next_batched().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "the outbox cannot be read");
             None
         });
-        let left = next.map(|due| Duration::from_millis(u64::try_from(due.saturating_sub((self.now)())).unwrap_or(0)));
-        // Rung or slept out: both mean look.
-        let _ = timeout(left.unwrap_or(HORIZON).min(HORIZON), self.outbox.bell.batched.notified()).await;
-        sleep(GATHERED).await;
+        let wait = next.map(|due| Duration::from_millis(u64::try_from(due.saturating_sub((self.now)())).unwrap_or(0)));
+        // A notification and a timeout mean the same: look.
+        let _ = timeout(wait.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL), self.outbox.wakeup.batched.notified()).await;
+        sleep(GATHER_TIME).await;
     }
 
-    /// Whether there may be more than what was due now, and is claimed at once.
-    async fn send_some(&self) -> bool {
+    /// Claims and sends one batch. `true`: the batch was full, so more may be due.
+    async fn send_batch(&self) -> bool {
         let now = (self.now)();
-        let until = self.outbox.claim_ends(now);
-        let claimed = match self.store.claim_batch(now, until, AT_ONCE).await {
+        let until = self.outbox.claim_deadline(now);
+        let claimed = match self.store.claim_batch(now, until, MAX_BATCH).await {
             Ok(claimed) if claimed.is_empty() => return false,
             Ok(claimed) => claimed,
             Err(error) => {
@@ -76,6 +76,6 @@ impl Batches {
         if let Err(error) = self.store.settle_deliveries(settlements, now).await {
             tracing::warn!(%error, "attempts are not written down; they are made again");
         }
-        deliveries.len() == AT_ONCE as usize
+        deliveries.len() == MAX_BATCH as usize
     }
 }

@@ -11,16 +11,16 @@ use crate::egress::{Destination, SigningSecret};
 use crate::store;
 use crate::store::documents::{Document, DocumentCache, DocumentKind, Illegible, Sealer, Unreadable};
 
-/// One address, what it wants to know, and what is shared with it.
+/// A webhook: its address, the events that it subscribed to, and its signing secrets.
 #[derive(Clone, Debug)]
 pub struct Webhook {
     pub id: String,
     pub to: Destination,
     pub events: Vec<WebhookEvent>,
-    /// What its deliveries are signed with; none if one of them cannot be opened.
+    /// The keys that sign its deliveries. An error if one of them cannot be opened.
     pub secrets: Result<Vec<SigningSecret>, Unreadable>,
     pub secret_count: usize,
-    /// Set up by the operator.
+    /// Set up by the operator; a tenant cannot change it.
     pub is_fixed: bool,
 }
 
@@ -29,13 +29,13 @@ pub struct Webhook {
 pub struct StoredWebhook {
     pub url: String,
     pub events: Vec<WebhookEvent>,
-    /// Sealed: what may stand here, [`Document::secrets`] says.
+    /// Sealed, in one of the shapes that [`Document::secrets`] reads.
     #[serde(default)]
     pub secrets: Value,
 }
 
 impl Webhook {
-    /// A stored webhook. One whose secrets cannot be opened is there all the same: what it is to be told is kept for it.
+    /// Reads a stored webhook. One whose secrets cannot be opened still gets deliveries into the outbox, for when they can be.
     pub fn of(document: &Document, sealer: &Sealer) -> Result<Self, Illegible> {
         let stored: StoredWebhook = document.legible()?;
         let url = stored.url.parse().map_err(|why| document.illegible(format!("its url: {why}")))?;
@@ -51,7 +51,7 @@ impl Webhook {
 }
 
 pub struct Directory {
-    /// Of one tenant, or of all.
+    /// The operator's webhooks, each for one tenant or for all.
     fixed: Vec<(Option<TenantPk>, Arc<Webhook>)>,
     documents: Arc<DocumentCache>,
     sealer: Arc<Sealer>,
@@ -66,14 +66,15 @@ impl Directory {
         Self { fixed, documents, sealer }
     }
 
-    /// The operator's first; of those that cannot be read nobody knows what they want to be told.
-    pub fn of(&self, tenant: TenantPk) -> Vec<Arc<Webhook>> {
+    /// All webhooks of a tenant, the operator's first. Unreadable ones are left out: their events are not known.
+    pub fn webhooks_of(&self, tenant: TenantPk) -> Vec<Arc<Webhook>> {
         let own = self.documents.of(tenant, DocumentKind::Webhook);
         let own = own.iter().filter_map(|document| Webhook::of(document, &self.sealer).ok());
         self.fixed(tenant).cloned().chain(own.map(Arc::new)).collect()
     }
 
-    pub fn one(&self, tenant: TenantPk, id: &str) -> Option<Result<Arc<Webhook>, Illegible>> {
+    /// Finds a webhook by its id. The error is that of a stored webhook that cannot be read.
+    pub fn find(&self, tenant: TenantPk, id: &str) -> Option<Result<Arc<Webhook>, Illegible>> {
         let fixed = self.fixed(tenant).find(|webhook| webhook.id == id);
         fixed.cloned().map(Ok).or_else(|| {
             let document = self.documents.get(tenant, DocumentKind::Webhook, id)?;
@@ -81,26 +82,26 @@ impl Directory {
         })
     }
 
-    /// The same; one that another process has made a moment ago may have to be read first.
-    pub(super) async fn one_of_now(
+    /// Like [`find`](Self::find), but reads the store again if the id is unknown: another process may have just created it.
+    pub(super) async fn find_or_refresh(
         &self,
         tenant: TenantPk,
         id: &str,
     ) -> store::Result<Option<Result<Arc<Webhook>, Illegible>>> {
-        if let Some(known) = self.one(tenant, id) {
+        if let Some(known) = self.find(tenant, id) {
             return Ok(Some(known));
         }
         self.documents.refresh().await?;
-        Ok(self.one(tenant, id))
+        Ok(self.find(tenant, id))
     }
 
     pub(super) fn sealer(&self) -> &Sealer {
         &self.sealer
     }
 
-    /// The operator's, for this tenant.
+    /// The operator's webhooks for this tenant.
     pub fn fixed(&self, tenant: TenantPk) -> impl Iterator<Item = &Arc<Webhook>> {
-        let is_theirs = move |owner: &Option<TenantPk>| owner.is_none_or(|owner| owner == tenant);
-        self.fixed.iter().filter(move |(owner, _)| is_theirs(owner)).map(|(_, webhook)| webhook)
+        let is_for_tenant = move |owner: &Option<TenantPk>| owner.is_none_or(|owner| owner == tenant);
+        self.fixed.iter().filter(move |(owner, _)| is_for_tenant(owner)).map(|(_, webhook)| webhook)
     }
 }

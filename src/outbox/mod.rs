@@ -3,10 +3,10 @@
 //!
 //! [`announce`](Directory::announce) turns what a commit records into deliveries, one per webhook that subscribed to
 //! the event. They are stored by that commit, so every event that happened is sent, and no other. [`Worker`] claims
-//! what is due (one replica at a time), sends it under the same `webhook-id` in every attempt, and settles it. What all
-//! threads leave for the one collector of traces goes out together ([`Batches`]). A receiver that does not answer keeps no
-//! other waiting ([`Unanswered`]), and no tenant another ([`Turns`]). A process that dies in between leaves a claim that
-//! runs out.
+//! what is due (one replica at a time), sends it under the same `webhook-id` in every attempt, and settles it. Deliveries to
+//! the collector of traces are sent in batches ([`Batches`]). A receiver that does not answer delays no other
+//! ([`Unanswered`]), and a tenant's backlog delays no other tenant ([`TenantTurns`]). The claim of a process that dies
+//! in between expires.
 
 mod announce;
 mod batches;
@@ -27,64 +27,65 @@ use crate::egress::Egress;
 use crate::store::outbox::TargetKind;
 
 pub use announce::SpendThreshold;
-pub use batches::{Batches, SendsAll};
+pub use batches::{BatchSender, Batches};
 pub use directory::{Directory, StoredWebhook, Webhook};
-pub use outcome::Outcome;
+pub use outcome::{AttemptOutcome, AttemptResult};
 pub use push::PushTarget;
 pub use worker::Worker;
 
-use turns::Turns;
+use turns::TenantTurns;
 use unanswered::Unanswered;
 
 /// The receivers of deliveries, and how they are reached.
 pub struct Outbox {
     pub directory: Directory,
     pub egress: Arc<Egress>,
-    pub pace: Pace,
-    pub bell: Bell,
+    pub timing: DeliveryTiming,
+    pub wakeup: Wakeup,
     unanswered: Unanswered,
-    turns: Arc<Turns>,
+    turns: Arc<TenantTurns>,
 }
 
 impl Outbox {
-    pub fn new(directory: Directory, egress: Arc<Egress>, pace: Pace) -> Self {
-        let (bell, unanswered, turns) = (Bell::default(), Unanswered::default(), Arc::default());
-        Self { directory, egress, pace, bell, unanswered, turns }
+    pub fn new(directory: Directory, egress: Arc<Egress>, timing: DeliveryTiming) -> Self {
+        let (wakeup, unanswered, turns) = (Wakeup::default(), Unanswered::default(), Arc::default());
+        Self { directory, egress, timing, wakeup, unanswered, turns }
     }
 }
 
-/// What another replica left is looked for as often.
-const HORIZON: Duration = Duration::from_secs(5);
+/// How often the store is polled for deliveries that other replicas stored.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Rung when something was left in the outbox here.
+/// Wakes the senders when this process stored a delivery.
 #[derive(Default)]
-pub struct Bell {
-    /// For what goes out by itself.
+pub struct Wakeup {
+    /// For deliveries that are sent one by one.
     single: Notify,
-    /// For what goes out together.
+    /// For deliveries that are sent in batches.
     batched: Notify,
 }
 
-impl Bell {
-    /// For a delivery of each of these kinds.
-    pub fn ring(&self, kinds: impl IntoIterator<Item = TargetKind>) {
+impl Wakeup {
+    /// Wakes the senders of deliveries of these kinds.
+    pub fn notify(&self, kinds: impl IntoIterator<Item = TargetKind>) {
         for kind in kinds {
-            let side = if TargetKind::BATCHED.contains(&kind) { &self.batched } else { &self.single };
-            side.notify_one();
+            let sender = if TargetKind::BATCHED.contains(&kind) { &self.batched } else { &self.single };
+            sender.notify_one();
         }
     }
 }
 
-/// When attempts are made, and for how long what is over is kept.
+/// When attempts are made, and how long finished deliveries are kept.
 #[derive(Clone, Debug)]
-pub struct Pace {
-    /// Between one attempt and the next; after the last one a delivery is dead.
+pub struct DeliveryTiming {
+    /// The pauses between attempts. When they are used up, a delivery is dead.
     pub backoff: Vec<Millis>,
-    /// The same for pushes; the last pause is repeated.
+    /// The pauses between attempts of pushes; the last one is repeated.
     pub push_backoff: Vec<Millis>,
-    /// How long a push is tried, and no shorter than those pauses take.
-    pub push_for: Millis,
-    /// What one attempt may take.
-    pub attempt: Duration,
-    pub kept: Millis,
+    /// How long a push is retried; at least until each of those pauses was taken once.
+    pub push_retry_for: Millis,
+    /// Bounds the duration of one attempt.
+    pub attempt_timeout: Duration,
+    /// How long finished deliveries are kept.
+    pub retention: Millis,
 }

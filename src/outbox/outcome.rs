@@ -1,35 +1,45 @@
-//! What an attempt comes to: whether there is another one, when, and how that is written down.
+//! The outcome of an attempt: whether and when there is another one, and what is stored about it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{Outbox, Pace};
+use super::{DeliveryTiming, Outbox};
 use crate::domain::Millis;
 use crate::store::outbox::{Delivery, Settled, Settlement, TargetKind};
 
-/// What an attempt means.
+/// How an attempt to deliver ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Taken,
+pub enum AttemptOutcome {
+    Delivered,
+    /// It may be retried.
     Failed,
-    /// Trying again is no use.
-    Useless,
+    /// No retry can succeed.
+    Undeliverable,
 }
 
-/// What a claim has beyond twice its attempt: for writing down what came of it.
-const MARGIN: Millis = 1_000;
+/// The outcome, and a sentence about it that is stored with the delivery.
+pub type AttemptResult = (AttemptOutcome, String);
+
+/// The time that a claim has besides two attempts, to store the outcome.
+const CLAIM_MARGIN: Millis = 1_000;
 
 impl Outbox {
-    /// Until when nobody else is given what is claimed now.
-    pub(super) fn claim_ends(&self, now: Millis) -> Millis {
-        now + 2 * i64::try_from(self.pace.attempt.as_millis()).unwrap_or(MARGIN) + MARGIN
+    /// When a claim that is made now expires.
+    pub(super) fn claim_deadline(&self, now: Millis) -> Millis {
+        now + 2 * i64::try_from(self.timing.attempt_timeout.as_millis()).unwrap_or(CLAIM_MARGIN) + CLAIM_MARGIN
     }
 
-    /// How the attempt is to be written down. Counts it, and warns where the delivery is given up.
-    pub(super) fn settlement(&self, delivery: &Delivery, outcome: Outcome, said: String, now: Millis) -> Settlement {
+    /// What is stored about the attempt. Counts it in the metrics, and warns if the delivery is given up.
+    pub(super) fn settlement(
+        &self,
+        delivery: &Delivery,
+        outcome: AttemptOutcome,
+        said: String,
+        now: Millis,
+    ) -> Settlement {
         let settled = match outcome {
-            Outcome::Taken => Settled::Delivered,
-            Outcome::Useless => Settled::Dead,
-            Outcome::Failed => match self.pace.pause(delivery, now) {
+            AttemptOutcome::Delivered => Settled::Delivered,
+            AttemptOutcome::Undeliverable => Settled::Dead,
+            AttemptOutcome::Failed => match self.timing.retry_pause(delivery, now) {
                 Some(pause) => Settled::Later(now + jittered(pause, delivery)),
                 None => Settled::Dead,
             },
@@ -49,15 +59,15 @@ impl Outbox {
     }
 }
 
-impl Pace {
-    /// Until the next attempt; `None`: there is none.
-    fn pause(&self, delivery: &Delivery, now: Millis) -> Option<Millis> {
+impl DeliveryTiming {
+    /// The pause before the next attempt; `None`: the delivery is given up.
+    fn retry_pause(&self, delivery: &Delivery, now: Millis) -> Option<Millis> {
         let made = delivery.attempts.saturating_sub(1) as usize;
         match delivery.kind {
             TargetKind::Webhook | TargetKind::Agent | TargetKind::Collector => self.backoff.get(made).copied(),
             TargetKind::Push => {
-                let is_early = now - delivery.created_at < self.push_for;
-                // However old it is: it may have waited for those before it with the same ordering key.
+                let is_early = now - delivery.created_at < self.push_retry_for;
+                // However old the delivery is: it may have waited for earlier ones with the same ordering key.
                 let pause = self.push_backoff.get(made);
                 pause.or(self.push_backoff.last().filter(|_| is_early)).copied()
             }
@@ -65,7 +75,7 @@ impl Pace {
     }
 }
 
-/// A fifth more or less, so that what failed together is not tried together.
+/// Up to a fifth more or less, so that deliveries that failed together are not retried together.
 fn jittered(pause: Millis, delivery: &Delivery) -> Millis {
     let mut hasher = DefaultHasher::new();
     (delivery.id.as_str(), delivery.attempts).hash(&mut hasher);

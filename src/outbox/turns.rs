@@ -1,7 +1,7 @@
-//! Whose delivery is made next: tenants take turns, however long the backlog of one of them is.
+//! Which tenant's delivery is sent next: tenants take turns, however long the backlog of one of them is.
 //!
-//! A free place goes to the tenant that has the fewest. Whoever has none waits until a place is free, and only behind others
-//! that have none.
+//! A free slot goes to the tenant that has the fewest. A tenant without a slot waits until one is free, and only behind other
+//! tenants without one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,36 +11,35 @@ use parking_lot::Mutex;
 use crate::domain::ids::TenantPk;
 use crate::store::outbox::{Delivery, Share};
 
-/// The places that the attempts of each tenant have in this process.
+/// The slots that the attempts of each tenant hold in this process.
 ///
-/// An attempt that gave its place away ([`Unanswered`](super::unanswered::Unanswered)) does not count. As long as no more of
-/// them wait than may, it keeps nobody from anything, so its tenant owes nobody a turn for it. If it counted, a tenant with
-/// many silent receivers would have more than all others for as long as they are silent, and what it has for its other
-/// receivers would never be sent. Nor does its tenant get ahead by it: for each place that it gave away, it must wait for its
-/// turn again.
+/// An attempt that released its slot early ([`Unanswered`](super::unanswered::Unanswered)) does not count: it delays nobody,
+/// as the number of such attempts is bounded. If it counted, a tenant with many silent receivers would hold more than all
+/// others for as long as they are silent, and its deliveries to other receivers would never be sent. Its tenant gains
+/// nothing by it either: for each slot that it released, it must wait for its turn again.
 #[derive(Default)]
-pub struct Turns(Mutex<Places>);
+pub struct TenantTurns(Mutex<SlotsInUse>);
 
 #[derive(Default)]
-struct Places {
-    /// No tenant with none.
+struct SlotsInUse {
+    /// The slots in use; only tenants that hold one.
     taken: HashMap<TenantPk, usize>,
-    /// Who was given the last place.
+    /// The tenant that got the last slot.
     last: Option<TenantPk>,
 }
 
-impl Turns {
-    /// Gives away so many places, one after another, each to the tenant of these that has the fewest. Among equals it is the
-    /// one that comes next after the one that was given the last place, in the order of their numbers, so that none of them
-    /// is always behind another. A place counts as taken once it is taken with [`Place::take`].
-    pub(super) fn share(&self, due: &[TenantPk], places: usize) -> Vec<Share> {
+impl TenantTurns {
+    /// Allots `slots` among the tenants `due`, one after another, each to the tenant that has the fewest. Among equals it
+    /// goes to the one whose key follows that of the tenant that got the last slot, so that none of them is always behind
+    /// another. A slot counts as in use once it is taken with [`TenantSlot::take`].
+    pub(super) fn allot(&self, due: &[TenantPk], slots: usize) -> Vec<Share> {
         let mut state = self.0.lock();
         let taken = |tenant: &TenantPk| state.taken.get(tenant).copied().unwrap_or_default();
         let mut tenants: Vec<(usize, Share)> =
             due.iter().map(|tenant| (taken(tenant), Share { tenant: *tenant, most: 0 })).collect();
-        for _ in 0..places {
+        for _ in 0..slots {
             let last = state.last;
-            // Those up to the last one come after those behind it.
+            // Keys up to that of the last tenant come after the greater ones.
             let order = |share: &Share| (last.is_some_and(|last| share.tenant <= last), share.tenant);
             let next = tenants.iter_mut().min_by_key(|(has, share)| (*has, order(share)));
             let Some((has, share)) = next else { break };
@@ -52,7 +51,7 @@ impl Turns {
     }
 }
 
-/// Forgets those that were given more places than they had deliveries for: nothing of theirs is left.
+/// Removes the tenants that got more slots than they had deliveries: nothing of theirs is left to claim.
 pub(super) fn drop_served(due: &mut Vec<TenantPk>, shares: &[Share], claimed: &[Delivery]) {
     let used = |tenant: TenantPk| claimed.iter().filter(|delivery| delivery.tenant == tenant).count();
     due.retain(|tenant| {
@@ -61,21 +60,21 @@ pub(super) fn drop_served(due: &mut Vec<TenantPk>, shares: &[Share], claimed: &[
     });
 }
 
-/// The place of an attempt. It is free again when this is dropped, however the attempt ends.
-pub(super) struct Place {
-    turns: Arc<Turns>,
+/// The slot of an attempt. It is free again when this is dropped, however the attempt ends.
+pub(super) struct TenantSlot {
+    turns: Arc<TenantTurns>,
     tenant: TenantPk,
     is_held: bool,
 }
 
-impl Place {
-    pub(super) fn take(turns: Arc<Turns>, tenant: TenantPk) -> Self {
+impl TenantSlot {
+    pub(super) fn take(turns: Arc<TenantTurns>, tenant: TenantPk) -> Self {
         *turns.0.lock().taken.entry(tenant).or_default() += 1;
         Self { turns, tenant, is_held: true }
     }
 
-    /// Leaves it to others while the attempt goes on.
-    pub(super) fn give_away(&mut self) {
+    /// Frees the slot for others while the attempt continues.
+    pub(super) fn release(&mut self) {
         if !std::mem::take(&mut self.is_held) {
             return;
         }
@@ -89,9 +88,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TenantSlot {
     fn drop(&mut self) {
-        self.give_away();
+        self.release();
     }
 }
 

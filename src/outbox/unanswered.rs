@@ -1,7 +1,8 @@
-//! Receivers that leave attempts unanswered: one of them keeps no other waiting.
+//! Receivers that do not answer: one of them delays no other.
 //!
-//! Only so many attempts are made at once. One that takes long gives its place to another delivery, and waits on beside those.
-//! Where many of one receiver wait like this, nothing more is sent to it until one of them is over.
+//! The number of attempts at once is bounded by slots. An attempt that takes long releases its slot to another delivery and
+//! waits without one. When too many attempts at one receiver wait like this, nothing more is sent to it until one of them
+//! ends.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -13,17 +14,17 @@ use tokio::time::timeout;
 use crate::domain::ids::TenantPk;
 use crate::egress::Destination;
 
-/// After it an attempt gives its place away.
-const LONG: Duration = Duration::from_secs(1);
-/// Attempts at one receiver that wait for an answer beside the others, and at all of them.
-const OF_ONE: usize = 32;
-const OF_ALL: usize = 512;
+/// After this time an attempt releases its slot.
+const SLOW_AFTER: Duration = Duration::from_secs(1);
+/// Bounds the attempts that wait for an answer without a slot: at one receiver, and in all.
+const MAX_OF_RECEIVER: usize = 32;
+const MAX_IN_ALL: usize = 512;
 
-/// Whoever answers at one origin, on behalf of one tenant; without one, the operator's.
+/// The server at one origin, for one tenant, or for the operator (`None`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Receiver {
     tenant: Option<TenantPk>,
-    /// Of an agent its name.
+    /// For an agent: its name.
     origin: String,
 }
 
@@ -41,55 +42,55 @@ impl Receiver {
     }
 }
 
-/// Nothing was sent, because so much waits there already.
+/// Nothing was sent, because too many attempts at this receiver are unanswered.
 #[derive(Debug, thiserror::Error)]
-#[error("nothing was sent: {OF_ONE} other attempts there are not answered yet")]
-pub(super) struct Silent;
+#[error("nothing was sent: {MAX_OF_RECEIVER} other attempts there are not answered yet")]
+pub(super) struct TooManyUnanswered;
 
-/// The attempts that gave their places away, by their receivers.
+/// The number of attempts that released their slots, by receiver.
 #[derive(Default)]
 pub struct Unanswered(Mutex<HashMap<Receiver, usize>>);
 
 impl Unanswered {
-    /// How many places were given away.
-    pub(super) fn given_away(&self) -> usize {
-        self.0.lock().values().sum::<usize>().min(OF_ALL)
+    /// How many slots were released, up to the bound.
+    pub(super) fn released_slots(&self) -> usize {
+        self.0.lock().values().sum::<usize>().min(MAX_IN_ALL)
     }
 
-    /// Makes an attempt. Once it takes long, its place is given away, and `freed` is called.
+    /// Makes an attempt. When it takes long, calls `release`, which frees its slot, and waits on.
     pub(super) async fn attempt<T>(
         &self,
         receiver: Receiver,
         attempt: impl Future<Output = T>,
-        freed: impl FnOnce(),
-    ) -> Result<T, Silent> {
-        if self.0.lock().get(&receiver).is_some_and(|waiting| *waiting >= OF_ONE) {
-            return Err(Silent);
+        release: impl FnOnce(),
+    ) -> Result<T, TooManyUnanswered> {
+        if self.0.lock().get(&receiver).is_some_and(|waiting| *waiting >= MAX_OF_RECEIVER) {
+            return Err(TooManyUnanswered);
         }
         let mut attempt = pin!(attempt);
-        if let Ok(made) = timeout(LONG, &mut attempt).await {
+        if let Ok(made) = timeout(SLOW_AFTER, &mut attempt).await {
             return Ok(made);
         }
-        let _waiting = Waiting::begin(&self.0, receiver);
-        freed();
+        let _waiting = UnansweredAttempt::begin(&self.0, receiver);
+        release();
         Ok(attempt.await)
     }
 }
 
-/// An attempt that waits for its answer beside the others.
-struct Waiting<'a> {
+/// An attempt that waits for its answer without a slot, counted until it is dropped.
+struct UnansweredAttempt<'a> {
     all: &'a Mutex<HashMap<Receiver, usize>>,
     receiver: Receiver,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> UnansweredAttempt<'a> {
     fn begin(all: &'a Mutex<HashMap<Receiver, usize>>, receiver: Receiver) -> Self {
         *all.lock().entry(receiver.clone()).or_default() += 1;
         Self { all, receiver }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for UnansweredAttempt<'_> {
     fn drop(&mut self) {
         let mut all = self.all.lock();
         if let Some(waiting) = all.get_mut(&self.receiver) {

@@ -31,7 +31,7 @@ use crate::engine::event::{CancelEvent, Event, SystemEvent};
 use crate::engine::step::{self, Row, RowKind, Step};
 use crate::engine::{Loaded, Machine, Reservation, Stamp};
 use crate::failpoint;
-use crate::outbox::Outcome;
+use crate::outbox::{AttemptOutcome, AttemptResult};
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 use crate::store::{self, Erasure, ThreadRow};
 
@@ -131,7 +131,7 @@ impl Actor {
                 failpoint::reached("delete.committed");
                 self.shared.hub.publish_change(row.tenant, row.pk, &row.thread_id);
                 self.shared.erased.notify_one();
-                self.shared.outbox.bell.ring(kinds);
+                self.shared.outbox.wakeup.notify(kinds);
                 return Ok(true);
             }
         }
@@ -227,27 +227,28 @@ impl Shared {
         }
     }
 
-    pub(super) fn stop(self: Arc<Self>, delivery: Delivery) -> BoxFuture<'static, (Outcome, String)> {
+    pub(super) fn cancel_remote_task(self: Arc<Self>, delivery: Delivery) -> BoxFuture<'static, AttemptResult> {
         async move {
             match self.stopped(delivery.tenant, &delivery.target, &delivery.body).await {
-                Ok(()) => (Outcome::Taken, "it heard".to_owned()),
+                Ok(()) => (AttemptOutcome::Delivered, "it heard".to_owned()),
                 Err((outcome, why)) => (outcome, why),
             }
         }
         .boxed()
     }
 
-    async fn stopped(&self, tenant: TenantPk, agent: &str, body: &str) -> Result<(), (Outcome, String)> {
-        let failed = |error: Error| (Outcome::Failed, error.to_string());
-        let sought: Sought = serde_json::from_str(body).map_err(|error| (Outcome::Useless, error.to_string()))?;
+    async fn stopped(&self, tenant: TenantPk, agent: &str, body: &str) -> Result<(), AttemptResult> {
+        let failed = |error: Error| (AttemptOutcome::Failed, error.to_string());
+        let sought: Sought =
+            serde_json::from_str(body).map_err(|error| (AttemptOutcome::Undeliverable, error.to_string()))?;
         let reached = Reached::one(&self.agents, tenant, agent).await.map_err(failed)?;
-        let reached = reached.ok_or_else(|| (Outcome::Useless, "the agent was removed".to_owned()))?;
+        let reached = reached.ok_or_else(|| (AttemptOutcome::Undeliverable, "the agent was removed".to_owned()))?;
         match reached.cancel(&sought).await {
             Ok(_) => Ok(()),
             Err(Error::Said(said)) if said.error == fault::Error::TaskNotCancelable => Ok(()),
             // One that cannot be named may not have arrived yet.
             Err(Error::Said(said)) if sought.remote_task_id.is_some() && is_final(said.error) => {
-                Err((Outcome::Useless, said.detail))
+                Err((AttemptOutcome::Undeliverable, said.detail))
             }
             Err(error) => Err(failed(error)),
         }

@@ -20,7 +20,7 @@ use crate::domain::observation::Recorded;
 use crate::domain::payload::Payloads;
 use crate::domain::run::{Run, RunStatus};
 use crate::engine::step::{Keep, Row, RowKind, Step};
-use crate::outbox::Outcome;
+use crate::outbox::{AttemptOutcome, AttemptResult};
 use crate::store;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 use crate::traces::{Part, Sent, Spans, Traces};
@@ -132,21 +132,22 @@ impl Shared {
     }
 
     /// Sends the parts of logs that these deliveries name, in the time of one attempt: what became of each.
-    pub(super) async fn send_parts(&self, deliveries: &[Delivery]) -> Vec<(Outcome, String)> {
+    pub(super) async fn send_parts(&self, deliveries: &[Delivery]) -> Vec<AttemptResult> {
         let Some(traces) = &self.traces else {
-            let gone = || (Outcome::Useless, "no collector is set any more".to_owned());
+            let gone = || (AttemptOutcome::Undeliverable, "no collector is set any more".to_owned());
             return deliveries.iter().map(|_| gone()).collect();
         };
         let began = Instant::now();
         // What was not read by then is read with the next attempt, so that what was read goes out.
-        let (read_until, until) = (began + self.outbox.pace.attempt / 2, began + self.outbox.pace.attempt);
-        let mut outcomes: Vec<Option<(Outcome, String)>> = vec![None; deliveries.len()];
+        let (read_until, until) =
+            (began + self.outbox.timing.attempt_timeout / 2, began + self.outbox.timing.attempt_timeout);
+        let mut outcomes: Vec<Option<AttemptResult>> = vec![None; deliveries.len()];
         let mut group = Group::default();
         for (at, delivery) in deliveries.iter().enumerate() {
             match timeout_at(read_until, self.spans_of(traces, delivery)).await {
                 Ok(Ok(spans)) => group.add(at, spans),
                 Ok(Err(came_to)) => outcomes[at] = Some(came_to),
-                Err(_) => outcomes[at] = Some((Outcome::Failed, TOO_LONG.to_owned())),
+                Err(_) => outcomes[at] = Some((AttemptOutcome::Failed, TOO_LONG.to_owned())),
             }
             if group.is_full() || at + 1 == deliveries.len() {
                 std::mem::take(&mut group).send(traces, until, &mut outcomes).await;
@@ -155,14 +156,15 @@ impl Shared {
         outcomes.into_iter().map(|came_to| came_to.expect("each failed, or was sent in a group")).collect()
     }
 
-    async fn spans_of(&self, traces: &Traces, delivery: &Delivery) -> Result<Spans, (Outcome, String)> {
+    async fn spans_of(&self, traces: &Traces, delivery: &Delivery) -> Result<Spans, AttemptResult> {
         if let Some(spans) = self.made_spans.take(&delivery.id) {
             return Ok(spans);
         }
-        let part: Part = serde_json::from_str(&delivery.body).map_err(|error| (Outcome::Useless, error.to_string()))?;
+        let part: Part =
+            serde_json::from_str(&delivery.body).map_err(|error| (AttemptOutcome::Undeliverable, error.to_string()))?;
         let log = self.log_of(traces, delivery.thread, &part).await;
-        let log = log.map_err(|error| (Outcome::Failed, error.to_string()))?;
-        traces.spans(&part, &log).map_err(|why| (Outcome::Useless, why))
+        let log = log.map_err(|error| (AttemptOutcome::Failed, error.to_string()))?;
+        traces.spans(&part, &log).map_err(|why| (AttemptOutcome::Undeliverable, why))
     }
 
     /// What happened in the run until the part's end, with payloads in place if spans hold them. Nothing, where the log was
@@ -198,7 +200,7 @@ impl Group {
     }
 
     /// All at once. Where the collector refuses that, each by itself: one that it refuses takes no other with it.
-    async fn send(self, traces: &Traces, until: Instant, outcomes: &mut [Option<(Outcome, String)>]) {
+    async fn send(self, traces: &Traces, until: Instant, outcomes: &mut [Option<AttemptResult>]) {
         let send = async |parts: &[Spans]| {
             timeout_at(until, traces.send(parts)).await.unwrap_or_else(|_| Sent::Failed(TOO_LONG.to_owned()))
         };
@@ -209,12 +211,12 @@ impl Group {
             outcomes[place] = Some(match sent {
                 Sent::Taken => {
                     count("sent", part.count());
-                    (Outcome::Taken, format!("{} spans", part.count()))
+                    (AttemptOutcome::Delivered, format!("{} spans", part.count()))
                 }
-                Sent::Failed(why) => (Outcome::Failed, why),
+                Sent::Failed(why) => (AttemptOutcome::Failed, why),
                 Sent::Refused(why) => {
                     count("refused", part.count());
-                    (Outcome::Useless, why)
+                    (AttemptOutcome::Undeliverable, why)
                 }
             });
         }

@@ -208,7 +208,7 @@ impl Shared {
 
     fn tells_of_caps(&self, tenant: TenantPk) -> bool {
         let wants = |webhook: &Arc<Webhook>| webhook.events.contains(&WebhookEvent::SpendThreshold);
-        self.outbox.directory.of(tenant).iter().any(wants)
+        self.outbox.directory.webhooks_of(tenant).iter().any(wants)
     }
 
     /// Tells webhooks of a cap that leaves nothing for another run what they were not told yet.
@@ -224,7 +224,7 @@ impl Shared {
             let tenant = spent.of.tenant;
             let deliveries = self.outbox.directory.announce_spending(tenant, &threshold, now, &mut self.mint());
             match self.store.tell_spent(TellSpent { of: spent.of.clone(), percent, cap, now, deliveries }).await {
-                Ok(is_told) if is_told => self.outbox.bell.ring([TargetKind::Webhook]),
+                Ok(is_told) if is_told => self.outbox.wakeup.notify([TargetKind::Webhook]),
                 Ok(_) => {}
                 Err(error) => {
                     tracing::warn!(%error, percent, "the spend.threshold webhook was not queued; the next refused run queues it")

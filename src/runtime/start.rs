@@ -24,7 +24,7 @@ use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::engine::Core;
 use crate::live::Hub;
-use crate::outbox::{Batches, Outbox, SendsAll, Worker};
+use crate::outbox::{BatchSender, Batches, Outbox, Worker};
 use crate::provider::Catalog;
 use crate::provider::gate::Gates;
 use crate::store::documents::{DocumentCache, Sealer};
@@ -172,21 +172,21 @@ impl Shared {
     /// The worker that sends what the outbox holds.
     fn worker(self: &Arc<Self>) -> Arc<Worker> {
         let shared = self.clone();
-        let stop = Arc::new(move |delivery| shared.clone().stop(delivery));
+        let cancel_task = Arc::new(move |delivery| shared.clone().cancel_remote_task(delivery));
         let clock = self.clock.clone();
         Arc::new(Worker {
             store: self.store.clone(),
             outbox: self.outbox.clone(),
             now: self.told_time(),
             wall: Arc::new(move || clock.wall()),
-            stop,
+            cancel_task,
         })
     }
 
     /// What sends the collector of traces what the outbox holds for it.
     fn batches(self: &Arc<Self>) -> Batches {
         let shared = self.clone();
-        let send: SendsAll = Arc::new(move |deliveries| {
+        let send: BatchSender = Arc::new(move |deliveries| {
             let shared = shared.clone();
             async move { shared.send_parts(&deliveries).await }.boxed()
         });

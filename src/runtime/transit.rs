@@ -167,7 +167,7 @@ impl Actor {
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
         }
-        self.shared.outbox.bell.ring(rings);
+        self.shared.outbox.wakeup.notify(rings);
         if step.progress && events.iter().any(|event| is_result(event)) {
             self.forget_crashes().await;
         }

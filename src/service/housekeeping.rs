@@ -97,7 +97,7 @@ async fn forget(service: &Service, old: Old) -> Result<()> {
         let forgotten = match old {
             Old::Answers => service.store.forget_idempotency(now - KEPT, BATCH).await?,
             Old::Lookups => service.store.forget_lookups(now - LOOKUPS_KEPT, BATCH).await?,
-            Old::Deliveries => service.store.forget_deliveries(now - service.outbox.pace.kept, BATCH).await?,
+            Old::Deliveries => service.store.forget_deliveries(now - service.outbox.timing.retention, BATCH).await?,
             Old::Sessions => service.store.forget_sessions(now, BATCH).await?,
             Old::Documents => service.store.forget_documents(now - DELETED_DOCUMENTS_KEPT, BATCH).await?,
         };

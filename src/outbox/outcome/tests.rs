@@ -10,12 +10,12 @@ const DAY: Millis = 24 * 3_600_000;
 #[test]
 fn a_push_that_nobody_takes_is_tried_for_a_day_and_then_given_up() {
     let config = config::Outbox::default();
-    let pace = Pace {
+    let timing = DeliveryTiming {
         backoff: config.backoff_ms,
         push_backoff: config.push_backoff_ms,
-        push_for: config.push_for_ms,
-        attempt: Duration::from_secs(15),
-        kept: config.kept_ms,
+        push_retry_for: config.push_for_ms,
+        attempt_timeout: Duration::from_secs(15),
+        retention: config.kept_ms,
     };
     let mut delivery = Delivery {
         id: "dlv_1".into(),
@@ -34,7 +34,7 @@ fn a_push_that_nobody_takes_is_tried_for_a_day_and_then_given_up() {
         finished_at: None,
     };
     let (mut now, mut longest) = (0, 0);
-    while let Some(pause) = pace.pause(&delivery, now) {
+    while let Some(pause) = timing.retry_pause(&delivery, now) {
         longest = longest.max(pause);
         now += pause;
         delivery.attempts += 1;

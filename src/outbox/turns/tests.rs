@@ -6,13 +6,13 @@ const ONE: TenantPk = TenantPk(1);
 const TWO: TenantPk = TenantPk(2);
 const THREE: TenantPk = TenantPk(3);
 
-fn takes(turns: &Arc<Turns>, tenant: TenantPk, places: usize) -> Vec<Place> {
-    (0..places).map(|_| Place::take(turns.clone(), tenant)).collect()
+fn takes(turns: &Arc<TenantTurns>, tenant: TenantPk, places: usize) -> Vec<TenantSlot> {
+    (0..places).map(|_| TenantSlot::take(turns.clone(), tenant)).collect()
 }
 
 /// Who is given how many, in the order of their numbers.
-fn shares(turns: &Turns, due: &[TenantPk], places: usize) -> Vec<(i64, u32)> {
-    let mut shares: Vec<_> = turns.share(due, places).into_iter().map(|share| (share.tenant.0, share.most)).collect();
+fn shares(turns: &TenantTurns, due: &[TenantPk], places: usize) -> Vec<(i64, u32)> {
+    let mut shares: Vec<_> = turns.allot(due, places).into_iter().map(|share| (share.tenant.0, share.most)).collect();
     shares.sort_unstable();
     shares
 }
@@ -38,7 +38,7 @@ fn delivery(tenant: TenantPk) -> Delivery {
 
 #[test]
 fn a_place_goes_to_the_tenant_that_has_the_fewest() {
-    let turns = Arc::new(Turns::default());
+    let turns = Arc::new(TenantTurns::default());
     assert_eq!(shares(&turns, &[ONE], 32), [(1, 32)], "nobody else has anything");
     let _long = takes(&turns, ONE, 29);
     assert_eq!(shares(&turns, &[ONE, TWO], 3), [(2, 3)]);
@@ -50,16 +50,16 @@ fn a_place_goes_to_the_tenant_that_has_the_fewest() {
 
 #[test]
 fn none_of_those_with_as_many_is_always_last() {
-    let turns = Arc::new(Turns::default());
+    let turns = Arc::new(TenantTurns::default());
     // Each attempt is over before the next place is given.
     let served: Vec<i64> = (0..7).map(|_| shares(&turns, &[THREE, ONE, TWO], 1)[0].0).collect();
     assert_eq!(served, [1, 2, 3, 1, 2, 3, 1]);
     assert_eq!(shares(&turns, &[ONE, TWO], 3), [(1, 1), (2, 2)]);
 
-    let turns = Arc::new(Turns::default());
+    let turns = Arc::new(TenantTurns::default());
     let many: Vec<TenantPk> = (1..=40).map(TenantPk).collect();
-    let mut held: Vec<Place> =
-        turns.share(&many, 32).iter().flat_map(|share| takes(&turns, share.tenant, share.most as usize)).collect();
+    let mut held: Vec<TenantSlot> =
+        turns.allot(&many, 32).iter().flat_map(|share| takes(&turns, share.tenant, share.most as usize)).collect();
     for waits in 33..=40 {
         held.remove(0);
         assert_eq!(shares(&turns, &many, 1), [(waits, 1)]);
@@ -71,11 +71,11 @@ fn none_of_those_with_as_many_is_always_last() {
 
 #[test]
 fn what_a_tenant_cannot_use_the_others_get() {
-    let turns = Arc::new(Turns::default());
+    let turns = Arc::new(TenantTurns::default());
     let (mut due, mut held) = (vec![ONE, TWO, THREE], Vec::new());
     let mut left = HashMap::from([(ONE, 1), (TWO, 100), (THREE, 0)]);
     for _ in 0..2 {
-        let shares = turns.share(&due, 32 - held.len());
+        let shares = turns.allot(&due, 32 - held.len());
         let mut claimed = Vec::new();
         for Share { tenant, most } in &shares {
             let taken = left[tenant].min(*most);
@@ -90,9 +90,9 @@ fn what_a_tenant_cannot_use_the_others_get() {
 
 #[test]
 fn a_tenant_whose_attempts_hang_has_its_turn_and_no_more() {
-    let turns = Arc::new(Turns::default());
+    let turns = Arc::new(TenantTurns::default());
     let mut hang = takes(&turns, ONE, 32);
-    hang.iter_mut().for_each(Place::give_away);
+    hang.iter_mut().for_each(TenantSlot::release);
     assert_eq!(shares(&turns, &[ONE, TWO], 32), [(1, 16), (2, 16)]);
     let _begun = takes(&turns, ONE, 16);
     assert_eq!(shares(&turns, &[ONE, TWO], 16), [(2, 16)]);
@@ -102,15 +102,15 @@ fn a_tenant_whose_attempts_hang_has_its_turn_and_no_more() {
 
 #[tokio::test]
 async fn a_place_is_free_again_however_its_attempt_ends() {
-    let turns = Arc::new(Turns::default());
+    let turns = Arc::new(TenantTurns::default());
     let ends = takes(&turns, ONE, 1);
-    let panics = Place::take(turns.clone(), ONE);
+    let panics = TenantSlot::take(turns.clone(), ONE);
     let panicked = tokio::spawn(async move {
         let _place = panics;
         panic!("a defect");
     });
     assert!(panicked.await.is_err_and(|error| error.is_panic()));
-    let is_cut_off = Place::take(turns.clone(), ONE);
+    let is_cut_off = TenantSlot::take(turns.clone(), ONE);
     let cut_off = tokio::spawn(async move {
         let _place = is_cut_off;
         std::future::pending::<()>().await;

@@ -24,7 +24,7 @@ use crate::engine::effect::Effect;
 use crate::engine::event::{Event, PeerEvent, ToolEvent};
 use crate::engine::{Invocation, cores};
 use crate::live::{Hub, StreamHead};
-use crate::outbox::{Directory, Outbox, Pace};
+use crate::outbox::{DeliveryTiming, Directory, Outbox};
 use crate::provider::{ChatModel, DeltaStream, Models};
 use crate::runtime::clock::System;
 use crate::runtime::lease::Lease;
@@ -128,7 +128,13 @@ async fn shared(counted: &Arc<Counted>) -> (Arc<Shared>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
     let egress = Arc::new(Egress::new(Duration::ZERO));
-    let pace = Pace { backoff: Vec::new(), push_backoff: Vec::new(), push_for: 0, attempt: Duration::ZERO, kept: 0 };
+    let timing = DeliveryTiming {
+        backoff: Vec::new(),
+        push_backoff: Vec::new(),
+        push_retry_for: 0,
+        attempt_timeout: Duration::ZERO,
+        retention: 0,
+    };
     let documents = DocumentCache::open(store.clone()).await.unwrap();
     let sealer = Arc::new(Sealer::new(KeySource::None));
     let (nobody, time) = (Arc::new(Egress::new(Duration::ZERO)), Duration::from_secs(1));
@@ -137,7 +143,7 @@ async fn shared(counted: &Arc<Counted>) -> (Arc<Shared>, TempDir) {
     let parts = Parts {
         agents,
         config: Arc::new(Config::default()),
-        outbox: Arc::new(Outbox::new(Directory::new(Vec::new(), documents.clone(), sealer.clone()), egress, pace)),
+        outbox: Arc::new(Outbox::new(Directory::new(Vec::new(), documents.clone(), sealer.clone()), egress, timing)),
         traces: None,
         sealer,
         documents,

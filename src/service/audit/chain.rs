@@ -138,7 +138,7 @@ impl<'a> Sealing<'a> {
         let new = NewLinks { tenant, behind, links, checkpoint, deliveries, is_chore: self.is_chore };
         let is_added = self.store.add_links(new).await?;
         if let Some(service) = self.service.filter(|_| is_added && are_told) {
-            service.outbox.bell.ring([TargetKind::Webhook]);
+            service.outbox.wakeup.notify([TargetKind::Webhook]);
         }
         Ok(is_added)
     }

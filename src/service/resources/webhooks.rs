@@ -132,7 +132,7 @@ pub async fn replay(
                 Err(Fault::new(Code::PreconditionFailed, detail).into())
             }
             Some(true) => {
-                service.outbox.bell.ring([TargetKind::Webhook]);
+                service.outbox.wakeup.notify([TargetKind::Webhook]);
                 Ok(())
             }
         }
