@@ -30,15 +30,15 @@ use crate::usage::Prices;
 /// Why the process cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The database; the sentence says what to do.
+    /// The database cannot be used; the message says what to do.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// What is configured cannot be served.
+    /// Something that the configuration names cannot be built.
     #[error("{}", .0.in_full())]
     Config(#[from] Fault),
-    /// Its values do not go together, or it may not be served so: there are no keys.
+    /// Settings contradict each other, or the server may not run like this: it is public and has no keys.
     #[error(transparent)]
-    Unsound(#[from] config::Error),
+    InvalidConfig(#[from] config::Error),
 }
 
 impl From<StartError> for Error {
@@ -50,7 +50,7 @@ impl From<StartError> for Error {
     }
 }
 
-/// A server that is ready to be put behind a listener: it looks after its threads already.
+/// A server without a listener. Its runtime works on threads already.
 pub struct App {
     pub config: Config,
     pub store: Arc<dyn Store>,
@@ -59,22 +59,26 @@ pub struct App {
 }
 
 impl App {
-    /// Opens what the configuration names. Nothing is touched in a store that cannot be used.
+    /// Opens the store of the configuration and builds everything on it. A store that cannot be used is left unchanged.
     pub async fn build(config: Config) -> Result<Self, Error> {
         install_metrics(&config);
         let components = Components::of(&config)?;
         let store = store::open(&config.store).await?;
-        Self::locked(config, components, store).await
+        Self::assemble_with_keys(config, components, store).await
     }
 
-    /// The same on a store that is open already.
-    pub async fn on(store: Arc<dyn Store>, config: Config) -> Result<Self, Error> {
+    /// Like [`build`](Self::build), on a store that is open already.
+    pub async fn with_store(store: Arc<dyn Store>, config: Config) -> Result<Self, Error> {
         let components = Components::of(&config)?;
-        Self::locked(config, components, store).await
+        Self::assemble_with_keys(config, components, store).await
     }
 
-    /// A server that can be reached from other machines must have keys.
-    async fn locked(config: Config, mut components: Components, store: Arc<dyn Store>) -> Result<Self, Error> {
+    /// Checks first that a server which other machines can reach has keys.
+    async fn assemble_with_keys(
+        config: Config,
+        mut components: Components,
+        store: Arc<dyn Store>,
+    ) -> Result<Self, Error> {
         config.check_keys(store.keys().await?.iter().any(|key| key.revoked_at.is_none()))?;
         components.store = Some(store);
         Self::assemble(config, components).await
@@ -135,18 +139,18 @@ impl App {
         Ok(Self { config, store, keys, service })
     }
 
-    /// What HTTP needs, for a listener bound to `address`.
+    /// The state of the HTTP routes, for a listener bound to `address`.
     pub fn state(&self, address: SocketAddr) -> Result<AppState, Fault> {
         AppState::new(self.config.clone(), self.service.clone(), self.keys.clone(), address)
     }
 
-    /// Ends the work under way, gives the leases back and closes the store.
+    /// Ends the work under way, releases the leases and closes the store.
     pub async fn close(self) {
         self.service.close().await;
     }
 }
 
-/// A cap counts what calls cost, so where there is one each model must have a price.
+/// If there is a cap on money, each model must have a price.
 fn check_prices(config: &Config, models: &dyn Catalog) -> Result<(), Error> {
     if !config.limits.spend.has_money() {
         return Ok(());
@@ -164,7 +168,7 @@ fn check_prices(config: &Config, models: &dyn Catalog) -> Result<(), Error> {
     .into())
 }
 
-/// What can be replaced before a runtime is started.
+/// The parts that a library user or a test may replace before the runtime starts.
 pub(crate) struct Components {
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) models: Arc<dyn Catalog>,
@@ -175,7 +179,7 @@ pub(crate) struct Components {
 }
 
 impl Components {
-    /// What the configuration names; nothing is opened yet.
+    /// The parts that the configuration names. Opens nothing.
     pub(crate) fn of(config: &Config) -> Result<Self, Fault> {
         Ok(Self::with(config, Arc::new(Models::new(&config.models)?)))
     }

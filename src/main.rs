@@ -6,15 +6,15 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    stay_small();
+    disable_huge_pages();
     let installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
     installed.expect("nothing else installs a TLS provider");
     pes::cli::run()
 }
 
-/// Without huge pages: two megabytes for every few kilobytes that are alive double what an idle server holds. Where the
-/// system does not let us choose, they stay.
-fn stay_small() {
+/// Transparent huge pages would double the memory of an idle server: a page of two megabytes stays for a few live kilobytes.
+/// Does nothing if the system does not allow it.
+fn disable_huge_pages() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }

@@ -13,12 +13,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::config::env::Variables;
 use crate::config::{Error, Log, LogFormat};
 
-/// Begins to log to stderr. Once per process; a later call changes nothing.
+/// Starts logging to stderr. A second call in a process changes nothing.
 pub fn install(log: &Log, variables: &Variables) -> Result<(), Error> {
     let filter = filter(log)?;
     let filter = if log.filter.contains("rmcp") { filter } else { filter.add_directive(without_rmcp()) };
     let registry = tracing_subscriber::registry().with(filter);
-    // Already installed by the program that embeds us: its choice stands.
+    // An error means that the program which embeds us has installed a subscriber: that one is kept.
     let _ = match log.format {
         LogFormat::Text => {
             let has_colour = is_coloured(variables) && std::io::stderr().is_terminal();
@@ -31,7 +31,7 @@ pub fn install(log: &Log, variables: &Variables) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether what is configured can be installed.
+/// Whether the log settings can be installed.
 pub(crate) fn check(log: &Log) -> Result<(), Error> {
     filter(log).map(drop)
 }
@@ -43,8 +43,8 @@ fn filter(log: &Log) -> Result<EnvFilter, Error> {
     })
 }
 
-/// The library of MCP logs whatever servers tell, whole and as `info`: there may be secrets in it, and megabytes of it. So
-/// it is heard only where the filter names it. What there is to know of a server we say ourselves.
+/// The MCP library logs whole messages of servers at `info`. They may contain secrets and be megabytes long, so its logs are
+/// off unless the filter names it. This crate logs the events of servers itself.
 fn without_rmcp() -> Directive {
     "rmcp=off".parse().expect("it is a target and a level")
 }

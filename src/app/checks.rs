@@ -1,4 +1,4 @@
-//! What a start would refuse of the settings, for whoever wants to know without starting.
+//! Checks the settings as a start would, without starting.
 
 use super::{Components, Error, check_prices, outward};
 use crate::config::{self, Config};
@@ -7,7 +7,7 @@ use crate::runtime;
 use crate::tool::{Registry, builtin, policy};
 use crate::traces::Traces;
 
-/// Everything that is wrong with settings that were loaded; what only the store or the network can tell is not among it.
+/// Everything that is wrong with the loaded settings, except what only the store or the network can show.
 pub(crate) fn check(config: &Config) -> Vec<Error> {
     let components = match Components::of(config) {
         Ok(components) => components,

@@ -35,7 +35,7 @@ use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt};
 use crate::store::Store;
 use crate::tool::{Tool, ToolSource};
 
-/// One question to an agent.
+/// A request to an agent.
 #[derive(Clone, Debug, Default)]
 pub struct AgentProps {
     /// The conversation it belongs to; created on first use.
@@ -43,12 +43,12 @@ pub struct AgentProps {
     pub query: String,
     pub user_id: Option<String>,
     pub session_id: Option<String>,
-    /// Absent = a new one.
+    /// Absent: a new one is made.
     pub trace_id: Option<String>,
     pub on_busy: OnBusy,
-    /// What was said elsewhere before, oldest first; only for a conversation that begins here with this query.
+    /// Earlier messages of the conversation, from elsewhere, oldest first. Only allowed if this query creates the thread.
     pub history: Vec<HistoryMessage>,
-    /// Where in the conversation; absent: at its end, whatever that is.
+    /// The place in the conversation where the query continues; absent: its end.
     pub continue_at: Option<ContinueAt>,
     pub options: CallOptions,
 }
@@ -65,7 +65,7 @@ pub struct Instance {
     caller: Caller,
 }
 
-/// What an [`Instance`] is put together from; everything that is not replaced is what the configuration names.
+/// Builds an [`Instance`]. Parts that are not replaced come from the configuration.
 pub struct Builder {
     config: Config,
     store: Option<Arc<dyn Store>>,
@@ -77,38 +77,38 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Keeps everything in this store.
+    /// Uses this store.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
         self
     }
-    /// Calls these models, and no others.
+    /// Uses these models instead of the configured ones.
     pub fn models(mut self, models: Arc<dyn Catalog>) -> Self {
         self.models = Some(models);
         self
     }
-    /// Offers one more tool.
+    /// Adds a tool.
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.tools.push(tool);
         self
     }
-    /// Offers whatever this source has, as it comes and goes.
+    /// Adds a source of tools that may change at any time.
     pub fn tools_of(mut self, source: Arc<dyn ToolSource>) -> Self {
         self.sources.push(source);
         self
     }
-    /// Knows one more agent core; threads choose it by `agentCore`.
+    /// Adds an agent core; threads select it with `agentCore`.
     pub fn core(mut self, core: Arc<dyn Core>) -> Self {
         self.cores.push(core);
         self
     }
-    /// Takes the time and seeds from this clock.
+    /// Uses this clock for times and random seeds.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// Opens the store and begins to look after its threads.
+    /// Opens the store and starts the runtime, which continues unfinished runs.
     pub async fn open(self) -> Result<Instance, Error> {
         let mut components = match self.models {
             Some(models) => Components::with(&self.config, models),
@@ -145,8 +145,8 @@ impl Instance {
         }
     }
 
-    /// Asks, and waits for the answer. A run that failed is its error; one that waits for a person is the fault
-    /// `suspended`, whose `suspensions` say what to [`resume`](Self::resume).
+    /// Sends a query and waits for the response. A failed run returns its error. A run that waits for a person returns the
+    /// fault `suspended`, whose `suspensions` say what to [`resume`](Self::resume).
     pub async fn process(&self, props: AgentProps) -> Result<AgentFinalResponse, Fault> {
         let ask = ProcessAsk {
             query: props.query,
@@ -166,16 +166,17 @@ impl Instance {
         };
         let thread = ThreadId::from(props.thread_id);
         let receipt = runs::process(&self.app.service, &self.caller, &thread, ask, None).await?;
-        self.answer(receipt).await
+        self.wait_for_response(receipt).await
     }
 
     /// Answers a suspension, and waits like [`process`](Self::process).
     pub async fn resume(&self, thread_id: &str, answer: Answer) -> Result<AgentFinalResponse, Fault> {
         let receipt = runs::resume(&self.app.service, &self.caller, &thread_id.into(), answer, None).await?;
-        self.answer(receipt).await
+        self.wait_for_response(receipt).await
     }
 
-    /// What every function of [`service`](crate::service) takes: everything else that can be asked. [`caller`](Self::caller) is who asks.
+    /// The argument of the functions of [`service`](crate::service), the other use cases. They also take
+    /// [`caller`](Self::caller).
     pub fn service(&self) -> &Service {
         &self.app.service
     }
@@ -184,28 +185,28 @@ impl Instance {
         &self.caller
     }
 
-    /// Ends the work under way and closes the store. What did not end goes on at the next start.
+    /// Ends the work under way and closes the store. Unfinished runs continue at the next start.
     pub async fn close(self) {
         self.app.close().await;
     }
 
-    async fn answer(&self, receipt: Answered<Receipt>) -> Result<AgentFinalResponse, Fault> {
+    async fn wait_for_response(&self, receipt: Answered<Receipt>) -> Result<AgentFinalResponse, Fault> {
         let Answered::Fresh(Receipt { run_id, .. }) = receipt else {
             return Err(Fault::new(Code::Internal, "An answer was replayed although there was no key."));
         };
         loop {
             let waited = runs::wait(&self.app.service, &self.caller, &run_id, Duration::from_secs(3_600)).await?;
             match waited.run.status {
-                RunStatus::Completed | RunStatus::Failed => return answered(waited.run),
+                RunStatus::Completed | RunStatus::Failed => return response_of(waited.run),
                 RunStatus::Cancelled => return Err(Fault::new(Code::RunCancelled, "The run was cancelled.")),
-                RunStatus::Suspended => return Err(suspended(&run_id, waited.suspensions)),
+                RunStatus::Suspended => return Err(suspended_fault(&run_id, waited.suspensions)),
                 RunStatus::Queued | RunStatus::Running | RunStatus::Waiting => {}
             }
         }
     }
 }
 
-fn answered(run: RunResource) -> Result<AgentFinalResponse, Fault> {
+fn response_of(run: RunResource) -> Result<AgentFinalResponse, Fault> {
     let missing = || Fault::new(Code::Internal, "The run ended without a response.");
     let response = run.result.ok_or_else(missing)?;
     match response.metadata.error {
@@ -214,7 +215,7 @@ fn answered(run: RunResource) -> Result<AgentFinalResponse, Fault> {
     }
 }
 
-fn suspended(run: &RunId, suspensions: Vec<Value>) -> Fault {
+fn suspended_fault(run: &RunId, suspensions: Vec<Value>) -> Fault {
     Fault::new(Code::Suspended, "The run waits for a person; resume it.")
         .with("runId", run.as_str())
         .with("suspensions", suspensions)

@@ -18,30 +18,30 @@ use crate::store::documents::{DocumentCache, KeySource, Sealer};
 use crate::tool::Tool;
 use crate::tool::http::HttpTool;
 
-/// What seals where no key is given.
+/// The file with the sealing key, if none is configured.
 const KEY_FILE: &str = "sealing.key";
 
-/// The client of everything that a model, a tool or a tenant may name.
+/// The HTTP client for addresses that a model, a tool or a tenant may name.
 pub(super) async fn egress(config: &Config, store: &dyn Store, now: Millis) -> Result<Arc<Egress>, Error> {
     let mut walls = walls(config)?;
     for (name, allow) in tenant_allows(config)? {
         walls.tenants.insert(store.tenant(name, now).await?, allow);
     }
-    Ok(behind(config, walls))
+    Ok(egress_with(config, walls))
 }
 
-/// What the threads of each tenant may call besides, by its name.
+/// The additional addresses that each tenant's threads may call, by the tenant's name.
 pub(super) fn tenant_allows(config: &Config) -> Result<Vec<(&str, Allow)>, config::Error> {
     let tenants = config.egress.tenants.iter();
     tenants.map(|(name, entries)| Ok((name.as_str(), allowed("tenants", entries)?))).collect()
 }
 
-/// The same for what no tenant names.
+/// The HTTP client without the rules of single tenants, which need the store.
 pub(crate) fn common_egress(config: &Config) -> Result<Arc<Egress>, config::Error> {
-    Ok(behind(config, walls(config)?))
+    Ok(egress_with(config, walls(config)?))
 }
 
-fn behind(config: &Config, walls: Walls) -> Arc<Egress> {
+fn egress_with(config: &Config, walls: Walls) -> Arc<Egress> {
     Arc::new(Egress::behind(Duration::from_millis(config.egress.connect_timeout_ms), walls))
 }
 
@@ -58,22 +58,23 @@ fn allowed(key: &str, entries: &[String]) -> Result<Allow, config::Error> {
     Allow::parse(entries).map_err(|why| config::Error(format!("egress.{key}: {why}")))
 }
 
-/// `[[tools.http]]`: every tenant has them, and their addresses are the operator's word.
+/// `[[tools.http]]`: tools of all tenants, whose addresses the operator vouches for.
 pub(super) fn http_tools(config: &Config, egress: &Arc<Egress>) -> Result<Vec<Arc<dyn Tool>>, Error> {
     let variables = Variables::of_process();
     let tool = |named: &config::HttpTool| {
         let wrong = |why: String| config::Error(format!("tools.http {}: {why}", named.name));
         let url = named.url.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.url)))?;
         let secret =
-            named.secret.as_ref().map(|reference| signing(&variables, reference).map_err(wrong)).transpose()?;
+            named.secret.as_ref().map(|reference| signing_secret(&variables, reference).map_err(wrong)).transpose()?;
         let (to, bytes) = (Destination::Operator(url), config.limits.tool_output_bytes);
-        let tool = HttpTool::new(spec(named), to, Ok(secret.into_iter().collect()), egress.clone(), bytes);
+        let tool = HttpTool::new(tool_spec(named), to, Ok(secret.into_iter().collect()), egress.clone(), bytes);
         Ok(Arc::new(tool) as Arc<dyn Tool>)
     };
     config.tools.http.iter().map(tool).collect()
 }
 
-/// `PES_SEALING_KEY` with those that it replaced, among them the file beside an embedded database; else that file.
+/// Seals with `PES_SEALING_KEY` and opens also with the keys that it replaced, the key file among them. Without that setting
+/// it uses the key file, which only an embedded database has.
 pub(crate) fn sealer(config: &Config) -> Sealer {
     let file = config.store.url.is_none().then(|| KeySource::File(config.store.data_dir.join(KEY_FILE)));
     match &config.auth.sealing_key {
@@ -85,7 +86,7 @@ pub(crate) fn sealer(config: &Config) -> Sealer {
     }
 }
 
-/// `[[webhooks]]` and those of the tenants.
+/// The outbox, with `[[webhooks]]` and the webhooks of tenants as receivers.
 pub(super) async fn outbox(
     config: &Config,
     store: &dyn Store,
@@ -118,7 +119,7 @@ pub(super) fn webhooks(config: &Config) -> Result<Vec<(Option<&str>, Webhook)>, 
     let webhook = |named: &config::Webhook| -> Result<Webhook, config::Error> {
         let wrong = |why: String| config::Error(format!("webhooks {}: {why}", named.id));
         let url = named.url.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.url)))?;
-        let secrets = named.secrets.iter().map(|reference| signing(&variables, reference).map_err(wrong));
+        let secrets = named.secrets.iter().map(|reference| signing_secret(&variables, reference).map_err(wrong));
         Ok(Webhook {
             id: named.id.clone(),
             to: Destination::Operator(url),
@@ -131,12 +132,12 @@ pub(super) fn webhooks(config: &Config) -> Result<Vec<(Option<&str>, Webhook)>, 
     config.webhooks.iter().map(|named| Ok((named.tenant.as_deref(), webhook(named)?))).collect()
 }
 
-fn signing(variables: &Variables, reference: &Reference) -> Result<SigningSecret, String> {
+fn signing_secret(variables: &Variables, reference: &Reference) -> Result<SigningSecret, String> {
     let text = reference.follow(variables)?;
     SigningSecret::parse(text.expose_secret())
 }
 
-fn spec(tool: &config::HttpTool) -> ToolSpec {
+fn tool_spec(tool: &config::HttpTool) -> ToolSpec {
     ToolSpec {
         name: tool.name.clone(),
         description: tool.description.clone(),
@@ -149,7 +150,7 @@ fn spec(tool: &config::HttpTool) -> ToolSpec {
     }
 }
 
-/// `[[agents]]` and each tenant's own.
+/// The agents of `[[agents]]` and those of tenants.
 pub(super) fn agents(
     config: &Config,
     documents: &Arc<DocumentCache>,

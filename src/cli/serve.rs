@@ -82,7 +82,7 @@ fn unusable(error: app::Error) -> Error {
     match error {
         app::Error::Store(error) => Error::Store(error),
         app::Error::Config(fault) => Error::Config(crate::config::Error(fault.in_full())),
-        app::Error::Unsound(error) => Error::Config(error),
+        app::Error::InvalidConfig(error) => Error::Config(error),
     }
 }
 

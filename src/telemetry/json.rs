@@ -15,7 +15,7 @@ use crate::runtime::clock::{Clock, System};
 
 pub(super) struct Lines;
 
-/// A span's fields, kept with it.
+/// A span's fields, stored in its extensions.
 struct Fields(Map<String, Value>);
 
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
@@ -45,7 +45,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
         line.extend(own.0);
         let mut text = Value::Object(line).to_string();
         text.push('\n');
-        // A log that cannot be written must not stop what it tells of.
+        // A failure to log must not stop the work that is logged.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }

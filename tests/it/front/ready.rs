@@ -49,7 +49,7 @@ async fn what_an_acknowledgement_is_worth_is_said() {
 async fn a_store_that_fails_at_the_start_is_no_fault_of_the_configuration() {
     let store = Moody::fresh().await;
     store.set("register", Mood::Fails);
-    match app::App::on(store, Config::default()).await.err() {
+    match app::App::with_store(store, Config::default()).await.err() {
         Some(app::Error::Store(error)) => assert!(error.to_string().contains("told to fail"), "{error}"),
         other => panic!("{other:?}"),
     }

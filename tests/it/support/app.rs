@@ -64,7 +64,7 @@ impl App {
     pub async fn of(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
         let (config, folder) = settings(change);
         let (listener, address) = bind().await;
-        let app = pes::app::App::on(store, config).await.unwrap_or_else(|error| panic!("{error}"));
+        let app = pes::app::App::with_store(store, config).await.unwrap_or_else(|error| panic!("{error}"));
         let state = app.state(address).expect("a sound configuration");
         let mcp = app.service.mcp().clone();
         Self::serve(listener, state, mcp, folder)
