@@ -1,4 +1,4 @@
-//! Serving, and stopping cleanly: not ready, nothing new, sockets notified, work committed, leases given back.
+//! Serving, and stopping in order: report not ready, accept no new work, notify sockets, commit work, release leases.
 
 use std::time::Duration;
 
@@ -11,29 +11,29 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Limits;
 use crate::http::{self, AppState};
 
-/// How long sockets may take to hear that the server stops.
-const GOODBYES: Duration = Duration::from_secs(2);
+/// Bounds how long sockets may take to receive the notice that the server stops.
+const SOCKET_NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long it may take, after the drain, to write down which logins were refused.
-const LAST_LINES: Duration = Duration::from_secs(1);
+/// Bounds how long it may take, after the drain, to store the audit of refused logins.
+const AUDIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How many may read the metrics at one time.
-const SCRAPERS: usize = 16;
+/// Bounds the connections of the metrics listener.
+const MAX_SCRAPERS: usize = 16;
 
-/// Serves on `listener` until `stop` is cancelled and `runtime.drain_delay_ms` more, then drains, in at most `runtime.drain_ms`. Whatever is left after
-/// that is recovered by the next start, as after a crash.
+/// Serves on `listener` until `stop` is cancelled, and for `runtime.drain_delay_ms` after that. Then drains, for at most
+/// `runtime.drain_ms`. The next start recovers what is unfinished then, as after a crash.
 pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken) {
     let closing = CancellationToken::new();
     let router = http::router(state.clone());
     let limits = state.config.limits.clone();
     let health = ["healthz", "readyz"].map(|name| format!("{}/{name}", state.links.base_path)).to_vec();
     let serving = tokio::spawn(http::serve::serve(listener, router, limits, closing.clone(), health));
-    let telling = state.service.traces().cloned().map(|traces| {
+    let exporting = state.service.traces().cloned().map(|traces| {
         let closing = closing.clone();
-        tokio::spawn(async move { traces.send_requests(closing).await })
+        tokio::spawn(async move { traces.export_requests(closing).await })
     });
-    let served = CancellationToken::new();
-    let auditing = tokio::spawn(state.keys.clone().tell_refused(served.clone()));
+    let stop_auditing = CancellationToken::new();
+    let auditing = tokio::spawn(state.keys.clone().tell_refused(stop_auditing.clone()));
     stop.cancelled().await;
     let delay = state.config.drain_delay();
     if !delay.is_zero() {
@@ -45,11 +45,11 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
         sleep(delay).await;
     }
     tracing::info!("stopping");
-    let draining = drain(&state, &closing, serving, telling);
+    let draining = drain(&state, &closing, serving, exporting);
     let drained = timeout(Duration::from_millis(state.config.runtime.drain_ms), draining).await;
-    // Hardly anybody asks any more: what was refused is there, also where somebody reads an answer slowly.
-    served.cancel();
-    match timeout(LAST_LINES, auditing).await {
+    // Hardly any requests arrive from here on, so the refused logins are complete, even if a client still reads its answer.
+    stop_auditing.cancel();
+    match timeout(AUDIT_TIMEOUT, auditing).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::error!(%error, "the task that audits refused logins panicked"),
         Err(_) => tracing::warn!("refused logins of the last minutes are not in the audit: the store did not answer"),
@@ -60,9 +60,9 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
     }
 }
 
-/// Serves `/metrics` alone on `listener`, for as long as the other one serves: until the token is cancelled.
+/// Serves only `/metrics` on `listener`, until the token is cancelled.
 pub fn serve_metrics(listener: TcpListener, state: AppState, closing: CancellationToken) -> JoinHandle<()> {
-    let limits = Limits { connections: SCRAPERS, ..state.config.limits.clone() };
+    let limits = Limits { connections: MAX_SCRAPERS, ..state.config.limits.clone() };
     tokio::spawn(http::serve::serve(listener, http::metrics_router(state), limits, closing, Vec::new()))
 }
 
@@ -70,34 +70,34 @@ async fn drain(
     state: &AppState,
     closing: &CancellationToken,
     serving: JoinHandle<()>,
-    telling: Option<JoinHandle<()>>,
+    exporting: Option<JoinHandle<()>>,
 ) {
     state.stop();
-    let (_, ()) = tokio::join!(timeout(GOODBYES, state.streams.wait()), state.service.drain());
+    let (_, ()) = tokio::join!(timeout(SOCKET_NOTICE_TIMEOUT, state.streams.wait()), state.service.drain());
     closing.cancel();
     if let Err(error) = serving.await {
         tracing::error!(%error, "the accept loop broke");
     }
-    if let Some(Err(error)) = OptionFuture::from(telling).await {
+    if let Some(Err(error)) = OptionFuture::from(exporting).await {
         tracing::error!(%error, "the task that exports request spans panicked");
     }
 }
 
-/// Cancelled by the first SIGINT or SIGTERM; the second one ends the process, which is as safe as a crash. SIGHUP, as a
-/// terminal sends it that is closed, or somebody who wants the settings read again, stops nothing.
+/// A token that the first SIGINT or SIGTERM cancels; the second one ends the process, which is as safe as a crash. SIGHUP,
+/// which a closed terminal sends, or an operator who expects a reload, stops nothing.
 pub fn on_signal() -> std::io::Result<CancellationToken> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut hangup = signal(SignalKind::hangup())?;
     let stop = CancellationToken::new();
-    let told = stop.clone();
+    let first_signal = stop.clone();
     tokio::spawn(async move {
         for is_second in [false, true] {
             tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
             if is_second {
                 std::process::exit(130);
             }
-            told.cancel();
+            first_signal.cancel();
         }
     });
     tokio::spawn(async move {

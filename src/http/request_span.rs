@@ -7,7 +7,7 @@ use axum::response::Response;
 use super::app_state::AppState;
 use super::problem::Problem;
 use super::trace::TraceId;
-use crate::traces::{self, Asked};
+use crate::traces::{self, RequestInfo};
 
 /// Health checks come every few seconds and are not traced.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
@@ -23,7 +23,7 @@ impl RequestSpan {
     /// `url` is one of this server's URLs as the client sees them.
     pub(super) fn begin(app: &AppState, trace: &mut TraceId, request: &Request, path: &str, url: &str) -> Self {
         let traces = app.service.traces().filter(|_| !PROBES.contains(&path));
-        let asked = Asked {
+        let asked = RequestInfo {
             method: super::metrics::method_label(request.method()),
             route: request.extensions().get::<MatchedPath>().map(MatchedPath::as_str),
             path: request.uri().path(),

@@ -1,9 +1,9 @@
-//! A thread's task: it alone decides for the thread in this process, one thing after the other.
+//! A thread's task. It alone decides for the thread in this process, one event after the other.
 //!
-//! Everything it does follows one order: decide, commit, publish, then start and abort effects. The result of an effect
-//! is kept, and its commit tried again, until it is committed or the lease is lost.
+//! Everything it does follows one order: decide, commit, publish, then start and abort effects. The result of an effect is
+//! kept and its commit is retried until it succeeds or the lease is lost.
 //!
-//! The methods of [`Actor`] stand in five files: the mailbox and the commands here, `load.rs` (into memory),
+//! The methods of [`Actor`] are in five files: the mailbox and the commands here, `load.rs` (into memory),
 //! `transit.rs` (one transition), `publish.rs` (after its commit), `effects.rs` (starting calls).
 
 use std::collections::VecDeque;
@@ -15,14 +15,13 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::audit;
-use super::command::{Audited, Command, CommitExtras, Decided, ProfileEdit, Refusal};
+use super::command::{AuditedAction, Command, CommandError, CommitExtras, DecisionResult, ProfileEdit};
 use super::lease::Lease;
-use super::load::{ClaimMode, TRIES, contended};
+use super::load::{ClaimMode, MAX_ATTEMPTS, contended};
 use super::loaded::LoadedThread;
-use super::perform::{Work, model_failed, tool_failed};
+use super::perform::{RunningEffects, model_failed, tool_failed};
 use super::shared::Shared;
-use super::tenant_runs::RunPlace;
+use super::tenant_runs::RunSlot;
 use crate::domain::Millis;
 use crate::domain::fault::Code;
 use crate::domain::ids::ThreadPk;
@@ -33,13 +32,13 @@ use crate::engine::event::{CancelEvent, Event, ModelEvent, PeerEvent, SystemEven
 use crate::engine::step::Row;
 use crate::store::{self, LeaseChange};
 
-/// Between two tries to commit the result of an effect.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How many results are committed together at most.
-const MOST_TOGETHER: usize = 32;
-/// How long a wake-up that found nothing is put off.
-const PUT_OFF: Millis = 1_000;
+/// The pause before a failed commit of results is retried. It doubles with each failure.
+const MIN_RETRY_PAUSE: Duration = Duration::from_millis(50);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// Bounds the results that are committed together.
+const MAX_RESULTS_PER_COMMIT: usize = 32;
+/// How long a due thread is postponed after a wake-up that found nothing to do.
+const WAKE_POSTPONEMENT: Millis = 1_000;
 
 pub(super) struct Actor {
     pub(super) shared: Arc<Shared>,
@@ -47,19 +46,19 @@ pub(super) struct Actor {
     mailbox: mpsc::Receiver<Command>,
     /// Whether this process holds the lease; read by those that watch the store for commits of other processes.
     is_holder: Arc<AtomicBool>,
-    /// The thread as it is stored; `None`: to be read (again) before the next decision.
+    /// The thread as it is stored; `None`: it must be read before the next decision.
     pub(super) loaded: Option<LoadedThread>,
-    /// Whether it was reserved for this process before it was read for a request.
+    /// The thread was reserved for this process before it was read for a request.
     pub(super) is_reserved: bool,
-    /// Whether a commit was tried: until then nothing is stored of a thread that does not exist yet.
+    /// A commit was attempted. Until then nothing is stored of a new thread.
     pub(super) has_written: bool,
-    /// What the caps on spending leave, after they had no room for the last decision.
+    /// What the spending caps leave, if they had no room for the last decision.
     pub(super) room: Option<CapRoom>,
-    /// Its run counts among those of its tenant that are under way.
-    pub(super) place: Option<RunPlace>,
+    /// The slot of its run among the tenant's runs under way.
+    pub(super) run_slot: Option<RunSlot>,
     /// The lease under which the effects below were started.
-    pub(super) hold: Option<Lease>,
-    pub(super) work: Work,
+    pub(super) lease: Option<Lease>,
+    pub(super) effects: RunningEffects,
     /// Results of effects that are not committed yet.
     pub(super) uncommitted: VecDeque<Arc<Event>>,
     /// When to try the oldest of them again, and how long the pause was.
@@ -82,9 +81,9 @@ impl Actor {
             is_reserved: false,
             has_written: false,
             room: None,
-            place: None,
-            hold: None,
-            work: Work::default(),
+            run_slot: None,
+            lease: None,
+            effects: RunningEffects::default(),
             uncommitted: VecDeque::new(),
             retry: None,
         }
@@ -92,8 +91,8 @@ impl Actor {
 
     pub(super) async fn run(mut self) {
         let shared = self.shared.clone();
-        let ended = |hold: &Option<Lease>| {
-            let token = hold.as_ref().map(|hold| hold.ended.clone());
+        let ended = |lease: &Option<Lease>| {
+            let token = lease.as_ref().map(|lease| lease.ended.clone());
             async move {
                 match token {
                     Some(token) => token.cancelled_owned().await,
@@ -107,8 +106,8 @@ impl Actor {
             tokio::select! {
                 biased;
                 () = shared.halted.cancelled() => return self.halt(),
-                () = ended(&self.hold) => self.drop_work_in_progress(),
-                event = self.work.next() => {
+                () = ended(&self.lease) => self.abort_effects(),
+                event = self.effects.next() => {
                     self.uncommitted.push_back(Arc::new(event));
                     self.commit_pending().await;
                 }
@@ -118,19 +117,19 @@ impl Actor {
                     None => return,
                 },
                 () = sleep(idle.unwrap_or_default()), if idle.is_some() => {
-                    if shared.actors.leave(self.pk, &self.mailbox) {
+                    if shared.actors.remove_if_idle(self.pk, &self.mailbox) {
                         return;
                     }
                 }
-                // Looks again at whether it may leave.
+                // Draining changes when the actor may end, so the loop looks again.
                 () = shared.draining.cancelled(), if idle != Some(Duration::ZERO) && !shared.draining.is_cancelled() => {}
             }
         }
     }
 
-    /// How long to stay without anything to do; `None`: there is something.
+    /// How long to wait before the actor ends; `None`: it has something to do.
     fn idle_after(&self) -> Option<Duration> {
-        if !self.work.is_empty() || !self.uncommitted.is_empty() {
+        if !self.effects.is_empty() || !self.uncommitted.is_empty() {
             return None;
         }
         if self.shared.draining.is_cancelled() {
@@ -141,18 +140,18 @@ impl Actor {
     }
 
     /// Another process may act for this thread now: aborts its effects and drops their uncommitted results.
-    pub(super) fn drop_work_in_progress(&mut self) {
-        self.work.drop_all();
+    pub(super) fn abort_effects(&mut self) {
+        self.effects.abort_all();
         self.uncommitted.clear();
         self.retry = None;
-        self.hold = None;
+        self.lease = None;
     }
 
     fn halt(mut self) {
-        self.drop_work_in_progress();
+        self.abort_effects();
         self.mailbox.close();
         while self.mailbox.try_recv().is_ok() {}
-        self.shared.actors.leave(self.pk, &self.mailbox);
+        self.shared.actors.remove_if_idle(self.pk, &self.mailbox);
     }
 
     async fn handle(&mut self, command: Command) {
@@ -165,9 +164,9 @@ impl Actor {
                 let edited = self.edit_profile(&edit).await;
                 self.answer(reply, edited).await;
             }
-            Command::Keep { row, audit, reply } => {
-                let kept = self.keep(&row, audit).await;
-                self.answer(reply, kept).await;
+            Command::StoreRow { row, audit, reply } => {
+                let stored = self.store_row(&row, audit).await;
+                self.answer(reply, stored).await;
             }
             Command::Delete { by, reply } => {
                 let deleted = self.delete(&by).await;
@@ -178,7 +177,7 @@ impl Actor {
                 self.answer(reply, expired).await;
             }
             Command::Wake { reply } => {
-                // The sweeper has reserved it, if anybody had to.
+                // If a reservation was necessary, the sweeper made it, and it must stay.
                 self.is_reserved = false;
                 let looked = self.look_after().await;
                 self.answer(reply, looked).await;
@@ -186,15 +185,20 @@ impl Actor {
         }
     }
 
-    /// A decision with what it brings about: a cancel goes on until the effects are stopped.
-    async fn decide_and_settle(&mut self, event: &Arc<Event>, extras: &CommitExtras) -> Result<Decided, Refusal> {
-        let mut decided = self.transit(std::slice::from_ref(event), extras).await?;
-        self.complete(&mut decided).await?;
+    /// Decides and commits. A cancel also stops the effects before this returns.
+    async fn decide_and_settle(
+        &mut self,
+        event: &Arc<Event>,
+        extras: &CommitExtras,
+    ) -> Result<DecisionResult, CommandError> {
+        let mut decided = self.transition(std::slice::from_ref(event), extras).await?;
+        self.finish_cancel(&mut decided).await?;
         Ok(decided)
     }
 
-    /// A cancel that waits until the effects are stopped: only the lease holder can record that they are.
-    async fn complete(&mut self, decided: &mut Decided) -> Result<(), Refusal> {
+    /// Finishes a cancel that waits until the effects are stopped, if this process holds the lease: only the lease holder can
+    /// record that they are.
+    async fn finish_cancel(&mut self, decided: &mut DecisionResult) -> Result<(), CommandError> {
         if decided.stop_effects && self.loaded.as_ref().is_some_and(|loaded| self.is_ours(loaded)) {
             decided.runs.extend(self.stop_effects().await?);
             decided.stop_effects = false;
@@ -202,14 +206,14 @@ impl Actor {
         Ok(())
     }
 
-    /// The second phase of a cancel: nothing runs any more, and that is recorded. Returns the runs that it ended.
-    async fn stop_effects(&mut self) -> Result<Vec<Run>, Refusal> {
-        let spent = self.work.stop().await;
-        // What other agents said may be of a task whose run is over long since, and what model calls took is paid for.
+    /// The second phase of a cancel: stops the effects and records that. Returns the runs that it ended.
+    async fn stop_effects(&mut self) -> Result<Vec<Run>, CommandError> {
+        let usage = self.effects.stop().await;
+        // An agent's answer may belong to a task of an earlier run, and the usage of model calls must be paid.
         self.uncommitted.retain(|event| {
             matches!(&**event, Event::Model(_) | Event::Peer(PeerEvent::Reported { .. } | PeerEvent::Failed { .. }))
         });
-        self.uncommitted.extend(spent.into_iter().map(Arc::new));
+        self.uncommitted.extend(usage.into_iter().map(Arc::new));
         self.uncommitted.push_back(Arc::new(Event::Cancel(CancelEvent::EffectsStopped)));
         let ended = self.commit_pending().await;
         if self.uncommitted.is_empty() {
@@ -219,26 +223,26 @@ impl Actor {
         }
     }
 
-    /// Commits the results of effects, oldest first, those that have ended by then together; what the store does not take
-    /// now is tried again later. Returns the runs that changed.
+    /// Commits the results of effects, oldest first, in batches. Results that the store does not take now are retried later.
+    /// Returns the runs that changed.
     pub(super) async fn commit_pending(&mut self) -> Vec<Run> {
-        let (mut moved, mut most) = (Vec::new(), MOST_TOGETHER);
+        let (mut changed, mut most) = (Vec::new(), MAX_RESULTS_PER_COMMIT);
         while !self.uncommitted.is_empty() {
             while self.uncommitted.len() < most
-                && let Some(event) = self.work.next().now_or_never()
+                && let Some(event) = self.effects.next().now_or_never()
             {
                 self.uncommitted.push_back(Arc::new(event));
             }
             let events: Vec<Arc<Event>> = self.uncommitted.iter().take(most).cloned().collect();
-            match self.transit(&events, &CommitExtras::default()).await {
-                // A lease that was lost on the way has emptied it.
-                Ok(decided) => moved.extend(decided.runs),
-                Err(Refusal::Fault(fault)) if fault.code == Code::StoreUnavailable => {
-                    self.commit_later();
-                    return moved;
+            match self.transition(&events, &CommitExtras::default()).await {
+                // If the lease was lost meanwhile, `uncommitted` is empty now.
+                Ok(decided) => changed.extend(decided.runs),
+                Err(CommandError::Fault(fault)) if fault.code == Code::StoreUnavailable => {
+                    self.schedule_retry();
+                    return changed;
                 }
-                Err(Refusal::Gone) => {}
-                // Each by itself shows which of them it is about.
+                Err(CommandError::Gone) => {}
+                // One was refused: committing them one by one shows which.
                 Err(_) if events.len() > 1 => {
                     most = 1;
                     continue;
@@ -257,33 +261,34 @@ impl Actor {
         }
         self.retry = None;
         self.reply_to_calls();
-        moved
+        changed
     }
 
-    /// The results that are not committed are tried again after a pause, which grows.
-    pub(super) fn commit_later(&mut self) {
-        let pause = self.retry.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+    /// Schedules the next attempt to commit the results, after a growing pause.
+    pub(super) fn schedule_retry(&mut self) {
+        let pause = self.retry.map_or(MIN_RETRY_PAUSE, |(_, pause)| (pause * 2).min(MAX_RETRY_PAUSE));
         self.retry = Some((Instant::now() + pause, pause));
     }
 
-    /// Has the machine start what is due. Called when a timer is due, a slot is ready, or nobody owns the thread.
-    async fn look_after(&mut self) -> Result<(), Refusal> {
-        // A timer of ours is set in memory first. What is due and not known of here, somebody else wrote.
+    /// Has the machine start what is due: a timer is due, a slot is ready, or nobody owns the thread.
+    async fn look_after(&mut self) -> Result<(), CommandError> {
+        // Timers that this process set are in memory. If the row here is not due, another process wrote the thread.
         let now = self.shared.now();
         let is_due = |loaded: &LoadedThread| loaded.row.wake_at.is_some_and(|at| at <= now);
         self.loaded = self.loaded.take().filter(|loaded| self.is_ours(loaded) && is_due(loaded));
-        let woken = self.transit(&[Event::System(SystemEvent::Woke).into()], &CommitExtras::default()).await;
+        let woken = self.transition(&[Event::System(SystemEvent::Woke).into()], &CommitExtras::default()).await;
         match woken {
-            Ok(mut decided) if decided.stop_effects => self.complete(&mut decided).await,
-            Ok(decided) if decided.is_noop => self.put_off().await,
+            Ok(mut decided) if decided.stop_effects => self.finish_cancel(&mut decided).await,
+            Ok(decided) if decided.is_noop => self.postpone().await,
             Ok(_) => Ok(()),
-            Err(Refusal::Gone) => Ok(()),
+            Err(CommandError::Gone) => Ok(()),
             Err(refusal) => Err(refusal),
         }
     }
 
-    /// A wake-up that found nothing to do takes the thread off the sweeper's list: for a while, or as its holder.
-    async fn put_off(&mut self) -> Result<(), Refusal> {
+    /// After a wake-up that found nothing to do: postpones the timer, or takes or releases the lease, so that the sweeper does
+    /// not find the thread again at once.
+    async fn postpone(&mut self) -> Result<(), CommandError> {
         let Some(loaded) = &self.loaded else { return Ok(()) };
         let now = self.shared.now();
         let lease = self.lease_for_commit(loaded, ClaimMode::IfFree);
@@ -295,14 +300,14 @@ impl Actor {
         }
         let mut commit = loaded.commit(lease, now);
         if is_due {
-            commit.wake_at = Some(now + PUT_OFF);
+            commit.wake_at = Some(now + WAKE_POSTPONEMENT);
         }
         self.write(commit).await.map(drop)
     }
 
-    async fn edit_profile(&mut self, edit: &ProfileEdit) -> Result<(), Refusal> {
+    async fn edit_profile(&mut self, edit: &ProfileEdit) -> Result<(), CommandError> {
         let extras = CommitExtras::default();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             self.ensure_loaded(&extras).await?;
             let Some(loaded) = &self.loaded else { continue };
             let now = self.shared.now();
@@ -322,17 +327,15 @@ impl Actor {
         Err(contended())
     }
 
-    async fn keep(&mut self, row: &Row, audited: Option<Audited>) -> Result<(), Refusal> {
+    async fn store_row(&mut self, row: &Row, audit: Option<AuditedAction>) -> Result<(), CommandError> {
         let extras = CommitExtras::default();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             self.ensure_loaded(&extras).await?;
             let Some(loaded) = &self.loaded else { continue };
             let now = self.shared.now();
             let mut commit = loaded.commit(LeaseChange::Keep, now);
             commit.rows.push(row.clone());
-            commit.audit.extend(
-                audited.iter().cloned().map(|(by, action, detail)| audit::line(&loaded.row, now, &by, action, detail)),
-            );
+            commit.audit.extend(audit.iter().map(|audited| audited.row(&loaded.row, now)));
             if self.write(commit).await? {
                 return Ok(());
             }
@@ -349,7 +352,7 @@ fn unstorable(event: &Event) -> Option<Event> {
             Some(model_failed(stream, *attempt, FailureKind::Broken, WHY))
         }
         Event::Tool(ToolEvent::Returned { call, attempt, outcome }) if outcome.result.is_ok() => {
-            // It ran, and may have had its effect.
+            // The tool ran, and may have had its effect.
             let outcome = Box::new(tool_failed("invalid_output", WHY));
             Some(Event::Tool(ToolEvent::Returned { call: call.clone(), attempt: *attempt, outcome }))
         }

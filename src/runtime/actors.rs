@@ -13,17 +13,17 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::actor::Actor;
-use super::command::{Command, Refusal};
+use super::command::{Command, CommandError};
 use super::shared::Shared;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadPk;
 use crate::domain::thread::ThreadStatus;
 
-/// Before a task that panicked is started again: a thread that panics each time costs little until it is quarantined.
-const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(200);
+/// The pause before a panicked task is started again. It keeps a thread that always panics cheap until it is quarantined.
+const RESTART_PAUSE: Duration = Duration::from_millis(200);
 
-/// How long a command waits for a place in a full mailbox.
-const MAILBOX_WAIT: Duration = Duration::from_secs(2);
+/// Bounds how long a command waits for room in a full mailbox.
+const MAILBOX_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 pub(super) struct Actors(Mutex<HashMap<ThreadPk, ActorEntry>>);
@@ -47,12 +47,12 @@ impl Actors {
         self.0.lock().contains_key(&pk)
     }
 
-    pub(super) fn holds(&self, pk: ThreadPk) -> bool {
+    pub(super) fn holds_lease(&self, pk: ThreadPk) -> bool {
         self.0.lock().get(&pk).is_some_and(|live| live.is_holder.load(Ordering::Relaxed))
     }
 
-    /// Removes an actor that is idle; `false`: its mailbox holds a command, and it must go on.
-    pub(super) fn leave(&self, pk: ThreadPk, mailbox: &mpsc::Receiver<Command>) -> bool {
+    /// Removes an idle actor; `false`: its mailbox has a command, and it must continue.
+    pub(super) fn remove_if_idle(&self, pk: ThreadPk, mailbox: &mpsc::Receiver<Command>) -> bool {
         let mut live = self.0.lock();
         if !mailbox.is_empty() {
             return false;
@@ -61,55 +61,55 @@ impl Actors {
         true
     }
 
-    fn forget(&self, pk: ThreadPk) {
+    fn remove(&self, pk: ThreadPk) {
         let mut live = self.0.lock();
         live.remove(&pk);
     }
 }
 
-/// A command that its thread's mailbox did not take.
-struct NotTaken {
+/// A command that the mailbox did not accept.
+struct RejectedCommand {
     error: TrySendError<Command>,
     mailbox: mpsc::Sender<Command>,
 }
 
 impl Shared {
-    /// Hands a command to the thread's task, which is started if there is none. If the mailbox is full, waits for a
-    /// place for [`MAILBOX_WAIT`].
+    /// Sends a command to the thread's task, which is started if there is none. If the mailbox is full, waits for room for
+    /// at most [`MAILBOX_TIMEOUT`].
     async fn send(self: &Arc<Self>, pk: ThreadPk, mut command: Command) -> Result<(), Fault> {
-        let until = Instant::now() + MAILBOX_WAIT;
+        let until = Instant::now() + MAILBOX_TIMEOUT;
         loop {
-            let Err(refused) = self.try_send(pk, command) else { return Ok(()) };
-            let NotTaken { error, mailbox } = *refused;
+            let Err(rejected) = self.try_send(pk, command) else { return Ok(()) };
+            let RejectedCommand { error, mailbox } = *rejected;
             command = match error {
-                TrySendError::Closed(_) => return Err(task_broke()),
+                TrySendError::Closed(_) => return Err(task_panicked()),
                 TrySendError::Full(command) => command,
             };
-            // The command is put in under the lock, so that an actor which ends leaves no command in its mailbox.
-            timeout_at(until, mailbox.reserve()).await.map_err(|_| too_many())?.ok();
+            // Only waits for room. The command is sent under the lock, so that an actor that ends leaves no command behind.
+            timeout_at(until, mailbox.reserve()).await.map_err(|_| mailbox_full())?.ok();
         }
     }
 
-    fn try_send(self: &Arc<Self>, pk: ThreadPk, command: Command) -> Result<(), Box<NotTaken>> {
+    fn try_send(self: &Arc<Self>, pk: ThreadPk, command: Command) -> Result<(), Box<RejectedCommand>> {
         let mut live = self.actors.0.lock();
         let mailbox = &live.entry(pk).or_insert_with(|| self.start(pk)).mailbox;
-        mailbox.try_send(command).map_err(|error| Box::new(NotTaken { error, mailbox: mailbox.clone() }))
+        mailbox.try_send(command).map_err(|error| Box::new(RejectedCommand { error, mailbox: mailbox.clone() }))
     }
 
-    /// Sends a command and waits for its answer.
-    pub(super) async fn ask<T>(
+    /// Sends a command and waits for its reply.
+    pub(super) async fn request<T>(
         self: &Arc<Self>,
         pk: ThreadPk,
-        command: impl FnOnce(oneshot::Sender<Result<T, Refusal>>) -> Command,
-    ) -> Result<T, Refusal> {
+        command: impl FnOnce(oneshot::Sender<Result<T, CommandError>>) -> Command,
+    ) -> Result<T, CommandError> {
         let (reply, answer) = oneshot::channel();
         self.send(pk, command(reply)).await?;
-        answer.await.unwrap_or_else(|_| Err(task_broke().into()))
+        answer.await.unwrap_or_else(|_| Err(task_panicked().into()))
     }
 
-    /// Has the thread looked after, and waits until that is durable.
-    pub(super) async fn wake(self: &Arc<Self>, pk: ThreadPk) -> Result<(), Refusal> {
-        self.ask(pk, |reply| Command::Wake { reply }).await
+    /// Has the thread's task do what is due, and waits until that is durable.
+    pub(super) async fn wake(self: &Arc<Self>, pk: ThreadPk) -> Result<(), CommandError> {
+        self.request(pk, |reply| Command::Wake { reply }).await
     }
 
     fn start(self: &Arc<Self>, pk: ThreadPk) -> ActorEntry {
@@ -121,48 +121,48 @@ impl Shared {
             let actor = Actor::new(shared.clone(), pk, mailbox, written_by_actor);
             if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
                 tracing::error!(threadPk = pk.0, "a thread's task panicked; it is started again from the stored state");
-                shared.actors.forget(pk);
+                shared.actors.remove(pk);
                 shared.draining.run_until_cancelled(shared.restart_after_panic(pk)).await;
             }
         });
         ActorEntry { mailbox: sender, is_holder }
     }
 
-    /// Counts the crash in the store, then wakes the thread. Tries again until the store has counted it.
+    /// Counts the crash in the store, retrying until that succeeds, then wakes the thread.
     async fn restart_after_panic(self: &Arc<Self>, pk: ThreadPk) {
-        sleep(PAUSE_AFTER_PANIC).await;
+        sleep(RESTART_PAUSE).await;
         while let Err(error) = self.store.count_crash(pk).await {
             tracing::warn!(threadPk = pk.0, %error, "a crash of a thread could not be counted; trying again");
-            sleep(PAUSE_AFTER_PANIC).await;
+            sleep(RESTART_PAUSE).await;
         }
         loop {
             match self.store.thread_by_pk(pk).await {
-                // A quarantined thread is not woken but to end its runs: rebuilding it may be what panicked.
+                // A quarantined thread is only woken to end its runs: rebuilding it may be what panicked.
                 Ok(Some(row)) if row.status == ThreadStatus::Quarantined && row.wake_at.is_none() => return,
                 Ok(_) | Err(_) => {}
             }
-            if self.wake_again(pk).await {
+            if self.wake_after_panic(pk).await {
                 return;
             }
-            sleep(PAUSE_AFTER_PANIC).await;
+            sleep(RESTART_PAUSE).await;
         }
     }
 
-    /// Wakes a thread that the store does not show as due, as what it does is under way in this process. `false`: it was not woken,
-    /// try again. Where its new task panics, too, that task has it started again itself.
-    async fn wake_again(self: &Arc<Self>, pk: ThreadPk) -> bool {
+    /// Wakes the thread after a panic: the store does not show it as due, because its effects ran in this process. `false`: the
+    /// wake-up failed, try again. If the new task panics too, its own restart handles that.
+    async fn wake_after_panic(self: &Arc<Self>, pk: ThreadPk) -> bool {
         let (reply, answer) = oneshot::channel();
         match self.send(pk, Command::Wake { reply }).await {
-            Ok(()) => matches!(answer.await, Ok(Ok(()) | Err(Refusal::Gone)) | Err(_)),
+            Ok(()) => matches!(answer.await, Ok(Ok(()) | Err(CommandError::Gone)) | Err(_)),
             Err(_) => false,
         }
     }
 }
 
-fn too_many() -> Fault {
+fn mailbox_full() -> Fault {
     Fault::new(Code::TooManyRequests, "Too many requests wait for this thread's turn.").retry_after(500)
 }
 
-fn task_broke() -> Fault {
+fn task_panicked() -> Fault {
     Fault::new(Code::Internal, "The thread's task broke; what was committed holds. Try again.")
 }

@@ -1,4 +1,4 @@
-//! Whether models can take more work, and how they do.
+//! Whether models can take more work, and the health of their providers.
 
 use super::Runtime;
 use super::shared::Shared;
@@ -12,21 +12,20 @@ use crate::provider::gate::{Admitted, Asker, Health};
 use crate::store::Spent;
 
 impl Shared {
-    /// On whose behalf a tenant's calls of a provider are made.
+    /// For whom the provider's gate counts a tenant's calls.
     pub(super) fn asker(&self, tenant: TenantPk, provider: &str) -> Asker {
         Asker { tenant, has_own_key: self.has_own_key(tenant, provider) }
     }
 }
 
 impl Runtime {
-    /// A place at the first model of these settings that has one; `None`: none has. It is kept as long as the answer is
-    /// held.
-    pub(crate) fn place_at_a_model(&self, tenant: TenantPk, settings: &RunSettings) -> Option<Admitted> {
+    /// Reserves a place at the first model of these settings that has one, until the result is dropped; `None`: none has.
+    pub(crate) fn admit_to_model(&self, tenant: TenantPk, settings: &RunSettings) -> Option<Admitted> {
         let mut providers = (0..).map_while(|n| settings.choice(n)).map(|(provider, _)| provider);
         providers.find_map(|provider| self.0.gates.admit(provider, self.0.asker(tenant, provider)))
     }
 
-    /// How a provider does; `None`: it is not gated.
+    /// The health of a provider; `None`: it has no gate.
     pub(crate) fn provider_health(&self, provider: &str) -> Option<Health> {
         self.0.gates.health(provider, self.0.now())
     }
@@ -41,19 +40,19 @@ impl Runtime {
         self.0.run_limits(tenant)
     }
 
-    /// How many it has under way in this process.
+    /// How many runs the tenant has under way in this process.
     pub(crate) fn running_runs(&self, tenant: TenantPk) -> usize {
         self.0.tenant_runs.running(tenant)
     }
 
-    /// Looks at once whether runs that wait may begin.
-    pub(crate) fn begin_waiting(&self) {
-        self.0.alarm.sooner(self.0.now());
+    /// Has the sweeper look at once whether waiting runs may begin.
+    pub(crate) fn recheck_waiting_runs(&self) {
+        self.0.alarm.set(self.0.now());
     }
 
-    /// Tells webhooks that this cap leaves nothing for another run, unless they were told.
-    pub(crate) async fn tell_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
-        self.0.tell_reached(spent, capped, cap).await;
+    /// Notifies webhooks that this cap leaves nothing for another run, unless they were notified before.
+    pub(crate) async fn announce_cap_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
+        self.0.announce_cap_reached(spent, capped, cap).await;
     }
 
     pub(crate) fn price(&self, provider: &str, model: &str) -> Option<Price> {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::command::AuditedAction;
 use crate::domain::Millis;
 use crate::domain::facts::Fact;
 use crate::domain::hitl::SuspensionKind;
@@ -12,8 +13,8 @@ use crate::domain::policy::{RuleScope, Ruling};
 use crate::domain::settings::PolicyAction;
 use crate::store::{AuditRow, ThreadRow};
 
-/// A line of a thread.
-pub(crate) fn line(thread: &ThreadRow, at: Millis, actor: &str, action: &str, detail: Value) -> AuditRow {
+/// An audit row of a thread.
+pub(crate) fn audit_row(thread: &ThreadRow, at: Millis, actor: &str, action: &str, detail: Value) -> AuditRow {
     AuditRow {
         tenant: thread.tenant,
         thread: thread.pk,
@@ -25,18 +26,24 @@ pub(crate) fn line(thread: &ThreadRow, at: Millis, actor: &str, action: &str, de
     }
 }
 
-/// That it is erased: a line of its tenant, too.
-pub(super) fn erased(thread: &ThreadRow, at: Millis, actor: &str) -> AuditRow {
-    let detail = json!({ "threadId": thread.thread_id, "lastSeq": thread.last_seq, "createdBy": thread.created_by });
-    AuditRow { thread: ThreadPk::NONE, ..line(thread, at, actor, "delete thread", detail) }
+impl AuditedAction {
+    pub(super) fn row(&self, thread: &ThreadRow, at: Millis) -> AuditRow {
+        audit_row(thread, at, &self.actor, self.action, self.detail.clone())
+    }
 }
 
-/// What people, the policy and the timer decided by what is recorded here. Calls that simply run are in the log alone.
-pub(super) fn lines(thread: &ThreadRow, records: &[Record]) -> Vec<AuditRow> {
+/// The row about an erased thread. It is a row of the tenant, not of the thread.
+pub(super) fn erasure_row(thread: &ThreadRow, at: Millis, actor: &str) -> AuditRow {
+    let detail = json!({ "threadId": thread.thread_id, "lastSeq": thread.last_seq, "createdBy": thread.created_by });
+    AuditRow { thread: ThreadPk::NONE, ..audit_row(thread, at, actor, "delete thread", detail) }
+}
+
+/// The decisions of people, the policy and timers among these records. Calls without a decision are only in the log.
+pub(super) fn rows(thread: &ThreadRow, records: &[Record]) -> Vec<AuditRow> {
     records.iter().filter_map(|record| row_of(thread, record)).collect()
 }
 
-/// What is kept of a decision.
+/// What the audit stores about a decision.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Detail<'a> {
@@ -65,7 +72,7 @@ fn row_of(thread: &ThreadRow, record: &Record) -> Option<AuditRow> {
     let run_id = record.run_id.as_str();
     let (rule, scope) = (ruling.map(|ruling| ruling.rule.as_str()), ruling.map(|ruling| ruling.scope));
     let detail = json!(Detail { run_id, rule, scope, ..detail });
-    Some(line(thread, record.timestamp, actor, action, detail))
+    Some(audit_row(thread, record.timestamp, actor, action, detail))
 }
 
 /// Who decided what, if the fact is a decision.

@@ -1,7 +1,7 @@
 //! The source of time and of random seeds: the only file that reads the system's clock and random source.
 //!
-//! Three times: what people see, what the system's clock shows, and how long something took. The first follows the system's
-//! clock, but not its steps back: timers are stored by it, and a clock that is set back must not delay them.
+//! There are three times: the time that people see and timers are stored by, the system's clock, and the uptime. The first
+//! follows the system's clock but never steps back, so that a clock that is set back delays no timer.
 
 #[cfg(any(test, feature = "internals"))]
 mod manual;
@@ -19,7 +19,7 @@ pub use manual::Manual;
 pub trait Clock: Send + Sync + 'static {
     /// The time that people see. It never goes back, and an interval by it is at most a tenth too long.
     fn now(&self) -> Millis;
-    /// What the system's clock shows, its steps included: the time of whatever other machines judge, or are judged by.
+    /// The system's clock, with its steps: for times that are compared with those of other machines.
     fn wall(&self) -> Millis {
         self.now()
     }
@@ -31,12 +31,12 @@ pub trait Clock: Send + Sync + 'static {
 
 /// The system's clock and random source.
 #[derive(Debug, Default)]
-pub struct System(Mutex<Option<Steady>>);
+pub struct System(Mutex<Option<LastReading>>);
 
 impl Clock for System {
     fn now(&self) -> Millis {
         let (time, up) = (self.wall(), millis(self.uptime()));
-        self.0.lock().get_or_insert(Steady { time, up }).read(time, up)
+        self.0.lock().get_or_insert(LastReading { time, up }).read(time, up)
     }
 
     #[expect(clippy::disallowed_methods, reason = "the home of the clock")]
@@ -57,27 +57,27 @@ impl Clock for System {
     }
 }
 
-/// The time that was read last, and how long the machine had been up then.
+/// The last reading: the time, and the uptime at that moment.
 #[derive(Clone, Copy, Debug)]
-struct Steady {
+struct LastReading {
     time: Millis,
     up: Millis,
 }
 
-/// A clock that is put forward by more than this is believed at once: it was not set yet, or the machine stood still, and
-/// what should have happened meanwhile is due.
-const STOOD_STILL: Millis = 60_000;
+/// A step forward of more than this is followed at once: the clock had not been set, or the machine was suspended, and timers
+/// that fell into the gap are due.
+const MAX_SLEWED_STEP: Millis = 60_000;
 
-impl Steady {
-    /// The time at `up`, on its way to what the system's clock says: a tenth faster or slower until it is there.
+impl LastReading {
+    /// The time at `up`. It approaches the system's clock by going up to a tenth faster or slower.
     fn read(&mut self, system: Millis, up: Millis) -> Millis {
         let elapsed = (up - self.up).max(0);
         let expected = self.time + elapsed;
         let behind = system - expected;
-        // A tenth of what has passed; less than ten milliseconds wait until they are ten.
+        // A tenth of the elapsed time; intervals below ten milliseconds add up until they are ten.
         let slack = elapsed / 10;
-        let time = if behind > STOOD_STILL { system } else { expected + behind.clamp(-slack, slack) };
-        if slack > 0 || behind > STOOD_STILL {
+        let time = if behind > MAX_SLEWED_STEP { system } else { expected + behind.clamp(-slack, slack) };
+        if slack > 0 || behind > MAX_SLEWED_STEP {
             *self = Self { time, up };
         }
         time
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_delays_nothing_and_is_followed_in_time() {
-        let mut steady = Steady { time: 1_000_000, up: 0 };
+        let mut steady = LastReading { time: 1_000_000, up: 0 };
         let (mut up, mut before) = (0, 1_000_000);
         for _ in 0..7_000 {
             up += 100;
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_small_step_forward_shortens_no_interval_by_more_than_a_tenth_and_a_large_one_is_believed() {
-        let mut steady = Steady { time: 0, up: 0 };
+        let mut steady = LastReading { time: 0, up: 0 };
         assert_eq!(steady.read(60_000 + 1_000, 1_000), 1_100);
         assert_eq!(steady.read(3_600_000, 2_000), 3_600_000);
     }

@@ -1,4 +1,4 @@
-//! The commands of an actor's mailbox, and their answers.
+//! The commands of an actor's mailbox, and their replies.
 
 use std::sync::Arc;
 
@@ -20,93 +20,106 @@ use crate::engine::step::{Row, RowKind, Step};
 use crate::outbox::PushTarget;
 use crate::store::{AuditRow, Fire, IdempotencyRow, NewLookup, NewThread, ThreadRow};
 
-pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
+pub(super) type Reply<T> = oneshot::Sender<Result<T, CommandError>>;
 
 pub(super) enum Command {
-    /// Somebody's decision: decided, committed, published, then answered.
-    Decide { event: Arc<Event>, extras: Box<CommitExtras>, reply: Reply<Decided> },
-    /// A change of the profile.
+    /// Decides on an event, commits, publishes, then replies.
+    Decide { event: Arc<Event>, extras: Box<CommitExtras>, reply: Reply<DecisionResult> },
+    /// Changes the thread's profile.
     EditProfile { edit: ProfileEdit, reply: Reply<()> },
-    /// Stores a row that no decision writes: a push receiver, how long the thread is kept.
-    Keep { row: Row, audit: Option<Audited>, reply: Reply<()> },
-    /// Stops everything and erases the thread.
+    /// Stores a row that no decision writes: a push receiver, the retention of the thread.
+    StoreRow { row: Row, audit: Option<AuditedAction>, reply: Reply<()> },
+    /// Stops all effects and erases the thread.
     Delete { by: String, reply: Reply<()> },
-    /// Erases the thread if it is at rest and nobody used it since then, on behalf of somebody or because of its age. Answered
-    /// with whether it did.
+    /// Erases the thread if it is at rest and unused since `before`: on behalf of `by`, or because of its age. Replies whether it
+    /// did.
     Expire { before: Millis, by: Option<String>, reply: Reply<bool> },
-    /// Look after the thread: a timer is due, something is ready, nobody owns it, or it was erased elsewhere. Answered when
-    /// that is committed.
+    /// Does what is due: a timer, a ready slot, a thread without an owner, or one that was erased elsewhere. Replies when that
+    /// is committed.
     Wake { reply: Reply<()> },
 }
 
-/// Who did what, and what else the audit says of it.
-pub(crate) type Audited = (String, &'static str, Value);
+/// An action of a person or a key, for the audit.
+#[derive(Clone, Debug)]
+pub(crate) struct AuditedAction {
+    pub(crate) actor: String,
+    pub(crate) action: &'static str,
+    pub(crate) detail: Value,
+}
 
-/// What is committed beside the event's own step.
+/// What a commit stores besides the event's own step.
 #[derive(Default)]
 pub(crate) struct CommitExtras {
     /// The thread is to be created by this commit.
     pub(crate) create: Option<(NewThread, ThreadProfile)>,
-    pub(crate) kept: Option<AnswerToKeep>,
-    /// What the run that is asked for is to be found under.
-    pub(crate) lookups: Option<LookupsToKeep>,
-    /// The push receivers of the run that it begins or continues.
+    /// The answer under the request's `Idempotency-Key`.
+    pub(crate) idempotency: Option<IdempotencyRowFn>,
+    /// The lookup keys of the requested run.
+    pub(crate) lookups: Option<RunLookups>,
+    /// The push receivers of the run that is begun or continued.
     pub(crate) pushes: Vec<PushTarget>,
-    /// The time of a schedule that the run is for.
+    /// The scheduled time that the run is for.
     pub(crate) fire: Option<Fire>,
-    /// Who did what, for the audit.
-    pub(crate) audit: Option<Audited>,
-    /// Whether the answer shows the plan.
+    pub(crate) audit: Option<AuditedAction>,
+    /// The answer shows the plan.
     pub(crate) wants_plan: bool,
 }
 
-/// Keys of a query. It may be another run's that it joins.
-pub(crate) struct LookupsToKeep {
-    pub(crate) asked: RunId,
+impl CommitExtras {
+    /// Only an audit entry.
+    pub(crate) fn audited(actor: String, action: &'static str, detail: Value) -> Self {
+        Self { audit: Some(AuditedAction { actor, action, detail }), ..Self::default() }
+    }
+}
+
+/// The lookup keys of a query. If the query joins another run, the keys lead to that run.
+pub(crate) struct RunLookups {
+    /// The id that a new run gets.
+    pub(crate) run: RunId,
     pub(crate) keys: Vec<LookupKey>,
 }
 
-impl LookupsToKeep {
-    pub(super) fn of(&self, decided: &Decided) -> Vec<NewLookup> {
-        let Some(run) = decided.run_of(&self.asked) else { return Vec::new() };
+impl RunLookups {
+    pub(super) fn of(&self, decided: &DecisionResult) -> Vec<NewLookup> {
+        let Some(run) = decided.run_of(&self.run) else { return Vec::new() };
         let new = |key: &LookupKey| NewLookup { key: key.clone(), run: run.run_id.clone() };
         self.keys.iter().map(new).collect()
     }
 }
 
-/// The answer to be stored under an `Idempotency-Key`, made from what was decided, and when.
-pub(crate) type AnswerToKeep = Box<dyn Fn(&Decided, Millis) -> IdempotencyRow + Send + Sync>;
+/// Makes the row with the answer under an `Idempotency-Key`, from the decision and its time.
+pub(crate) type IdempotencyRowFn = Box<dyn Fn(&DecisionResult, Millis) -> IdempotencyRow + Send + Sync>;
 
-/// The profile after a change of the thread as it is stored, and the audit's line about it; or why it is refused.
+/// Makes the changed profile from the stored thread, with an audit row; or refuses the change.
 pub(crate) type ProfileEdit =
     Box<dyn Fn(&ThreadRow, Millis) -> Result<(ThreadProfile, Option<AuditRow>), Fault> + Send + Sync>;
 
-/// What came of a decision; all of it is durable.
+/// The result of a decision that is durable.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Decided {
+pub(crate) struct DecisionResult {
     /// The runs that changed.
     pub(crate) runs: Vec<Run>,
     /// The active run afterwards.
     pub(crate) current: Option<Run>,
     pub(crate) agent_state: Option<AgentState>,
-    /// With payload references, if it was wanted.
+    /// With payload references; only if [`CommitExtras::wants_plan`].
     pub(crate) plan: Option<Result<ShownPlan, Fault>>,
     /// The log's last seq afterwards.
     pub(crate) last_seq: i64,
-    /// Nothing changed: it had been so before.
+    /// The event changed nothing.
     pub(crate) is_noop: bool,
     /// A cancel waits until the effects are stopped.
     pub(crate) stop_effects: bool,
 }
 
-impl Decided {
-    /// The run that came of a query: its own, else the one that it joined.
-    pub(crate) fn run_of(&self, asked: &RunId) -> Option<&Run> {
-        let own = self.runs.iter().find(|moved| moved.run_id == *asked);
+impl DecisionResult {
+    /// The run of a query: the new one with this id, else the one that the query joined.
+    pub(crate) fn run_of(&self, new: &RunId) -> Option<&Run> {
+        let own = self.runs.iter().find(|run| run.run_id == *new);
         own.or(self.current.as_ref()).or(self.runs.first())
     }
 
-    /// What a step comes to, before it is committed.
+    /// The result of a step that is not committed yet.
     pub(super) fn of(step: &Step, loaded: &LoadedThread, extras: &CommitExtras) -> Self {
         let state = step.rows.iter().find(|row| row.kind == RowKind::AgentState);
         let plan = extras.wants_plan.then(|| plan_of(&*loaded.machine));
@@ -122,43 +135,45 @@ impl Decided {
     }
 }
 
-/// Why a thread's task did not do it.
+/// Why a command failed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Refusal {
+pub(crate) enum CommandError {
     Fault(Fault),
-    /// The thread to be created exists; look it up.
+    /// The thread to be created exists; read it.
     Exists,
-    /// The thread is gone; look it up.
+    /// The thread was deleted.
     Gone,
-    /// The key has an answer; look it up.
+    /// The idempotency key has an answer already; read it.
     Duplicate,
-    /// The time of the schedule has had its run; look it up.
+    /// The scheduled time had its run already.
     NotDue,
-    /// The caps on spending have no room for what would be reserved; decide again with what there is.
+    /// The spending caps have no room for the reservations; decide again with the room that is left.
     Capped,
 }
 
-impl From<Fault> for Refusal {
+impl From<Fault> for CommandError {
     fn from(fault: Fault) -> Self {
-        Refusal::Fault(fault)
+        CommandError::Fault(fault)
     }
 }
 
-impl From<crate::store::Error> for Refusal {
+impl From<crate::store::Error> for CommandError {
     fn from(error: crate::store::Error) -> Self {
-        Refusal::Fault(error.into())
+        CommandError::Fault(error.into())
     }
 }
 
-impl From<Refusal> for Fault {
-    fn from(refusal: Refusal) -> Self {
+impl From<CommandError> for Fault {
+    fn from(refusal: CommandError) -> Self {
         match refusal {
-            Refusal::Fault(fault) => fault,
-            Refusal::Gone => Fault::not_found("thread"),
-            Refusal::Exists => Fault::new(Code::ThreadExists, "A thread with this id exists."),
-            Refusal::NotDue => Fault::new(Code::RequestInProgress, "This time of the schedule has had its run."),
-            Refusal::Capped => Fault::new(Code::SpendCapReached, "The caps on spending leave no room for this."),
-            Refusal::Duplicate => Fault::new(Code::RequestInProgress, "The same request was just answered; repeat it."),
+            CommandError::Fault(fault) => fault,
+            CommandError::Gone => Fault::not_found("thread"),
+            CommandError::Exists => Fault::new(Code::ThreadExists, "A thread with this id exists."),
+            CommandError::NotDue => Fault::new(Code::RequestInProgress, "This time of the schedule has had its run."),
+            CommandError::Capped => Fault::new(Code::SpendCapReached, "The caps on spending leave no room for this."),
+            CommandError::Duplicate => {
+                Fault::new(Code::RequestInProgress, "The same request was just answered; repeat it.")
+            }
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What is committed: a thread's step, or nothing beside its lease or profile.
+//! Building commits: of a step, or of a change to the lease or the profile alone.
 
 use uuid::Uuid;
 
 use super::audit;
-use super::command::{CommitExtras, Decided};
+use super::command::{CommitExtras, DecisionResult};
 use super::load::CommitLease;
 use super::loaded::LoadedThread;
 use crate::domain::Millis;
@@ -14,7 +14,7 @@ use crate::engine::step::Step;
 use crate::store::{Commit, LeaseChange, ThreadRow};
 
 impl LoadedThread {
-    /// A commit that changes nothing.
+    /// A commit that changes nothing besides the lease; for a new thread it creates the thread.
     pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
         let profile = self.new.is_some().then(|| self.row.profile.clone());
         Commit { create: self.new.clone(), profile, ..self.row.commit(lease, now) }
@@ -35,13 +35,13 @@ impl LoadedThread {
         }
     }
 
-    /// The step as a commit. Takes the rows and records out of the step, and leaves what is needed after the commit.
+    /// The step as a commit. Moves the head, rows and records out of the step and leaves what is needed after the commit.
     pub(super) fn commit_of(
         &self,
         step: &mut Step,
         lease: &CommitLease,
         extras: &CommitExtras,
-        decided: &Decided,
+        decided: &DecisionResult,
         now: Millis,
     ) -> Commit {
         let mut commit = self.commit(lease.change.clone(), now);
@@ -57,28 +57,28 @@ impl LoadedThread {
         }
         commit.lookups = extras.lookups.iter().flat_map(|lookups| lookups.of(decided)).collect();
         commit.fire = extras.fire.clone();
-        commit.idempotency = extras.kept.as_ref().map(|kept| kept(decided, now));
-        commit.audit = audit::lines(&self.row, &commit.records);
-        if let Some((actor, action, detail)) = &extras.audit {
-            let mut detail = detail.clone();
+        commit.idempotency = extras.idempotency.as_ref().map(|row| row(decided, now));
+        commit.audit = audit::rows(&self.row, &commit.records);
+        if let Some(audited) = &extras.audit {
+            let mut audited = audited.clone();
             if let Some(Ok(ShownPlan { plan_version: version, .. })) = &decided.plan {
-                detail["planVersion"] = (*version).into();
+                audited.detail["planVersion"] = (*version).into();
             }
-            commit.audit.push(audit::line(&self.row, now, actor, action, detail));
+            commit.audit.push(audited.row(&self.row, now));
         }
         commit
     }
 }
 
 impl ThreadRow {
-    /// What is due now is due to the process that owns the thread at once, whose clock may be behind: it is told a time that
-    /// has passed there, too, as that process wrote it.
+    /// The timer to store so that the owner of the thread sees what is due now as due, even if its clock is behind: a time not
+    /// later than one that the owner wrote itself.
     pub(super) fn due_to_its_owner(&self, wake_at: Option<Millis>, now: Millis) -> Option<Millis> {
         let passed = |at: Millis| at.min(self.updated_at).min(self.wake_at.unwrap_or(at));
         wake_at.map(|at| if at <= now { passed(at) } else { at })
     }
 
-    /// A commit on top of it that changes nothing.
+    /// A commit on this row that changes nothing besides the lease.
     pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
         Commit {
             pk: self.pk,

@@ -1,7 +1,7 @@
-//! Threads at rest are read for requests. For an hour after any process crashed, one that nobody owns is reserved for this
-//! process before it is read. If reading it crashes the process, the crash is then counted against that thread. The first crash
-//! is counted against no thread at rest: reserving at every read would cost each request a commit. Threads that are due are
-//! reserved by the sweeper in any case.
+//! Reservations of threads at rest that are read for a request. For an hour after a crash of any process, an unowned thread is
+//! reserved for this process before it is read. If reading it crashes the process, the crash is counted against that thread.
+//! The first crash is counted against no thread at rest: reserving at every read would cost each request a commit. Due
+//! threads are always reserved by the sweeper.
 
 use std::time::Duration;
 
@@ -9,53 +9,55 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::actor::Actor;
-use super::command::{Refusal, Reply};
+use super::command::{CommandError, Reply};
 use super::shared::Shared;
 use crate::domain::fault::Fault;
 use crate::store::{LeaseChange, NO_THREAD, Result, ThreadRow};
 
-/// How long after a crash.
-const WATCH_TIME: Duration = Duration::from_secs(3_600);
+/// How long the watch lasts after a crash.
+const WATCH_DURATION: Duration = Duration::from_secs(3_600);
 /// How often the store is asked for crashes.
-const ASK_PAUSE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub(super) struct CrashWatch(Mutex<Option<Known>>);
+pub(super) struct CrashWatch(Mutex<Option<CrashState>>);
 
 #[derive(Clone, Copy)]
-struct Known {
+struct CrashState {
     crashes: i64,
     /// When the last of them was noticed.
     since: Instant,
-    asked: Instant,
+    polled_at: Instant,
 }
 
 impl CrashWatch {
     /// Whether a process crashed within the last hour.
     fn is_on(&self) -> bool {
-        self.0.lock().is_some_and(|known| known.crashes > 0)
+        self.0.lock().is_some_and(|state| state.crashes > 0)
     }
 
     /// Whether it is time to ask the store for crashes again.
-    fn should_ask(&self, others_may_crash: bool) -> bool {
-        self.0.lock().is_none_or(|known| (others_may_crash || known.crashes > 0) && known.asked.elapsed() >= ASK_PAUSE)
+    fn should_poll(&self, others_may_crash: bool) -> bool {
+        self.0
+            .lock()
+            .is_none_or(|state| (others_may_crash || state.crashes > 0) && state.polled_at.elapsed() >= POLL_INTERVAL)
     }
 
-    /// The store knows of so many crashes. `true`: the watch ends, as the last is an hour ago.
+    /// Takes in the number of crashes in the store. `true`: the watch ends, because the last one is an hour ago.
     fn update(&self, crashes: i64) -> bool {
-        let mut known = self.0.lock();
+        let mut state = self.0.lock();
         let now = Instant::now();
-        let since = known.filter(|known| known.crashes == crashes).map_or(now, |known| known.since);
-        let is_over = crashes > 0 && since.elapsed() >= WATCH_TIME;
-        *known = Some(Known { crashes: if is_over { 0 } else { crashes }, since, asked: now });
+        let since = state.filter(|state| state.crashes == crashes).map_or(now, |state| state.since);
+        let is_over = crashes > 0 && since.elapsed() >= WATCH_DURATION;
+        *state = Some(CrashState { crashes: if is_over { 0 } else { crashes }, since, polled_at: now });
         is_over
     }
 }
 
 impl Shared {
-    /// Learns whether a process crashed.
+    /// Asks the store whether a process crashed, if it is time to.
     pub(super) async fn look_for_crashes(&self) -> Result<()> {
-        if self.crash_watch.should_ask(self.store.is_shared()) && self.crash_watch.update(self.store.deaths().await?) {
+        if self.crash_watch.should_poll(self.store.is_shared()) && self.crash_watch.update(self.store.deaths().await?) {
             self.store.forget_crashes(&[NO_THREAD], false).await?;
         }
         Ok(())
@@ -63,27 +65,27 @@ impl Shared {
 }
 
 impl Actor {
-    /// Reserves the thread for this process before it is read, if a process crashed lately and nobody owns it. One that crashed
-    /// too many is not even read.
-    pub(super) async fn reserve_before_read(&mut self) -> std::result::Result<(), Refusal> {
+    /// Reserves an unowned thread for this process before it is read, if a process crashed lately. A thread that caused too
+    /// many crashes is quarantined instead.
+    pub(super) async fn reserve_before_read(&mut self) -> std::result::Result<(), CommandError> {
         if !self.shared.crash_watch.is_on() || self.shared.draining.is_cancelled() {
             return Ok(());
         }
-        let Some(hold) = self.shared.lease_keeper.hold() else { return Ok(()) };
+        let Some(lease) = self.shared.lease_keeper.current_lease() else { return Ok(()) };
         let Some(row) = self.shared.store.thread_by_pk(self.pk).await? else { return Ok(()) };
         if row.is_owned {
             return Ok(());
         }
-        if self.is_to_be_set_aside(&row) && row.status.is_at_rest() {
-            self.set_aside(&row, false).await?;
+        if self.must_quarantine(&row) && row.status.is_at_rest() {
+            self.quarantine(&row, false).await?;
             return Err(Fault::quarantined().into());
         }
-        self.is_reserved = !self.shared.store.reserve(hold.replica, &[self.pk]).await?.is_empty();
+        self.is_reserved = !self.shared.store.reserve(lease.replica, &[self.pk]).await?.is_empty();
         Ok(())
     }
 
-    /// Answers a command, once the thread is anybody's again if it was reserved for nothing.
-    pub(super) async fn answer<T>(&mut self, reply: Reply<T>, answer: std::result::Result<T, Refusal>) {
+    /// Replies to a command, after releasing a reservation that turned out unnecessary.
+    pub(super) async fn answer<T>(&mut self, reply: Reply<T>, answer: std::result::Result<T, CommandError>) {
         if self.is_reserved
             && let Err(refusal) = self.end_reservation().await
         {
@@ -94,13 +96,13 @@ impl Actor {
                 "a thread at rest stays reserved for this process"
             );
         }
-        // Who asked may be gone by now; what was decided holds.
+        // The caller may be gone by now; the decision is durable anyway.
         drop(reply.send(answer));
     }
 
-    async fn end_reservation(&mut self) -> std::result::Result<(), Refusal> {
+    async fn end_reservation(&mut self) -> std::result::Result<(), CommandError> {
         let row: ThreadRow = match &self.loaded {
-            // Reserved, and suspected: the sweeper decides when it goes on.
+            // A suspect (see `probation.rs`): the sweeper decides when it continues.
             Some(loaded) if loaded.machine.is_active() && !self.is_ours(loaded) => return Ok(()),
             Some(loaded) => loaded.row.clone(),
             None => match self.shared.store.thread_by_pk(self.pk).await? {
@@ -109,9 +111,9 @@ impl Actor {
             },
         };
         self.is_reserved = false;
-        let hold = self.shared.lease_keeper.hold();
+        let lease = self.shared.lease_keeper.current_lease();
         let is_unused =
-            hold.is_some_and(|hold| row.replica == Some(hold.replica) && row.fence.lease != Some(hold.lease));
+            lease.is_some_and(|lease| row.replica == Some(lease.replica) && row.fence.lease != Some(lease.id));
         if !is_unused {
             return Ok(());
         }
@@ -132,15 +134,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_watch_begins_with_a_crash_and_ends_an_hour_after_the_last() {
         let watch = CrashWatch::default();
-        assert!(watch.should_ask(false) && !watch.update(0) && !watch.is_on());
-        assert!(!watch.should_ask(false), "nobody else can crash");
-        tokio::time::advance(ASK_PAUSE).await;
-        assert!(watch.should_ask(true) && !watch.update(1) && watch.is_on());
-        tokio::time::advance(WATCH_TIME - ASK_PAUSE).await;
+        assert!(watch.should_poll(false) && !watch.update(0) && !watch.is_on());
+        assert!(!watch.should_poll(false), "nobody else can crash");
+        tokio::time::advance(POLL_INTERVAL).await;
+        assert!(watch.should_poll(true) && !watch.update(1) && watch.is_on());
+        tokio::time::advance(WATCH_DURATION - POLL_INTERVAL).await;
         assert!(!watch.update(2) && watch.is_on(), "another");
-        tokio::time::advance(WATCH_TIME - ASK_PAUSE).await;
+        tokio::time::advance(WATCH_DURATION - POLL_INTERVAL).await;
         assert!(!watch.update(2) && watch.is_on());
-        tokio::time::advance(ASK_PAUSE).await;
-        assert!(watch.should_ask(false) && watch.update(2) && !watch.is_on());
+        tokio::time::advance(POLL_INTERVAL).await;
+        assert!(watch.should_poll(false) && watch.update(2) && !watch.is_on());
     }
 }

@@ -1,4 +1,4 @@
-//! Starting effects: only under a lease that holds, with everything that they need read at that moment.
+//! Starting effects: only under a valid lease, and with all that they need read at that moment.
 
 use std::sync::Arc;
 
@@ -23,23 +23,25 @@ use crate::live::StreamHead;
 use crate::store::{self, Store};
 
 impl Actor {
-    /// The thread's name in the log; absent while the thread is not in memory.
+    /// The thread's id for log lines; absent while the thread is not in memory.
     pub(super) fn thread_id(&self) -> Option<DisplayValue<&ThreadId>> {
         self.loaded.as_ref().map(|loaded| display(&loaded.row.thread_id))
     }
 
-    /// Starts effects whose intent is committed. If the lease has ended meanwhile, nothing starts: the process that
-    /// holds the thread next settles them.
+    /// Starts effects whose intent is committed. If the lease has ended meanwhile, nothing starts: the next holder of the
+    /// thread settles them.
     pub(super) async fn start(&mut self, effects: Vec<Effect>) {
         let Some(loaded) = &self.loaded else { return };
-        let held = self.shared.lease_keeper.hold().filter(|hold| loaded.row.fence.lease == Some(hold.lease));
-        let Some(hold) = held else { return self.drop_work_in_progress() };
-        self.hold = Some(hold.clone());
+        let current = self.shared.lease_keeper.current_lease();
+        let Some(lease) = current.filter(|lease| loaded.row.fence.lease == Some(lease.id)) else {
+            return self.abort_effects();
+        };
+        self.lease = Some(lease.clone());
         for effect in effects {
             match &effect {
                 Effect::CallModel { stream, attempt } => {
                     let (stream, attempt) = (stream.clone(), *attempt);
-                    self.start_model(effect, stream, attempt, hold.clone()).await;
+                    self.start_model(effect, stream, attempt, lease.clone()).await;
                 }
                 Effect::CallTool { call, attempt } => {
                     let Some(loaded) = &self.loaded else { return };
@@ -54,11 +56,11 @@ impl Actor {
                         thread_id: loaded.row.thread_id.clone(),
                         invocation,
                         attempt: *attempt,
-                        hold: hold.clone(),
-                        asks: self.work.asks(),
+                        lease: lease.clone(),
+                        questions: self.effects.question_sender(),
                     };
                     let span = span(loaded);
-                    self.work.start(effect, hold.clone(), run.perform().instrument(span));
+                    self.effects.start(effect, lease.clone(), run.perform().instrument(span));
                 }
                 Effect::Delegate { task, .. } | Effect::AskPeer { task, .. } | Effect::CancelPeer { task, .. } => {
                     let Some(loaded) = &self.loaded else { return };
@@ -71,23 +73,23 @@ impl Actor {
                         pk: self.pk,
                         tenant: loaded.row.tenant,
                         peer_call_input,
-                        hold: hold.clone(),
+                        lease: lease.clone(),
                     };
                     let span = span(loaded);
-                    self.work.start(effect, hold.clone(), call.perform().instrument(span));
+                    self.effects.start(effect, lease.clone(), call.perform().instrument(span));
                 }
             }
         }
     }
 
-    /// Running calls that asked hear what is stored for them, and that their question is not open if it is not.
+    /// Sends running calls the stored replies to their questions, or a cancellation if the question is not open any more.
     pub(super) fn reply_to_calls(&mut self) {
         let Some(loaded) = &self.loaded else { return };
         let uncommitted = &self.uncommitted;
-        self.work.reply(|asking| {
+        self.effects.reply(|question| {
             let is_uncommitted =
-                |event: &Arc<Event>| matches!(&**event, Event::Tool(ToolEvent::Asked { call, .. }) if *call == asking.call);
-            match loaded.machine.asked(&asking.call).filter(|asked| asked.number == asking.number) {
+                |event: &Arc<Event>| matches!(&**event, Event::Tool(ToolEvent::Asked { call, .. }) if *call == question.call);
+            match loaded.machine.asked(&question.call).filter(|asked| asked.number == question.number) {
                 Some(asked) => asked.reply,
                 None if uncommitted.iter().any(is_uncommitted) => None,
                 None => Some(Reply::Cancelled),
@@ -95,7 +97,7 @@ impl Actor {
         });
     }
 
-    async fn start_model(&mut self, effect: Effect, stream: StreamId, attempt: u32, hold: Lease) {
+    async fn start_model(&mut self, effect: Effect, stream: StreamId, attempt: u32, lease: Lease) {
         let Some(loaded) = &self.loaded else { return };
         let shared = &self.shared;
         let request = match shared.material(&*shared.store, loaded.row.pk, &*loaded.machine, &effect).await {
@@ -106,28 +108,28 @@ impl Actor {
             }
             Err(error) => {
                 let event = model_failed(&stream, attempt, FailureKind::Retry, &error.to_string());
-                return self.work.start(effect, hold, async { Some(event) });
+                return self.effects.start(effect, lease, async { Some(event) });
             }
         };
         let Some(request) = request else {
             let event = model_failed(&stream, attempt, FailureKind::Broken, "there is no prompt for this call");
-            return self.work.start(effect, hold, async { Some(event) });
+            return self.effects.start(effect, lease, async { Some(event) });
         };
         let request = match request {
             Prompt::Call(request) => *request,
             Prompt::Overflows(extent) => {
                 let event = Event::Model(ModelEvent::Overflowed { stream, attempt, extent });
-                return self.work.start(effect, hold, async { Some(event) });
+                return self.effects.start(effect, lease, async { Some(event) });
             }
         };
         let head = head(loaded, &stream, &request);
-        let (shared, tenant, interrupt) = (self.shared.clone(), loaded.row.tenant, self.work.interrupt());
-        let hold_of_call = hold.clone();
+        let (shared, tenant, interrupt) = (self.shared.clone(), loaded.row.tenant, self.effects.interrupt());
+        let lease_of_call = lease.clone();
         let call =
-            ModelCall { shared, pk: self.pk, tenant, stream, attempt, request, head, hold: hold_of_call, interrupt };
+            ModelCall { shared, pk: self.pk, tenant, stream, attempt, request, head, lease: lease_of_call, interrupt };
         let span = span(loaded);
-        self.work.start(effect, hold, call.perform().instrument(span));
-        // Lets the call go out before the next one's prompt is read.
+        self.effects.start(effect, lease, call.perform().instrument(span));
+        // Lets the request be sent before the next one's prompt is read.
         task::yield_now().await;
     }
 }
@@ -153,11 +155,11 @@ fn head(loaded: &LoadedThread, stream: &StreamId, request: &ModelRequest) -> Str
     }
 }
 
-/// Further back nobody looks for where a summary ends.
-const MOST_MESSAGES: u32 = 1_000;
+/// Bounds the messages that are read to find where a summary ends.
+const MAX_HISTORY: u32 = 1_000;
 
 impl Shared {
-    /// What the prompt of an effect needs, as it is stored now.
+    /// Reads what the prompt of an effect needs.
     pub(super) async fn material(
         &self,
         store: &dyn Store,
@@ -179,7 +181,7 @@ impl Shared {
     }
 }
 
-/// Messages before the run's own.
+/// The messages before those of the run.
 async fn history_before(
     store: &dyn Store,
     pk: ThreadPk,
@@ -193,7 +195,7 @@ async fn history_before(
         let found = recent.kept(found, if recent.since.is_some() { most } else { recent.newest });
         let is_enough = found.len() >= recent.newest as usize;
         let reaches = |since| found.iter().any(|message| message.message_id == since);
-        if is_all || most >= MOST_MESSAGES || (is_enough && recent.since.clone().is_none_or(reaches)) {
+        if is_all || most >= MAX_HISTORY || (is_enough && recent.since.clone().is_none_or(reaches)) {
             return Ok(found);
         }
         most = most.saturating_mul(2);

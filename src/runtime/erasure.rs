@@ -1,7 +1,7 @@
-//! The end of a thread: who asked for it, or how long nobody used it, and what may stand in the way.
+//! Erasing a thread: on request or because of its age, unless a retention hold forbids it.
 //!
-//! Nothing of the thread is left then, so the tasks that it had given to other agents are cancelled by deliveries of the
-//! outbox, each of which holds all it needs.
+//! Nothing of the thread is left afterwards. So the tasks that it had given to other agents are cancelled by deliveries of
+//! the outbox, each of which contains all it needs.
 
 use std::iter;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use serde_json::json;
 
 use super::actor::Actor;
 use super::audit;
-use super::command::Refusal;
-use super::load::{TRIES, contended};
-use super::perform::{Reached, Sought};
+use super::command::CommandError;
+use super::load::{MAX_ATTEMPTS, contended};
+use super::perform::{PeerConnection, RemoteTaskRef};
 use super::rows::{legible, read};
 use super::shared::Shared;
 use super::spending::Spending;
@@ -35,10 +35,10 @@ use crate::outbox::{AttemptOutcome, AttemptResult};
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 use crate::store::{self, Erasure, ThreadRow};
 
-/// Who deletes what is too old, as the audit names it.
-const RETENTION: &str = "retention";
+/// The actor in the audit of threads that are deleted because of their age.
+const RETENTION_ACTOR: &str = "retention";
 
-/// Of the tasks among a thread's rows, one for each that an agent may be at. Those that are over are not loaded.
+/// A cancel for each task among the rows that an agent may be working on. Ended tasks are not among the loaded rows.
 pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<NewDelivery>> {
     let mut remote_cancels = Vec::new();
     for row in rows.iter().filter(|row| row.kind == RowKind::Task) {
@@ -47,7 +47,7 @@ pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<
             remote_cancels.push(NewDelivery {
                 id: mint.delivery(),
                 kind: TargetKind::Agent,
-                body: json!(Sought::of(&task)).to_string(),
+                body: json!(RemoteTaskRef::of(&task)).to_string(),
                 target: task.agent_id,
                 ordering_key: None,
                 event: "cancel".to_owned(),
@@ -58,73 +58,73 @@ pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<
 }
 
 impl Actor {
-    /// Stops everything and erases the thread. Where it is not erased, what was stopped for that is started again, and what
-    /// came of it until then counts.
-    pub(super) async fn delete(&mut self, by: &str) -> Result<(), Refusal> {
-        let Some(row) = self.shared.store.thread_by_pk(self.pk).await? else { return Err(Refusal::Gone) };
+    /// Stops all effects and erases the thread. If it cannot be erased, the effects are started again, and results from before
+    /// are committed.
+    pub(super) async fn delete(&mut self, by: &str) -> Result<(), CommandError> {
+        let Some(row) = self.shared.store.thread_by_pk(self.pk).await? else { return Err(CommandError::Gone) };
         self.shared.check_hold(row.tenant, self.pk).await?;
-        let stopped = self.work.stop().await.into_iter().map(Arc::new);
+        let stopped = self.effects.stop().await.into_iter().map(Arc::new);
         let results: Vec<Arc<Event>> = self.uncommitted.drain(..).chain(stopped).collect();
-        self.drop_work_in_progress();
+        self.abort_effects();
         self.loaded = None;
         self.shared.tools.prepare(row.tenant).await;
         let erased = self.erase(by, false, &results, |_| true).await;
-        if let Err(Refusal::Fault(_)) = erased {
+        if let Err(CommandError::Fault(_)) = erased {
             self.uncommitted.extend(results);
             self.uncommitted.push_back(Arc::new(Event::System(SystemEvent::Woke)));
             self.commit_pending().await;
             return erased.map(drop);
         }
-        self.announce_end();
+        self.announce_deletion();
         erased.map(drop)
     }
 
-    /// Erases the thread if it is at rest and nobody used it since `before`; where nobody asked for that it is a chore.
-    pub(super) async fn expire(&mut self, before: Millis, by: Option<&str>) -> Result<bool, Refusal> {
+    /// Erases the thread if it is at rest and unused since `before`. Without `by` it is a background chore.
+    pub(super) async fn expire(&mut self, before: Millis, by: Option<&str>) -> Result<bool, CommandError> {
         let is_expired = |row: &ThreadRow| row.updated_at < before && is_at_rest(row.status);
-        if !self.work.is_empty() || !self.uncommitted.is_empty() {
+        if !self.effects.is_empty() || !self.uncommitted.is_empty() {
             return Ok(false);
         }
-        match self.erase(by.unwrap_or(RETENTION), by.is_none(), &[], is_expired).await {
+        match self.erase(by.unwrap_or(RETENTION_ACTOR), by.is_none(), &[], is_expired).await {
             Ok(true) => {
                 self.loaded = None;
-                self.announce_end();
+                self.announce_deletion();
                 Ok(true)
             }
-            Err(Refusal::Fault(fault)) if fault.code == Code::OnHold => Ok(false),
+            Err(CommandError::Fault(fault)) if fault.code == Code::OnHold => Ok(false),
             kept => kept,
         }
     }
 
-    /// The thread was deleted: everybody who waits for one of its runs or listens to it reads the store and finds that.
-    pub(super) fn announce_end(&mut self) {
-        self.drop_work_in_progress();
+    /// Notifies subscribers and those who wait for a run that the thread was deleted: they read the store and find it gone.
+    pub(super) fn announce_deletion(&mut self) {
+        self.abort_effects();
         self.shared.waiters.notify_thread(self.pk);
         self.shared.hub.publish_gap(self.pk);
     }
 
-    /// Deletes the thread if it may be. The same transaction queues a cancel for each task that another agent may be
-    /// working on, and counts what its model calls took, as far as `results` tell of that.
+    /// Deletes the thread if `is_allowed`. The same transaction queues a cancel for each task that another agent may be working
+    /// on, and counts the usage of model calls in `results`.
     async fn erase(
         &self,
         by: &str,
         is_chore: bool,
         results: &[Arc<Event>],
-        may_be: impl Fn(&ThreadRow) -> bool,
-    ) -> Result<bool, Refusal> {
-        for _ in 0..TRIES {
-            let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(Refusal::Gone) };
+        is_allowed: impl Fn(&ThreadRow) -> bool,
+    ) -> Result<bool, CommandError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(CommandError::Gone) };
             self.shared.check_hold(row.tenant, self.pk).await?;
-            if !may_be(&row) {
+            if !is_allowed(&row) {
                 return Ok(false);
             }
             let deliveries = remote_cancels(&rows, self.shared.mint())?;
             let (version, now) = (row.fence.version, self.shared.now());
             let thread = self.pk;
-            let audit = audit::erased(&row, now, by);
-            let (spending, took) = self.shared.last_spending(&row, rows, results, by);
+            let audit = audit::erasure_row(&row, now, by);
+            let (spending, took) = self.shared.final_spending(&row, rows, results, by);
             let mut kinds: Vec<TargetKind> = deliveries.iter().map(|delivery| delivery.kind).collect();
-            kinds.extend(spending.tells().then_some(TargetKind::Webhook));
+            kinds.extend(spending.has_announcements().then_some(TargetKind::Webhook));
             let spend = spending.changes();
             let erasure = Erasure { thread, version, now, deliveries, audit, spend, took, is_chore };
             if self.shared.store.delete_thread(erasure).await? {
@@ -139,7 +139,7 @@ impl Actor {
     }
 }
 
-/// Whether nothing runs, and nobody is waited for.
+/// Whether nothing runs and nothing is awaited.
 fn is_at_rest(status: ThreadStatus) -> bool {
     match status {
         ThreadStatus::Idle | ThreadStatus::Failed | ThreadStatus::Quarantined => true,
@@ -147,17 +147,16 @@ fn is_at_rest(status: ThreadStatus) -> bool {
     }
 }
 
-/// Whether the agent will say the same for ever. That it is out of order, or takes no key, may be a matter of minutes.
+/// Whether a retry would get the same error. An outage or a refused key may end within minutes.
 fn is_final(error: fault::Error) -> bool {
     use fault::Error::{Internal, PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable};
     !matches!(error, Internal | PermissionDenied | ResourceExhausted | Unauthenticated | Unavailable)
 }
 
 impl Shared {
-    /// What the end of a thread settles under the caps, and what its last model calls took: what they held is given back, and
-    /// what `results` say that they took counts. Calls that are made elsewhere took what they held, as what they come to is
-    /// heard by nobody.
-    fn last_spending(
+    /// The spending and the usage that the end of a thread settles: reservations are released, and the usage in `results` counts.
+    /// Calls of another process count with their whole reservation, because nobody will see their results.
+    fn final_spending(
         &self,
         row: &ThreadRow,
         rows: Vec<Row>,
@@ -166,25 +165,25 @@ impl Shared {
     ) -> (Spending, Vec<(Millis, ModelUse)>) {
         let loaded =
             Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
-        // What cannot be read holds what it held until the day and the month are over.
+        // An unreadable thread keeps its reservations until the day and the month end.
         let Ok(mut machine) = self.core(&row.core).and_then(|core| core.load(loaded)) else {
             return Default::default();
         };
-        let (held, caps) = (machine.reservations(), self.caps(row.tenant));
+        let (reservations, caps) = (machine.reservations(), self.caps(row.tenant));
         let usage = self.usage_in(&mut *machine, row.tenant, results, by);
-        let mut spending = Spending::of((row.tenant, &caps), &held, &[], &usage, self.now());
+        let mut spending = Spending::of((row.tenant, &caps), &reservations, &[], &usage, self.now());
         if !self.holds(row) {
-            let is_unheard = |reserved: &&Reservation| usage.iter().all(|row| row.id != reserved.stream.as_str());
-            let unheard: Vec<&Reservation> = held.iter().filter(is_unheard).collect();
-            spending.use_up(row.tenant, &unheard);
+            let has_no_result = |reserved: &&Reservation| usage.iter().all(|row| row.id != reserved.stream.as_str());
+            let without_result: Vec<&Reservation> = reservations.iter().filter(has_no_result).collect();
+            spending.use_reserved(row.tenant, &without_result);
         }
-        self.announce_used(&caps, &mut spending);
-        let took = usage.iter().filter_map(|row| Some((row.ord, legible(row)?)));
-        (spending, took.collect())
+        self.announce_thresholds(&caps, &mut spending);
+        let usage = usage.iter().filter_map(|row| Some((row.ord, legible(row)?)));
+        (spending, usage.collect())
     }
 
-    /// What these results say that model calls took, as rows: it is decided on them as if the run was cancelled, and nothing of
-    /// that is stored.
+    /// The usage rows of the model calls in `results`. The events are decided as if the run was cancelled; the decisions are not
+    /// stored.
     fn usage_in(&self, machine: &mut dyn Machine, tenant: TenantPk, results: &[Arc<Event>], by: &str) -> Vec<Row> {
         let replies: Vec<&Arc<Event>> = results.iter().filter(|event| matches!(***event, Event::Model(_))).collect();
         if replies.is_empty() || machine.is_unreadable() {
@@ -197,7 +196,7 @@ impl Shared {
         let mut rows = Vec::new();
         for event in events {
             let stamp = Stamp { now: self.now(), seed: self.clock.seed(), holder: None };
-            // What is refused has changed nothing.
+            // A refused event has changed nothing.
             let step = step::decide(machine, &world, stamp, event).unwrap_or_else(|_| Step::nothing());
             rows.extend(step.rows.into_iter().filter(|row| row.kind == RowKind::Usage));
         }
@@ -205,7 +204,7 @@ impl Shared {
     }
 
     /// Refuses to delete a thread that must be kept.
-    async fn check_hold(&self, tenant: TenantPk, pk: ThreadPk) -> Result<(), Refusal> {
+    async fn check_hold(&self, tenant: TenantPk, pk: ThreadPk) -> Result<(), CommandError> {
         let own = self.store.row(pk, RowKind::Retention, "").await?;
         let own: Option<ThreadTerms> = own.as_ref().map(read).transpose()?;
         let refused =
@@ -227,9 +226,10 @@ impl Shared {
         }
     }
 
+    /// Makes a delivery that cancels a task at another agent.
     pub(super) fn cancel_remote_task(self: Arc<Self>, delivery: Delivery) -> BoxFuture<'static, AttemptResult> {
         async move {
-            match self.stopped(delivery.tenant, &delivery.target, &delivery.body).await {
+            match self.try_cancel_remote_task(delivery.tenant, &delivery.target, &delivery.body).await {
                 Ok(()) => (AttemptOutcome::Delivered, "it heard".to_owned()),
                 Err((outcome, why)) => (outcome, why),
             }
@@ -237,17 +237,18 @@ impl Shared {
         .boxed()
     }
 
-    async fn stopped(&self, tenant: TenantPk, agent: &str, body: &str) -> Result<(), AttemptResult> {
+    async fn try_cancel_remote_task(&self, tenant: TenantPk, agent: &str, body: &str) -> Result<(), AttemptResult> {
         let failed = |error: Error| (AttemptOutcome::Failed, error.to_string());
-        let sought: Sought =
+        let task: RemoteTaskRef =
             serde_json::from_str(body).map_err(|error| (AttemptOutcome::Undeliverable, error.to_string()))?;
-        let reached = Reached::one(&self.agents, tenant, agent).await.map_err(failed)?;
-        let reached = reached.ok_or_else(|| (AttemptOutcome::Undeliverable, "the agent was removed".to_owned()))?;
-        match reached.cancel(&sought).await {
+        let connection = PeerConnection::open(&self.agents, tenant, agent).await.map_err(failed)?;
+        let connection =
+            connection.ok_or_else(|| (AttemptOutcome::Undeliverable, "the agent was removed".to_owned()))?;
+        match connection.cancel(&task).await {
             Ok(_) => Ok(()),
             Err(Error::Said(said)) if said.error == fault::Error::TaskNotCancelable => Ok(()),
-            // One that cannot be named may not have arrived yet.
-            Err(Error::Said(said)) if sought.remote_task_id.is_some() && is_final(said.error) => {
+            // A task without a remote id may not have arrived yet, so only one with an id is given up.
+            Err(Error::Said(said)) if task.remote_task_id.is_some() && is_final(said.error) => {
                 Err((AttemptOutcome::Undeliverable, said.detail))
             }
             Err(error) => Err(failed(error)),

@@ -1,6 +1,6 @@
-//! Spans of runs that began in this process, so that their logs are not read again: made of what is decided for them, and kept
-//! until their deliveries are claimed here. Whoever claims one without them, as another process does, or this one after a
-//! failure, reads the log.
+//! Spans of runs that began in this process. They are made from the decisions, so that the log need not be read, and kept
+//! until their deliveries are claimed here. Another process that claims such a delivery, or this one after a failure, reads
+//! the log.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,20 +10,20 @@ use crate::domain::facts::Fact;
 use crate::domain::ids::{DeliveryId, RunId, ThreadId};
 use crate::domain::run::Run;
 use crate::engine::step::Step;
-use crate::traces::{FollowedRun, Part, Spans, Traces};
+use crate::traces::{FollowedRun, LogRange, Spans, Traces};
 
-/// A run that came to more spans is followed no further.
-const SPANS_OF_A_RUN: usize = 1_024;
-/// What waits for its deliveries: spans, or sets of them.
-const WAITING: usize = 8_192;
+/// A run with more spans is no longer followed.
+const MAX_SPANS_PER_RUN: usize = 1_024;
+/// Bounds the spans that wait for their deliveries, and the sets of them.
+const MAX_WAITING: usize = 8_192;
 
-/// The runs of a thread that are followed, as far as they were decided.
+/// The runs of a thread that are followed.
 #[derive(Default)]
-pub(super) struct Followed(HashMap<RunId, FollowedRun>);
+pub(super) struct FollowedRuns(HashMap<RunId, FollowedRun>);
 
-impl Followed {
-    /// Takes what a step records after this number. `runs` are those that the step is about.
-    pub(super) fn take<'r>(
+impl FollowedRuns {
+    /// Applies the records of a step, which follow the seq `after`. `runs` are the runs that the step is about.
+    pub(super) fn apply<'r>(
         &mut self,
         traces: &Traces,
         thread: &ThreadId,
@@ -38,33 +38,33 @@ impl Followed {
                 self.0.extend(followed.map(|followed| (record.run_id.clone(), followed)));
             }
             if let Some(followed) = self.0.get_mut(&record.run_id) {
-                followed.take(seq, record.parent_id.as_ref(), record.timestamp, &record.fact);
+                followed.apply(seq, record.parent_id.as_ref(), record.timestamp, &record.fact);
             }
         }
-        self.0.retain(|_, followed| followed.count() <= SPANS_OF_A_RUN);
+        self.0.retain(|_, followed| followed.count() <= MAX_SPANS_PER_RUN);
     }
 
-    /// The spans of a part that ends with what was taken last; `None`: the run is not followed.
-    pub(super) fn spans(&mut self, part: &Part, is_over: bool) -> Option<Spans> {
-        let followed = if is_over { self.0.remove(&part.run_id) } else { self.0.get(&part.run_id).cloned() };
-        followed.map(|followed| followed.spans(part))
+    /// The spans of a range that ends with the last applied record; `None`: the run is not followed.
+    pub(super) fn spans(&mut self, range: &LogRange, has_ended: bool) -> Option<Spans> {
+        let followed = if has_ended { self.0.remove(&range.run_id) } else { self.0.get(&range.run_id).cloned() };
+        followed.map(|followed| followed.spans(range))
     }
 }
 
 /// Spans whose deliveries are not claimed yet.
 #[derive(Default)]
-pub(super) struct MadeSpans(Mutex<Waiting>);
+pub(super) struct PreparedSpans(Mutex<WaitingSpans>);
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingSpans {
     by_delivery: HashMap<DeliveryId, Spans>,
-    /// The oldest first; some were taken.
+    /// The oldest first; some of them were taken already.
     order: VecDeque<DeliveryId>,
     count: usize,
 }
 
-impl MadeSpans {
-    /// The oldest go, where there is no place: their logs are read.
+impl PreparedSpans {
+    /// Stores the spans of a delivery. Drops the oldest beyond the bound: for them the log is read.
     pub(super) fn put(&self, delivery: DeliveryId, spans: Spans) {
         let mut waiting = self.0.lock();
         waiting.count += spans.count();
@@ -72,7 +72,7 @@ impl MadeSpans {
         waiting.by_delivery.insert(delivery, spans);
         while let Some(oldest) = waiting.order.front() {
             let is_taken = !waiting.by_delivery.contains_key(oldest);
-            if !is_taken && waiting.count <= WAITING && waiting.order.len() <= WAITING {
+            if !is_taken && waiting.count <= MAX_WAITING && waiting.order.len() <= MAX_WAITING {
                 return;
             }
             if let Some(oldest) = waiting.order.pop_front() {
@@ -86,7 +86,7 @@ impl MadeSpans {
     }
 }
 
-impl Waiting {
+impl WaitingSpans {
     fn take(&mut self, delivery: &DeliveryId) -> Option<Spans> {
         let spans = self.by_delivery.remove(delivery)?;
         self.count -= spans.count();

@@ -1,4 +1,4 @@
-//! What may be asked of the runtime: commands for a thread's task, and a few things that only this process knows.
+//! The methods of [`Runtime`]: commands for a thread's task, and facts that only this process knows.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use super::Runtime;
-use super::command::{Audited, Command, CommitExtras, Decided, ProfileEdit, Refusal};
+use super::command::{AuditedAction, Command, CommandError, CommitExtras, DecisionResult, ProfileEdit};
 use super::waiters::Waiter;
 use crate::domain::Millis;
 use crate::domain::console_urls::ConsoleUrls;
@@ -22,58 +22,73 @@ use crate::store::NewThread;
 use crate::traces::Traces;
 
 impl Runtime {
-    /// Has the thread's task decide, and commit what comes of it together with `extras`.
-    pub(crate) async fn decide(&self, pk: ThreadPk, event: Event, extras: CommitExtras) -> Result<Decided, Refusal> {
+    /// Has the thread's task decide on `event`, and commit the decision together with `extras`.
+    pub(crate) async fn decide(
+        &self,
+        pk: ThreadPk,
+        event: Event,
+        extras: CommitExtras,
+    ) -> Result<DecisionResult, CommandError> {
         let (event, extras) = (Arc::new(event), Box::new(extras));
-        self.0.ask(pk, |reply| Command::Decide { event, extras, reply }).await
+        self.0.request(pk, |reply| Command::Decide { event, extras, reply }).await
     }
 
-    /// Edits the thread's profile: `edit` is asked again whenever somebody else wrote the thread meanwhile.
-    pub(crate) async fn edit_profile(&self, pk: ThreadPk, edit: ProfileEdit) -> Result<(), Refusal> {
-        self.0.ask(pk, |reply| Command::EditProfile { edit, reply }).await
+    /// Edits the thread's profile. `edit` is called again if another writer changed the thread meanwhile.
+    pub(crate) async fn edit_profile(&self, pk: ThreadPk, edit: ProfileEdit) -> Result<(), CommandError> {
+        self.0.request(pk, |reply| Command::EditProfile { edit, reply }).await
     }
 
-    /// Has the thread read and looked after. Runs of it that cannot be read end by that.
-    pub(crate) async fn look_after(&self, pk: ThreadPk) -> Result<(), Refusal> {
+    /// Has the thread's task load the thread and do what is due. Runs that cannot be read end by that.
+    pub(crate) async fn look_after(&self, pk: ThreadPk) -> Result<(), CommandError> {
         self.0.wake(pk).await
     }
 
-    /// Stores a row of the thread that no decision writes: a push receiver, how long the thread is kept.
-    pub(crate) async fn keep_row(&self, pk: ThreadPk, row: Row, audit: Option<Audited>) -> Result<(), Refusal> {
-        self.0.ask(pk, |reply| Command::Keep { row, audit, reply }).await
+    /// Stores a row of the thread that no decision writes: a push receiver, the retention of the thread.
+    pub(crate) async fn store_row(
+        &self,
+        pk: ThreadPk,
+        row: Row,
+        audit: Option<AuditedAction>,
+    ) -> Result<(), CommandError> {
+        self.0.request(pk, |reply| Command::StoreRow { row, audit, reply }).await
     }
 
-    /// Stops everything of the thread and erases it, on behalf of `by`.
-    pub(crate) async fn delete(&self, pk: ThreadPk, by: String) -> Result<(), Refusal> {
-        self.0.ask(pk, |reply| Command::Delete { by, reply }).await
+    /// Stops all effects of the thread and erases it, on behalf of `by`.
+    pub(crate) async fn delete(&self, pk: ThreadPk, by: String) -> Result<(), CommandError> {
+        self.0.request(pk, |reply| Command::Delete { by, reply }).await
     }
 
-    /// Erases the thread if it is at rest, not on hold, and nobody used it since `before`; whether it did.
-    pub(crate) async fn expire(&self, pk: ThreadPk, before: Millis) -> Result<bool, Refusal> {
-        self.0.ask(pk, |reply| Command::Expire { before, by: None, reply }).await
+    /// Erases the thread if it is at rest, not on hold, and unused since `before`. Returns whether it did.
+    pub(crate) async fn expire(&self, pk: ThreadPk, before: Millis) -> Result<bool, CommandError> {
+        self.0.request(pk, |reply| Command::Expire { before, by: None, reply }).await
     }
 
-    /// The same on behalf of `by`, and at once.
-    pub(crate) async fn delete_unused(&self, pk: ThreadPk, before: Millis, by: String) -> Result<bool, Refusal> {
-        self.0.ask(pk, |reply| Command::Expire { before, by: Some(by), reply }).await
+    /// Like [`expire`](Self::expire), on behalf of `by`, and not as a background chore.
+    pub(crate) async fn delete_unused(&self, pk: ThreadPk, before: Millis, by: String) -> Result<bool, CommandError> {
+        self.0.request(pk, |reply| Command::Expire { before, by: Some(by), reply }).await
     }
 
-    /// What this event makes of a new thread whose log ends with `last_seq`. Nothing is stored.
-    pub(crate) fn decided_anew(&self, new: &NewThread, last_seq: i64, event: Event) -> Result<Step, Refusal> {
-        self.0.decided_anew(new, last_seq, event)
+    /// Decides on an event as if for a new thread whose log ends with `last_seq`. Stores nothing.
+    pub(crate) fn decide_for_new_thread(
+        &self,
+        new: &NewThread,
+        last_seq: i64,
+        event: Event,
+    ) -> Result<Step, CommandError> {
+        self.0.decide_for_new_thread(new, last_seq, event)
     }
 
-    /// Waits until this process deletes a thread, if it did not since this was asked last.
-    pub(crate) async fn erased(&self) {
+    /// Waits until this process deletes a thread. Returns at once if it has deleted one since the last call.
+    pub(crate) async fn wait_for_erasure(&self) {
         self.0.erased.notified().await;
     }
 
-    /// Waits for a run: every change from now on is notified. Read the run after this call, not before.
+    /// Subscribes to the changes of a run. Read the run after this call, not before.
     pub(crate) fn wait_on(&self, run: &RunId) -> Waiter {
         self.0.waiters.join(run)
     }
 
-    /// Refuses what would start or change something once the server is stopping.
+    /// Refuses requests that start or change something once the server is stopping.
     pub(crate) fn accepting(&self) -> Result<(), Fault> {
         self.0.accepting()
     }
@@ -84,7 +99,7 @@ impl Runtime {
 
     /// Whether effects may start in this process now.
     pub(crate) fn holds_lease(&self) -> bool {
-        self.0.lease_keeper.hold().is_some()
+        self.0.lease_keeper.current_lease().is_some()
     }
 
     /// The names of all agent cores.
@@ -96,7 +111,7 @@ impl Runtime {
         self.0.core(name)
     }
 
-    /// A key that no thread ever had.
+    /// A primary key that no thread ever had.
     pub(crate) fn new_pk(&self) -> ThreadPk {
         self.0.new_pk()
     }
@@ -109,10 +124,10 @@ impl Runtime {
         self.0.mint()
     }
 
-    /// What a new run says of its trace to whatever it calls; as its caller said it, where no collector is told.
-    pub(crate) fn marked(&self, trace_id: &str, origin: TraceOrigin) -> TraceOrigin {
+    /// The trace origin of a new run with the sampled flag that its outgoing calls carry; unchanged without a collector.
+    pub(crate) fn with_sampled_flag(&self, trace_id: &str, origin: TraceOrigin) -> TraceOrigin {
         match &self.0.traces {
-            Some(traces) => traces.marked(trace_id, origin),
+            Some(traces) => traces.with_sampled_flag(trace_id, origin),
             None => origin,
         }
     }
@@ -121,21 +136,21 @@ impl Runtime {
         self.0.traces.as_ref()
     }
 
-    /// Where this server is listened for, once that is known; `is_public`: as it is configured.
-    pub(crate) fn served_at(&self, base: String, is_public: bool) {
-        // The first address is the one that agents are told of.
+    /// Sets the base URL of this server, once the listener is bound. `is_public`: it is the configured public URL.
+    pub(crate) fn set_base_url(&self, base: String, is_public: bool) {
+        // Only the first call counts: other agents get that URL.
         if let Some(urls) = ConsoleUrls::of(&base, is_public) {
             self.0.console_urls.set(urls).ok();
         }
         self.0.base.set(base).ok();
     }
 
-    /// Where people find things in the page, if an address is known.
+    /// The URLs of the console, if the address is known.
     pub(crate) fn console_urls(&self) -> Option<&ConsoleUrls> {
         self.0.console_urls()
     }
 
-    /// The same for what other agents are told: a task is the same at every process.
+    /// The URLs of the console for tasks shown to other agents: only public ones, which are the same at every process.
     pub(crate) fn public_console_urls(&self) -> Option<&ConsoleUrls> {
         self.0.public_console_urls()
     }
@@ -145,13 +160,13 @@ impl Runtime {
         self.0.resource(run, answer)
     }
 
-    /// Works until the server drains.
+    /// Spawns work that is dropped when the server drains.
     pub(crate) fn spawn_until_drain(&self, work: impl Future<Output = ()> + Send + 'static) {
         let draining = self.0.draining.clone();
         self.0.tasks.spawn(async move { draining.run_until_cancelled(work).await });
     }
 
-    /// Works on while the server drains, which waits for it until the drain's time is up. `None`: it was.
+    /// Spawns work that the drain waits for, until its time is up. `None`: the work was dropped then.
     pub(crate) fn spawn_until_halt<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

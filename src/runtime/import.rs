@@ -1,6 +1,6 @@
-//! The state of a thread that comes from elsewhere: what a fork would decide on a new thread. Nothing is committed here.
+//! The state of an imported thread, decided like that of a fork. Nothing is committed here.
 
-use super::command::Refusal;
+use super::command::CommandError;
 use super::shared::Shared;
 use crate::engine::event::Event;
 use crate::engine::step::{self, Step};
@@ -8,8 +8,13 @@ use crate::engine::{Illegal, Loaded, Stamp};
 use crate::store::NewThread;
 
 impl Shared {
-    /// What this event makes of a new thread whose log ends with `last_seq`.
-    pub(super) fn decided_anew(&self, new: &NewThread, last_seq: i64, event: Event) -> Result<Step, Refusal> {
+    /// Decides on an event as if for a new thread whose log ends with `last_seq`.
+    pub(super) fn decide_for_new_thread(
+        &self,
+        new: &NewThread,
+        last_seq: i64,
+        event: Event,
+    ) -> Result<Step, CommandError> {
         let loaded = Loaded { thread_id: Some(new.thread_id.clone()), last_seq, ..Loaded::default() };
         let mut machine = self.core(&new.core)?.load(loaded)?;
         let tools = self.tools.toolset(new.tenant);

@@ -1,4 +1,4 @@
-//! Putting payloads back in the place of their references.
+//! Replacing payload references by the payloads.
 
 use std::time::Duration;
 
@@ -11,35 +11,35 @@ use crate::domain::ids::ThreadPk;
 use crate::domain::payload::{self, Payloads};
 use crate::store::{self, Store};
 
-/// Between two tries to read what an effect needs.
-const PAUSE: Duration = Duration::from_millis(500);
+/// The pause before an effect reads its payloads again.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 impl Shared {
-    /// `value` whole, for an effect.
+    /// `value` with its payloads, for an effect.
     pub(super) async fn inlined(&self, pk: ThreadPk, value: Value) -> store::Result<Value> {
         whole(&*self.store, pk, value).await
     }
 
-    /// The same for an effect, which a store that does not answer delays until its right to act ends. `None`: it ended.
+    /// Like [`inlined`](Self::inlined), but waits for an unavailable store until the lease ends. `None`: it ended.
     pub(super) async fn inlined_under(
         &self,
-        hold: &Lease,
+        lease: &Lease,
         pk: ThreadPk,
         value: &Value,
     ) -> Option<store::Result<Value>> {
         loop {
             match self.inlined(pk, value.clone()).await {
-                Err(store::Error::Unavailable(why)) if hold.holds() => {
+                Err(store::Error::Unavailable(why)) if lease.is_valid() => {
                     tracing::debug!(why, "an effect waits for the store")
                 }
                 Err(store::Error::Unavailable(_)) => return None,
                 read => return Some(read),
             }
-            sleep(PAUSE).await;
+            sleep(RETRY_PAUSE).await;
         }
     }
 
-    /// Reads what these refer to and is not known yet.
+    /// Reads the payloads that `values` refer to and `known` lacks.
     pub(super) async fn fetch(
         &self,
         pk: ThreadPk,
@@ -50,14 +50,14 @@ impl Shared {
     }
 }
 
-/// `value` whole, as this store has it.
+/// `value` with its payloads from this store.
 pub(crate) async fn whole(store: &dyn Store, pk: ThreadPk, value: Value) -> store::Result<Value> {
     let mut known = Payloads::new();
     fetch(store, pk, [&value], &mut known).await?;
     Ok(if known.is_empty() { value } else { payload::inline(value, &known) })
 }
 
-/// Reads from this store what these refer to and is not known yet.
+/// Reads from this store the payloads that `values` refer to and `known` lacks.
 pub(crate) async fn fetch(
     store: &dyn Store,
     pk: ThreadPk,

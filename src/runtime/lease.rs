@@ -1,8 +1,8 @@
-//! This process's right to act: a registration that is renewed, and a local deadline that ends before the store's. Where
-//! nobody else can ever act (SQLite: the folder is locked) there is no deadline.
+//! The lease of this process: a registration that is renewed, with a local deadline before that of the store. With SQLite,
+//! where the locked folder keeps other processes out, there is no deadline.
 //!
-//! A lease is one registration of this process. When its deadline has passed, nothing may be started under it any more: its token
-//! is cancelled, engines are dropped, and the process registers again, under a new lease.
+//! A lease is one registration of this process. When its deadline has passed, nothing may start under it any more: its token
+//! is cancelled, loaded threads are dropped, and the process registers again, under a new lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,11 @@ use super::clock::Clock;
 use crate::domain::Millis;
 use crate::store::{Registration, Result, Store};
 
-/// How long a suspended machine that goes on may believe in its right: nothing starts meanwhile, but what runs goes on.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the uptime is checked: timers stand still while the machine is suspended. A lease that ended meanwhile is noticed
+/// at most this much later. Until then nothing starts, but running effects continue.
+const UPTIME_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// When a right ends, by the clock of timers and by the one that counts suspend: whichever comes first.
+/// When a lease ends: by the timer clock, or by the uptime, which includes suspension, whichever comes first.
 #[derive(Clone, Copy, Debug)]
 struct Deadline {
     at: Instant,
@@ -31,11 +32,11 @@ struct Deadline {
 #[derive(Clone)]
 pub(super) struct Lease {
     pub(super) replica: Uuid,
-    /// The id that is written to the threads that are claimed under this lease.
-    pub(super) lease: Uuid,
-    /// Cancelled when the right has ended.
+    /// The id that is written to the threads claimed under this lease.
+    pub(super) id: Uuid,
+    /// Cancelled when the lease has ended.
     pub(super) ended: CancellationToken,
-    /// `None`: it does not end by itself.
+    /// `None`: it never expires.
     until: Arc<Mutex<Option<Deadline>>>,
     clock: Arc<dyn Clock>,
 }
@@ -43,26 +44,25 @@ pub(super) struct Lease {
 impl Lease {
     fn new(replica: Uuid, until: Option<Deadline>, clock: Arc<dyn Clock>) -> Self {
         let until = Arc::new(Mutex::new(until));
-        Self { replica, lease: Uuid::new_v4(), ended: CancellationToken::new(), until, clock }
+        Self { replica, id: Uuid::new_v4(), ended: CancellationToken::new(), until, clock }
     }
 
-    /// Whether something may start under it at this moment. Once its deadline has passed it is over for good, whoever
-    /// notices first.
-    pub(super) fn holds(&self) -> bool {
-        let is_over = |until: Deadline| Instant::now() >= until.at || self.clock.uptime() >= until.uptime;
-        if self.until().is_some_and(is_over) {
+    /// Whether effects may start under it now. Ends the lease for good if its deadline has passed.
+    pub(super) fn is_valid(&self) -> bool {
+        let has_passed = |until: Deadline| Instant::now() >= until.at || self.clock.uptime() >= until.uptime;
+        if self.until().is_some_and(has_passed) {
             self.ended.cancel();
         }
         !self.ended.is_cancelled()
     }
 
-    /// `false`: it had ended meanwhile.
+    /// Moves the deadline; `false`: the lease had ended.
     fn extend(&self, until: Deadline) -> bool {
-        let holds = self.holds();
-        if holds {
+        let is_valid = self.is_valid();
+        if is_valid {
             *self.until.lock() = Some(until);
         }
-        holds
+        is_valid
     }
 
     fn until(&self) -> Option<Deadline> {
@@ -72,12 +72,12 @@ impl Lease {
 
 pub(super) struct LeaseKeeper {
     ttl: Millis,
-    /// The process's own, if it was given one.
+    /// The configured name of the process, if any.
     name: Option<String>,
     clock: Arc<dyn Clock>,
     current: Mutex<Lease>,
-    /// The next registration's id, until one with it is answered: where the answer was lost, the store may have it, and
-    /// another one of the same name would be refused.
+    /// The id of the next registration. It stays the same until a registration succeeds: if the store's answer was lost, the
+    /// store may have it, and would refuse another id with the same name.
     next: Mutex<Uuid>,
 }
 
@@ -94,22 +94,22 @@ impl LeaseKeeper {
         Ok(Self { ttl, name, clock, current: Mutex::new(first), next: Mutex::new(Uuid::new_v4()) })
     }
 
-    /// The lease under which effects may start now; `None` while there is none.
-    pub(super) fn hold(&self) -> Option<Lease> {
+    /// The lease under which effects may start now; `None`: it has ended.
+    pub(super) fn current_lease(&self) -> Option<Lease> {
         let current = self.current();
-        current.holds().then(|| current.clone())
+        current.is_valid().then(|| current.clone())
     }
 
-    /// Renews until `stop`; registers anew where the registration was lost. Both take three tries within one lease. An
-    /// lease that is not renewed by its deadline ends then, whatever the store does.
-    pub(super) async fn keep(&self, store: Arc<dyn Store>, stop: CancellationToken) {
+    /// Renews the lease until `stop` is cancelled, and registers again when it was lost. Each is tried three times within the
+    /// duration of a lease. A lease that is not renewed by its deadline ends then, whatever the store does.
+    pub(super) async fn renew_until_stopped(&self, store: Arc<dyn Store>, stop: CancellationToken) {
         if !store.leases_expire() {
             return;
         }
         let third = span(self.ttl) / 3;
         let mut pause = third;
         loop {
-            if stop.run_until_cancelled(self.rest(Instant::now() + pause)).await.is_none() {
+            if stop.run_until_cancelled(self.sleep_or_lose(Instant::now() + pause)).await.is_none() {
                 return;
             }
             let is_kept = stop.run_until_cancelled(self.renew(&*store)).await;
@@ -117,17 +117,20 @@ impl LeaseKeeper {
         }
     }
 
-    /// Until then, or until the right ends.
-    async fn rest(&self, until: Instant) {
+    /// Sleeps until then, or until the lease ends or a new one begins.
+    async fn sleep_or_lose(&self, until: Instant) {
         let known = self.current().clone();
-        let held = known.holds();
-        while Instant::now() < until && known.holds() == held {
-            let end = known.until().filter(|_| held).map_or(until, |end| end.at.min(Instant::now() + LOOK));
+        let was_valid = known.is_valid();
+        while Instant::now() < until && known.is_valid() == was_valid {
+            let end = known
+                .until()
+                .filter(|_| was_valid)
+                .map_or(until, |end| end.at.min(Instant::now() + UPTIME_CHECK_INTERVAL));
             sleep_until(until.min(end)).await;
         }
     }
 
-    /// Ends the registration: another process may claim the threads at once.
+    /// Ends the registration, so that other processes may claim the threads at once.
     pub(super) async fn end(&self, store: &dyn Store) -> Result<()> {
         let last = self.current().clone();
         last.ended.cancel();
@@ -136,7 +139,7 @@ impl LeaseKeeper {
 
     async fn renew(&self, store: &dyn Store) -> bool {
         let (asked, next, known) = (Instant::now(), deadline(&*self.clock, self.ttl), self.current().clone());
-        if !known.holds() {
+        if !known.is_valid() {
             return self.begin_anew(store).await;
         }
         let until = known.until().map_or(asked + span(self.ttl), |until| until.at);
@@ -145,7 +148,7 @@ impl LeaseKeeper {
         gauge!("pes_lease_margin_seconds").set(until.saturating_duration_since(Instant::now()).as_secs_f64());
         match renewed {
             Ok(Ok(true)) if known.extend(next) => true,
-            Ok(Err(error)) if known.holds() => {
+            Ok(Err(error)) if known.is_valid() => {
                 tracing::warn!(%error, "the lease cannot be renewed");
                 false
             }
@@ -159,7 +162,7 @@ impl LeaseKeeper {
     }
 
     async fn begin_anew(&self, store: &dyn Store) -> bool {
-        // A registration that takes so long would have ended before it began.
+        // A registration that takes longer than its own deadline would be over before it began.
         let (replica, former) = (*self.next.lock(), Some(self.current().replica));
         let new = Registration { replica, name: self.name.clone(), former };
         let until = deadline(&*self.clock, self.ttl).at;
@@ -171,7 +174,7 @@ impl LeaseKeeper {
             Ok(Err(error)) => tracing::warn!(%error, "cannot register"),
             Err(_) => tracing::warn!("cannot register: the store does not answer"),
         }
-        self.hold().is_some()
+        self.current_lease().is_some()
     }
 
     fn current(&self) -> MutexGuard<'_, Lease> {
@@ -185,7 +188,7 @@ async fn register(store: &dyn Store, new: Registration, ttl: Millis, clock: &Arc
     Ok(Lease::new(replica, store.leases_expire().then_some(until), clock.clone()))
 }
 
-/// A fifth before the store's own, counted from before the store is asked: ours always ends first.
+/// The local deadline: a fifth before that of the store, counted from before the request. So ours always ends first.
 fn deadline(clock: &dyn Clock, ttl: Millis) -> Deadline {
     let span = span(ttl) * 4 / 5;
     Deadline { at: Instant::now() + span, uptime: clock.uptime() + span }

@@ -1,5 +1,5 @@
-//! Event streams of other agents that cannot call back. Each event is a reason to ask the agent for its task; the event
-//! itself is not stored, and tasks are polled without events, too.
+//! Event streams of agents that cannot call back. An event makes this server ask the agent for its task; the event itself is
+//! not stored. Tasks are also polled without events.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,93 +19,93 @@ use crate::domain::task::{PeerState, Task};
 use crate::engine::event::{Event, PeerEvent};
 use crate::engine::step::RowKind;
 
-/// After so long without an event it is seen whether anybody still waits for the task.
-const GLANCE: Duration = Duration::from_secs(60);
+/// After this time without an event, the listener checks whether the task is still awaited.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The tasks that are listened to.
+/// The tasks whose streams are read.
 #[derive(Default)]
-pub(super) struct Listening(Mutex<HashSet<TaskId>>);
+pub(super) struct ListenedTasks(Mutex<HashSet<TaskId>>);
 
-/// A task and the agent that has it.
+/// A task at another agent, and the connection to that agent.
 pub(super) struct StreamedTask {
     pub(super) pk: ThreadPk,
     pub(super) tenant: TenantPk,
     pub(super) task: TaskId,
     pub(super) remote: String,
-    /// As it is known to stand.
+    /// The last known state.
     pub(super) state: PeerState,
     pub(super) peer: Peer,
     pub(super) line: Line,
 }
 
-/// One that is listened to; dropping it makes room.
-struct ListenedTask {
+/// Reads the stream of a task; frees its place when dropped.
+struct TaskListener {
     shared: Arc<Shared>,
-    heard: StreamedTask,
+    streamed: StreamedTask,
 }
 
-impl Drop for ListenedTask {
+impl Drop for TaskListener {
     fn drop(&mut self) {
-        self.shared.listening.0.lock().remove(&self.heard.task);
+        self.shared.listening.0.lock().remove(&self.streamed.task);
     }
 }
 
 impl Shared {
-    /// Listens until the task is over or the stream ends, unless that is done already or too many are listened to.
-    pub(super) fn listen(self: &Arc<Self>, heard: StreamedTask) {
+    /// Reads the task's stream until the task or the stream ends. Does nothing if it is read already, or too many are.
+    pub(super) fn listen(self: &Arc<Self>, streamed: StreamedTask) {
         let mut all = self.listening.0.lock();
-        if all.len() >= self.config.delegation.streams || !all.insert(heard.task.clone()) {
+        if all.len() >= self.config.delegation.streams || !all.insert(streamed.task.clone()) {
             return;
         }
-        let (place, draining) = (ListenedTask { shared: self.clone(), heard }, self.draining.clone());
-        self.tasks.spawn(async move { draining.run_until_cancelled(place.hear()).await });
+        let (listener, draining) = (TaskListener { shared: self.clone(), streamed }, self.draining.clone());
+        self.tasks.spawn(async move { draining.run_until_cancelled(listener.run()).await });
     }
 }
 
-impl ListenedTask {
-    async fn hear(mut self) {
-        let StreamedTask { peer, line, remote, task, .. } = &self.heard;
+impl TaskListener {
+    async fn run(mut self) {
+        let StreamedTask { peer, line, remote, task, .. } = &self.streamed;
         match self.shared.agents.client.subscribe(peer, line, remote).await {
-            Ok(events) => self.follow(events).await,
+            Ok(events) => self.read_events(events).await,
             Err(error) => tracing::debug!(taskId = %task, %error, "an agent's stream cannot be had; it is asked"),
         }
     }
 
-    async fn follow(&mut self, mut events: Events) {
+    async fn read_events(&mut self, mut events: Events) {
         let since = Instant::now();
         loop {
-            match timeout(GLANCE, events.next()).await {
-                Ok(Some(state)) if state == self.heard.state => {}
+            match timeout(IDLE_CHECK_INTERVAL, events.next()).await {
+                Ok(Some(state)) if state == self.streamed.state => {}
                 Ok(Some(state)) => {
-                    self.heard.state = state;
-                    self.report_call_back().await;
+                    self.streamed.state = state;
+                    self.trigger_poll().await;
                     if state.is_terminal() {
                         return;
                     }
                 }
                 Ok(None) => {
-                    // So that whoever hangs up at once is not asked again and again.
-                    if since.elapsed() >= GLANCE {
-                        self.report_call_back().await;
+                    // An agent that closes the stream at once must not be asked again and again.
+                    if since.elapsed() >= IDLE_CHECK_INTERVAL {
+                        self.trigger_poll().await;
                     }
                     return;
                 }
-                Err(_) if self.is_waited_for().await => {}
+                Err(_) if self.is_awaited().await => {}
                 Err(_) => return,
             }
         }
     }
 
-    async fn report_call_back(&self) {
-        let StreamedTask { pk, task, remote, .. } = &self.heard;
+    async fn trigger_poll(&self) {
+        let StreamedTask { pk, task, remote, .. } = &self.streamed;
         let event = Event::Peer(PeerEvent::CalledBack { task: task.clone(), remote_task_id: Some(remote.clone()) });
         if let Err(refusal) = Runtime(self.shared.clone()).decide(*pk, event, CommitExtras::default()).await {
             tracing::debug!(taskId = %task, ?refusal, "a report of an agent was refused; the task is polled when it is due");
         }
     }
 
-    async fn is_waited_for(&self) -> bool {
-        let StreamedTask { tenant, task, .. } = &self.heard;
+    async fn is_awaited(&self) -> bool {
+        let StreamedTask { tenant, task, .. } = &self.streamed;
         let stored = self.shared.store.find_row(*tenant, RowKind::Task, task.as_str()).await;
         let stored = stored.ok().flatten().and_then(|found| read::<Task>(&found.row).ok());
         stored.is_some_and(|task| !task.status.is_terminal())

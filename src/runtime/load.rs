@@ -1,16 +1,16 @@
-//! How an actor gets its thread into memory, and under which lease it commits: the thread is read from the store, set aside
-//! if it crashed the process too often, and recovered where a lost holder left effects `Running`.
+//! Loading an actor's thread, and the lease under which it commits. The thread is read from the store, quarantined if it
+//! crashed the process too often, and recovered if a lost lease holder left effects `Running`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::actor::Actor;
-use super::command::{CommitExtras, Refusal};
+use super::command::{CommandError, CommitExtras};
 use super::loaded::LoadedThread;
 use super::probation::CRASHES_OF_SUSPECT;
 use super::pushes::Receivers;
 use super::shared::Shared;
-use super::spans::Traced;
+use super::spans::TraceProgress;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::Loaded;
@@ -30,38 +30,38 @@ pub(super) struct CommitLease {
 /// When a commit claims the thread's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClaimMode {
-    /// If nobody holds it. A lease of ours is kept, another process's is respected.
+    /// If nobody holds it. A lease of ours is kept, that of another process is respected.
     IfFree,
     /// Always, with a new epoch: effects that ran under the old one are lost.
     NewEpoch,
 }
 
-/// How many reads and recoveries of one thread may fail in a row because another process wrote it.
-pub(super) const TRIES: usize = 16;
+/// Bounds the attempts that fail in a row because another process wrote the thread.
+pub(super) const MAX_ATTEMPTS: usize = 16;
 
 impl Actor {
-    /// Whether this process holds the lease, according to the loaded row; the store may know better.
+    /// Whether this process holds the lease, according to the loaded row. The stored row may be newer.
     pub(super) fn is_ours(&self, loaded: &LoadedThread) -> bool {
         self.shared.holds(&loaded.row)
     }
 
-    /// The lease under which the next commit is made. While draining, and until a restored database is held back,
-    /// nothing may become `Running`, so every commit is made without the lease.
+    /// The lease under which the next commit is made. While draining, and while the runs of a restored database are being held
+    /// back, nothing may become `Running`, so commits are made without the lease.
     pub(super) fn lease_for_commit(&self, loaded: &LoadedThread, mode: ClaimMode) -> CommitLease {
         let without = CommitLease { change: LeaseChange::Keep, epoch: None };
         if self.shared.draining.is_cancelled() || self.shared.is_restoring.load(Ordering::SeqCst) {
             return without;
         }
-        let Some(hold) = self.shared.lease_keeper.hold() else { return without };
+        let Some(current) = self.shared.lease_keeper.current_lease() else { return without };
         let epoch = loaded.row.fence.epoch;
-        let is_free = !loaded.row.is_owned || loaded.row.replica == Some(hold.replica);
+        let is_free = !loaded.row.is_owned || loaded.row.replica == Some(current.replica);
         let claimed = CommitLease {
-            change: LeaseChange::Claim { lease: hold.lease, replica: hold.replica },
+            change: LeaseChange::Claim { lease: current.id, replica: current.replica },
             epoch: Some(epoch + 1),
         };
         match (mode, loaded.row.fence.lease) {
             (ClaimMode::NewEpoch, _) => claimed,
-            (ClaimMode::IfFree, Some(lease)) if lease == hold.lease => {
+            (ClaimMode::IfFree, Some(lease)) if lease == current.id => {
                 CommitLease { change: LeaseChange::Keep, epoch: Some(epoch) }
             }
             (ClaimMode::IfFree, _) if is_free && !self.is_suspect(loaded) => claimed,
@@ -69,26 +69,26 @@ impl Actor {
         }
     }
 
-    /// Whether processes crashed repeatedly while the thread was loaded: then it is claimed only after it was reserved
-    /// for this process (see `probation.rs`).
+    /// Whether processes crashed repeatedly while the thread was loaded, and the sweeper has not reserved it for this process
+    /// (see `probation.rs`). Such a thread is not claimed.
     fn is_suspect(&self, loaded: &LoadedThread) -> bool {
-        let replica = self.shared.lease_keeper.hold().map(|hold| hold.replica);
-        let is_set_aside = loaded.row.status == ThreadStatus::Quarantined;
+        let replica = self.shared.lease_keeper.current_lease().map(|lease| lease.replica);
+        let is_quarantined = loaded.row.status == ThreadStatus::Quarantined;
         let is_admitted = loaded.row.replica == replica && !self.is_reserved;
-        loaded.row.crashes.times >= CRASHES_OF_SUSPECT && !is_admitted && !is_set_aside
+        loaded.row.crashes.times >= CRASHES_OF_SUSPECT && !is_admitted && !is_quarantined
     }
 
     /// Loads the thread if it is not in memory. Effects that a lost holder left `Running` are settled before anything else.
-    pub(super) async fn ensure_loaded(&mut self, extras: &CommitExtras) -> Result<(), Refusal> {
-        for _ in 0..TRIES {
+    pub(super) async fn ensure_loaded(&mut self, extras: &CommitExtras) -> Result<(), CommandError> {
+        for _ in 0..MAX_ATTEMPTS {
             if self.loaded.is_some() {
                 return Ok(());
             }
             self.loaded = match self.load(extras).await {
                 Ok(loaded) => Some(loaded),
                 Err(refusal) => {
-                    if refusal == Refusal::Gone {
-                        self.announce_end();
+                    if refusal == CommandError::Gone {
+                        self.announce_deletion();
                     }
                     return Err(refusal);
                 }
@@ -99,13 +99,13 @@ impl Actor {
         Err(contended())
     }
 
-    /// Whether it crashed the process too often.
-    pub(super) fn is_to_be_set_aside(&self, row: &ThreadRow) -> bool {
+    /// Whether the thread crashed the process too often and is not quarantined yet.
+    pub(super) fn must_quarantine(&self, row: &ThreadRow) -> bool {
         row.crashes.alone >= self.shared.config.runtime.crash_limit && row.status != ThreadStatus::Quarantined
     }
 
-    async fn load(&mut self, extras: &CommitExtras) -> Result<LoadedThread, Refusal> {
-        // The primary key of a new thread was just allotted: nothing can be stored under it.
+    async fn load(&mut self, extras: &CommitExtras) -> Result<LoadedThread, CommandError> {
+        // The primary key of a new thread was just made: nothing can be stored under it.
         let is_fresh = extras.create.is_some() && !self.has_written;
         if !is_fresh {
             self.reserve_before_read().await?;
@@ -113,35 +113,36 @@ impl Actor {
         let stored = if is_fresh { None } else { self.shared.store.load(self.pk).await? };
         let limit = self.shared.config.runtime.crash_limit;
         let stored = match stored {
-            Some((row, rows)) if self.is_to_be_set_aside(&row) => {
-                self.set_aside(&row, rows.iter().any(|row| row.kind == RowKind::Run)).await?;
+            Some((row, rows)) if self.must_quarantine(&row) => {
+                self.quarantine(&row, rows.iter().any(|row| row.kind == RowKind::Run)).await?;
                 self.shared.store.load(self.pk).await?
             }
             stored => stored,
         };
         if let Some((row, rows)) = stored {
-            let (receivers, traced) = (Receivers::of(&rows), Traced::of(&rows));
+            let (receivers, trace_progress) = (Receivers::of(&rows), TraceProgress::of(&rows));
             let loaded =
                 Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
-            // Set aside, its runs were to be ended, and it crashed the process once more.
-            let crashes_when_rebuilt = row.status == ThreadStatus::Quarantined
+            // It was quarantined, and crashed the process once more while its runs were to be ended.
+            let must_not_rebuild = row.status == ThreadStatus::Quarantined
                 && row.crashes.alone > limit
                 && loaded.rows.iter().any(|row| row.kind == RowKind::Run);
             let machine =
-                if crashes_when_rebuilt { runs_only(loaded) } else { self.shared.core(&row.core)?.load(loaded)? };
+                if must_not_rebuild { runs_only(loaded) } else { self.shared.core(&row.core)?.load(loaded)? };
             self.shared.hub.publish_gap_up_to(self.pk, row.last_seq);
-            return Ok(LoadedThread { row, machine, new: None, fold: None, receivers, traced });
+            return Ok(LoadedThread { row, machine, new: None, fold: None, receivers, trace_progress });
         }
-        let (new, profile) = extras.create.clone().ok_or(Refusal::Gone)?;
+        let (new, profile) = extras.create.clone().ok_or(CommandError::Gone)?;
         let loaded = Loaded { thread_id: Some(new.thread_id.clone()), ..Loaded::default() };
         let machine = self.shared.core(&new.core)?.load(loaded)?;
-        let (row, receivers, traced) = (self.new_row(&new, profile), Receivers::default(), Traced::default());
-        Ok(LoadedThread { row, machine, new: Some(new), fold: None, receivers, traced })
+        let (row, receivers, trace_progress) =
+            (self.new_row(&new, profile), Receivers::default(), TraceProgress::default());
+        Ok(LoadedThread { row, machine, new: Some(new), fold: None, receivers, trace_progress })
     }
 
-    /// Quarantines the thread before its machine is rebuilt from the rows: rebuilding may be what crashes. It stays due while
-    /// it has runs, so that they end whatever becomes of this process.
-    pub(super) async fn set_aside(&self, row: &ThreadRow, has_runs: bool) -> Result<(), Refusal> {
+    /// Quarantines the thread before its machine is rebuilt from the rows: rebuilding may be what crashes. The thread stays due
+    /// while it has runs, so that they are ended even if this process dies.
+    pub(super) async fn quarantine(&self, row: &ThreadRow, has_runs: bool) -> Result<(), CommandError> {
         metrics::counter!("pes_threads_quarantined_total").increment(1);
         tracing::error!(threadId = %row.thread_id, crashes = row.crashes.alone, "the thread is quarantined: it crashed the process too often");
         let commit = Commit {
@@ -149,8 +150,8 @@ impl Actor {
             wake_at: has_runs.then(|| self.shared.now()),
             ..row.commit(LeaseChange::Release, self.shared.now())
         };
-        // A stale commit is no error: another process quarantined the thread or went on with it.
-        self.shared.store.commit(commit).await.map(drop).map_err(Refusal::from)
+        // A stale commit is no error: another process quarantined the thread or continued it.
+        self.shared.store.commit(commit).await.map(drop).map_err(CommandError::from)
     }
 
     fn new_row(&self, new: &NewThread, profile: ThreadProfile) -> ThreadRow {
@@ -176,27 +177,27 @@ impl Actor {
         }
     }
 
-    /// Brings the effects in line with what was read. Slots `Running` without an effect in this process were left by a
-    /// lost holder: one commit claims the thread and settles them.
-    async fn settle(&mut self) -> Result<(), Refusal> {
+    /// Aborts effects that the loaded thread no longer has. Slots that are `Running` without an effect in this process were left
+    /// by a lost holder: one commit claims the thread and settles them.
+    async fn settle(&mut self) -> Result<(), CommandError> {
         let Some(loaded) = &self.loaded else { return Ok(()) };
         let running = loaded.machine.running();
         if self.is_ours(loaded) {
-            self.work.keep_only(&running)
+            self.effects.retain(&running)
         } else {
-            self.drop_work_in_progress()
+            self.abort_effects()
         }
         let Some(loaded) = &self.loaded else { return Ok(()) };
         if loaded.machine.is_unreadable() {
-            // The holder of the lease may still have in memory what cannot be read from the store.
+            // The lease holder may still have in memory what cannot be read from the store.
             if self.lease_for_commit(loaded, ClaimMode::IfFree).epoch.is_none() && loaded.row.is_owned {
-                // Nothing may be decided on what was made of it without the part that cannot be read.
+                // Nothing may be decided on a machine that lacks the unreadable part.
                 self.loaded = None;
                 return Err(contended());
             }
-            self.drop_work_in_progress();
+            self.abort_effects();
             return self
-                .attempt(
+                .try_transition(
                     &[Event::System(SystemEvent::Unreadable).into()],
                     &CommitExtras::default(),
                     ClaimMode::NewEpoch,
@@ -204,34 +205,34 @@ impl Actor {
                 .await
                 .map(drop);
         }
-        let is_lost = running.iter().any(|effect| !self.work.holds(effect) && !self.is_uncommitted(effect));
-        let is_set_aside = loaded.row.status == ThreadStatus::Quarantined && loaded.machine.run().is_some();
-        if !(is_lost || is_set_aside) || self.lease_for_commit(loaded, ClaimMode::IfFree).epoch.is_none() {
+        let is_lost = running.iter().any(|effect| !self.effects.contains(effect) && !self.is_uncommitted(effect));
+        let is_quarantined = loaded.row.status == ThreadStatus::Quarantined && loaded.machine.run().is_some();
+        if !(is_lost || is_quarantined) || self.lease_for_commit(loaded, ClaimMode::IfFree).epoch.is_none() {
             return Ok(());
         }
         let crashes = loaded.row.crashes.alone;
         tracing::info!(threadId = %loaded.row.thread_id, crashes, "settling effects that a lost lease holder left running");
-        let results: Vec<Arc<Event>> = self.uncommitted.drain(..).filter(|event| is_outcome(event)).collect();
-        self.drop_work_in_progress();
-        if is_set_aside {
+        let results: Vec<Arc<Event>> = self.uncommitted.drain(..).filter(|event| is_result(event)).collect();
+        self.abort_effects();
+        if is_quarantined {
             let crashes = u32::try_from(crashes).unwrap_or(u32::MAX);
             let event = Event::System(SystemEvent::Quarantined { crashes });
-            return self.attempt(&[event.into()], &CommitExtras::default(), ClaimMode::NewEpoch).await.map(drop);
+            return self.try_transition(&[event.into()], &CommitExtras::default(), ClaimMode::NewEpoch).await.map(drop);
         }
         self.recover(results).await
     }
 
-    /// Settles what was lost, after what is known of the rest: a result that is there is neither thrown away nor made twice.
-    async fn recover(&mut self, results: Vec<Arc<Event>>) -> Result<(), Refusal> {
+    /// Settles lost effects, after committing the results that are known, so that no result is dropped or produced twice.
+    async fn recover(&mut self, results: Vec<Arc<Event>>) -> Result<(), CommandError> {
         let recovered = Arc::new(Event::System(SystemEvent::Recovered));
         let events: Vec<Arc<Event>> = results.iter().cloned().chain([recovered]).collect();
-        match self.attempt(&events, &CommitExtras::default(), ClaimMode::NewEpoch).await {
+        match self.try_transition(&events, &CommitExtras::default(), ClaimMode::NewEpoch).await {
             Ok(Some(_)) => Ok(()),
             Ok(None) => {
                 self.keep_uncommitted(results);
                 Ok(())
             }
-            Err(Refusal::Fault(fault)) if fault.code == Code::StoreUnavailable => {
+            Err(CommandError::Fault(fault)) if fault.code == Code::StoreUnavailable => {
                 self.keep_uncommitted(results);
                 Err(fault.into())
             }
@@ -251,7 +252,7 @@ impl Actor {
     fn keep_uncommitted(&mut self, results: Vec<Arc<Event>>) {
         if !results.is_empty() {
             self.uncommitted.extend(results);
-            self.commit_later();
+            self.schedule_retry();
         }
     }
 
@@ -281,8 +282,8 @@ impl Actor {
     }
 }
 
-/// Whether it is what an effect came to.
-fn is_outcome(event: &Event) -> bool {
+/// Whether the event is the result of an effect.
+fn is_result(event: &Event) -> bool {
     matches!(
         event,
         Event::Model(_)
@@ -294,10 +295,10 @@ fn is_outcome(event: &Event) -> bool {
 impl Shared {
     /// Whether this process holds the thread's lease, according to this row.
     pub(super) fn holds(&self, row: &ThreadRow) -> bool {
-        self.lease_keeper.hold().is_some_and(|hold| row.fence.lease == Some(hold.lease))
+        self.lease_keeper.current_lease().is_some_and(|lease| row.fence.lease == Some(lease.id))
     }
 }
 
-pub(super) fn contended() -> Refusal {
+pub(super) fn contended() -> CommandError {
     Fault::new(Code::StoreUnavailable, "The thread is being written by others; try again.").retry_after(500).into()
 }

@@ -1,9 +1,9 @@
-//! A thread in memory, as its actor holds it. `load.rs` reads it from the store. Its methods stand beside what they are for:
-//! decisions on it in `transit.rs`, commits of it in `commit.rs`, what listeners are sent of it in `publish.rs`, its push
-//! receivers in `pushes.rs`, what a collector is told of it in `spans.rs`.
+//! A thread in memory, as its actor has it. `load.rs` reads it from the store. Its methods are in the file of their purpose:
+//! `transit.rs` (decisions), `commit.rs` (commits), `publish.rs` (what subscribers receive), `pushes.rs` (push receivers),
+//! `spans.rs` (what is exported as traces).
 
 use super::pushes::Receivers;
-use super::spans::Traced;
+use super::spans::TraceProgress;
 use crate::domain::Millis;
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::Machine;
@@ -16,13 +16,13 @@ pub(super) struct LoadedThread {
     pub(super) machine: Box<dyn Machine>,
     /// The thread does not exist yet: the first commit creates it.
     pub(super) new: Option<NewThread>,
-    /// The full shapes as of what listeners were sent; only while somebody listens.
+    /// The full shapes as of the last published observation; only while there are subscribers.
     pub(super) fold: Option<Fold>,
     pub(super) receivers: Receivers,
-    pub(super) traced: Traced,
+    pub(super) trace_progress: TraceProgress,
 }
 
-/// What a commit makes of the thread's row.
+/// The changes of a commit to the thread's row in memory.
 pub(super) struct RowAfterCommit {
     lease: LeaseChange,
     status: ThreadStatus,
@@ -32,7 +32,7 @@ pub(super) struct RowAfterCommit {
     now: Millis,
     profile: Option<ThreadProfile>,
     receivers: Vec<Row>,
-    traced: Vec<Row>,
+    trace_progress: Vec<Row>,
 }
 
 impl RowAfterCommit {
@@ -47,14 +47,14 @@ impl RowAfterCommit {
             now: commit.now,
             profile: commit.profile.clone(),
             receivers: of_kind(RowKind::Push),
-            traced: of_kind(RowKind::Traced),
+            trace_progress: of_kind(RowKind::Traced),
         }
     }
 
     pub(super) fn apply_to(self, loaded: &mut LoadedThread) {
         loaded.new = None;
         loaded.receivers.apply_rows(self.receivers);
-        loaded.traced.apply_rows(&self.traced);
+        loaded.trace_progress.apply_rows(&self.trace_progress);
         let row = &mut loaded.row;
         row.fence.version += 1;
         match self.lease {

@@ -1,12 +1,13 @@
-//! The runtime: one task per active thread, which alone decides for it in this process. Who may ask for what is the
-//! business of `service`, which stands above and is its only caller.
+//! The runtime: one task per active thread, which alone decides for the thread in this process. Permissions are checked by
+//! `service`, its only caller.
 //!
-//! A request becomes a command for its thread's task ([`actor`]), which is started on demand and gone when nothing of
-//! the thread is ready or running. Each command is one transition ([`transit`]): decide, commit, publish, perform. What
-//! an effect comes to ([`perform`]) is an event for the same task. Timers and threads without an owner are found by one
-//! sweeper ([`sweep`]), what other processes did by polling ([`replica_watch`]); the right to start anything is a lease ([`lease`]).
+//! A request becomes a command for its thread's task ([`actor`]), which is started on demand and ends when nothing of
+//! the thread is ready or running. Each command is one transition ([`transit`]): decide, commit, publish, perform. The
+//! result of an effect ([`perform`]) is an event for the same task. One sweeper ([`sweep`]) finds due timers and threads
+//! without an owner, polling ([`replica_watch`]) finds the commits of other processes. Effects start only under a lease
+//! ([`lease`]).
 //!
-//! Every method of [`Runtime`] answers only after what it did is durable. No other room names the engine's `Machine`.
+//! Every method of [`Runtime`] returns only after its work is durable. No other folder names the engine's `Machine`.
 
 mod actor;
 mod actors;
@@ -51,7 +52,9 @@ mod wakeups;
 
 use std::sync::Arc;
 
-pub(crate) use command::{AnswerToKeep, CommitExtras, Decided, LookupsToKeep, ProfileEdit, Refusal};
+pub(crate) use command::{
+    AuditedAction, CommandError, CommitExtras, DecisionResult, IdempotencyRowFn, ProfileEdit, RunLookups,
+};
 pub(crate) use shared::find_core;
 pub(crate) use snapshot::ThreadSnapshot;
 pub use start::{Parts, StartError};

@@ -1,4 +1,4 @@
-//! What the engine may know of models.
+//! The facts about models that the engine may use: context window and price.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The metrics of model calls: what each provider and model has is made once, instead of at every call.
-//! A model that the operator did not choose is `other`: callers may name any.
+//! The metrics of model calls. Those of each provider and model are created once, instead of at every call. A model that the
+//! operator did not choose is labelled `other`, because callers may name any.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -16,18 +16,18 @@ pub(super) struct ModelMeters {
     known: Mutex<HashMap<String, HashMap<String, Arc<Meters>>>>,
 }
 
-/// Of one provider and model.
+/// The metrics of one provider and model.
 pub(super) struct Meters {
     labels: [(&'static str, String); 2],
-    pub(super) took: Histogram,
+    pub(super) duration: Histogram,
     pub(super) first_token: Histogram,
     tokens: [Counter; 4],
     cost: OnceLock<Counter>,
     unpriced: OnceLock<Counter>,
 }
 
-/// What a call took of tokens: input, output, thinking, and of the input what was cached.
-pub(super) type Tokens = [u64; 4];
+/// The tokens of a call: input, output, thinking, and cached input, which is part of the input.
+pub(super) type TokenCounts = [u64; 4];
 
 const DIRECTIONS: [&str; 4] = ["input", "output", "thinking", "cached_input"];
 
@@ -57,7 +57,7 @@ impl Meters {
             counter!("pes_model_tokens_total", &[provider, model, ("direction", direction.to_owned())])
         });
         Self {
-            took: histogram!("pes_model_call_duration_seconds", &labels),
+            duration: histogram!("pes_model_call_duration_seconds", &labels),
             first_token: histogram!("pes_model_first_token_seconds", &labels),
             tokens,
             cost: OnceLock::new(),
@@ -66,12 +66,12 @@ impl Meters {
         }
     }
 
-    pub(super) fn used(&self, tokens: Tokens, cost_usd: Option<f64>) {
+    pub(super) fn record_usage(&self, tokens: TokenCounts, cost_usd: Option<f64>) {
         for (counter, tokens) in self.tokens.iter().zip(tokens) {
             counter.increment(tokens);
         }
         match cost_usd {
-            // Counters are whole numbers: `/metrics` divides these.
+            // Counters are integers, so this one counts nano-dollars; `/metrics` divides it.
             Some(usd) => {
                 let cost = self.cost.get_or_init(|| counter!("pes_model_cost_usd_total", &self.labels));
                 cost.increment((usd * 1e9) as u64);
@@ -83,8 +83,7 @@ impl Meters {
         }
     }
 
-    /// A call ended like this.
-    pub(super) fn ended(&self, phase: String, outcome: String) {
+    pub(super) fn count_call(&self, phase: String, outcome: String) {
         let [provider, model] = self.labels.clone();
         let labels = [provider, model, ("phase", phase), ("outcome", outcome)];
         counter!("pes_model_calls_total", &labels).increment(1);

@@ -1,5 +1,5 @@
-//! What a transition tells others, as its commit leaves it: deliveries to webhooks, to clients of tasks and to the collector
-//! of traces, and the rows that say how far each of them was told.
+//! What a transition's commit sends to others: deliveries to webhooks, to push receivers and to the collector of traces, and
+//! the rows that record how far each of them was notified.
 
 use super::command::CommitExtras;
 use super::loaded::LoadedThread;
@@ -22,7 +22,7 @@ impl Outgoing {
 }
 
 impl Shared {
-    /// Of a step that is decided and not committed.
+    /// The outgoing data of a step that is decided and not committed.
     pub(super) async fn outgoing(
         &self,
         loaded: &mut LoadedThread,
@@ -31,20 +31,20 @@ impl Shared {
         extras: &CommitExtras,
         now: Millis,
     ) -> store::Result<Outgoing> {
-        let (parts, traced) = self.parts_to_trace(loaded, step, now);
+        let (exports, progress) = self.trace_exports(loaded, step, now);
         let (thread, urls) = (&loaded.row, self.console_urls());
         let directory = &self.outbox.directory;
         let mut deliveries =
             directory.announce(thread.tenant, &thread.thread_id, &step.records, &mut self.mint(), urls);
-        deliveries.extend(parts);
+        deliveries.extend(exports);
         let mut rows: Vec<Row> = extras.pushes.iter().map(|target| target.row(false)).collect();
         if let Some(recipients) = recipients {
-            let (pushes, over) = self.push_deliveries(recipients, thread.tenant, thread.pk, step).await?;
+            let (pushes, ended_rows) = self.push_deliveries(recipients, thread.tenant, thread.pk, step).await?;
             deliveries.extend(pushes);
-            rows.retain(|row| over.iter().all(|ended| ended.id != row.id));
-            rows.extend(over);
+            rows.retain(|row| ended_rows.iter().all(|ended| ended.id != row.id));
+            rows.extend(ended_rows);
         }
-        rows.extend(traced);
+        rows.extend(progress);
         Ok(Outgoing { deliveries, rows })
     }
 }

@@ -1,4 +1,4 @@
-//! The prompts of model calls that were made, rendered once more; nothing is written and nothing is called.
+//! Renders the prompts of past model calls again. Writes nothing and calls nothing.
 
 use super::Runtime;
 use crate::domain::fault::{Code, Fault};
@@ -10,17 +10,17 @@ use crate::store::ThreadRow;
 /// A prompt as it is rendered now.
 pub(crate) struct PastPrompt {
     pub(crate) request: ModelRequest,
-    /// How many tokens its model reads and writes in one call; `None`: nobody said.
+    /// The context window of its model in tokens; `None`: unknown.
     pub(crate) window: Option<u64>,
 }
 
 impl Runtime {
-    /// The prompt of this call. `None`: the thread's core does not look back, or what the call was about is gone.
+    /// The prompt of this call. `None`: the thread's core does not render past calls, or the subject of the call is gone.
     pub(crate) async fn past_prompt(&self, row: &ThreadRow, call: PastCall) -> Result<Option<PastPrompt>, Fault> {
-        let first = self.rendered(row, call.clone()).await?;
+        let first = self.render(row, call.clone()).await?;
         let prompt = match first {
-            // It was sent, so nothing was summed up for it.
-            Some(Prompt::Overflows(_)) => self.rendered(row, PastCall { is_cut: true, ..call }).await?,
+            // The call was made, so its prompt was cut to fit, not summarised.
+            Some(Prompt::Overflows(_)) => self.render(row, PastCall { is_cut: true, ..call }).await?,
             other @ (Some(Prompt::Call(_)) | None) => other,
         };
         Ok(match prompt {
@@ -32,7 +32,7 @@ impl Runtime {
         })
     }
 
-    async fn rendered(&self, row: &ThreadRow, call: PastCall) -> Result<Option<Prompt>, Fault> {
+    async fn render(&self, row: &ThreadRow, call: PastCall) -> Result<Option<Prompt>, Fault> {
         let effect = Effect::CallModel { stream: call.begun.stream_id.clone(), attempt: call.begun.attempt };
         let Some(machine) = self.0.core(&row.core)?.past(call) else { return Ok(None) };
         let material = self.0.material(&*self.0.reads, row.pk, &*machine, &effect).await;

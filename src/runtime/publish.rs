@@ -1,4 +1,4 @@
-//! Publishing what was committed, to the requests that wait for a run and to the listeners of the thread.
+//! Publishing what was committed: to the requests that wait for a run and to the subscribers of the thread.
 
 use super::actor::Actor;
 use super::loaded::LoadedThread;
@@ -15,15 +15,15 @@ use crate::failpoint;
 
 /// What will be published of a step once it is committed.
 pub(super) struct Announcement {
-    /// The records for listeners, and the seq of the first; `None`: nobody listens.
+    /// The records for subscribers, and the seq of the first; `None`: there are no subscribers.
     records: Option<(Vec<Record>, i64)>,
-    /// The final messages of runs that ended, if anybody listens to the thread or waits for one of the runs.
+    /// The final messages of runs that ended, if the thread has subscribers or a request waits for one of the runs.
     answers: Vec<ConversationMessage>,
 }
 
 impl LoadedThread {
-    /// Before a decision: builds the fold that listeners' observations need if somebody listens, drops it if nobody does.
-    pub(super) fn keep_fold_while_watched(&mut self, shared: &Shared) {
+    /// Before a decision: builds the fold that makes full observations if there are subscribers, drops it if there are none.
+    pub(super) fn update_fold(&mut self, shared: &Shared) {
         if !shared.hub.has_subscribers(self.row.pk) {
             self.fold = None;
         } else if self.fold.is_none() {
@@ -39,15 +39,15 @@ impl LoadedThread {
         }
     }
 
-    /// After the decision: what it brings, if somebody listened before it.
-    pub(super) fn news(&self, step: &Step, waiters: &Waiters) -> Announcement {
+    /// After a decision: what to publish of it to those who subscribed before it.
+    pub(super) fn announcement(&self, step: &Step, waiters: &Waiters) -> Announcement {
         let records = self.fold.is_some().then(|| (step.records.clone(), self.row.last_seq + 1));
-        let is_wanted = records.is_some() || step.runs.iter().any(|run| waiters.is_awaited(&run.run_id));
-        Announcement { records, answers: if is_wanted { answers(step) } else { Vec::new() } }
+        let is_needed = records.is_some() || step.runs.iter().any(|run| waiters.is_awaited(&run.run_id));
+        Announcement { records, answers: if is_needed { answers(step) } else { Vec::new() } }
     }
 }
 
-/// The messages in which runs of this step ended.
+/// The final messages of runs that ended in this step.
 fn answers(step: &Step) -> Vec<ConversationMessage> {
     if step.runs.iter().all(|run| run.outcome.is_none()) {
         return Vec::new();
@@ -58,21 +58,21 @@ fn answers(step: &Step) -> Vec<ConversationMessage> {
 
 impl Actor {
     /// Publishes what was just committed.
-    pub(super) async fn publish(&mut self, mut news: Announcement, step: &Step) {
+    pub(super) async fn publish(&mut self, mut announcement: Announcement, step: &Step) {
         failpoint::reached("publish.before");
         for run in &step.runs {
             log(run);
-            self.shared.waiters.notify(&run.run_id, || news.whole(&self.shared, run));
+            self.shared.waiters.notify(&run.run_id, || announcement.resource_if_complete(&self.shared, run));
         }
-        match (news.records.take(), &mut self.loaded) {
+        match (announcement.records.take(), &mut self.loaded) {
             (Some((records, first)), Some(loaded)) => {
                 // Observations go before the status of the run that they changed.
                 self.shared.publish_records(loaded, records, first, step).await;
                 step.runs
                     .iter()
-                    .for_each(|run| self.shared.hub.publish_run(self.pk, &news.resource(&self.shared, run)));
+                    .for_each(|run| self.shared.hub.publish_run(self.pk, &announcement.resource(&self.shared, run)));
             }
-            // One that began to listen after the decision may have read the store before the commit: it must read again.
+            // A subscriber that came after the decision may have read the store before the commit: it must read again.
             (None, Some(_)) => {
                 self.shared.hub.publish_gap(self.pk);
                 step.runs.iter().for_each(|run| self.shared.hub.publish_run(self.pk, &self.shared.resource(run, None)));
@@ -87,8 +87,8 @@ impl Announcement {
         shared.resource(run, self.answer(run).cloned())
     }
 
-    /// The run with its final message; `None`: it ended with a message that is not among these.
-    fn whole(&self, shared: &Shared, run: &Run) -> Option<RunResource> {
+    /// The run with its final message; `None`: it ended with a message that is not here.
+    fn resource_if_complete(&self, shared: &Shared, run: &Run) -> Option<RunResource> {
         let answer = self.answer(run);
         (run.outcome.is_none() || answer.is_some()).then(|| shared.resource(run, answer.cloned()))
     }
@@ -100,7 +100,7 @@ impl Announcement {
 }
 
 impl Shared {
-    /// Hands the records to the hub as observations, from seq `first` on, with their payloads put in.
+    /// Publishes the records as observations, from seq `first` on, with their payloads inlined.
     async fn publish_records(&self, loaded: &mut LoadedThread, records: Vec<Record>, first: i64, step: &Step) {
         let thread = &loaded.row.thread_id;
         let numbered = records.into_iter().zip(first..);
@@ -131,7 +131,7 @@ fn log(run: &Run) {
     tracing::info!(threadId = %thread, runId = %run.run_id, traceId = %trace, status = run.status.as_str(), "run");
 }
 
-/// At most `most` characters, in one line.
-pub(super) fn cut(text: &str, most: usize) -> String {
-    text.chars().take(most).map(|c| if c.is_control() { ' ' } else { c }).collect()
+/// At most `max_chars` characters, in one line.
+pub(super) fn one_line(text: &str, max_chars: usize) -> String {
+    text.chars().take(max_chars).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

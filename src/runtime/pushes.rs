@@ -1,7 +1,7 @@
 //! Push notifications of A2A tasks: the receivers are stored with the thread, the deliveries are sent by the outbox.
 //!
-//! A receiver is a row of its thread. So it is written by the commit that accepts the task, a replica that decides for the
-//! thread knows every receiver or is refused as stale, and a thread without receivers pays nothing.
+//! A receiver is a row of its thread. So it is written by the commit that accepts the task, and a replica that decides for
+//! the thread knows every receiver, or its commit is stale. A thread without receivers costs nothing.
 
 use std::collections::BTreeMap;
 
@@ -29,14 +29,14 @@ use crate::store::outbox::{NewDelivery, TargetKind};
 pub(super) struct Receivers(BTreeMap<String, PushTarget>);
 
 impl Receivers {
-    /// As the rows of a thread say. One that cannot be read keeps nobody from the thread.
+    /// Reads the receivers from the rows of a thread. Unreadable ones are left out, so that the thread can still be loaded.
     pub(super) fn of(rows: &[Row]) -> Self {
         let mut receivers = Self::default();
         receivers.apply_rows(rows.iter().filter(|row| row.kind == RowKind::Push).cloned().collect());
         receivers
     }
 
-    /// Takes in rows that were committed.
+    /// Applies committed rows.
     pub(super) fn apply_rows(&mut self, committed: Vec<Row>) {
         for row in committed {
             match PushTarget::read(&row) {
@@ -51,35 +51,35 @@ impl Receivers {
     }
 }
 
-/// The receivers of what the next decision brings, with the events of their tasks so far.
+/// The push receivers of the next decision, with the state of their tasks before it.
 pub(super) struct PushRecipients(Vec<(PushTarget, TaskEvents)>);
 
 impl LoadedThread {
-    /// Before a decision; `None`: nobody wants to know.
+    /// The receivers, taken before a decision; `None`: there are none.
     pub(super) fn recipients(&self, extras: &CommitExtras, urls: Option<&ConsoleUrls>) -> Option<PushRecipients> {
         if self.receivers.0.is_empty() && extras.pushes.is_empty() {
             return None;
         }
         let active = self.machine.run().map(|run| run.run_id.clone());
         let open = self.machine.questions();
-        let listening = |target: PushTarget| {
+        let recipient = |target: PushTarget| {
             let is_active = active.as_ref() == Some(&target.run_id);
             let open = if is_active { open.clone() } else { Vec::new() };
             let state = if is_active { view::standing(&open) } else { TaskState::Submitted };
             let task_events = TaskEvents::new(target.run_id.as_str(), self.row.thread_id.as_str(), state, open);
             (target, task_events.linked(urls.cloned()))
         };
-        // One that comes with the step takes the place of the one of its name.
+        // A receiver in `extras` replaces the one with its name.
         let is_replaced =
             |known: &&PushTarget| extras.pushes.iter().any(|new| (&new.run_id, &new.id) == (&known.run_id, &known.id));
         let known = self.receivers.0.values().filter(|known| !is_replaced(known));
         let targets = known.chain(&extras.pushes).cloned();
-        Some(PushRecipients(targets.map(listening).collect()))
+        Some(PushRecipients(targets.map(recipient).collect()))
     }
 }
 
 impl Shared {
-    /// The deliveries of a step to the push receivers of its task, and the rows of the receivers whose task it ends.
+    /// The deliveries of a step to the push receivers, and the rows of the receivers whose task it ends.
     pub(super) async fn push_deliveries(
         &self,
         recipients: PushRecipients,
@@ -87,14 +87,14 @@ impl Shared {
         pk: ThreadPk,
         step: &Step,
     ) -> store::Result<(Vec<NewDelivery>, Vec<Row>)> {
-        let heard: Vec<&Record> =
+        let relevant: Vec<&Record> =
             step.records.iter().filter(|record| TaskEvents::HEARD.contains(&record.kind())).collect();
-        let contents: Vec<Value> = heard.iter().map(|record| record.fact.content()).collect();
+        let contents: Vec<Value> = relevant.iter().map(|record| record.fact.content()).collect();
         let mut known: Payloads = step.payloads.iter().cloned().collect();
         self.fetch(pk, &contents, &mut known).await?;
         let facts: Vec<(&Record, Fact)> =
-            heard.into_iter().map(|record| (record, record.fact.clone().inlined(&known))).collect();
-        let (mut deliveries, mut over, mut mint) = (Vec::new(), Vec::new(), self.mint());
+            relevant.into_iter().map(|record| (record, record.fact.clone().inlined(&known))).collect();
+        let (mut deliveries, mut ended_rows, mut mint) = (Vec::new(), Vec::new(), self.mint());
         for (mut target, mut task_events) in recipients.0 {
             let apply =
                 |(record, fact): &(&Record, Fact)| task_events.apply(&record.run_id, record.timestamp, fact.clone());
@@ -108,16 +108,16 @@ impl Shared {
                 body: body.to_string(),
             }));
             if task_events.state().is_terminal() {
-                // It was read before: since then all secrets may have been sealed again. One that cannot be opened stays.
+                // A key rotation may have sealed the stored row again since it was read. A secret that cannot be opened stays.
                 let _ = target.reseal(&self.sealer, tenant);
-                over.push(target.row(true));
+                ended_rows.push(target.row(true));
             }
         }
-        Ok((deliveries, over))
+        Ok((deliveries, ended_rows))
     }
 }
 
-/// Each event as the receiver's version has it: one of 0.3 is sent the task at every change of its state.
+/// Each event in the receiver's version. In 0.3 the body is the whole task at every change of its state.
 fn bodies(target: &PushTarget, events: Vec<StreamEvent>) -> Vec<(&'static str, Value)> {
     if Version::named(&target.version) == Some(Version::V1) {
         let named = |event: &StreamEvent| match event {

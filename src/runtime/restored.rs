@@ -1,50 +1,50 @@
-//! A database that was restored from a backup does not know what was done after the backup. So nothing of it goes on by
-//! itself: before anything else, every run that is not over gets a question to a person, and what waits in the outbox is
-//! ended. A start that is killed in the middle does the rest the next time.
+//! A database that was restored from a backup lacks what was done after the backup. So nothing in it continues by itself:
+//! before anything else, every unfinished run gets a question to a person, pending deliveries are ended, and schedules are
+//! held back. If a start is killed in the middle, the next one does the rest.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use super::command::{Command, CommitExtras, Refusal};
+use super::command::{Command, CommandError, CommitExtras};
 use super::shared::Shared;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 use crate::engine::event::{Event, SystemEvent};
 use crate::store::{self, HeldBack, HoldBack};
 
-/// Threads that are looked at together.
-const PAGE: u32 = 200;
+/// Bounds the threads that are read together.
+const PAGE_SIZE: u32 = 200;
 
-/// What is said of schedules that are held back, and of deliveries that are not made.
-const HELD_SCHEDULE: &str = "held back: restored from a backup; write the schedule again to let it go on";
-const HELD: &str = "not made: restored from a backup; replay it if its receiver did not get it";
+/// The notes on schedules and deliveries that are held back.
+const SCHEDULE_NOTE: &str = "held back: restored from a backup; write the schedule again to let it go on";
+const DELIVERY_NOTE: &str = "not made: restored from a backup; replay it if its receiver did not get it";
 
-/// What the person is told.
+/// The question to the person.
 fn message(as_of: Millis) -> String {
     let then = jiff::Timestamp::from_millisecond(as_of).map_or_else(|_| "then".to_owned(), |at| at.to_string());
     format!("restored: this is as of {then}; what was done since is not known here, and may be done again. Go on?")
 }
 
-/// What is said where it is held back.
+/// What the store writes when it holds back deliveries and schedules.
 fn hold_back(as_of: Millis, now: Millis) -> HoldBack {
-    let (deliveries, schedules) = (HELD.to_owned(), HELD_SCHEDULE.to_owned());
+    let (deliveries, schedules) = (DELIVERY_NOTE.to_owned(), SCHEDULE_NOTE.to_owned());
     let (actor, action, detail) = ("server".to_owned(), "restore".to_owned(), json!({ "asOf": as_of }));
     HoldBack { now, deliveries, schedules, actor, action, detail }
 }
 
 impl Shared {
-    /// Has a person asked before anything of a restored database goes on. Called before anything is started.
+    /// Holds back everything in a restored database. Called before anything is started.
     pub(super) async fn hold_back_restored(self: &Arc<Self>) -> store::Result<()> {
         let Some(as_of) = self.store.restored().await? else { return Ok(()) };
-        // Without the lease nothing starts, and nothing that a lost process left running is settled.
+        // While this is set, commits are made without the lease: nothing starts, and effects of lost processes are not settled.
         self.is_restoring.store(true, Ordering::SeqCst);
         let held = self.hold_runs_back(as_of).await;
         self.is_restoring.store(false, Ordering::SeqCst);
         let runs = held?;
         let held = self.store.hold_restored(hold_back(as_of, self.now())).await?;
-        // Another process did, and what people have let go on since goes on.
+        // Another process has held everything back; people may have let some of it continue since.
         let Some(HeldBack { deliveries, schedules }) = held else { return Ok(()) };
         tracing::warn!(
             as_of,
@@ -57,28 +57,28 @@ impl Shared {
         Ok(())
     }
 
-    /// How many threads had one. Once another process has held all of them back, people may let them go on: the rest is
-    /// left alone.
+    /// Asks a person about every unfinished run. Returns the number of threads. Stops when another process has finished the
+    /// same work: people may have let runs continue since.
     async fn hold_runs_back(self: &Arc<Self>, as_of: Millis) -> store::Result<u64> {
-        let (mut behind, mut held) = (ThreadPk::NONE, 0);
+        let (mut after, mut held) = (ThreadPk::NONE, 0);
         loop {
-            let page = self.store.unfinished_threads(behind, PAGE).await?;
+            let page = self.store.unfinished_threads(after, PAGE_SIZE).await?;
             let Some(last) = page.last() else { return Ok(held) };
-            behind = *last;
+            after = *last;
             for pk in page {
                 if self.store.restored().await?.is_none() {
                     return Ok(held);
                 }
                 let event = Arc::new(Event::System(SystemEvent::Restored { message: message(as_of) }));
                 let extras = Box::new(CommitExtras::default());
-                match self.ask(pk, |reply| Command::Decide { event, extras, reply }).await {
+                match self.request(pk, |reply| Command::Decide { event, extras, reply }).await {
                     Ok(_) => held += 1,
-                    Err(Refusal::Gone) => {}
-                    // Nothing starts before all are held back: the next start does the rest.
-                    Err(Refusal::Fault(fault)) if fault.code.retryable() => {
+                    Err(CommandError::Gone) => {}
+                    // Nothing may start before all runs are held back: this start fails and the next one does the rest.
+                    Err(CommandError::Fault(fault)) if fault.code.retryable() => {
                         return Err(store::Error::Unavailable(format!("a restored run is not held back yet: {fault}")));
                     }
-                    // One that cannot be read goes on no further than to end by name.
+                    // An unreadable run cannot continue anyway; it only ends with an error.
                     Err(refusal) => tracing::warn!(threadPk = pk.0, ?refusal, "a restored run cannot be held back"),
                 }
             }

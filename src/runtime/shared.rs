@@ -1,9 +1,10 @@
 //! The state that all parts of the runtime share: the store, the clients it calls with, the configuration, the actors.
 //!
-//! The methods of [`Shared`] that belong to one part stand beside it: `actors.rs` (commands to a thread), `wakeups.rs` and
+//! The methods of [`Shared`] that belong to one part are in its file: `actors.rs` (commands to a thread), `wakeups.rs` and
 //! `sweep.rs` (due threads), `replica_watch.rs` (commits of other processes), `publish.rs`, `inline.rs` and `pushes.rs`
-//! (what a commit publishes), `effects.rs` and `admission.rs` (model calls), `tenant_runs.rs` (runs that wait for others to end), `listening.rs` and `erasure.rs` (other
-//! agents, the end of a thread), `tally.rs` (metrics), `start.rs` (the outbox worker).
+//! (what a commit publishes), `effects.rs` and `admission.rs` (model calls), `tenant_runs.rs` (runs that wait for others to
+//! end), `listening.rs` and `erasure.rs` (other agents, the end of a thread), `tally.rs` (metrics), `start.rs` (the outbox
+//! worker).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,9 +17,9 @@ use tokio_util::task::TaskTracker;
 use super::actors::Actors;
 use super::clock::Clock;
 use super::crash_watch::CrashWatch;
-use super::followed::MadeSpans;
+use super::followed::PreparedSpans;
 use super::lease::LeaseKeeper;
-use super::listening::Listening;
+use super::listening::ListenedTasks;
 use super::model_facts::ModelFacts;
 use super::model_meters::ModelMeters;
 use super::probation::Probation;
@@ -47,19 +48,19 @@ use crate::traces::Traces;
 
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
-    /// The same store, for what people read: lists, logs, whole threads. A row by its key is read by either.
+    /// The same store over the connections for readers: lists, logs, whole threads. Single rows are read over either.
     pub(super) reads: Arc<dyn Store>,
     pub(super) sealer: Arc<Sealer>,
     /// What tenants configured.
     pub(super) documents: Arc<DocumentCache>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) traces: Option<Arc<Traces>>,
-    pub(super) made_spans: MadeSpans,
-    /// Those that work can be given to.
+    pub(super) prepared_spans: PreparedSpans,
+    /// The agents that tasks can be delegated to.
     pub(super) agents: Arc<Directory>,
-    /// What stands before every path of this server, once it is listened for.
+    /// The base URL of this server, once the listener is bound.
     pub(super) base: OnceLock<String>,
-    /// The same for people; not set where that is no address which they can open.
+    /// The URLs of the console; not set if people cannot open the base URL.
     pub(super) console_urls: OnceLock<ConsoleUrls>,
     pub(super) hub: Arc<Hub>,
     pub(super) tools: Arc<Registry>,
@@ -77,18 +78,18 @@ pub(super) struct Shared {
     pub(super) lease_keeper: LeaseKeeper,
     pub(super) actors: Actors,
     pub(super) waiters: Waiters,
-    pub(super) listening: Listening,
+    pub(super) listening: ListenedTasks,
     pub(super) alarm: Alarm,
     pub(super) wake_backoff: WakeBackoff,
     pub(super) probation: Probation,
     pub(super) crash_watch: CrashWatch,
-    /// Nothing of a restored database goes on yet.
+    /// The runs of a restored database are being held back.
     pub(super) is_restoring: AtomicBool,
-    /// A thread was deleted, and what it left can be removed.
+    /// Notified when a thread was deleted, so that its remains can be removed.
     pub(super) erased: Notify,
-    /// Nothing new starts any more; what runs is recorded.
+    /// Cancelled when the drain begins: nothing new starts, results of running effects are still committed.
     pub(super) draining: CancellationToken,
-    /// What still runs is dropped.
+    /// Cancelled when the drain ends: everything that still runs is dropped.
     pub(super) halted: CancellationToken,
     pub(super) tasks: TaskTracker,
     pub(super) pks: AtomicU64,
@@ -125,14 +126,14 @@ impl Shared {
         keys.is_some_and(|keys| keys.contains_key(provider))
     }
 
-    /// A key that no thread ever had: milliseconds, then a count that began at a random place.
+    /// A key that no thread ever had: milliseconds, then a counter with a random start.
     pub(super) fn new_pk(&self) -> ThreadPk {
         const COUNT_BITS: u32 = 22;
         let count = self.pks.fetch_add(1, Ordering::Relaxed) & ((1 << COUNT_BITS) - 1);
         ThreadPk((self.clock.now() << COUNT_BITS) | count as i64)
     }
 
-    /// What decisions about a thread look at: its tenant's tools, what is known of models, and the limits.
+    /// The input of decisions besides the thread: its tenant's tools, facts about models, and the limits.
     pub(super) fn world<'a>(&'a self, tools: &'a Toolset) -> World<'a> {
         World {
             tools,
@@ -147,7 +148,7 @@ impl Shared {
         find_core(&self.cores, name)
     }
 
-    /// Refuses what would start or change something once the server is stopping.
+    /// Refuses requests that start or change something once the server is stopping.
     pub(super) fn accepting(&self) -> Result<(), Fault> {
         if self.draining.is_cancelled() {
             let detail = "The server is stopping; ask again in a moment.";
@@ -156,23 +157,23 @@ impl Shared {
         Ok(())
     }
 
-    /// Where people find things in the page; `None`: nobody knows under which address.
+    /// The URLs of the console; `None`: no address is known.
     pub(super) fn console_urls(&self) -> Option<&ConsoleUrls> {
         self.console_urls.get()
     }
 
-    /// The same for what other agents are told; `None`: no public address is configured.
+    /// The URLs of the console for other agents; `None`: no public address is configured.
     pub(super) fn public_console_urls(&self) -> Option<&ConsoleUrls> {
         self.console_urls().filter(|urls| urls.is_public())
     }
 
-    /// A run as clients see it, with its place in the page.
+    /// A run as clients see it, with its URL in the console.
     pub(super) fn resource(&self, run: &Run, answer: Option<ConversationMessage>) -> RunResource {
         let url = self.console_urls().map(|urls| urls.run(&run.thread_id, &run.run_id));
         RunResource { url, ..run.resource(answer) }
     }
 
-    /// What stands before the path of a call back; `None`: the agent could not reach it, and is asked instead.
+    /// The base URL for callbacks; `None`: the agent could not reach it, so it is polled.
     pub(super) fn base_for(&self, is_loopback: bool) -> Option<String> {
         static WARNED: AtomicBool = AtomicBool::new(false);
         let base = self.base.get()?;

@@ -1,4 +1,4 @@
-//! A thread as it is stored, for those who look at it or try something on it. Nothing of that is ever written.
+//! A read-only copy of a stored thread, for views and for decisions that are only tried. It is never written back.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::engine::history::ShownPlan;
 use crate::engine::{Loaded, Machine, Stamp};
 use crate::store::ThreadRow;
 
-/// The row, and the engine that was made of it and its other rows in the same look at the store.
+/// The thread's row, and the machine built from the rows of the same read.
 pub(crate) struct ThreadSnapshot {
     pub(crate) row: ThreadRow,
     machine: Box<dyn Machine>,
@@ -41,12 +41,12 @@ impl ThreadSnapshot {
         self.machine.view()
     }
 
-    /// What the view shows of the plan, with payload references.
+    /// The plan of the view, with payload references.
     pub(crate) fn plan(&self) -> Result<ShownPlan, Fault> {
         plan_of(&*self.machine)
     }
 
-    /// What the plan may do under the settings of the active run, else under these; `None`: its core makes no plan.
+    /// The forecast of the plan under the settings of the active run, else under `next`; `None`: its core makes no plan.
     pub(crate) fn forecast(&self, next: &RunSettings) -> Option<PlanForecast> {
         let tools = self.shared.tools.toolset(self.row.tenant);
         self.machine.forecast(&self.shared.world(&tools), next)
@@ -57,7 +57,7 @@ impl ThreadSnapshot {
         self.machine.run()
     }
 
-    /// The snapshot after a decision on this event, which starts nothing and is not stored; or why it is refused.
+    /// The snapshot after a decision on this event. Nothing is started or stored. The error says why the event is refused.
     pub(crate) fn after(mut self, event: Event) -> Result<Self, Fault> {
         let tools = self.shared.tools.toolset(self.row.tenant);
         let stamp = Stamp { now: self.shared.now(), seed: 0, holder: None };
@@ -66,7 +66,7 @@ impl ThreadSnapshot {
     }
 }
 
-/// What a core's view shows of the plan. A core of somebody else's may have a view that is none.
+/// The plan of a machine's view. A core from outside may have a view in another shape, which is an error.
 pub(super) fn plan_of(machine: &dyn Machine) -> Result<ShownPlan, Fault> {
     let unreadable = |error| Fault::new(Code::Internal, format!("The thread's state tells no plan: {error}."));
     machine.plan().map_err(unreadable)

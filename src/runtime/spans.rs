@@ -1,15 +1,16 @@
-//! What the collector of traces is told: a commit leaves parts of the log in the outbox, and whoever sends one reads it.
+//! Exporting traces: a commit puts ranges of the log into the outbox, and the process that claims such a delivery reads the
+//! range and sends its spans.
 //!
-//! What a run did is told when it ends or stands still, and every 30 seconds while it goes on. How much was told of a run that goes
-//! on is a row of its thread, written by the commit that leaves the part: so whoever decides for the thread next goes on from
-//! there, and a thread whose runs are short has no such row.
+//! The spans of a run are exported when it ends or comes to rest, and every 30 seconds while it runs. The progress of an
+//! export during a run is a row of its thread, written by the commit that queues the range, so that the next process
+//! continues there. A thread with short runs has no such row.
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 
-use super::followed::Followed;
+use super::followed::FollowedRuns;
 use super::loaded::LoadedThread;
 use super::rows;
 use super::shared::Shared;
@@ -23,52 +24,53 @@ use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::{AttemptOutcome, AttemptResult};
 use crate::store;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
-use crate::traces::{Part, Sent, Spans, Traces};
+use crate::traces::{ExportResult, LogRange, Spans, Traces};
 
-/// From these sizes on nothing more goes out together.
-const GROUP_SPANS: usize = 2_048;
-const GROUP_BYTES: usize = 4 << 20;
-/// What is said of a delivery for which an attempt had no time.
-const TOO_LONG: &str = "it took too long";
-/// How long a run may go on before more of it is told.
-const TOLD_EVERY: Millis = 30_000;
+/// The bounds of a group of spans that is sent together. A group is sent when it reaches one of them.
+const MAX_GROUP_SPANS: usize = 2_048;
+const MAX_GROUP_BYTES: usize = 4 << 20;
+/// The note on a delivery for which an attempt had no time.
+const TIMED_OUT: &str = "it took too long";
+/// The interval of exports during a long run.
+const EXPORT_INTERVAL: Millis = 30_000;
 
-/// What is known of the runs of a thread that go on.
+/// The export state of a thread's unfinished runs.
 #[derive(Default)]
-pub(super) struct Traced {
-    /// How much was told of them.
-    told: HashMap<RunId, ToldSoFar>,
-    followed: Followed,
+pub(super) struct TraceProgress {
+    /// How far each run was exported.
+    exported: HashMap<RunId, ExportProgress>,
+    followed: FollowedRuns,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct ToldSoFar {
-    /// Up to this observation.
+struct ExportProgress {
+    /// The last exported observation.
     seq: i64,
+    /// When it was exported.
     at: Millis,
 }
 
-impl Traced {
-    /// As the rows of a thread say. Of one that cannot be read, what was told is told again.
+impl TraceProgress {
+    /// Reads the progress from the rows of a thread. A run with an unreadable row is exported from its start again.
     pub(super) fn of(rows: &[Row]) -> Self {
-        let mut traced = Self::default();
-        traced.apply_rows(rows.iter().filter(|row| row.kind == RowKind::Traced));
-        traced
+        let mut progress = Self::default();
+        progress.apply_rows(rows.iter().filter(|row| row.kind == RowKind::Traced));
+        progress
     }
 
-    /// Takes in rows that were committed.
+    /// Applies committed rows.
     pub(super) fn apply_rows<'r>(&mut self, committed: impl IntoIterator<Item = &'r Row>) {
         for row in committed {
-            let told = rows::legible(row).filter(|_| row.keep == Keep::Always);
-            match told {
-                Some(told) => drop(self.told.insert(row.id.as_str().into(), told)),
-                None => drop(self.told.remove(row.id.as_str())),
+            let progress = rows::legible(row).filter(|_| row.keep == Keep::Always);
+            match progress {
+                Some(progress) => drop(self.exported.insert(row.id.as_str().into(), progress)),
+                None => drop(self.exported.remove(row.id.as_str())),
             }
         }
     }
 }
 
-impl ToldSoFar {
+impl ExportProgress {
     fn row(self, run: &RunId, keep: Keep) -> Row {
         let body = serde_json::to_string(&self).expect("it is plain data");
         Row { kind: RowKind::Traced, id: run.to_string(), ord: self.at, keep, body }
@@ -76,9 +78,9 @@ impl ToldSoFar {
 }
 
 impl Shared {
-    /// What a step leaves in the outbox, and the rows that say how much was told: a part of the log for each run that it ends, or
-    /// that may stand still from now on, and for one that goes on for long.
-    pub(super) fn parts_to_trace(
+    /// The deliveries and the progress rows of a step: a range of the log for each run that it ends or brings to rest, and for
+    /// a long run whose next export is due.
+    pub(super) fn trace_exports(
         &self,
         loaded: &mut LoadedThread,
         step: &Step,
@@ -88,89 +90,89 @@ impl Shared {
         let until = after + i64::try_from(step.records.len()).unwrap_or(0);
         let active = loaded.machine.run().filter(|run| step.runs.iter().all(|known| known.run_id != run.run_id));
         let runs = step.runs.iter().chain(active).filter(|run| run.started_at.is_some());
-        let Traced { told, followed } = &mut loaded.traced;
+        let TraceProgress { exported, followed } = &mut loaded.trace_progress;
         if let Some(traces) = &self.traces {
-            followed.take(traces, &loaded.row.thread_id, runs.clone(), step, after);
+            followed.apply(traces, &loaded.row.thread_id, runs.clone(), step, after);
         }
-        let (mut parts, mut rows) = (Vec::new(), Vec::new());
+        let (mut deliveries, mut rows) = (Vec::new(), Vec::new());
         for run in runs {
-            let told = told.get(&run.run_id);
-            if let Some(told) = told.filter(|_| run.status.is_terminal()) {
-                rows.push(told.row(&run.run_id, Keep::Never));
+            let progress = exported.get(&run.run_id);
+            if let Some(progress) = progress.filter(|_| run.status.is_terminal()) {
+                rows.push(progress.row(&run.run_id, Keep::Never));
             }
-            let (is_at_rest, is_due) = (is_at_rest(run, step), is_due(run, told, step, now));
+            let (is_at_rest, is_due) = (is_at_rest(run, step), is_due(run, progress, step, now));
             let Some(traces) = self.traces.as_ref().filter(|_| is_at_rest || is_due) else { continue };
-            let Some(part) = traces.part(run, after, until) else { continue };
-            let part = Part { told: told.map_or(0, |told| told.seq), ..part };
-            let mut leave = |part: &Part| {
-                let delivery = self.delivery(part);
-                if let Some(spans) = followed.spans(part, run.status.is_terminal()) {
-                    self.made_spans.put(delivery.id.clone(), spans);
+            let Some(range) = traces.log_range(run, after, until) else { continue };
+            let range = LogRange { exported_until: progress.map_or(0, |progress| progress.seq), ..range };
+            let mut queue = |range: &LogRange| {
+                let delivery = self.export_delivery(range);
+                if let Some(spans) = followed.spans(range, run.status.is_terminal()) {
+                    self.prepared_spans.put(delivery.id.clone(), spans);
                 }
-                parts.push(delivery);
+                deliveries.push(delivery);
             };
             if is_at_rest {
-                leave(&part);
+                queue(&range);
             }
             if is_due {
-                leave(&Part { goes_on: true, ..part });
-                rows.push(ToldSoFar { seq: until, at: now }.row(&run.run_id, Keep::Always));
+                queue(&LogRange { is_open: true, ..range });
+                rows.push(ExportProgress { seq: until, at: now }.row(&run.run_id, Keep::Always));
             }
         }
-        (parts, rows)
+        (deliveries, rows)
     }
 
-    fn delivery(&self, part: &Part) -> NewDelivery {
+    fn export_delivery(&self, range: &LogRange) -> NewDelivery {
         NewDelivery {
             id: self.mint().delivery(),
             kind: TargetKind::Collector,
             target: "traces".to_owned(),
             ordering_key: None,
             event: "spans".to_owned(),
-            body: serde_json::to_string(part).expect("it has string keys"),
+            body: serde_json::to_string(range).expect("it has string keys"),
         }
     }
 
-    /// Sends the parts of logs that these deliveries name, in the time of one attempt: what became of each.
-    pub(super) async fn send_parts(&self, deliveries: &[Delivery]) -> Vec<AttemptResult> {
+    /// Exports the ranges that these deliveries name, within the time of one attempt. Returns the result of each.
+    pub(super) async fn export_ranges(&self, deliveries: &[Delivery]) -> Vec<AttemptResult> {
         let Some(traces) = &self.traces else {
             let gone = || (AttemptOutcome::Undeliverable, "no collector is set any more".to_owned());
             return deliveries.iter().map(|_| gone()).collect();
         };
         let began = Instant::now();
-        // What was not read by then is read with the next attempt, so that what was read goes out.
+        // Half of the time is for reading: ranges that are not read by then wait for the next attempt, so that the others are
+        // sent.
         let (read_until, until) =
             (began + self.outbox.timing.attempt_timeout / 2, began + self.outbox.timing.attempt_timeout);
         let mut outcomes: Vec<Option<AttemptResult>> = vec![None; deliveries.len()];
-        let mut group = Group::default();
+        let mut group = SpanGroup::default();
         for (at, delivery) in deliveries.iter().enumerate() {
             match timeout_at(read_until, self.spans_of(traces, delivery)).await {
                 Ok(Ok(spans)) => group.add(at, spans),
-                Ok(Err(came_to)) => outcomes[at] = Some(came_to),
-                Err(_) => outcomes[at] = Some((AttemptOutcome::Failed, TOO_LONG.to_owned())),
+                Ok(Err(result)) => outcomes[at] = Some(result),
+                Err(_) => outcomes[at] = Some((AttemptOutcome::Failed, TIMED_OUT.to_owned())),
             }
             if group.is_full() || at + 1 == deliveries.len() {
                 std::mem::take(&mut group).send(traces, until, &mut outcomes).await;
             }
         }
-        outcomes.into_iter().map(|came_to| came_to.expect("each failed, or was sent in a group")).collect()
+        outcomes.into_iter().map(|result| result.expect("each failed, or was sent in a group")).collect()
     }
 
     async fn spans_of(&self, traces: &Traces, delivery: &Delivery) -> Result<Spans, AttemptResult> {
-        if let Some(spans) = self.made_spans.take(&delivery.id) {
+        if let Some(spans) = self.prepared_spans.take(&delivery.id) {
             return Ok(spans);
         }
-        let part: Part =
+        let range: LogRange =
             serde_json::from_str(&delivery.body).map_err(|error| (AttemptOutcome::Undeliverable, error.to_string()))?;
-        let log = self.log_of(traces, delivery.thread, &part).await;
+        let log = self.log_of(traces, delivery.thread, &range).await;
         let log = log.map_err(|error| (AttemptOutcome::Failed, error.to_string()))?;
-        traces.spans(&part, &log).map_err(|why| (AttemptOutcome::Undeliverable, why))
+        traces.spans(&range, &log).map_err(|why| (AttemptOutcome::Undeliverable, why))
     }
 
-    /// What happened in the run until the part's end, with payloads in place if spans hold them. Nothing, where the log was
-    /// shortened meanwhile.
-    async fn log_of(&self, traces: &Traces, pk: ThreadPk, part: &Part) -> store::Result<Vec<Recorded>> {
-        let log = self.store.facts(pk, &part.run_id, part.until).await?;
+    /// The run's log up to the end of the range, with payloads if spans contain them. Empty if the log was shortened meanwhile.
+    async fn log_of(&self, traces: &Traces, pk: ThreadPk, range: &LogRange) -> store::Result<Vec<Recorded>> {
+        let log = self.store.facts(pk, &range.run_id, range.until).await?;
         if !traces.has_content() {
             return Ok(log);
         }
@@ -181,41 +183,41 @@ impl Shared {
     }
 }
 
-/// Parts whose spans go out together, and the places of their deliveries.
+/// Spans that are sent together, and the indices of their deliveries.
 #[derive(Default)]
-struct Group {
-    places: Vec<usize>,
-    parts: Vec<Spans>,
+struct SpanGroup {
+    indices: Vec<usize>,
+    spans: Vec<Spans>,
 }
 
-impl Group {
-    fn add(&mut self, place: usize, spans: Spans) {
-        self.places.push(place);
-        self.parts.push(spans);
+impl SpanGroup {
+    fn add(&mut self, index: usize, spans: Spans) {
+        self.indices.push(index);
+        self.spans.push(spans);
     }
 
     fn is_full(&self) -> bool {
-        let sum = |of: fn(&Spans) -> usize| self.parts.iter().map(of).sum::<usize>();
-        sum(Spans::count) >= GROUP_SPANS || sum(Spans::bytes) >= GROUP_BYTES
+        let sum = |of: fn(&Spans) -> usize| self.spans.iter().map(of).sum::<usize>();
+        sum(Spans::count) >= MAX_GROUP_SPANS || sum(Spans::bytes) >= MAX_GROUP_BYTES
     }
 
-    /// All at once. Where the collector refuses that, each by itself: one that it refuses takes no other with it.
+    /// Sends all at once. If the collector rejects that, sends each alone, so that one bad range does not affect the others.
     async fn send(self, traces: &Traces, until: Instant, outcomes: &mut [Option<AttemptResult>]) {
-        let send = async |parts: &[Spans]| {
-            timeout_at(until, traces.send(parts)).await.unwrap_or_else(|_| Sent::Failed(TOO_LONG.to_owned()))
+        let send = async |spans: &[Spans]| {
+            timeout_at(until, traces.send(spans)).await.unwrap_or_else(|_| ExportResult::Failed(TIMED_OUT.to_owned()))
         };
-        let sent = send(&self.parts).await;
-        let is_apart = matches!(sent, Sent::Refused(_)) && self.parts.len() > 1;
-        for (place, part) in self.places.into_iter().zip(&self.parts) {
-            let sent = if is_apart { send(std::slice::from_ref(part)).await } else { sent.clone() };
-            outcomes[place] = Some(match sent {
-                Sent::Taken => {
-                    count("sent", part.count());
-                    (AttemptOutcome::Delivered, format!("{} spans", part.count()))
+        let result = send(&self.spans).await;
+        let must_split = matches!(result, ExportResult::Rejected(_)) && self.spans.len() > 1;
+        for (index, spans) in self.indices.into_iter().zip(&self.spans) {
+            let result = if must_split { send(std::slice::from_ref(spans)).await } else { result.clone() };
+            outcomes[index] = Some(match result {
+                ExportResult::Accepted => {
+                    count("sent", spans.count());
+                    (AttemptOutcome::Delivered, format!("{} spans", spans.count()))
                 }
-                Sent::Failed(why) => (AttemptOutcome::Failed, why),
-                Sent::Refused(why) => {
-                    count("refused", part.count());
+                ExportResult::Failed(why) => (AttemptOutcome::Failed, why),
+                ExportResult::Rejected(why) => {
+                    count("refused", spans.count());
                     (AttemptOutcome::Undeliverable, why)
                 }
             });
@@ -223,18 +225,18 @@ impl Group {
     }
 }
 
-/// Whether the step ends it, or it may stand still from now on.
+/// Whether the step ends the run, or may bring it to rest.
 fn is_at_rest(run: &Run, step: &Step) -> bool {
     let mut records = step.records.iter().filter(|record| record.run_id == run.run_id);
     let asks = records.any(|record| matches!(record.fact, Fact::AgentSuspended(_)));
     run.status.is_terminal() || run.status == RunStatus::Suspended || asks
 }
 
-/// Whether it goes on, and nothing was told of it for long.
-fn is_due(run: &Run, told: Option<&ToldSoFar>, step: &Step, now: Millis) -> bool {
-    let is_over = run.status.is_terminal() || run.status == RunStatus::Suspended;
-    let last = told.map(|told| told.at).max(run.started_at).unwrap_or(run.since).max(run.since);
-    !is_over && now - last >= TOLD_EVERY && step.records.iter().any(|record| record.run_id == run.run_id)
+/// Whether the run continues and its last export is long ago.
+fn is_due(run: &Run, progress: Option<&ExportProgress>, step: &Step, now: Millis) -> bool {
+    let has_stopped = run.status.is_terminal() || run.status == RunStatus::Suspended;
+    let last = progress.map(|progress| progress.at).max(run.started_at).unwrap_or(run.since).max(run.since);
+    !has_stopped && now - last >= EXPORT_INTERVAL && step.records.iter().any(|record| record.run_id == run.run_id)
 }
 
 fn count(outcome: &'static str, spans: usize) {

@@ -1,6 +1,6 @@
-//! What a step changes of what is spent under the caps. It is derived, as effects are: what calls hold is what they had
-//! reserved after the step, less what they had before; what is used is what the step's usage rows say. So it is counted
-//! once, however a call ends and whoever records it.
+//! The changes of a step to the spending under the caps. They are derived like effects: the change of reservations is what
+//! calls have reserved after the step minus what they had before, and the used amounts are those of the step's usage rows.
+//! So each amount counts once, however a call ends and whichever process records it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::store::outbox::TargetKind;
 use crate::store::spend::{HELD, USED};
 use crate::store::{self, SpendChange, SpendKey, SpendTell, Spent, TellSpent};
 
-/// How soon a call looks again whether others left room for it.
-const LOOK_AGAIN: Millis = 1_000;
+/// The delay before a call without room checks again whether others have released some.
+const RECHECK_INTERVAL: Millis = 1_000;
 
-/// What a step spends.
+/// The changes of a step to the spending.
 #[derive(Default)]
 pub(super) struct Spending {
-    rows: BTreeMap<SpendKey, Change>,
-    /// Held before the step and after it.
+    rows: BTreeMap<SpendKey, RowChange>,
+    /// Reserved before the step and after it.
     kept: Amounts,
     now: Millis,
 }
 
-/// So much of each unit.
+/// An amount in each unit.
 #[derive(Clone, Copy, Default)]
 struct Amounts {
     cost: Amount,
@@ -63,28 +63,29 @@ impl Amounts {
     }
 }
 
-struct Change {
+/// The change to one row of the spending.
+struct RowChange {
     capped: Capped,
     used: Amount,
-    /// Held by calls that begin.
+    /// Reserved by calls that begin.
     begun: Amount,
-    /// Held by calls that end.
+    /// Reserved by calls that end.
     ended: Amount,
-    /// Held by this thread's calls before the step.
+    /// Reserved by this thread's calls before the step.
     own: Amount,
-    /// What calls that begin must fit under.
+    /// The cap that applies to calls that begin.
     cap: Option<Amount>,
     tells: Vec<SpendTell>,
 }
 
-impl Change {
+impl RowChange {
     fn of(capped: Capped) -> Self {
         Self { capped, used: 0, begun: 0, ended: 0, own: 0, cap: None, tells: Vec::new() }
     }
 }
 
-/// Whose rows count something: of a tenant, of a key if that is known, at that time, under these caps.
-type Whose<'a> = (TenantPk, Option<&'a str>, Millis, CapSet);
+/// The rows in which an amount counts: those of a tenant, of a key if it is known, at a time, under these caps.
+type RowScope<'a> = (TenantPk, Option<&'a str>, Millis, CapSet);
 
 impl Spending {
     pub(super) fn of(
@@ -97,27 +98,27 @@ impl Spending {
         let mut spending = Spending { now, ..Self::default() };
         let has = |some: &[Reservation], one: &Reservation| some.iter().any(|other| other.stream == one.stream);
         for reserved in before {
-            let (goes_on, held) = (has(after, reserved), Amounts::held(reserved));
-            if goes_on {
+            let (continues, held) = (has(after, reserved), Amounts::held(reserved));
+            if continues {
                 spending.kept.add(held);
             }
             spending.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
                 let held = held.of(change.capped.unit());
                 change.own = change.own.saturating_add(held);
-                change.ended = change.ended.saturating_add(if goes_on { 0 } else { held });
+                change.ended = change.ended.saturating_add(if continues { 0 } else { held });
             });
         }
         for row in rows.iter().filter(|row| row.kind == RowKind::Usage) {
             let reserved = before.iter().find(|reserved| reserved.stream.as_str() == row.id);
-            // Of a call that began when there was no cap, its key is not known here.
-            let whose = match reserved {
+            // The key of a call that began without a cap is not known here.
+            let scope = match reserved {
                 Some(reserved) => (tenant, reserved.key.as_deref(), reserved.at, reserved.caps),
                 None if caps.is_none() => continue,
                 None => (tenant, None, now, caps.set()),
             };
             let Ok(took) = serde_json::from_str::<ModelUse>(&row.body) else { continue };
             let took = Amounts::used(&took);
-            spending.change(whose, |change| change.used = change.used.saturating_add(took.of(change.capped.unit())));
+            spending.change(scope, |change| change.used = change.used.saturating_add(took.of(change.capped.unit())));
         }
         for reserved in after.iter().filter(|reserved| !has(before, reserved)) {
             let held = Amounts::held(reserved);
@@ -129,9 +130,9 @@ impl Spending {
         spending
     }
 
-    /// Calls whose end nobody hears of took what they held.
-    pub(super) fn use_up(&mut self, tenant: TenantPk, unheard: &[&Reservation]) {
-        for reserved in unheard {
+    /// Counts the whole reservation as used, for calls whose result will never be seen.
+    pub(super) fn use_reserved(&mut self, tenant: TenantPk, reservations: &[&Reservation]) {
+        for reserved in reservations {
             let took = Amounts::held(reserved);
             self.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
                 change.used = change.used.saturating_add(took.of(change.capped.unit()));
@@ -139,31 +140,31 @@ impl Spending {
         }
     }
 
-    fn change(&mut self, (tenant, key, at, under): Whose<'_>, change: impl Fn(&mut Change)) {
+    fn change(&mut self, (tenant, key, at, under): RowScope<'_>, change: impl Fn(&mut RowChange)) {
         for capped in Capped::ALL.into_iter().filter(|capped| capped.is_in(under)) {
             let Some(of) = SpendKey::of(capped, tenant, key, at) else { continue };
-            change(self.rows.entry(of).or_insert_with(|| Change::of(capped)));
+            change(self.rows.entry(of).or_insert_with(|| RowChange::of(capped)));
         }
     }
 
-    /// What its commit carries.
+    /// The changes that the commit stores.
     pub(super) fn changes(&self) -> Vec<SpendChange> {
-        let change = |(of, change): (&SpendKey, &Change)| {
-            let &Change { used, begun, ended, cap, .. } = change;
+        let change = |(of, change): (&SpendKey, &RowChange)| {
+            let &RowChange { used, begun, ended, cap, .. } = change;
             let (of, held, tells) = (of.clone(), begun - ended, change.tells.clone());
             (used != 0 || held != 0).then_some(SpendChange { of, used, held, cap, tells })
         };
         self.rows.iter().filter_map(change).collect()
     }
 
-    /// Whether its commit may tell somebody of a cap.
-    pub(super) fn tells(&self) -> bool {
+    /// Whether the commit may notify webhooks of a cap.
+    pub(super) fn has_announcements(&self) -> bool {
         self.rows.values().any(|change| !change.tells.is_empty())
     }
 }
 
 impl Shared {
-    /// The server's caps, where the tenant has none of its own.
+    /// The tenant's caps; the server's where it has none of its own.
     pub(super) fn caps(&self, tenant: TenantPk) -> SpendCaps {
         let spend = &self.config.limits.spend;
         let own = self.documents.get(tenant, DocumentKind::SpendCaps, CAPS_ID);
@@ -171,7 +172,7 @@ impl Shared {
         SpendCaps::new(|capped| own.of(capped).or(spend.of(capped)))
     }
 
-    /// What a thread's calls may reserve. `room` is known after the caps had none for what was to be reserved.
+    /// What a thread's calls may reserve. `room` is given after a commit failed because the caps had no room.
     pub(super) fn allowance(&self, caps: &SpendCaps, room: Option<CapRoom>) -> Allowance {
         match room {
             _ if caps.is_none() => Allowance::Uncapped,
@@ -180,12 +181,12 @@ impl Shared {
         }
     }
 
-    /// Has the step's commit tell webhooks how much of each cap is used that it uses some of.
-    pub(super) fn announce_used(&self, caps: &SpendCaps, spending: &mut Spending) {
+    /// Adds webhook deliveries to the step's commit, for the thresholds of each cap that it uses some of.
+    pub(super) fn announce_thresholds(&self, caps: &SpendCaps, spending: &mut Spending) {
         let now = spending.now;
-        let mut told: BTreeSet<TenantPk> = spending.rows.keys().map(|of| of.tenant).collect();
-        told.retain(|tenant| self.tells_of_caps(*tenant));
-        for (of, change) in spending.rows.iter_mut().filter(|(of, _)| told.contains(&of.tenant)) {
+        let mut subscribed: BTreeSet<TenantPk> = spending.rows.keys().map(|of| of.tenant).collect();
+        subscribed.retain(|tenant| self.has_cap_webhook(*tenant));
+        for (of, change) in spending.rows.iter_mut().filter(|(of, _)| subscribed.contains(&of.tenant)) {
             let is_current = of.period == change.capped.period(now);
             let Some(cap) = caps.of(change.capped).filter(|_| change.used > 0 && is_current) else { continue };
             let mut shown = json!(of.unspent().shown(change.capped, cap, now));
@@ -193,7 +194,7 @@ impl Shared {
                 Unit::Usd => ("usedUsd", "heldUsd"),
                 Unit::Tokens => ("usedTokens", "heldTokens"),
             };
-            // What the row says when it is committed.
+            // Placeholders: the store fills in the values of the row at the commit.
             (shown[used], shown[held]) = (USED.into(), HELD.into());
             change.tells = THRESHOLDS
                 .map(|percent| {
@@ -206,15 +207,15 @@ impl Shared {
         }
     }
 
-    fn tells_of_caps(&self, tenant: TenantPk) -> bool {
+    fn has_cap_webhook(&self, tenant: TenantPk) -> bool {
         let wants = |webhook: &Arc<Webhook>| webhook.events.contains(&WebhookEvent::SpendThreshold);
         self.outbox.directory.webhooks_of(tenant).iter().any(wants)
     }
 
-    /// Tells webhooks of a cap that leaves nothing for another run what they were not told yet.
-    pub(super) async fn tell_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
+    /// Notifies webhooks of a cap that leaves nothing for another run, for the thresholds that were not announced yet.
+    pub(super) async fn announce_cap_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
         let is_new = |percent: i64| !spent.is_told(percent, cap);
-        if !THRESHOLDS.into_iter().any(is_new) || !self.tells_of_caps(spent.of.tenant) {
+        if !THRESHOLDS.into_iter().any(is_new) || !self.has_cap_webhook(spent.of.tenant) {
             return;
         }
         let now = self.now();
@@ -233,13 +234,15 @@ impl Shared {
         }
     }
 
-    /// What the caps leave to a thread whose step they had no room for.
+    /// What the caps leave to a thread, after they had no room for its step.
     pub(super) async fn room_for(&self, spending: &Spending) -> store::Result<CapRoom> {
         let capped = spending.rows.iter().filter(|(_, change)| change.cap.is_some());
         let keys: Vec<SpendKey> = capped.map(|(of, _)| of.clone()).collect();
         let mut room = CapRoom { cost: Remaining::unbounded(), tokens: Remaining::unbounded() };
         for spent in self.store.spent(&keys).await? {
-            let Change { capped, used, ended, own, cap: Some(cap), .. } = &spending.rows[&spent.of] else { continue };
+            let RowChange { capped, used, ended, own, cap: Some(cap), .. } = &spending.rows[&spent.of] else {
+                continue;
+            };
             let left = match capped.unit() {
                 Unit::Usd => &mut room.cost,
                 Unit::Tokens => &mut room.tokens,
@@ -247,10 +250,10 @@ impl Shared {
             let free = spending.kept.of(capped.unit()).saturating_add(*cap).saturating_add(*ended);
             let most = free.saturating_sub(spent.used).saturating_sub(spent.held).saturating_sub(*used);
             if most < left.most {
-                let is_held_by_others = spent.held > *own;
-                *left = Remaining {
+                let is_reserved_by_others = spent.held > *own;
+                *left = Left {
                     most,
-                    again_at: is_held_by_others.then_some(spending.now + LOOK_AGAIN),
+                    again_at: is_reserved_by_others.then_some(spending.now + RECHECK_INTERVAL),
                     why: capped.words(*cap, spending.now),
                 };
             }

@@ -1,4 +1,4 @@
-//! Starting and stopping: the registration, the sweeper, the drain.
+//! Starting and stopping the runtime: registration, sweeper, drain.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -32,17 +32,17 @@ use crate::store::{self, Store};
 use crate::tool::Registry;
 use crate::traces::Traces;
 
-/// What a runtime is put together from.
+/// The parts of a runtime.
 #[derive(Clone)]
 pub struct Parts {
     pub config: Arc<Config>,
     pub store: Arc<dyn Store>,
-    /// Of what tenants and agents keep secret.
+    /// Seals the secrets of tenants and agents.
     pub sealer: Arc<Sealer>,
-    /// Of the same store.
+    /// The documents of the same store.
     pub documents: Arc<DocumentCache>,
     pub outbox: Arc<Outbox>,
-    /// `None`: no collector wants them.
+    /// `None`: no collector is configured.
     pub traces: Option<Arc<Traces>>,
     pub agents: Arc<Directory>,
     pub hub: Arc<Hub>,
@@ -52,22 +52,22 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
 }
 
-/// What the end of a drain keeps for giving the leases back, and for closing the store.
-const LAST_STEPS: Duration = Duration::from_millis(1_500);
-const CLOSING: Duration = Duration::from_millis(1_000);
+/// The part of the drain time that is reserved for releasing the leases and for closing the store.
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(1_500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(1_000);
 
 /// Why a runtime cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// What is configured cannot be served.
+    /// Something that the configuration names does not exist.
     #[error("{}", .0.in_full())]
     Config(#[from] Fault),
 }
 
 impl Runtime {
-    /// Registers this process and begins to look after its threads: every unfinished run goes on.
+    /// Registers this process and starts the background tasks. Every unfinished run continues.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
         let runtime = &parts.config.runtime;
         let name = runtime.replica.clone();
@@ -100,7 +100,7 @@ impl Runtime {
             clock: parts.clock,
             config: parts.config,
             lease_keeper,
-            made_spans: Default::default(),
+            prepared_spans: Default::default(),
             actors: Default::default(),
             waiters: Default::default(),
             listening: Default::default(),
@@ -118,23 +118,26 @@ impl Runtime {
         shared.look_for_crashes().await?;
         shared.hold_back_restored().await?;
         let keeper = shared.clone();
-        tokio::spawn(async move { keeper.lease_keeper.keep(keeper.store.clone(), keeper.halted.clone()).await });
+        tokio::spawn(async move {
+            keeper.lease_keeper.renew_until_stopped(keeper.store.clone(), keeper.halted.clone()).await
+        });
         shared.tasks.spawn(shared.clone().sweep());
         shared.tasks.spawn(shared.worker().run(shared.draining.clone()));
-        // Without a collector, too: what was left for one is ended.
+        // Also without a collector: it ends deliveries that were queued for an earlier one.
         shared.tasks.spawn(shared.batches().run(shared.draining.clone()));
         tokio::spawn(shared.clone().watch_other_replicas());
         Ok(Self(shared))
     }
 
-    /// Starts nothing any more, records what the steps under way come to (for at most `runtime.drain_ms`, then they are
-    /// dropped). Listeners get a notice first. `false`: that was done before.
+    /// Starts nothing new, and commits the results of running effects, for at most `runtime.drain_ms`; then they are dropped.
+    /// Subscribers get a notice first. `false`: it was called before.
     pub(crate) async fn stop(&self) -> bool {
         let shared = &self.0;
         if shared.halted.is_cancelled() {
             return false;
         }
-        let limit = Duration::from_millis(shared.config.runtime.drain_ms).saturating_sub(LAST_STEPS + CLOSING);
+        let limit =
+            Duration::from_millis(shared.config.runtime.drain_ms).saturating_sub(RELEASE_TIMEOUT + CLOSE_TIMEOUT);
         shared.draining.cancel();
         shared.hub.publish_draining(1_000);
         shared.tasks.close();
@@ -145,31 +148,31 @@ impl Runtime {
         true
     }
 
-    /// Gives the leases back, once nothing runs any more.
-    pub(crate) async fn give_back_leases(&self) {
+    /// Releases the leases. Called when nothing runs any more.
+    pub(crate) async fn release_leases(&self) {
         let shared = &self.0;
-        match timeout(LAST_STEPS, shared.lease_keeper.end(&*shared.store)).await {
+        match timeout(RELEASE_TIMEOUT, shared.lease_keeper.end(&*shared.store)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the leases were not given back; they expire"),
             Err(_) => tracing::warn!("the leases were not given back in time; they expire"),
         }
     }
 
-    /// Closes the store, once the leases are given back.
+    /// Closes the store. Called after the leases are released.
     pub(crate) async fn close_store(&self) {
-        if timeout(CLOSING, self.0.store.close()).await.is_err() {
+        if timeout(CLOSE_TIMEOUT, self.0.store.close()).await.is_err() {
             tracing::warn!("the store was not closed in time");
         }
     }
 
-    /// Threads that take a task and memory right now.
+    /// The number of threads that have a task in memory now.
     pub fn active_threads(&self) -> usize {
         self.0.actors.count()
     }
 }
 
 impl Shared {
-    /// The worker that sends what the outbox holds.
+    /// The worker that sends the deliveries of the outbox one by one.
     fn worker(self: &Arc<Self>) -> Arc<Worker> {
         let shared = self.clone();
         let cancel_task = Arc::new(move |delivery| shared.clone().cancel_remote_task(delivery));
@@ -177,23 +180,23 @@ impl Shared {
         Arc::new(Worker {
             store: self.store.clone(),
             outbox: self.outbox.clone(),
-            now: self.told_time(),
+            now: self.now_fn(),
             wall: Arc::new(move || clock.wall()),
             cancel_task,
         })
     }
 
-    /// What sends the collector of traces what the outbox holds for it.
+    /// The worker that sends the deliveries to the collector of traces in batches.
     fn batches(self: &Arc<Self>) -> Batches {
         let shared = self.clone();
         let send: BatchSender = Arc::new(move |deliveries| {
             let shared = shared.clone();
-            async move { shared.send_parts(&deliveries).await }.boxed()
+            async move { shared.export_ranges(&deliveries).await }.boxed()
         });
-        Batches { store: self.store.clone(), outbox: self.outbox.clone(), now: self.told_time(), send }
+        Batches { store: self.store.clone(), outbox: self.outbox.clone(), now: self.now_fn(), send }
     }
 
-    fn told_time(&self) -> Arc<dyn Fn() -> Millis + Send + Sync> {
+    fn now_fn(&self) -> Arc<dyn Fn() -> Millis + Send + Sync> {
         let clock = self.clock.clone();
         Arc::new(move || clock.now())
     }

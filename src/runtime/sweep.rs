@@ -1,4 +1,4 @@
-//! The one timer of the process: due threads, threads that nobody owns, and those whose next run may begin.
+//! The one timer of the process. It finds due threads, threads without an owner, and threads whose next run may begin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,48 +15,49 @@ use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 use crate::store::Result;
 
-/// How long the others wait for those that take long.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// After a failure, and while something is overdue that belongs to another.
-const PAUSE: Millis = 1_000;
+/// Bounds how long a look waits for slow threads before the next one.
+const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause after a failure, and while a thread is overdue that another process owns.
+const RETRY_PAUSE: Millis = 1_000;
 
-/// Wakes the sweeper when a timer is set that is due before it would look.
+/// Wakes the sweeper when a timer is set that is due before its next look.
 pub(super) struct Alarm {
-    at: AtomicI64,
-    rung: Notify,
+    /// A timer before this time wakes the sweeper.
+    next_look: AtomicI64,
+    changed: Notify,
 }
 
 impl Default for Alarm {
     fn default() -> Self {
-        Self { at: AtomicI64::new(Millis::MIN), rung: Notify::new() }
+        Self { next_look: AtomicI64::new(Millis::MIN), changed: Notify::new() }
     }
 }
 
 impl Alarm {
-    /// A timer was set for `at`, durably.
-    pub(super) fn sooner(&self, at: Millis) {
-        if at < self.at.load(Ordering::SeqCst) {
-            self.rung.notify_one();
+    /// Records that a timer was stored for `at`.
+    pub(super) fn set(&self, at: Millis) {
+        if at < self.next_look.load(Ordering::SeqCst) {
+            self.changed.notify_one();
         }
     }
 
     async fn sleep(&self, now: Millis, until: Millis) {
-        self.at.store(until, Ordering::SeqCst);
+        self.next_look.store(until, Ordering::SeqCst);
         let span = Duration::from_millis(u64::try_from(until - now).unwrap_or(0));
-        // Rung or slept out: both mean look.
-        timeout(span, self.rung.notified()).await.ok();
-        self.at.store(Millis::MIN, Ordering::SeqCst);
+        // A notification and a timeout mean the same: look.
+        timeout(span, self.changed.notified()).await.ok();
+        self.next_look.store(Millis::MIN, Ordering::SeqCst);
     }
 }
 
 impl Shared {
-    /// Looks after threads until the process drains. The first look is the recovery of every unfinished run.
+    /// Wakes due threads until the process drains. The first look recovers every unfinished run.
     pub(super) async fn sweep(self: Arc<Self>) {
         loop {
             let now = self.now();
-            let until = self.look(now).await.unwrap_or_else(|error| {
-                tracing::warn!(%error, "due threads could not be looked up; retrying in 1 s");
-                now + PAUSE
+            let until = self.wake_due(now).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "due threads could not be woken up; retrying in 1 s");
+                now + RETRY_PAUSE
             });
             if until > now && self.draining.run_until_cancelled(self.alarm.sleep(now, until)).await.is_none() {
                 return;
@@ -67,52 +68,52 @@ impl Shared {
         }
     }
 
-    /// Looks after what is due now; returns when to look again.
-    async fn look(self: &Arc<Self>, now: Millis) -> Result<Millis> {
-        let Some(hold) = self.lease_keeper.hold() else { return Ok(now + PAUSE) };
-        // Read before the work: a timer that is set meanwhile rings.
-        self.alarm.at.store(Millis::MAX, Ordering::SeqCst);
+    /// Wakes what is due now. Returns when to look again.
+    async fn wake_due(self: &Arc<Self>, now: Millis) -> Result<Millis> {
+        let Some(lease) = self.lease_keeper.current_lease() else { return Ok(now + RETRY_PAUSE) };
+        // Set before the work, so that a timer which is stored meanwhile notifies.
+        self.alarm.next_look.store(Millis::MAX, Ordering::SeqCst);
         let limit = self.wake_backoff.limit();
-        let mut found = self.store.due(hold.replica, now, limit).await?;
-        found.extend(self.take_up(&hold, now, limit).await?);
+        let mut found = self.store.due(lease.replica, now, limit).await?;
+        found.extend(self.reserve_unowned(&lease, now, limit).await?);
         let is_any_found = !found.is_empty();
-        let is_any_done = self.wake_all(found).await;
-        // What went on before counts by now.
+        let is_any_woken = self.wake_all(found).await;
+        // The runs that were woken first count by now.
         let begins = self.threads_to_begin().await?;
         if !is_any_found && begins.is_empty() {
             let next = self.store.next_wake().await?.unwrap_or(Millis::MAX);
-            // Another's lease may end, or be given back, at any time.
+            // The lease of another process may end at any time.
             let is_watching = self.store.is_shared() || self.probation.waiting() > 0;
-            let horizon = if is_watching { PAUSE } else { self.config.runtime.lease_ms.max(PAUSE) };
-            return Ok(if next <= now { now + PAUSE } else { next.min(now + horizon) });
+            let horizon = if is_watching { RETRY_PAUSE } else { self.config.runtime.lease_ms.max(RETRY_PAUSE) };
+            return Ok(if next <= now { now + RETRY_PAUSE } else { next.min(now + horizon) });
         }
-        let is_any_done = self.wake_all(begins).await || is_any_done;
-        // Threads that cannot be looked after stay due: they cost a look a second, not a core.
-        Ok(if is_any_done { now } else { now + PAUSE })
+        let is_any_woken = self.wake_all(begins).await || is_any_woken;
+        // Threads that cannot be woken stay due: with the pause they cost one look a second, not a busy loop.
+        Ok(if is_any_woken { now } else { now + RETRY_PAUSE })
     }
 
-    /// Whether any was looked after, or takes long.
+    /// Wakes the threads. Returns whether any of them succeeded or takes long.
     async fn wake_all(self: &Arc<Self>, pks: Vec<ThreadPk>) -> bool {
-        let looked = join_all(pks.into_iter().filter_map(|pk| self.wake_with_backoff(pk)));
-        match timeout(PATIENCE, looked).await {
-            Ok(looked) => looked.into_iter().any(|done| done.unwrap_or(false)),
+        let woken = join_all(pks.into_iter().filter_map(|pk| self.wake_with_backoff(pk)));
+        match timeout(WAKE_TIMEOUT, woken).await {
+            Ok(woken) => woken.into_iter().any(|done| done.unwrap_or(false)),
             Err(_) => true,
         }
     }
 
-    /// Threads that nobody takes care of are this process's before they are read: if one of them is why it dies, that is
-    /// known of it.
-    async fn take_up(&self, hold: &Lease, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
+    /// Reserves threads without an owner for this process before they are read. If reading one crashes the process, the crash is
+    /// counted against it.
+    async fn reserve_unowned(&self, lease: &Lease, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
         self.store.end_expired().await?;
         self.look_for_crashes().await?;
         let waiting = u32::try_from(self.probation.waiting()).unwrap_or(u32::MAX);
         let limit = limit.saturating_add(waiting);
-        let mut found = self.store.claimable(now, hold.replica, hold.lease, limit).await?;
-        found.retain(|it| self.wake_backoff.is_free(it.pk));
+        let mut found = self.store.claimable(now, lease.replica, lease.id, limit).await?;
+        found.retain(|thread| self.wake_backoff.may_wake(thread.pk));
         let AdmittedThreads { pks, cleared } = self.probation.admit(found, |pk| self.actors.is_live(pk));
         if !cleared.is_empty() {
             self.store.forget_crashes(&cleared, true).await?;
         }
-        if pks.is_empty() { Ok(pks) } else { self.store.reserve(hold.replica, &pks).await }
+        if pks.is_empty() { Ok(pks) } else { self.store.reserve(lease.replica, &pks).await }
     }
 }

@@ -5,8 +5,8 @@
 
 use metrics::{counter, histogram};
 
-use super::model_meters::Tokens;
-use super::publish::cut;
+use super::model_meters::TokenCounts;
+use super::publish::one_line;
 use super::rows::legible;
 use super::shared::Shared;
 use crate::domain::facts::{
@@ -24,13 +24,13 @@ use crate::domain::tool::CallRecord;
 use crate::engine::effect::Effect;
 use crate::engine::step::{Row, RowKind, Step};
 
-/// What an item fails with after a no.
+/// The error code of an item after a person or a rule rejected its call.
 const REJECTED: &str = "rejected";
 
-/// Characters of a cause in the log.
-const CAUSE: usize = 300;
+/// Bounds the characters of a cause in the log.
+const MAX_CAUSE_CHARS: usize = 300;
 
-/// What one step brings.
+/// The metrics and log lines of one step.
 #[derive(Default)]
 pub(super) struct Tally(Vec<Count>);
 
@@ -45,42 +45,42 @@ enum Count {
     Waited { kind: &'static str, decision: &'static str, ms: i64 },
     Recovered { what: &'static str },
     Ruled { action: &'static str },
-    Used { provider: String, model: String, used: Tokens, cost_usd: Option<f64> },
+    Used { provider: String, model: String, used: TokenCounts, cost_usd: Option<f64> },
 }
 
-/// Something that somebody should look at.
+/// A failure for the log.
 struct Failure {
     what: &'static str,
     code: String,
     cause: String,
-    run: Option<Of>,
+    run: Option<FailedRun>,
     run_id: RunId,
     item: Option<ItemId>,
 }
 
-/// Of which run it is.
-struct Of {
+/// The run of a failure.
+struct FailedRun {
     trace: String,
     provider: String,
     model: String,
 }
 
 impl Tally {
-    /// `active` is the run that goes on after the step.
+    /// `active` is the active run after the step.
     pub(super) fn of(step: &Step, active: Option<&Run>) -> Self {
         let mut tally = Self::default();
         let run = |id: &RunId| step.runs.iter().chain(active).find(|run| run.run_id == *id);
         for (at, record) in step.records.iter().enumerate() {
-            tally.record(record, run(&record.run_id), &step.records[..at]);
+            tally.add_record(record, run(&record.run_id), &step.records[..at]);
             if let Fact::AgentResumed(body) = &record.fact {
-                tally.waited(body, record, &step.rows);
+                tally.add_wait(body, record, &step.rows);
             }
         }
         tally
     }
 
-    /// Calls of tools that a recovery makes again: they ran `before` it, as an earlier attempt.
-    pub(super) fn made_again(&mut self, before: &[Effect], rows: &[Row]) {
+    /// Counts the tool calls that a recovery makes again: they ran `before` it, in an earlier attempt.
+    pub(super) fn count_repeated_calls(&mut self, before: &[Effect], rows: &[Row]) {
         let calls = rows.iter().filter(|row| row.kind == RowKind::Call).filter_map(legible::<CallRecord>);
         let is_again = |record: &CallRecord| {
             before.iter().any(|effect| match effect {
@@ -94,14 +94,14 @@ impl Tally {
         self.0.extend(calls.filter(is_again).map(|_| Count::Recovered { what: "tool" }));
     }
 
-    fn record(&mut self, record: &Record, run: Option<&Run>, before: &[Record]) {
+    fn add_record(&mut self, record: &Record, run: Option<&Run>, before: &[Record]) {
         match &record.fact {
             Fact::RunStarted(_) => {
                 let waited_ms = run.map_or(0, |run| run.started_at.unwrap_or(run.created_at) - run.created_at);
                 self.0.push(Count::RunStarted { waited_ms });
             }
-            Fact::RunFinished(body) => self.finished(record, body, run),
-            Fact::ItemStatusChange(body) => self.item(record, body, run, before),
+            Fact::RunFinished(body) => self.add_run_end(record, body, run),
+            Fact::ItemStatusChange(body) => self.add_item(record, body, run, before),
             Fact::ToolExecution(body) => {
                 let code = body.error.as_ref().map(|error| error.code.as_str());
                 let outcome = code.unwrap_or(body.status.as_str()).to_owned();
@@ -118,7 +118,7 @@ impl Tally {
             }
             Fact::AgentResumed(body) => self.0.push(Count::Answered { decision: body.decision.as_str() }),
             Fact::SuspensionTimeout(_) => self.0.push(Count::Answered { decision: "timeout" }),
-            Fact::LlmStreamMetadata(body) => self.used(body),
+            Fact::LlmStreamMetadata(body) => self.add_usage(body),
             Fact::Intent(_)
             | Fact::Title(_)
             | Fact::Plan(_)
@@ -135,7 +135,7 @@ impl Tally {
             | Fact::Error(_) => {}
         }
         let ruling = record.metadata.as_ref().and_then(|metadata| metadata.policy.as_ref());
-        // What was asked about was counted when it was.
+        // A ruling that asks a person was counted with the question.
         let is_again =
             |ruling: &&Ruling| record.kind() == ObservationType::ToolExecution && ruling.action == PolicyAction::Ask;
         let ruling = ruling.filter(|ruling| !is_again(ruling));
@@ -143,7 +143,7 @@ impl Tally {
     }
 
     /// How long a question waited for its answer.
-    fn waited(&mut self, body: &AgentResumedBody, record: &Record, rows: &[Row]) {
+    fn add_wait(&mut self, body: &AgentResumedBody, record: &Record, rows: &[Row]) {
         let row = rows.iter().find(|row| row.kind == RowKind::Suspension && row.id == body.suspension_id.as_str());
         if let Some(question) = row.and_then(legible::<Suspension>) {
             let ms = record.timestamp - question.created_at;
@@ -151,7 +151,7 @@ impl Tally {
         }
     }
 
-    fn finished(&mut self, record: &Record, body: &RunFinishedBody, run: Option<&Run>) {
+    fn add_run_end(&mut self, record: &Record, body: &RunFinishedBody, run: Option<&Run>) {
         let outcome = run.and_then(|run| run.outcome.as_ref());
         let result = match (run.map(|run| run.status), outcome.map(|outcome| outcome.status)) {
             (Some(RunStatus::Cancelled), _) => "cancelled",
@@ -164,25 +164,25 @@ impl Tally {
             let error = outcome.and_then(|outcome| outcome.error.as_ref());
             let code = error.map_or("", |error| error.code.as_str()).to_owned();
             let cause = error.map(|error| error.message.clone()).unwrap_or_default();
-            self.fail("a run failed", record, run, code, cause);
+            self.add_failure("a run failed", record, run, code, cause);
         }
     }
 
-    fn item(&mut self, record: &Record, body: &ItemStatusChangeBody, run: Option<&Run>, before: &[Record]) {
+    fn add_item(&mut self, record: &Record, body: &ItemStatusChangeBody, run: Option<&Run>, before: &[Record]) {
         if body.status == ItemStatus::Failed {
             let its = before.iter().rev().filter(|earlier| earlier.parent_id == record.parent_id);
             let error = its.filter_map(|earlier| error_of(&earlier.fact)).next();
             let code = error.map(|error| error.code.clone()).unwrap_or_default();
             let cause = error.map(|error| error.message.clone()).or(body.reason.clone()).unwrap_or_default();
-            self.fail("an item failed", record, run, code, cause);
+            self.add_failure("an item failed", record, run, code, cause);
         }
         if body.status.is_settled() {
             self.0.push(Count::Item { status: body.status.as_str() });
         }
     }
 
-    fn fail(&mut self, what: &'static str, record: &Record, run: Option<&Run>, code: String, cause: String) {
-        let run = run.map(|run| Of {
+    fn add_failure(&mut self, what: &'static str, record: &Record, run: Option<&Run>, code: String, cause: String) {
+        let run = run.map(|run| FailedRun {
             trace: run.trace_id.clone(),
             provider: run.settings.provider.clone(),
             model: run.settings.model.clone(),
@@ -191,13 +191,13 @@ impl Tally {
         self.0.push(Count::Failed(Box::new(Failure { what, code, cause, run, run_id, item })));
     }
 
-    fn used(&mut self, body: &LlmStreamMetadataBody) {
+    fn add_usage(&mut self, body: &LlmStreamMetadataBody) {
         let used = [body.input_tokens, body.output_tokens, body.thinking_tokens, body.cached_input_tokens];
         let (provider, model) = (body.provider.clone(), body.model.clone());
         self.0.push(Count::Used { provider, model, used, cost_usd: body.cost_usd });
     }
 
-    /// It is committed.
+    /// Emits the metrics and log lines. Called after the commit.
     pub(super) fn emit(self, shared: &Shared, thread: &str) {
         for count in self.0 {
             count.emit(shared, thread);
@@ -226,7 +226,8 @@ impl Count {
             Count::Tool { name, outcome, took_ms } => {
                 let is_operators = shared.tools.toolset(TenantPk::NONE).get(&name).is_some();
                 let name = if is_operators { name } else { "tenant".to_owned() };
-                counter!("pes_tool_calls_total", "tool" => name.clone(), "outcome" => known(outcome)).increment(1);
+                counter!("pes_tool_calls_total", "tool" => name.clone(), "outcome" => outcome_label(outcome))
+                    .increment(1);
                 histogram!("pes_tool_call_duration_seconds", "tool" => name).record(seconds(took_ms));
             }
             Count::Asked { kind } => counter!("pes_suspensions_total", "kind" => kind).increment(1),
@@ -240,14 +241,14 @@ impl Count {
             Count::Recovered { what } => counter!("pes_recovered_total", "what" => what).increment(1),
             Count::Ruled { action } => counter!("pes_policy_decisions_total", "action" => action).increment(1),
             Count::Used { provider, model, used, cost_usd } => {
-                shared.model_meters.of(&provider, &model).used(used, cost_usd);
+                shared.model_meters.of(&provider, &model).record_usage(used, cost_usd);
             }
         }
     }
 }
 
-/// A tool may name its errors as it likes; labels may not grow with them.
-fn known(outcome: String) -> String {
+/// The outcome as a label. Tools may use any error code, so unknown ones are `other`.
+fn outcome_label(outcome: String) -> String {
     const KNOWN: [&str; 14] = [
         "success",
         "error",
@@ -269,7 +270,7 @@ fn known(outcome: String) -> String {
 
 impl Failure {
     fn log(&self, thread: &str) {
-        let (run, cause) = (self.run.as_ref(), cut(&self.cause, CAUSE));
+        let (run, cause) = (self.run.as_ref(), one_line(&self.cause, MAX_CAUSE_CHARS));
         macro_rules! line {
             ($level:ident) => {
                 tracing::$level!(
@@ -286,7 +287,7 @@ impl Failure {
                 )
             };
         }
-        // That a person or a rule said no is how it is meant to be.
+        // A rejection by a person or a rule is normal.
         if self.code == REJECTED {
             line!(info);
         } else {

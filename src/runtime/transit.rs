@@ -1,11 +1,11 @@
 //! One transition, always in this order: decide, prepare the commit, write it, and only then publish, start the effects that
-//! the step began and abort those that it ended.
+//! the step begins and abort those that it ends.
 
 use std::sync::Arc;
 
 use super::actor::Actor;
-use super::command::{CommitExtras, Decided, Refusal};
-use super::load::{ClaimMode, CommitLease, TRIES, contended};
+use super::command::{CommandError, CommitExtras, DecisionResult};
+use super::load::{ClaimMode, CommitLease, MAX_ATTEMPTS, contended};
 use super::loaded::{LoadedThread, RowAfterCommit};
 use super::publish::Announcement;
 use super::pushes::PushRecipients;
@@ -25,26 +25,30 @@ use crate::store::outbox::TargetKind;
 use crate::store::{Commit, Committed, Crashes, LeaseChange};
 
 impl Actor {
-    /// Decides until the decision holds: one event after the other, and all of them in one commit. An effect of it has
-    /// started only if all of it is durable.
-    pub(super) async fn transit(&mut self, events: &[Arc<Event>], extras: &CommitExtras) -> Result<Decided, Refusal> {
-        for _ in 0..TRIES {
+    /// Decides on the events, one after the other, and commits all of them together. Repeats this while the thread in memory is
+    /// stale. Effects start only after the commit.
+    pub(super) async fn transition(
+        &mut self,
+        events: &[Arc<Event>],
+        extras: &CommitExtras,
+    ) -> Result<DecisionResult, CommandError> {
+        for _ in 0..MAX_ATTEMPTS {
             self.ensure_loaded(extras).await?;
-            if let Some(decided) = self.attempt(events, extras, ClaimMode::IfFree).await? {
+            if let Some(decided) = self.try_transition(events, extras, ClaimMode::IfFree).await? {
                 return Ok(decided);
             }
         }
         Err(contended())
     }
 
-    /// Decides on the thread as it is in memory and commits that; `None`: it was stale, and must be read again. Where one
-    /// of several events is refused, nothing of the others has happened.
-    pub(super) async fn attempt(
+    /// Decides on the thread in memory and commits; `None`: it was stale and must be read again. If one of several events is
+    /// refused, none of them takes effect.
+    pub(super) async fn try_transition(
         &mut self,
         events: &[Arc<Event>],
         extras: &CommitExtras,
         mode: ClaimMode,
-    ) -> Result<Option<Decided>, Refusal> {
+    ) -> Result<Option<DecisionResult>, CommandError> {
         let begin = self.try_begin_run(events).await?;
         let decided = self.decide_and_commit(begin, events, extras, mode).await;
         self.count_run();
@@ -60,7 +64,7 @@ impl Actor {
         events: &[Arc<Event>],
         extras: &CommitExtras,
         mode: ClaimMode,
-    ) -> Result<Option<Decided>, Refusal> {
+    ) -> Result<Option<DecisionResult>, CommandError> {
         let Some(decision) = self.decide(begin, events, extras, mode).await? else { return Ok(None) };
         if decision.changes_nothing {
             return self.commit_noop(extras, decision.decided, decision.now).await;
@@ -72,71 +76,71 @@ impl Actor {
         Ok(Some(self.after_commit(prepared, events).await))
     }
 
-    /// What the events come to, decided in memory. `None`: the thread was stale.
+    /// Decides on the events in memory. `None`: the thread was stale.
     async fn decide(
         &mut self,
         begin: RunAdmission,
         events: &[Arc<Event>],
         extras: &CommitExtras,
         mode: ClaimMode,
-    ) -> Result<Option<Decision>, Refusal> {
-        let loaded = self.loaded.as_ref().ok_or(Refusal::Gone)?;
+    ) -> Result<Option<Decision>, CommandError> {
+        let loaded = self.loaded.as_ref().ok_or(CommandError::Gone)?;
         self.shared.tools.prepare(loaded.row.tenant).await;
         let lease = self.lease_for_commit(loaded, mode);
-        let gives_back = self.shared.draining.is_cancelled() && self.is_ours(loaded);
+        let releases_lease = self.shared.draining.is_cancelled() && self.is_ours(loaded);
         let now = self.shared.now();
         let shared = self.shared.clone();
-        let loaded = self.loaded.as_mut().ok_or(Refusal::Gone)?;
-        loaded.keep_fold_while_watched(&shared);
-        let (before, reserved) = (loaded.machine.running(), loaded.machine.reservations());
+        let loaded = self.loaded.as_mut().ok_or(CommandError::Gone)?;
+        loaded.update_fold(&shared);
+        let (before, reservations) = (loaded.machine.running(), loaded.machine.reservations());
         let caps = shared.caps(loaded.row.tenant);
         let allowance = shared.allowance(&caps, self.room.take());
-        let releases = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
+        let is_release = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
         let recipients = loaded.recipients(extras, shared.public_console_urls());
         let tools = shared.tools.toolset(loaded.row.tenant);
         let world = World { allowance: &allowance, begin, ..shared.world(&tools) };
         let stamp = || Stamp { now, seed: shared.clock.seed(), holder: lease.epoch };
         let step = match loaded.decide(&world, stamp, events) {
             Ok(step) => step,
-            Err(Refused { nth: 0, fault }) => {
+            Err(RefusedEvent { nth: 0, fault }) => {
                 return if self.confirm_newest().await? { Err(fault.into()) } else { Ok(None) };
             }
-            Err(Refused { fault, .. }) => {
-                // It has what the events before made of it.
+            Err(RefusedEvent { fault, .. }) => {
+                // The machine in memory contains the decisions on the earlier events.
                 self.loaded = None;
                 return Err(fault.into());
             }
         };
-        let decided = Decided::of(&step, loaded, extras);
-        let changes_nothing = step.is_noop && !(releases && loaded.row.status == ThreadStatus::Quarantined);
-        let held = Held { before: reserved, caps };
-        Ok(Some(Decision { now, lease, gives_back, before, held, recipients, step, decided, changes_nothing }))
+        let decided = DecisionResult::of(&step, loaded, extras);
+        let changes_nothing = step.is_noop && !(is_release && loaded.row.status == ThreadStatus::Quarantined);
+        let reserved = ReservedBefore { reservations, caps };
+        Ok(Some(Decision { now, lease, releases_lease, before, reserved, recipients, step, decided, changes_nothing }))
     }
 
-    /// The decision as a commit, with all that others are told of it, and what is left to be done once it is stored.
+    /// Builds the commit of a decision, with its outgoing deliveries, and what is left to do after the commit.
     async fn prepare(
         &mut self,
         decision: Decision,
         events: &[Arc<Event>],
         extras: &CommitExtras,
-    ) -> Result<(Commit, Prepared), Refusal> {
-        let Decision { now, mut lease, gives_back, before, held, recipients, mut step, decided, .. } = decision;
+    ) -> Result<(Commit, Prepared), CommandError> {
+        let Decision { now, mut lease, releases_lease, before, reserved, recipients, mut step, decided, .. } = decision;
         let shared = &self.shared;
-        let loaded = self.loaded.as_mut().ok_or(Refusal::Gone)?;
+        let loaded = self.loaded.as_mut().ok_or(CommandError::Gone)?;
         let is_at_rest = loaded.machine.running().is_empty();
-        if gives_back && is_at_rest {
-            // Nothing runs any more here: another process may go on with the thread while this one still drains.
+        if releases_lease && is_at_rest {
+            // Nothing runs here any more: another process may continue the thread while this one still drains.
             lease.change = LeaseChange::Release;
         } else if lease.epoch.is_some() && is_at_rest && !loaded.machine.is_active() {
-            // Nothing is left to be done: the process that gets the next request claims the thread.
+            // Nothing is left to do: the process that gets the next request claims the thread.
             lease.change = loaded.lease_when_idle();
         }
-        let news = loaded.news(&step, &shared.waiters);
-        let whose = (loaded.row.tenant, &held.caps);
-        let mut spending = Spending::of(whose, &held.before, &loaded.machine.reservations(), &step.rows, now);
+        let announcement = loaded.announcement(&step, &shared.waiters);
+        let scope = (loaded.row.tenant, &reserved.caps);
+        let mut spending = Spending::of(scope, &reserved.reservations, &loaded.machine.reservations(), &step.rows, now);
         let mut tally = Tally::of(&step, loaded.machine.run());
         if events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Recovered))) {
-            tally.made_again(&before, &step.rows);
+            tally.count_repeated_calls(&before, &step.rows);
         }
         let outgoing = match shared.outgoing(loaded, &step, recipients, extras, now).await {
             Ok(outgoing) => outgoing,
@@ -145,9 +149,9 @@ impl Actor {
                 return Err(error.into());
             }
         };
-        shared.announce_used(&held.caps, &mut spending);
-        let mut rings = outgoing.kinds();
-        rings.extend(spending.tells().then_some(TargetKind::Webhook));
+        shared.announce_thresholds(&reserved.caps, &mut spending);
+        let mut delivery_kinds = outgoing.kinds();
+        delivery_kinds.extend(spending.has_announcements().then_some(TargetKind::Webhook));
         let thread = loaded.row.thread_id.clone();
         let mut commit = loaded.commit_of(&mut step, &lease, extras, &decided, now);
         if lease.epoch.is_none() && loaded.row.is_owned {
@@ -157,21 +161,24 @@ impl Actor {
         commit.rows.extend(outgoing.rows);
         commit.spend = spending.changes();
         let is_holder = lease.epoch.is_some();
-        Ok((commit, Prepared { thread, before, is_holder, step, decided, news, spending, tally, rings }))
+        Ok((
+            commit,
+            Prepared { thread, before, is_holder, step, decided, announcement, spending, tally, delivery_kinds },
+        ))
     }
 
-    /// The commit is stored: it is counted and told, and what it begins is started.
-    async fn after_commit(&mut self, prepared: Prepared, events: &[Arc<Event>]) -> Decided {
-        let Prepared { thread, before, is_holder, step, decided, news, tally, rings, .. } = prepared;
+    /// After the commit: emits metrics, notifies senders and subscribers, and starts effects.
+    async fn after_commit(&mut self, prepared: Prepared, events: &[Arc<Event>]) -> DecisionResult {
+        let Prepared { thread, before, is_holder, step, decided, announcement, tally, delivery_kinds, .. } = prepared;
         tally.emit(&self.shared, thread.as_str());
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
         }
-        self.shared.outbox.wakeup.notify(rings);
-        if step.progress && events.iter().any(|event| is_result(event)) {
+        self.shared.outbox.wakeup.notify(delivery_kinds);
+        if step.progress && events.iter().any(|event| is_progress(event)) {
             self.forget_crashes().await;
         }
-        self.publish(news, &step).await;
+        self.publish(announcement, &step).await;
         self.perform(&before, is_holder).await;
         decided
     }
@@ -194,21 +201,21 @@ impl Actor {
     async fn commit_noop(
         &mut self,
         extras: &CommitExtras,
-        decided: Decided,
+        decided: DecisionResult,
         now: Millis,
-    ) -> Result<Option<Decided>, Refusal> {
-        let Some((loaded, kept)) = self.loaded.as_ref().zip(extras.kept.as_ref()) else {
+    ) -> Result<Option<DecisionResult>, CommandError> {
+        let Some((loaded, row)) = self.loaded.as_ref().zip(extras.idempotency.as_ref()) else {
             return Ok(self.confirm_newest().await?.then_some(decided));
         };
-        let idempotency = Some(kept(&decided, now));
+        let idempotency = Some(row(&decided, now));
         let commit = Commit { idempotency, ..loaded.commit(LeaseChange::Keep, now) };
         Ok(self.write(commit).await?.then_some(decided))
     }
 
     /// Whether the thread in memory is as it is stored; if not, it is unloaded, so that it is read again before the next
-    /// decision. Commits are fenced; a refusal and a "nothing to do" write nothing, so they are compared: others may have
-    /// committed a decision, and the holder of the lease does not hear of it at once.
-    pub(super) async fn confirm_newest(&mut self) -> Result<bool, Refusal> {
+    /// decision. Commits are fenced, but a refusal and a no-op write nothing, so they are compared with the store here: another
+    /// process may have committed a decision, which the lease holder does not learn at once.
+    pub(super) async fn confirm_newest(&mut self) -> Result<bool, CommandError> {
         let Some(loaded) = self.loaded.as_ref() else { return Ok(false) };
         if loaded.new.is_some() || !self.shared.store.is_shared() {
             return Ok(true);
@@ -222,9 +229,8 @@ impl Actor {
         Ok(is_newest)
     }
 
-    /// Commits and keeps the row in memory equal to the stored one. `false`: stale; whatever is not `true` leaves the
-    /// thread to be loaded again.
-    pub(super) async fn write(&mut self, commit: Commit) -> Result<bool, Refusal> {
+    /// Commits, and updates the row in memory. `false`: the thread was stale. Unless `true` is returned, the thread is unloaded.
+    pub(super) async fn write(&mut self, commit: Commit) -> Result<bool, CommandError> {
         let row_after = RowAfterCommit::of(&commit);
         self.has_written = true;
         failpoint::reached("commit.before");
@@ -235,7 +241,7 @@ impl Actor {
                 row_after.apply_to(loaded);
                 self.shared.hub.publish_change(loaded.row.tenant, loaded.row.pk, &loaded.row.thread_id);
                 if let Some(at) = loaded.row.wake_at {
-                    self.shared.alarm.sooner(at);
+                    self.shared.alarm.set(at);
                 }
                 Ok(true)
             }
@@ -243,19 +249,19 @@ impl Actor {
                 *loaded = None;
                 match outcome? {
                     Committed::Done | Committed::Stale => Ok(false),
-                    Committed::Exists => Err(Refusal::Exists),
-                    Committed::Duplicate => Err(Refusal::Duplicate),
-                    Committed::NotDue => Err(Refusal::NotDue),
-                    Committed::Capped => Err(Refusal::Capped),
+                    Committed::Exists => Err(CommandError::Exists),
+                    Committed::Duplicate => Err(CommandError::Duplicate),
+                    Committed::NotDue => Err(CommandError::NotDue),
+                    Committed::Capped => Err(CommandError::Capped),
                 }
             }
         }
     }
 
-    /// The same; where the caps have no room for it, the next decision keeps to what they have.
-    async fn write_spending(&mut self, commit: Commit, spending: &Spending) -> Result<bool, Refusal> {
+    /// Like [`write`](Self::write). If the caps have no room, reads what they leave, to which the next decision is limited.
+    async fn write_spending(&mut self, commit: Commit, spending: &Spending) -> Result<bool, CommandError> {
         match self.write(commit).await {
-            Err(Refusal::Capped) => {
+            Err(CommandError::Capped) => {
                 self.room = Some(self.shared.room_for(spending).await?);
                 Ok(false)
             }
@@ -266,7 +272,7 @@ impl Actor {
     async fn perform(&mut self, before: &[Effect], is_holder: bool) {
         let Some(loaded) = &self.loaded else { return };
         for effect in step::stopped(before, &*loaded.machine) {
-            self.work.abort(effect);
+            self.effects.abort(effect);
         }
         self.reply_to_calls();
         let Some(loaded) = &self.loaded else { return };
@@ -277,8 +283,8 @@ impl Actor {
     }
 }
 
-/// Whether it is what an effect came to, which shows that the thread gets on.
-fn is_result(event: &Event) -> bool {
+/// Whether the event is a successful result of an effect, which shows that the thread makes progress.
+fn is_progress(event: &Event) -> bool {
     matches!(
         event,
         Event::Model(ModelEvent::Replied { .. })
@@ -287,29 +293,29 @@ fn is_result(event: &Event) -> bool {
     )
 }
 
-/// What some events came to in memory.
+/// A decision in memory, before its commit.
 struct Decision {
     now: Millis,
     lease: CommitLease,
-    /// The process drains and holds the lease, which it gives back if nothing runs any more.
-    gives_back: bool,
+    /// The process drains and holds the lease, which it releases if nothing runs any more.
+    releases_lease: bool,
     /// The effects that ran before.
     before: Vec<Effect>,
-    held: Held,
+    reserved: ReservedBefore,
     recipients: Option<PushRecipients>,
     step: Step,
-    decided: Decided,
-    /// Only the answer to the request is stored, if it is kept.
+    decided: DecisionResult,
+    /// Only the answer under an idempotency key is stored, if there is one.
     changes_nothing: bool,
 }
 
-/// What model calls held before a decision, under these caps.
-struct Held {
-    before: Vec<Reservation>,
+/// The reservations of model calls before a decision, under these caps.
+struct ReservedBefore {
+    reservations: Vec<Reservation>,
     caps: SpendCaps,
 }
 
-/// What is left to be done once the commit of a decision is stored.
+/// What is left to do after the commit of a decision.
 struct Prepared {
     thread: ThreadId,
     /// The effects that ran before.
@@ -318,27 +324,32 @@ struct Prepared {
     is_holder: bool,
     /// Without the rows and records that are committed.
     step: Step,
-    decided: Decided,
-    news: Announcement,
+    decided: DecisionResult,
+    announcement: Announcement,
     spending: Spending,
     tally: Tally,
-    /// Whose deliveries are left in the outbox.
-    rings: Vec<TargetKind>,
+    /// The kinds of the deliveries that the commit stores.
+    delivery_kinds: Vec<TargetKind>,
 }
 
-/// Which of several events was refused, and why.
-struct Refused {
+/// The event that was refused, and why.
+struct RefusedEvent {
     nth: usize,
     fault: Fault,
 }
 
 impl LoadedThread {
-    /// What the events come to, one after the other, as one step. Where one is refused, those before it are decided in memory.
-    fn decide(&mut self, world: &World<'_>, stamp: impl Fn() -> Stamp, events: &[Arc<Event>]) -> Result<Step, Refused> {
+    /// Decides on the events, one after the other, as one step. If one is refused, the machine contains those before it.
+    fn decide(
+        &mut self,
+        world: &World<'_>,
+        stamp: impl Fn() -> Stamp,
+        events: &[Arc<Event>],
+    ) -> Result<Step, RefusedEvent> {
         let mut step = Step::nothing();
         for (nth, event) in events.iter().enumerate() {
             let next = step::decide(&mut *self.machine, world, stamp(), Event::clone(event));
-            step = step.then(next.map_err(|Illegal(fault)| Refused { nth, fault })?);
+            step = step.then(next.map_err(|Illegal(fault)| RefusedEvent { nth, fault })?);
         }
         Ok(step)
     }

@@ -1,5 +1,5 @@
-//! Waking the actors of threads that are due. Each thread is woken once at a time; one whose wake-up fails is left alone,
-//! longer each time, and does not hold up the others meanwhile.
+//! Waking the actors of due threads. A thread has one wake-up at a time. After a failed wake-up it is left alone, longer each
+//! time, and does not delay the others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,62 +9,62 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::command::Refusal;
+use super::command::CommandError;
 use super::shared::Shared;
 use crate::domain::ids::ThreadPk;
 
-/// How many threads are looked after at once.
-const BATCH: usize = 256;
-/// How long a thread is left alone after the first failure, and at most.
-const FIRST_REST: Duration = Duration::from_secs(1);
-const LONGEST_REST: Duration = Duration::from_secs(32);
+/// Bounds the threads that are woken together.
+const MAX_WAKES: usize = 256;
+/// The pause after a failed wake-up. It doubles with each failure.
+const MIN_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(32);
 
-/// The threads that are due and are not to be woken: a wake-up is under way, or has failed lately.
+/// Due threads that must not be woken: a wake-up is under way, or has failed lately.
 #[derive(Default)]
 pub(super) struct WakeBackoff(Mutex<HashMap<ThreadPk, WakeState>>);
 
 #[derive(Clone, Copy)]
 struct WakeState {
     /// `None`: a wake-up is under way.
-    rests_until: Option<Instant>,
-    /// How long it rested before; zero: it has not failed.
-    rest: Duration,
+    paused_until: Option<Instant>,
+    /// The last pause; zero: it has not failed.
+    pause: Duration,
 }
 
 impl WakeBackoff {
-    /// How many threads to ask the store for: those that are not to be woken come first in its answer, and are skipped.
+    /// How many threads to ask the store for: its answer may begin with threads that must not be woken, which are skipped.
     pub(super) fn limit(&self) -> u32 {
         let (mut all, now) = (self.0.lock(), Instant::now());
-        // It was not due again: another process woke it, or it is gone.
-        all.retain(|_, place| place.rests_until.is_none_or(|until| until + LONGEST_REST > now));
-        u32::try_from(BATCH + all.len()).unwrap_or(u32::MAX)
+        // Forgets threads that did not become due again: another process woke them, or they are gone.
+        all.retain(|_, state| state.paused_until.is_none_or(|until| until + MAX_PAUSE > now));
+        u32::try_from(MAX_WAKES + all.len()).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn is_free(&self, pk: ThreadPk) -> bool {
-        self.0.lock().get(&pk).is_none_or(|place| place.rests_until.is_some_and(|until| until <= Instant::now()))
+    pub(super) fn may_wake(&self, pk: ThreadPk) -> bool {
+        self.0.lock().get(&pk).is_none_or(|state| state.paused_until.is_some_and(|until| until <= Instant::now()))
     }
 
-    /// `false`: it is not to be woken now.
+    /// Begins a wake-up; `false`: the thread must not be woken now.
     fn begin(&self, pk: ThreadPk) -> bool {
         let mut all = self.0.lock();
-        let rest = match all.get(&pk) {
+        let pause = match all.get(&pk) {
             None => Duration::ZERO,
-            Some(WakeState { rests_until: Some(until), rest }) if *until <= Instant::now() => *rest,
+            Some(WakeState { paused_until: Some(until), pause }) if *until <= Instant::now() => *pause,
             Some(_) => return false,
         };
-        all.insert(pk, WakeState { rests_until: None, rest });
+        all.insert(pk, WakeState { paused_until: None, pause });
         true
     }
 
-    fn end(&self, pk: ThreadPk, looked: &Result<(), Refusal>) {
+    fn end(&self, pk: ThreadPk, result: &Result<(), CommandError>) {
         let mut all = self.0.lock();
-        let known = all.remove(&pk).map_or(Duration::ZERO, |place| place.rest);
-        let Err(refusal) = looked else { return };
-        if known.is_zero() {
+        let last = all.remove(&pk).map_or(Duration::ZERO, |state| state.pause);
+        let Err(refusal) = result else { return };
+        if last.is_zero() {
             tracing::warn!(threadPk = pk.0, ?refusal, "waking a thread failed; it is tried again, less and less often");
         }
-        let rest = (known * 2).clamp(FIRST_REST, LONGEST_REST);
-        all.insert(pk, WakeState { rests_until: Some(Instant::now() + rest), rest });
+        let pause = (last * 2).clamp(MIN_PAUSE, MAX_PAUSE);
+        all.insert(pk, WakeState { paused_until: Some(Instant::now() + pause), pause });
     }
 }
 
@@ -76,9 +76,9 @@ impl Shared {
         }
         let shared = self.clone();
         Some(tokio::spawn(async move {
-            let looked = shared.wake(pk).await;
-            shared.wake_backoff.end(pk, &looked);
-            looked.is_ok()
+            let result = shared.wake(pk).await;
+            shared.wake_backoff.end(pk, &result);
+            result.is_ok()
         }))
     }
 }

@@ -26,7 +26,7 @@ pub(super) async fn check(
         check_budget(service, budget, settings)?;
     }
     check_caps(service, (tenant, payer), settings, query).await?;
-    service.runtime.place_at_a_model(tenant, settings).ok_or_else(|| {
+    service.runtime.admit_to_model(tenant, settings).ok_or_else(|| {
         let detail = "Too many calls wait for the model already; ask again soon.";
         Fault::new(Code::ProviderSaturated, detail).retry_after(COME_BACK_MS)
     })
@@ -81,7 +81,7 @@ async fn check_caps(
             Unit::Tokens => tokens,
         };
         if spent.used + least > cap {
-            service.runtime.tell_reached(&spent, capped, cap).await;
+            service.runtime.announce_cap_reached(&spent, capped, cap).await;
             counter!("pes_spend_refused_total", "cap" => capped.as_str()).increment(1);
             let words = capped.words(cap, now);
             let fault = Fault::new(Code::SpendCapReached, format!("No run is accepted: {words}."));

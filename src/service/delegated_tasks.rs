@@ -47,8 +47,7 @@ pub async fn cancel(service: &Service, caller: &Caller, id: &TaskId) -> Result<T
     if !task.status.is_terminal() {
         let event = Event::Person(PersonEvent::TaskCancelAsked { task: id.clone(), by: caller.name.clone() });
         let detail = serde_json::json!({ "taskId": id });
-        let extras =
-            CommitExtras { audit: Some((caller.name.clone(), "cancel task", detail)), ..CommitExtras::default() };
+        let extras = CommitExtras::audited(caller.name.clone(), "cancel task", detail);
         service.runtime.decide(pk, event, extras).await?;
     }
     get(service, caller, id).await

@@ -18,7 +18,7 @@ use crate::engine::history::fold::{Fold, StateWrite, StateWrites};
 use crate::engine::history::{ShownPlan, shapers};
 use crate::engine::step::RowKind;
 use crate::runtime::rows::legible;
-use crate::runtime::{AnswerToKeep, CommitExtras, Refusal};
+use crate::runtime::{CommandError, CommitExtras, IdempotencyRowFn};
 use crate::store::{self, NewThread, ObservationAsk, ThreadRow};
 
 type Result<T, E = Fault> = std::result::Result<T, E>;
@@ -44,7 +44,7 @@ async fn copy(
     at: Option<i64>,
     new_id: Option<ThreadId>,
     key: &Option<Idempotent>,
-) -> Result<Thread, Refusal> {
+) -> Result<Thread, CommandError> {
     let row = threads::row(service, caller, id).await?;
     let at = within(&row, at.unwrap_or(row.last_seq), "/at")?;
     let new_id = new_id.unwrap_or_else(|| threads::new_id(service));
@@ -80,10 +80,9 @@ async fn copy(
     let profile = ThreadProfile { forked_from: Some(from), title, ..row.profile };
     let new_thread = Thread { items, ..threads::fresh(&new, &profile) };
     let extras = CommitExtras {
-        kept: key.clone().map(|key| kept(caller, key, &new_thread)),
+        idempotency: key.clone().map(|key| kept(caller, key, &new_thread)),
         create: Some((new, profile)),
-        audit: Some((caller.name.clone(), "fork", serde_json::json!({ "from": id, "at": at }))),
-        ..CommitExtras::default()
+        ..CommitExtras::audited(caller.name.clone(), "fork", serde_json::json!({ "from": id, "at": at }))
     };
     let decided = service.runtime.decide(service.runtime.new_pk(), event, extras).await?;
     Ok(Thread { last_seq: decided.last_seq, ..new_thread })
@@ -198,7 +197,7 @@ pub(crate) fn within(row: &ThreadRow, seq: i64, pointer: &str) -> Result<i64> {
     Ok(seq)
 }
 
-fn kept(caller: &Caller, key: Idempotent, thread: &Thread) -> AnswerToKeep {
+fn kept(caller: &Caller, key: Idempotent, thread: &Thread) -> IdempotencyRowFn {
     let (tenant, thread) = (caller.tenant, thread.clone());
     Box::new(move |decided, now| {
         let thread = Thread { last_seq: decided.last_seq, ..thread.clone() };

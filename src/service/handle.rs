@@ -117,7 +117,7 @@ impl Service {
     pub async fn drain(&self) {
         if self.runtime.stop().await {
             self.mcp.close();
-            self.runtime.give_back_leases().await;
+            self.runtime.release_leases().await;
         }
     }
 
@@ -140,7 +140,7 @@ impl Service {
     /// Where this server is listened for, once that is known: agents report there.
     /// `is_public`: it is the configured one.
     pub fn served_at(&self, base: String, is_public: bool) {
-        self.runtime.served_at(base, is_public);
+        self.runtime.set_base_url(base, is_public);
     }
 
     pub fn now(&self) -> Millis {

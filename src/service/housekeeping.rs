@@ -66,7 +66,7 @@ pub(super) async fn erase(service: Service) {
         lags("erasure", behind_since.map_or(0, |_| service.now() - since));
         sleep((begun.elapsed() * 4).clamp(ROUND, LONGEST_ROUND)).await;
         // Nobody deleted one for so long.
-        let _ = timeout(ERASED_EVERY, service.runtime.erased()).await;
+        let _ = timeout(ERASED_EVERY, service.runtime.wait_for_erasure()).await;
     }
 }
 

@@ -100,7 +100,7 @@ pub async fn put_runs(
 ) -> Result<TenantRunLimits> {
     refuse(limits.unsound())?;
     let tenant = put(service, caller, tenant, (DocumentKind::RunLimits, RUN_LIMITS_ID, json!(limits))).await?;
-    service.runtime.begin_waiting();
+    service.runtime.recheck_waiting_runs();
     let RunLimits { running, queued } = service.runtime.run_limits(tenant);
     let running_runs = running.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
     Ok(TenantRunLimits { running_runs, queued_runs: Some(queued) })

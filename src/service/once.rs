@@ -20,7 +20,7 @@ use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
-use crate::runtime::Refusal;
+use crate::runtime::CommandError;
 use crate::store::IdempotencyRow;
 use crate::store::documents::{ANSWER, SEALED, answer_id, owner_of_answer};
 
@@ -82,12 +82,12 @@ impl Idempotent {
 }
 
 /// Does `work`, unless the request was answered before under its key. `work` stores its answer under that key together
-/// with what it does, and ends as [`Refusal::Duplicate`] where another process was faster.
+/// with what it does, and ends as [`CommandError::Duplicate`] where another process was faster.
 pub(crate) async fn perform<T>(
     service: &Service,
     caller: &Caller,
     key: Option<&Idempotent>,
-    work: impl Future<Output = std::result::Result<T, Refusal>>,
+    work: impl Future<Output = std::result::Result<T, CommandError>>,
 ) -> Result<Answered<T>> {
     let Some(key) = key else { return Ok(Answered::Fresh(work.await?)) };
     let _turn = service.key_locks.turn(caller.tenant, &key.scope, &key.key, PATIENCE).await?;
@@ -95,7 +95,7 @@ pub(crate) async fn perform<T>(
         return opened(service, row);
     }
     match work.await {
-        Err(Refusal::Duplicate) => opened(service, stored(service, caller, key).await?.ok_or_else(in_progress)?),
+        Err(CommandError::Duplicate) => opened(service, stored(service, caller, key).await?.ok_or_else(in_progress)?),
         done => Ok(Answered::Fresh(done?)),
     }
 }

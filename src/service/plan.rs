@@ -93,8 +93,8 @@ pub async fn edit(
     let list = patch::apply(list, patch, &service.config.limits)?;
     let (by, settings) = (caller.name.clone(), Box::new(settings::of_next_run(service, caller, &row)?));
     let event = Event::Person(PersonEvent::PlanEdited { expected: if_match, list, by, settings });
-    let audit = (caller.name.clone(), "edit plan", json!({ "basedOn": if_match }));
-    let extras = CommitExtras { audit: Some(audit), wants_plan: true, ..CommitExtras::default() };
+    let audited = CommitExtras::audited(caller.name.clone(), "edit plan", json!({ "basedOn": if_match }));
+    let extras = CommitExtras { wants_plan: true, ..audited };
     let decided = service.runtime.decide(row.pk, event, extras).await?;
     let plan = decided.plan.transpose()?.unwrap_or_default();
     Ok((service.shown(row.pk, json!(plan.todo_list)).await?, plan.plan_version))

@@ -1,15 +1,15 @@
-//! A run as spans are made of it: along its log, or along what is decided for it while it goes on.
+//! Building the spans of a run: from its log, or step by step while the run is decided in this process.
 
 use super::project::{Projection, Subject};
 use super::span::SpanId;
-use super::{Part, Spans, Traces, is_sampled, otlp, trace_bytes};
+use super::{LogRange, Spans, Traces, is_sampled, otlp, parse_trace_id};
 use crate::domain::Millis;
 use crate::domain::facts::Fact;
 use crate::domain::ids::{ItemId, RunId, ThreadId};
 use crate::domain::observation::Recorded;
 use crate::domain::run::Run;
 
-/// Everything of a run up to some observation.
+/// The state of building a run's spans, up to some observation.
 #[derive(Clone)]
 pub struct FollowedRun {
     trace: otlp::TraceId,
@@ -17,38 +17,41 @@ pub struct FollowedRun {
 }
 
 impl Traces {
-    /// To follow a run that begins. `None`: it is not traced, or its log has to be read anyway, with the payloads that its
-    /// spans hold.
+    /// Starts to follow a run that begins. `None`: it is not traced, or its log must be read anyway because its spans contain
+    /// payloads.
     pub fn follow(&self, thread: &ThreadId, run: &Run) -> Option<FollowedRun> {
         let is_sampled = is_sampled(self.sampler, self.ratio, &run.trace_id, &run.trace);
         let is_followed = is_sampled && !self.with_content;
-        is_followed.then(|| self.begun(thread, &run.run_id, &run.trace_id, run.trace.parent.as_deref()).ok()).flatten()
+        is_followed
+            .then(|| self.new_followed_run(thread, &run.run_id, &run.trace_id, run.trace.parent.as_deref()).ok())
+            .flatten()
     }
 
-    /// The spans of what this part of the log says. `log` is the run's, from its start to the part's end. The error says why
-    /// there are none, and never will be.
-    pub fn spans(&self, part: &Part, log: &[Recorded]) -> Result<Spans, String> {
+    /// The spans of this range. `log` is the run's log from its start to the end of the range. An error is final: these spans
+    /// can never be made.
+    pub fn spans(&self, range: &LogRange, log: &[Recorded]) -> Result<Spans, String> {
         let Some(first) = log.first() else { return Ok(Spans(Vec::new())) };
-        let mut run = self.begun(&first.thread_id, &part.run_id, &part.trace_id, part.parent.as_deref())?;
+        let mut run =
+            self.new_followed_run(&first.thread_id, &range.run_id, &range.trace_id, range.parent.as_deref())?;
         for recorded in log {
-            run.take(recorded.seq, recorded.parent_id.as_ref(), recorded.timestamp, &recorded.fact);
+            run.apply(recorded.seq, recorded.parent_id.as_ref(), recorded.timestamp, &recorded.fact);
         }
-        Ok(run.spans(part))
+        Ok(run.spans(range))
     }
 
-    fn begun(
+    fn new_followed_run(
         &self,
         thread: &ThreadId,
         run: &RunId,
         trace_id: &str,
         parent: Option<&str>,
     ) -> Result<FollowedRun, String> {
-        let trace = trace_bytes(trace_id).ok_or_else(|| format!("`{trace_id}` is no trace id"))?;
+        let trace = parse_trace_id(trace_id).ok_or_else(|| format!("`{trace_id}` is no trace id"))?;
         let projection = Projection::new(Subject {
             thread: thread.clone(),
             run: run.clone(),
             trace_id: trace_id.to_owned(),
-            parent: parent.and_then(SpanId::read),
+            parent: parent.and_then(SpanId::parse),
             with_content: self.with_content,
         });
         Ok(FollowedRun { trace, projection })
@@ -56,18 +59,18 @@ impl Traces {
 }
 
 impl FollowedRun {
-    /// Takes what comes next in the run: under this number, of this item, if it is an item's, at this time.
-    pub fn take(&mut self, seq: i64, item: Option<&ItemId>, at: Millis, fact: &Fact) {
-        self.projection.take(seq, item, at, fact);
+    /// Applies the next fact of the run.
+    pub fn apply(&mut self, seq: i64, item: Option<&ItemId>, at: Millis, fact: &Fact) {
+        self.projection.apply(seq, item, at, fact);
     }
 
-    /// What is to be told of a part that ends with what was taken last.
-    pub fn spans(self, part: &Part) -> Spans {
+    /// The spans of a range that ends with the last applied fact.
+    pub fn spans(self, range: &LogRange) -> Spans {
         let Self { trace, projection } = self;
-        Spans(projection.spans(part).into_iter().map(|span| (trace, span)).collect())
+        Spans(projection.spans(range).into_iter().map(|span| (trace, span)).collect())
     }
 
-    /// How many spans it came to.
+    /// How many spans have ended.
     pub fn count(&self) -> usize {
         self.projection.count()
     }

@@ -1,11 +1,11 @@
 //! Traces of runs for an OpenTelemetry collector.
 //!
-//! A commit in which a run comes to stand still, or ends, or has gone on for long, leaves a delivery in the outbox that names the
-//! part of the log ([`Part`]); whoever claims it reads that part, [`Traces::spans`] projects it, and [`Traces::send`] sends what several
-//! of them came to as OTLP. So a run that lasts
-//! days, restarts and moves between processes is one trace. A delivery that is repeated sends the same spans under the same
-//! ids. The process in which a run began need not read its log: it follows the run ([`FollowedRun`]), and comes to the same spans.
-//! Requests are told as they are answered, beside all of that ([`requests`]). Without an endpoint nothing of this happens.
+//! When a commit suspends or ends a run, and every so often during a long run, it puts a delivery into the outbox that names
+//! a range of the log ([`LogRange`]). The process that claims it reads that range, [`Traces::spans`] turns it into spans, and
+//! [`Traces::send`] sends the spans of several deliveries as OTLP. So a run that lasts days, restarts and moves between
+//! processes is one trace. A repeated delivery sends the same spans under the same ids. The process in which a run began
+//! need not read its log: it follows the run ([`FollowedRun`]) and gets the same spans. Requests are exported separately,
+//! as they are answered ([`requests`]). Without an endpoint nothing of this happens.
 
 mod followed;
 mod names;
@@ -30,33 +30,34 @@ use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::egress::{Bounds, Destination, Egress, Post};
 pub use followed::FollowedRun;
 use requests::Ring;
-pub use requests::{Asked, RequestSpan};
+pub use requests::{RequestInfo, RequestSpan};
 use span::{Attributes, Span};
 
-/// How much of an answer is read: nobody needs it.
-const ANSWER: usize = 16 * 1024;
+/// Bounds how much of an answer is read: its body is not used.
+const MAX_ANSWER_BYTES: usize = 16 * 1024;
 
-/// The part of a thread's log that a delivery stands for.
+/// A range of a thread's log. A delivery asks to export the spans of one run in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Part {
+pub struct LogRange {
     pub run_id: RunId,
     pub trace_id: String,
-    /// The span of whoever asked for the run.
+    /// The caller's span.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Before the commit, and after it.
+    /// The last seq before the commit.
     pub after: i64,
+    /// The last seq of the commit.
     pub until: i64,
-    /// Spans that ended up to this seq were sent before, while their activation still went on.
-    #[serde(default)]
-    pub told: i64,
-    /// The current activation has not ended: only those of its spans are sent that have.
-    #[serde(default)]
-    pub goes_on: bool,
+    /// Spans that ended up to this seq were exported before, while their activation was still open.
+    #[serde(default, rename = "told")]
+    pub exported_until: i64,
+    /// The current activation has not ended: only those of its spans are exported that have.
+    #[serde(default, rename = "goesOn")]
+    pub is_open: bool,
 }
 
-/// What parts of logs say, as it is sent.
+/// Spans, ready to be exported.
 pub struct Spans(Vec<(otlp::TraceId, Span)>);
 
 impl Spans {
@@ -64,19 +65,20 @@ impl Spans {
         self.0.len()
     }
 
-    /// About how large they are, as they are sent.
+    /// About how large they are when exported.
     pub fn bytes(&self) -> usize {
         self.0.iter().map(|(_, span)| span.bytes()).sum()
     }
 }
 
-/// What became of an attempt to send spans.
+/// How an attempt to export spans ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sent {
-    Taken,
-    /// Another attempt may come to more.
+pub enum ExportResult {
+    Accepted,
+    /// Another attempt may succeed.
     Failed(String),
-    Refused(String),
+    /// The collector rejects these spans for good.
+    Rejected(String),
 }
 
 pub struct Traces {
@@ -86,13 +88,13 @@ pub struct Traces {
     sampler: Sampler,
     ratio: f64,
     with_content: bool,
-    attempt: Duration,
+    attempt_timeout: Duration,
     egress: Arc<Egress>,
     ring: Ring,
 }
 
 impl Traces {
-    /// `None`: nobody wants them. The error says which setting is wrong, and how.
+    /// `None`: no collector is configured. The error says which setting is wrong, and how.
     pub fn new(config: &Telemetry, egress: Arc<Egress>) -> Result<Option<Self>, String> {
         let Some(url) = settings::url(config)? else { return Ok(None) };
         if !(0.0..=1.0).contains(&config.sampler_arg) {
@@ -105,82 +107,86 @@ impl Traces {
             sampler: config.sampler,
             ratio: config.sampler_arg,
             with_content: config.content == Content::Spans,
-            attempt: Duration::from_millis(config.timeout_ms),
+            attempt_timeout: Duration::from_millis(config.timeout_ms),
             egress,
             ring: Ring::default(),
         }))
     }
 
-    /// Whether spans hold what was said: then the log is needed with its payloads.
+    /// Whether spans contain texts of people, models and tools. Then they need the log with its payloads.
     pub fn has_content(&self) -> bool {
         self.with_content
     }
 
-    /// The same, with flags that say whether the run is traced here: what the run calls reads them.
-    pub fn marked(&self, trace_id: &str, origin: TraceOrigin) -> TraceOrigin {
+    /// Sets the sampled flag of `origin` to whether the run is traced here. The run passes the flags on to what it calls.
+    pub fn with_sampled_flag(&self, trace_id: &str, origin: TraceOrigin) -> TraceOrigin {
         let sampled = u8::from(is_sampled(self.sampler, self.ratio, trace_id, &origin));
-        let others = origin.flags.as_deref().and_then(flags_of).unwrap_or_default() & !1;
+        let others = origin.flags.as_deref().and_then(parse_flags).unwrap_or_default() & !1;
         TraceOrigin { flags: Some(format!("{:02x}", others | sampled)), ..origin }
     }
 
-    /// What is to be sent of a run whose log grew so; `None`: it is not traced.
-    pub fn part(&self, run: &Run, after: i64, until: i64) -> Option<Part> {
-        is_sampled(self.sampler, self.ratio, &run.trace_id, &run.trace).then(|| Part {
+    /// The range to export for a run whose log grew from `after` to `until`; `None`: the run is not traced.
+    pub fn log_range(&self, run: &Run, after: i64, until: i64) -> Option<LogRange> {
+        is_sampled(self.sampler, self.ratio, &run.trace_id, &run.trace).then(|| LogRange {
             run_id: run.run_id.clone(),
             trace_id: run.trace_id.clone(),
             parent: run.trace.parent.clone(),
             after,
             until,
-            told: 0,
-            goes_on: false,
+            exported_until: 0,
+            is_open: false,
         })
     }
 
-    /// Sends all of them together, and tries once.
-    pub async fn send(&self, parts: &[Spans]) -> Sent {
-        self.send_spans(parts.iter().flat_map(|part| &part.0), self.attempt).await
+    /// Sends all of them together, in one attempt.
+    pub async fn send(&self, groups: &[Spans]) -> ExportResult {
+        self.send_spans(groups.iter().flat_map(|spans| &spans.0), self.attempt_timeout).await
     }
 
-    /// Each request may take so long.
-    async fn send_spans<'s>(&self, spans: impl Iterator<Item = &'s (otlp::TraceId, Span)>, at_most: Duration) -> Sent {
+    /// `timeout` bounds each request.
+    async fn send_spans<'s>(
+        &self,
+        spans: impl Iterator<Item = &'s (otlp::TraceId, Span)>,
+        timeout: Duration,
+    ) -> ExportResult {
         for request in otlp::requests(&self.resource, spans) {
-            match self.post(request, at_most).await {
-                Sent::Taken => {}
+            match self.post(request, timeout).await {
+                ExportResult::Accepted => {}
                 failed => return failed,
             }
         }
-        Sent::Taken
+        ExportResult::Accepted
     }
 
-    async fn post(&self, body: Vec<u8>, time: Duration) -> Sent {
+    async fn post(&self, body: Vec<u8>, timeout: Duration) -> ExportResult {
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
-        let bounds = Bounds { headers: time, stall: time, total: time, bytes: ANSWER };
+        let bounds = Bounds { headers: timeout, stall: timeout, total: timeout, bytes: MAX_ANSWER_BYTES };
         let post = Post { to: self.to.clone(), headers, body: Bytes::from(body), bounds };
         match self.egress.post(post).await {
             Ok(answer) => {
                 let status = answer.status();
                 answer.let_go(Duration::from_secs(1)).await;
                 match status {
-                    status if status.is_success() => Sent::Taken,
-                    // What OTLP allows to be sent again.
+                    status if status.is_success() => ExportResult::Accepted,
+                    // The statuses after which OTLP allows a retry.
                     StatusCode::TOO_MANY_REQUESTS
                     | StatusCode::BAD_GATEWAY
                     | StatusCode::SERVICE_UNAVAILABLE
-                    | StatusCode::GATEWAY_TIMEOUT => Sent::Failed(status.to_string()),
-                    status => Sent::Refused(status.to_string()),
+                    | StatusCode::GATEWAY_TIMEOUT => ExportResult::Failed(status.to_string()),
+                    status => ExportResult::Rejected(status.to_string()),
                 }
             }
-            Err(error) => Sent::Failed(error.to_string()),
+            Err(error) => ExportResult::Failed(error.to_string()),
         }
     }
 }
 
-/// A pure function of the trace and of what the caller says of it, so that every process and every activation decides alike.
+/// A pure function of the trace and of the caller's flags, so that every process and every activation decides alike.
 fn is_sampled(sampler: Sampler, ratio: f64, trace_id: &str, origin: &TraceOrigin) -> bool {
     let is_within = || {
         let last = trace_id.get(16..).and_then(|half| u64::from_str_radix(half, 16).ok()).unwrap_or_default();
-        // As OpenTelemetry's own sampler by ratio: of the last eight bytes.
+        // Like OpenTelemetry's own sampler by ratio, which uses the last eight bytes.
         #[allow(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -192,7 +198,7 @@ fn is_sampled(sampler: Sampler, ratio: f64, trace_id: &str, origin: &TraceOrigin
     };
     let parent = || {
         let flags = origin.flags.as_deref().filter(|_| origin.parent.is_some())?;
-        flags_of(flags).map(|flags| flags & 1 == 1)
+        parse_flags(flags).map(|flags| flags & 1 == 1)
     };
     is_trace_id(trace_id)
         && match sampler {
@@ -205,11 +211,11 @@ fn is_sampled(sampler: Sampler, ratio: f64, trace_id: &str, origin: &TraceOrigin
         }
 }
 
-fn flags_of(text: &str) -> Option<u8> {
+fn parse_flags(text: &str) -> Option<u8> {
     u8::from_str_radix(text, 16).ok()
 }
 
-fn trace_bytes(trace_id: &str) -> Option<otlp::TraceId> {
+fn parse_trace_id(trace_id: &str) -> Option<otlp::TraceId> {
     is_trace_id(trace_id).then(|| u128::from_str_radix(trace_id, 16).ok()).flatten().map(u128::to_be_bytes)
 }
 

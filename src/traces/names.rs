@@ -46,7 +46,7 @@ pub(super) const PEER: &str = "pes.peer.id";
 pub(super) const TASK: &str = "pes.task.id";
 pub(super) const TASK_STATUS: &str = "pes.task.status";
 
-/// A provider as the conventions call it; one that they do not know has its own name.
+/// The name of a provider in the conventions. A provider that they do not list keeps its own.
 pub(super) fn provider(name: &str) -> &str {
     match name {
         "gemini" => "gcp.gemini",

@@ -1,7 +1,7 @@
-//! Spans as OTLP sends them: `ExportTraceServiceRequest` of opentelemetry-proto 1.x, in the wire format of Protocol Buffers.
-//! Of that format four things are needed; so they are written here.
+//! Spans in OTLP: `ExportTraceServiceRequest` of opentelemetry-proto 1.x, in the wire format of Protocol Buffers. Only four
+//! constructs of that format are needed, so they are encoded here instead of with a library.
 
-use super::span::{Attribute, Attributes, Kind, Span, SpanEvent};
+use super::span::{Attribute, Attributes, Span, SpanEvent, SpanKind};
 use crate::domain::Millis;
 
 /// The trace that spans belong to.
@@ -13,11 +13,11 @@ const SERVER: u64 = 2;
 const CLIENT: u64 = 3;
 const STATUS_ERROR: u64 = 2;
 
-/// From this size on a request is not made larger: collectors refuse more than a few megabytes, and one span may hold some
+/// A request of this size gets no further span: collectors reject more than a few megabytes, and one span may have several
 /// texts of 32 KiB.
 const REQUEST_BYTES: usize = 1 << 20;
 
-/// The requests that tell all of these spans of these traces.
+/// The requests that export all of these spans.
 pub(super) fn requests<'s>(
     resource: &Attributes,
     spans: impl IntoIterator<Item = &'s (TraceId, Span)>,
@@ -58,9 +58,9 @@ fn span(message: &mut Message, trace: &TraceId, span: &Span) {
     message.number(
         6,
         match span.kind {
-            Kind::Internal => INTERNAL,
-            Kind::Server => SERVER,
-            Kind::Client => CLIENT,
+            SpanKind::Internal => INTERNAL,
+            SpanKind::Server => SERVER,
+            SpanKind::Client => CLIENT,
         },
     );
     message.fixed64(7, nanos(span.start));
@@ -93,18 +93,18 @@ fn attributes(message: &mut Message, field: u32, attributes: &Attributes) {
     for (name, value) in attributes {
         message.message(field, |pair| {
             pair.text(1, name);
-            pair.message(2, |message| any(message, value));
+            pair.message(2, |message| any_value(message, value));
         });
     }
 }
 
 /// `AnyValue`.
-fn any(message: &mut Message, value: &Attribute) {
+fn any_value(message: &mut Message, value: &Attribute) {
     match value {
         Attribute::Text(text) => message.text(1, text),
-        Attribute::Whole(number) => message.number(3, number.cast_unsigned()),
-        Attribute::Number(number) => message.fixed64(4, number.to_bits()),
-        Attribute::Texts(texts) => message.message(5, |list| {
+        Attribute::Integer(number) => message.number(3, number.cast_unsigned()),
+        Attribute::Float(number) => message.fixed64(4, number.to_bits()),
+        Attribute::TextList(texts) => message.message(5, |list| {
             for text in texts {
                 list.message(1, |message| message.text(1, text));
             }
@@ -141,14 +141,14 @@ impl Message {
         self.bytes(field, text.as_bytes());
     }
 
-    /// What is written meanwhile is one message inside this one.
+    /// Writes a nested message: everything that `write` appends.
     fn message(&mut self, field: u32, write: impl FnOnce(&mut Message)) {
         self.tag(field, 2);
         let start = self.0.len();
         write(self);
         let end = self.0.len();
         self.varint((end - start) as u64);
-        // Its length stands before it.
+        // The length goes before the content.
         let used = self.0.len() - end;
         self.0[start..].rotate_right(used);
     }
@@ -173,12 +173,12 @@ mod tests {
 
     #[test]
     fn no_request_is_much_larger_than_collectors_take_and_every_span_is_in_one() {
-        let told = |id: u8| {
-            let mut span = Span::begun(SpanId([id; 8]), "chat".to_owned(), Kind::Client, 1);
+        let large = |id: u8| {
+            let mut span = Span::new(SpanId([id; 8]), "chat".to_owned(), SpanKind::Client, 1);
             span.set("gen_ai.output.messages", "x".repeat(32 * 1024));
             ([1; 16], span)
         };
-        let spans: Vec<(TraceId, Span)> = (1..=100).map(told).collect();
+        let spans: Vec<(TraceId, Span)> = (1..=100).map(large).collect();
         let requests = requests(&Vec::new(), &spans);
         assert_eq!(requests.len(), 4);
         assert!(requests.iter().all(|request| request.len() < REQUEST_BYTES + 64 * 1024));

@@ -1,5 +1,5 @@
-//! Spans of requests, as they are answered. They are told at best: they wait in a ring, and go out a second later. What a killed
-//! process had in its ring is lost, and so is the oldest where more is answered than a collector takes.
+//! Spans of answered requests. They are exported with best effort: they wait in a ring and go out once a second. The ring of
+//! a killed process is lost. When the collector takes fewer than are made, the oldest are dropped.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,29 +9,29 @@ use tokio_util::sync::CancellationToken;
 
 use super::names;
 use super::otlp::TraceId;
-use super::span::{Kind, Span, SpanId};
-use super::{Sent, Traces, flags_of, trace_bytes};
+use super::span::{Span, SpanId, SpanKind};
+use super::{ExportResult, Traces, parse_flags, parse_trace_id};
 use crate::domain::Millis;
 use crate::domain::trace::TraceOrigin;
 
-/// Spans that wait at most.
-const PLACES: usize = 2_048;
-/// Between two times of sending.
-const PAUSE: Duration = Duration::from_secs(1);
-/// Where the collector took nothing.
-const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
-/// What the last of them may hold up the end of the process.
-const LAST: Duration = Duration::from_secs(1);
+/// Bounds the spans that wait.
+const MAX_WAITING: usize = 2_048;
+/// The pause between two exports.
+const EXPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause after an export that failed.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// Bounds how long the last export may delay the end of the process.
+const LAST_EXPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Spans of requests that the collector was not told of.
+/// Spans that are not exported yet.
 #[derive(Default)]
 pub(super) struct Ring(Mutex<VecDeque<(TraceId, Span)>>);
 
 impl Ring {
-    /// The oldest goes, where there is no place.
+    /// Adds a span; drops the oldest if the ring is full.
     fn push(&self, trace: TraceId, span: Span) {
         let mut waiting = self.0.lock();
-        if waiting.len() >= PLACES {
+        if waiting.len() >= MAX_WAITING {
             waiting.pop_front();
             count("dropped", 1);
         }
@@ -42,10 +42,10 @@ impl Ring {
         self.0.lock().drain(..).collect()
     }
 
-    /// As many of the newest as there are places for; they are older than what came meanwhile.
+    /// Puts taken spans back before those that were added since. Drops the oldest of them if the ring is full.
     fn put_back(&self, spans: Vec<(TraceId, Span)>) {
         let mut waiting = self.0.lock();
-        let lost = (spans.len() + waiting.len()).saturating_sub(PLACES).min(spans.len());
+        let lost = (spans.len() + waiting.len()).saturating_sub(MAX_WAITING).min(spans.len());
         for span in spans.into_iter().skip(lost).rev() {
             waiting.push_front(span);
         }
@@ -54,10 +54,10 @@ impl Ring {
     }
 }
 
-/// What a request asks for.
-pub struct Asked<'a> {
+/// The attributes of a request.
+pub struct RequestInfo<'a> {
     pub method: &'a str,
-    /// As it is declared; `None`: there is no such path.
+    /// The declared route; `None`: no route has this path.
     pub route: Option<&'a str>,
     pub path: &'a str,
     pub scheme: &'a str,
@@ -71,29 +71,30 @@ pub struct RequestSpan {
 }
 
 impl Traces {
-    /// Begins the span of a request of this trace, if the trace is told: from here on it is the parent of what is asked for.
+    /// Begins the span of a request, if its trace is sampled. The span becomes the parent in `origin`.
     pub fn begin_request(
         &self,
         trace_id: &str,
         origin: &mut TraceOrigin,
-        asked: &Asked<'_>,
+        request: &RequestInfo<'_>,
         at: Millis,
     ) -> Option<RequestSpan> {
-        let marked = self.marked(trace_id, origin.clone());
-        marked.flags.as_deref().and_then(flags_of).filter(|flags| flags & 1 == 1)?;
-        let trace = trace_bytes(trace_id)?;
-        let name = asked.route.map_or_else(|| asked.method.to_owned(), |route| format!("{} {route}", asked.method));
-        let mut span = Span::begun(SpanId::new(), name, Kind::Server, at);
-        span.parent = marked.parent.as_deref().and_then(SpanId::read);
-        span.set(names::HTTP_METHOD, asked.method.to_owned());
-        span.set_some(names::HTTP_ROUTE, asked.route.map(str::to_owned));
-        span.set(names::URL_PATH, asked.path.to_owned());
-        span.set(names::URL_SCHEME, asked.scheme.to_owned());
+        let marked = self.with_sampled_flag(trace_id, origin.clone());
+        marked.flags.as_deref().and_then(parse_flags).filter(|flags| flags & 1 == 1)?;
+        let trace = parse_trace_id(trace_id)?;
+        let name =
+            request.route.map_or_else(|| request.method.to_owned(), |route| format!("{} {route}", request.method));
+        let mut span = Span::new(SpanId::random(), name, SpanKind::Server, at);
+        span.parent = marked.parent.as_deref().and_then(SpanId::parse);
+        span.set(names::HTTP_METHOD, request.method.to_owned());
+        span.set_some(names::HTTP_ROUTE, request.route.map(str::to_owned));
+        span.set(names::URL_PATH, request.path.to_owned());
+        span.set(names::URL_SCHEME, request.scheme.to_owned());
         *origin = TraceOrigin { parent: Some(span.id.to_string()), ..marked };
         Some(RequestSpan { trace, span })
     }
 
-    /// It was answered with this status, and this code if it broke; `None`: it was dropped before its answer.
+    /// Ends the span. `status` is `None` if the request was dropped before its answer; `code` is its error, if it failed.
     pub fn end_request(&self, request: RequestSpan, status: Option<u16>, code: Option<&str>, at: Millis) {
         let RequestSpan { trace, mut span } = request;
         span.end = at.max(span.start);
@@ -104,32 +105,32 @@ impl Traces {
         self.ring.push(trace, span);
     }
 
-    /// Sends what waits, until `closing`, and then what is left.
-    pub async fn send_requests(&self, closing: CancellationToken) {
-        let mut pause = PAUSE;
+    /// Exports the waiting spans once a second until `closing` is cancelled, then the rest.
+    pub async fn export_requests(&self, closing: CancellationToken) {
+        let mut pause = EXPORT_INTERVAL;
         while closing.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
-            pause = self.flush(self.attempt).await;
+            pause = self.flush(self.attempt_timeout).await;
         }
-        self.flush(LAST.min(self.attempt)).await;
+        self.flush(LAST_EXPORT_TIMEOUT.min(self.attempt_timeout)).await;
     }
 
-    /// How long to wait for the next time.
-    async fn flush(&self, at_most: Duration) -> Duration {
+    /// Exports the waiting spans. Returns the pause before the next export.
+    async fn flush(&self, timeout: Duration) -> Duration {
         let spans = self.ring.take();
-        match self.send_spans(spans.iter(), at_most).await {
-            Sent::Taken => count("sent", spans.len()),
-            Sent::Refused(why) => {
+        match self.send_spans(spans.iter(), timeout).await {
+            ExportResult::Accepted => count("sent", spans.len()),
+            ExportResult::Rejected(why) => {
                 let spans = spans.len();
                 tracing::warn!(spans, why, "the collector of traces refuses the spans of requests");
                 count("refused", spans);
             }
-            Sent::Failed(why) => {
+            ExportResult::Failed(why) => {
                 tracing::debug!(why, "the collector of traces took no spans of requests; they are sent again");
                 self.ring.put_back(spans);
-                return PAUSE_AFTER_FAILURE;
+                return RETRY_INTERVAL;
             }
         }
-        PAUSE
+        EXPORT_INTERVAL
     }
 }
 
@@ -142,26 +143,26 @@ mod tests {
     use super::*;
 
     fn span(at: Millis) -> (TraceId, Span) {
-        ([1; 16], Span::begun(SpanId::new(), "GET /threads".to_owned(), Kind::Server, at))
+        ([1; 16], Span::new(SpanId::random(), "GET /threads".to_owned(), SpanKind::Server, at))
     }
 
     #[test]
     fn the_ring_keeps_the_newest_in_order() {
         let ring = Ring::default();
         let begins = |spans: &[(TraceId, Span)]| spans.iter().map(|(_, span)| span.start).collect::<Vec<_>>();
-        for at in 0..=PLACES as i64 {
+        for at in 0..=MAX_WAITING as i64 {
             let (trace, span) = span(at);
             ring.push(trace, span);
         }
         let taken = ring.take();
-        assert_eq!(begins(&taken), (1..=PLACES as i64).collect::<Vec<_>>());
-        // Meanwhile two more came.
+        assert_eq!(begins(&taken), (1..=MAX_WAITING as i64).collect::<Vec<_>>());
+        // Two more came meanwhile.
         for at in [5_000, 5_001] {
             let (trace, span) = span(at);
             ring.push(trace, span);
         }
         ring.put_back(taken);
-        let expected: Vec<i64> = (3..=PLACES as i64).chain([5_000, 5_001]).collect();
+        let expected: Vec<i64> = (3..=MAX_WAITING as i64).chain([5_000, 5_001]).collect();
         assert_eq!(begins(&ring.take()), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! The settings of traces, read as OpenTelemetry writes them.
+//! The settings of traces, in the formats of OpenTelemetry.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
@@ -8,7 +8,7 @@ use url::Url;
 use super::span::Attributes;
 use crate::config::telemetry::Telemetry;
 
-/// Where traces go; `None`: nowhere.
+/// The collector's URL; `None`: traces are off.
 pub(super) fn url(config: &Telemetry) -> Result<Option<Url>, String> {
     if config.disabled {
         return Ok(None);
@@ -38,7 +38,7 @@ pub(super) fn headers(config: &Telemetry) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-/// What is said of this server; a name that is given twice has its last value.
+/// The resource attributes of this server. If a name is given twice, the last value counts.
 pub(super) fn resource(config: &Telemetry) -> Result<Attributes, String> {
     let given = pairs("telemetry.resource_attributes", config.resource_attributes.as_deref())?;
     let ours = [("service.name", config.service_name.as_str()), ("service.version", env!("CARGO_PKG_VERSION"))];

@@ -1,4 +1,4 @@
-//! A span, as OpenTelemetry has it, of what is over.
+//! A span of OpenTelemetry. Only ended spans are exported.
 
 use std::borrow::Cow;
 
@@ -6,28 +6,27 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::Millis;
 
-/// What a span has beside its attributes: ids, times, its name.
+/// About how large a span is without its attributes: ids, times, its name.
 const FIXED_BYTES: usize = 96;
 
-/// Its id within its trace: of what a run does it is derived, so that a span that is sent again is the same one.
+/// The id of a span within its trace. The ids of a run's spans are derived, so that a span that is sent again has the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct SpanId(pub(super) [u8; 8]);
 
 impl SpanId {
-    /// Of what this key names; the calls that the run makes name the same span in their `traceparent`.
-    pub(super) fn of(trace_id: &str, key: &str) -> Self {
+    /// The id that belongs to this key. The run's outgoing calls name the same span in their `traceparent`.
+    pub(super) fn derived(trace_id: &str, key: &str) -> Self {
         let digest = Sha256::new().chain_update(trace_id).chain_update(key).finalize();
         Self(std::array::from_fn(|at| digest[at]))
     }
 
-    /// Another one than any before.
-    pub(super) fn new() -> Self {
+    pub(super) fn random() -> Self {
         let random = uuid::Uuid::new_v4().into_bytes();
         Self(std::array::from_fn(|at| random[at]))
     }
 
-    /// Sixteen hex digits.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    /// Parses sixteen hex digits.
+    pub(super) fn parse(text: &str) -> Option<Self> {
         u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16).map(|id| Self(id.to_be_bytes()))
     }
 }
@@ -39,28 +38,28 @@ impl std::fmt::Display for SpanId {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SpanKind {
     Internal,
-    /// It answers somebody outside.
+    /// It answers a request from outside.
     Server,
-    /// It waits for somebody outside.
+    /// It waits for another service.
     Client,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Attribute {
     Text(Cow<'static, str>),
-    Whole(i64),
-    Number(f64),
-    Texts(Vec<String>),
+    Integer(i64),
+    Float(f64),
+    TextList(Vec<String>),
 }
 
 impl Attribute {
     fn bytes(&self) -> usize {
         match self {
             Attribute::Text(text) => text.len(),
-            Attribute::Texts(texts) => texts.iter().map(String::len).sum(),
-            Attribute::Whole(_) | Attribute::Number(_) => size_of::<i64>(),
+            Attribute::TextList(texts) => texts.iter().map(String::len).sum(),
+            Attribute::Integer(_) | Attribute::Float(_) => size_of::<i64>(),
         }
     }
 }
@@ -79,34 +78,34 @@ impl From<String> for Attribute {
 
 impl From<i64> for Attribute {
     fn from(number: i64) -> Self {
-        Attribute::Whole(number)
+        Attribute::Integer(number)
     }
 }
 
 impl From<u64> for Attribute {
     fn from(number: u64) -> Self {
-        Attribute::Whole(i64::try_from(number).unwrap_or(i64::MAX))
+        Attribute::Integer(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
 impl From<u32> for Attribute {
     fn from(number: u32) -> Self {
-        Attribute::Whole(number.into())
+        Attribute::Integer(number.into())
     }
 }
 
 impl From<f64> for Attribute {
     fn from(number: f64) -> Self {
-        Attribute::Number(number)
+        Attribute::Float(number)
     }
 }
 
 pub(super) type Attributes = Vec<(Cow<'static, str>, Attribute)>;
 
-/// As many attributes as most spans have.
-const MOST: usize = 12;
+/// The capacity for attributes; most spans have no more.
+const ATTRIBUTE_CAPACITY: usize = 12;
 
-/// Something that happened at a moment of a span.
+/// An event at one moment of a span.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SpanEvent {
     pub(super) name: &'static str,
@@ -119,20 +118,20 @@ pub(super) struct Span {
     pub(super) id: SpanId,
     pub(super) parent: Option<SpanId>,
     pub(super) name: Cow<'static, str>,
-    pub(super) kind: Kind,
+    pub(super) kind: SpanKind,
     pub(super) start: Millis,
     pub(super) end: Millis,
     pub(super) attributes: Attributes,
     pub(super) events: Vec<SpanEvent>,
-    /// A span of the same trace that it goes on from.
+    /// The span of the same trace that this one continues.
     pub(super) link: Option<SpanId>,
-    /// What failed, in words.
+    /// The description of the failure, if it failed.
     pub(super) failure: Option<String>,
 }
 
 impl Span {
-    /// One that begins now, and is over as soon as it is.
-    pub(super) fn begun(id: SpanId, name: impl Into<Cow<'static, str>>, kind: Kind, at: Millis) -> Self {
+    /// A span that starts and ends at `at`; the end is set later.
+    pub(super) fn new(id: SpanId, name: impl Into<Cow<'static, str>>, kind: SpanKind, at: Millis) -> Self {
         Self {
             id,
             parent: None,
@@ -140,7 +139,7 @@ impl Span {
             kind,
             start: at,
             end: at,
-            attributes: Vec::with_capacity(MOST),
+            attributes: Vec::with_capacity(ATTRIBUTE_CAPACITY),
             events: Vec::new(),
             link: None,
             failure: None,
@@ -157,14 +156,14 @@ impl Span {
         }
     }
 
-    /// About how large it is, as it is sent.
+    /// About how large it is when exported.
     pub(super) fn bytes(&self) -> usize {
         let all = self.events.iter().flat_map(|event| &event.attributes).chain(&self.attributes);
         let texts: usize = all.map(|(name, value)| name.len() + value.bytes()).sum();
         FIXED_BYTES + texts + self.failure.as_ref().map_or(0, String::len)
     }
 
-    /// It failed: by a code that may be counted, and in words.
+    /// Marks it as failed, with a code for statistics and a description.
     pub(super) fn fail(&mut self, code: &str, message: &str) {
         self.set(super::names::ERROR, code.to_owned());
         self.failure = Some(message.to_owned());

@@ -36,9 +36,9 @@ fn a_run_is_traced_as_its_caller_says_or_as_is_set() {
             ..Telemetry::default()
         };
         let traces = Traces::new(&config, Arc::new(Egress::new(Duration::ZERO))).unwrap().unwrap();
-        let marked = traces.marked(trace, origin.clone());
+        let marked = traces.with_sampled_flag(trace, origin.clone());
         assert_eq!(marked.flags.as_deref(), Some(if expected { "01" } else { "00" }));
-        assert_eq!(is_sampled(sampler, ratio, trace, &marked), expected, "whoever looks later decides alike");
+        assert_eq!(is_sampled(sampler, ratio, trace, &marked), expected, "a later decision is the same");
     }
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::Clock;
 use crate::domain::Millis;
 
-/// A clock that stands until it is moved, with countable seeds, for tests.
+/// A clock that only moves when a test moves it. Its seeds are predictable.
 #[derive(Debug)]
 pub struct Manual {
     now: AtomicI64,
-    /// How far the system's clock is ahead of it.
+    /// How far the system's clock is ahead of the time that people see.
     ahead: AtomicI64,
     seed: AtomicU64,
 }
@@ -22,7 +22,7 @@ impl Manual {
     pub fn advance(&self, by: Millis) {
         self.now.fetch_add(by, Ordering::SeqCst);
     }
-    /// The system's clock is put forward, which the time that people see does not follow.
+    /// Puts the system's clock forward, but not the time that people see.
     pub fn put_forward(&self, by: Millis) {
         self.ahead.fetch_add(by, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Effects under way: one task each. The result of each is an event; a panic is a failure like any other.
+//! Running effects: one task each. The result of an effect is an event; a panic is a failure like any other.
 
 mod failed;
 mod model;
@@ -30,58 +30,59 @@ use crate::runtime::lease::Lease;
 pub(super) use failed::{model_failed, peer_failed, tool_failed};
 pub(super) use model::ModelCall;
 pub(super) use peer::PeerCall;
-pub(super) use people::Asking;
-pub(super) use reach::{Reached, Sought};
+pub(super) use people::CallQuestion;
+pub(super) use reach::{PeerConnection, RemoteTaskRef};
 pub(super) use tool::ToolRun;
 
-/// How long a stop waits for code that does not yield.
-const STOP_WAIT: Duration = Duration::from_secs(2);
+/// Bounds how long a stop waits for code that does not yield.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An effect and what it came to.
-type Ended = (Effect, Option<Event>);
+/// An effect and its result.
+type EffectResult = (Effect, Option<Event>);
 
-/// The effects of one thread that are under way. Dropping it aborts them.
-pub(super) struct Work {
-    tasks: JoinSet<Ended>,
-    /// Those that hold no run up.
-    aside: JoinSet<Ended>,
+/// The running effects of one thread. Dropping it aborts them.
+pub(super) struct RunningEffects {
+    tasks: JoinSet<EffectResult>,
+    /// The tasks of effects that no run waits for.
+    aside: JoinSet<EffectResult>,
     handles: HashMap<Effect, AbortHandle>,
-    asks: (mpsc::Sender<Asking>, mpsc::Receiver<Asking>),
+    /// The channel of questions from running calls.
+    questions: (mpsc::Sender<CallQuestion>, mpsc::Receiver<CallQuestion>),
     /// Questions of running calls that wait for their reply.
-    asking: HashMap<CallId, Asking>,
-    /// Ends the model calls under way, which say what they took until then.
+    open_questions: HashMap<CallId, CallQuestion>,
+    /// Interrupts the running model calls, which then report their usage so far.
     interrupt: CancellationToken,
 }
 
-impl Default for Work {
+impl Default for RunningEffects {
     fn default() -> Self {
         let (tasks, aside) = (JoinSet::new(), JoinSet::new());
-        let (handles, asks, asking) = (HashMap::new(), mpsc::channel(1), HashMap::new());
-        Self { tasks, aside, handles, asks, asking, interrupt: CancellationToken::new() }
+        let (handles, questions, open_questions) = (HashMap::new(), mpsc::channel(1), HashMap::new());
+        Self { tasks, aside, handles, questions, open_questions, interrupt: CancellationToken::new() }
     }
 }
 
-impl Work {
+impl RunningEffects {
     pub(super) fn is_empty(&self) -> bool {
         self.handles.is_empty()
     }
 
-    pub(super) fn holds(&self, effect: &Effect) -> bool {
+    pub(super) fn contains(&self, effect: &Effect) -> bool {
         self.handles.contains_key(effect)
     }
 
-    /// Starts an effect; `perform` answers it with its event, `None`: it did nothing, because its right to was lost.
-    /// When the lease ends, it is dropped where it stands, whatever its thread's task waits for.
+    /// Starts an effect. `perform` returns its event; `None`: it did nothing, because the lease had ended. When the lease ends,
+    /// the effect is dropped at once, whatever the thread's task is doing.
     pub(super) fn start(
         &mut self,
         effect: Effect,
-        hold: Lease,
+        lease: Lease,
         perform: impl Future<Output = Option<Event>> + Send + 'static,
     ) {
         let named = effect.clone();
         let task = async move {
             let perform = AssertUnwindSafe(perform).catch_unwind();
-            let event = match hold.ended.run_until_cancelled(perform).await {
+            let event = match lease.ended.run_until_cancelled(perform).await {
                 Some(Ok(event)) => event,
                 Some(Err(_)) => Some(failed::panicked(&named)),
                 None => None,
@@ -92,19 +93,19 @@ impl Work {
         self.handles.insert(effect, tasks.spawn(task));
     }
 
-    /// The result of the next effect that ends by itself, or the question of one under way; pending while there is neither.
+    /// The result of the next effect that ends by itself, or a question of a running call; pending while there is neither.
     pub(super) async fn next(&mut self) -> Event {
         loop {
             let ended = tokio::select! {
                 Some(ended) = self.tasks.join_next() => ended,
                 Some(ended) = self.aside.join_next() => ended,
-                Some(asking) = self.asks.1.recv() => {
-                    let event = asking.event();
-                    self.asking.insert(asking.call.clone(), asking);
+                Some(question) = self.questions.1.recv() => {
+                    let event = question.event();
+                    self.open_questions.insert(question.call.clone(), question);
                     return event;
                 }
             };
-            // Of one that was aborted all is forgotten already.
+            // An aborted effect has no handle any more, and its result is dropped.
             if let Ok((effect, event)) = ended
                 && let (Some(_), Some(event)) = (self.handles.remove(&effect), event)
             {
@@ -113,23 +114,23 @@ impl Work {
         }
     }
 
-    /// Where a running call asks.
-    pub(super) fn asks(&self) -> mpsc::Sender<Asking> {
-        self.asks.0.clone()
+    /// The channel for the questions of running calls.
+    pub(super) fn question_sender(&self) -> mpsc::Sender<CallQuestion> {
+        self.questions.0.clone()
     }
 
-    /// What interrupts a model call.
+    /// The token that interrupts model calls.
     pub(super) fn interrupt(&self) -> CancellationToken {
         self.interrupt.clone()
     }
 
-    /// Gives every open question the reply that `reply` finds for it; `None`: it stays open.
-    pub(super) fn reply(&mut self, reply: impl Fn(&Asking) -> Option<Reply>) {
+    /// Sends every open question the reply that `reply` finds for it; `None`: it stays open.
+    pub(super) fn reply(&mut self, reply: impl Fn(&CallQuestion) -> Option<Reply>) {
         let replies: Vec<(CallId, Reply)> =
-            self.asking.iter().filter_map(|(call, asking)| Some((call.clone(), reply(asking)?))).collect();
+            self.open_questions.iter().filter_map(|(call, open)| Some((call.clone(), reply(open)?))).collect();
         for (call, reply) in replies {
-            // Who does not listen any more has ended.
-            self.asking.remove(&call).map(|asking| asking.reply.send(reply));
+            // If the receiver is gone, the call has ended.
+            self.open_questions.remove(&call).map(|open| open.reply.send(reply));
         }
     }
 
@@ -140,8 +141,8 @@ impl Work {
         }
     }
 
-    /// Aborts those that are not among these.
-    pub(super) fn keep_only(&mut self, wanted: &[Effect]) {
+    /// Aborts the effects that are not in `wanted`.
+    pub(super) fn retain(&mut self, wanted: &[Effect]) {
         self.handles.retain(|effect, handle| {
             let is_wanted = wanted.contains(effect);
             if !is_wanted {
@@ -151,8 +152,8 @@ impl Work {
         });
     }
 
-    /// Aborts the effects of the run and waits until their tasks have ended; model calls are interrupted, and what they say
-    /// of that is returned, because it was spent. One whose code does not yield for too long is left to itself: it cannot be
+    /// Stops the effects of the run and waits until their tasks have ended. Model calls are interrupted; their events are
+    /// returned, because they contain usage that must be paid. A task that does not yield in time is detached: it cannot be
     /// stopped, and its result is dropped.
     pub(super) async fn stop(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.interrupt).cancel();
@@ -162,25 +163,25 @@ impl Work {
             }
             effect.is_background()
         });
-        self.asking.clear();
-        let mut spent = Vec::new();
+        self.open_questions.clear();
+        let mut events = Vec::new();
         let ends = async {
             while let Some(ended) = self.tasks.join_next().await {
-                spent.extend(ended.ok().and_then(|(_, event)| event).filter(|event| matches!(event, Event::Model(_))));
+                events.extend(ended.ok().and_then(|(_, event)| event).filter(|event| matches!(event, Event::Model(_))));
             }
         };
-        if timeout(STOP_WAIT, ends).await.is_err() {
+        if timeout(STOP_TIMEOUT, ends).await.is_err() {
             tracing::error!(pending = self.tasks.len(), "effects did not stop within 2 s; their tasks are detached");
             self.tasks.abort_all();
             self.tasks.detach_all();
         }
-        spent
+        events
     }
 
-    /// Aborts everything; the tasks end when they next yield.
-    pub(super) fn drop_all(&mut self) {
+    /// Aborts all effects; their tasks end when they next yield.
+    pub(super) fn abort_all(&mut self) {
         self.handles.clear();
-        self.asking.clear();
+        self.open_questions.clear();
         self.tasks.abort_all();
         self.aside.abort_all();
     }

@@ -1,4 +1,4 @@
-//! One attempt of one model call: its tokens go to the hub as they come, the whole reply to the engine.
+//! One attempt of one model call. Its tokens go to the hub as they arrive, the whole reply goes to the engine.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,36 +31,36 @@ pub(in crate::runtime) struct ModelCall {
     pub(in crate::runtime) attempt: u32,
     pub(in crate::runtime) request: ModelRequest,
     pub(in crate::runtime) head: StreamHead,
-    pub(in crate::runtime) hold: Lease,
-    /// Ends the call with what it took until then.
+    pub(in crate::runtime) lease: Lease,
+    /// Ends the call, which then reports its usage so far.
     pub(in crate::runtime) interrupt: CancellationToken,
 }
 
 impl ModelCall {
-    /// `None`: the right to call was lost, or the call was interrupted, before the request was sent.
+    /// `None`: the lease ended or the call was interrupted before the request was sent.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         let (phase, began) = (self.head.phase, Instant::now());
         let meters = self.shared.model_meters.of(&self.request.provider, &self.request.model);
         let event = self.call().await?;
         let failed = if let Event::Model(ModelEvent::Failed { failure, .. }) = &event {
-            Some(word(&failure.kind))
+            Some(label(&failure.kind))
         } else {
             None
         };
         let outcome = failed.unwrap_or_else(|| "ok".to_owned());
-        meters.took.record(began.elapsed().as_secs_f64());
+        meters.duration.record(began.elapsed().as_secs_f64());
         if let Event::Model(ModelEvent::Replied { reply, .. }) = &event
             && let Some(first) = reply.time_to_first_token_ms
         {
             meters.first_token.record(first as f64 / 1000.0);
         }
-        meters.ended(word(&phase), outcome);
+        meters.count_call(label(&phase), outcome);
         Some(event)
     }
 
     async fn call(self) -> Option<Event> {
         failpoint::reached("model.before");
-        let Self { shared, pk, tenant, stream, attempt, request, head, hold, interrupt } = self;
+        let Self { shared, pk, tenant, stream, attempt, request, head, lease, interrupt } = self;
         let began = Instant::now();
         let (provider, model) = (request.provider.clone(), request.model.clone());
         let (fit, prompt_digest) = (request.context.fit, Some(prompt::digest(&request.messages)));
@@ -86,26 +86,26 @@ impl ModelCall {
             Ok(pass) => pass,
             Err(failure) => return Some(failed(failure)),
         };
-        if !hold.holds() {
+        if !lease.is_valid() {
             return None;
         }
-        let asked = Asked::of(&request);
+        let prompt_size = PromptSize::of(&request);
         let reply = ReplyBuilder::new(began, shared.config.models.reply_bytes);
         let deltas = match interrupt.run_until_cancelled(pass.call(&*client, request)).await {
             Some(deltas) => deltas,
-            // It was asked: what it was asked is paid for.
-            None => Err(ModelFailure { usage: Some(reply.taken(asked.tokens())), ..interrupted() }),
+            // The request may have been sent, so its prompt must be paid.
+            None => Err(ModelFailure { usage: Some(reply.usage_so_far(prompt_size.tokens())), ..interrupted() }),
         };
         let deltas = match deltas {
             Ok(deltas) => deltas,
             Err(failure) => return Some(failed(failure)),
         };
-        let mut tokens = Tokens::open(shared.hub.clone(), pk, head);
-        let answered = listen(deltas, &interrupt, reply, &mut tokens, &asked, (provider, model)).await;
+        let mut tokens = TokenStream::open(shared.hub.clone(), pk, head);
+        let answered = read_reply(deltas, &interrupt, reply, &mut tokens, &prompt_size, (provider, model)).await;
         failpoint::reached("model.replied");
         Some(match answered {
             Ok(reply) => {
-                // What a vendor wants back as it was cannot be kept if it could not be read again.
+                // Replay blocks that are nested too deep could not be read back from the store.
                 let replay = reply.replay.filter(|blocks| !exceeds(blocks, MOST_DEPTH));
                 let reply = Box::new(ModelReply { fit, replay, queued_ms, prompt_digest, ..reply });
                 Event::Model(ModelEvent::Replied { stream: stream.clone(), attempt, reply })
@@ -115,34 +115,35 @@ impl ModelCall {
     }
 }
 
-/// A word of ours as a label.
-fn word(of: &impl serde::Serialize) -> String {
+/// The serialised name of an enum variant, as a label.
+fn label(of: &impl serde::Serialize) -> String {
     serde_json::to_value(of).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// How large a prompt is.
-struct Asked {
-    said: u64,
+/// The size of a prompt.
+struct PromptSize {
+    /// Estimated tokens of the messages.
+    messages: u64,
     tools: Vec<Arc<ToolSpec>>,
 }
 
-impl Asked {
+impl PromptSize {
     fn of(request: &ModelRequest) -> Self {
-        Self { said: size(&request.messages, &[]), tools: request.tools.clone() }
+        Self { messages: size(&request.messages, &[]), tools: request.tools.clone() }
     }
 
-    /// In tokens, estimated.
+    /// The estimated number of tokens.
     fn tokens(&self) -> u64 {
-        self.said + size(&[], &self.tools)
+        self.messages + size(&[], &self.tools)
     }
 }
 
-async fn listen(
+async fn read_reply(
     mut deltas: DeltaStream,
     interrupt: &CancellationToken,
     mut reply: ReplyBuilder,
-    tokens: &mut Tokens,
-    asked: &Asked,
+    tokens: &mut TokenStream,
+    prompt_size: &PromptSize,
     (provider, model): (String, String),
 ) -> Result<ModelReply, ModelFailure> {
     let mut ends = pin!(interrupt.cancelled());
@@ -154,20 +155,20 @@ async fn listen(
         };
         let delta = match next {
             Some(Ok(delta)) => delta,
-            Some(Err(failure)) => return Err(broken_off(failure, &reply, tokens, asked)),
+            Some(Err(failure)) => return Err(broken_off(failure, &reply, tokens, prompt_size)),
             None => break,
         };
-        tokens.show(&delta);
+        tokens.publish(&delta);
         if reply.take(delta).is_err() {
-            let message = format!("the reply is larger than {} bytes", reply.most_bytes());
-            return Err(broken_off(ModelFailure::new(FailureKind::TooLarge, message), &reply, tokens, asked));
+            let message = format!("the reply is larger than {} bytes", reply.max_bytes());
+            return Err(broken_off(ModelFailure::new(FailureKind::TooLarge, message), &reply, tokens, prompt_size));
         }
     }
-    tokens.end();
-    reply.estimate_if_untold(|| asked.tokens());
+    tokens.flush();
+    reply.estimate_missing_usage(|| prompt_size.tokens());
     reply.finish(provider, model).map_err(|reply| {
         let incomplete = ModelFailure::new(FailureKind::Incomplete, "The reply ended without saying why.");
-        broken_off(incomplete, &reply, tokens, asked)
+        broken_off(incomplete, &reply, tokens, prompt_size)
     })
 }
 
@@ -175,67 +176,72 @@ fn interrupted() -> ModelFailure {
     ModelFailure::new(FailureKind::Interrupted, "the run was stopped")
 }
 
-/// An error that comes instead of a reply took nothing.
-fn broken_off(failure: ModelFailure, reply: &ReplyBuilder, tokens: &Tokens, asked: &Asked) -> ModelFailure {
+/// The failure of a reply that broke off, with the text and the usage so far. An error instead of a reply has no usage.
+fn broken_off(
+    failure: ModelFailure,
+    reply: &ReplyBuilder,
+    tokens: &TokenStream,
+    prompt_size: &PromptSize,
+) -> ModelFailure {
     let has_begun = reply.has_begun() || matches!(failure.kind, FailureKind::Incomplete | FailureKind::Interrupted);
-    let usage = has_begun.then(|| reply.taken(asked.tokens()));
-    ModelFailure { partial_text: tokens.said(), usage, ..failure }
+    let usage = has_begun.then(|| reply.usage_so_far(prompt_size.tokens()));
+    ModelFailure { partial_text: tokens.text(), usage, ..failure }
 }
 
-/// An open stream of the hub; closed when dropped, also by an abort.
-struct Tokens {
+/// An open token stream of the hub. It is closed when dropped, also by an abort.
+struct TokenStream {
     hub: Arc<Hub>,
     pk: ThreadPk,
     stream: StreamId,
-    /// A synthesis shows its content without the tags around it.
+    /// Removes the tags around the content of a synthesis.
     tags: Option<TagFilter>,
-    /// The text that was shown.
-    said: String,
+    /// The text that was published.
+    text: String,
 }
 
-impl Tokens {
+impl TokenStream {
     fn open(hub: Arc<Hub>, pk: ThreadPk, head: StreamHead) -> Self {
         let stream = head.stream_id.clone();
         let tags = (head.phase == Phase::Synthesis).then(TagFilter::default);
         hub.open_stream(pk, head);
-        Self { hub, pk, stream, tags, said: String::new() }
+        Self { hub, pk, stream, tags, text: String::new() }
     }
 
-    fn show(&mut self, delta: &Delta) {
+    fn publish(&mut self, delta: &Delta) {
         match delta {
             Delta::Text(piece) => match &mut self.tags {
                 Some(tags) => {
                     let shown = tags.push(piece);
-                    self.say(&shown);
+                    self.publish_text(&shown);
                 }
-                None => self.say(piece),
+                None => self.publish_text(piece),
             },
             Delta::Thinking(piece) => self.hub.publish_token(self.pk, &self.stream, Channel::Thinking, piece),
-            // What was shown is put right by the end of the stream.
+            // The end of the stream corrects what was published.
             Delta::WasThinking => {}
             Delta::ToolCall { .. } | Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_) => {}
         }
     }
 
-    fn say(&mut self, piece: &str) {
-        self.said.push_str(piece);
+    fn publish_text(&mut self, piece: &str) {
+        self.text.push_str(piece);
         self.hub.publish_token(self.pk, &self.stream, Channel::Response, piece);
     }
 
-    /// What the filter held back until it was sure.
-    fn end(&mut self) {
+    /// Publishes the text that the tag filter still held back.
+    fn flush(&mut self) {
         if let Some(tags) = self.tags.take() {
             let (rest, _) = tags.finish();
-            self.say(&rest);
+            self.publish_text(&rest);
         }
     }
 
-    fn said(&self) -> String {
-        self.said.clone()
+    fn text(&self) -> String {
+        self.text.clone()
     }
 }
 
-impl Drop for Tokens {
+impl Drop for TokenStream {
     fn drop(&mut self) {
         self.hub.close_stream(self.pk, &self.stream);
     }

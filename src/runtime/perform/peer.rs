@@ -1,11 +1,11 @@
-//! One call to another agent: send a message, find out whether one arrived, poll a task, or cancel it.
+//! One call to another agent: send a message, find out whether an earlier one arrived, poll a task, or cancel it.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::peer_failed;
-use super::reach::{HISTORY, Reached, Sought};
+use super::reach::{HISTORY_LENGTH, PeerConnection, RemoteTaskRef};
 use crate::a2a::client::Error;
 use crate::a2a::types::{
     self, Authentication, Configuration, Message, Metadata, Part, PushConfig, Role, SendRequest, SendResult,
@@ -26,11 +26,11 @@ pub(in crate::runtime) struct PeerCall {
     pub(in crate::runtime) pk: crate::domain::ids::ThreadPk,
     pub(in crate::runtime) tenant: TenantPk,
     pub(in crate::runtime) peer_call_input: PeerCallInput,
-    pub(in crate::runtime) hold: Lease,
+    pub(in crate::runtime) lease: Lease,
 }
 
 impl PeerCall {
-    /// `None`: the right to speak was lost before anything was said.
+    /// `None`: the lease ended before anything was sent.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         failpoint::reached("peer.before");
         let (id, attempt) = (self.peer_call_input.task.task_id.clone(), self.peer_call_input.task.attempt);
@@ -48,38 +48,39 @@ impl PeerCall {
 
     async fn run(&self, what: TaskActionKind) -> Option<Result<PeerReport, PeerFailure>> {
         let agent = &self.peer_call_input.task.agent_id;
-        let mut reached = match Reached::one(&self.shared.agents, self.tenant, agent).await {
-            Ok(Some(reached)) => reached,
-            Ok(None) => return Some(Err(gone(agent))),
+        let mut connection = match PeerConnection::open(&self.shared.agents, self.tenant, agent).await {
+            Ok(Some(connection)) => connection,
+            Ok(None) => return Some(Err(removed(agent))),
             Err(error) => return Some(Err(failed(error))),
         };
-        if !self.hold.holds() {
+        if !self.lease.is_valid() {
             return None;
         }
-        reached.peer.trace = self.peer_call_input.trace.clone();
+        connection.peer.trace = self.peer_call_input.trace.clone();
         let done = match what {
-            TaskActionKind::Send => self.send(&reached).await,
-            TaskActionKind::Resend => self.resend(&reached).await,
-            TaskActionKind::Ask => self.ask(&reached).await.map_err(another_time),
-            TaskActionKind::Cancel => self.cancel(&reached).await,
+            TaskActionKind::Send => self.send(&connection).await,
+            TaskActionKind::Resend => self.resend(&connection).await,
+            TaskActionKind::Ask => self.ask(&connection).await.map_err(retryable),
+            TaskActionKind::Cancel => self.cancel(&connection).await,
         };
         if what != TaskActionKind::Cancel
             && let Ok(seen) = &done
         {
-            self.listen(&reached, seen);
+            self.stream_without_push(&connection, seen);
         }
         Some(done.map_err(failed))
     }
 
-    /// An agent that goes on and cannot call back is listened to, if it speaks.
-    fn listen(&self, to: &Reached<'_>, seen: &PeerReport) {
+    /// Reads the stream of a task, if the agent cannot call back.
+    fn stream_without_push(&self, to: &PeerConnection<'_>, seen: &PeerReport) {
         let task = &self.peer_call_input.task;
         if self.push(to, task).is_none() {
-            self.follow(to, seen);
+            self.stream(to, seen);
         }
     }
 
-    fn follow(&self, to: &Reached<'_>, seen: &PeerReport) {
+    /// Reads the stream of a task that has not ended, if the agent supports streaming.
+    fn stream(&self, to: &PeerConnection<'_>, seen: &PeerReport) {
         let task = &self.peer_call_input.task;
         if seen.state.is_terminal() || !to.card.capabilities.streaming {
             return;
@@ -90,13 +91,13 @@ impl PeerCall {
         self.shared.listen(StreamedTask { pk, tenant, task, remote, state, peer, line });
     }
 
-    async fn send(&self, to: &Reached<'_>) -> Result<PeerReport, Error> {
+    async fn send(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
         let mut request = self.request(to).await?;
         failpoint::reached("peer.send");
         let mut sent = to.client().send(&to.peer, &to.line, &request).await;
-        let reports = !sent.as_ref().is_err_and(may_be_about_push);
-        if !reports && request.configuration.push.take().is_some() {
-            // It said no, so nothing was begun: it is listened to, or asked, instead of reporting.
+        let accepts_push = !sent.as_ref().is_err_and(may_be_about_push);
+        if !accepts_push && request.configuration.push.take().is_some() {
+            // The agent refused, so it began nothing: it gets the message without a push address, and is streamed or polled.
             sent = to.client().send(&to.peer, &to.line, &request).await;
         }
         failpoint::reached("peer.sent");
@@ -104,49 +105,49 @@ impl PeerCall {
             SendResult::Task(task) => self.seen(to, &task),
             SendResult::Message(message) => seen::of_message(&message, self.bytes(), to.peer.timeout_ms),
         };
-        if !reports {
-            self.follow(to, &seen);
+        if !accepts_push {
+            self.stream(to, &seen);
         }
         Ok(seen)
     }
 
-    /// What went out may have arrived: the agent is asked, and is sent it again only if that can do no harm.
-    async fn resend(&self, to: &Reached<'_>) -> Result<PeerReport, Error> {
+    /// The message may have arrived. Asks the agent, and sends the message again only if that can do no harm.
+    async fn resend(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
         if to.peer.dedupes {
-            return self.send(to).await.map_err(another_time);
+            return self.send(to).await.map_err(retryable);
         }
         let task = &self.peer_call_input.task;
         if let Some(id) = &task.remote_task_id {
-            let theirs = to.client().task(&to.peer, &to.line, id, HISTORY).await.map_err(another_time)?;
-            let has_heard = self.sought().is_in(&theirs);
-            return if has_heard || !theirs.status.state.is_interrupted() {
+            let theirs = to.client().task(&to.peer, &to.line, id, HISTORY_LENGTH).await.map_err(retryable)?;
+            let has_arrived = self.task_ref().is_in(&theirs);
+            return if has_arrived || !theirs.status.state.is_interrupted() {
                 Ok(self.seen(to, &theirs))
             } else {
                 self.send(to).await
             };
         }
         let unknown = || Error::Unknown("the agent cannot tell whether it has it".to_owned());
-        let theirs = to.find(&self.sought()).await.map_err(another_time)?.ok_or_else(unknown)?;
+        let theirs = to.find(&self.task_ref()).await.map_err(retryable)?.ok_or_else(unknown)?;
         Ok(self.seen(to, &theirs))
     }
 
-    async fn ask(&self, to: &Reached<'_>) -> Result<PeerReport, Error> {
+    async fn ask(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
         let theirs = match &self.peer_call_input.task.remote_task_id {
             Some(id) => to.client().task(&to.peer, &to.line, id, 0).await?,
-            None => to.find(&self.sought()).await?.ok_or_else(|| Error::Said(fault::Fault::no_task()))?,
+            None => to.find(&self.task_ref()).await?.ok_or_else(|| Error::Said(fault::Fault::no_task()))?,
         };
         Ok(self.seen(to, &theirs))
     }
 
-    async fn cancel(&self, to: &Reached<'_>) -> Result<PeerReport, Error> {
-        Ok(self.seen(to, &to.cancel(&self.sought()).await?))
+    async fn cancel(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
+        Ok(self.seen(to, &to.cancel(&self.task_ref()).await?))
     }
 
-    fn sought(&self) -> Sought {
-        Sought::of(&self.peer_call_input.task)
+    fn task_ref(&self) -> RemoteTaskRef {
+        RemoteTaskRef::of(&self.peer_call_input.task)
     }
 
-    async fn request(&self, to: &Reached<'_>) -> Result<SendRequest, Error> {
+    async fn request(&self, to: &PeerConnection<'_>) -> Result<SendRequest, Error> {
         let task = &self.peer_call_input.task;
         let parts = self.parts(task).await?;
         let is_reply = task.reply.is_some();
@@ -167,12 +168,14 @@ impl PeerCall {
 
     /// The parts of the message: the person's answer, or the instructions and their input.
     async fn parts(&self, task: &Task) -> Result<Vec<Part>, Error> {
-        let unread = |error: crate::store::Error| Error::Unreachable { why: error.to_string(), retry_after_ms: None };
+        let store_error =
+            |error: crate::store::Error| Error::Unreachable { why: error.to_string(), retry_after_ms: None };
         if let Some(reply) = &task.reply {
-            let reply = self.shared.inlined(self.pk, reply.clone()).await.map_err(unread)?;
+            let reply = self.shared.inlined(self.pk, reply.clone()).await.map_err(store_error)?;
             return Ok(vec![part(reply)]);
         }
-        let arguments = self.shared.inlined(self.pk, self.peer_call_input.arguments.clone()).await.map_err(unread)?;
+        let arguments =
+            self.shared.inlined(self.pk, self.peer_call_input.arguments.clone()).await.map_err(store_error)?;
         let is_approved = |digest: &String| *digest == digest::of_call(task::TOOL, &arguments);
         if !self.peer_call_input.digest.as_ref().is_none_or(is_approved) {
             return Err(Error::Refused("the arguments are not those that were approved; nothing was sent".to_owned()));
@@ -182,8 +185,8 @@ impl PeerCall {
         Ok(std::iter::once(Part::text(instructions)).chain(input.map(part)).collect())
     }
 
-    /// Where the agent is to report: only if it can, and can reach us.
-    fn push(&self, to: &Reached<'_>, task: &Task) -> Option<PushConfig> {
+    /// The push address for the agent; `None`: it has no push support, or cannot reach this server.
+    fn push(&self, to: &PeerConnection<'_>, task: &Task) -> Option<PushConfig> {
         if !to.card.capabilities.push_notifications {
             return None;
         }
@@ -204,7 +207,7 @@ impl PeerCall {
         })
     }
 
-    fn seen(&self, to: &Reached<'_>, theirs: &types::Task) -> PeerReport {
+    fn seen(&self, to: &PeerConnection<'_>, theirs: &types::Task) -> PeerReport {
         seen::of_task(theirs, self.bytes(), to.peer.timeout_ms)
     }
 
@@ -213,14 +216,14 @@ impl PeerCall {
     }
 }
 
-/// Whether an agent would perhaps do it if it had not to report: many refuse addresses that are not public.
+/// Whether the refusal may be about the push address: many agents refuse addresses that are not public.
 fn may_be_about_push(error: &Error) -> bool {
     let Error::Said(fault) = error else { return false };
     matches!(fault.error, fault::Error::PushNotificationNotSupported | fault::Error::InvalidParams)
 }
 
-/// What does no harm is done again if nobody knows what came of it.
-fn another_time(error: Error) -> Error {
+/// Makes an unknown outcome retryable, for calls that do no harm when repeated.
+fn retryable(error: Error) -> Error {
     match error {
         Error::Unknown(why) => Error::Unreachable { why, retry_after_ms: None },
         other @ (Error::Unreachable { .. } | Error::Said(_) | Error::Refused(_)) => other,
@@ -233,14 +236,14 @@ fn failed(error: Error) -> PeerFailure {
         Error::Unreachable { retry_after_ms, .. } => (PeerFailureKind::Unreachable, retry_after_ms),
         Error::Unknown(_) => (PeerFailureKind::Unknown, None),
         Error::Said(fault) if fault.error == fault::Error::TaskNotFound => (PeerFailureKind::NotFound, None),
-        // It is over: there is nothing to stop.
+        // The task has ended: there is nothing to cancel.
         Error::Said(fault) if fault.error == fault::Error::TaskNotCancelable => (PeerFailureKind::NotFound, None),
         Error::Said(_) | Error::Refused(_) => (PeerFailureKind::Refused, None),
     };
     PeerFailure { kind, message, retry_after_ms }
 }
 
-fn gone(agent: &str) -> PeerFailure {
+fn removed(agent: &str) -> PeerFailure {
     let message = format!("the agent `{agent}` was removed");
     PeerFailure { kind: PeerFailureKind::Gone, message, retry_after_ms: None }
 }

@@ -1,4 +1,4 @@
-//! The way of a running tool to a person: its question goes to the thread's task, which commits it before anybody sees it.
+//! Questions of running tools to people. A question goes to the thread's task, which commits it before anybody sees it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
 use crate::tool::{People, answer};
 
-/// A call that goes on asking gets no answer any more. One that asks while it is being answered is declined.
-const MOST_QUESTIONS: u32 = 20;
-const MESSAGE_CHARS: usize = 4_000;
-const FORM_BYTES: usize = 32 << 10;
+/// Bounds the questions of one attempt. Further ones are declined.
+const MAX_QUESTIONS: u32 = 20;
+const MAX_MESSAGE_CHARS: usize = 4_000;
+const MAX_FORM_BYTES: usize = 32 << 10;
 
-/// A running call's question, on its way to the thread's task.
-pub(in crate::runtime) struct Asking {
+/// A question of a running call, sent to the thread's task.
+pub(in crate::runtime) struct CallQuestion {
     pub(in crate::runtime) call: CallId,
     pub(in crate::runtime) attempt: u32,
     pub(in crate::runtime) number: u32,
@@ -29,7 +29,7 @@ pub(in crate::runtime) struct Asking {
     pub(in crate::runtime) reply: oneshot::Sender<Reply>,
 }
 
-impl Asking {
+impl CallQuestion {
     pub(in crate::runtime) fn event(&self) -> Event {
         Event::Tool(ToolEvent::Asked {
             call: self.call.clone(),
@@ -43,21 +43,21 @@ impl Asking {
 /// The questions of one attempt of a call, one at a time.
 pub(super) struct QuestionsOfCall {
     pub(super) shared: Arc<Shared>,
-    pub(super) hold: Lease,
+    pub(super) lease: Lease,
     pub(super) pk: ThreadPk,
     pub(super) call: CallId,
     pub(super) attempt: u32,
-    pub(super) asks: mpsc::Sender<Asking>,
+    pub(super) questions: mpsc::Sender<CallQuestion>,
     /// Whether a person is asked at this moment.
     pub(super) is_asking: watch::Sender<bool>,
     pub(super) asked: Mutex<u32>,
 }
 
 impl QuestionsOfCall {
-    async fn whole(&self, value: Value) -> Result<Reply, ToolError> {
-        match self.shared.inlined_under(&self.hold, self.pk, &value).await {
+    async fn accepted(&self, value: Value) -> Result<Reply, ToolError> {
+        match self.shared.inlined_under(&self.lease, self.pk, &value).await {
             Some(Ok(value)) => Ok(Reply::Accepted { value }),
-            // The call is dropped with its right to act.
+            // The lease ended, and the call is dropped with it.
             None => Ok(Reply::Cancelled),
             Some(Err(error)) => Err(ToolError::new("failed", format!("The answer could not be read: {error}"))),
         }
@@ -67,29 +67,29 @@ impl QuestionsOfCall {
 #[async_trait]
 impl People for QuestionsOfCall {
     async fn ask(&self, question: Question) -> Result<Reply, ToolError> {
-        // What waited here for its turn would fill the memory for as long as a person considers the first.
+        // A second question is declined: questions that waited for a person would fill the memory.
         let Ok(mut asked) = self.asked.try_lock() else {
             return Ok(Reply::Declined);
         };
         answer::check_form(&question.form)?;
         let form = serde_json::to_string(&question.form).map_or(0, |form| form.len());
-        if form > FORM_BYTES {
-            let message = format!("The question's form has {form} bytes; at most {FORM_BYTES} are shown.");
+        if form > MAX_FORM_BYTES {
+            let message = format!("The question's form has {form} bytes; at most {MAX_FORM_BYTES} are shown.");
             return Err(ToolError::new("invalid_arguments", message));
         }
-        if *asked == MOST_QUESTIONS {
+        if *asked == MAX_QUESTIONS {
             return Ok(Reply::Declined);
         }
         *asked += 1;
-        let message = question.message.chars().take(MESSAGE_CHARS).collect();
+        let message = question.message.chars().take(MAX_MESSAGE_CHARS).collect();
         let question = Question { message, ..question };
         let (reply, replied) = oneshot::channel();
         let (call, attempt, number) = (self.call.clone(), self.attempt, *asked);
-        let _asking = IsAsking::begin(&self.is_asking);
-        // If it is not heard, the way back ends with it.
-        self.asks.send(Asking { call, attempt, number, question, reply }).await.ok();
+        let _asking = AskingGuard::begin(&self.is_asking);
+        // If nobody receives it, the reply channel is dropped with it.
+        self.questions.send(CallQuestion { call, attempt, number, question, reply }).await.ok();
         match replied.await {
-            Ok(Reply::Accepted { value }) => self.whole(value).await,
+            Ok(Reply::Accepted { value }) => self.accepted(value).await,
             Ok(Reply::Declined) => Ok(Reply::Declined),
             Ok(Reply::Cancelled) | Err(_) => Ok(Reply::Cancelled),
         }
@@ -105,17 +105,17 @@ impl fmt::Debug for QuestionsOfCall {
     }
 }
 
-/// True as long as it lives.
-struct IsAsking<'a>(&'a watch::Sender<bool>);
+/// Keeps `is_asking` true until it is dropped.
+struct AskingGuard<'a>(&'a watch::Sender<bool>);
 
-impl<'a> IsAsking<'a> {
+impl<'a> AskingGuard<'a> {
     fn begin(is_asking: &'a watch::Sender<bool>) -> Self {
         is_asking.send_replace(true);
         Self(is_asking)
     }
 }
 
-impl Drop for IsAsking<'_> {
+impl Drop for AskingGuard<'_> {
     fn drop(&mut self) {
         self.0.send_replace(false);
     }

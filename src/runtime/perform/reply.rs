@@ -1,4 +1,4 @@
-//! A streamed reply as it grows: bounded, and every piece is copied once.
+//! Builds a streamed reply: bounded in size, and every piece is copied once.
 
 use std::collections::HashSet;
 
@@ -8,15 +8,15 @@ use tokio::time::Instant;
 use crate::domain::model::{Delta, ModelReply, RawToolCall, StopReason, Usage};
 use crate::domain::size::tokens;
 
-/// Calls that one reply may hold; the engine refuses those beyond its own limit one by one.
-const MOST_CALLS: usize = 256;
+/// Bounds the tool calls of one reply. The engine has a lower limit and refuses the calls beyond it one by one.
+const MAX_CALLS: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct ReplyBuilder {
     began: Instant,
     first: Option<Instant>,
     bytes: usize,
-    most_bytes: usize,
+    max_bytes: usize,
     text: String,
     thinking: String,
     /// By the provider's index, in order of appearance.
@@ -26,17 +26,17 @@ pub(super) struct ReplyBuilder {
     stop: Option<StopReason>,
 }
 
-/// The reply is larger than may be.
+/// The reply exceeds its bound.
 #[derive(Debug, PartialEq)]
 pub(super) struct TooLarge;
 
 impl ReplyBuilder {
-    pub(super) fn new(began: Instant, most_bytes: usize) -> Self {
+    pub(super) fn new(began: Instant, max_bytes: usize) -> Self {
         Self {
             began,
             first: None,
             bytes: 0,
-            most_bytes,
+            max_bytes,
             text: String::new(),
             thinking: String::new(),
             calls: Vec::new(),
@@ -46,12 +46,12 @@ impl ReplyBuilder {
         }
     }
 
-    pub(super) fn most_bytes(&self) -> usize {
-        self.most_bytes
+    pub(super) fn max_bytes(&self) -> usize {
+        self.max_bytes
     }
 
     pub(super) fn take(&mut self, delta: Delta) -> Result<(), TooLarge> {
-        self.count(&delta)?;
+        self.check_size(&delta)?;
         match delta {
             Delta::Text(piece) => self.text.push_str(&piece),
             Delta::Thinking(piece) => self.thinking.push_str(&piece),
@@ -59,7 +59,7 @@ impl ReplyBuilder {
             Delta::ToolCall { index, id, name, arguments } => {
                 let call = self.call(index)?;
                 call.id = call.id.take().or(id);
-                // Some servers repeat the name with every piece.
+                // Some servers repeat the name in every piece.
                 call.name.push_str(name.filter(|name| *name != call.name).as_deref().unwrap_or_default());
                 call.arguments.push_str(&arguments);
             }
@@ -70,15 +70,15 @@ impl ReplyBuilder {
         Ok(())
     }
 
-    /// Where the provider did not say what the reply took, it took what is estimated: caps, budgets and costs hold all the
-    /// same. `prompt`: what was asked took about so much.
-    pub(super) fn estimate_if_untold(&mut self, prompt: impl FnOnce() -> u64) {
+    /// Estimates the usage if the provider did not report it, so that caps, budgets and costs apply. `prompt` estimates the
+    /// tokens of the prompt.
+    pub(super) fn estimate_missing_usage(&mut self, prompt: impl FnOnce() -> u64) {
         if self.usage == Usage::default() {
-            self.usage = self.taken(prompt());
+            self.usage = self.usage_so_far(prompt());
         }
     }
 
-    /// The whole reply; it is given back if the provider never said why it stopped.
+    /// The whole reply. The error returns the builder: the provider sent no stop reason.
     pub(super) fn finish(self, provider: String, model: String) -> Result<ModelReply, Box<Self>> {
         let since = |at: Instant| i64::try_from(at.duration_since(self.began).as_millis()).unwrap_or(i64::MAX);
         let Some(stop) = self.stop.clone() else { return Err(Box::new(self)) };
@@ -104,23 +104,23 @@ impl ReplyBuilder {
         self.first.is_some() || self.usage != Usage::default()
     }
 
-    /// What a reply took that broke off: what the provider said of it, and not less than what arrived. `prompt`: what was
-    /// asked took about so much.
-    pub(super) fn taken(&self, prompt: u64) -> Usage {
+    /// The usage of a reply that broke off: what the provider reported, but not less than what arrived. `prompt` is the estimated
+    /// number of prompt tokens.
+    pub(super) fn usage_so_far(&self, prompt: u64) -> Usage {
         let thinking = if self.thinking.is_empty() { 0 } else { tokens(&self.thinking) };
         let calls = self.calls.iter().map(|(_, call)| tokens(&call.name) + tokens(&call.arguments)).sum::<u64>();
         let text = if self.text.is_empty() { 0 } else { tokens(&self.text) };
-        let said = &self.usage;
+        let reported = &self.usage;
         Usage {
-            input_tokens: if said.input_tokens > 0 { said.input_tokens } else { prompt },
-            output_tokens: said.output_tokens.max(text + thinking + calls),
-            thinking_tokens: said.thinking_tokens.max(thinking),
-            cached_input_tokens: said.cached_input_tokens,
+            input_tokens: if reported.input_tokens > 0 { reported.input_tokens } else { prompt },
+            output_tokens: reported.output_tokens.max(text + thinking + calls),
+            thinking_tokens: reported.thinking_tokens.max(thinking),
+            cached_input_tokens: reported.cached_input_tokens,
         }
     }
 
-    /// What is sent back repeats what was said: it is held to the limit by itself.
-    fn count(&mut self, delta: &Delta) -> Result<(), TooLarge> {
+    /// Checks the size. Replay blocks repeat text of the reply, so they are checked alone instead of added.
+    fn check_size(&mut self, delta: &Delta) -> Result<(), TooLarge> {
         let size = delta.size();
         let size = match delta {
             Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall { .. } => {
@@ -130,25 +130,25 @@ impl ReplyBuilder {
             }
             Delta::WasThinking | Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_) => size,
         };
-        if size > self.most_bytes { Err(TooLarge) } else { Ok(()) }
+        if size > self.max_bytes { Err(TooLarge) } else { Ok(()) }
     }
 
-    /// Pieces of one call nearly always follow each other: the last one is looked at first.
+    /// The call with this index, created on its first piece. Searches from the end: pieces of one call are mostly adjacent.
     fn call(&mut self, index: u32) -> Result<&mut RawToolCall, TooLarge> {
-        let place = match self.calls.iter().rposition(|(known, _)| *known == index) {
-            Some(place) => place,
-            None if self.calls.len() == MOST_CALLS => return Err(TooLarge),
+        let at = match self.calls.iter().rposition(|(known, _)| *known == index) {
+            Some(at) => at,
+            None if self.calls.len() == MAX_CALLS => return Err(TooLarge),
             None => {
                 let call = RawToolCall { id: None, name: String::new(), arguments: String::new() };
                 self.calls.push((index, call));
                 self.calls.len() - 1
             }
         };
-        Ok(&mut self.calls[place].1)
+        Ok(&mut self.calls[at].1)
     }
 }
 
-/// An id that comes again says nothing of its call, which goes by our own from here on.
+/// Removes ids that an earlier call of the reply has: such a call is identified by our own id.
 fn without_repeated_ids(mut calls: Vec<RawToolCall>) -> Vec<RawToolCall> {
     let mut seen = HashSet::new();
     for call in &mut calls {
@@ -199,18 +199,22 @@ mod tests {
     #[tokio::test]
     async fn a_reply_that_breaks_off_took_what_the_provider_said_and_not_less_than_what_arrived() {
         let mut reply = ReplyBuilder::new(Instant::now(), 1_000);
-        assert_eq!(reply.taken(40), Usage { input_tokens: 40, ..Usage::default() }, "it began, and nothing arrived");
+        assert_eq!(
+            reply.usage_so_far(40),
+            Usage { input_tokens: 40, ..Usage::default() },
+            "it began, and nothing arrived"
+        );
         let arrived = [Delta::Thinking("a".repeat(30)), Delta::Text("b".repeat(60)), piece(0, None, Some("f"), "{}")];
         for delta in arrived {
             reply.take(delta).unwrap();
         }
         let estimated = Usage { input_tokens: 40, output_tokens: 34, thinking_tokens: 11, cached_input_tokens: 0 };
-        assert_eq!(reply.taken(40), estimated);
+        assert_eq!(reply.usage_so_far(40), estimated);
         let said = Usage { input_tokens: 7, output_tokens: 3, thinking_tokens: 0, cached_input_tokens: 5 };
         reply.take(Delta::Usage(said)).unwrap();
-        assert_eq!(reply.taken(40), Usage { input_tokens: 7, cached_input_tokens: 5, ..estimated });
+        assert_eq!(reply.usage_so_far(40), Usage { input_tokens: 7, cached_input_tokens: 5, ..estimated });
         reply.take(Delta::Usage(Usage { output_tokens: 90, ..Usage::default() })).unwrap();
-        assert_eq!(reply.taken(40).output_tokens, 90);
+        assert_eq!(reply.usage_so_far(40).output_tokens, 90);
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! What an effect does at the last moment, when its right to act is over and nobody has told it yet.
+//! What an effect does when its lease has ended and it was not notified yet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Asking, ModelCall, ToolRun, Work, peer_failed};
+use super::{CallQuestion, ModelCall, RunningEffects, ToolRun, peer_failed};
 use crate::a2a::directory::Directory as Agents;
 use crate::config::{Config, Environment, Synchronous};
 use crate::domain::fault::Fault;
@@ -171,11 +171,11 @@ fn lasting() -> Lease {
 async fn a_tool_is_called_under_a_lease_that_holds_and_not_otherwise() {
     let counted = Arc::new(Counted::default());
     let (shared, _folder) = shared(&counted).await;
-    let run = |hold: Lease| run(&shared, "count", hold, mpsc::channel(1).0);
-    let hold = over();
-    assert!(run(hold.clone()).perform().await.is_none());
+    let run = |lease: Lease| run(&shared, "count", lease, mpsc::channel(1).0);
+    let lease = over();
+    assert!(run(lease.clone()).perform().await.is_none());
     assert_eq!(counted.calls(), 0);
-    assert!(hold.ended.is_cancelled(), "its thread must let go");
+    assert!(lease.ended.is_cancelled(), "its thread must let go");
     assert!(run(lasting()).perform().await.is_some());
     assert_eq!(counted.calls(), 1);
 }
@@ -210,7 +210,7 @@ async fn a_call_asks_one_question_at_a_time_and_another_is_declined() {
     assert!(said.as_str().is_some_and(|said| said.ends_with("Ok(Declined)") && said.contains("yes")), "{said}");
 }
 
-fn run(shared: &Arc<Shared>, tool: &str, hold: Lease, asks: mpsc::Sender<Asking>) -> ToolRun {
+fn run(shared: &Arc<Shared>, tool: &str, lease: Lease, questions: mpsc::Sender<CallQuestion>) -> ToolRun {
     ToolRun {
         shared: shared.clone(),
         pk: ThreadPk(1),
@@ -230,8 +230,8 @@ fn run(shared: &Arc<Shared>, tool: &str, hold: Lease, asks: mpsc::Sender<Asking>
             agent_state: Default::default(),
         },
         attempt: 1,
-        hold,
-        asks,
+        lease,
+        questions,
     }
 }
 
@@ -239,7 +239,7 @@ fn run(shared: &Arc<Shared>, tool: &str, hold: Lease, asks: mpsc::Sender<Asking>
 async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
     let counted = Arc::new(Counted::default());
     let (shared, _folder) = shared(&counted).await;
-    let call = |hold: Lease| ModelCall {
+    let call = |lease: Lease| ModelCall {
         tenant: TenantPk(1),
         shared: shared.clone(),
         pk: ThreadPk(1),
@@ -266,13 +266,13 @@ async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
             run_id: "run".into(),
             trace_id: "trace".to_owned(),
         },
-        hold,
+        lease,
         interrupt: CancellationToken::new(),
     };
-    let hold = over();
-    assert!(call(hold.clone()).perform().await.is_none());
+    let lease = over();
+    assert!(call(lease.clone()).perform().await.is_none());
     assert_eq!(counted.calls(), 0);
-    assert!(hold.ended.is_cancelled(), "its thread must let go");
+    assert!(lease.ended.is_cancelled(), "its thread must let go");
     assert!(call(lasting()).perform().await.is_some());
     assert_eq!(counted.calls(), 1);
 }
@@ -280,15 +280,15 @@ async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
 /// Its task may be of a run that is over: nobody would ask again.
 #[tokio::test]
 async fn stopping_a_run_spares_what_is_asked_of_other_agents() {
-    let (mut work, hold) = (Work::default(), Lease::of(60_000));
+    let (mut effects, lease) = (RunningEffects::default(), Lease::of(60_000));
     let asking = Effect::AskPeer { task: "task_1".into(), attempt: 1 };
     let calling = Effect::CallTool { call: "call_1".into(), attempt: 1 };
     let (told, answer) = tokio::sync::oneshot::channel();
-    work.start(calling.clone(), hold.clone(), std::future::pending());
-    work.start(asking.clone(), hold, async { answer.await.ok() });
-    work.stop().await;
-    assert!(work.holds(&asking) && !work.holds(&calling));
+    effects.start(calling.clone(), lease.clone(), std::future::pending());
+    effects.start(asking.clone(), lease, async { answer.await.ok() });
+    effects.stop().await;
+    assert!(effects.contains(&asking) && !effects.contains(&calling));
     told.send(peer_failed(&"task_1".into(), 1, PeerFailureKind::Unreachable, "why")).unwrap();
-    assert!(matches!(work.next().await, Event::Peer(PeerEvent::Failed { attempt: 1, .. })));
-    assert!(work.is_empty());
+    assert!(matches!(effects.next().await, Event::Peer(PeerEvent::Failed { attempt: 1, .. })));
+    assert!(effects.is_empty());
 }

@@ -1,4 +1,4 @@
-//! One attempt of one tool call: bounded in time and size; a panic is its error.
+//! One attempt of one tool call, bounded in time and size. A panic becomes an error of the call.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::people::{Asking, QuestionsOfCall};
+use super::people::{CallQuestion, QuestionsOfCall};
 use super::tool_failed;
 use crate::domain::digest;
 use crate::domain::frame::ToolStarted;
@@ -29,20 +29,20 @@ pub(in crate::runtime) struct ToolRun {
     pub(in crate::runtime) thread_id: ThreadId,
     pub(in crate::runtime) invocation: Invocation,
     pub(in crate::runtime) attempt: u32,
-    pub(in crate::runtime) hold: Lease,
-    pub(in crate::runtime) asks: mpsc::Sender<Asking>,
+    pub(in crate::runtime) lease: Lease,
+    pub(in crate::runtime) questions: mpsc::Sender<CallQuestion>,
 }
 
-/// How one attempt ended, before anything is made of it.
-enum Ended<T> {
-    Itself(T),
+/// How the future of an attempt ended.
+enum CallEnd<T> {
+    Returned(T),
     TimedOut,
-    /// The server stops, and a person was being asked.
+    /// The server stopped while a person was asked.
     Stopped,
 }
 
 impl ToolRun {
-    /// `None`: the right to call was lost before the tool was called.
+    /// `None`: the lease ended before the tool was called.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         failpoint::reached("tool.before");
         let began = Instant::now();
@@ -63,8 +63,8 @@ impl ToolRun {
             return Some(tool_failed("unknown_tool", "This server no longer has this tool."));
         };
         let (is_asking, asking) = watch::channel(false);
-        let whole = self.shared.inlined_under(&self.hold, self.pk, &self.invocation.arguments).await?;
-        let arguments = match whole {
+        let inlined = self.shared.inlined_under(&self.lease, self.pk, &self.invocation.arguments).await?;
+        let arguments = match inlined {
             Ok(arguments) => arguments,
             Err(error) => {
                 return Some(tool_failed("failed", format!("What the call needs could not be read: {error}")));
@@ -76,28 +76,30 @@ impl ToolRun {
             const WHY: &str = "The arguments are not those that were approved; nothing was done.";
             return Some(tool_failed("approval_mismatch", WHY));
         }
-        if !self.hold.holds() {
+        if !self.lease.is_valid() {
             return None;
         }
-        self.shared.hub.publish_tool_started(self.pk, &self.started());
+        self.shared.hub.publish_tool_started(self.pk, &self.started_frame());
         let limit = Duration::from_millis(u64::try_from(tool.spec().timeout_ms).unwrap_or(0));
         let nature = tool.nature(&arguments);
         let executed = given.map(|digest| Executed { digest, at: self.shared.now() });
         let call = AssertUnwindSafe(tool.call(arguments, self.context(is_asking))).catch_unwind();
-        let ended = self.within(limit, asking, call).await;
+        let ended = self.run_within(limit, asking, call).await;
         failpoint::reached("tool.sent");
         let outcome = match ended {
-            Ended::Itself(Ok(answer)) => {
+            CallEnd::Returned(Ok(answer)) => {
                 tools.kept(&self.invocation.tool_name, answer, self.shared.config.limits.tool_output_bytes)
             }
-            Ended::Itself(Err(panic)) => refused(tool::broke(&*panic)),
-            Ended::TimedOut => timed_out(nature, limit),
-            Ended::Stopped => refused(ToolError::lost("The server stopped while the call asked a person.".to_owned())),
+            CallEnd::Returned(Err(panic)) => failed_with(tool::broke(&*panic)),
+            CallEnd::TimedOut => timed_out(nature, limit),
+            CallEnd::Stopped => {
+                failed_with(ToolError::lost("The server stopped while the call asked a person.".to_owned()))
+            }
         };
         Some(ToolOutcome { executed, ..outcome })
     }
 
-    fn started(&self) -> ToolStarted {
+    fn started_frame(&self) -> ToolStarted {
         ToolStarted {
             thread_id: self.thread_id.clone(),
             run_id: self.invocation.run_id.clone(),
@@ -111,21 +113,22 @@ impl ToolRun {
         }
     }
 
-    /// The clock stands still while a person is asked. A server that stops does not wait for people.
-    async fn within<T>(
+    /// Runs the call within its time limit, which does not count while a person is asked. A server that stops does not wait for
+    /// people.
+    async fn run_within<T>(
         &self,
         limit: Duration,
         mut asking: watch::Receiver<bool>,
         call: impl Future<Output = T>,
-    ) -> Ended<T> {
+    ) -> CallEnd<T> {
         let (mut call, mut left) = (std::pin::pin!(call), limit);
         loop {
             let (began, is_asking) = (Instant::now(), *asking.borrow_and_update());
             tokio::select! {
                 biased;
-                ended = &mut call => return Ended::Itself(ended),
-                () = sleep(left), if !is_asking => return Ended::TimedOut,
-                () = self.shared.draining.cancelled(), if is_asking => return Ended::Stopped,
+                ended = &mut call => return CallEnd::Returned(ended),
+                () = sleep(left), if !is_asking => return CallEnd::TimedOut,
+                () = self.shared.draining.cancelled(), if is_asking => return CallEnd::Stopped,
                 Ok(()) = asking.changed() => {
                     if !is_asking {
                         left = left.saturating_sub(began.elapsed());
@@ -135,16 +138,16 @@ impl ToolRun {
         }
     }
 
-    /// As it is when the call starts.
+    /// The context at the start of the call.
     fn context(&self, is_asking: watch::Sender<bool>) -> ToolContext {
         let invocation = &self.invocation;
         let people = QuestionsOfCall {
             shared: self.shared.clone(),
-            hold: self.hold.clone(),
+            lease: self.lease.clone(),
             pk: self.pk,
             call: invocation.call_id.clone(),
             attempt: self.attempt,
-            asks: self.asks.clone(),
+            questions: self.questions.clone(),
             is_asking,
             asked: Mutex::default(),
         };
@@ -164,15 +167,15 @@ impl ToolRun {
     }
 }
 
-/// What may have had its effect is in doubt, as after a connection that broke.
+/// A call that may have had its effect is in doubt, as after a broken connection.
 fn timed_out(nature: Nature, limit: Duration) -> ToolOutcome {
     let message = format!("The tool did not end within {} ms.", limit.as_millis());
     match nature.class {
         ToolClass::Read => tool_failed("timeout", message),
-        ToolClass::Write | ToolClass::External | ToolClass::Irreversible => refused(ToolError::lost(message)),
+        ToolClass::Write | ToolClass::External | ToolClass::Irreversible => failed_with(ToolError::lost(message)),
     }
 }
 
-fn refused(error: ToolError) -> ToolOutcome {
+fn failed_with(error: ToolError) -> ToolOutcome {
     ToolOutcome::failed(error)
 }

@@ -77,7 +77,7 @@ pub async fn add(
     let target = receiver(service, caller, run, config, version)?;
     check_room(&known, &target)?;
     let row = target.row(stored.status.is_terminal());
-    service.runtime.keep_row(pk, row, None).await?;
+    service.runtime.store_row(pk, row, None).await?;
     Ok(shown(target))
 }
 
@@ -133,7 +133,7 @@ pub async fn delete(service: &Service, caller: &Caller, run: &RunId, id: &str) -
     let (pk, _) = runs::stored(service, caller, run).await?;
     if get(service, caller, run, id).await?.is_some() {
         let row = PushTarget::deleted(run, id);
-        service.runtime.keep_row(pk, row, None).await?;
+        service.runtime.store_row(pk, row, None).await?;
     }
     Ok(())
 }

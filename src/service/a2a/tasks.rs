@@ -63,7 +63,7 @@ pub async fn wait(service: &Service, caller: &Caller, id: &RunId, at_most: Durat
         let (pk, run) = runs::stored(service, caller, id).await?;
         let asks = matches!(run.standing, CallerStatus::Suspended | CallerStatus::NeedsAuth);
         let is_settled = asks || run.status.is_terminal() || run.status == RunStatus::Suspended;
-        if is_settled || timeout_at(until, waiter.moved(pk)).await.is_err() {
+        if is_settled || timeout_at(until, waiter.changed(pk)).await.is_err() {
             return Ok(());
         }
     }

@@ -6,7 +6,7 @@ use super::{Collection, Draft, Resource, Versioned};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::typed::typed;
-use crate::runtime::Refusal;
+use crate::runtime::CommandError;
 use crate::service::if_match::IfMatch;
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Result, Service};
@@ -132,9 +132,14 @@ fn change_by(service: &Service, caller: &Caller, kind: DocumentKind, id: &str, b
 }
 
 /// Why a write did nothing: the same request was answered elsewhere, or else what `otherwise` says.
-async fn not_first(service: &Service, caller: &Caller, key: &Option<Idempotent>, otherwise: Fault) -> Result<Refusal> {
+async fn not_first(
+    service: &Service,
+    caller: &Caller,
+    key: &Option<Idempotent>,
+    otherwise: Fault,
+) -> Result<CommandError> {
     match key {
-        Some(key) if once::is_stored(service, caller, key).await? => Ok(Refusal::Duplicate),
+        Some(key) if once::is_stored(service, caller, key).await? => Ok(CommandError::Duplicate),
         Some(_) | None => Ok(otherwise.into()),
     }
 }

@@ -6,7 +6,7 @@ use super::{done, effective, kept, overdue};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::retention::Terms;
-use crate::runtime::Refusal;
+use crate::runtime::CommandError;
 use crate::service::Service;
 use crate::service::chore_metrics::deleted;
 use crate::store::{Pace, Result};
@@ -81,7 +81,7 @@ async fn one(service: &Service, (pk, of_tenant): (ThreadPk, Terms)) -> Result<Op
     let row = service.store.thread_by_pk(pk).await?;
     let Some(row) = row.filter(|row| row.updated_at < before) else { return Ok(None) };
     match service.runtime.expire(pk, before).await {
-        Ok(false) | Err(Refusal::Gone) => Ok(None),
+        Ok(false) | Err(CommandError::Gone) => Ok(None),
         Ok(true) => {
             deleted("thread", 1);
             Ok(Some(Expired { tenant: row.tenant, overdue: before - row.updated_at }))

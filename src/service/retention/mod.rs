@@ -20,6 +20,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::retention::{Hold, Kept, Terms, ThreadTerms};
 use crate::engine::step::{Keep, Row, RowKind};
+use crate::runtime::AuditedAction;
 use crate::runtime::rows::read;
 use crate::store;
 
@@ -73,8 +74,9 @@ pub async fn put(service: &Service, caller: &Caller, id: &ThreadId, ask: Retenti
         Some(_) | None => Hold { reason, by: caller.name.clone(), at: service.now() },
     });
     let terms = ThreadTerms { terms: ask.terms, hold };
-    let told = (caller.name.clone(), "retention", json!({ "terms": terms.terms, "hold": terms.hold }));
-    service.runtime.keep_row(row.pk, stored(&terms), Some(told)).await?;
+    let detail = json!({ "terms": terms.terms, "hold": terms.hold });
+    let audit = AuditedAction { actor: caller.name.clone(), action: "retention", detail };
+    service.runtime.store_row(row.pk, stored(&terms), Some(audit)).await?;
     shown(service, row.tenant, terms).await
 }
 
@@ -83,7 +85,7 @@ pub async fn put(service: &Service, caller: &Caller, id: &ThreadId, ask: Retenti
 pub(crate) async fn keep_shortly(service: &Service, caller: &Caller, id: &ThreadId) -> Result<()> {
     let row = threads::row(service, caller, id).await?;
     let terms = Terms { thread_days: Some(Kept::Days(1)), ..Terms::default() };
-    Ok(service.runtime.keep_row(row.pk, stored(&ThreadTerms { terms, hold: None }), None).await?)
+    Ok(service.runtime.store_row(row.pk, stored(&ThreadTerms { terms, hold: None }), None).await?)
 }
 
 fn check(ask: &RetentionAsk) -> Result<()> {

@@ -16,7 +16,7 @@ use crate::engine::event::{Event, PersonEvent};
 use crate::engine::step::RowKind;
 use crate::failpoint;
 use crate::runtime::rows::read;
-use crate::runtime::{CommitExtras, LookupsToKeep};
+use crate::runtime::{CommitExtras, RunLookups};
 use crate::service::a2a::pushes;
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Result, Service, threads};
@@ -45,8 +45,8 @@ pub async fn resume_found(
     settle(service, caller, id, answer, None, extras, key).await
 }
 
-fn lookups(found: Option<(RunId, Vec<LookupKey>)>) -> Option<LookupsToKeep> {
-    found.map(|(asked, keys)| LookupsToKeep { asked, keys })
+fn lookups(found: Option<(RunId, Vec<LookupKey>)>) -> Option<RunLookups> {
+    found.map(|(asked, keys)| RunLookups { run: asked, keys })
 }
 
 /// Answers a suspension, once, with a message that joins the conversation.
@@ -135,7 +135,7 @@ pub async fn pause(
 ) -> Result<Answered<Receipt>> {
     let event = Event::Person(PersonEvent::PauseAsked { by: caller.name.clone() });
     // The observation of a pause makes no line in the audit, so the commit is given one.
-    let extras = CommitExtras { audit: Some((caller.name.clone(), "pause", Value::Null)), ..CommitExtras::default() };
+    let extras = CommitExtras::audited(caller.name.clone(), "pause", Value::Null);
     act(service, caller, id, event, extras, key).await
 }
 
@@ -152,8 +152,8 @@ pub async fn step_in(
         ItemWish::Retry(item) => (PersonEvent::ItemRetried { item: item.clone(), by }, "retry item", item),
         ItemWish::Skip(item) => (PersonEvent::ItemSkipped { item: item.clone(), by }, "skip item", item),
     };
-    let audit = Some((caller.name.clone(), action, json!({ "itemId": item })));
-    act(service, caller, id, Event::Person(event), CommitExtras { audit, ..CommitExtras::default() }, key).await
+    let extras = CommitExtras::audited(caller.name.clone(), action, json!({ "itemId": item }));
+    act(service, caller, id, Event::Person(event), extras, key).await
 }
 
 async fn act(
@@ -167,7 +167,7 @@ async fn act(
     service.runtime.accepting()?;
     let work = async {
         let row = threads::row(service, caller, id).await?;
-        let extras = CommitExtras { kept: kept(caller, &key, id, None), ..extras };
+        let extras = CommitExtras { idempotency: kept(caller, &key, id, None), ..extras };
         let decided = service.runtime.decide(row.pk, event, extras).await?;
         Ok(receipt(id, None, &decided).ok_or_else(no_run)?)
     };

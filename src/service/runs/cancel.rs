@@ -11,7 +11,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::run::{Run, RunStatus};
 use crate::engine::event::{CancelEvent, Event};
-use crate::runtime::{AnswerToKeep, CommitExtras, Decided, Refusal};
+use crate::runtime::{CommandError, CommitExtras, DecisionResult, IdempotencyRowFn};
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Service, runs, threads};
 
@@ -62,13 +62,12 @@ async fn request(
     pk: ThreadPk,
     run: Option<RunId>,
     key: &Option<Idempotent>,
-) -> Result<CancelReceipt, Refusal> {
+) -> Result<CancelReceipt, CommandError> {
     service.runtime.accepting()?;
     let detail = run.as_ref().map_or(Value::Null, |run| json!({ "runId": run }));
     let extras = CommitExtras {
-        kept: key.clone().map(|key| kept(caller, key, run.clone())),
-        audit: Some((caller.name.clone(), "cancel", detail)),
-        ..CommitExtras::default()
+        idempotency: key.clone().map(|key| kept(caller, key, run.clone())),
+        ..CommitExtras::audited(caller.name.clone(), "cancel", detail)
     };
     let event = Event::Cancel(CancelEvent::Asked { run: run.clone(), by: caller.name.clone() });
     let decided = service.runtime.decide(pk, event, extras).await?;
@@ -107,13 +106,13 @@ async fn await_stop(service: &Service, caller: &Caller, run: &RunId) -> Result<(
             Err(fault) if fault.code == Code::NotFound => return Ok(()),
             Err(fault) => return Err(fault),
         };
-        timeout_at(until, waiter.moved(pk)).await.map_err(|_| not_yet())?;
+        timeout_at(until, waiter.changed(pk)).await.map_err(|_| not_yet())?;
     }
 }
 
 /// The runs that it ends: by now, or as soon as their effects are stopped. Cancelling one run moves the next one too,
 /// which is none of them.
-fn receipt(run: Option<&RunId>, decided: &Decided) -> CancelReceipt {
+fn receipt(run: Option<&RunId>, decided: &DecisionResult) -> CancelReceipt {
     if let Some(run) = run {
         return CancelReceipt { run_ids: vec![run.clone()], already: false };
     }
@@ -126,7 +125,7 @@ fn receipt(run: Option<&RunId>, decided: &Decided) -> CancelReceipt {
     CancelReceipt { run_ids, already }
 }
 
-fn kept(caller: &Caller, key: Idempotent, run: Option<RunId>) -> AnswerToKeep {
+fn kept(caller: &Caller, key: Idempotent, run: Option<RunId>) -> IdempotencyRowFn {
     let tenant = caller.tenant;
     Box::new(move |decided, now| {
         let receipt = receipt(run.as_ref(), decided);

@@ -14,7 +14,7 @@ use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::engine::event::Event;
 use crate::failpoint;
-use crate::runtime::{AnswerToKeep, CommitExtras, Decided, LookupsToKeep, Refusal};
+use crate::runtime::{CommandError, CommitExtras, DecisionResult, IdempotencyRowFn, RunLookups};
 use crate::service::a2a::pushes;
 use crate::service::feed::EarlySubscription;
 use crate::service::once::{self, Answered, Idempotent};
@@ -92,14 +92,14 @@ async fn accept(
     ask: ProcessAsk,
     key: &Option<Idempotent>,
     subscribes: bool,
-) -> Result<(Receipt, Option<EarlySubscription>), Refusal> {
+) -> Result<(Receipt, Option<EarlySubscription>), CommandError> {
     service.tools.prepare(caller.tenant).await;
     service.tools.toolset(caller.tenant).check_client_tools(&ask.options.client_tools)?;
     check_history(&ask.history, service.config.limits.history_messages)?;
     let mut mint = service.mint();
     let (run, message) = (mint.run(), mint.message());
     let (trace_id, trace) = traced(&ask, || mint.hex());
-    let trace = service.runtime.marked(&trace_id, trace);
+    let trace = service.runtime.with_sampled_flag(&trace_id, trace);
     let pushes = match &ask.push {
         Some((config, version)) => vec![pushes::receiver(service, caller, &run, config, *version)?],
         None => Vec::new(),
@@ -138,16 +138,16 @@ async fn accept(
             NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: service.now(), created_by };
         let extras = CommitExtras {
             create: last_seq.is_none().then_some((new, profile)),
-            kept: kept(caller, key, id, Some(&run)),
-            lookups: Some(LookupsToKeep { asked: run.clone(), keys: ask.lookups.clone() }),
+            idempotency: kept(caller, key, id, Some(&run)),
+            lookups: Some(RunLookups { run: run.clone(), keys: ask.lookups.clone() }),
             pushes: pushes.clone(),
             fire: ask.fire.clone(),
             ..CommitExtras::default()
         };
         match service.runtime.decide(pk, event, extras).await {
-            Err(Refusal::Exists | Refusal::Gone) => {}
+            Err(CommandError::Exists | CommandError::Gone) => {}
             // Something happened on the thread since it was looked up.
-            Err(Refusal::Fault(fault)) if goes_back && fault.code == Code::ThreadBusy => {}
+            Err(CommandError::Fault(fault)) if goes_back && fault.code == Code::ThreadBusy => {}
             Err(refusal) => return Err(refusal),
             Ok(decided) => {
                 failpoint::reached("process.acked");
@@ -155,7 +155,7 @@ async fn accept(
             }
         }
     }
-    Err(Refusal::Gone)
+    Err(CommandError::Gone)
 }
 
 /// Providers refuse a message that says nothing.
@@ -192,7 +192,7 @@ async fn thread_or_new(service: &Service, caller: &Caller, id: &ThreadId) -> Res
 }
 
 /// The receipt of the run that was asked for, else of the active one.
-pub(super) fn receipt(id: &ThreadId, run: Option<&RunId>, decided: &Decided) -> Option<Receipt> {
+pub(super) fn receipt(id: &ThreadId, run: Option<&RunId>, decided: &DecisionResult) -> Option<Receipt> {
     let run = match run {
         Some(asked) => decided.run_of(asked),
         None => decided.current.as_ref().or(decided.runs.first()),
@@ -213,7 +213,7 @@ pub(super) fn kept(
     key: &Option<Idempotent>,
     id: &ThreadId,
     run: Option<&RunId>,
-) -> Option<AnswerToKeep> {
+) -> Option<IdempotencyRowFn> {
     let (key, tenant, id, run) = (key.clone()?, caller.tenant, id.clone(), run.cloned());
     Some(Box::new(move |decided, now| {
         let receipt = receipt(&id, run.as_ref(), decided);

@@ -40,7 +40,7 @@ pub async fn wait_for(
     loop {
         let (pk, mut run) = stored(service, caller, id).await?;
         if !has_come(service, what, pk, &run).await? {
-            match timeout_at(until, waiter.moved(pk)).await {
+            match timeout_at(until, waiter.changed(pk)).await {
                 Ok(Some(run)) if run.status.is_terminal() => return Ok(Waited { run, suspensions: Vec::new() }),
                 Ok(Some(_) | None) => continue,
                 // Another process may have changed it without a word to this one.

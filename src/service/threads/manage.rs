@@ -12,7 +12,7 @@ use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::thread::{ItemCounts, Thread, ThreadProfile, ThreadStatus};
 use crate::domain::usage::usd;
 use crate::engine::event::{Event, SystemEvent};
-use crate::runtime::{CommitExtras, Refusal};
+use crate::runtime::{CommandError, CommitExtras};
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Service, settings};
 use crate::store::{Committed, NewThread, Outline, Page, PageAsk, ThreadFilter, ThreadRow};
@@ -35,7 +35,7 @@ async fn make(
     caller: &Caller,
     ask: NewThreadAsk,
     key: &Option<Idempotent>,
-) -> Result<(Thread, bool), Refusal> {
+) -> Result<(Thread, bool), CommandError> {
     let id = ask.thread_id.unwrap_or_else(|| new_id(service));
     check_id(service, &id)?;
     let profile =
@@ -55,7 +55,7 @@ async fn make(
             service.hub.publish_change(caller.tenant, pk, &fresh.thread_id);
             Ok((fresh, true))
         }
-        Committed::Duplicate => Err(Refusal::Duplicate),
+        Committed::Duplicate => Err(CommandError::Duplicate),
         Committed::Exists | Committed::Stale | Committed::NotDue | Committed::Capped => {
             let row = row(service, caller, &id).await?;
             // A title that was not asked for is the agent's, and who wrote the policy is no part of it.
@@ -115,7 +115,7 @@ pub async fn release(service: &Service, caller: &Caller, id: &ThreadId) -> Resul
         return Err(Fault::new(Code::NotQuarantined, detail).with("status", json!(row.status)));
     }
     service.store.forget_crashes(&[row.pk], false).await?;
-    let extras = CommitExtras { audit: Some((caller.name.clone(), "release", Value::Null)), ..CommitExtras::default() };
+    let extras = CommitExtras::audited(caller.name.clone(), "release", Value::Null);
     service.runtime.decide(row.pk, Event::System(SystemEvent::Released), extras).await?;
     get(service, caller, id).await
 }

@@ -12,7 +12,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::ThreadProfile;
 use crate::domain::typed::typed;
 use crate::runtime::ProfileEdit;
-use crate::runtime::audit::line;
+use crate::runtime::audit::audit_row;
 use crate::service::Result;
 use crate::store::{AuditRow, ThreadRow};
 
@@ -95,7 +95,7 @@ fn audited(thread: &ThreadRow, profile: &ThreadProfile, at: Millis, actor: &str)
     if old.config.tool_policy != profile.config.tool_policy {
         detail["toolPolicy"] = json!(profile.config.tool_policy);
     }
-    (!changed.is_empty()).then(|| line(thread, at, actor, "patch thread", detail))
+    (!changed.is_empty()).then(|| audit_row(thread, at, actor, "patch thread", detail))
 }
 
 /// The members that two objects do not have alike, in the order of their names.

@@ -45,8 +45,7 @@ pub async fn put_agent_state(
     service.runtime.accepting()?;
     let row = row(service, caller, id).await?;
     let event = Event::Person(PersonEvent::StatePut { data, expected: if_match, by: caller.name.clone() });
-    let extras =
-        CommitExtras { audit: Some((caller.name.clone(), "put agent state", Value::Null)), ..CommitExtras::default() };
+    let extras = CommitExtras::audited(caller.name.clone(), "put agent state", Value::Null);
     match service.runtime.decide(row.pk, event, extras).await?.agent_state {
         Some(state) => Ok(state),
         None => agent_state(service, caller, id).await,

@@ -153,7 +153,7 @@ fn made(service: &Service, caller: &Caller, archive: Archive) -> Result<(NewImpo
         summary: archive.fold.summary().cloned(),
         shapers: vec![caller.name.clone()],
     });
-    let mut step = service.runtime.decided_anew(&new, last_seq, event)?;
+    let mut step = service.runtime.decide_for_new_thread(&new, last_seq, event)?;
     let mut log = archive.log;
     let ends = cancelled.as_ref().map_or_else(Vec::new, |run| ends(service, run, archive.begun, &mut step));
     let end = last_seq + ends.len() as i64;

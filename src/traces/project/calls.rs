@@ -1,4 +1,4 @@
-//! Calls of models, tools and other agents, and what people say of them.
+//! Spans of calls to models, tools and other agents, and the decisions of people about these calls.
 
 use serde::Serialize;
 
@@ -13,15 +13,16 @@ use crate::domain::model::Phase;
 use crate::domain::task::TaskStatus;
 use crate::domain::tool::{ToolCall, ToolResult};
 use crate::traces::names;
-use crate::traces::span::{Attribute, Kind, Span, SpanId};
+use crate::traces::span::{Attribute, Span, SpanId, SpanKind};
 
 impl Projection {
-    pub(super) fn chat_began(&mut self, item: Option<&ItemId>, body: &LlmStreamStartBody, at: Millis) {
-        let mut span = Span::begun(self.id(body.stream_id.as_str()), format!("chat {}", body.model), Kind::Client, at);
+    pub(super) fn start_chat(&mut self, item: Option<&ItemId>, body: &LlmStreamStartBody, at: Millis) {
+        let mut span =
+            Span::new(self.span_id(body.stream_id.as_str()), format!("chat {}", body.model), SpanKind::Client, at);
         span.parent = match (body.phase, item) {
-            (Phase::Planning, _) if body.purpose.is_none() => Some(self.planning(&body.stream_id, at)),
-            (Phase::Execution, Some(item)) => Some(self.step(item, at)),
-            (Phase::Planning | Phase::Execution | Phase::Synthesis, _) => self.top(),
+            (Phase::Planning, _) if body.purpose.is_none() => Some(self.plan_span(&body.stream_id, at)),
+            (Phase::Execution, Some(item)) => Some(self.item_span(item, at)),
+            (Phase::Planning | Phase::Execution | Phase::Synthesis, _) => self.activation_span(),
         };
         span.set(names::OPERATION, "chat");
         span.set(names::PROVIDER, names::provider(&body.provider).to_owned());
@@ -30,39 +31,40 @@ impl Projection {
         self.chats.insert(body.stream_id.clone(), span);
     }
 
-    pub(super) fn chat_took(&mut self, body: &LlmStreamMetadataBody) {
+    pub(super) fn record_chat_usage(&mut self, body: &LlmStreamMetadataBody) {
         let Some(span) = self.chats.get_mut(&body.stream_id) else { return };
         span.set(names::RESPONSE_MODEL, body.model.clone());
         span.set(names::INPUT_TOKENS, body.input_tokens);
         span.set(names::OUTPUT_TOKENS, body.output_tokens);
         span.set(names::CACHED_INPUT_TOKENS, body.cached_input_tokens);
         span.set(names::REASONING_TOKENS, body.thinking_tokens);
-        span.attributes.push((names::FINISH_REASONS.into(), Attribute::Texts(vec![word(&body.stop_reason)])));
+        span.attributes
+            .push((names::FINISH_REASONS.into(), Attribute::TextList(vec![serialized_name(&body.stop_reason)])));
         span.set_some(names::FIRST_TOKEN, body.time_to_first_token_ms.map(seconds));
         span.set_some(names::QUEUED, body.queued_ms);
         span.set_some(names::COST, body.cost_usd);
     }
 
-    pub(super) fn chat_failed(&mut self, body: &LlmStreamErrorBody, at: Millis) {
-        let why = self.explained(&word(&body.code), &body.message);
-        self.chat_ended(&body.stream_id, at, |span| {
-            span.fail(&word(&body.code), &why);
+    pub(super) fn fail_chat(&mut self, body: &LlmStreamErrorBody, at: Millis) {
+        let why = self.failure_text(&serialized_name(&body.code), &body.message);
+        self.end_chat(&body.stream_id, at, |span| {
+            span.fail(&serialized_name(&body.code), &why);
             span.set_some(names::HTTP_STATUS, body.http_status.map(i64::from));
         });
     }
 
-    pub(super) fn chat_ended(&mut self, stream: &StreamId, at: Millis, last: impl FnOnce(&mut Span)) {
+    pub(super) fn end_chat(&mut self, stream: &StreamId, at: Millis, last: impl FnOnce(&mut Span)) {
         let Some(mut span) = self.chats.remove(stream) else { return };
         last(&mut span);
-        self.ended_at(span, at);
+        self.end_span(span, at);
     }
 
-    /// The span in which the model makes the plan that comes next.
-    pub(super) fn planning(&mut self, stream: &StreamId, at: Millis) -> SpanId {
-        let id = self.id(&format!("plan:{stream}"));
-        let parent = self.top();
+    /// The id of the span in which the model makes the next plan. Starts the span if there is none.
+    pub(super) fn plan_span(&mut self, stream: &StreamId, at: Millis) -> SpanId {
+        let id = self.span_id(&format!("plan:{stream}"));
+        let parent = self.activation_span();
         let span = self.plan.get_or_insert_with(|| {
-            let mut span = Span::begun(id, "plan", Kind::Internal, at);
+            let mut span = Span::new(id, "plan", SpanKind::Internal, at);
             span.parent = parent;
             span.set(names::OPERATION, "plan");
             span
@@ -70,26 +72,27 @@ impl Projection {
         span.id
     }
 
-    pub(super) fn plan_ended(&mut self, version: i64, at: Millis) {
+    pub(super) fn end_plan(&mut self, version: i64, at: Millis) {
         let Some(mut span) = self.plan.take() else { return };
         span.set(names::PLAN_VERSION, version);
-        self.ended_at(span, at);
+        self.end_span(span, at);
     }
 
-    pub(super) fn called(&mut self, item: Option<&ItemId>, call: &ToolCall) {
+    pub(super) fn record_tool_call(&mut self, item: Option<&ItemId>, call: &ToolCall) {
         let arguments = self.content(&call.arguments);
         let known = self.calls.entry(call.call_id.clone()).or_default();
         known.item = item.cloned();
         known.arguments = arguments;
     }
 
-    pub(super) fn tool_ended(&mut self, item: Option<&ItemId>, result: &ToolResult, end: Millis) {
+    pub(super) fn record_tool_result(&mut self, item: Option<&ItemId>, result: &ToolResult, end: Millis) {
         let call = self.calls.remove(&result.call_id).unwrap_or_default();
         let start = end - result.duration_ms.max(0);
         let key = format!("{}:{}", self.subject.thread, result.call_id);
-        let mut span = Span::begun(self.id(&key), format!("execute_tool {}", result.tool_name), Kind::Internal, start);
+        let mut span =
+            Span::new(self.span_id(&key), format!("execute_tool {}", result.tool_name), SpanKind::Internal, start);
         let item = item.or(call.item.as_ref());
-        span.parent = item.map(|item| self.step(item, start)).or_else(|| self.top());
+        span.parent = item.map(|item| self.item_span(item, start)).or_else(|| self.activation_span());
         span.set(names::OPERATION, "execute_tool");
         span.set(names::TOOL, result.tool_name.as_str().to_owned());
         span.set(names::TOOL_CALL, result.call_id.as_str().to_owned());
@@ -105,13 +108,13 @@ impl Projection {
         span.set_some(names::TOOL_ARGUMENTS, call.arguments);
         span.set_some(names::TOOL_RESULT, result.output.as_ref().and_then(|output| self.content(output)));
         if let Some(error) = &result.error {
-            let why = self.explained(&error.code, &error.message);
+            let why = self.failure_text(&error.code, &error.message);
             span.fail(&error.code, &why);
         }
-        self.ended_at(span, end);
+        self.end_span(span, end);
     }
 
-    pub(super) fn asked(&mut self, asked: &AskedQuestion, at: Millis) {
+    pub(super) fn record_suspension(&mut self, asked: &AskedQuestion, at: Millis) {
         if let Some(call) = &asked.call_id {
             let known = self.calls.entry(call.clone()).or_default();
             known.asked_at = Some(at);
@@ -119,27 +122,27 @@ impl Projection {
         }
         let mut about = vec![(names::SUSPENSION_KIND.into(), asked.kind.as_str().into())];
         about.extend(asked.tool_name.clone().map(|tool| (names::TOOL.into(), tool.into())));
-        self.happened("pes.suspended", at, about);
+        self.add_event("pes.suspended", at, about);
     }
 
-    /// Who decided is not told: names of people stay here.
-    pub(super) fn answered(&mut self, body: &AgentResumedBody, at: Millis) {
+    /// Who decided is not exported: names of people stay on this server.
+    pub(super) fn record_decision(&mut self, body: &AgentResumedBody, at: Millis) {
         let decision = body.decision.as_str();
         if let Some(call) = body.call_id.as_ref().and_then(|id| self.calls.get_mut(id)) {
             call.decision = Some((decision, at));
         }
-        self.happened("pes.resumed", at, vec![(names::DECISION.into(), decision.into())]);
+        self.add_event("pes.resumed", at, vec![(names::DECISION.into(), decision.into())]);
     }
 
-    pub(super) fn peer(&mut self, item: Option<&ItemId>, task: &A2aTaskBody, at: Millis) {
+    pub(super) fn record_peer_task(&mut self, item: Option<&ItemId>, task: &A2aTaskBody, at: Millis) {
         if !self.peers.contains_key(&task.task_id) {
-            let mut span = Span::begun(
-                self.id(task.task_id.as_str()),
+            let mut span = Span::new(
+                self.span_id(task.task_id.as_str()),
                 format!("invoke_agent {}", task.agent_id),
-                Kind::Client,
+                SpanKind::Client,
                 task.submitted_at,
             );
-            span.parent = item.map(|item| self.step(item, task.submitted_at)).or_else(|| self.top());
+            span.parent = item.map(|item| self.item_span(item, task.submitted_at)).or_else(|| self.activation_span());
             span.set(names::OPERATION, "invoke_agent");
             span.set(names::PEER, task.agent_id.as_str().to_owned());
             span.set(names::TASK, task.task_id.as_str().to_owned());
@@ -151,15 +154,15 @@ impl Projection {
         let Some(mut span) = self.peers.remove(&task.task_id) else { return };
         span.set(names::TASK_STATUS, task.status.as_str());
         if task.status != TaskStatus::Completed {
-            let why = self.explained(task.status.as_str(), task.reason.as_deref().unwrap_or_default());
+            let why = self.failure_text(task.status.as_str(), task.reason.as_deref().unwrap_or_default());
             span.fail(task.status.as_str(), &why);
         }
-        self.ended_at(span, at);
+        self.end_span(span, at);
     }
 }
 
-/// A word of the log, as it is written there.
-fn word(word: &impl Serialize) -> String {
+/// The serialised form of an enum of the log.
+fn serialized_name(word: &impl Serialize) -> String {
     let written = serde_json::to_value(word).expect("a word is a text");
     written.as_str().unwrap_or_default().to_owned()
 }

@@ -1,9 +1,9 @@
-//! What happened in a run, as spans: a pure function of its log. So nothing is lost with a process, nothing is made twice by
-//! one that recovers, and whoever projects the same log comes to the same spans.
+//! The spans of a run are a pure function of its log. So no span is lost with a process, recovery makes no span twice, and
+//! every process that projects the same log gets the same spans.
 //!
-//! A run is told in *activations*: from its start, or from what moved it again, until it stands still for a person or is
-//! over. Each is a span of its own and links to the one before, so no span is open while a run waits for days. Calls of models,
-//! tools and other agents stand in [`calls`].
+//! A run is divided into *activations*. An activation begins when the run starts or resumes, and ends when the run waits for
+//! a person or has ended. Each is a span that links to the one before, so no span is open while a run waits for days. The
+//! spans of calls to models, tools and other agents are in [`calls`].
 
 mod calls;
 
@@ -12,17 +12,17 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
-use super::Part;
+use super::LogRange;
 use super::names;
-use super::span::{Attribute, Attributes, Kind, Span, SpanEvent, SpanId};
+use super::span::{Attribute, Attributes, Span, SpanEvent, SpanId, SpanKind};
 use crate::domain::Millis;
 use crate::domain::facts::{ErrorBody, Fact, ItemStatusChangeBody, PlanSource, RunFinishedBody, RunStartedBody};
 use crate::domain::ids::{CallId, ItemId, RunId, StreamId, TaskId, ThreadId};
 use crate::domain::plan::ItemStatus;
 use crate::domain::standing::RunActivity;
 
-/// Of a text in a span, at most so many bytes.
-const TEXT_BYTES: usize = 32 * 1024;
+/// Bounds a text in a span.
+const MAX_TEXT_BYTES: usize = 32 * 1024;
 
 /// The run whose log is projected.
 #[derive(Clone, Debug)]
@@ -30,15 +30,15 @@ pub(super) struct Subject {
     pub(super) thread: ThreadId,
     pub(super) run: RunId,
     pub(super) trace_id: String,
-    /// The span of whoever asked for it.
+    /// The caller's span.
     pub(super) parent: Option<SpanId>,
-    /// What was said and done stands in the spans, too.
+    /// Spans contain texts of people, models and tools.
     pub(super) with_content: bool,
 }
 
-/// What is known of a call before it ends.
+/// A tool call that has not ended.
 #[derive(Clone, Default)]
-struct Call {
+struct OpenCall {
     item: Option<ItemId>,
     arguments: Option<String>,
     asked_at: Option<Millis>,
@@ -46,9 +46,9 @@ struct Call {
     rule: Option<(&'static str, String)>,
 }
 
-/// A span that is over, and the observation that ended it.
+/// A span that has ended, and the seq of the observation that ended it.
 #[derive(Clone)]
-struct Over {
+struct EndedSpan {
     seq: i64,
     span: Span,
 }
@@ -57,31 +57,31 @@ struct Over {
 struct Activation {
     number: i64,
     span: Span,
-    /// When and where the run came to stand still, since it last moved.
-    still: Option<(Millis, i64)>,
+    /// When the run came to rest since it last moved, and at which seq.
+    at_rest: Option<(Millis, i64)>,
 }
 
-/// Everything of a run up to some observation.
+/// The projection of a run up to some observation.
 #[derive(Clone)]
 pub(super) struct Projection {
     subject: Subject,
     standing: RunActivity,
     activation: Option<Activation>,
     activations: i64,
-    /// What every activation says of the run.
-    about: Attributes,
+    /// The attributes of the run that every activation has.
+    run_attributes: Attributes,
     plan: Option<Span>,
     items: BTreeMap<ItemId, u32>,
     steps: HashMap<ItemId, Span>,
     chats: HashMap<StreamId, Span>,
-    calls: HashMap<CallId, Call>,
+    calls: HashMap<CallId, OpenCall>,
     peers: HashMap<TaskId, Span>,
-    /// The observation that is projected.
+    /// The seq of the observation that is applied.
     seq: i64,
-    /// Spans of the activation that goes on.
-    over: Vec<Over>,
-    /// Those of activations that ended, with the seq of that end.
-    ended: Vec<(i64, Over)>,
+    /// Ended spans of the activation that is open.
+    in_open_activation: Vec<EndedSpan>,
+    /// Spans of activations that ended, with the seq of that end.
+    in_ended_activations: Vec<(i64, EndedSpan)>,
 }
 
 impl Projection {
@@ -91,7 +91,7 @@ impl Projection {
             standing: RunActivity::default(),
             activation: None,
             activations: 0,
-            about: Vec::new(),
+            run_attributes: Vec::new(),
             plan: None,
             items: BTreeMap::new(),
             steps: HashMap::new(),
@@ -99,102 +99,106 @@ impl Projection {
             calls: HashMap::new(),
             peers: HashMap::new(),
             seq: 0,
-            over: Vec::new(),
-            ended: Vec::new(),
+            in_open_activation: Vec::new(),
+            in_ended_activations: Vec::new(),
         }
     }
 
-    /// Takes what comes next in the run: under this number, of this item, if it is an item's, at this time.
-    pub(super) fn take(&mut self, seq: i64, item: Option<&ItemId>, at: Millis, fact: &Fact) {
+    /// Applies the next fact of the run.
+    pub(super) fn apply(&mut self, seq: i64, item: Option<&ItemId>, at: Millis, fact: &Fact) {
         self.seq = seq;
         if self.standing.is_resumed_by(at, Some(fact)) {
             self.end_activation();
         }
-        let is_waited_for = self.standing.is_suspended();
-        if self.activation.is_none() && (!is_waited_for || self.standing.is_resumed_by(at, Some(fact))) {
+        let was_suspended = self.standing.is_suspended();
+        if self.activation.is_none() && (!was_suspended || self.standing.is_resumed_by(at, Some(fact))) {
             self.begin_activation(at);
         }
-        self.learn(item, at, fact);
+        self.update_spans(item, at, fact);
         self.standing.apply(item, at, fact);
-        let is_still = self.standing.is_suspended() || matches!(fact, Fact::RunFinished(_));
-        if let Some(activation) = self.activation.as_mut().filter(|activation| activation.still.is_none() && is_still) {
-            activation.still = Some((at, seq));
+        let is_at_rest = self.standing.is_suspended() || matches!(fact, Fact::RunFinished(_));
+        if let Some(activation) =
+            self.activation.as_mut().filter(|activation| activation.at_rest.is_none() && is_at_rest)
+        {
+            activation.at_rest = Some((at, seq));
         }
     }
 
-    /// Returns the spans that are sent for a part. If its activation goes on, these are the spans that have ended in that one;
-    /// otherwise all spans of the activations that ended after `part.after`. Spans up to `part.told` were sent before and are left
-    /// out. The last observation that was taken is the last of the part.
-    pub(super) fn spans(mut self, part: &Part) -> Vec<Span> {
+    /// The spans to export for a range that ends with the last applied fact. If its activation is open, these are the spans
+    /// that have ended in it; otherwise all spans of the activations that ended after `range.after`. Spans up to
+    /// `range.exported_until` are left out.
+    pub(super) fn spans(mut self, range: &LogRange) -> Vec<Span> {
         self.end_activation();
-        let ended = self.ended.into_iter().filter(|(end, _)| !part.goes_on && *end > part.after);
-        let over = ended.map(|(_, over)| over).chain(self.over.into_iter().filter(|_| part.goes_on));
-        over.filter(|over| over.seq > part.told).map(|over| over.span).collect()
+        let closed = self.in_ended_activations.into_iter().filter(|(end, _)| !range.is_open && *end > range.after);
+        let open = self.in_open_activation.into_iter().filter(|_| range.is_open);
+        let ended = closed.map(|(_, ended)| ended).chain(open);
+        ended.filter(|ended| ended.seq > range.exported_until).map(|ended| ended.span).collect()
     }
 
-    /// Spans that are over.
+    /// How many spans have ended.
     pub(super) fn count(&self) -> usize {
-        self.over.len() + self.ended.len()
+        self.in_open_activation.len() + self.in_ended_activations.len()
     }
 
     fn begin_activation(&mut self, at: Millis) {
         self.activations += 1;
         let number = self.activations;
-        let mut span = Span::begun(self.activation_id(number), "invoke_agent", Kind::Internal, at);
+        let mut span = Span::new(self.activation_id(number), "invoke_agent", SpanKind::Internal, at);
         span.parent = self.subject.parent;
         span.link = (number > 1).then(|| self.activation_id(number - 1));
         span.set(names::OPERATION, "invoke_agent");
         span.set(names::RUN, self.subject.run.as_str().to_owned());
         span.set(names::ACTIVATION, number);
-        self.activation = Some(Activation { number, span, still: None });
+        self.activation = Some(Activation { number, span, at_rest: None });
     }
 
     fn activation_id(&self, number: i64) -> SpanId {
-        self.id(&format!("{}:activation:{number}", self.subject.run))
+        self.span_id(&format!("{}:activation:{number}", self.subject.run))
     }
 
-    /// If it stands still: what is open in it is closed. Else it goes on, and is told another time.
+    /// Ends the activation, and the open spans in it, if the run is at rest; otherwise does nothing.
     fn end_activation(&mut self) {
-        let Some(Activation { span, still: Some((at, seq)), .. }) = self.activation.as_ref() else { return };
+        let Some(Activation { span, at_rest: Some((at, seq)), .. }) = self.activation.as_ref() else { return };
         let (mut span, at, seq) = (span.clone(), *at, *seq);
         span.end = at;
-        if let Some(Attribute::Text(agent)) = value_of(&self.about, names::AGENT) {
+        if let Some(Attribute::Text(agent)) = value_of(&self.run_attributes, names::AGENT) {
             span.name = format!("invoke_agent {agent}").into();
         }
-        span.attributes.splice(1..1, self.about.iter().cloned());
+        span.attributes.splice(1..1, self.run_attributes.iter().cloned());
         let rest = self.plan.take().into_iter().chain(self.steps.drain().map(|(_, span)| span));
         let rest: Vec<Span> = rest.chain(self.chats.drain().map(|(_, span)| span)).collect();
         let rest = rest.into_iter().map(|open| Span { end: at, ..open }).chain([span]);
-        self.over.extend(rest.map(|span| Over { seq, span }));
-        self.over.sort_by_key(|over| (over.span.start, over.span.id));
-        self.ended.extend(self.over.drain(..).map(|over| (seq, over)));
+        let spans = &mut self.in_open_activation;
+        spans.extend(rest.map(|span| EndedSpan { seq, span }));
+        spans.sort_by_key(|ended| (ended.span.start, ended.span.id));
+        self.in_ended_activations.extend(spans.drain(..).map(|ended| (seq, ended)));
         self.activation = None;
     }
 
-    fn learn(&mut self, item: Option<&ItemId>, at: Millis, fact: &Fact) {
+    fn update_spans(&mut self, item: Option<&ItemId>, at: Millis, fact: &Fact) {
         match fact {
-            Fact::RunStarted(body) => self.run_started(body),
-            Fact::LlmStreamStart(body) => self.chat_began(item, body, at),
-            Fact::LlmStreamMetadata(body) => self.chat_took(body),
+            Fact::RunStarted(body) => self.set_run_attributes(body),
+            Fact::LlmStreamStart(body) => self.start_chat(item, body, at),
+            Fact::LlmStreamMetadata(body) => self.record_chat_usage(body),
             Fact::LlmStreamEnd(body) => {
                 let text = self.content(&body.text).map(|text| message("assistant", &text));
-                self.chat_ended(&body.stream_id, at, |span| span.set_some(names::OUTPUT_MESSAGES, text));
+                self.end_chat(&body.stream_id, at, |span| span.set_some(names::OUTPUT_MESSAGES, text));
             }
-            Fact::LlmStreamError(body) => self.chat_failed(body, at),
-            Fact::Plan(body) => self.plan_ended(body.plan_version, at),
+            Fact::LlmStreamError(body) => self.fail_chat(body, at),
+            Fact::Plan(body) => self.end_plan(body.plan_version, at),
             Fact::PlanUpdate(body) => match body.source {
-                PlanSource::Planner | PlanSource::Refinement => self.plan_ended(body.plan_version, at),
+                PlanSource::Planner | PlanSource::Refinement => self.end_plan(body.plan_version, at),
                 PlanSource::Agent | PlanSource::User => {}
             },
-            Fact::ItemStatusChange(body) => self.item_changed(body, at),
-            Fact::ToolCall(body) => body.tool_calls.iter().for_each(|call| self.called(item, call)),
-            Fact::ToolExecution(result) => self.tool_ended(item, result, at),
-            Fact::AgentSuspended(asked) => self.asked(asked, at),
-            Fact::AgentResumed(body) => self.answered(body, at),
-            Fact::SuspensionTimeout(_) => self.happened("pes.timeout", at, Vec::new()),
-            Fact::A2aTask(task) => self.peer(item, task, at),
-            Fact::Error(body) => self.failed(body),
-            Fact::RunFinished(body) => self.finished(body),
+            Fact::ItemStatusChange(body) => self.change_item(body, at),
+            Fact::ToolCall(body) => body.tool_calls.iter().for_each(|call| self.record_tool_call(item, call)),
+            Fact::ToolExecution(result) => self.record_tool_result(item, result, at),
+            Fact::AgentSuspended(asked) => self.record_suspension(asked, at),
+            Fact::AgentResumed(body) => self.record_decision(body, at),
+            Fact::SuspensionTimeout(_) => self.add_event("pes.timeout", at, Vec::new()),
+            Fact::A2aTask(task) => self.record_peer_task(item, task, at),
+            Fact::Error(body) => self.record_error(body),
+            Fact::RunFinished(body) => self.record_run_end(body),
             Fact::Intent(_)
             | Fact::Title(_)
             | Fact::Thoughts(_)
@@ -204,23 +208,23 @@ impl Projection {
         }
     }
 
-    fn run_started(&mut self, body: &RunStartedBody) {
+    fn set_run_attributes(&mut self, body: &RunStartedBody) {
         let agent = body.options.as_ref().map_or("pes", |options| options.agent_core.as_str());
-        let mut about = vec![
+        let mut attributes = vec![
             (names::AGENT.into(), agent.to_owned().into()),
             (names::CONVERSATION.into(), self.subject.thread.as_str().to_owned().into()),
             (names::PROVIDER.into(), names::provider(&body.provider).to_owned().into()),
             (names::REQUEST_MODEL.into(), body.model.clone().into()),
         ];
         let query = self.content(&body.query).map(|query| message("user", &query));
-        about.extend(query.map(|query| (names::INPUT_MESSAGES.into(), query.into())));
-        self.about = about;
+        attributes.extend(query.map(|query| (names::INPUT_MESSAGES.into(), query.into())));
+        self.run_attributes = attributes;
     }
 
-    fn item_changed(&mut self, body: &ItemStatusChangeBody, at: Millis) {
+    fn change_item(&mut self, body: &ItemStatusChangeBody, at: Millis) {
         self.items.insert(body.item_id.clone(), body.attempt);
         if body.status == ItemStatus::InProgress {
-            self.step(&body.item_id, at);
+            self.item_span(&body.item_id, at);
         }
         if !body.status.is_settled() {
             return;
@@ -228,24 +232,24 @@ impl Projection {
         let Some(mut span) = self.steps.remove(&body.item_id) else { return };
         span.set(names::ITEM_STATUS, body.status.as_str());
         if body.status == ItemStatus::Failed {
-            span.failure = Some(self.explained("failed", body.reason.as_deref().unwrap_or_default()));
+            span.failure = Some(self.failure_text("failed", body.reason.as_deref().unwrap_or_default()));
         }
-        self.ended_at(span, at);
+        self.end_span(span, at);
     }
 
-    fn ended_at(&mut self, mut span: Span, at: Millis) {
+    fn end_span(&mut self, mut span: Span, at: Millis) {
         span.end = at;
-        self.over.push(Over { seq: self.seq, span });
+        self.in_open_activation.push(EndedSpan { seq: self.seq, span });
     }
 
-    /// The span of what is done for an item in this activation.
-    fn step(&mut self, item: &ItemId, at: Millis) -> SpanId {
+    /// The id of the span of an item's work in this activation. Starts the span if there is none.
+    fn item_span(&mut self, item: &ItemId, at: Millis) -> SpanId {
         let attempt = self.items.get(item).copied().unwrap_or(1);
         let activation = self.activation.as_ref().map_or(0, |activation| activation.number);
-        let id = self.id(&format!("{}:item:{item}:{attempt}:{activation}", self.subject.run));
-        let parent = self.top();
+        let id = self.span_id(&format!("{}:item:{item}:{attempt}:{activation}", self.subject.run));
+        let parent = self.activation_span();
         let span = self.steps.entry(item.clone()).or_insert_with(|| {
-            let mut span = Span::begun(id, "pes.step", Kind::Internal, at);
+            let mut span = Span::new(id, "pes.step", SpanKind::Internal, at);
             span.parent = parent;
             span.set(names::ITEM, item.as_str().to_owned());
             span.set(names::ITEM_ATTEMPT, attempt);
@@ -255,20 +259,20 @@ impl Projection {
         span.id
     }
 
-    fn happened(&mut self, name: &'static str, at: Millis, attributes: Attributes) {
+    fn add_event(&mut self, name: &'static str, at: Millis, attributes: Attributes) {
         if let Some(activation) = &mut self.activation {
             activation.span.events.push(SpanEvent { name, at, attributes });
         }
     }
 
-    fn failed(&mut self, body: &ErrorBody) {
-        let why = self.explained(&body.code, &body.message);
+    fn record_error(&mut self, body: &ErrorBody) {
+        let why = self.failure_text(&body.code, &body.message);
         if let Some(activation) = self.activation.as_mut().filter(|_| body.fatal) {
             activation.span.fail(&body.code, &why);
         }
     }
 
-    fn finished(&mut self, body: &RunFinishedBody) {
+    fn record_run_end(&mut self, body: &RunFinishedBody) {
         let Some(Activation { span, .. }) = &mut self.activation else { return };
         span.set(names::RUN_STATUS, body.status.as_str());
         span.set(names::INPUT_TOKENS, body.usage.input_tokens);
@@ -278,30 +282,30 @@ impl Projection {
         span.set_some(names::COST, body.cost_usd);
     }
 
-    fn top(&self) -> Option<SpanId> {
+    fn activation_span(&self) -> Option<SpanId> {
         self.activation.as_ref().map(|activation| activation.span.id)
     }
 
-    fn id(&self, key: &str) -> SpanId {
-        SpanId::of(&self.subject.trace_id, key)
+    fn span_id(&self, key: &str) -> SpanId {
+        SpanId::derived(&self.subject.trace_id, key)
     }
 
-    /// A text of people, models and tools, if such stand in spans.
+    /// A text of people, models or tools, cut to [`MAX_TEXT_BYTES`]; `None`: spans contain no such texts.
     fn content(&self, value: &Value) -> Option<String> {
         if !self.subject.with_content {
             return None;
         }
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        Some(text[..text.floor_char_boundary(TEXT_BYTES)].to_owned())
+        Some(text[..text.floor_char_boundary(MAX_TEXT_BYTES)].to_owned())
     }
 
-    /// Why something failed: sentences may quote what was said, so without content it is the code alone.
-    fn explained(&self, code: &str, message: &str) -> String {
+    /// The description of a failure. Without content it is the code alone, as the message may quote texts.
+    fn failure_text(&self, code: &str, message: &str) -> String {
         self.content(&Value::from(message)).unwrap_or_else(|| code.to_owned())
     }
 }
 
-/// A message, as the conventions write it.
+/// A message in the format of the conventions.
 fn message(role: &str, text: &str) -> String {
     json!([{ "role": role, "parts": [{ "type": "text", "content": text }] }]).to_string()
 }

@@ -1,4 +1,4 @@
-//! Recorded logs as spans: what every log comes to, and one of them whole.
+//! The spans of recorded logs: invariants of every log, and one whole tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ fn log(name: &str) -> Vec<Observation> {
     text.lines().map(read).collect()
 }
 
-/// Each run of a log, as the collector is told of it.
+/// The runs of a log.
 fn subjects(log: &[Observation]) -> Vec<Subject> {
     let runs: BTreeMap<&str, &Observation> = log
         .iter()
@@ -30,32 +30,32 @@ fn subjects(log: &[Observation]) -> Vec<Subject> {
         thread: seen.thread_id.clone(),
         run: seen.run_id.clone(),
         trace_id: seen.trace_id.clone(),
-        parent: SpanId::read("00f067aa0ba902b7"),
+        parent: SpanId::parse("00f067aa0ba902b7"),
         with_content: false,
     };
     runs.values().map(subject).collect()
 }
 
-/// What an observation up to `until` leaves to be told, after a commit before it.
-fn part(subject: &Subject, after: i64, until: i64) -> Part {
+/// The range of a commit that ends at `until`.
+fn range(subject: &Subject, after: i64, until: i64) -> LogRange {
     let (run_id, trace_id) = (subject.run.clone(), subject.trace_id.clone());
-    Part { run_id, trace_id, parent: None, after, until, told: 0, goes_on: false }
+    LogRange { run_id, trace_id, parent: None, after, until, exported_until: 0, is_open: false }
 }
 
-/// What is told of such a part, of the run's own part of the thread's log.
-fn told_of(subject: &Subject, log: &[Observation], part: &Part) -> Vec<Span> {
+/// The spans of a range; `log` may contain other runs.
+fn spans_of(subject: &Subject, log: &[Observation], range: &LogRange) -> Vec<Span> {
     let mut projection = Projection::new(subject.clone());
     for seen in log.iter().filter(|seen| seen.run_id == subject.run) {
-        // Whole plans are in these logs, which are no facts, and no spans either.
+        // These logs contain whole plans, which are no facts and cause no spans.
         if let Ok(fact) = seen.fact() {
-            projection.take(seen.seq, seen.parent_id.as_ref(), seen.timestamp, &fact);
+            projection.apply(seen.seq, seen.parent_id.as_ref(), seen.timestamp, &fact);
         }
     }
-    projection.spans(part)
+    projection.spans(range)
 }
 
 fn whole(subject: &Subject, log: &[Observation]) -> Vec<Span> {
-    told_of(subject, log, &part(subject, 0, i64::MAX))
+    spans_of(subject, log, &range(subject, 0, i64::MAX))
 }
 
 /// The spans as a tree: name, status, and how long they took.
@@ -118,7 +118,7 @@ fn every_log_is_told_whole_and_each_span_once(
         let mut before = 0;
         for until in commits(&log) {
             let seen = up_to(&log, until);
-            delivered.extend(told_of(&subject, &seen, &part(&subject, before, until)));
+            delivered.extend(spans_of(&subject, &seen, &range(&subject, before, until)));
             before = until;
         }
         assert_eq!(delivered, whole, "{name}: what is told piece by piece is the whole, and nothing twice");
@@ -135,7 +135,7 @@ fn up_to(log: &[Observation], until: i64) -> Vec<Observation> {
     log.iter().filter(|seen| seen.seq <= until).cloned().collect()
 }
 
-/// Wherever else it is told while it goes on: whenever, and by whomever.
+/// With exports while an activation is open, after every nth commit.
 #[rstest]
 fn a_run_that_is_told_while_it_goes_on_is_told_whole_and_each_span_once(
     #[values(
@@ -157,16 +157,16 @@ fn a_run_that_is_told_while_it_goes_on_is_told_whole_and_each_span_once(
     let log = log(name);
     for subject in subjects(&log) {
         let (mut delivered, mut early) = (Vec::new(), 0);
-        let (mut before, mut told) = (0, 0);
+        let (mut before, mut exported_until) = (0, 0);
         for (nth, until) in commits(&log).into_iter().enumerate() {
             let seen = up_to(&log, until);
-            let part = Part { told, ..part(&subject, before, until) };
-            delivered.extend(told_of(&subject, &seen, &part));
+            let range = LogRange { exported_until, ..range(&subject, before, until) };
+            delivered.extend(spans_of(&subject, &seen, &range));
             if nth % every == 0 {
-                let meanwhile = told_of(&subject, &seen, &Part { goes_on: true, ..part });
+                let meanwhile = spans_of(&subject, &seen, &LogRange { is_open: true, ..range });
                 early += meanwhile.len();
                 delivered.extend(meanwhile);
-                told = until;
+                exported_until = until;
             }
             before = until;
         }
@@ -215,7 +215,7 @@ fn without_content_no_span_holds_a_sentence_of_it(#[values("hostile", "failed", 
             let subject = Subject { with_content, ..subject.clone() };
             format!("{:?}", whole(&subject, &log))
         };
-        let holds = |told: &str| said.iter().filter(|text| told.contains(text.as_str())).cloned().collect::<Vec<_>>();
+        let holds = |spans: &str| said.iter().filter(|text| spans.contains(text.as_str())).cloned().collect::<Vec<_>>();
         assert_eq!(holds(&told(false)), [""; 0], "{name}");
         assert!(!holds(&told(true)).is_empty(), "{name}: the same search finds what is there");
     }
@@ -228,7 +228,7 @@ fn a_text_in_a_span_is_cut_at_its_bound_and_only_what_ends_a_run_fails_it() {
     let is_of_run = |seen: &&mut Observation| seen.run_id == subject.run;
     for seen in log.iter_mut().filter(is_of_run) {
         match seen.kind {
-            ObservationType::RunStarted => seen.content["query"] = "é".repeat(TEXT_BYTES).into(),
+            ObservationType::RunStarted => seen.content["query"] = "é".repeat(MAX_TEXT_BYTES).into(),
             ObservationType::Title => {
                 seen.kind = ObservationType::Error;
                 seen.content = json!({ "phase": "planning", "code": "invalid_plan", "message": "Again.", "fatal": false,
@@ -243,7 +243,7 @@ fn a_text_in_a_span_is_cut_at_its_bound_and_only_what_ends_a_run_fails_it() {
     let Some(Attribute::Text(query)) = value_of(&activation.attributes, names::INPUT_MESSAGES) else {
         panic!("{activation:?}");
     };
-    assert_eq!(query.matches('é').count(), TEXT_BYTES / 2);
+    assert_eq!(query.matches('é').count(), MAX_TEXT_BYTES / 2);
 }
 
 const EXPECTED: &str = "\
