@@ -251,7 +251,7 @@ impl Shared {
             let most = free.saturating_sub(spent.used).saturating_sub(spent.held).saturating_sub(*used);
             if most < left.most {
                 let is_reserved_by_others = spent.held > *own;
-                *left = Left {
+                *left = Remaining {
                     most,
                     again_at: is_reserved_by_others.then_some(spending.now + RECHECK_INTERVAL),
                     why: capped.words(*cap, spending.now),
