@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::domain::caller::LOCAL;
 use crate::domain::{Millis, hex};
 use crate::runtime::clock::{Clock, System};
-use crate::store::sqlite::{self, Act, PutBack};
+use crate::store::sqlite::{self, AuditedAction, RestoreMode};
 
 const FORMAT: &str = "pes-backup/1";
 
@@ -50,7 +50,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     let part = with_suffix(to, ".part");
     // Of one that was interrupted.
     let _ = fs::remove_file(&part);
-    let act = Act { by: LOCAL, at: taken_at, detail: json!({ "program": env!("CARGO_PKG_VERSION") }) };
+    let act = AuditedAction { by: LOCAL, at: taken_at, detail: json!({ "program": env!("CARGO_PKG_VERSION") }) };
     sqlite::back_up(&config.store.data_dir, &part, &act)?;
     let (bytes, sha256) = sum(&part)?;
     let said = Manifest {
@@ -113,8 +113,9 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
         )));
     }
     let as_of = said.taken_at;
-    let resumed = || Act { by: LOCAL, at: System::default().now(), detail: json!({ "asOf": as_of, "resumed": true }) };
-    let how = if resumes { PutBack::Resumed(resumed()) } else { PutBack::Held { as_of } };
+    let resumed =
+        || AuditedAction { by: LOCAL, at: System::default().now(), detail: json!({ "asOf": as_of, "resumed": true }) };
+    let how = if resumes { RestoreMode::Resumed(resumed()) } else { RestoreMode::Held { as_of } };
     sqlite::put_back(from, &config.store.data_dir, how)?;
     let next = if resumes {
         "runs that were not over go on at the next start, and may do again what was done after the backup"

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{DeliveryTiming, Outbox};
 use crate::domain::Millis;
-use crate::store::outbox::{Delivery, Settled, Settlement, TargetKind};
+use crate::store::outbox::{Delivery, DeliveryOutcome, Settlement, TargetKind};
 
 /// How an attempt to deliver ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,21 +37,21 @@ impl Outbox {
         now: Millis,
     ) -> Settlement {
         let settled = match outcome {
-            AttemptOutcome::Delivered => Settled::Delivered,
-            AttemptOutcome::Undeliverable => Settled::Dead,
+            AttemptOutcome::Delivered => DeliveryOutcome::Delivered,
+            AttemptOutcome::Undeliverable => DeliveryOutcome::Dead,
             AttemptOutcome::Failed => match self.timing.retry_pause(delivery, now) {
-                Some(pause) => Settled::Later(now + jittered(pause, delivery)),
-                None => Settled::Dead,
+                Some(pause) => DeliveryOutcome::Later(now + jittered(pause, delivery)),
+                None => DeliveryOutcome::Dead,
             },
         };
         let outcome = match settled {
-            Settled::Delivered => "delivered",
-            Settled::Later(_) => "failed",
-            Settled::Dead => "dead",
+            DeliveryOutcome::Delivered => "delivered",
+            DeliveryOutcome::Later(_) => "failed",
+            DeliveryOutcome::Dead => "dead",
         };
         let labels = [("kind", delivery.kind.as_str()), ("outcome", outcome)];
         metrics::counter!("pes_outbox_deliveries_total", &labels).increment(1);
-        if settled == Settled::Dead {
+        if settled == DeliveryOutcome::Dead {
             let (target, attempts) = (&delivery.target, delivery.attempts);
             tracing::warn!(deliveryId = %delivery.id, target, attempts, said, "a delivery is given up");
         }

@@ -12,7 +12,7 @@ use super::shared::Shared;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 use crate::engine::event::{Event, SystemEvent};
-use crate::store::{self, HeldBack, HoldBack};
+use crate::store::{self, HeldCounts, RestoreHold};
 
 /// Bounds the threads that are read together.
 const PAGE_SIZE: u32 = 200;
@@ -28,10 +28,10 @@ fn message(as_of: Millis) -> String {
 }
 
 /// What the store writes when it holds back deliveries and schedules.
-fn hold_back(as_of: Millis, now: Millis) -> HoldBack {
+fn hold_back(as_of: Millis, now: Millis) -> RestoreHold {
     let (deliveries, schedules) = (DELIVERY_NOTE.to_owned(), SCHEDULE_NOTE.to_owned());
     let (actor, action, detail) = ("server".to_owned(), "restore".to_owned(), json!({ "asOf": as_of }));
-    HoldBack { now, deliveries, schedules, actor, action, detail }
+    RestoreHold { now, deliveries, schedules, actor, action, detail }
 }
 
 impl Shared {
@@ -45,7 +45,7 @@ impl Shared {
         let runs = held?;
         let held = self.store.hold_restored(hold_back(as_of, self.now())).await?;
         // Another process has held everything back; people may have let some of it continue since.
-        let Some(HeldBack { deliveries, schedules }) = held else { return Ok(()) };
+        let Some(HeldCounts { deliveries, schedules }) = held else { return Ok(()) };
         tracing::warn!(
             as_of,
             runs,

@@ -19,7 +19,7 @@ use crate::outbox::{SpendThreshold, Webhook};
 use crate::store::documents::DocumentKind;
 use crate::store::outbox::TargetKind;
 use crate::store::spend::{HELD, USED};
-use crate::store::{self, SpendChange, SpendKey, SpendTell, Spent, TellSpent};
+use crate::store::{self, NewSpendNotice, SpendChange, SpendKey, SpendNotice, Spent};
 
 /// The delay before a call without room checks again whether others have released some.
 const RECHECK_INTERVAL: Millis = 1_000;
@@ -75,7 +75,7 @@ struct RowChange {
     own: Amount,
     /// The cap that applies to calls that begin.
     cap: Option<Amount>,
-    tells: Vec<SpendTell>,
+    tells: Vec<SpendNotice>,
 }
 
 impl RowChange {
@@ -152,7 +152,7 @@ impl Spending {
         let change = |(of, change): (&SpendKey, &RowChange)| {
             let &RowChange { used, begun, ended, cap, .. } = change;
             let (of, held, tells) = (of.clone(), begun - ended, change.tells.clone());
-            (used != 0 || held != 0).then_some(SpendChange { of, used, held, cap, tells })
+            (used != 0 || held != 0).then_some(SpendChange { of, used, held, cap, notices: tells })
         };
         self.rows.iter().filter_map(change).collect()
     }
@@ -201,7 +201,7 @@ impl Shared {
                     let threshold = SpendThreshold { percent, spent: &shown };
                     let deliveries =
                         self.outbox.directory.announce_spending(of.tenant, &threshold, now, &mut self.mint());
-                    SpendTell { percent, cap, from: part_of(cap, percent), deliveries }
+                    SpendNotice { percent, cap, from: part_of(cap, percent), deliveries }
                 })
                 .into();
         }
@@ -224,7 +224,7 @@ impl Shared {
             let threshold = SpendThreshold { percent, spent: &shown };
             let tenant = spent.of.tenant;
             let deliveries = self.outbox.directory.announce_spending(tenant, &threshold, now, &mut self.mint());
-            match self.store.tell_spent(TellSpent { of: spent.of.clone(), percent, cap, now, deliveries }).await {
+            match self.store.add_spend_notice(NewSpendNotice { of: spent.of.clone(), percent, cap, now, deliveries }).await {
                 Ok(is_told) if is_told => self.outbox.wakeup.notify([TargetKind::Webhook]),
                 Ok(_) => {}
                 Err(error) => {

@@ -14,7 +14,7 @@ pub struct AuditRow {
     pub tenant: TenantPk,
     /// [`ThreadPk::NONE`] for what concerns the tenant as a whole.
     pub thread: ThreadPk,
-    /// The thread that was changed, there or deleted.
+    /// The id of the thread that was changed. The thread may be deleted by now.
     pub thread_id: Option<ThreadId>,
     pub at: Millis,
     pub actor: String,
@@ -25,9 +25,9 @@ pub struct AuditRow {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait AuditStore: Send + Sync + 'static {
-    /// Who decided what on the threads that have or had this id, oldest first.
+    /// The lines of all threads that have or had this id, oldest first.
     async fn audit(&self, tenant: TenantPk, thread: &ThreadId, page: &PageAsk) -> Result<Page<AuditRow>>;
-    /// Who configured what of this tenant, made its keys and erased its threads; newest first.
+    /// The lines of the tenant itself (configuration, keys, deleted threads), newest first.
     async fn audit_of_tenant(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<AuditRow>>;
 }
 

@@ -1,4 +1,5 @@
-//! What a database that was restored must not do by itself: whatever was done after the backup is not known to it.
+//! Restored databases. A restored database does not know what was done after the backup, so it must not resume deliveries
+//! and schedules by itself.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -7,23 +8,23 @@ use super::Result;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 
-/// What is said where a restored database is held back.
+/// How a restored database is held, and what is recorded about it.
 #[derive(Clone, Debug)]
-pub struct HoldBack {
+pub struct RestoreHold {
     pub now: Millis,
-    /// Why deliveries are not made.
+    /// The reason that is stored with deliveries.
     pub deliveries: String,
-    /// Why schedules do not fire.
+    /// The reason that is stored with schedules.
     pub schedules: String,
-    /// The audit of each tenant says who did what.
+    /// Actor, action and detail of the line in each tenant's audit.
     pub actor: String,
     pub action: String,
     pub detail: Value,
 }
 
-/// How much of a restored database would have gone on.
+/// How many deliveries and schedules were held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldBack {
+pub struct HeldCounts {
     pub deliveries: u64,
     pub schedules: u64,
 }
@@ -31,14 +32,16 @@ pub struct HeldBack {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait BackupStore: Send + Sync + 'static {
-    /// As of when it was restored, until [`Self::hold_restored`]; `None`: it was not.
+    /// The time of the backup from which the database was restored. `None`: it was not, or [`Self::hold_restored`] was
+    /// called.
     async fn restored(&self) -> Result<Option<Millis>>;
-    /// Says that this is what was stored then. `Unusable` while a process uses the database: what it has in hand goes on.
+    /// Marks the database as restored as of this time. `Unusable` while a process uses the database, because its work would
+    /// continue.
     async fn mark_restored(&self, as_of: Millis) -> Result<()>;
-    /// Threads with runs that are not over, behind this one.
+    /// Threads after `behind` with unfinished runs.
     async fn unfinished_threads(&self, behind: ThreadPk, limit: u32) -> Result<Vec<ThreadPk>>;
-    /// Ends the deliveries that are not over, so that they are made only if somebody replays them, has no schedule fire
-    /// before its document is written again, says so to each tenant, and forgets that the database was restored: in one
-    /// transaction. `None`: it is not restored any more, and nothing was done.
-    async fn hold_restored(&self, held: HoldBack) -> Result<Option<HeldBack>>;
+    /// In one transaction: ends the pending deliveries, so that they are made only if somebody replays them; stops every
+    /// schedule until its document is written again; adds a line to each tenant's audit; removes the mark of the restore.
+    /// `None`: the database is not marked as restored, and nothing was done.
+    async fn hold_restored(&self, held: RestoreHold) -> Result<Option<HeldCounts>>;
 }

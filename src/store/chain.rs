@@ -1,6 +1,6 @@
-//! The chain of a tenant's audit lines. Each line gets a number and a hash that is made of the hash before it, so none can be
-//! changed, taken away, added or moved without every hash after it being another. Lines are chained a moment after they
-//! were written, in a transaction of its own: two committers would otherwise wait for each other at its end.
+//! The chain of a tenant's audit lines. Each line gets a number and a hash that includes the hash before it. So no line can
+//! be changed, removed, added or moved unless every later hash changes. Lines are chained after they were written, in a
+//! transaction of its own: otherwise concurrent committers would wait for each other at the end of the chain.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::{AuditRow, Result};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::{Millis, digest, hex};
 
-/// A line that was chained.
+/// A chained line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChainedLine {
     /// 1, 2, 3 … in the order in which they were chained.
@@ -22,31 +22,31 @@ pub struct ChainedLine {
     pub line: AuditRow,
 }
 
-/// A line that was not chained yet.
+/// A line that is not chained yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnchainedLine {
-    /// In the order in which they were written, as far as that is known: one that is lower may appear later.
+    /// Increases roughly in the order of writing: a lower id may still appear later.
     pub id: i64,
     pub line: AuditRow,
 }
 
-/// Where a chain ends.
+/// The end of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainEnd {
-    /// 0: it has no line.
+    /// 0: the chain has no line.
     pub n: i64,
     pub hash: String,
-    /// What was signed there.
+    /// The signature of the checkpoint at the end.
     pub jws: Option<String>,
 }
 
-/// What a chain was at some time.
+/// The number and hash of a chain's last line at some time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     pub n: i64,
     pub hash: String,
     pub at: Millis,
-    /// The same, signed; `None`: there was no key.
+    /// The signed checkpoint. `None`: there was no key.
     pub jws: Option<String>,
 }
 
@@ -54,48 +54,48 @@ pub struct Checkpoint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLinks {
     pub tenant: TenantPk,
-    /// Where the chain ended when it was read.
+    /// The number of the last chained line when the chain was read.
     pub behind: i64,
     /// The lines by their ids, with their hashes, in order: the first is numbered `behind + 1`.
     pub links: Vec<(i64, String)>,
-    /// Of the last of them; without any, of where the chain ends.
+    /// The checkpoint of the last of these lines. If there are none, of the end of the chain.
     pub checkpoint: Checkpoint,
-    /// That tell of the checkpoint.
+    /// The deliveries that announce the checkpoint.
     pub deliveries: Vec<NewDelivery>,
-    /// Nobody waits for it.
+    /// No request waits for it.
     pub is_chore: bool,
 }
 
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait ChainStore: Send + Sync + 'static {
-    /// Tenants with lines that are not chained.
+    /// Tenants with unchained lines.
     async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>>;
-    /// At most so many of them, the oldest first.
+    /// At most `limit` unchained lines, the oldest first.
     async fn unchained_lines(&self, tenant: TenantPk, limit: u32) -> Result<Vec<UnchainedLine>>;
     async fn chain_end(&self, tenant: TenantPk) -> Result<ChainEnd>;
-    /// Chains these, and keeps the checkpoint in place of one of the same number. `false`: the chain ends elsewhere, or
-    /// one of them is chained; nothing is stored.
+    /// Chains these lines, and stores the checkpoint, which replaces one of the same number. `false`: the chain ends
+    /// elsewhere, or one of the lines is chained already; nothing is stored.
     async fn add_links(&self, new: NewLinks) -> Result<bool>;
-    /// At most so many lines behind number `after`.
+    /// At most `limit` chained lines with a number above `after`.
     async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>>;
-    /// Those of the threads that have or had this id.
+    /// The chained lines of the threads that have or had this id.
     async fn chained_lines_of_thread(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<ChainedLine>>;
-    /// At most so many checkpoints behind number `after`.
+    /// At most `limit` checkpoints with a number above `after`.
     async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>>;
-    /// The last checkpoint that was made before then.
+    /// The last checkpoint that was made before this time.
     async fn checkpoint_before(&self, tenant: TenantPk, at: Millis) -> Result<Option<Checkpoint>>;
-    /// Stores a line of a tenant that belongs to no other change.
+    /// Stores a line that does not belong to another change.
     async fn add_line(&self, line: AuditRow) -> Result<()>;
-    /// Deletes the lines up to a checkpoint, and the checkpoints before it. That one stays: the rest is verified from there.
-    /// Returns how many lines.
+    /// Deletes the lines up to a checkpoint, and the checkpoints before it. The checkpoint is kept: the rest is verified
+    /// from there. Returns the number of deleted lines.
     async fn forget_lines(&self, tenant: TenantPk, upto: i64) -> Result<u64>;
 }
 
-/// What a line says that tells up to which number lines were forgotten.
+/// The action of a line that records the deletion of older lines.
 pub const FORGOTTEN: &str = "forget audit";
 
-/// What is signed of such a line: of which tenant's chain, up to which number, and the hash there.
+/// The signed part of such a line: the tenant, the number of the last deleted line, and its hash.
 pub fn forgotten(tenant: &str, upto: i64, hash: &str) -> Value {
     json!({ "tenant": tenant, "upto": upto, "hash": hash })
 }
@@ -103,11 +103,11 @@ pub fn forgotten(tenant: &str, upto: i64, hash: &str) -> Value {
 /// The hash before the first line.
 pub const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// The hash of a line whose text has this digest, behind one with the hash `before`.
+/// The hash of a line whose text has this digest, after a line with the hash `before`.
 pub fn link(before: &str, digest: &str) -> String {
     let mut hash = Sha256::new();
     for part in [before, digest] {
-        // What is no hash was written by somebody else: it is hashed as it stands, and fits nothing.
+        // A text that is not a hash was not written by this server. It is hashed as text, and matches nothing.
         let bytes = bytes_of(part).unwrap_or_else(|| part.as_bytes().to_vec());
         hash.update(bytes);
     }
@@ -120,7 +120,7 @@ fn bytes_of(hex: &str) -> Option<Vec<u8>> {
 }
 
 impl AuditRow {
-    /// What is hashed of it: all that it tells. docs/AUDIT.md says the same.
+    /// The text that is hashed: all members of the line. docs/AUDIT.md documents it.
     pub fn canonical(&self) -> String {
         digest::canonical(&json!({
             "action": self.action,
@@ -132,7 +132,7 @@ impl AuditRow {
         }))
     }
 
-    /// SHA-256, hex, of that.
+    /// SHA-256 of [`Self::canonical`], hex.
     pub fn digest(&self) -> String {
         hex::of(&Sha256::digest(self.canonical()))
     }
@@ -163,7 +163,7 @@ impl ChainEnd {
 }
 
 impl Checkpoint {
-    /// What of it is signed.
+    /// The signed members.
     pub fn payload(&self, tenant: &str) -> Value {
         json!({ "tenant": tenant, "n": self.n, "hash": self.hash, "at": self.at })
     }

@@ -1,4 +1,4 @@
-//! A row as a database gives it back: what the files of the tables read their types from, whichever database it is.
+//! A row as a database returns it: the files of the tables read their types from it, whichever database it is.
 
 use uuid::Uuid;
 
@@ -9,9 +9,9 @@ pub(crate) trait Columns {
     fn number_or_none(&self, column: &str) -> Result<Option<i64>>;
     fn flag(&self, column: &str) -> Result<bool>;
     fn id_or_none(&self, column: &str) -> Result<Option<Uuid>>;
-    /// A text as it is stored: a body, or a word of ours.
+    /// A text as it is stored: a body, or a word that this server chose.
     fn text_or_none(&self, column: &str) -> Result<Option<&str>>;
-    /// An id or a name that somebody else chose.
+    /// An id or a name that a client or a model chose.
     fn name_or_none(&self, column: &str) -> Result<Option<String>>;
 
     fn number(&self, column: &str) -> Result<i64> {

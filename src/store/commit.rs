@@ -1,4 +1,4 @@
-//! One transition of one thread, as it is sent to the store, and what becomes of it.
+//! One transition of one thread, as it is sent to the store, and its outcome.
 
 use super::outbox::NewDelivery;
 use super::{AuditRow, Fence, Fire, IdempotencyRow, LeaseChange, NewLookup, SpendChange};
@@ -28,7 +28,7 @@ pub struct Commit {
     pub create: Option<NewThread>,
     pub fence: Fence,
     pub lease: LeaseChange,
-    /// Unique for ever: after a lost connection it tells whether our write landed.
+    /// Globally unique: after a lost connection it identifies whether the commit was stored.
     pub token: uuid::Uuid,
     pub now: Millis,
     /// `None`: unchanged.
@@ -44,15 +44,15 @@ pub struct Commit {
     pub last_seq: i64,
     pub records: Vec<Record>,
     pub idempotency: Option<IdempotencyRow>,
-    /// What its run is found under.
+    /// The keys under which its run is found.
     pub lookups: Vec<NewLookup>,
     /// Audit lines written with it (who decided what).
     pub audit: Vec<AuditRow>,
-    /// What it leaves in the outbox, due at once.
+    /// The deliveries that it adds to the outbox, due at once.
     pub deliveries: Vec<NewDelivery>,
-    /// The time of a schedule that its run is for.
+    /// The due time of the schedule for which its run is.
     pub fire: Option<Fire>,
-    /// What it spends, and holds, under the caps; each row once.
+    /// What it spends and reserves under the caps; each row at most once.
     pub spend: Vec<SpendChange>,
 }
 
@@ -83,18 +83,19 @@ impl Commit {
         }
     }
 
-    /// Whether people see it as activity whatever the status does.
+    /// Whether the commit counts as activity of the thread even if the status does not change.
     pub(crate) fn is_activity(&self) -> bool {
         self.profile.is_some() || self.rows.iter().any(|row| row.kind == RowKind::Message)
     }
 }
 
-/// What became of a commit. In every case but `Done` nothing of it is stored. Where several hold, `Duplicate` is told
-/// before `Exists`, `Exists` before `NotDue`, and that before the others.
+/// The outcome of a commit. In every case but `Done` nothing of it is stored. If several apply, `Duplicate` is returned
+/// before
+/// `Exists`, `Exists` before `NotDue`, and that before the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
     Done,
-    /// The fence does not hold any more: read again.
+    /// The fence no longer matches: read the thread again.
     Stale,
     /// `create` found the id taken: read it.
     Exists,
@@ -102,6 +103,6 @@ pub enum Committed {
     Duplicate,
     /// The time of the schedule has had its run, or the schedule was changed: read it again.
     NotDue,
-    /// A cap on spending has no room for what it would hold.
+    /// It would exceed a cap on spending.
     Capped,
 }

@@ -1,4 +1,4 @@
-//! What a caller of the server is told of a failed store call.
+//! The fault that a caller of the server gets for a failed store call.
 
 use super::Error;
 use crate::domain::fault::{Code, Fault};

@@ -1,4 +1,4 @@
-//! Counts of what is open (runs, questions, deliveries), what is late, and how large the store is, for metrics.
+//! Counts of open work (runs, questions, deliveries), of late work, and the size of the store, for metrics.
 
 use async_trait::async_trait;
 
@@ -14,21 +14,21 @@ use crate::domain::spend::{Amount, Capped, Spender};
 /// Counts over all tenants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Runs that are not over.
+    /// Unfinished runs.
     pub runs: Vec<(RunStatus, u64)>,
     pub questions: Vec<OpenQuestions>,
-    /// What waits in the outbox, and since when the oldest of it is due.
+    /// The pending deliveries, and since when the oldest is due.
     pub deliveries: u64,
     pub oldest_due: Option<Millis>,
     pub threads: LateThreads,
-    /// When the key ends that ends next.
+    /// When the next API key expires.
     pub next_key_end: Option<Millis>,
-    /// Of the day and the month of now.
+    /// The spending in the current day and month.
     pub spent: Vec<MostSpent>,
     pub size: Size,
 }
 
-/// The most that a tenant spent of what one cap is about: of its keys, that of the one which spent the most.
+/// A tenant's spending for one cap. For a cap of keys, that of the key with the highest spending.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MostSpent {
     pub tenant: TenantPk,
@@ -36,21 +36,21 @@ pub struct MostSpent {
     pub used: Amount,
 }
 
-/// Threads that somebody should look at if they stay so.
+/// Threads that may be stuck.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LateThreads {
-    /// Those whose timer is due, and since when the latest of them is.
+    /// How many have a due timer, and since when the most overdue is due.
     pub due: u64,
     pub due_since: Option<Millis>,
-    /// When the running thread that was committed least recently was.
+    /// The last activity of the running thread that has been inactive for the longest.
     pub running_since: Option<Millis>,
 }
 
-/// Bytes; what a database does not tell is empty.
+/// Sizes in bytes. What the database does not report is empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Size {
     pub tables: Vec<(String, u64)>,
-    /// What the disk has left.
+    /// The free space on the disk.
     pub free: Option<u64>,
     pub wal: Option<u64>,
 }
@@ -83,14 +83,15 @@ pub struct OpenQuestions {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait FigureStore: Send + Sync + 'static {
-    /// What of all tenants is open, and what is due now: read by index, however much there is that is over.
+    /// Counts open and due work of all tenants. Uses indexes, so that the cost does not depend on how much is finished.
     async fn figures(&self, now: Millis) -> Result<Figures>;
-    /// Its connections as they stand.
+    /// The current state of its connection pools.
     fn pools(&self) -> Vec<Pooled>;
 }
 
 impl Figures {
-    /// Of four queries: `word, count` of runs, `word, count, since` of suspensions, `count, since` of deliveries,
+    /// Reads the rows of these queries: `word, count` of runs, `word, count, since` of suspensions, `count, since` of
+    /// deliveries,
     /// `count, since, running` of threads with `key_end`, `tenant, period, of_key, used` of what was spent.
     pub(crate) fn read<R: Columns>(
         runs: &[R],

@@ -1,4 +1,4 @@
-//! Idempotency keys, and the answers that a repeated request gets again.
+//! Idempotency keys, and the stored responses that repeated requests get.
 
 use async_trait::async_trait;
 
@@ -7,10 +7,10 @@ use super::{Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 
-/// The answer to store under the request's key, in the transaction of the change; `None`: the request has no key.
+/// The response to store under the request's key, in the transaction of the change; `None`: the request has no key.
 pub type AnswerToStore = Option<IdempotencyRow>;
 
-/// A stored answer to a request, under its `Idempotency-Key`.
+/// A stored response to a request, under its `Idempotency-Key`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IdempotencyRow {
     pub tenant: TenantPk,
@@ -20,7 +20,7 @@ pub struct IdempotencyRow {
     /// SHA-256 of the body, hex.
     pub fingerprint: String,
     pub status: u16,
-    /// The answer's body as JSON text, and its Location.
+    /// The response's body as JSON text, and its Location.
     pub body: String,
     pub location: Option<String>,
     pub created_at: Millis,
@@ -30,12 +30,12 @@ pub struct IdempotencyRow {
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync + 'static {
     async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>>;
-    /// Forgets answers older than this, at most so many; returns how many.
+    /// Deletes at most `limit` responses older than this; returns how many.
     async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64>;
 }
 
 impl IdempotencyRow {
-    /// The answer under this key.
+    /// The response under this key.
     pub(crate) fn read(row: &impl Columns, tenant: TenantPk, scope: &str, key: &str) -> Result<Self> {
         Ok(Self {
             tenant,

@@ -22,20 +22,20 @@ pub struct KeyRow {
     pub created_at: Millis,
     pub revoked_at: Option<Millis>,
     pub expires_at: Option<Millis>,
-    /// Within the hour.
+    /// Accurate to the hour.
     pub used_at: Option<Millis>,
-    /// What `hash` was before the key was rotated, and until when that counts, too.
+    /// The `hash` before the last rotation, and until when it is still valid.
     pub former_hash: Option<String>,
     pub former_until: Option<Millis>,
 }
 
-/// Another key in the place of one that stays who it is.
+/// A new secret for a key that keeps its id and name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotation {
     pub key_id: String,
-    /// Of the new key.
+    /// The hash of the new secret.
     pub hash: String,
-    /// Until when the old one counts.
+    /// Until when the old secret is valid.
     pub former_until: Millis,
     /// `None`: as before.
     pub expires_at: Option<Millis>,
@@ -49,24 +49,24 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk>;
     /// The name of a tenant.
     async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>>;
-    /// Gives a tenant another name, and the keys of the one that had it before, which must have nothing else. `false`:
-    /// there is none to rename, or that one has threads, documents or usage. `Unusable` while processes are registered
-    /// that share the database: they keep names in memory.
+    /// Renames a tenant. If another tenant has the new name, its keys are moved to this one; it must have nothing else.
+    /// `false`: no tenant has the old name, or the other one has threads, documents or usage. `Unusable` while processes are
+    /// registered that share the database, because they cache names.
     async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool>;
-    /// Stores a key with its audit line. `false`: its tenant has, or had, one of that name.
+    /// Stores a key with its audit line. `false`: the tenant has, or had, a key with this name.
     async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool>;
     async fn keys(&self) -> Result<Vec<KeyRow>>;
-    /// Those of the tenant, in no order.
+    /// The keys of the tenant, in no order.
     async fn keys_of(&self, tenant: TenantPk) -> Result<Vec<KeyRow>>;
     async fn key(&self, key_id: &str) -> Result<Option<KeyRow>>;
-    /// Whether any was ever made.
+    /// Whether a key was ever created.
     async fn has_keys(&self) -> Result<bool>;
-    /// With its audit line. `false`: no such active key, and nothing is stored.
+    /// Revokes a key, with its audit line. `false`: there is no such active key, and nothing is stored.
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool>;
-    /// With its audit line. `false`: there is no such key that counts, or the one that it was before does still and would
-    /// end, though the rotation has an overlap of its own; nothing is stored.
+    /// Rotates a key, with its audit line. `false`, and nothing is stored: there is no such valid key, or its previous
+    /// secret is still valid and would end although this rotation has an overlap of its own.
     async fn rotate_key(&self, rotation: Rotation, audit: AuditRow) -> Result<bool>;
-    /// It was used now; written if that was not said since then, with this line if there is one.
+    /// Records that the key was used now, unless a use after `since` is recorded; with this audit line, if given.
     async fn touch_key(&self, key_id: &str, now: Millis, since: Millis, audit: Option<AuditRow>) -> Result<()>;
     /// The key that has or had this hash, revoked or not.
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>>;

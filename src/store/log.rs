@@ -1,5 +1,5 @@
-//! The log as it is stored: the observations of one commit are one entry, under the seq of the last one. So a commit
-//! costs about the same however many observations it has, and what its observations share is written once.
+//! The log as it is stored. The observations of one commit are one entry, under the seq of the last one. So a commit costs
+//! about the same however many observations it has, and their common members are written once.
 
 use std::future::Future;
 
@@ -31,39 +31,40 @@ pub struct ObservationAsk {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait LogStore: Send + Sync + 'static {
-    /// As recorded: payload references and shortened plans are still in them.
+    /// Observations as recorded: with payload references and abbreviated plans.
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>>;
 
-    /// What is recorded of the run, from its `RUN_STARTED` up to this number; one that cannot be read is left out. Looked for
-    /// from that number backwards, so that what happened before the run costs nothing. Empty, where it has not begun, or the
-    /// log is shortened behind its beginning.
+    /// The facts of the run, from its `RUN_STARTED` up to `until`; one that cannot be read is left out. Scans backwards from
+    /// that seq, so that the log before the run costs nothing. Empty if the run has not begun, or its beginning was
+    /// deleted.
     async fn facts(&self, pk: ThreadPk, run: &RunId, until: i64) -> Result<Vec<Recorded>>;
 
-    /// The seq of the run's `RUN_STARTED`. Looked for from the end of the log, so that what happened before the run costs
-    /// nothing. `None`: it has not begun, or the log is shortened behind it.
+    /// The seq of the run's `RUN_STARTED`. Scans backwards from the end of the log, so that the log before the run costs
+    /// nothing.
+    /// `None`: the run has not begun, or its beginning was deleted.
     async fn run_began(&self, pk: ThreadPk, run: &RunId) -> Result<Option<i64>>;
 }
 
-/// Entries with a `RUN_STARTED` that are read at once: most who ask mean one of the last runs.
-const BEGINNINGS: i64 = 8;
+/// How many entries with a `RUN_STARTED` are read at once: most callers look for one of the last runs.
+const RUN_START_PAGE: i64 = 8;
 
-/// The same of a run that may be as short as most.
+/// How many entries of a run are read first: most runs are short.
 const FIRST_PAGE: i64 = 16;
 
 /// How many entries are read at once.
 const PAGE: i64 = 128;
 
-/// An entry on its way into a database.
+/// An entry to be stored.
 #[derive(Debug)]
 pub struct NewEntry {
-    /// Of its last observation.
+    /// The seq of its last observation.
     pub(crate) seq: i64,
-    /// The types of its observations, each once: what a search looks at before it reads the body.
+    /// The types of its observations, each once. A search by type checks these before it reads the body.
     pub(crate) types: String,
     pub(crate) body: String,
 }
 
-/// An entry as a database gives it back.
+/// An entry as the database returns it.
 pub(crate) struct Entry {
     pub thread: ThreadId,
     pub seq: i64,
@@ -76,10 +77,10 @@ impl Entry {
     }
 }
 
-/// An entry's `body`. The members beside `observations` hold for each of them that has no such member of its own.
+/// An entry's `body`. The members beside `observations` apply to each observation that has no such member of its own.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Body<C, M> {
+struct EntryBody<C, M> {
     run_id: RunId,
     trace_id: String,
     timestamp: Millis,
@@ -87,11 +88,11 @@ struct Body<C, M> {
     observations: Vec<StoredObservation<C, M>>,
 }
 
-/// As it is written: facts are serialised here.
-type Written = Body<Fact, RecordMetadata>;
+/// The body for writing: facts are serialised here.
+type WrittenEntry = EntryBody<Fact, RecordMetadata>;
 
-/// As it is read: readers pass contents on as they are.
-type Stored = Body<Value, Value>;
+/// The body for reading: contents are passed on without parsing them.
+type StoredEntry = EntryBody<Value, Value>;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -118,19 +119,19 @@ fn none<M>() -> Option<M> {
     None
 }
 
-/// As its facts are read: each content as its text, and nothing of what only readers outside are told.
+/// The body for reading facts: each content is kept as text, and members that only clients need are skipped.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Skimmed<'b> {
+struct EntryFacts<'b> {
     run_id: RunId,
     timestamp: Millis,
     #[serde(rename = "told", borrow)]
-    observations: Vec<SkimmedObservation<'b>>,
+    observations: Vec<ObservationFact<'b>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SkimmedObservation<'b> {
+struct ObservationFact<'b> {
     #[serde(rename = "type")]
     kind: ObservationType,
     #[serde(default)]
@@ -143,15 +144,15 @@ struct SkimmedObservation<'b> {
     content: &'b RawValue,
 }
 
-impl<'b> Skimmed<'b> {
-    /// Its observations that are of this run, with their numbers, the last first. `seq` is the entry's.
-    fn of_run(&self, run: &RunId, seq: i64) -> impl Iterator<Item = (&SkimmedObservation<'b>, i64)> {
+impl<'b> EntryFacts<'b> {
+    /// Its observations of this run with their seqs, the last first. `seq` is the entry's.
+    fn of_run(&self, run: &RunId, seq: i64) -> impl Iterator<Item = (&ObservationFact<'b>, i64)> {
         let numbered = self.observations.iter().rev().zip((0..=seq).rev());
         numbered.filter(move |(observation, _)| observation.run_id.as_ref().unwrap_or(&self.run_id) == run)
     }
 }
 
-impl SkimmedObservation<'_> {
+impl ObservationFact<'_> {
     /// `None`: it cannot be read.
     fn recorded(&self, thread: &ThreadId, seq: i64, of_entry: Millis) -> Option<Recorded> {
         let fact = Fact::read(self.kind, self.content).inspect_err(|error| {
@@ -168,10 +169,10 @@ impl SkimmedObservation<'_> {
 }
 
 impl NewEntry {
-    /// Of a commit's records, the first of which is numbered after `before`; `None` if it has none.
+    /// The entry of a commit's records, which are numbered from `before + 1`. `None` if there are none.
     pub(crate) fn of(records: Vec<Record>, before: i64) -> Option<Self> {
         let first = records.first()?;
-        let mut body = Written {
+        let mut body = WrittenEntry {
             run_id: first.run_id.clone(),
             trace_id: first.trace_id.clone(),
             timestamp: first.timestamp,
@@ -186,10 +187,10 @@ impl NewEntry {
         Some(Self { seq, types, body: body.text() })
     }
 
-    /// Of observations that were recorded elsewhere, with the numbers that they have; `None` if there are none.
+    /// The entry of observations that were recorded elsewhere and keep their seqs. `None` if there are none.
     pub fn of_observations(seen: Vec<Observation>) -> Option<Self> {
         let first = seen.first()?;
-        let mut body = Stored {
+        let mut body = StoredEntry {
             run_id: first.run_id.clone(),
             trace_id: first.trace_id.clone(),
             timestamp: first.timestamp,
@@ -214,7 +215,7 @@ impl NewEntry {
     }
 }
 
-impl<C: Serialize, M: Serialize> Body<C, M> {
+impl<C: Serialize, M: Serialize> EntryBody<C, M> {
     fn text(&self) -> String {
         serde_json::to_string(self).expect("strings, numbers and JSON values always have a text")
     }
@@ -230,7 +231,7 @@ fn types(kinds: impl Iterator<Item = ObservationType>) -> String {
     types.join(" ")
 }
 
-impl Written {
+impl WrittenEntry {
     fn stored(&self, record: Record) -> StoredObservation<Fact, RecordMetadata> {
         StoredObservation {
             kind: record.kind(),
@@ -246,7 +247,7 @@ impl Written {
     }
 }
 
-impl Stored {
+impl StoredEntry {
     fn observations(self, thread: &ThreadId, last: i64) -> impl Iterator<Item = Observation> {
         let Self { run_id, trace_id, timestamp, observations } = self;
         let first = last + 1 - observations.len() as i64;
@@ -266,8 +267,8 @@ impl Stored {
     }
 }
 
-/// The observations asked for. `entries` gives so many entries after a number, in their order; it may leave out some that
-/// hold nothing asked for, and none else.
+/// The requested observations. `entries` returns entries after a seq, up to a limit, in order. It may leave out entries
+/// without a requested observation, and no others.
 pub(crate) async fn observations<F>(ask: &ObservationAsk, entries: impl Fn(i64, i64) -> F) -> Result<Vec<Observation>>
 where
     F: Future<Output = Result<Vec<Entry>>>,
@@ -275,13 +276,13 @@ where
     let (limit, until) = (ask.limit as usize, ask.until.unwrap_or(i64::MAX));
     let (mut found, mut after) = (Vec::new(), ask.after);
     while found.len() < limit && after < until {
-        // Every entry holds one observation at least.
+        // Every entry has at least one observation.
         let wanted = PAGE.min(until - after).min((limit - found.len()) as i64);
         let page = entries(after, wanted).await?;
         let is_last = (page.len() as i64) < wanted;
         for Entry { thread, seq, body } in page {
-            // The log goes on behind an entry that cannot be read.
-            let Some(body) = legible::<Stored>("observation", &body) else {
+            // An entry that cannot be read is skipped.
+            let Some(body) = legible::<StoredEntry>("observation", &body) else {
                 after = seq;
                 continue;
             };
@@ -299,19 +300,20 @@ where
     Ok(found)
 }
 
-/// Where the run began. `entries` gives so many entries before a number that hold the beginning of some run, the last first.
+/// The seq at which the run began. `entries` returns entries before a seq, up to a limit, that contain a `RUN_STARTED`, the
+/// last first.
 pub(crate) async fn run_began<F>(run: &RunId, entries: impl Fn(i64, i64) -> F) -> Result<Option<i64>>
 where
     F: Future<Output = Result<Vec<Entry>>>,
 {
     let mut before = i64::MAX;
     loop {
-        let page = entries(before, BEGINNINGS).await?;
-        let is_last = (page.len() as i64) < BEGINNINGS;
+        let page = entries(before, RUN_START_PAGE).await?;
+        let is_last = (page.len() as i64) < RUN_START_PAGE;
         for Entry { seq, body, .. } in page {
             before = seq;
-            let Some(body) = legible::<Skimmed>("observation", &body) else { continue };
-            let is_it = |(told, _): &(&SkimmedObservation, i64)| told.kind == ObservationType::RunStarted;
+            let Some(body) = legible::<EntryFacts>("observation", &body) else { continue };
+            let is_it = |(told, _): &(&ObservationFact, i64)| told.kind == ObservationType::RunStarted;
             if let Some((_, began)) = body.of_run(run, seq).find(is_it) {
                 return Ok(Some(began));
             }
@@ -322,7 +324,7 @@ where
     }
 }
 
-/// What is recorded of the run. `entries` gives so many entries up to a number, the last first.
+/// The facts of the run. `entries` returns entries up to a seq, up to a limit, the last first.
 pub(crate) async fn facts<F>(run: &RunId, until: i64, entries: impl Fn(i64, i64) -> F) -> Result<Vec<Recorded>>
 where
     F: Future<Output = Result<Vec<Entry>>>,
@@ -333,7 +335,7 @@ where
         let is_last = (page.len() as i64) < wanted;
         for Entry { thread, seq, body } in page {
             until = seq - 1;
-            let Some(body) = legible::<Skimmed>("observation", &body) else { continue };
+            let Some(body) = legible::<EntryFacts>("observation", &body) else { continue };
             for (observation, seq) in body.of_run(run, seq) {
                 found.extend(observation.recorded(&thread, seq, body.timestamp));
                 if observation.kind == ObservationType::RunStarted {
@@ -350,7 +352,7 @@ where
 }
 
 impl ObservationAsk {
-    /// Whether it is one of those asked for, whatever their number.
+    /// Whether the observation is requested, apart from the limit.
     pub(crate) fn is_met_by(&self, observation: &Observation) -> bool {
         observation.seq > self.after
             && self.until.is_none_or(|until| observation.seq <= until)

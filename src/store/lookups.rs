@@ -1,4 +1,4 @@
-//! Keys under which runs are found again. They are written with the commit that accepts the run, and die with its thread.
+//! Keys under which runs are found again. They are written by the commit that accepts the run, and deleted with its thread.
 
 use async_trait::async_trait;
 
@@ -8,7 +8,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{RunId, TenantPk};
 use crate::domain::lookup::{FoundRun, LookupKey};
 
-/// A key that a commit writes, of its thread and at its time.
+/// A key that a commit writes for a run of its thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLookup {
     pub key: LookupKey,
@@ -18,16 +18,16 @@ pub struct NewLookup {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait LookupStore: Send + Sync + 'static {
-    /// The runs under this key, the newest first, at most so many.
+    /// At most `limit` runs under this key, the newest first.
     async fn lookups(&self, tenant: TenantPk, key: &LookupKey, limit: u32) -> Result<Vec<FoundRun>>;
-    /// Somebody listens to the run until then; what was said before and lasts longer stays. `false`: the run is not found
-    /// under this key.
+    /// Records that a client listens to the run until this time. A later time that is recorded is kept. `false`: the run is
+    /// not found under this key.
     async fn listen_until(&self, tenant: TenantPk, key: &LookupKey, run: &RunId, until: Millis) -> Result<bool>;
-    /// Forgets keys older than this, at most so many; returns how many.
+    /// Deletes at most `limit` keys older than this; returns how many.
     async fn forget_lookups(&self, before: Millis, limit: u32) -> Result<u64>;
 }
 
-/// Of a query that selects `thread_id, run_id, created_at, listening_until`.
+/// Reads a row of a query that selects `thread_id, run_id, created_at, listening_until`.
 pub(crate) fn read(row: &impl Columns) -> Result<FoundRun> {
     Ok(FoundRun {
         thread_id: row.name("thread_id")?.into(),

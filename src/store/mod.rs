@@ -1,7 +1,7 @@
-//! The store: what holds after each call returns. Two implementations (SQLite, PostgreSQL), one conformance suite
+//! The store: its types, and what each call guarantees. Two implementations (SQLite, PostgreSQL), one conformance suite
 //! (`tests/it/store`).
 //!
-//! Each table has one file here, with its types, its trait and the promise of each method, and one file of the same name
+//! Each table has one file here, with its types, its trait and the guarantee of each method, and one file of the same name
 //! in `sqlite` and in `postgres`, with the statements. [`Store`] is all of these traits.
 //!
 //! A transition is one [`Commit`]: small head, changed rows, records; accepted iff its fence still holds, as a whole, and
@@ -44,7 +44,7 @@ mod transfer;
 mod usage;
 
 pub use audit::{AuditRow, AuditStore};
-pub use backup::{BackupStore, HeldBack, HoldBack};
+pub use backup::{BackupStore, HeldCounts, RestoreHold};
 pub use chain::{ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, UnchainedLine};
 pub use commit::{Commit, Committed, NewThread};
 pub use erasure::{Erasure, ErasureStore};
@@ -61,8 +61,8 @@ pub use retention::{Compaction, Dropped, RetentionStore, RunEnd};
 pub use rows::{FoundRow, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted};
 pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, ScheduleStore};
 pub use sessions::{SessionRow, SessionStore};
-pub use spend::{PastPeriods, SpendChange, SpendKey, SpendStore, SpendTell, Spent, TellSpent};
-pub use threads::{LOOKED_AT, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
+pub use spend::{NewSpendNotice, PastPeriods, SpendChange, SpendKey, SpendNotice, SpendStore, Spent};
+pub use threads::{MAX_SCANNED, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
 pub use transfer::{NewImport, TransferStore};
 pub use usage::{UsageAsk, UsageStore};
 
@@ -83,22 +83,22 @@ pub enum Error {
     /// This data cannot be stored (an oversized value, an invalid character); trying again is useless.
     #[error("the data was refused: {0}")]
     Refused(String),
-    /// What is stored cannot be read: a defect, or another program's write.
+    /// The stored data cannot be read: a defect, or a write by another program.
     #[error("the stored data is damaged: {0}")]
     Damaged(String),
-    /// The database cannot be opened at all; the sentence says what to do.
+    /// The database cannot be used at all; the text says what to do.
     #[error("{0}")]
     Unusable(String),
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The commits of a process.
+/// How much a process has committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Those that were asked for.
+    /// Requested commits.
     pub commits: u64,
-    /// Those that were begun: each has one commit or more.
+    /// Begun transactions, each with one or more commits.
     pub transactions: u64,
 }
 
@@ -129,24 +129,24 @@ pub trait Store:
 {
     /// `sqlite` or `postgres`, and where; for the start line.
     fn describe(&self) -> String;
-    /// Whether other processes write here too. What they do must be looked for.
+    /// Whether other processes write here too. Their changes must be found by polling.
     fn is_shared(&self) -> bool {
         false
     }
-    /// Why what is acknowledged may be lost when the machine fails; `None`: it is not.
+    /// Why acknowledged commits may be lost when the machine fails. `None`: they cannot.
     fn weakness(&self) -> Option<String> {
         None
     }
-    /// The same store, read over other connections: what people ask for does not stand in the way of the engine. `None`:
-    /// there is nothing that can run out.
+    /// The same store over other connections, so that reads for people do not delay the engine. `None`: connections are not
+    /// a limited resource.
     fn for_readers(&self) -> Option<Arc<dyn Store>> {
         None
     }
     /// What this process has written so far.
     fn traffic(&self) -> Traffic;
-    /// What its chores share.
+    /// The state that background chores share.
     fn chores(&self) -> &Chores;
-    /// A write that commits, as large as the last one that failed: what `/readyz` asks. Fails while a committer is being
+    /// Commits a write as large as the last one that failed; used by `/readyz`. Fails while a committer is being
     /// started again.
     async fn ping(&self) -> Result<()>;
     /// Finishes what was accepted and closes.

@@ -7,7 +7,7 @@ use super::sqlite::Sqlite;
 use super::{Result, Store};
 use crate::config;
 
-/// Opens the same store to read it, also while a server holds the folder of an embedded one. Nothing may be written.
+/// Opens the same store for reading, even while a server holds the folder of an embedded one. Nothing may be written.
 pub async fn open_beside(config: &config::Store) -> Result<Arc<dyn Store>> {
     Ok(match &config.url {
         Some(url) => Arc::new(Postgres::open(url, config.connections).await?),

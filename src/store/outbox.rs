@@ -35,7 +35,7 @@ named! {
         Webhook = "webhook",
         /// Another agent that subscribed to its task.
         Push = "push",
-        /// Another agent that works for a thread that was erased.
+        /// A remote agent that works for a deleted thread.
         Agent = "agent",
         /// The operator's collector of traces.
         Collector = "collector",
@@ -43,12 +43,12 @@ named! {
 }
 
 impl TargetKind {
-    /// Each goes out by itself, as soon as there is a place.
+    /// Each delivery is sent by itself, as soon as a permit is free.
     pub const SINGLE: &'static [TargetKind] = &[TargetKind::Webhook, TargetKind::Push, TargetKind::Agent];
-    /// They have one receiver, whatever thread they are of, and go out together.
+    /// Deliveries of all threads go to one receiver, and are sent in batches.
     pub const BATCHED: &'static [TargetKind] = &[TargetKind::Collector];
 
-    /// As they are stored.
+    /// The stored names of these kinds.
     pub(crate) fn names(kinds: &[TargetKind]) -> Vec<&'static str> {
         kinds.iter().map(|kind| kind.as_str()).collect()
     }
@@ -64,21 +64,21 @@ named! {
 }
 
 impl DeliveryStatus {
-    /// This one, or all, as they are stored.
+    /// The stored names of this status, or of all.
     pub(crate) fn wanted(status: Option<Self>) -> Vec<&'static str> {
         status.as_ref().map_or(Self::ALL, slice::from_ref).iter().map(|status| status.as_str()).collect()
     }
 }
 
-/// What a commit leaves in the outbox. It is due at once.
+/// A delivery that a commit adds to the outbox. It is due at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewDelivery {
-    /// By which the receiver recognises repetitions: the same in every attempt.
+    /// The same in every attempt, so that the receiver can recognise repetitions.
     pub id: DeliveryId,
     pub kind: TargetKind,
     pub target: String,
-    /// Deliveries with the same key are made one after another, in the order in which they were written; without one, each
-    /// for itself.
+    /// Deliveries with the same key are made one after another, in the order in which they were written. Those without a key
+    /// are independent.
     pub ordering_key: Option<String>,
     pub event: String,
     /// As it is sent.
@@ -97,47 +97,47 @@ pub struct Delivery {
     pub event: String,
     pub body: String,
     pub status: DeliveryStatus,
-    /// When it is tried next, or when the claim of its worker ends; `None` when it is over.
+    /// When it is tried next, or when the claim of its worker ends; `None` when it is finished.
     pub due_at: Option<Millis>,
     pub attempts: u32,
-    /// What became of the last attempt.
+    /// The result of the last attempt, in words.
     pub said: Option<String>,
     pub created_at: Millis,
     pub finished_at: Option<Millis>,
 }
 
-/// How many of its deliveries a tenant is given at most.
+/// The maximum number of deliveries that a tenant gets in one claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     pub tenant: TenantPk,
     pub most: u32,
 }
 
-/// What an attempt came to.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum DeliveryOutcome {
     Delivered,
     Later(Millis),
     Dead,
 }
 
-/// What an attempt at a delivery came to, as it is written down.
+/// The outcome of an attempt at a delivery, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
     pub id: DeliveryId,
-    /// Which one it was.
+    /// The number of the attempt.
     pub attempt: u32,
-    pub settled: Settled,
+    pub settled: DeliveryOutcome,
     pub said: String,
 }
 
-impl Settled {
+impl DeliveryOutcome {
     /// Status and next time.
     pub(crate) fn becomes(self) -> (DeliveryStatus, Option<Millis>) {
         match self {
-            Settled::Delivered => (DeliveryStatus::Delivered, None),
-            Settled::Later(at) => (DeliveryStatus::Pending, Some(at)),
-            Settled::Dead => (DeliveryStatus::Dead, None),
+            DeliveryOutcome::Delivered => (DeliveryStatus::Delivered, None),
+            DeliveryOutcome::Later(at) => (DeliveryStatus::Pending, Some(at)),
+            DeliveryOutcome::Dead => (DeliveryStatus::Dead, None),
         }
     }
 }
@@ -147,16 +147,17 @@ impl Settled {
 pub trait OutboxStore: Send + Sync + 'static {
     /// Tenants with deliveries of [`TargetKind::SINGLE`] that can be made now. Their backlogs are not read.
     async fn tenants_due(&self, now: Millis) -> Result<Vec<TenantPk>>;
-    /// Of each of these tenants at most so many deliveries of [`TargetKind::SINGLE`] that are due, oldest first, each with
-    /// one attempt more; until `until` nobody else is given them. Of an ordering key only the first that is not over. What a
-    /// newer release stores for other kinds waits for it.
+    /// Claims due deliveries of [`TargetKind::SINGLE`], oldest first, at most each tenant's share, and counts an attempt for
+    /// each. Until `until` no other process gets them. Of an ordering key only the first unfinished delivery is claimed.
+    /// Deliveries to unknown kinds are left to the newer release that stored them.
     async fn claim_deliveries(&self, shares: &[Share], now: Millis, until: Millis) -> Result<Vec<Delivery>>;
     /// The same for [`TargetKind::BATCHED`], whatever tenants they are of.
     async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>>;
-    /// Records what attempts came to, all at once. Returns how many of them were still the caller's: the others were claimed
-    /// again, replayed, or erased. What is behind one of them in its lane and due before its next attempt is due with it.
+    /// Records the outcomes of attempts in one transaction. Returns how many were still the caller's: the others were
+    /// claimed again, replayed, or deleted. Later deliveries of the same ordering key that are due before its next attempt
+    /// are postponed to it.
     async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize>;
-    /// When the next of [`TargetKind::SINGLE`] is due that is not behind another of its lane; `None`: none is left.
+    /// When the next of [`TargetKind::SINGLE`] is due that is the first of its ordering key; `None`: none is left.
     async fn next_single(&self) -> Result<Option<Millis>>;
     /// The same for [`TargetKind::BATCHED`].
     async fn next_batched(&self) -> Result<Option<Millis>>;
@@ -176,8 +177,8 @@ pub trait OutboxStore: Send + Sync + 'static {
         status: Option<DeliveryStatus>,
         page: &PageAsk,
     ) -> Result<Page<Delivery>>;
-    /// Makes a delivery that is over due again, from its first attempt. `None`: the tenant has none of that id; `false`:
-    /// it is not over yet, or `kept` has a key that is taken. Only `true` stores `kept`.
+    /// Makes a finished delivery due again, from its first attempt. `None`: the tenant has no delivery with that id.
+    /// `false`: it is not finished, or the key of `kept` is taken. `kept` is stored only with `true`.
     async fn replay_delivery(
         &self,
         tenant: TenantPk,
@@ -194,7 +195,7 @@ pub trait OutboxStore: Send + Sync + 'static {
         why: &str,
         now: Millis,
     ) -> Result<u64>;
-    /// Forgets deliveries that were over before this, at most so many; returns how many.
+    /// Deletes at most `limit` deliveries that finished before this; returns how many.
     async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64>;
 }
 

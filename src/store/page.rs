@@ -1,5 +1,5 @@
-//! Pages of a list: what is asked, what is answered, and the cursor between two pages, which is opaque to the client
-//! that passes it back.
+//! Pages of a list: the request, the response, and the cursor between two pages, which is opaque to the client that passes
+//! it back.
 
 use super::columns::Columns;
 use super::{Error, Result};
@@ -24,7 +24,7 @@ impl<T> Page<T> {
     }
 }
 
-/// The place of the last item of a page: its sort number, then its id.
+/// The position of the last item of a page: its sort number, then its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub at: i64,
@@ -36,7 +36,7 @@ impl Cursor {
         Self { at, id: id.into() }
     }
 
-    /// Where the asked page begins; `Refused` for a text that no page of ours ended with.
+    /// The cursor after which the requested page begins; `Refused` for a text that this server did not write.
     pub fn of(ask: &PageAsk) -> Result<Option<Self>> {
         let Some(text) = &ask.cursor else { return Ok(None) };
         Self::read(text).map(Some).ok_or_else(|| Error::Refused("this cursor is not one of ours".to_owned()))
@@ -58,22 +58,22 @@ impl Cursor {
 }
 
 impl PageAsk {
-    /// The same behind everything with this number.
+    /// The same request, beginning after all rows with this number.
     pub(crate) fn behind(self, at: i64) -> Self {
         Self { cursor: Some(Cursor::new(at, "\u{10FFFF}").write()), ..self }
     }
 
-    /// How many rows to read: one more than the page holds tells whether there is another page.
+    /// How many rows to read: one more than the page holds, to know whether there is another page.
     pub(crate) fn rows(&self) -> i64 {
         i64::from(self.limit) + 1
     }
 
-    /// Where a page of the newest first begins, by number.
+    /// The number before which a page in descending order begins.
     pub(crate) fn before(&self) -> Result<i64> {
         Ok(Cursor::of(self)?.map_or(i64::MAX, |cursor| cursor.at))
     }
 
-    /// Where a page of the oldest first begins, by number.
+    /// The number after which a page in ascending order begins.
     pub(crate) fn after(&self) -> Result<i64> {
         Ok(Cursor::of(self)?.map_or(i64::MIN, |cursor| cursor.at))
     }
@@ -101,8 +101,8 @@ pub(crate) fn page_of<R: Columns, T>(
 }
 
 impl<T> Page<T> {
-    /// Goes on behind the last item that was looked at, unless it does already behind the last one found.
-    pub(crate) fn or_behind(self, looked_at: Option<Cursor>) -> Self {
+    /// If the page has no cursor, continues it after the last scanned row.
+    pub(crate) fn or_continue_after(self, looked_at: Option<Cursor>) -> Self {
         let next_cursor = self.next_cursor.or_else(|| looked_at.map(|last| last.write()));
         Self { next_cursor, ..self }
     }

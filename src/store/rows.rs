@@ -30,7 +30,7 @@ pub struct StandingAsk {
     pub thread: Option<ThreadPk>,
     /// Empty = all.
     pub standings: Vec<CallerStatus>,
-    /// Only those that changed then or later.
+    /// Only those whose status changed at this time or later.
     pub since: Option<Millis>,
     pub page: PageAsk,
 }
@@ -49,10 +49,10 @@ pub struct SuspensionAsk {
 pub enum SuspensionsWanted {
     /// Those that can be answered, oldest first (their ids sort by time).
     Open,
-    /// The same, those that expire next first; those that never do last.
+    /// The same, ordered by expiry; those that never expire come last.
     OpenByExpiry,
-    /// All that ever were, newest first. Looks at [`LOOKED_AT`](super::LOOKED_AT) of them at most: a page may end early, or
-    /// be empty, and go on at its cursor.
+    /// All suspensions, ended ones too, newest first. Scans at most [`MAX_SCANNED`](super::MAX_SCANNED) of them: a page may
+    /// be short or empty, and continue at its cursor.
     Past { status: Option<SuspensionStatus>, decided_by: Option<String> },
 }
 
@@ -66,17 +66,17 @@ pub trait RowStore: Send + Sync + 'static {
     async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>>;
     /// The conversation, oldest first: messages that were not superseded.
     async fn messages(&self, pk: ThreadPk, page: &PageAsk) -> Result<Page<Row>>;
-    /// The newest `limit` messages of the conversation before this one (of all, if it is not there), oldest first.
+    /// The newest `limit` messages of the conversation before this one (of all, if it does not exist), oldest first.
     async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>>;
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>>;
-    /// Those of these rows that are there, in no order.
+    /// Those of these rows that exist, in no order.
     async fn rows_by_id(&self, wanted: &[(ThreadPk, RowKind, String)]) -> Result<Vec<(ThreadPk, Row)>>;
     async fn suspensions(&self, ask: &SuspensionAsk) -> Result<Page<FoundRow>>;
-    /// The tasks that the tenant's threads gave to other agents, newest first.
+    /// The tasks that the tenant's threads delegated to other agents, newest first.
     async fn tasks(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<FoundRow>>;
-    /// The tenant's runs with where they stand, the last to change first.
+    /// The tenant's runs by caller status, the most recently changed first.
     async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<Page<FoundRow>>;
-    /// How many there are on all pages.
+    /// How many runs there are on all pages.
     async fn count_by_standing(&self, ask: &StandingAsk) -> Result<u64>;
 }
 
@@ -86,26 +86,26 @@ impl StandingAsk {
         self.since.unwrap_or(Millis::MIN)
     }
 
-    /// The texts of the rows that are wanted.
+    /// The bodies of the status rows to find.
     pub(crate) fn bodies(&self) -> Vec<String> {
         let text = |standing: &CallerStatus| serde_json::to_string(standing).expect("a word is JSON");
         self.standings.iter().map(text).collect()
     }
 
-    /// Where the page begins: before everything, or behind the last one.
+    /// The position before which the page begins.
     pub(crate) fn before(&self) -> Result<Cursor> {
         let top = || Cursor::new(Millis::MAX, "");
         Ok(Cursor::of(&self.page)?.unwrap_or_else(top))
     }
 }
 
-/// Of a query that selects `kind, id, ord, keep, body`.
+/// Reads a row of a query that selects `kind, id, ord, keep, body`.
 pub(crate) fn read_row(row: &impl Columns) -> Result<Row> {
     let (kind, id, ord, keep, body) = columns(row)?;
     text::row(kind, id, ord, keep, body)
 }
 
-/// The same of a thread that is loaded: rows of kinds that are not known here are left out.
+/// Reads the rows of a thread that is loaded. Rows of unknown kinds are left out.
 pub(crate) fn read_known_rows(rows: &[impl Columns]) -> Result<Vec<Row>> {
     let read = |row| match columns(row) {
         Ok((kind, id, ord, keep, body)) => text::known_row(kind, id, ord, keep, body),
@@ -120,25 +120,25 @@ fn columns(row: &impl Columns) -> Result<(i16, String, i64, i16, String)> {
 }
 
 impl FoundRow {
-    /// The same with `pk, thread_id`.
+    /// Reads a row of a query that also selects `pk, thread_id`.
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
         Ok(Self { pk: ThreadPk(row.number("pk")?), thread_id: row.name("thread_id")?.into(), row: read_row(row)? })
     }
 }
 
-/// Of a query that selects `body`; one that cannot be read is left out.
+/// Reads the rows of a query that selects `body`. A message that cannot be read is left out.
 pub(crate) fn messages<'a>(rows: impl Iterator<Item = &'a (impl Columns + 'a)>) -> Result<Vec<ConversationMessage>> {
     let bodies = rows.map(|row| row.text("body")).collect::<Result<Vec<_>>>()?;
     Ok(bodies.into_iter().filter_map(text::message).collect())
 }
 
-/// Of a query that selects `id, body`; one that cannot be read is left out.
+/// Reads the rows of a query that selects `id, body`. A payload that cannot be read is left out.
 pub(crate) fn payloads(rows: &[impl Columns]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
     let read = rows.iter().map(|row| Ok((row.name("id")?, row.text("body")?))).collect::<Result<Vec<_>>>()?;
     Ok(read.into_iter().filter_map(|(id, body)| text::payload(&id, body)).collect())
 }
 
-/// Where a page of a thread's rows begins.
+/// The position at which a page of a thread's rows begins.
 pub(crate) fn rows_from(ask: &PageAsk, descending: bool) -> Result<Cursor> {
     let start = || if descending { Cursor::new(i64::MAX, "\u{10FFFF}") } else { Cursor::new(i64::MIN, "") };
     Ok(Cursor::of(ask)?.unwrap_or_else(start))
@@ -148,20 +148,20 @@ pub(crate) fn page_of_rows(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<
     page_of(rows, ask, read_row, |_, row| Ok(Cursor::new(row.ord, row.id.clone())))
 }
 
-/// Behind which id a page of suspensions begins.
+/// The id after which a page of suspensions begins.
 pub(crate) fn suspensions_after(ask: &PageAsk) -> Result<String> {
     Ok(Cursor::of(ask)?.map(|cursor| cursor.id).unwrap_or_default())
 }
 
-/// What every id of a suspension begins with.
+/// The prefix of suspension ids.
 pub(crate) const SUSPENSIONS: &str = "sus_";
 
-/// Before which id a page of past suspensions begins.
+/// The id before which a page of past suspensions begins.
 pub(crate) fn suspensions_before(ask: &PageAsk) -> Result<String> {
     Ok(Cursor::of(ask)?.map_or_else(|| format!("{SUSPENSIONS}~"), |cursor| cursor.id))
 }
 
-/// Behind which time and id a page of suspensions by their expiry begins.
+/// The expiry and id after which a page of suspensions by expiry begins.
 pub(crate) fn expiring_after(ask: &PageAsk) -> Result<Cursor> {
     Ok(Cursor::of(ask)?.unwrap_or_else(|| Cursor::new(i64::MIN, "")))
 }
@@ -171,20 +171,20 @@ pub(crate) fn page_by_expiry(rows: &[impl Columns], ask: &PageAsk) -> Result<Pag
     page_of(rows, ask, FoundRow::read, |row, found| Ok(Cursor::new(row.number("expiry")?, found.row.id.clone())))
 }
 
-/// A page of past suspensions, which goes on behind the last one that was looked at.
+/// A page of past suspensions, which continues after the last scanned one.
 pub(crate) fn page_of_past(rows: &[impl Columns], ask: &PageAsk, looked_at: Option<String>) -> Result<Page<FoundRow>> {
-    Ok(page_by_id(rows, ask)?.or_behind(looked_at.map(|id| Cursor::new(0, id))))
+    Ok(page_by_id(rows, ask)?.or_continue_after(looked_at.map(|id| Cursor::new(0, id))))
 }
 
-/// Of a query that selects `pk` and the columns of a row.
-pub(crate) fn read_placed(row: &impl Columns) -> Result<(ThreadPk, Row)> {
+/// Reads a row of a query that selects `pk` and the columns of a row.
+pub(crate) fn read_row_with_pk(row: &impl Columns) -> Result<(ThreadPk, Row)> {
     Ok((ThreadPk(row.number("pk")?), read_row(row)?))
 }
 
-/// What every id of a task begins with.
+/// The prefix of task ids.
 pub(crate) const TASKS: &str = "task_";
 
-/// Before which id a page of tasks begins.
+/// The id before which a page of tasks begins.
 pub(crate) fn tasks_before(ask: &PageAsk) -> Result<String> {
     Ok(Cursor::of(ask)?.map_or_else(|| format!("{TASKS}~"), |cursor| cursor.id))
 }
@@ -194,7 +194,7 @@ pub(crate) fn page_by_id(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<Fo
     page_of(rows, ask, FoundRow::read, |_, found| Ok(Cursor::new(0, found.row.id.clone())))
 }
 
-/// A page of runs; `since` is when each came to stand where it does.
+/// A page of runs; `since` is when the status of each changed last.
 pub(crate) fn page_by_standing(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<FoundRow>> {
     page_of(rows, ask, FoundRow::read, |row, run| Ok(Cursor::new(row.number("since")?, run.row.id.clone())))
 }

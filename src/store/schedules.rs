@@ -1,5 +1,5 @@
-//! When schedules are due. The time that is due next is moved by the commit that accepts its run ([`Fire`]), so each time
-//! brings one run, whoever looks and whoever dies.
+//! When schedules are due. The commit that accepts the run of a due time moves the schedule to its next time ([`Fire`]). So
+//! each time brings one run, whichever process fires it and whichever crashes.
 
 use async_trait::async_trait;
 
@@ -8,15 +8,15 @@ use super::columns::Columns;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 
-/// A time that is due, and when it is looked at.
+/// A due time, and when it is to be handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     pub due: Millis,
     pub look_at: Millis,
 }
 
-/// What a commit that accepts the run of a schedule carries. It is stored only if this time is still the next one of the
-/// schedule, and its document still has this version.
+/// Part of a commit that accepts the run of a schedule. The commit is stored only if this time is still the schedule's next
+/// one, and its document still has this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fire {
     pub tenant: TenantPk,
@@ -28,27 +28,27 @@ pub struct Fire {
     pub next: Option<Due>,
 }
 
-/// A schedule as a version of its document has it.
+/// The plan of one version of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedSchedule {
     pub tenant: TenantPk,
     pub id: String,
     /// Of the document.
     pub version: i64,
-    /// What the document says of times: of two versions with the same, the later one changes nothing that is due.
+    /// A fingerprint of the document's timing: if it is unchanged, a later version does not change what is due.
     pub timing: String,
     pub next: Option<Due>,
 }
 
-/// A schedule's next time, moved without a run.
+/// Moves a schedule to its next time without a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleMove {
     pub tenant: TenantPk,
     pub id: String,
-    /// As they were read.
+    /// Version and due time as they were read.
     pub version: i64,
     pub due: Millis,
-    /// The same time again: it is looked at later.
+    /// If this is the same time, it is postponed.
     pub next: Option<Due>,
     /// How many times came too late.
     pub missed: u64,
@@ -56,17 +56,17 @@ pub struct ScheduleMove {
     pub said: Option<String>,
 }
 
-/// How a schedule stands.
+/// The state of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleState {
     pub tenant: TenantPk,
     pub id: String,
-    /// Of the document that it was made from.
+    /// The version of the document from which it was planned.
     pub version: i64,
     pub next: Option<Due>,
     pub last_due: Option<Millis>,
     pub missed: u64,
-    /// Why the last time brought no run.
+    /// Why the last time had no run.
     pub said: Option<String>,
 }
 
@@ -75,14 +75,14 @@ pub struct ScheduleState {
 pub trait ScheduleStore: Send + Sync + 'static {
     /// Stores when a schedule is due, unless that was done for this version of its document or a later one.
     async fn plan_schedule(&self, planned: PlannedSchedule) -> Result<()>;
-    /// Those to be looked at by now, the longest due first, at most so many.
+    /// At most `limit` schedules to be handled by now, the longest due first.
     async fn due_schedules(&self, now: Millis, limit: u32) -> Result<Vec<ScheduleState>>;
-    /// When one is to be looked at next; `None`: never.
+    /// When the next schedule is to be handled; `None`: never.
     async fn next_schedule(&self) -> Result<Option<Millis>>;
-    /// `false`: what was read is not so any more, and nothing is changed.
+    /// Moves a schedule. `false`: its state has changed since it was read, and nothing is stored.
     async fn move_schedule(&self, moved: ScheduleMove) -> Result<bool>;
     async fn schedule_state(&self, tenant: TenantPk, id: &str) -> Result<Option<ScheduleState>>;
-    /// Forgets how one stood whose document is gone.
+    /// Deletes the state of a schedule whose document was deleted.
     async fn forget_schedule(&self, tenant: TenantPk, id: &str) -> Result<()>;
 }
 

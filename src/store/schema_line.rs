@@ -1,12 +1,11 @@
-//! That the schema was brought up to date, as the audit tells it: from which version to which, and by which version of the
-//! program.
+//! The audit line of a schema migration: from which version to which, and by which version of the program.
 
 use sqlx::migrate::Migration;
 use sqlx::{AssertSqlSafe, SqlSafeStr as _};
 
-/// The migration with a line for each tenant, in its own transaction. Its sum is that of its file. `now` says in its own
-/// words when it is. The first one has nobody to tell.
-pub(crate) fn told(migration: Migration, now: &str) -> Migration {
+/// Adds to a migration an audit line for each tenant, in the same transaction. The checksum stays that of its file. `now` is
+/// the database's expression for the current time. The first migration has no tenants yet.
+pub(crate) fn with_audit_line(migration: Migration, now: &str) -> Migration {
     let (to, program) = (migration.version, env!("CARGO_PKG_VERSION"));
     if to == 1 {
         return migration;

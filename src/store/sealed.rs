@@ -1,4 +1,4 @@
-//! Rows besides documents that hold sealed texts: found when they are sealed again.
+//! Rows other than documents that hold sealed texts. They are listed to be sealed again with a new key.
 
 use async_trait::async_trait;
 
@@ -6,16 +6,16 @@ use super::Result;
 use super::columns::Columns;
 use crate::domain::ids::{TenantPk, ThreadPk};
 
-/// Where a row stands.
+/// The kind of row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealedKind {
     /// A thread's row of the kind `Push`: a receiver of a task's changes, as JSON.
     Receiver,
-    /// An answer kept for an `Idempotency-Key`, which as a whole is one sealed text.
+    /// A response stored for an `Idempotency-Key`, whose whole body is one sealed text.
     Answer,
 }
 
-/// One such row. Its kind, and all that stands before `body`, is its key.
+/// One such row. Its kind and all members before `body` are its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedRow {
     pub kind: SealedKind,
@@ -32,10 +32,10 @@ pub struct SealedRow {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait SealedStore: Send + Sync + 'static {
-    /// At most so many rows of a kind, in the order of their keys, after this one. Receivers that were deleted, or have no
+    /// At most `limit` rows of a kind, in the order of their keys, after this one. Deleted receivers, and receivers without
     /// secrets, are among them.
     async fn sealed_rows(&self, kind: SealedKind, after: Option<&SealedRow>, limit: u32) -> Result<Vec<SealedRow>>;
-    /// Writes another body in place of the row's. `false`: the row is not stored as it was read, and stays as it is.
+    /// Replaces the body of the row. `false`: the row is not stored as it was read, and stays unchanged.
     async fn replace_sealed(&self, row: &SealedRow, body: &str) -> Result<bool>;
 }
 

@@ -1,4 +1,4 @@
-//! Sessions of browsers: what stands for a key in a cookie.
+//! Browser sessions: a cookie that stands for a key or a person.
 
 use async_trait::async_trait;
 
@@ -6,14 +6,14 @@ use super::Result;
 use super::columns::Columns;
 use crate::domain::Millis;
 
-/// A session as stored: never what the browser holds.
+/// A session as stored, without the secret that the browser has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionRow {
-    /// SHA-256 of what the browser holds, hex.
+    /// SHA-256 of the browser's secret, hex.
     pub hash: String,
-    /// SHA-256 of the key that it stands for, hex; empty where it stands for somebody of an issuer.
+    /// SHA-256 of the key for which the session stands, hex; empty for a person who signed in with an issuer.
     pub key_hash: String,
-    /// Who that is, and what they may, as JSON.
+    /// That person and their rights, as JSON.
     pub person: Option<String>,
     pub expires_at: Millis,
 }
@@ -22,11 +22,11 @@ pub struct SessionRow {
 #[async_trait]
 pub trait SessionStore: Send + Sync + 'static {
     async fn add_session(&self, session: SessionRow) -> Result<()>;
-    /// The session with this hash, over or not.
+    /// The session with this hash, expired or not.
     async fn session(&self, hash: &str) -> Result<Option<SessionRow>>;
-    /// Forgets a session. Idempotent.
+    /// Deletes a session. Idempotent.
     async fn end_session(&self, hash: &str) -> Result<()>;
-    /// Forgets sessions that expired before this, at most so many; returns how many.
+    /// Deletes at most `limit` sessions that expired before this; returns how many.
     async fn forget_sessions(&self, before: Millis, limit: u32) -> Result<u64>;
 }
 

@@ -1,5 +1,5 @@
-//! What was spent under the caps: one row for the server, each tenant and each key, for each day and month, written with the commits
-//! that begin and end model calls ([`SpendChange`]).
+//! Spending under the caps: one row for the server, each tenant and each key, for each day and month. It is written by the
+//! commits that begin and end model calls ([`SpendChange`]).
 
 use async_trait::async_trait;
 
@@ -11,7 +11,7 @@ use crate::domain::ids::TenantPk;
 use crate::domain::spend::{Amount, Capped, Spender, SpentOfCap, Unit};
 use crate::domain::usage::usd;
 
-/// What one row counts.
+/// The key of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SpendKey {
     /// [`TenantPk::NONE`]: of the whole server.
@@ -23,34 +23,34 @@ pub struct SpendKey {
     pub unit: Unit,
 }
 
-/// What a commit adds to one row.
+/// A change of one row by a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpendChange {
     pub of: SpendKey,
-    /// Of calls that were answered, or began to be.
+    /// The amount of calls whose reply has come, or has begun to.
     pub used: Amount,
-    /// Of calls that begin, less what those that end had held.
+    /// The amount reserved by calls that begin, less the reservations of those that end.
     pub held: Amount,
-    /// The commit is stored only if the row has no more than this afterwards, used and held together. `None`: it is
-    /// stored in any case, as it only settles what has begun.
+    /// The commit is stored only if the row's used and held amounts together do not exceed this afterwards. `None`: it is
+    /// always stored, because it only settles calls that have begun.
     pub cap: Option<Amount>,
-    /// What is left in the outbox with it, by rising `percent`.
-    pub tells: Vec<SpendTell>,
+    /// Notices to send with the change, by rising `percent`.
+    pub notices: Vec<SpendNotice>,
 }
 
-/// That so much of a cap is used: left in the outbox by the commit that makes it so, if nobody was told of as much of
-/// this cap before.
+/// A notice that a percentage of a cap is used. The commit that reaches it adds it to the outbox, unless a notice of at
+/// least that percentage of this cap was sent before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpendTell {
+pub struct SpendNotice {
     pub percent: i64,
     pub cap: Amount,
-    /// It is so from this on.
+    /// The used amount from which the notice is due.
     pub from: Amount,
-    /// Where [`USED`] and [`HELD`] stand in their bodies, what the row says then is written.
+    /// [`USED`] and [`HELD`] in their bodies are replaced by the amounts of the row.
     pub deliveries: Vec<NewDelivery>,
 }
 
-/// What stands in a body, as a JSON text, for what is used and held. No name has such a character.
+/// Placeholders in a body for the used and held amounts, as JSON texts. No name contains these characters.
 pub const USED: &str = "\u{2}";
 pub const HELD: &str = "\u{3}";
 
@@ -58,8 +58,8 @@ pub const HELD: &str = "\u{3}";
 pub(crate) const USED_JSON: &str = r#""\u0002""#;
 pub(crate) const HELD_JSON: &str = r#""\u0003""#;
 
-impl SpendTell {
-    /// What is left in the outbox by a row that stands so.
+impl SpendNotice {
+    /// The deliveries with the amounts of this row.
     pub(crate) fn filled_in(&self, spent: &Spent) -> impl Iterator<Item = NewDelivery> {
         let unit = spent.of.unit;
         let (used, held) = (unit.shown(spent.used), unit.shown(spent.held));
@@ -70,42 +70,42 @@ impl SpendTell {
     }
 }
 
-/// How one row stands.
+/// The state of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spent {
     pub of: SpendKey,
     pub used: Amount,
-    /// What calls under way may take at most.
+    /// The maximum that running calls may still use.
     pub held: Amount,
-    /// How many percent of a cap were told.
+    /// The highest percentage of a cap for which a notice was sent.
     pub told: i64,
-    /// Of which cap; 0: an earlier release told them, of the cap that stands.
+    /// The cap of that notice; 0: an earlier release sent it, for the current cap.
     pub told_of: Amount,
 }
 
-/// What follows the period of a row that counts tokens.
+/// The suffix of the stored period of rows that count tokens.
 const OF_TOKENS: &str = " tokens";
 
-/// The periods of these as they are stored, and with tokens counted.
-pub(crate) fn stored_period(period: &str) -> [String; 2] {
+/// The stored forms of a period: for dollars and for tokens.
+pub(crate) fn stored_periods(period: &str) -> [String; 2] {
     [period.to_owned(), format!("{period}{OF_TOKENS}")]
 }
 
-/// The period that is stored so, and what is counted in it.
+/// Parses a stored period into the period and its unit.
 pub(crate) fn read_period(stored: &str) -> (&str, Unit) {
     stored.strip_suffix(OF_TOKENS).map_or((stored, Unit::Usd), |period| (period, Unit::Tokens))
 }
 
-/// The first day and the first month that are not past yet.
+/// The first day and the first month that are not over yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastPeriods {
     pub day: String,
     pub month: String,
 }
 
-/// That so much of a cap is used.
+/// A notice that is sent without a change of the row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TellSpent {
+pub struct NewSpendNotice {
     pub of: SpendKey,
     pub percent: i64,
     pub cap: Amount,
@@ -116,24 +116,25 @@ pub struct TellSpent {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait SpendStore: Send + Sync + 'static {
-    /// How these stand, in their order; one that nothing was written to has nothing.
+    /// The states of these rows, in order. A row that does not exist has spent nothing.
     async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>>;
-    /// Leaves what is to be told of a row in the outbox, unless that, or more, was told of this cap before. `false`: it was.
-    async fn tell_spent(&self, told: TellSpent) -> Result<bool>;
-    /// Forgets at most so many rows of periods that were over before this day and this month; returns how many.
+    /// Adds a notice to the outbox. `false`: a notice of at least that percentage of this cap was sent before, and nothing
+    /// is stored.
+    async fn add_spend_notice(&self, told: NewSpendNotice) -> Result<bool>;
+    /// Deletes at most `limit` rows of periods that ended before this day and this month; returns how many.
     async fn forget_spend(&self, tenant: TenantPk, before: &PastPeriods, limit: u32) -> Result<u64>;
 }
 
 impl PastPeriods {
-    /// Those that were over at this time.
+    /// The periods that were over at this time.
     pub fn at(time: Millis) -> Self {
         Self { day: Capped::TenantDay.period(time), month: Capped::TenantMonth.period(time) }
     }
 }
 
 impl SpendKey {
-    /// The row of what this cap is about at that time, for what a tenant's key asked for; `None`: the key is not known, and
-    /// the cap is of keys.
+    /// The row of this cap at that time, for a request of a tenant's key. `None`: the cap is for keys, and the key is not
+    /// known.
     pub fn of(capped: Capped, tenant: TenantPk, key: Option<&str>, at: Millis) -> Option<Self> {
         let (tenant, key) = match capped.spender() {
             Spender::Server => (TenantPk::NONE, ""),
@@ -143,27 +144,27 @@ impl SpendKey {
         Some(Self { tenant, key: key.to_owned(), period: capped.period(at), unit: capped.unit() })
     }
 
-    /// The period as it is stored: it says, too, what is counted.
-    pub(crate) fn row(&self) -> String {
+    /// The period as it is stored, which includes the unit.
+    pub(crate) fn stored_period(&self) -> String {
         match self.unit {
             Unit::Usd => self.period.clone(),
             Unit::Tokens => format!("{}{OF_TOKENS}", self.period),
         }
     }
 
-    /// One that nothing was written to.
+    /// The state of a row that does not exist.
     pub(crate) fn unspent(&self) -> Spent {
         Spent { of: self.clone(), used: 0, held: 0, told: 0, told_of: 0 }
     }
 }
 
 impl Spent {
-    /// Whether so much of this cap, or more, was told. A cap that changed is told of anew.
+    /// Whether a notice of at least this percentage of this cap was sent. After a change of the cap notices are sent again.
     pub fn is_told(&self, percent: i64, cap: Amount) -> bool {
         self.told >= percent && (self.told_of == 0 || self.told_of == cap)
     }
 
-    /// As it is shown, where this is the cap at this time.
+    /// The representation for clients, given the current cap.
     pub fn shown(&self, capped: Capped, cap: Amount, now: Millis) -> SpentOfCap {
         let in_unit = |amount: Amount, unit: Unit| (capped.unit() == unit).then_some(amount);
         let dollars = |amount: Amount| in_unit(amount, Unit::Usd).map(usd);

@@ -1,4 +1,4 @@
-//! Stored text and what it stands for, the same in every database.
+//! Conversion between stored texts and values, the same for every database.
 
 use std::sync::Arc;
 
@@ -21,20 +21,20 @@ pub(crate) fn read_profile(text: &str) -> Result<ThreadProfile> {
     read("sheet", text)
 }
 
-/// The same for lists: the thread is shown, without what cannot be read.
+/// The profile for lists: if it cannot be read, the thread is listed without it.
 pub(crate) fn shown_profile(text: &str) -> Result<ThreadProfile> {
     let read =
         read_profile(text).inspect_err(|error| tracing::error!(%error, "a thread is listed without its settings"));
     Ok(read.unwrap_or_default())
 }
 
-/// What `ThreadFilter::q` is looked for in, and how `q` itself is written: without case, and without the one character
-/// that a text column may refuse.
+/// Normalises a text for a search by `ThreadFilter::q`: lower case, and without NUL, which a text column may refuse. `q`
+/// itself is normalised in the same way.
 pub(crate) fn folded(text: &str) -> String {
     text.to_lowercase().replace('\0', " ")
 }
 
-/// The title as `ThreadFilter::q` finds it; ids are ASCII and need no column of their own for that.
+/// The title for a search by `ThreadFilter::q`. Ids are ASCII and need no column of their own.
 pub(crate) fn folded_title(profile: &ThreadProfile) -> String {
     folded(profile.title.as_deref().unwrap_or_default())
 }
@@ -52,27 +52,28 @@ pub(crate) fn row(kind: i16, id: String, ord: i64, keep: i16, body: String) -> R
     Ok(Row { kind, id, ord, keep, body })
 }
 
-/// Of a thread that is loaded: a row of a kind that a newer release added is left to that release.
+/// A row of a thread that is loaded. `None` for a kind that a newer release added.
 pub(crate) fn known_row(kind: i16, id: String, ord: i64, keep: i16, body: String) -> Option<Result<Row>> {
     RowKind::of_code(kind).map(|_| row(kind, id, ord, keep, body))
 }
 
-/// One that cannot be read is left out: it breaks no conversation.
+/// A message that cannot be read is left out, so that the rest of the conversation remains readable.
 pub(crate) fn message(body: &str) -> Option<ConversationMessage> {
     legible("message", body)
 }
 
-/// In place of one that cannot be read its reference stays.
+/// A payload that cannot be read is left out: its reference remains in place.
 pub(crate) fn payload(id: &str, body: &str) -> Option<(PayloadId, Arc<Value>)> {
     Some((PayloadId::from(id), Arc::new(legible("payload", body)?)))
 }
 
-/// `null` where it cannot be read: the line still says who did what.
+/// The detail of an audit line, or `null` if it cannot be read: the line still says who did what.
 pub(crate) fn json(body: &str) -> Value {
     legible("audit", body).unwrap_or_default()
 }
 
-/// `null` where it cannot be read, which is no body of any kind: reading this document fails, and no other.
+/// The body of a document, or `null` if it cannot be read. `null` is not a valid body of any kind, so only this document
+/// fails.
 pub(crate) fn document(body: &str) -> Value {
     legible("document", body).unwrap_or_default()
 }
@@ -92,7 +93,7 @@ pub(crate) fn delivery_status(text: &str) -> Result<DeliveryStatus> {
     status.copied().ok_or_else(|| damaged("delivery", "unknown status"))
 }
 
-/// For lists: one row that cannot be read is reported, and breaks nothing else.
+/// Reads a row of a list. One that cannot be read is logged and left out.
 pub(crate) fn legible<'t, T: Deserialize<'t>>(what: &str, text: &'t str) -> Option<T> {
     read(what, text).inspect_err(|error| tracing::error!(%error, "a stored row cannot be read and is left out")).ok()
 }
@@ -105,7 +106,7 @@ pub(crate) fn damaged(what: &str, why: impl std::fmt::Display) -> Error {
     Error::Damaged(format!("{what}: {why}"))
 }
 
-/// A word of ours, as it stands in stored JSON.
+/// Parses a name that this server chose, as it is in stored JSON.
 pub(super) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_value(Value::from(text)).map_err(|why| damaged("stored word", why))
 }

@@ -30,17 +30,17 @@ pub struct ThreadRow {
     pub floor: i64,
     pub last_seq: i64,
     pub min_seq: i64,
-    /// Whether its replica is registered: alive, or not known to be dead yet.
+    /// Whether its replica is registered: it is alive, or not known to be dead yet.
     pub is_owned: bool,
     pub crashes: Crashes,
     pub created_at: Millis,
-    /// The last activity that people see: a new status, a message, an edit of the profile.
+    /// The last visible activity: a new status, a message, an edit of the profile.
     pub updated_at: Millis,
     /// The name of the key that created it.
     pub created_by: String,
 }
 
-/// A thread's version and last seq: they differ when another process wrote it.
+/// A thread's version and last seq, to detect that another process wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub pk: ThreadPk,
@@ -48,7 +48,7 @@ pub struct Mark {
     pub last_seq: i64,
 }
 
-/// How a thread stands, counted over its rows.
+/// The state of a thread in numbers, counted over its rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outline {
     pub pk: ThreadPk,
@@ -67,14 +67,14 @@ pub struct ThreadFilter {
 }
 
 impl ThreadFilter {
-    /// Whether it leaves threads out, so that more are looked at than found.
+    /// Whether it excludes threads, so that more rows are scanned than found.
     pub(crate) fn is_narrow(&self) -> bool {
         self.status.is_some() || self.q.is_some()
     }
 }
 
-/// How many threads a filter is tried on for one page: what a search costs does not grow with what is stored.
-pub const LOOKED_AT: u32 = 5_000;
+/// How many rows a filter scans for one page, so that the cost of a search does not grow with the number of stored rows.
+pub const MAX_SCANNED: u32 = 5_000;
 
 /// A part of every [`Store`](super::Store).
 #[async_trait]
@@ -98,26 +98,27 @@ pub trait ThreadStore: Send + Sync + 'static {
 
     async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>>;
     async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>>;
-    /// In no order; those that are gone are left out.
+    /// These threads in no order. Deleted ones are left out.
     async fn threads_by_pk(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadRow>>;
     /// The thread and the rows it is rebuilt from (`Keep::Always`, and `UntilFloor` from the floor on), read in one
     /// snapshot, ordered by kind, then `ord`, then id. Rows of kinds that a newer release added are left out.
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>>;
-    /// Where these stand now, in no order; those that are gone are left out.
+    /// The current versions and seqs of these threads, in no order. Deleted ones are left out.
     async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>>;
-    /// Threads of the tenant that were active then or later, and those that run, with their versions.
+    /// Threads of the tenant that were active at this time or later, or are running, with their versions.
     async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>>;
-    /// How these stand, in no order; what of a row cannot be read is not counted.
+    /// The outlines of these threads, in no order. Rows that cannot be read are not counted.
     async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>>;
-    /// Their titles, in no order; those that have none are left out.
+    /// The titles of these threads, in no order. Threads without a title are left out.
     async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>>;
-    /// Newest activity first. Looks at [`LOOKED_AT`] threads at most: a page may end early, or be empty, and go on at its
+    /// Newest activity first. Scans at most [`MAX_SCANNED`] threads: a page may be short or empty, and continue at its
     /// cursor.
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
-    /// Erases everything of it but its audit, to which a line is added, and what its model calls took, those that were stopped
-    /// for it too, which counts for a run called `deleted` from then on. It is gone when this returns; of a large one, rows
-    /// that nobody finds any more are removed later, by [`ErasureStore`](super::ErasureStore).
-    /// `false`: it is not as it was read, and stays.
+    /// Deletes the thread with everything except its audit, to which a line is added, and its usage, including that of the
+    /// calls that were stopped for it, which counts for a run called `deleted` from then on. The thread is deleted when this
+    /// returns; rows of a large thread, which nobody can find any more, are removed later by
+    /// [`ErasureStore`](super::ErasureStore).
+    /// `false`: the thread is not as it was read, and is kept.
     async fn delete_thread(&self, erasure: Erasure) -> Result<bool>;
 }
 
@@ -167,7 +168,7 @@ impl Outline {
         };
         Ok(Self {
             pk: ThreadPk(row.number("pk")?),
-            items: counted(row.count("items")?, row.text_or_none("statuses")?.unwrap_or_default()),
+            items: item_counts(row.count("items")?, row.text_or_none("statuses")?.unwrap_or_default()),
             open_questions: row.count("questions")?,
             last_run,
             cost_nanos: row.number_or_none("cost")?,
@@ -175,8 +176,8 @@ impl Outline {
     }
 }
 
-/// `statuses` stand between commas.
-fn counted(total: u64, statuses: &str) -> ItemCounts {
+/// Counts the items by status. `statuses` are separated by commas.
+fn item_counts(total: u64, statuses: &str) -> ItemCounts {
     let mut items = ItemCounts { total, ..ItemCounts::default() };
     for status in statuses.split(',').filter_map(|status| text::word(status).ok()) {
         match status {
@@ -191,12 +192,12 @@ fn counted(total: u64, statuses: &str) -> ItemCounts {
     items
 }
 
-/// Of a query that selects `pk, thread_id, version`.
+/// Reads a row of a query that selects `pk, thread_id, version`.
 pub(crate) fn read_version(row: &impl Columns) -> Result<(ThreadPk, ThreadId, i64)> {
     Ok((ThreadPk(row.number("pk")?), row.name("thread_id")?.into(), row.number("version")?))
 }
 
-/// Of a query that selects `pk, sheet`.
+/// Reads a row of a query that selects `pk, sheet`.
 pub(crate) fn read_title(row: &impl Columns) -> Result<Option<(ThreadPk, String)>> {
     let title = text::shown_profile(row.text("sheet")?)?.title;
     let pk = ThreadPk(row.number("pk")?);
@@ -209,13 +210,13 @@ impl Mark {
     }
 }
 
-/// Where a page of threads begins: before this time, and at it before this key.
+/// The position before which a page of threads begins: time and key.
 pub(crate) fn threads_before(ask: &PageAsk) -> Result<(Millis, i64)> {
     let cursor = Cursor::of(ask)?;
     Ok(cursor.map_or((i64::MAX, i64::MAX), |cursor| (cursor.at, cursor.id.parse().unwrap_or(0))))
 }
 
-/// A page of threads, which goes on behind the last one that was looked at.
+/// A page of threads, which continues after the last scanned one.
 pub(crate) fn page_of_threads(
     rows: &[impl Columns],
     ask: &PageAsk,
@@ -224,5 +225,5 @@ pub(crate) fn page_of_threads(
     let place = |(at, pk): (Millis, i64)| Cursor::new(at, pk.to_string());
     let read = |row: &_| ThreadRow::read_with(row, text::shown_profile);
     let page = page_of(rows, ask, read, |_, thread| Ok(place((thread.updated_at, thread.pk.0))))?;
-    Ok(page.or_behind(looked_at.map(place)))
+    Ok(page.or_continue_after(looked_at.map(place)))
 }

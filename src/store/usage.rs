@@ -15,11 +15,11 @@ use crate::domain::usage::{ModelUse, UsageGroup, UsageSum};
 pub struct UsageAsk {
     pub tenant: TenantPk,
     pub group: UsageGroup,
-    /// Only calls of this one; those of deleted threads are no thread's any more.
+    /// Only calls of this thread. Calls of deleted threads belong to no thread.
     pub thread: Option<ThreadPk>,
-    /// Calls answered from then on.
+    /// Only calls whose reply came at this time or later.
     pub from: Millis,
-    /// And before then.
+    /// Only calls whose reply came before this time.
     pub to: Millis,
     /// By key, then sub-key.
     pub page: PageAsk,
@@ -28,35 +28,36 @@ pub struct UsageAsk {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait UsageStore: Send + Sync + 'static {
-    /// What the tenant's model calls took, of threads that were not erased; an empty group is left out.
+    /// The usage of the tenant's model calls by group. Empty groups are left out.
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>>;
-    /// The tenant's latest model calls, of threads that are there, answered from then on: at most so many, newest first.
+    /// At most `limit` of the tenant's latest model calls whose reply came at `from` or later, of existing threads, newest
+    /// first.
     async fn latest_calls(&self, tenant: TenantPk, from: Millis, limit: u32) -> Result<Vec<ModelUse>>;
-    /// Forgets at most so many calls that were answered before then, but those of threads that are on hold, or say themselves
-    /// that they are kept for ever; returns how many.
+    /// Deletes at most `limit` calls whose reply came before this, except those of threads that are on hold, or have terms
+    /// of their own that keep them for ever; returns how many.
     async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64>;
 }
 
 impl UsageAsk {
-    /// The group that the last page ended with.
+    /// The last group of the previous page.
     pub(crate) fn after(&self) -> Result<(String, String)> {
         let id = Cursor::of(&self.page)?.map(|cursor| cursor.id).unwrap_or_default();
         let (key, sub) = id.split_once('\u{1f}').unwrap_or_default();
         Ok((key.to_owned(), sub.to_owned()))
     }
 
-    /// The page of these sums: if they are more than it holds there is another.
+    /// Makes a page of these sums. If there are more than fit, it has a cursor.
     pub(crate) fn page_of(&self, mut sums: Vec<UsageSum>) -> Page<UsageSum> {
         let limit = self.page.limit as usize;
         let is_more = sums.len() > limit;
         sums.truncate(limit);
-        let next_cursor = sums.last().filter(|_| is_more).map(|last| behind(last).write());
+        let next_cursor = sums.last().filter(|_| is_more).map(|last| cursor_after(last).write());
         Page { items: sums, next_cursor }
     }
 }
 
-/// Keys hold no control characters.
-fn behind(sum: &UsageSum) -> Cursor {
+/// The cursor after this sum. Keys contain no control characters, so one separates them.
+fn cursor_after(sum: &UsageSum) -> Cursor {
     Cursor::new(0, format!("{}\u{1f}{}", sum.key, sum.sub))
 }
 
@@ -76,7 +77,7 @@ fn read_sum(row: &impl Columns) -> Result<UsageSum> {
     })
 }
 
-/// The bodies of these rows; what cannot be read is left out.
+/// Parses the bodies of these rows. Those that cannot be read are left out.
 pub(crate) fn read_calls(rows: &[impl Columns]) -> Result<Vec<ModelUse>> {
     let mut calls = Vec::with_capacity(rows.len());
     for row in rows {
@@ -87,5 +88,5 @@ pub(crate) fn read_calls(rows: &[impl Columns]) -> Result<Vec<ModelUse>> {
 
 /// A page of sums.
 pub(crate) fn page_of_sums(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<UsageSum>> {
-    page_of(rows, ask, read_sum, |_, sum| Ok(behind(sum)))
+    page_of(rows, ask, read_sum, |_, sum| Ok(cursor_after(sum)))
 }

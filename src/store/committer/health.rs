@@ -1,7 +1,7 @@
-//! Whether commits succeed: what failed last, until as much has been written again.
+//! Whether commits succeed. A failure is remembered until a write of the same size has succeeded.
 //!
-//! A database that is full still takes a row of a few bytes. So a small write does not prove that commits succeed: what
-//! does is one of the size of that which failed.
+//! A full disk may still accept a row of a few bytes. So only a write as large as the failed one proves that commits succeed
+//! again.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +10,7 @@ use crate::store::{Error, Result};
 /// Shared by the workers and the health check.
 #[derive(Default)]
 pub(crate) struct CommitHealth {
-    /// The bytes of the largest batch that failed since one of its size succeeded.
+    /// The size in bytes of the largest batch that failed since a batch of its size succeeded.
     failed: AtomicUsize,
     /// Workers that panicked and have not written since.
     broken: AtomicUsize,
@@ -25,27 +25,27 @@ impl CommitHealth {
         }
     }
 
-    /// How much must be written to prove that commits succeed: as much as failed, else next to nothing.
-    pub fn proof(&self) -> usize {
+    /// How many bytes must be written to prove that commits succeed: as many as failed, or none.
+    pub fn required_proof(&self) -> usize {
         self.failed.load(Ordering::SeqCst)
     }
 
-    /// So much could not be written.
-    pub fn fails(&self, bytes: usize) {
+    /// Records that a write of this size failed.
+    pub fn record_failure(&self, bytes: usize) {
         self.failed.fetch_max(bytes, Ordering::SeqCst);
     }
 
-    /// So much was written.
-    pub fn succeeds(&self, bytes: usize) {
-        // Nothing is to be done where more has failed.
+    /// Records that a write of this size succeeded.
+    pub fn record_success(&self, bytes: usize) {
+        // The failure remains if it was larger.
         let _ = self.failed.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |failed| (failed <= bytes).then_some(0));
     }
 
-    pub(super) fn breaks(&self) {
+    pub(super) fn record_panic(&self) {
         self.broken.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub(super) fn mends(&self) {
+    pub(super) fn record_recovery(&self) {
         self.broken.fetch_sub(1, Ordering::SeqCst);
     }
 }

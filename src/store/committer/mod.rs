@@ -1,15 +1,16 @@
-//! Many threads' commits, one database transaction.
+//! Writes the commits of many threads in one database transaction.
 //!
-//! A worker receives one commit, lets others arrive while it yields, and hands all of them to its [`Batch`] at once. No
-//! timer: a lone commit goes at once, and the busier it is, the more share an fsync. Commits of one thread keep their
-//! order, at most one of them per batch. Whatever a batch meets is settled here, the same for every database:
+//! A worker receives one commit, lets others arrive while it yields, and passes all of them to its [`Batch`] at once. There
+//! is no timer: a lone commit is written at once, and under load more commits share an fsync. Commits of one thread keep
+//! their order, with at most one of them per batch. The worker handles all failures of a batch, the same for every database:
 //!
-//! - a value that the database refuses fails its own commit; the batch is halved until that one stands alone;
-//! - a lost connection leaves it open whether the batch landed; it is sent again until the database answers;
-//! - so does a panic while it is written: the batch is sent again in halves, over a new connection, and a commit on which
-//!   it happens alone, again and again, is given up. A worker that panics elsewhere is started again.
+//! - a value that the database refuses fails only its own commit; the batch is halved until that commit is alone;
+//! - after a lost connection it is unknown whether the batch was stored; it is sent again until the database responds;
+//! - after a panic during the write that is unknown, too: the batch is sent again in halves, over a new connection, and a
+//!   commit
+//!   that alone causes repeated panics is given up. A worker that panics elsewhere is restarted.
 //!
-//! What fails is remembered ([`CommitHealth`]) until as much has been written: so long the store is not well.
+//! A failure is remembered ([`CommitHealth`]) until as much has been written: until then the store is unhealthy.
 
 mod health;
 mod prepared;
@@ -34,10 +35,10 @@ pub(crate) use slice::CommitSlice;
 use super::{Commit, Committed, Error, Result, Traffic};
 use worker::CommitWorker;
 
-/// Writes a batch; the one thing that each database does its own way.
+/// Writes a batch. This is the only part that differs by database.
 pub(crate) trait Batch: Send + 'static {
-    /// Applies the commits in one database transaction, each fenced on its own, and tells what became of each, in their
-    /// order. They are of distinct threads, create distinct ids and carry distinct idempotency keys.
+    /// Applies the commits in one database transaction, each with its own fence, and returns their outcomes in order. The
+    /// commits are of distinct threads, create distinct ids and carry distinct idempotency keys.
     ///
     /// After an error the writer is ready for the next call. With [`Sending::Again`] some or all may be stored already:
     /// the ones whose token is found are `Done`.
@@ -47,10 +48,10 @@ pub(crate) trait Batch: Send + 'static {
         sending: Sending,
     ) -> impl Future<Output = std::result::Result<Vec<Committed>, BatchError>> + Send;
 
-    /// After a panic in `apply`: whatever it left half done is dropped, so that the next call begins anew.
+    /// Called after a panic in `apply`. Drops unfinished work, so that the next call begins with a clean state.
     fn reset(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Gives up the connection.
+    /// Closes the connection.
     fn close(self) -> impl Future<Output = ()> + Send;
 }
 
@@ -66,18 +67,18 @@ pub(crate) enum Sending {
 pub(crate) enum BatchError {
     /// A value was refused. Nothing of this call is stored.
     Data(String),
-    /// Nobody knows whether it is stored.
+    /// It is unknown whether it is stored.
     Lost(String),
-    /// It did not begin, or was rolled back for sure. Nothing of this call is stored.
+    /// It did not begin, or was certainly rolled back. Nothing of this call is stored.
     Unavailable(String),
 }
 
-/// How much one transaction takes.
+/// Limits of one transaction, and of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub commits: usize,
     pub bytes: usize,
-    /// Commits that wait before senders do.
+    /// How many commits may be queued before senders must wait.
     pub queue: usize,
 }
 
@@ -87,17 +88,17 @@ impl Default for Bounds {
     }
 }
 
-/// A commit that is not answered yet, as `/metrics` counts it.
-struct Waiting;
+/// Counts an unfinished commit in `/metrics`, until it is dropped.
+struct QueuedCommit;
 
-impl Waiting {
+impl QueuedCommit {
     fn begin() -> Self {
         gauge!("pes_store_commit_queue_depth").increment(1.0);
         Self
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueuedCommit {
     fn drop(&mut self) {
         gauge!("pes_store_commit_queue_depth").decrement(1.0);
     }
@@ -117,7 +118,7 @@ pub(crate) struct Committer {
     traffic: Arc<Counters>,
 }
 
-/// Shared by the workers and whoever asks for commits.
+/// Shared by the workers and the senders.
 #[derive(Default)]
 struct Counters {
     commits: AtomicU64,
@@ -142,11 +143,11 @@ impl Committer {
         Self { workers, tasks: Mutex::new(tasks), closing, health, traffic }
     }
 
-    /// Returns what became of the commit, once that is certain. Dropped after it was queued, the commit goes on.
+    /// Returns the outcome of the commit once it is certain. Dropping the future does not cancel a queued commit.
     pub async fn commit(&self, commit: Commit) -> Result<Committed> {
         let closed = || Error::Unavailable("the store is closed".to_owned());
         let worker = &self.workers[commit.pk.0.unsigned_abs() as usize % self.workers.len()];
-        let _waiting = Waiting::begin();
+        let _queued = QueuedCommit::begin();
         self.traffic.commits.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         worker.send(Job { prepared: PreparedCommit::of(commit), answer }).await.map_err(|_| closed())?;
@@ -158,12 +159,12 @@ impl Committer {
         Traffic { commits: commits.load(Ordering::Relaxed), transactions: transactions.load(Ordering::Relaxed) }
     }
 
-    /// What failed and was not made good yet. Whoever writes as much as it asks for may say so.
+    /// The health of commits. Whoever writes as much as [`CommitHealth::required_proof`] may record the success.
     pub fn health(&self) -> &CommitHealth {
         &self.health
     }
 
-    /// Takes no more, finishes what was queued, and gives up the connections.
+    /// Accepts no more commits, finishes the queued ones, and closes the connections.
     pub async fn close(&self) {
         self.closing.cancel();
         for task in self.tasks.lock().await.drain(..) {

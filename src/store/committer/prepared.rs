@@ -1,4 +1,4 @@
-//! A commit made ready to be written.
+//! A commit that is serialised for writing.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -7,22 +7,21 @@ use uuid::Uuid;
 use crate::store::log::NewEntry;
 use crate::store::{Commit, LeaseChange, text};
 
-/// A commit with every value as the text that is stored. Made in the task that commits, so that a worker only
-/// copies.
+/// A commit with every value as the text that is stored. Serialised in the task that commits, so that a worker only copies.
 pub(crate) struct PreparedCommit {
     /// Its records have become `entry`.
     pub commit: Commit,
     pub profile: Option<String>,
-    /// What a search for the title looks at; given whenever `profile` is.
+    /// The title in the form in which it is searched; present whenever `profile` is.
     pub title: Option<String>,
     /// How many records there are.
     pub records: usize,
     pub entry: Option<NewEntry>,
     /// The details of `commit.audit`, in its order.
     pub audit: Vec<String>,
-    /// Roughly what it takes to write.
+    /// The approximate size of the write.
     pub bytes: usize,
-    /// Commits that share one of these must not share a batch. Hashes: a collision costs a round, nothing else.
+    /// Commits with a common key must not be in the same batch. The keys are hashes: a collision only delays a commit.
     pub(super) keys: Vec<u64>,
 }
 
@@ -44,7 +43,7 @@ impl PreparedCommit {
         Self { commit, profile, title, records: count, entry, audit, bytes, keys }
     }
 
-    /// Whether it changes a thread that is there, and writes nothing but rows and observations.
+    /// Whether it changes an existing thread and writes only rows and observations.
     pub fn is_rows_and_log_only(&self) -> bool {
         let Commit { create, idempotency, lookups, audit, deliveries, fire, spend, .. } = &self.commit;
         let is_about_others = create.is_some() || idempotency.is_some() || fire.is_some() || !spend.is_empty();

@@ -9,12 +9,12 @@ use super::PreparedCommit;
 #[derive(Clone)]
 pub(crate) struct CommitSlice {
     batch: Arc<Vec<PreparedCommit>>,
-    places: Range<usize>,
+    range: Range<usize>,
 }
 
 impl CommitSlice {
-    pub fn of(batch: &Arc<Vec<PreparedCommit>>, places: Range<usize>) -> Self {
-        Self { batch: batch.clone(), places }
+    pub fn of(batch: &Arc<Vec<PreparedCommit>>, range: Range<usize>) -> Self {
+        Self { batch: batch.clone(), range }
     }
 }
 
@@ -22,6 +22,6 @@ impl Deref for CommitSlice {
     type Target = [PreparedCommit];
 
     fn deref(&self) -> &[PreparedCommit] {
-        &self.batch[self.places.clone()]
+        &self.batch[self.range.clone()]
     }
 }

@@ -305,9 +305,9 @@ async fn a_store_is_not_well_until_as_much_is_written_as_failed() {
     let heavy = Commit { head: Some("x".repeat(9_000)), ..commit(1) };
     assert!(matches!(committer.commit(heavy).await, Err(Error::Unavailable(_))));
     committer.commit(commit(2)).await.unwrap();
-    assert!(committer.health().proof() >= 9_000, "a small commit proves nothing");
+    assert!(committer.health().required_proof() >= 9_000, "a small commit proves nothing");
     committer.commit(Commit { head: Some("x".repeat(9_001)), ..commit(3) }).await.unwrap();
-    assert_eq!(committer.health().proof(), 0);
+    assert_eq!(committer.health().required_proof(), 0);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! One worker of the committer: gathers commits into a batch, writes it, answers each commit.
+//! A worker of the committer: gathers commits into a batch, writes it, and sends each commit its outcome.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
@@ -16,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 use super::{Batch, BatchError, Bounds, CommitHealth, CommitSlice, Counters, Job, PreparedCommit, Sending};
 use crate::store::{Committed, Error, Result};
 
-/// How often a gathering worker yields, as long as that brings commits: an actor that was just answered can send its next
-/// one.
-const YIELDS: usize = 4;
+/// How often a gathering worker yields, as long as more commits arrive: an actor that just got an outcome can send its next
+/// commit.
+const MAX_YIELDS: usize = 4;
 
-/// Pauses between attempts to reach the database again.
-const PAUSES: [Duration; 6] = [
+/// The pauses between attempts to reach the database.
+const RETRY_PAUSES: [Duration; 6] = [
     Duration::ZERO,
     Duration::from_millis(50),
     Duration::from_millis(200),
@@ -30,28 +30,28 @@ const PAUSES: [Duration; 6] = [
     Duration::from_secs(2),
 ];
 
-/// After so many pauses, commits that have not been sent yet are refused.
+/// After this number of pauses, commits that were not sent yet are refused.
 const PAUSES_BEFORE_REFUSAL: usize = 5;
 
-/// After so many panics on the same commit alone, it is given up.
-const PANICS: usize = 3;
+/// After this number of panics, a commit that is alone in its part is given up.
+const MAX_PANICS: usize = 3;
 
 pub(super) struct CommitWorker<B> {
     writer: B,
     inbox: mpsc::Receiver<Job>,
-    /// Received and not sent, in the order of arrival.
+    /// Received commits that were not sent, in the order of arrival.
     waiting: VecDeque<Job>,
     bounds: Bounds,
     closing: CancellationToken,
     health: Arc<CommitHealth>,
     traffic: Arc<Counters>,
-    /// It panicked, and has not settled anything since.
+    /// The worker panicked, and has not written anything since.
     is_broken: bool,
 }
 
-/// A part of a batch on its way, and how often the code broke on it.
-struct Part {
-    places: Range<usize>,
+/// A part of a batch, and how often writing it has panicked.
+struct BatchPart {
+    range: Range<usize>,
     sending: Sending,
     panics: usize,
 }
@@ -63,7 +63,7 @@ enum SendOutcome {
 }
 
 /// The commits of one transaction, and where their outcomes go.
-struct Batched {
+struct PendingBatch {
     prepared_commits: Arc<Vec<PreparedCommit>>,
     answers: Vec<Option<oneshot::Sender<Result<Committed>>>>,
 }
@@ -80,7 +80,7 @@ impl<B: Batch> CommitWorker<B> {
         Self { writer, inbox, waiting: VecDeque::new(), bounds, closing, health, traffic, is_broken: false }
     }
 
-    /// Works until it is closed; a panic restarts it.
+    /// Runs until the committer is closed. A panic restarts it.
     pub async fn run(mut self) {
         while AssertUnwindSafe(self.work()).catch_unwind().await.is_err() {
             self.restart().await;
@@ -89,30 +89,31 @@ impl<B: Batch> CommitWorker<B> {
     }
 
     async fn work(&mut self) {
-        self.works_again();
+        self.mark_recovered();
         while self.gather().await {
-            let batch = self.take();
+            let batch = self.take_batch();
             self.settle(batch).await;
         }
     }
 
-    /// Starts again after a panic, which the panic hook has logged.
+    /// Restarts after a panic, which the panic hook has logged.
     async fn restart(&mut self) {
         metrics::counter!("pes_store_committer_restarts_total").increment(1);
         tracing::error!("a commit worker panicked; it is started again");
         if !std::mem::replace(&mut self.is_broken, true) {
-            self.health.breaks();
+            self.health.record_panic();
         }
         self.writer.reset().await;
     }
 
-    fn works_again(&mut self) {
+    fn mark_recovered(&mut self) {
         if std::mem::replace(&mut self.is_broken, false) {
-            self.health.mends();
+            self.health.record_recovery();
         }
     }
 
-    /// Waits for a commit, then lets others arrive for the same batch. `false`: closed, and everything is done.
+    /// Waits for a commit, then lets others arrive for the same batch. `false`: the committer is closed, and the queue is
+    /// empty.
     async fn gather(&mut self) -> bool {
         if self.waiting.is_empty() {
             match self.next().await {
@@ -120,7 +121,7 @@ impl<B: Batch> CommitWorker<B> {
                 None => return false,
             }
         }
-        for _ in 0..YIELDS {
+        for _ in 0..MAX_YIELDS {
             tokio::task::yield_now().await;
             if !self.receive() {
                 break;
@@ -139,7 +140,7 @@ impl<B: Batch> CommitWorker<B> {
         self.inbox.recv().await
     }
 
-    /// Whether something had arrived.
+    /// Takes the commits that have arrived, and returns whether there were any.
     fn receive(&mut self) -> bool {
         let before = self.waiting.len();
         while self.waiting.len() < self.bounds.commits {
@@ -151,9 +152,9 @@ impl<B: Batch> CommitWorker<B> {
         self.waiting.len() > before
     }
 
-    /// The longest batch in order of arrival whose commits have no key in common. A commit that does not fit keeps its
-    /// place, and holds back those that share a key with it.
-    fn take(&mut self) -> Batched {
+    /// Takes the longest batch in order of arrival whose commits have no common key. A commit that does not fit keeps its
+    /// place, and delays those that share a key with it.
+    fn take_batch(&mut self) -> PendingBatch {
         let (mut prepared_commits, mut answers) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut taken = HashSet::new();
@@ -171,51 +172,51 @@ impl<B: Batch> CommitWorker<B> {
             }
         }
         self.waiting = left;
-        Batched { prepared_commits: Arc::new(prepared_commits), answers }
+        PendingBatch { prepared_commits: Arc::new(prepared_commits), answers }
     }
 
-    /// Sends, halves and sends again until every commit of the batch has its answer.
-    async fn settle(&mut self, mut batch: Batched) {
-        let mut parts = vec![Part { places: 0..batch.prepared_commits.len(), sending: Sending::First, panics: 0 }];
+    /// Sends, halves and resends until every commit of the batch has its outcome.
+    async fn settle(&mut self, mut batch: PendingBatch) {
+        let mut parts = vec![BatchPart { range: 0..batch.prepared_commits.len(), sending: Sending::First, panics: 0 }];
         let mut failures = 0;
         while let Some(part) = parts.pop() {
-            let commits = CommitSlice::of(&batch.prepared_commits, part.places.clone());
+            let commits = CommitSlice::of(&batch.prepared_commits, part.range.clone());
             let bytes = commits.iter().map(|prepared| prepared.bytes).sum();
             match self.send(commits, part.sending).await {
                 SendOutcome::Answered(Ok(outcomes)) => {
-                    debug_assert_eq!(outcomes.len(), part.places.len(), "one outcome for each");
-                    self.health.succeeds(bytes);
-                    self.works_again();
-                    for (place, outcome) in part.places.zip(outcomes) {
+                    debug_assert_eq!(outcomes.len(), part.range.len(), "one outcome for each");
+                    self.health.record_success(bytes);
+                    self.mark_recovered();
+                    for (place, outcome) in part.range.zip(outcomes) {
                         batch.answer(place, Ok(outcome));
                     }
                 }
                 SendOutcome::Answered(Err(BatchError::Data(why))) => match part.halves() {
                     Some(halves) => parts.extend(halves),
-                    None => batch.answer(part.places.start, Err(Error::Refused(why))),
+                    None => batch.answer(part.range.start, Err(Error::Refused(why))),
                 },
                 SendOutcome::Answered(Err(BatchError::Unavailable(why))) if part.sending == Sending::First => {
-                    self.health.fails(bytes);
-                    batch.refuse(part.places, &why);
+                    self.health.record_failure(bytes);
+                    batch.refuse(part.range, &why);
                 }
                 SendOutcome::Answered(Err(BatchError::Unavailable(why) | BatchError::Lost(why))) => {
-                    let commits = part.places.len();
+                    let commits = part.range.len();
                     tracing::warn!(%why, commits, "whether a batch was stored is not known; sending it again");
-                    self.health.fails(bytes);
-                    parts.push(Part { sending: Sending::Again, ..part });
+                    self.health.record_failure(bytes);
+                    parts.push(BatchPart { sending: Sending::Again, ..part });
                     self.pause(failures, &why).await;
                     failures += 1;
                 }
                 SendOutcome::Panicked => {
                     self.restart().await;
-                    // It may have been written before the code broke.
-                    let part = Part { sending: Sending::Again, panics: part.panics + 1, ..part };
+                    // The part may have been stored before the panic.
+                    let part = BatchPart { sending: Sending::Again, panics: part.panics + 1, ..part };
                     match part.halves() {
                         Some(halves) => parts.extend(halves),
-                        None if part.panics < PANICS => parts.push(part),
+                        None if part.panics < MAX_PANICS => parts.push(part),
                         None => {
-                            self.works_again();
-                            batch.answer(part.places.start, Err(given_up()));
+                            self.mark_recovered();
+                            batch.answer(part.range.start, Err(given_up()));
                         }
                     }
                 }
@@ -231,9 +232,10 @@ impl<B: Batch> CommitWorker<B> {
         applied.map_or(SendOutcome::Panicked, SendOutcome::Answered)
     }
 
-    /// Nothing that waits has been sent, so it may be refused with certainty.
+    /// Pauses, and refuses waiting commits after too many failures. They were not sent, so it is certain that they are not
+    /// stored.
     async fn pause(&mut self, failures: usize, why: &str) {
-        tokio::time::sleep(PAUSES[failures.min(PAUSES.len() - 1)]).await;
+        tokio::time::sleep(RETRY_PAUSES[failures.min(RETRY_PAUSES.len() - 1)]).await;
         if failures >= PAUSES_BEFORE_REFUSAL {
             self.receive();
             for job in self.waiting.drain(..) {
@@ -243,13 +245,13 @@ impl<B: Batch> CommitWorker<B> {
     }
 }
 
-impl Part {
+impl BatchPart {
     /// The first half is sent first; `None`: it is a single commit.
-    fn halves(&self) -> Option<[Part; 2]> {
-        let Range { start, end } = self.places;
-        let middle = start + self.places.len() / 2;
-        let half = |places| Part { places, sending: self.sending, panics: 0 };
-        (self.places.len() > 1).then(|| [half(middle..end), half(start..middle)])
+    fn halves(&self) -> Option<[BatchPart; 2]> {
+        let Range { start, end } = self.range;
+        let middle = start + self.range.len() / 2;
+        let half = |range| BatchPart { range, sending: self.sending, panics: 0 };
+        (self.range.len() > 1).then(|| [half(middle..end), half(start..middle)])
     }
 }
 
@@ -279,7 +281,7 @@ fn count_transaction(
     counter!("pes_store_commits_total", "outcome" => outcome).increment(1);
 }
 
-impl Batched {
+impl PendingBatch {
     fn answer(&mut self, place: usize, outcome: Result<Committed>) {
         if let Some(sender) = self.answers[place].take() {
             answer(sender, outcome);
@@ -294,6 +296,6 @@ impl Batched {
 }
 
 fn answer(sender: oneshot::Sender<Result<Committed>>, outcome: Result<Committed>) {
-    // Nobody waits for it any more: the commit stands all the same.
+    // An error means that the caller has gone. The commit is stored all the same.
     let _ = sender.send(outcome);
 }

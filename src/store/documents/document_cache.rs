@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{Changed, Document, DocumentKind, Expected};
+use super::{Document, DocumentChanges, DocumentKind, Expected};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::{AuditRow, IdempotencyRow, Result, Store};
 
-/// How old the cache may be.
-const AGE: Duration = Duration::from_secs(2);
+/// How often the cache is refreshed.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A write of a tenant's document.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Change {
     pub body: Option<Value>,
     /// Who does it, for the audit.
     pub by: String,
-    /// Why, where the server does it by itself; for the audit.
+    /// The reason, if the server makes the change by itself; for the audit.
     pub why: Option<String>,
     pub now: Millis,
 }
@@ -36,51 +36,51 @@ pub struct Change {
 /// All documents of all tenants. Reading is cheap and does no IO.
 pub struct DocumentCache {
     store: Arc<dyn Store>,
-    held: Mutex<CachedDocuments>,
+    cached: Mutex<CachedDocuments>,
     revision: watch::Sender<i64>,
 }
 
-type Key = (TenantPk, DocumentKind, String);
+type DocumentKey = (TenantPk, DocumentKind, String);
 
 #[derive(Default)]
 struct CachedDocuments {
     revision: i64,
-    by_key: BTreeMap<Key, Arc<Document>>,
-    /// How often documents of a kind have changed here, deletions included.
+    by_key: BTreeMap<DocumentKey, Arc<Document>>,
+    /// How often the cached documents of a kind have changed, deletions included.
     changes: HashMap<(TenantPk, DocumentKind), u64>,
 }
 
 impl DocumentCache {
     pub async fn open(store: Arc<dyn Store>) -> Result<Arc<Self>> {
-        let documents = Self { store, held: Mutex::default(), revision: watch::Sender::new(0) };
+        let documents = Self { store, cached: Mutex::default(), revision: watch::Sender::new(0) };
         documents.refresh().await?;
         Ok(Arc::new(documents))
     }
 
     /// A tenant's documents of a kind, in order of their ids.
     pub fn of(&self, tenant: TenantPk, kind: DocumentKind) -> Vec<Arc<Document>> {
-        let held = self.held();
-        let from = held.by_key.range((tenant, kind, String::new())..);
+        let cached = self.cached();
+        let from = cached.by_key.range((tenant, kind, String::new())..);
         from.take_while(|((owner, of, _), _)| (*owner, *of) == (tenant, kind)).map(|(_, one)| one.clone()).collect()
     }
 
-    /// Everybody's documents of a kind.
+    /// All tenants' documents of a kind.
     pub fn all(&self, kind: DocumentKind) -> Vec<Arc<Document>> {
-        self.held().by_key.values().filter(|document| document.kind == kind).cloned().collect()
+        self.cached().by_key.values().filter(|document| document.kind == kind).cloned().collect()
     }
 
-    /// Everybody's documents of every kind.
+    /// All tenants' documents of every kind.
     pub fn of_all(&self) -> Vec<Arc<Document>> {
-        self.held().by_key.values().cloned().collect()
+        self.cached().by_key.values().cloned().collect()
     }
 
     pub fn get(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Arc<Document>> {
-        self.held().by_key.get(&(tenant, kind, id.to_owned())).cloned()
+        self.cached().by_key.get(&(tenant, kind, id.to_owned())).cloned()
     }
 
     /// Grows with every change of a tenant's documents of a kind that the cache has read.
     pub fn changes_of(&self, tenant: TenantPk, kind: DocumentKind) -> u64 {
-        self.held().changes.get(&(tenant, kind)).copied().unwrap_or(0)
+        self.cached().changes.get(&(tenant, kind)).copied().unwrap_or(0)
     }
 
     /// Grows with every change that the cache has read.
@@ -93,24 +93,24 @@ impl DocumentCache {
         self.revision.subscribe()
     }
 
-    /// Writes through to the store, and shows the new version here at once, if that can be read then. `None`: what is
-    /// stored is not what was expected.
+    /// Writes to the store and refreshes this cache. If the refresh fails, the write still succeeds. `None`: the stored
+    /// document is not the expected one.
     pub async fn write(&self, change: Change, expected: Expected) -> Result<Option<i64>> {
         self.write_once(change, expected, None).await
     }
 
-    /// The same, with the answer to the request that asks for it, whose key must not be taken.
+    /// The same, and stores the response to the request under its idempotency key, which must not be taken.
     pub async fn write_once(
         &self,
         change: Change,
         expected: Expected,
-        kept: Option<IdempotencyRow>,
+        response: Option<IdempotencyRow>,
     ) -> Result<Option<i64>> {
         let audit = change.audit();
         let Change { tenant, kind, id, body, now, .. } = change;
         let document = Document { tenant, kind, id, version: 0, updated_at: now, body };
-        let written = self.store.write_document(document, expected, audit, kept).await?;
-        // Also after a refusal: the view may be what misled the caller.
+        let written = self.store.write_document(document, expected, audit, response).await?;
+        // Also after a refusal, because a stale cache may have misled the caller.
         match self.refresh().await {
             Err(error) if written.is_some() => {
                 tracing::warn!(%error, "a document was written, but the cache could not be refreshed")
@@ -120,30 +120,30 @@ impl DocumentCache {
         Ok(written)
     }
 
-    /// Reads what has changed.
+    /// Reads the documents that have changed.
     pub async fn refresh(&self) -> Result<()> {
-        let seen = self.held().revision;
-        let Changed { documents, is_whole, newest } = self.store.documents_since(seen).await?;
-        let mut held = self.held();
-        if newest <= held.revision {
+        let seen = self.cached().revision;
+        let DocumentChanges { documents, is_whole, newest } = self.store.documents_since(seen).await?;
+        let mut cached = self.cached();
+        if newest <= cached.revision {
             return Ok(());
         }
         if is_whole {
-            held.keep_only(&documents);
+            cached.keep_only(&documents);
         }
         for document in documents {
-            held.take(document);
+            cached.take(document);
         }
-        held.revision = newest;
-        let revision = held.revision;
-        drop(held);
+        cached.revision = newest;
+        let revision = cached.revision;
+        drop(cached);
         self.revision.send_if_modified(|known| std::mem::replace(known, revision.max(*known)) < revision);
         Ok(())
     }
 
     /// Refreshes the cache until dropped.
     pub async fn follow(&self) {
-        let mut ticks = interval(AGE);
+        let mut ticks = interval(REFRESH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -153,13 +153,13 @@ impl DocumentCache {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, CachedDocuments> {
-        self.held.lock()
+    fn cached(&self) -> MutexGuard<'_, CachedDocuments> {
+        self.cached.lock()
     }
 }
 
 impl CachedDocuments {
-    /// These are all that there are.
+    /// Removes all documents that are not in `all`.
     fn keep_only(&mut self, all: &[Document]) {
         let is_there: BTreeSet<(TenantPk, DocumentKind, &str)> =
             all.iter().map(|document| (document.tenant, document.kind, document.id.as_str())).collect();
@@ -173,7 +173,8 @@ impl CachedDocuments {
         });
     }
 
-    /// Two refreshes may overlap: the newer version stays, and a deletion is not undone.
+    /// Adds or removes a document. Concurrent refreshes may overlap: an older version never replaces a newer one or undoes a
+    /// deletion.
     fn take(&mut self, document: Document) {
         let key = (document.tenant, document.kind, document.id.clone());
         let known = self.by_key.get(&key).map_or(0, |known| known.version);

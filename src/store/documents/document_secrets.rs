@@ -15,7 +15,7 @@ impl DocumentKind {
             DocumentKind::HttpTool => Some("secret"),
             DocumentKind::Webhook => Some("secrets"),
             DocumentKind::Agent => Some("token"),
-            // What they refer to stands elsewhere.
+            // They hold no secrets themselves.
             DocumentKind::McpServer
             | DocumentKind::McpTools
             | DocumentKind::Policy
@@ -26,20 +26,20 @@ impl DocumentKind {
     }
 }
 
-/// What the secrets of a document are sealed for.
+/// The owner with which the secrets of a document are sealed.
 pub fn owner_of_document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Owner<'_> {
     Owner { tenant, kind: kind.as_str(), member: kind.sealed_member().unwrap_or_default(), id }
 }
 
-/// What a kept answer is called among what is sealed.
+/// The kind of stored responses among sealed texts.
 pub const ANSWER: &str = "answer";
 
-/// Names the answer to an `Idempotency-Key`, whatever characters both have.
+/// An unambiguous id of the response stored under an `Idempotency-Key`, whatever characters scope and key contain.
 pub fn answer_id(scope: &str, key: &str) -> String {
     format!("{}:{scope}{key}", scope.len())
 }
 
-/// What a kept answer is sealed for.
+/// The owner with which a stored response is sealed.
 pub fn owner_of_answer(tenant: TenantPk, id: &str) -> Owner<'_> {
     Owner { tenant, kind: ANSWER, member: "body", id }
 }
@@ -50,7 +50,7 @@ impl Document {
         self.sealed()?.into_iter().map(|sealed| sealer.open(sealed, self.owner())).collect()
     }
 
-    /// The same, for signing with them: there must be one.
+    /// The same as signing secrets. There must be at least one.
     pub fn signing_secrets(&self, sealer: &Sealer) -> Result<Vec<SigningSecret>, Unreadable> {
         let secrets = self.secrets(sealer)?;
         if secrets.is_empty() {
@@ -64,7 +64,7 @@ impl Document {
         self.sealed().map_or(1, |sealed| sealed.len())
     }
 
-    /// Its secrets as they are stored, for a body that takes the place of this one.
+    /// Its secrets as they are stored, for a body that replaces this one.
     pub fn kept_secrets(&self) -> Option<&Value> {
         self.body.as_ref()?.get(self.kind.sealed_member()?)
     }
@@ -78,7 +78,7 @@ impl Document {
         body
     }
 
-    /// Its body with every secret under the key that seals now; `None`: that is how it is stored.
+    /// Its body with every secret sealed with the current key. `None`: it is stored so already.
     pub fn resealed(&self, sealer: &Sealer) -> Result<Option<Value>, Unreadable> {
         let sealed = self.sealed()?;
         let again = sealed.iter().map(|text| sealer.reseal(text, self.owner())).collect::<Result<Vec<_>, _>>()?;
@@ -112,7 +112,7 @@ impl Document {
     }
 }
 
-/// What became of the secrets of many documents under the keys held.
+/// Whether the secrets of many documents can be opened with the available keys.
 pub struct Survey {
     /// Documents that hold secrets.
     pub sealed: usize,
@@ -135,7 +135,7 @@ impl Survey {
         survey
     }
 
-    /// Tells of what cannot be opened, once at the start.
+    /// Logs which secrets cannot be opened, once at the start.
     pub fn warn(&self) {
         if self.unreadable.is_empty() {
             return;

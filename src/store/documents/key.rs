@@ -22,28 +22,28 @@ pub enum KeySource {
     Given(SecretString),
     /// A file beside an embedded database, made when it is first needed.
     File(PathBuf),
-    /// Nowhere: nothing can be sealed.
+    /// There is no key: nothing can be sealed.
     None,
 }
 
-/// Sets what is derived here apart from what others derive from the same text.
+/// Separates the keys derived here from keys that others derive from the same text.
 const SALT: &[u8] = b"pes sealing key";
-/// What a fingerprint is derived for, and how many bytes of it are shown.
+/// The purpose of a fingerprint, and how many of its bytes are shown.
 const NAMING: &str = "fingerprint";
 const FINGERPRINT_BYTES: usize = 6;
 const SEALING: &str = "seal";
-/// A file with less is not one that this server made.
-const LEAST_BYTES: usize = 16;
+/// A shorter key file was not written by this server.
+const MIN_KEY_BYTES: usize = 16;
 
-/// A key that was read. Its own bytes are used for nothing but deriving others (HKDF-SHA256).
-pub(super) struct Key {
-    /// Its fingerprint: says which key it is and nothing about it.
+/// A sealing key. Its bytes are only used to derive other keys (HKDF-SHA256).
+pub(super) struct SealingKey {
+    /// Its fingerprint, which identifies the key and reveals nothing about it.
     pub id: String,
     pub sealing: RandomizedNonceKey,
     root: Prk,
 }
 
-impl Key {
+impl SealingKey {
     fn of(secret: &[u8]) -> Result<Self, Fault> {
         let root = Salt::new(HKDF_SHA256, SALT).extract(secret);
         let mut name = [0; FINGERPRINT_BYTES];
@@ -75,10 +75,10 @@ fn derive(root: &Prk, purpose: &str, out: &mut [u8]) -> Result<(), Fault> {
     root.expand(&purpose, Length(out.len())).and_then(|key| key.fill(out)).map_err(|_| broken())
 }
 
-/// A key that is read when it is first needed, and kept.
+/// A key that is read on first use.
 pub(super) struct LazyKey {
     source: KeySource,
-    key: Mutex<Option<Arc<Key>>>,
+    key: Mutex<Option<Arc<SealingKey>>>,
 }
 
 impl LazyKey {
@@ -86,13 +86,13 @@ impl LazyKey {
         Self { source, key: Mutex::default() }
     }
 
-    /// Whether there is a key, or one can be made.
+    /// Whether there is a key, or one can be created.
     pub fn is_able(&self) -> bool {
         !matches!(self.source, KeySource::None)
     }
 
-    /// With `may_make`, a file that is not there is made.
-    pub fn get(&self, may_make: bool) -> Result<Arc<Key>, Fault> {
+    /// With `may_make`, a missing file is created.
+    pub fn get(&self, may_make: bool) -> Result<Arc<SealingKey>, Fault> {
         let mut known = self.key.lock();
         match &*known {
             Some(key) => Ok(key.clone()),
@@ -100,9 +100,9 @@ impl LazyKey {
         }
     }
 
-    fn read(&self, may_make: bool) -> Result<Key, Fault> {
+    fn read(&self, may_make: bool) -> Result<SealingKey, Fault> {
         match &self.source {
-            KeySource::Given(text) => Key::of(text.expose_secret().as_bytes()),
+            KeySource::Given(text) => SealingKey::of(text.expose_secret().as_bytes()),
             KeySource::File(path) if may_make && matches!(path.try_exists(), Ok(false)) => make(path),
             KeySource::File(path) => stored(path),
             KeySource::None => {
@@ -112,8 +112,8 @@ impl LazyKey {
     }
 }
 
-/// A new key, or the one that another process made meanwhile.
-pub(super) fn make(path: &Path) -> Result<Key, Fault> {
+/// Creates a key file, or reads the one that another process has created in the meantime.
+pub(super) fn make(path: &Path) -> Result<SealingKey, Fault> {
     make_by(path, link)
 }
 
@@ -121,19 +121,19 @@ fn link(file: &Path, name: &Path) -> io::Result<()> {
     fs::hard_link(file, name)
 }
 
-/// The same; `link` gives a file one more name, if none has it.
-pub(super) fn make_by(path: &Path, link: impl FnOnce(&Path, &Path) -> io::Result<()>) -> Result<Key, Fault> {
+/// The same; `link` creates a hard link and fails if the name is taken.
+pub(super) fn make_by(path: &Path, link: impl FnOnce(&Path, &Path) -> io::Result<()>) -> Result<SealingKey, Fault> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| broken())?;
     match write(path, &bytes, link) {
-        Ok(()) => Key::of(&bytes),
+        Ok(()) => SealingKey::of(&bytes),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => stored(path),
         Err(error) => Err(Fault::new(Code::Internal, format!("The sealing key cannot be written: {error}"))),
     }
 }
 
-/// Readable by this user only. It gets its name when all of it is on the disk: what a killed process left is taken for no
-/// key. One that is there stays (`AlreadyExists`).
+/// Writes a file that only this user can read. It gets its name after it is synced, so that a killed process leaves no
+/// partial key. An existing file is kept (`AlreadyExists`).
 fn write(path: &Path, bytes: &[u8], link: impl FnOnce(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
@@ -144,7 +144,8 @@ fn write(path: &Path, bytes: &[u8], link: impl FnOnce(&Path, &Path) -> io::Resul
     let named = link(&new, path).or_else(|error| match (error.kind(), path.try_exists()?) {
         (ErrorKind::AlreadyExists, _) => Err(error),
         (_, true) => Err(ErrorKind::AlreadyExists.into()),
-        // Some file systems know no links. No other server makes a key meanwhile: this one has locked the folder.
+        // Some file systems have no hard links. No other server creates a key at the same time: this one has locked the
+        // folder.
         (_, false) => fs::rename(&new, path),
     });
     remove(&new)?;
@@ -152,7 +153,7 @@ fn write(path: &Path, bytes: &[u8], link: impl FnOnce(&Path, &Path) -> io::Resul
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Also where it is not there.
+/// Removes a file. Succeeds if it does not exist.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -160,10 +161,10 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-fn stored(path: &Path) -> Result<Key, Fault> {
+fn stored(path: &Path) -> Result<SealingKey, Fault> {
     match fs::read(path) {
-        Ok(bytes) if bytes.len() < LEAST_BYTES => Err(short(path)),
-        Ok(bytes) => Key::of(&bytes),
+        Ok(bytes) if bytes.len() < MIN_KEY_BYTES => Err(short(path)),
+        Ok(bytes) => SealingKey::of(&bytes),
         Err(error) => {
             let path = path.display();
             Err(Fault::new(Code::Internal, format!("The sealing key {path} cannot be read: {error}")))
@@ -173,7 +174,7 @@ fn stored(path: &Path) -> Result<Key, Fault> {
 
 fn short(path: &Path) -> Fault {
     let path = path.display();
-    let detail = format!("The sealing key {path} has less than {LEAST_BYTES} bytes: restore it from a backup.");
+    let detail = format!("The sealing key {path} has less than {MIN_KEY_BYTES} bytes: restore it from a backup.");
     Fault::new(Code::Internal, detail)
 }
 

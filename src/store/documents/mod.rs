@@ -1,4 +1,4 @@
-//! Documents: what a tenant configures over REST, and the cache of them in each process.
+//! Documents: what a tenant configures over REST, and each process's cache of them.
 
 mod document_cache;
 mod document_secrets;
@@ -45,47 +45,47 @@ kinds! {
     Webhook = "webhook",
     Agent = "agent",
     Schedule = "schedule",
-    /// What a tenant may spend, where that is not what the settings say.
+    /// What a tenant may spend, if it differs from the server's settings.
     SpendCaps = "spend_caps",
-    /// The same of how many runs it may have.
+    /// How many runs a tenant may have, if it differs from the server's settings.
     RunLimits = "run_limits",
 }
 
 impl DocumentKind {
-    /// Those that are read: what a newer release stores of others is left to it.
+    /// The kinds that are read. Documents of other kinds belong to a newer release.
     pub(crate) fn names() -> Vec<&'static str> {
         Self::ALL.iter().map(|kind| kind.as_str()).collect()
     }
 }
 
-/// One thing that a tenant configured. Secrets stand in it only as references.
+/// Something that a tenant configured. Secrets in it are sealed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     pub tenant: TenantPk,
     pub kind: DocumentKind,
     /// Unique within tenant and kind.
     pub id: String,
-    /// Given by the store; what an ETag shows.
+    /// Assigned by the store; shown as the ETag.
     pub version: i64,
     pub updated_at: Millis,
     /// `None`: deleted.
     pub body: Option<Value>,
 }
 
-/// What was written since.
+/// The documents that were written after a version.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Changed {
+pub struct DocumentChanges {
     pub documents: Vec<Document>,
-    /// These are all that there are: some that were deleted since are not told any more.
+    /// These are all documents, because tombstones of some later deletions no longer exist.
     pub is_whole: bool,
-    /// Up to this version nothing is left to be read.
+    /// Everything up to this version was read.
     pub newest: i64,
 }
 
-/// What must be stored for a write to happen.
+/// What must be stored for a write to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Nothing of this id.
+    /// No document with this id.
     Absent,
     /// This version.
     Version(i64),
@@ -96,9 +96,9 @@ pub enum Expected {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait DocumentStore: Send + Sync + 'static {
-    /// Stores a document, or deletes it (no `body`), with its audit line, if what is stored is what was expected; returns
-    /// its new version, greater than every version of any document before. `None`: it was not, or `kept` has a key that is
-    /// taken, and nothing is stored.
+    /// Stores a document, or deletes it (no `body`), with its audit line, if the stored document is the expected one.
+    /// Returns the new version, greater than every version of any document before. `None`: it was not the expected one, or
+    /// the key of `kept` is taken, and nothing is stored.
     async fn write_document(
         &self,
         new: Document,
@@ -107,16 +107,16 @@ pub trait DocumentStore: Send + Sync + 'static {
         kept: AnswerToStore,
     ) -> Result<Option<i64>>;
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>>;
-    /// Every document written after the one of version `after`, whose tenant it may be, by version; of each its newest
-    /// version, and deleted ones without a body. None is ever seen before one of a smaller version. Where deletions after that
-    /// version are forgotten, all documents.
-    async fn documents_since(&self, after: i64) -> Result<Changed>;
-    /// Forgets documents that were deleted before `before`, at most so many.
+    /// All documents of all tenants with a version above `after`, by version: of each its newest version, and deleted ones
+    /// without a body. No version becomes visible before a smaller one. If tombstones above that version were deleted,
+    /// returns all documents.
+    async fn documents_since(&self, after: i64) -> Result<DocumentChanges>;
+    /// Deletes the tombstones of at most `at_most` documents that were deleted before `before`.
     async fn forget_documents(&self, before: Millis, at_most: u32) -> Result<u64>;
 }
 
-impl Changed {
-    /// The rows behind `after`, or all of them, and up to which version deletions are forgotten.
+impl DocumentChanges {
+    /// `documents` are those above `after`, or all. `forgotten` is the version up to which tombstones were deleted.
     pub(crate) fn of(documents: Vec<Document>, after: i64, forgotten: i64) -> Self {
         let newest = documents.last().map_or(after, |document| document.version).max(forgotten);
         Self { documents, is_whole: after < forgotten, newest }
@@ -124,7 +124,7 @@ impl Changed {
 }
 
 impl Expected {
-    /// Whether a document of this version, or none, lets `new` be written.
+    /// Whether `new` may be written over a document of this version, or over none.
     pub(crate) fn is_met(self, version: Option<i64>, new: &Document) -> bool {
         match self {
             Self::Absent => version.is_none(),

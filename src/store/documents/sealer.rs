@@ -1,7 +1,7 @@
-//! Secrets that must be kept to be used: they are stored sealed, under a key that the database does not hold.
+//! Encryption of stored secrets. They are sealed with a key that is not in the database.
 //!
-//! A sealed text is `v1.KEY.BASE64`: KEY is the fingerprint of the key, what follows are the nonce and AES-256-GCM. One key
-//! seals; others, which it replaced, only open. What a text was sealed for ([`Owner`]) is authenticated with it.
+//! A sealed text is `v1.KEY.BASE64`: KEY is the fingerprint of the key, followed by the nonce and the AES-256-GCM
+//! ciphertext. One key seals; former keys only open. The owner of a text ([`Owner`]) is authenticated with it.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 
-use super::key::{Key, KeySource, LazyKey, broken};
+use super::key::{KeySource, LazyKey, SealingKey, broken};
 use crate::domain::fault::Fault;
 use crate::domain::ids::TenantPk;
 
-/// How a sealed text begins.
+/// The prefix of a sealed text.
 pub const SEALED: &str = "v1.";
 
-/// What a sealed text is for: it opens for nothing else, be it of another tenant, another object or another member.
+/// What a sealed text belongs to. It cannot be opened for another tenant, object or member.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
     pub tenant: TenantPk,
@@ -27,7 +27,7 @@ pub struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    /// Only the last part may hold any character.
+    /// The last part is the only one that may contain any character.
     fn aad(&self) -> String {
         format!("{}\n{}\n{}\n{}", self.tenant.0, self.kind, self.member, self.id)
     }
@@ -47,22 +47,22 @@ pub enum Unreadable {
 }
 
 impl Unreadable {
-    /// As it is told of deliveries, tool calls and requests.
+    /// The error code in deliveries, tool calls and responses.
     pub const CODE: &'static str = "secret_unreadable";
 
-    /// Counts and logs that something was not sent.
+    /// Counts and logs that something was not sent because its secret cannot be opened.
     pub fn warn(&self, kind: &'static str, tenant: TenantPk, id: &str) {
         metrics::counter!("pes_secrets_unreadable_total", "kind" => kind).increment(1);
         tracing::warn!(code = Self::CODE, kind, tenant = tenant.0, id, why = %self, "nothing is sent without its secret");
     }
 }
 
-/// Which keys are held, by their fingerprints.
+/// The fingerprints of the available keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprints {
-    /// Of the key that seals; `None`: it is not made yet, or there is none.
+    /// The key that seals. `None`: it was not created yet, or there is none.
     pub current: Option<String>,
-    /// Of those that only open.
+    /// The keys that only open.
     pub old: Vec<String>,
 }
 
@@ -77,12 +77,12 @@ impl Sealer {
         Self::with_old(current, Vec::new())
     }
 
-    /// `old` keys open what they sealed, and seal nothing any more.
+    /// `old` keys open what they sealed, and do not seal any more.
     pub fn with_old(current: KeySource, old: Vec<KeySource>) -> Self {
         Self { current: LazyKey::new(current), old: old.into_iter().map(LazyKey::new).collect() }
     }
 
-    /// Whether there is a key that seals, or one can be made.
+    /// Whether there is a key that seals, or one can be created.
     pub fn is_able(&self) -> bool {
         self.current.is_able()
     }
@@ -113,7 +113,7 @@ impl Sealer {
         String::from_utf8(plain.to_vec()).map_err(|_| Unreadable::Malformed)
     }
 
-    /// The same secret under the key that seals now; `None`: that is how it is sealed.
+    /// The same secret sealed with the current key. `None`: it is sealed so already.
     pub fn reseal(&self, sealed: &str, owner: Owner<'_>) -> Result<Option<String>, Unreadable> {
         let secret = self.open(sealed, owner)?;
         let current = self.current.get(true).map_err(unsealable)?;
@@ -129,14 +129,15 @@ impl Sealer {
         Ok(hmac::sign(&key, text.as_bytes()).as_ref().to_vec())
     }
 
-    /// Whether it is that MAC, under any key of the ring; takes the same time whatever is wrong with it.
+    /// Whether `mac` is a MAC of `text` under any key of the ring. Takes the same time whatever is wrong with it.
     pub fn has_mac(&self, purpose: &str, text: &str, mac: &[u8]) -> bool {
-        let is_of = |key: Arc<Key>| key.mac(purpose).is_ok_and(|key| hmac::verify(&key, text.as_bytes(), mac).is_ok());
+        let is_of =
+            |key: Arc<SealingKey>| key.mac(purpose).is_ok_and(|key| hmac::verify(&key, text.as_bytes(), mac).is_ok());
         self.keys().fold(false, |is_known, key| is_of(key) | is_known)
     }
 
-    /// Those that can be read, the one that seals first. None is made for this.
-    fn keys(&self) -> impl Iterator<Item = Arc<Key>> {
+    /// The keys that can be read, the current one first. Does not create a key.
+    fn keys(&self) -> impl Iterator<Item = Arc<SealingKey>> {
         std::iter::once(&self.current).chain(&self.old).filter_map(|key| key.get(false).ok())
     }
 }

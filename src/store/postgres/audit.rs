@@ -46,14 +46,14 @@ pub(super) async fn insert(transaction: &mut PgConnection, audit_row: &AuditRow)
     Ok(())
 }
 
-/// Changes one row and inserts the audit row, in one transaction; `false`: there was no row to change, and nothing is
+/// Changes one row and inserts the audit row, in one transaction. `false`: there was no row to change, and nothing is
 /// stored.
 pub(super) async fn change_with_audit(
     connection: &mut PgConnection,
     change: Query<'_, sqlx::Postgres, PgArguments>,
     audit_row: &AuditRow,
 ) -> Result<bool> {
-    // Dropped without a commit, it is rolled back.
+    // If it is dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
     if change.execute(&mut *transaction).await.map_err(error)?.rows_affected() == 0 {
         return Ok(false);

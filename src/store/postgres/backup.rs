@@ -1,4 +1,4 @@
-//! A database that was restored by PostgreSQL's own means.
+//! A database that was restored with PostgreSQL's own tools.
 
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection};
@@ -8,7 +8,7 @@ use super::nul::escaped;
 use super::{Postgres, schedules};
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
-use crate::store::{BackupStore, Error, HeldBack, HoldBack, Result};
+use crate::store::{BackupStore, Error, HeldCounts, RestoreHold, Result};
 
 const UNFINISHED: &str =
     "SELECT DISTINCT pk FROM thread_rows WHERE kind = 1 AND keep = 1 AND pk > $1 ORDER BY pk LIMIT $2";
@@ -55,13 +55,13 @@ impl BackupStore for Postgres {
         Ok(found.into_iter().map(ThreadPk).collect())
     }
 
-    async fn hold_restored(&self, held: HoldBack) -> Result<Option<HeldBack>> {
+    async fn hold_restored(&self, held: RestoreHold) -> Result<Option<HeldCounts>> {
         self.pool.with_connection(async |connection| hold(connection, held).await).await
     }
 }
 
-/// Who deletes the mark holds back; another one waits for that, and finds none.
-async fn hold(connection: &mut PgConnection, held: HoldBack) -> Result<Option<HeldBack>> {
+/// The process that deletes the mark holds the database. A concurrent one waits for that transaction, and finds no mark.
+async fn hold(connection: &mut PgConnection, held: RestoreHold) -> Result<Option<HeldCounts>> {
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
     let forgotten = sqlx::query("DELETE FROM restored").execute(&mut *transaction).await.map_err(error)?;
@@ -75,5 +75,5 @@ async fn hold(connection: &mut PgConnection, held: HoldBack) -> Result<Option<He
     let tell = sqlx::query(TELL).bind(held.now).bind(escaped(&held.actor)).bind(escaped(&held.action));
     tell.bind(held.detail.to_string()).execute(&mut *transaction).await.map_err(error)?;
     transaction.commit().await.map_err(error)?;
-    Ok(Some(HeldBack { deliveries, schedules }))
+    Ok(Some(HeldCounts { deliveries, schedules }))
 }

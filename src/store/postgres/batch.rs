@@ -12,16 +12,16 @@ use crate::store::committer::{PreparedCommit, Sending};
 use crate::store::log::NewEntry;
 use crate::store::outbox::NewDelivery;
 use crate::store::spend::{HELD_JSON, USED_JSON};
-use crate::store::{AuditRow, Committed, Fire, IdempotencyRow, LeaseChange, NewLookup, SpendChange, SpendTell};
+use crate::store::{AuditRow, Committed, Fire, IdempotencyRow, LeaseChange, NewLookup, SpendChange, SpendNotice};
 
-/// Verdicts, the strongest last; a thread without one is stale.
+/// The verdicts of the statement on a commit, the strongest last. A commit without a verdict is stale.
 const DONE: i32 = 1;
 const CAPPED: i32 = 2;
 const NOT_DUE: i32 = 3;
 const EXISTS: i32 = 4;
 const DUPLICATE: i32 = 5;
 
-/// What became of a commit that the statement told this of.
+/// The outcome of a commit with this verdict.
 pub(super) fn outcome(verdict: Option<i32>) -> Committed {
     match verdict {
         None => Committed::Stale,
@@ -44,8 +44,8 @@ pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> St
         return single_commit(prepared, sending);
     }
     let shares = prepared_commits.iter().any(|p| p.commit.fire.is_some() || !p.commit.spend.is_empty());
-    let tells = prepared_commits.iter().any(|p| p.commit.spend.iter().any(|change| !change.tells.is_empty()));
-    let sql = match (shares, tells) {
+    let notices = prepared_commits.iter().any(|p| p.commit.spend.iter().any(|change| !change.notices.is_empty()));
+    let sql = match (shares, notices) {
         (_, true) => &TELLING_BATCH_SQL,
         (true, false) => &SHARING_BATCH_SQL,
         (false, false) => &BATCH_SQL,
@@ -60,7 +60,7 @@ pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> St
     let query = with_names(query, prepared_commits);
     let query = with_lookups(query, prepared_commits);
     let query = if shares { with_spend(with_fires(query, prepared_commits), prepared_commits) } else { query };
-    if tells { with_tells(query, prepared_commits) } else { query }
+    if notices { with_notices(query, prepared_commits) } else { query }
 }
 
 fn single_commit(prepared: &PreparedCommit, sending: Sending) -> Statement {
@@ -237,40 +237,40 @@ fn with_spend(query: Statement, prepared_commits: &[PreparedCommit]) -> Statemen
         .bind(column(&changes, |(pk, _)| *pk))
         .bind(column(&changes, |(_, change)| change.of.tenant.0))
         .bind(column(&changes, |(_, change)| escaped(&change.of.key)))
-        .bind(column(&changes, |(_, change)| change.of.row()))
+        .bind(column(&changes, |(_, change)| change.of.stored_period()))
         .bind(column(&changes, |(_, change)| change.used))
         .bind(column(&changes, |(_, change)| change.held))
         .bind(column(&changes, |(_, change)| change.cap))
 }
 
-fn with_tells(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
-    let mut tells: Vec<(&PreparedCommit, &SpendChange, &SpendTell, &NewDelivery)> = Vec::new();
+fn with_notices(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
+    let mut notices: Vec<(&PreparedCommit, &SpendChange, &SpendNotice, &NewDelivery)> = Vec::new();
     for prepared in prepared_commits {
         for change in &prepared.commit.spend {
-            for tell in &change.tells {
-                tells.extend(tell.deliveries.iter().map(|new| (prepared, change, tell, new)));
+            for notice in &change.notices {
+                notices.extend(notice.deliveries.iter().map(|new| (prepared, change, notice, new)));
             }
         }
     }
     query
-        .bind(column(&tells, |(p, ..)| p.commit.pk.0))
-        .bind(column(&tells, |(p, ..)| p.commit.now))
-        .bind(column(&tells, |(_, change, ..)| change.of.tenant.0))
-        .bind(column(&tells, |(_, change, ..)| escaped(&change.of.key)))
-        .bind(column(&tells, |(_, change, ..)| change.of.row()))
-        .bind(column(&tells, |(_, change, ..)| match change.of.unit {
+        .bind(column(&notices, |(p, ..)| p.commit.pk.0))
+        .bind(column(&notices, |(p, ..)| p.commit.now))
+        .bind(column(&notices, |(_, change, ..)| change.of.tenant.0))
+        .bind(column(&notices, |(_, change, ..)| escaped(&change.of.key)))
+        .bind(column(&notices, |(_, change, ..)| change.of.stored_period()))
+        .bind(column(&notices, |(_, change, ..)| match change.of.unit {
             Unit::Usd => 1_000_000_000_i64,
             Unit::Tokens => 1,
         }))
-        .bind(column(&tells, |(_, _, tell, _)| tell.percent))
-        .bind(column(&tells, |(_, _, tell, _)| tell.from))
-        .bind(column(&tells, |(.., new)| new.id.as_str()))
-        .bind(column(&tells, |(.., new)| new.kind.as_str()))
-        .bind(column(&tells, |(.., new)| escaped(&new.target)))
-        .bind(column(&tells, |(.., new)| new.ordering_key.as_deref().map(escaped)))
-        .bind(column(&tells, |(.., new)| new.event.as_str()))
-        .bind(column(&tells, |(.., new)| new.body.as_str()))
+        .bind(column(&notices, |(_, _, notice, _)| notice.percent))
+        .bind(column(&notices, |(_, _, notice, _)| notice.from))
+        .bind(column(&notices, |(.., new)| new.id.as_str()))
+        .bind(column(&notices, |(.., new)| new.kind.as_str()))
+        .bind(column(&notices, |(.., new)| escaped(&new.target)))
+        .bind(column(&notices, |(.., new)| new.ordering_key.as_deref().map(escaped)))
+        .bind(column(&notices, |(.., new)| new.event.as_str()))
+        .bind(column(&notices, |(.., new)| new.body.as_str()))
         .bind(USED_JSON)
         .bind(HELD_JSON)
-        .bind(column(&tells, |(_, _, tell, _)| tell.cap))
+        .bind(column(&notices, |(_, _, notice, _)| notice.cap))
 }

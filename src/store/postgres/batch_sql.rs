@@ -1,15 +1,15 @@
 //! A batch as one statement, which is one transaction.
 //!
-//! Every column travels as one array (a lone thread's as they are), and `unnest` reads them back as tables: side by side in
-//! a list of columns, where a row is made as it is asked for; among the tables, `unnest` of many arrays keeps a copy of
-//! each. The parts of a statement all see the same snapshot, so whatever follows the fence joins `ok`, the threads whose
-//! commits are accepted, and never reads `threads` again.
+//! Every column is sent as one array (those of a single commit as plain values), and `unnest` turns the arrays into tables.
+//! They are unnested side by side in a select list, where each row is produced on demand; `unnest` of many arrays in FROM
+//! would keep a copy of each. All parts of a statement see the same snapshot. So the parts after the fence join `ok`, the
+//! threads whose commits are accepted, and never read `threads` again.
 
 use std::sync::LazyLock;
 
 use crate::store::committer::Sending;
 
-/// What travels of every thread, as its first arguments. A single commit does without the last three: it keeps its lease.
+/// The first arguments: the columns of every thread. A single commit omits the last three, because it keeps its lease.
 const COLUMNS: [(&str, &str); 18] = [
     ("pk", "bigint"),
     ("version", "bigint"),
@@ -43,13 +43,13 @@ fn of_many(name: &str) -> String {
     format!("u.{name}")
 }
 
-/// A column where there is one thread only.
+/// A column of a single commit.
 fn of_one(name: &str) -> String {
     let at = COLUMNS.iter().position(|(known, _)| *known == name).expect("a column's name");
     format!("${}::{}", at + 1, COLUMNS[at].1)
 }
 
-/// The fence: whether a commit follows the thread `t` as it stands.
+/// The fence: whether a commit is based on the current state of the thread `t`.
 fn follows(of: fn(&str) -> String) -> String {
     let [version, epoch, old_lease, last_seq] = ["version", "epoch", "old_lease", "last_seq"].map(of);
     format!(
@@ -57,7 +57,7 @@ fn follows(of: fn(&str) -> String) -> String {
     )
 }
 
-/// What every commit makes of its thread.
+/// The assignments that every commit makes to its thread.
 fn set(of: fn(&str) -> String) -> String {
     let [token, is_activity, status, now] = ["token", "is_activity", "status", "now"].map(of);
     let [wake_at, floor, records] = ["wake_at", "floor", "records"].map(of);
@@ -77,9 +77,9 @@ fn set(of: fn(&str) -> String) -> String {
     )
 }
 
-/// The fence is compared on the newest version of each row, under its lock, taken in key order. A row that somebody else
-/// has locked is being written: skipped, so that it delays nobody, and stale. Only a batch that may be half-way through
-/// its own commit waits instead.
+/// Locks the threads in key order, and compares the fence with the newest version of each row. A row that another
+/// transaction has locked is being written: its commit is skipped, so that it does not delay the others, and is stale. Only
+/// a resent batch, whose first transaction may still be committing, waits for locks.
 fn held(when_locked: &str) -> String {
     let follows = follows(of_many);
     format!(
@@ -107,26 +107,26 @@ fn moved(shared: &Shared) -> String {
     )
 }
 
-/// What creates a thread, unless its key or its id is taken.
+/// The condition to create a thread: neither its key nor its id is taken.
 const IS_NEW: &str = "thread_id IS NOT NULL AND version = 0 AND epoch = 0 AND old_lease IS NULL AND last_seq = 0
         AND pk NOT IN (SELECT pk FROM known) AND pk NOT IN (SELECT pk FROM taken)";
 
-/// What a batch has more than others if a commit of it changes rows that threads share: schedules, what is spent.
+/// The additional parts of a batch in which a commit changes rows that threads share: schedules, spending.
 #[derive(Default)]
 struct Shared {
-    /// Locks those rows, and moves the schedules, of the commits that are accepted if the rows allow it.
+    /// Locks those rows, and moves the schedules, for commits that are otherwise acceptable.
     parts: String,
     /// A commit that fires is accepted only if its schedule was moved, one that spends only if it fits under the caps.
     only_allowed: &'static str,
-    /// What is written last.
+    /// The changes of spending, written last.
     changes: &'static str,
     verdicts: &'static str,
 }
 
-/// Both kinds of rows are changed only for a commit whose thread is locked, or is new: nothing else keeps that from being
-/// stored. They are locked after the threads, each kind in key order, and compared as they are then. What is spent is
-/// waited for; a schedule that somebody else moves is skipped. Of the commits that spend from one row, each is judged
-/// as if all before it in the batch were stored.
+/// Both kinds of rows are changed only for a commit whose thread is locked, or is new: nothing else can prevent it from
+/// being stored. They are locked after the threads, each kind in key order, and compared with their newest version. Locked
+/// spend rows are waited for; a locked schedule is skipped. Of several commits that spend from one row, each is judged as if
+/// all before it in the batch were stored.
 fn shared(when_locked: &str) -> Shared {
     let parts = format!(
         "f AS (
@@ -183,7 +183,7 @@ fn shared(when_locked: &str) -> Shared {
     }
 }
 
-/// What the commits that are accepted make of the rows of what is spent.
+/// The changes of the accepted commits to the spend rows.
 const SPENT: &str = ", p AS (
     UPDATE spend r SET used = r.used + c.used, held = r.held + c.held
     FROM (
@@ -194,8 +194,9 @@ const SPENT: &str = ", p AS (
     WHERE r.tenant = c.tenant AND r.key = c.key AND r.period = c.period
 )";
 
-/// The same, and what is told of it: of each part of a cap by one of the commits that reach it together, if nobody was told
-/// of as much of that cap before. The row is locked, so nobody else tells it. Bodies have what the row says then.
+/// The same, with notices. Of the commits in the batch that reach the same percentage of a cap together, one sends the
+/// notice, unless one was sent before. The row is locked, so no other transaction sends it. Bodies get the amounts of the
+/// row.
 const SPENT_AND_TOLD: &str = ", c AS (
     SELECT s.tenant, s.key, s.period, sum(s.used)::bigint AS used, sum(s.held)::bigint AS held
     FROM s JOIN ok ON ok.pk = s.pk
@@ -233,9 +234,10 @@ const SPENT_AND_TOLD: &str = ", c AS (
     FROM t ORDER BY t.percent, t.place
 )";
 
-/// The rows and observations of the threads in `ok`. Rows that are there are updated, the others inserted: an upsert logs a
-/// lock for each of the ones and a confirmation for each of the others. Nobody else writes rows of a thread whose lock is
-/// held. `NOT IN` is a hash whatever the planner expects; `NOT EXISTS` it joins row by row.
+/// The rows and observations of the threads in `ok`. Existing rows are updated, the others inserted: an upsert would write a
+/// lock record for each of the former and a confirmation for each of the latter. No other transaction writes rows of a
+/// locked thread.
+/// `NOT IN` is always planned as a hash; `NOT EXISTS` would be joined row by row.
 const WRITTEN: &str = "
 v AS (
     SELECT ok.pk, ok.tenant, v.ord, v.kind, v.keep, v.id, v.body
@@ -260,9 +262,9 @@ v AS (
     ) v JOIN ok ON ok.pk = v.pk
 )";
 
-/// Fast path: one commit that does not change the lease, and writes only rows and log entries, as nearly every commit of a
-/// server that is not busy. A statement of its own because each part of a statement costs when it starts, whether it finds
-/// anything to do or not. Here an upsert's longer log costs less than one more part of the statement.
+/// Fast path: one commit that keeps the lease, and writes only rows and log entries, as nearly every commit of a server with
+/// little load. It is a statement of its own because each part of a statement costs time even if it has nothing to do. Here
+/// an upsert's longer log costs less than one more part.
 fn single_commit(when_locked: &str) -> String {
     let (set, follows, pk, token) = (set(of_one), follows(of_one), of_one("pk"), of_one("token"));
     format!(
@@ -289,12 +291,12 @@ fn batch(when_locked: &str) -> String {
     batch_with(when_locked, &Shared::default())
 }
 
-/// The same with rows that threads share: more parts, which cost also where there is nothing for them to do.
+/// The same with rows that threads share. The additional parts cost time even if they have nothing to do.
 fn sharing_batch(when_locked: &str) -> String {
     batch_with(when_locked, &shared(when_locked))
 }
 
-/// The same where commits may tell of a cap.
+/// The same with commits that may send notices of a cap.
 fn telling_batch(when_locked: &str) -> String {
     batch_with(when_locked, &Shared { changes: SPENT_AND_TOLD, ..shared(when_locked) })
 }
@@ -361,8 +363,8 @@ SELECT pk, 1 FROM ok UNION ALL SELECT pk, 4 FROM taken UNION ALL SELECT pk, 5 FR
     )
 }
 
-/// Which of these commits are stored. The tokens of a thread's last eight commits stand in its row; that of a commit
-/// with observations is found for ever.
+/// Which of these commits are stored. A thread's row has the tokens of its last eight commits; the token of a commit with
+/// observations is kept with them.
 pub(super) const LANDED: &str = "
 SELECT u.pk FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) u (pk, token, seq)
 WHERE EXISTS (SELECT FROM threads t WHERE t.pk = u.pk AND u.token = ANY (t.commits))
@@ -394,5 +396,5 @@ pub(super) static SINGLE_COMMIT_SQL: LazyLock<SqlBySending> = LazyLock::new(|| S
 pub(super) static BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(batch));
 /// A batch with a commit that fires a schedule, or spends under a cap.
 pub(super) static SHARING_BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(sharing_batch));
-/// A batch with a commit that tells of a cap.
+/// A batch with a commit that may send a notice of a cap.
 pub(super) static TELLING_BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(telling_batch));

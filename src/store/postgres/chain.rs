@@ -16,7 +16,7 @@ const UNCHAINED: &str = "
 SELECT id, pk, tenant, thread_id, at, actor, action, detail FROM audit
 WHERE tenant = $1 AND n IS NULL ORDER BY tenant, id LIMIT $2";
 
-/// Where lines or checkpoints were taken away, what is left tells of the end.
+/// The end by both lines and checkpoints: if some of either were removed, the others still show it.
 const END: &str = "
 SELECT n, hash, jws FROM (
     (SELECT n, hash, jws, 1 AS is_checkpoint FROM audit_checkpoints WHERE tenant = $1 ORDER BY n DESC LIMIT 1)
@@ -24,7 +24,7 @@ SELECT n, hash, jws FROM (
     (SELECT n, hash, NULL, 0 FROM audit WHERE tenant = $1 AND n IS NOT NULL ORDER BY n DESC LIMIT 1)) ends
 ORDER BY n DESC, is_checkpoint DESC LIMIT 1";
 
-/// One process at a time adds to a chain; who comes while another does comes again.
+/// Only one process at a time adds to a chain. A concurrent one gets no row, and tries again later.
 const TAKE: &str = "SELECT pk FROM tenants WHERE pk = $1 FOR NO KEY UPDATE SKIP LOCKED";
 
 const LINK: &str = "
@@ -114,7 +114,7 @@ impl ChainStore for Postgres {
 async fn add(connection: &mut PgConnection, new: &NewLinks) -> Result<bool> {
     let mut transaction = connection.begin().await.map_err(error)?;
     let is_added = add_in(&mut transaction, new).await?;
-    // What was taken is given back before this returns: the next one finds it.
+    // The lock is released before this returns, so that the next caller can take it.
     let ended = if is_added { transaction.commit().await } else { transaction.rollback().await };
     ended.map_err(error)?;
     Ok(is_added)

@@ -10,7 +10,7 @@ use crate::store::Result;
 use crate::store::columns::Columns;
 
 impl Columns for PgRow {
-    /// Of whatever width the column is.
+    /// Reads integers of any width.
     fn number_or_none(&self, column: &str) -> Result<Option<i64>> {
         let number = match self.try_get_raw(column).map_err(error)?.type_info().name() {
             "INT2" => self.try_get::<Option<i16>, _>(column).map(|number| number.map(i64::from)),

@@ -9,13 +9,13 @@ use super::{Postgres, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::store::columns::Columns as _;
-use crate::store::documents::{Changed, Document, DocumentKind, DocumentStore, Expected};
+use crate::store::documents::{Document, DocumentChanges, DocumentKind, DocumentStore, Expected};
 use crate::store::{AnswerToStore, AuditRow, Result};
 
-/// Taken first: writes go one after another, in the order of their versions.
+/// Locked first, so that writes are serialised in the order of their versions.
 const NEXT: &str = "UPDATE document_revision SET revision = revision + 1 WHERE id = 1 RETURNING revision";
 
-/// $6: the version to be found (0 = none, -1 = any).
+/// $6 is the expected version (0 = none, -1 = any).
 const WRITE: &str = "
 WITH known AS (
     SELECT coalesce(max(version), 0) AS version FROM documents
@@ -35,14 +35,14 @@ macro_rules! select {
 
 const ONE: &str = select!("WHERE tenant = $1 AND kind = $2 AND id = $3 AND body IS NOT NULL");
 
-/// One statement, so that all of it is as of one moment. $1: the version behind which is read; where deletions behind it are
-/// forgotten, all is.
+/// One statement, so that it reads one snapshot. $1: the version after which documents are read. If tombstones after it were
+/// deleted, all documents are read.
 const SINCE: &str = "
 SELECT r.forgotten, d.tenant, d.kind, d.id, d.version, d.updated_at, d.body FROM document_revision r
 LEFT JOIN documents d ON d.version > CASE WHEN $1 < r.forgotten THEN 0 ELSE $1 END AND d.kind = ANY($2)
 ORDER BY d.version";
 
-/// Takes the row of the revision first, as every write does.
+/// Locks the row of the revision first, as every write does.
 const FORGET: &str = "
 WITH revision AS (SELECT id FROM document_revision WHERE id = 1 FOR UPDATE),
 gone AS (
@@ -75,7 +75,7 @@ impl DocumentStore for Postgres {
             .transpose()
     }
 
-    async fn documents_since(&self, after: i64) -> Result<Changed> {
+    async fn documents_since(&self, after: i64) -> Result<DocumentChanges> {
         let query = sqlx::query(SINCE).bind(after).bind(DocumentKind::names());
         let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
         let forgotten = found.first().map_or(Ok(0), |row| row.number("forgotten"))?;
@@ -85,7 +85,7 @@ impl DocumentStore for Postgres {
                 documents.push(Document::read(row)?);
             }
         }
-        Ok(Changed::of(documents, after, forgotten))
+        Ok(DocumentChanges::of(documents, after, forgotten))
     }
 
     async fn forget_documents(&self, before: Millis, at_most: u32) -> Result<u64> {

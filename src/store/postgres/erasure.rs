@@ -1,5 +1,5 @@
-//! The end of threads: what is deleted at once and what later. What PostgreSQL keeps of it until a vacuum, in its log and in
-//! backups, is not ours to overwrite.
+//! Deletion of threads: some rows at once, the rest later. Copies that PostgreSQL keeps until a vacuum, in its log and in
+//! backups, cannot be overwritten by this server.
 
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection};
@@ -10,11 +10,11 @@ use crate::domain::ids::TenantPk;
 use crate::store::erasure::BYTES_AT_ONCE;
 use crate::store::{Erasure, ErasureStore, Result};
 
-/// How many rows one transaction removes at most: everything of most threads.
+/// How many rows one transaction removes at most: for most threads all.
 const AT_ONCE: i64 = 1_000;
 
-/// Some rows, while there is room for them; what a deleted thread has cost stays, as far as it can be read. Replicas that do
-/// this at once take different rows.
+/// Removes some rows within the limits of rows and bytes. The usage of a deleted thread is kept, as far as it can be read.
+/// Concurrent replicas take different rows.
 const REMOVE: &str = r#"
 WITH found AS (
         SELECT i.* FROM (SELECT 1 AS nth, ctid AS place, pg_column_size(body) AS size FROM idempotency
@@ -60,8 +60,8 @@ impl ErasureStore for Postgres {
     }
 }
 
-/// Erases the thread if it is as it was read; the rest of a large one is left to [`erase_rows`]. The thread's own row goes
-/// first, and alone: that waits for a commit in flight and forbids every other.
+/// Deletes the thread if its version is the one that was read; the rest of a large one is left to [`erase_rows`]. The
+/// thread's own row is deleted first, alone: that waits for a commit in flight and prevents every other.
 pub(super) async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> Result<bool> {
     let pk = erasure.thread.0;
     let mut transaction = connection.begin().await.map_err(error)?;
@@ -72,7 +72,7 @@ pub(super) async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> R
     for sql in [
         "DELETE FROM crashes WHERE pk = $1",
         "DELETE FROM deliveries WHERE pk = $1",
-        // It waits to begin no longer.
+        // The thread no longer waits for a run slot.
         "DELETE FROM thread_rows WHERE pk = $1 AND kind = 17",
     ] {
         sqlx::query(sql).bind(pk).execute(&mut *transaction).await.map_err(error)?;
@@ -91,14 +91,14 @@ pub(super) async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> R
     Ok(true)
 }
 
-/// Some of the rows of the thread that was deleted first.
+/// Removes some rows of the thread that was deleted first.
 async fn erase_rows(connection: &mut PgConnection, limit: i64) -> Result<u64> {
     let mut transaction = connection.begin().await.map_err(error)?;
     let next: Option<i64> = sqlx::query_scalar(NEXT).fetch_optional(&mut *transaction).await.map_err(error)?;
     let Some(pk) = next else { return Ok(0) };
     let removed = remove(&mut transaction, pk, limit).await?;
     transaction.commit().await.map_err(error)?;
-    // Others may be left.
+    // Never 0, because rows of other threads may be left.
     Ok(removed.max(1))
 }
 

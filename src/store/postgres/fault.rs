@@ -5,16 +5,16 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use crate::store::Error;
 use crate::store::committer::BatchError;
 
-/// After a failed statement that was its own transaction.
+/// Why a statement that was its own transaction failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// These values, and no others, are to blame.
+    /// Values of this statement were refused.
     Data,
-    /// Somebody else's transaction came between; the same statement now sees what it wrote.
+    /// A concurrent transaction interfered. The same statement now sees its writes.
     Raced,
-    /// The server rolled it back and said so.
+    /// The server rolled it back and reported that.
     Unavailable,
-    /// No answer: it may be stored or not.
+    /// No response: it is unknown whether it is stored.
     Lost,
 }
 
@@ -22,7 +22,7 @@ pub(super) fn failure(error: &sqlx::Error) -> Failure {
     let Some(error) = database_error(error) else {
         return if matches!(error, sqlx::Error::Encode(_)) { Failure::Data } else { Failure::Lost };
     };
-    // A session that is ended may be ended in the middle of its commit.
+    // A terminated session may have been terminated in the middle of its commit.
     if matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic) {
         return Failure::Lost;
     }
@@ -37,11 +37,11 @@ pub(super) fn failure(error: &sqlx::Error) -> Failure {
     }
 }
 
-/// How a batch failed, when asking again would not help.
+/// The error of a batch for which another try would not help.
 pub(super) fn batch_error(error: &sqlx::Error) -> BatchError {
     match failure(error) {
         Failure::Data => BatchError::Data(error.to_string()),
-        // Such a race is lost a few times at most; a row that is always there was damaged by somebody else.
+        // Such races are few. If the conflicting row is there every time, it was damaged by somebody else.
         Failure::Raced if is_unique_violation(error) => BatchError::Data(error.to_string()),
         Failure::Raced | Failure::Unavailable => BatchError::Unavailable(error.to_string()),
         Failure::Lost => BatchError::Lost(error.to_string()),
@@ -57,7 +57,7 @@ pub(super) fn error(error: sqlx::Error) -> Error {
     }
 }
 
-/// Whether a lock was not had in time.
+/// Whether a lock was not acquired in time.
 pub(super) fn is_locked(error: &sqlx::Error) -> bool {
     database_error(error).is_some_and(|error| error.code() == code::LOCK_NOT_AVAILABLE)
 }

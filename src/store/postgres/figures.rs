@@ -1,4 +1,4 @@
-//! Counts of what is open (runs, questions, deliveries).
+//! Counts of open work (runs, questions, deliveries).
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 use super::Postgres;
 use crate::domain::Millis;
 use crate::store::columns::Columns as _;
-use crate::store::spend::stored_period;
+use crate::store::spend::stored_periods;
 use crate::store::{FigureStore, Figures, PastPeriods, Pooled, Result, Size};
 
 const RUNS: &str = "
@@ -44,7 +44,7 @@ impl FigureStore for Postgres {
         let threads = sqlx::query(THREADS).bind(now);
         let threads = self.pool.with_query(async |connection| threads.fetch_one(connection).await).await?;
         let PastPeriods { day, month } = PastPeriods::at(now);
-        let periods = [&day, &month].into_iter().flat_map(|period| stored_period(period));
+        let periods = [&day, &month].into_iter().flat_map(|period| stored_periods(period));
         let spent = periods.fold(sqlx::query(SPENT), |query, period| query.bind(period));
         let spent = self.pool.with_query(async |connection| spent.fetch_all(connection).await).await?;
         let tables = self.pool.with_query(async |connection| sqlx::query(TABLES).fetch_all(connection).await).await?;

@@ -1,4 +1,4 @@
-//! Idempotency keys and the answers stored under them.
+//! Idempotency keys and the responses stored under them.
 
 use async_trait::async_trait;
 use sqlx::PgConnection;
@@ -36,7 +36,7 @@ impl IdempotencyStore for Postgres {
     }
 }
 
-/// Keeps an answer that belongs to no thread. `false`: its key is taken.
+/// Stores a response that belongs to no thread. `false`: its key is taken.
 pub(super) async fn keep(transaction: &mut PgConnection, kept: IdempotencyRow) -> Result<bool> {
     let query = sqlx::query(KEEP).bind(kept.tenant.0).bind(escaped(&kept.scope)).bind(escaped(&kept.key));
     let query = query.bind(kept.fingerprint).bind(i32::from(kept.status)).bind(kept.location);

@@ -77,9 +77,9 @@ impl KeyStore for Postgres {
         Ok(name.map(unescaped))
     }
 
-    /// Rows go by the tenant's key, so all that it has goes with its name.
+    /// All rows refer to the tenant by its internal key, so only its name changes.
     async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
-        self.pool.with_connection(async |connection| renamed(connection, from, to, by, now).await).await
+        self.pool.with_connection(async |connection| rename(connection, from, to, by, now).await).await
     }
 
     async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
@@ -154,10 +154,10 @@ impl KeyStore for Postgres {
     }
 }
 
-async fn renamed(connection: &mut PgConnection, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+async fn rename(connection: &mut PgConnection, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
-    // No server begins meanwhile, either.
+    // The lock also keeps servers from starting in the meantime.
     sqlx::query("LOCK TABLE tenants, replicas IN EXCLUSIVE MODE").execute(&mut *transaction).await.map_err(error)?;
     let is_served: bool = sqlx::query_scalar(IS_SERVED).fetch_one(&mut *transaction).await.map_err(error)?;
     if is_served {
@@ -173,7 +173,7 @@ async fn renamed(connection: &mut PgConnection, from: &str, to: &str, by: &str, 
     let Some(pk) = pk.filter(|_| other.is_none() || is_free == Some(true)) else { return Ok(false) };
     for change in [
         "UPDATE api_keys SET tenant = $1 WHERE tenant = $2",
-        // What they said is chained anew, behind what the other has.
+        // The moved lines are chained again, after those of the other tenant.
         "UPDATE audit SET tenant = $1, n = NULL, hash = NULL WHERE tenant = $2 AND tenant <> $1",
         "DELETE FROM audit_checkpoints WHERE tenant = $2 AND tenant <> $1",
         "DELETE FROM tenants WHERE pk = $2 AND pk <> $1",

@@ -6,11 +6,11 @@ use uuid::Uuid;
 use super::Postgres;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::leases::IN_TURN;
+use crate::store::leases::MAX_OVERDUE_SCANNED;
 use crate::store::{Claimable, Error, LeaseStore, NO_THREAD, Registration, Result};
 
-/// What the processes in `ended` had in hand. One crash among many counts for nobody, but those that were in hand at two
-/// crashes before are compared with each other only.
+/// Counts crashes for the threads that the processes in `ended` owned. A crash with many threads is attributed to none of
+/// them; but threads that were owned at two crashes before are compared only with each other.
 macro_rules! counted {
     () => {
         "held AS (
@@ -28,7 +28,8 @@ macro_rules! counted {
     };
 }
 
-/// Who starts under a name ends the process before; who only registers again has lost the name if another took it.
+/// A process that starts under a name ends the previous one. A process that registers again has lost the name if another
+/// took it.
 const REGISTER: &str = concat!(
     "WITH former AS (DELETE FROM replicas WHERE id = $4),
 cleared AS (DELETE FROM crashes WHERE replica = $4),
@@ -72,7 +73,7 @@ FROM (
 ) c
 ORDER BY f.round, f.since, f.pk";
 
-/// Locks in key order, as the committers do. Who has a row locked is writing it, and takes care of it.
+/// Locks in key order, as the committers do. A locked row is skipped: its holder is writing the thread and will own it.
 const RESERVE: &str = "
 WITH free AS (
     SELECT t.pk FROM threads t
@@ -123,7 +124,8 @@ impl LeaseStore for Postgres {
         Ok(self.lease.with_query(async |connection| query.execute(connection).await).await?.rows_affected() == 1)
     }
 
-    /// From then on nothing is claimed in its name, and its threads are anybody's: none of them is written for that.
+    /// From then on nothing can be claimed for it, and its threads may be claimed by others, without a write to each of
+    /// them.
     async fn unregister(&self, replica: Uuid) -> Result<()> {
         let query = sqlx::query("DELETE FROM replicas WHERE id = $1").bind(replica);
         self.lease.with_query(async |connection| query.execute(connection).await).await?;
@@ -137,7 +139,7 @@ impl LeaseStore for Postgres {
 
     async fn claimable(&self, now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Result<Vec<Claimable>> {
         let query = sqlx::query(CLAIMABLE).bind(now).bind(i64::from(limit)).bind(replica).bind(lease);
-        let query = query.bind(i64::from(IN_TURN));
+        let query = query.bind(i64::from(MAX_OVERDUE_SCANNED));
         self.pool
             .with_query(async |connection| query.fetch_all(connection).await)
             .await?
@@ -162,7 +164,7 @@ impl LeaseStore for Postgres {
         self.pool.with_query(async |connection| query.fetch_one(connection).await).await
     }
 
-    /// A replica of no process: nobody takes it back.
+    /// Uses a new replica id that belongs to no process, so that the crash is never withdrawn.
     async fn count_crash(&self, pk: ThreadPk) -> Result<()> {
         let query = sqlx::query(COUNT_CRASH).bind(pk.0).bind(Uuid::new_v4());
         self.pool.with_query(async |connection| query.execute(connection).await).await?;
@@ -176,7 +178,8 @@ impl LeaseStore for Postgres {
     }
 
     async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
-        let query = sqlx::query_scalar(DUE).bind(now).bind(i64::from(limit)).bind(replica).bind(i64::from(IN_TURN));
+        let query =
+            sqlx::query_scalar(DUE).bind(now).bind(i64::from(limit)).bind(replica).bind(i64::from(MAX_OVERDUE_SCANNED));
         Ok(self
             .pool
             .with_query(async |connection| query.fetch_all(connection).await)

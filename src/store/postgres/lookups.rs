@@ -17,7 +17,7 @@ const LISTEN: &str = "
 UPDATE lookup_keys SET listening_until = greatest(listening_until, $5)
 WHERE tenant = $1 AND kind = $2 AND digest = $3 AND run_id = $4";
 
-/// But not the last run of a schedule, by which it is told whether the next may begin.
+/// The key of a schedule's last run is kept, because it decides whether the next run may begin.
 const FORGET: &str = "
 DELETE FROM lookup_keys WHERE (tenant, kind, digest, created_at, run_id) IN (
     SELECT tenant, kind, digest, created_at, run_id FROM lookup_keys l
@@ -37,8 +37,8 @@ impl LookupStore for Postgres {
     async fn listen_until(&self, tenant: TenantPk, key: &LookupKey, run: &RunId, until: Millis) -> Result<bool> {
         let query = sqlx::query(LISTEN).bind(tenant.0).bind(key.kind).bind(key.digest.clone());
         let query = query.bind(run.to_string()).bind(until);
-        let said = self.pool.with_query(async |connection| query.execute(connection).await).await?;
-        Ok(said.rows_affected() > 0)
+        let updated = self.pool.with_query(async |connection| query.execute(connection).await).await?;
+        Ok(updated.rows_affected() > 0)
     }
 
     async fn forget_lookups(&self, before: Millis, limit: u32) -> Result<u64> {

@@ -1,8 +1,8 @@
 //! PostgreSQL: any number of processes on one database.
 //!
-//! Two committers write, each thread always by the same one. What the engine reads and what people read take their
-//! connections from two pools; what keeps this process's lease has a connection of its own, and so has whoever asks
-//! whether the database is well. Replicas are alive by the database's clock.
+//! Two committers write; a thread always uses the same one. The reads of the engine and those that people cause use two
+//! pools. The renewal of this process's lease has a connection of its own, and so has the health check. Whether a replica is
+//! alive is decided by the database's clock.
 
 mod audit;
 mod backup;
@@ -44,17 +44,17 @@ use super::{Chores, Result, Store, Traffic};
 use pool::Pool;
 use writer::Writer;
 
-/// While one waits for its commit to be flushed, the other writes; a third would only share their processor.
+/// While one waits for its commit to be flushed, the other writes. A third would only compete for the processor.
 const COMMITTERS: usize = 2;
 
 #[derive(Clone)]
 pub struct Postgres {
-    place: String,
+    location: String,
     weakness: Option<String>,
     pool: Pool,
-    /// Where people read; `None`: this is theirs.
+    /// The pool for the reads that people cause. `None`: this handle is the one for them.
     for_readers: Option<Pool>,
-    /// What keeps this process alive waits behind nothing else.
+    /// The pool that renews the lease, which must not wait for other queries.
     lease: Pool,
     /// For health checks, which wait for each other.
     health: Pool,
@@ -73,7 +73,7 @@ impl Postgres {
         let half = connections.div_ceil(2);
         let writers = (0..COMMITTERS).map(|_| Writer::new(session.clone()));
         Ok(Self {
-            place: open::place(&options),
+            location: open::location(&options),
             weakness: server.weakness,
             pool: Pool::lazy(reading.clone(), half),
             for_readers: Some(Pool::lazy(reading.clone(), half)),
@@ -92,7 +92,7 @@ ON CONFLICT (id) DO UPDATE SET beats = pulse.beats + 1, ballast = excluded.balla
 #[async_trait]
 impl Store for Postgres {
     fn describe(&self) -> String {
-        format!("postgres at {}", self.place)
+        format!("postgres at {}", self.location)
     }
 
     fn is_shared(&self) -> bool {
@@ -116,14 +116,14 @@ impl Store for Postgres {
         &self.chores
     }
 
-    /// Where the disk is full, a few bytes may still find room: hence as much as a commit that failed.
+    /// A full disk may still accept a few bytes, so this writes as much as a commit that failed.
     async fn ping(&self) -> Result<()> {
         let health = self.committer.health();
         health.check()?;
-        let proof = health.proof();
+        let proof = health.required_proof();
         let ballast = i32::try_from(proof).unwrap_or(i32::MAX);
         self.health.with_query(async |connection| sqlx::query(PING).bind(ballast).execute(connection).await).await?;
-        health.succeeds(proof);
+        health.record_success(proof);
         Ok(())
     }
 

@@ -1,11 +1,11 @@
-//! PostgreSQL's text holds every character but one. Bodies are JSON, where NUL is written `\u0000`; ids and keys, which
-//! models and clients choose, are stored escaped.
+//! Escaping of NUL, the only character that PostgreSQL's text cannot hold. Bodies are JSON, where NUL is written `\u0000`;
+//! ids and keys, which models and clients choose, are stored escaped.
 
 use std::borrow::Cow;
 
 const ESCAPE: char = '\u{1}';
 
-/// As it is stored.
+/// The stored form of a text.
 pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     if !text.contains(['\0', ESCAPE]) {
         return Cow::Borrowed(text);
@@ -13,7 +13,7 @@ pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.replace(ESCAPE, "\u{1}1").replace('\0', "\u{1}0"))
 }
 
-/// As it was.
+/// The original of a stored text.
 pub(super) fn unescaped(stored: String) -> String {
     if !stored.contains(ESCAPE) {
         return stored;

@@ -33,13 +33,13 @@ const MIGRATIONS: [(i64, &str, &str); 15] = [
     (15, "lists of tenants", include_str!("../../../migrations/postgres/0015_lists_of_tenants.sql")),
 ];
 
-/// The time, as the audit has it.
+/// The current time in the unit of the audit.
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-/// An answered commit is on the disk, and a statement that waited for another transaction sees what that wrote, whatever the
-/// database's defaults are. The timeouts default to for ever. A plan is made once for each connection, for batches of all
-/// sizes; and as every statement finds its rows by an index, one by one, it must do so even if the plan is made while the
-/// tables are so small that to read all of them seems cheaper.
+/// The settings of every session. An acknowledged commit is on the disk, and a statement that waited for another transaction
+/// sees its writes, whatever the defaults of the database are. By default the timeouts are infinite. A plan is made once per
+/// connection, for batches of all sizes. Every statement must find its rows by an index, one by one; so it must plan that
+/// way even while the tables are so small that a sequential scan seems cheaper.
 const SESSION: [(&str, &str); 9] = [
     ("synchronous_commit", "on"),
     ("default_transaction_isolation", "read committed"),
@@ -58,8 +58,8 @@ pub(super) fn options(url: &SecretString) -> Result<PgConnectOptions> {
         .map_err(|error| Error::Unusable(format!("DATABASE_URL is not a PostgreSQL address: {error}")))
 }
 
-/// Where it is, without its password.
-pub(super) fn place(options: &PgConnectOptions) -> String {
+/// The address of the database, without its password.
+pub(super) fn location(options: &PgConnectOptions) -> String {
     let database = options.get_database().unwrap_or_else(|| options.get_username());
     match options.get_socket() {
         Some(folder) => format!("{}/{database}", folder.display()),
@@ -72,25 +72,25 @@ pub(super) fn session(options: &PgConnectOptions) -> PgConnectOptions {
     options.clone().options(SESSION)
 }
 
-/// How often the server looks whether the client of a statement is still there. Servers before 14, and those on Windows,
-/// cannot look.
+/// How often the server checks whether the client of a statement is still connected. Servers before 14, and those on
+/// Windows, cannot check.
 const CHECK_INTERVAL: (&str, &str) = ("client_connection_check_interval", "500ms");
 
-/// The session in which the server ends what its client has given up, if it can.
+/// The session with that check, if the server supports it: it ends the statements of disconnected clients.
 pub(super) fn ending_given_up(session: &PgConnectOptions, server: &Server) -> PgConnectOptions {
     if server.can_check { session.clone().options([CHECK_INTERVAL]) } else { session.clone() }
 }
 
-/// What a migration waits for one lock, so that what others do meanwhile does not wait behind it for long; how often it
-/// tries again, and how long in all.
+/// How long a migration waits for a lock, so that others do not queue behind it for long; the pause before it retries; and
+/// how long it tries in all.
 const LOCK_TIMEOUT: &str = "2s";
-const PAUSE: Duration = Duration::from_millis(500);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Brings the schema up to date. Replicas that start together take turns. What newer versions added is left as it is;
-/// where they took something away that this one needs, it refuses.
+/// Migrates the schema. Replicas that start together take turns. Additions of newer versions are kept; if they removed
+/// something that this version needs, it refuses to start.
 pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
-    let (place, until) = (place(options), Instant::now() + MIGRATION_TIMEOUT);
+    let (place, until) = (location(options), Instant::now() + MIGRATION_TIMEOUT);
     let session = options.clone().options([("lock_timeout", LOCK_TIMEOUT)]);
     loop {
         let mut connection = connect(&session).await?;
@@ -98,20 +98,20 @@ pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
             Ok(()) => Ok(floor(&mut connection).await.map_err(fault::error)?),
             Err(error) => Err(error),
         };
-        // Closing gives back the migrator's lock, also after an error.
+        // Closing releases the migrator's lock, even after an error.
         let _ = connection.close().await;
         match migrated {
             Ok(least) => return refuse_newer(&place, least),
             Err(error) if is_locked(&error) && Instant::now() < until => {
                 tracing::warn!("a migration waits for a lock that another process holds");
-                sleep(PAUSE).await;
+                sleep(RETRY_PAUSE).await;
             }
             Err(error) => return Err(Error::Unusable(refusal(&place, &error))),
         }
     }
 }
 
-/// The least schema that a program must know.
+/// The lowest schema version that a program must know to use this database.
 async fn floor(connection: &mut PgConnection) -> sqlx::Result<i64> {
     sqlx::query_scalar("SELECT least FROM schema_floor").fetch_one(connection).await
 }
@@ -129,18 +129,18 @@ fn refuse_newer(place: &str, least: i64) -> Result<()> {
 
 async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
     let unreachable = |why: &dyn std::fmt::Display| {
-        Error::Unusable(format!("PostgreSQL at {} cannot be reached: {why}", place(options)))
+        Error::Unusable(format!("PostgreSQL at {} cannot be reached: {why}", location(options)))
     };
     let connected =
         timeout(CONNECT_TIMEOUT, options.connect()).await.map_err(|_| unreachable(&"it does not answer"))?;
     connected.map_err(|error| unreachable(&error))
 }
 
-/// What the database's settings mean for us.
+/// What this server needs to know about the database's settings.
 pub(super) struct Server {
-    /// Why an acknowledged commit may be lost all the same.
+    /// Why an acknowledged commit may be lost.
     pub weakness: Option<String>,
-    /// Whether it looks for clients that are gone.
+    /// Whether it can detect disconnected clients.
     can_check: bool,
 }
 
@@ -174,7 +174,7 @@ async fn weakness(connection: &mut PgConnection) -> Result<Option<String>> {
     Ok((!weak.is_empty()).then(|| format!("{lost}: {}", weak.join("; "))))
 }
 
-/// Whether others hold what the migration needs.
+/// Whether the migration failed because others hold a lock that it needs.
 fn is_locked(error: &MigrateError) -> bool {
     match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => fault::is_locked(error),
@@ -186,7 +186,7 @@ fn is_locked(error: &MigrateError) -> bool {
 fn migrator() -> Migrator {
     let migration = |(version, words, sql): (i64, &'static str, &'static str)| {
         let (words, sql) = (Cow::Borrowed(words), SqlStr::from_static(sql));
-        schema_line::told(Migration::new(version, words, MigrationType::Simple, sql, false), NOW)
+        schema_line::with_audit_line(Migration::new(version, words, MigrationType::Simple, sql, false), NOW)
     };
     let mut migrator = Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect());
     migrator.set_ignore_missing(true);

@@ -21,7 +21,8 @@ macro_rules! columns {
     };
 }
 
-/// Of the kinds that are bound here. By an index of kinds, all that a tenant ever had would be read: none serves `IS TRUE`.
+/// Deliveries of the bound kinds. `IS TRUE` keeps the planner from using an index of kinds, which would read all of a
+/// tenant's.
 macro_rules! of_kinds {
     ($kinds:literal) => {
         concat!("(d.target_kind = ANY(", $kinds, ")) IS TRUE")
@@ -36,7 +37,7 @@ macro_rules! is_first {
     };
 }
 
-/// The tenants that have any, from one to the next by the index: however many deliveries they have, one of each is looked at.
+/// The tenants with open deliveries, found by stepping through the index: only one delivery of each tenant is read.
 macro_rules! open_tenants {
     () => {
         "WITH RECURSIVE open (tenant) AS (
@@ -49,7 +50,7 @@ macro_rules! open_tenants {
     };
 }
 
-/// Of each, what is in front of the first that can be made is looked at, too. `EXISTS` would become a join with all that is due.
+/// For each tenant, reads the deliveries up to the first that can be made. `EXISTS` would become a join with all due ones.
 const TENANTS_DUE: &str = concat!(
     open_tenants!(),
     "SELECT o.tenant FROM open o CROSS JOIN LATERAL (
@@ -61,7 +62,7 @@ const TENANTS_DUE: &str = concat!(
     " LIMIT 1) d"
 );
 
-/// A row that another replica claims right now is skipped.
+/// Skips rows that another replica is claiming now.
 const CLAIM: &str = concat!(
     "WITH due AS (
         SELECT o.ord FROM UNNEST($3::bigint[], $4::int[]) AS s (tenant, most) CROSS JOIN LATERAL (
@@ -76,7 +77,7 @@ const CLAIM: &str = concat!(
     columns!()
 );
 
-/// The same.
+/// Skips locked rows, too.
 const CLAIM_BATCH: &str = concat!(
     "WITH due AS (
         SELECT d.ord FROM deliveries d
@@ -106,8 +107,9 @@ const NEXT_BATCHED: &str = concat!(
     "   ORDER BY d.due_at, d.ord LIMIT 1) d"
 );
 
-/// A join alone would be made with all that is due. What is behind one that is made later is put off with it, so that no look
-/// at what is due reads it before: it is due again when that one is claimed. Who has such a row locked is ending it.
+/// A plain join would read all due deliveries. When a delivery is postponed, later ones of its ordering key are postponed
+/// with it, so that no poll reads them before it; they are due again when it is claimed. A locked row of them is being
+/// finished by another process.
 const SETTLE: &str = "
 WITH settled AS (
     UPDATE deliveries d
@@ -129,7 +131,7 @@ WITH settled AS (
 )
 SELECT count(*) FROM settled";
 
-/// A page of each of these statuses is looked at.
+/// Reads a page of each of these statuses.
 const LIST_OF_TENANT: &str = concat!(
     "SELECT d.* FROM UNNEST($3::text[]) w (status) CROSS JOIN LATERAL (
         SELECT ",
@@ -277,7 +279,7 @@ impl Postgres {
     }
 }
 
-/// What no commit leaves: little, and seldom.
+/// Adds deliveries outside of a commit, which is rare, so one statement per delivery is enough.
 pub(super) async fn leave(
     connection: &mut PgConnection,
     (thread, tenant): (ThreadPk, TenantPk),

@@ -1,5 +1,5 @@
-//! The pool of connections for everything but the committers' writes. Every query has a deadline, also when the network
-//! swallows its answer.
+//! The connection pool for everything but the committers' writes. Every query has a deadline, even if the network loses its
+//! response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,22 +19,22 @@ const IDLE_WITHOUT_PING: Duration = Duration::from_secs(1);
 /// How long the ping may take.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What was given up may still be answered within this time, as most is: then the server is not at it any more.
-const GIVEN_UP_TIMEOUT: Duration = Duration::from_millis(500);
+/// An abandoned query is usually finished within this time. Then the server does not work on it any more.
+const ABANDONED_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Longer than the server takes to notice that a connection was closed (`open::CHECK_INTERVAL`).
-const NOTICED_WITHIN: Duration = Duration::from_secs(1);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub(super) struct Pool {
     connections: PgPool,
-    /// One for each session that the server may be at work for, also after its connection was closed here: however many
-    /// queries are given up, there are no more such sessions than this pool may have connections.
-    places: Arc<Semaphore>,
+    /// One permit for each session that the server may still be working for, even after its connection was closed here. So
+    /// abandoned queries cannot cause more sessions than this pool may have connections.
+    permits: Arc<Semaphore>,
 }
 
 impl Pool {
-    /// Connects when a connection is needed.
+    /// Connects on demand.
     pub fn lazy(session: PgConnectOptions, connections: u32) -> Self {
         let options = PgPoolOptions::new()
             .max_connections(connections)
@@ -46,16 +46,16 @@ impl Pool {
                         || matches!(timeout(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
                 })
             });
-        let places = Arc::new(Semaphore::new(usize::try_from(connections).unwrap_or(Semaphore::MAX_PERMITS)));
-        Self { connections: options.connect_lazy_with(session), places }
+        let permits = Arc::new(Semaphore::new(usize::try_from(connections).unwrap_or(Semaphore::MAX_PERMITS)));
+        Self { connections: options.connect_lazy_with(session), permits }
     }
 
-    /// Runs one query over a connection. `Unavailable` when it is not answered in time.
+    /// Runs one query over a connection. `Unavailable` if the response is late.
     pub async fn with_query<T>(&self, query: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>) -> Result<T> {
         self.with_connection(async |connection| query(connection).await.map_err(error)).await
     }
 
-    /// Runs several queries over one connection. `Unavailable` when they are not all answered in time.
+    /// Runs several queries over one connection. `Unavailable` if their responses are late.
     pub async fn with_connection<T>(&self, queries: impl AsyncFnOnce(&mut PgConnection) -> Result<T>) -> Result<T> {
         let asked = Instant::now();
         let acquired = timeout(CONNECT_TIMEOUT, self.check_out()).await;
@@ -68,10 +68,10 @@ impl Pool {
     }
 
     async fn check_out(&self) -> Result<CheckedOut> {
-        let place = self.places.clone().acquire_owned().await;
-        let place = place.map_err(|_| unavailable("the store is closed"))?;
+        let permit = self.permits.clone().acquire_owned().await;
+        let permit = permit.map_err(|_| unavailable("the store is closed"))?;
         let connection = self.connections.acquire().await.map_err(error)?;
-        Ok(CheckedOut { connection: Some(connection), place: Some(place), is_answered: false })
+        Ok(CheckedOut { connection: Some(connection), permit: Some(permit), is_answered: false })
     }
 
     pub fn figures(&self, name: &'static str) -> Pooled {
@@ -79,7 +79,7 @@ impl Pool {
     }
 
     pub async fn close(&self) {
-        self.places.close();
+        self.permits.close();
         self.connections.close().await;
     }
 }
@@ -88,11 +88,11 @@ fn unavailable(why: &str) -> Error {
     Error::Unavailable(why.to_owned())
 }
 
-/// A connection in use. It goes back to the pool only if all queries were answered: over any other, late answers may
-/// still arrive, or none ever again, so it is closed.
+/// A connection in use. It returns to the pool only if all responses came. Otherwise it is closed, because late responses
+/// may still arrive.
 struct CheckedOut {
     connection: Option<PoolConnection<Postgres>>,
-    place: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
     is_answered: bool,
 }
 
@@ -104,29 +104,29 @@ impl CheckedOut {
 
 impl Drop for CheckedOut {
     fn drop(&mut self) {
-        if let (Some(connection), Some(place)) = (self.connection.take(), self.place.take()) {
+        if let (Some(connection), Some(permit)) = (self.connection.take(), self.permit.take()) {
             if self.is_answered {
-                tokio::spawn(take_back(connection, place));
+                tokio::spawn(take_back(connection, permit));
             } else {
-                tokio::spawn(give_up(connection, place));
+                tokio::spawn(give_up(connection, permit));
             }
         }
     }
 }
 
-/// The pool asks the connection whether it is well: one that answers nothing any more is dropped.
-async fn take_back(mut connection: PoolConnection<Postgres>, place: OwnedSemaphorePermit) {
+/// Returns the connection to the pool, which pings it, and drops one that does not respond.
+async fn take_back(mut connection: PoolConnection<Postgres>, permit: OwnedSemaphorePermit) {
     let _ = timeout(PING_TIMEOUT, connection.return_to_pool()).await;
-    drop(place);
+    drop(permit);
 }
 
-/// Closes the connection, and keeps its place for as long as the server may still be at what was asked over it.
-async fn give_up(mut connection: PoolConnection<Postgres>, place: OwnedSemaphorePermit) {
-    let is_over = matches!(timeout(GIVEN_UP_TIMEOUT, connection.ping()).await, Ok(Ok(())));
+/// Closes the connection, and holds its permit for as long as the server may still work on its queries.
+async fn give_up(mut connection: PoolConnection<Postgres>, permit: OwnedSemaphorePermit) {
+    let is_over = matches!(timeout(ABANDONED_TIMEOUT, connection.ping()).await, Ok(Ok(())));
     connection.close_on_drop();
     drop(connection);
     if !is_over {
-        sleep(NOTICED_WITHIN).await;
+        sleep(DISCONNECT_TIMEOUT).await;
     }
-    drop(place);
+    drop(permit);
 }

@@ -1,4 +1,4 @@
-//! What may be too old, and what stands for the part of a log that was deleted.
+//! Threads and logs that may be too old, and the bases of compacted logs.
 
 use async_trait::async_trait;
 use sqlx::postgres::PgArguments;
@@ -31,7 +31,7 @@ const SET_COMPACTED: &str = "
 INSERT INTO compacted (tenant, ended_at, run_id) VALUES ($1, $2, $3)
 ON CONFLICT (tenant) DO UPDATE SET ended_at = excluded.ended_at, run_id = excluded.run_id";
 
-/// Not one that is on hold. What nothing names any more is put beside what is left of the entry that has the number.
+/// Skips a thread on hold. Names that nothing refers to any more are added to what remains of the entry with that seq.
 const COMPACT: &str = "
 WITH moved AS (UPDATE threads SET min_seq = $3 + 1 WHERE pk = $1 AND min_seq = $2 AND NOT EXISTS (
         SELECT FROM thread_rows h WHERE h.pk = $1 AND h.kind = 14 AND h.body::jsonb -> 'hold' IS NOT NULL) RETURNING pk),
@@ -44,7 +44,7 @@ SELECT count(*) FROM moved";
 
 const OLD_ENTRIES: &str = "SELECT seq, body FROM observations WHERE pk = $1 AND seq <= $2 ORDER BY seq LIMIT $3";
 
-/// Some of what is found, in its order, while there is room for it. Replicas that do this at once take different rows.
+/// Deletes some of the found rows, in order, within the byte limit. Concurrent replicas take different rows.
 macro_rules! drop_some {
     ($table:literal, $found:literal) => {
         concat!(
@@ -67,7 +67,7 @@ const DROP_ENTRIES: &str = drop_some!(
      WHERE o.pk = $1 AND o.seq <= $2 AND o.seq < t.min_seq ORDER BY o.seq FOR UPDATE OF o SKIP LOCKED"
 );
 
-/// A join would be made with all rows of these kinds that the thread has.
+/// A plain join would read all rows of these kinds of the thread.
 const DROP_ROWS: &str = drop_some!(
     "thread_rows",
     "SELECT r.place, r.size FROM unnest($2::smallint[], $4::text[]) w (kind, id) CROSS JOIN LATERAL (
@@ -175,7 +175,7 @@ impl Postgres {
     }
 }
 
-/// As they are sent.
+/// The arrays that are sent.
 fn columns(rows: Vec<(RowKind, String)>) -> (Vec<i16>, Vec<String>) {
     rows.into_iter().map(|(kind, id)| (kind.code(), escaped(&id).into_owned())).unzip()
 }

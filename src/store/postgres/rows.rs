@@ -16,12 +16,12 @@ use crate::store::rows::{
     tasks_before,
 };
 use crate::store::{
-    FoundRow, LOOKED_AT, Page, PageAsk, Result, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted,
+    FoundRow, MAX_SCANNED, Page, PageAsk, Result, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted,
 };
 
 const ROW: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2 AND id = $3";
 
-/// The planner takes a partial index only for what it can prove from the text of a query: hence `$more`.
+/// The planner uses a partial index only if the text of the query implies its condition: hence `$more`.
 macro_rules! select_page {
     ($more:literal, $beyond:literal, $order:literal) => {
         concat!(
@@ -42,7 +42,7 @@ const FOUND: &str = "
 SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
 WHERE r.tenant = $1 AND r.kind = $2 AND r.kind IN (1, 6, 7) AND r.id = $3";
 
-/// Of all threads, or of one: what else the tenant has is not looked at.
+/// Of all threads, or of one, without scanning the tenant's other rows.
 macro_rules! open {
     ($of:literal) => {
         concat!(
@@ -69,7 +69,7 @@ macro_rules! open_by_expiry {
     };
 }
 
-/// By `rows_found`, as tasks are.
+/// Uses the index `rows_found`, as the query of tasks does.
 const PAST: &str = "
 SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
 FROM thread_rows r JOIN threads t ON t.pk = r.pk CROSS JOIN LATERAL (SELECT pes_json(r.body)) j (s)
@@ -78,7 +78,7 @@ WHERE r.tenant = $1 AND r.kind = 6 AND r.kind IN (1, 6, 7) AND r.id > $2 AND r.i
     AND ($7::text IS NULL OR s -> 'resolution' ->> 'decidedBy' = $7)
 ORDER BY r.id DESC LIMIT $8";
 
-/// The last suspension that a filter is tried on for the page that begins before this one.
+/// The last suspension that is scanned for the page that begins before this one.
 const LAST_PAST: &str = "
 SELECT id FROM thread_rows WHERE tenant = $1 AND kind = 6 AND kind IN (1, 6, 7) AND id > $2 AND id < $3
 ORDER BY id DESC LIMIT 1 OFFSET $4";
@@ -87,7 +87,7 @@ const BY_ID: &str = "
 SELECT r.pk, r.kind, r.id, r.ord, r.keep, r.body FROM unnest($1::bigint[], $2::smallint[], $3::text[]) w (pk, kind, id)
 JOIN thread_rows r ON r.pk = w.pk AND r.kind = w.kind AND r.id = w.id";
 
-/// By `rows_found`, whose ids are in the order of their kinds, then of their time.
+/// Uses the index `rows_found`, in which ids are ordered by kind, then by time.
 const TASKS_OF: &str = "
 SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
 WHERE r.tenant = $1 AND r.kind = 7 AND r.kind IN (1, 6, 7) AND r.id > $2 AND r.id < $3 ORDER BY r.id DESC LIMIT $4";
@@ -99,13 +99,13 @@ SELECT body FROM (
     ORDER BY ord DESC, id DESC LIMIT $3
 ) newest ORDER BY ord, id";
 
-/// A join would be made with all payloads of the thread.
+/// A plain join would read all payloads of the thread.
 const PAYLOADS: &str = "
 SELECT r.id, r.body FROM unnest($2::text[]) WITH ORDINALITY w (id, place) CROSS JOIN LATERAL (
     SELECT p.id, p.body FROM thread_rows p WHERE p.pk = $1 AND p.kind = 8 AND p.id = w.id LIMIT 1) r
 ORDER BY w.place";
 
-/// Where runs stand: a page. What deleted threads left takes no place on it.
+/// A page of the caller statuses of runs, without rows of deleted threads.
 macro_rules! standing {
     ($which:literal) => {
         concat!(
@@ -118,8 +118,8 @@ macro_rules! standing {
     };
 }
 
-/// The runs of such a page. A join would be made with all runs that there are; and where a kind is a parameter, the
-/// planner takes the primary key.
+/// The runs of such a page. A plain join would read all runs; and if a kind were a parameter, the planner would use the
+/// primary key.
 macro_rules! standing_runs {
     ($($standing:tt)*) => {
         concat!(
@@ -134,14 +134,14 @@ macro_rules! standing_runs {
 
 const STANDING: &str = standing_runs!(standing!("s.kind = 12"));
 
-/// A page of each of these standings is looked at.
+/// Reads a page of each of these statuses.
 const STANDING_SO: &str = standing_runs!(
     "SELECT o.* FROM UNNEST($7::text[]) w (body) CROSS JOIN LATERAL (",
     standing!("s.kind = 12 AND s.body = w.body"),
     ") o ORDER BY o.ord DESC, o.id DESC LIMIT $5"
 );
 
-/// All runs of the thread are looked at, and no others.
+/// Reads all runs of the thread, and no others.
 const STANDING_OF_THREAD: &str =
     standing_runs!(standing!("s.pk = $8 AND s.kind = $9 AND ($7::text[] = '{}' OR s.body = ANY ($7))"));
 
@@ -216,7 +216,7 @@ impl RowStore for Postgres {
         let ids: Vec<_> = wanted.iter().map(|(_, _, id)| escaped(id)).collect();
         let query = sqlx::query(BY_ID).bind(pks).bind(kinds).bind(ids);
         let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
-        found.iter().map(rows::read_placed).collect()
+        found.iter().map(rows::read_row_with_pk).collect()
     }
 
     async fn suspensions(&self, ask: &SuspensionAsk) -> Result<Page<FoundRow>> {
@@ -242,7 +242,7 @@ impl RowStore for Postgres {
             SuspensionsWanted::Past { status, decided_by } => {
                 let before = rows::suspensions_before(page)?;
                 let last = sqlx::query_scalar(LAST_PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(escaped(&before));
-                let last = last.bind(i64::from(LOOKED_AT) - 1);
+                let last = last.bind(i64::from(MAX_SCANNED) - 1);
                 let last: Option<String> =
                     self.pool.with_query(async |connection| last.fetch_optional(connection).await).await?;
                 let query = sqlx::query(PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(escaped(&before));

@@ -34,7 +34,7 @@ const ONE: &str = select!("tenant = $1 AND id = $2");
 
 const NEXT: &str = "SELECT min(look_at) FROM schedule_state WHERE look_at IS NOT NULL";
 
-/// A time that is looked at later was not the last one.
+/// A postponed time does not become `last_due`.
 const MOVE: &str = "
 UPDATE schedule_state SET next_due = $5, look_at = $6, missed = missed + $7, said = $8,
     last_due = CASE WHEN next_due IS NOT DISTINCT FROM $5 THEN last_due ELSE next_due END
@@ -44,7 +44,7 @@ const FORGET: &str = "
 DELETE FROM schedule_state WHERE tenant = $1 AND id = $2 AND NOT EXISTS (
     SELECT FROM documents WHERE tenant = $1 AND kind = 'schedule' AND id = $2 AND body IS NOT NULL)";
 
-/// Has no schedule fire before its document is written again.
+/// Stops every schedule until its document is written again.
 pub(super) const HOLD: &str = "
 INSERT INTO schedule_state (tenant, id, version, timing, missed, said)
 SELECT tenant, id, version, '', 0, $1 FROM documents WHERE kind = 'schedule' AND body IS NOT NULL

@@ -7,7 +7,7 @@ use super::nul::escaped;
 use crate::store::Result;
 use crate::store::sealed::{SealedKind, SealedRow, SealedStore};
 
-/// The index `rows_push` serves it.
+/// Uses the index `rows_push`.
 const RECEIVERS: &str = "
 SELECT tenant, pk, '' AS scope, id, body FROM thread_rows
 WHERE kind = 13 AND (pk, id) > ($1, $2) ORDER BY pk, id LIMIT $3";

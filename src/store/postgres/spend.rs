@@ -1,4 +1,4 @@
-//! What was spent under the caps.
+//! Spending under the caps.
 
 use async_trait::async_trait;
 use sqlx::Connection;
@@ -11,9 +11,9 @@ use super::{Postgres, outbox};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::spend::Amount;
-use crate::store::{PastPeriods, Result, SpendChange, SpendKey, SpendStore, Spent, TellSpent};
+use crate::store::{NewSpendNotice, PastPeriods, Result, SpendChange, SpendKey, SpendStore, Spent};
 
-/// In the order of their keys, as everybody locks them.
+/// In the order of their keys, in which all transactions lock them.
 const OPEN: &str = "
 INSERT INTO spend (tenant, key, period, used, held, told)
 SELECT DISTINCT tenant, key, period, 0, 0, 0 FROM unnest($1::bigint[], $2::text[], $3::text[]) AS s (tenant, key, period)
@@ -23,14 +23,14 @@ ON CONFLICT DO NOTHING";
 const CHANGE: &str = "
 UPDATE spend SET used = used + $4, held = held + $5 WHERE tenant = $1 AND key = $2 AND period = $3";
 
-/// Of a cap that changed everything is told anew.
+/// After a change of the cap all notices are sent again.
 const TELL: &str = "
 UPDATE spend SET told = $4, told_of = $5
 WHERE tenant = $1 AND key = $2 AND period = $3 AND (told < $4 OR told_of NOT IN (0, $5))";
 
 const ROW: &str = "SELECT used, held, told, told_of FROM spend WHERE tenant = $1 AND key = $2 AND period = $3";
 
-/// What a call still holds of an old period is given back to it.
+/// A row with a reservation is kept, because the call will release it there.
 const FORGET: &str = "
 DELETE FROM spend WHERE (tenant, key, period) IN (
     SELECT tenant, key, period FROM spend
@@ -38,34 +38,34 @@ DELETE FROM spend WHERE (tenant, key, period) IN (
         AND (length(period) IN (10, 17) AND period < $2 OR length(period) IN (7, 14) AND period < $3)
     LIMIT $4 FOR UPDATE SKIP LOCKED)";
 
-/// Makes the rows that are not there yet, so that a batch can lock them all.
+/// Inserts missing rows, so that a batch can lock all of them.
 pub(super) fn open<'a>(
     changes: impl Iterator<Item = &'a SpendChange> + Clone,
 ) -> Query<'static, sqlx::Postgres, PgArguments> {
     sqlx::query(OPEN)
         .bind(changes.clone().map(|change| change.of.tenant.0).collect::<Vec<i64>>())
         .bind(changes.clone().map(|change| escaped(&change.of.key).into_owned()).collect::<Vec<String>>())
-        .bind(changes.map(|change| change.of.row()).collect::<Vec<String>>())
+        .bind(changes.map(|change| change.of.stored_period()).collect::<Vec<String>>())
 }
 
-/// Changes the rows as a thread that is deleted leaves them, in the order of their keys, and leaves in the outbox what is told
-/// of that for the first time.
+/// Changes the rows for a deleted thread, in the order of their keys, and adds the notices that become due to the
+/// outbox.
 pub(super) async fn change(connection: &mut PgConnection, changes: &[SpendChange], now: Millis) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
     }
     open(changes.iter()).execute(&mut *connection).await.map_err(error)?;
-    for SpendChange { of, used, held, cap: _, tells } in changes {
-        let change = sqlx::query(CHANGE).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.row());
+    for SpendChange { of, used, held, cap: _, notices } in changes {
+        let change = sqlx::query(CHANGE).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.stored_period());
         change.bind(used).bind(held).execute(&mut *connection).await.map_err(error)?;
-        if tells.is_empty() {
+        if notices.is_empty() {
             continue;
         }
-        let row = sqlx::query(ROW).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.row());
+        let row = sqlx::query(ROW).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.stored_period());
         let spent = Spent::read(of, &row.fetch_one(&mut *connection).await.map_err(error)?)?;
-        for tell in tells.iter().filter(|tell| spent.used >= tell.from) {
-            if mark_told(&mut *connection, of, tell.percent, tell.cap).await? {
-                let deliveries: Vec<_> = tell.filled_in(&spent).collect();
+        for notice in notices.iter().filter(|notice| spent.used >= notice.from) {
+            if mark_sent(&mut *connection, of, notice.percent, notice.cap).await? {
+                let deliveries: Vec<_> = notice.filled_in(&spent).collect();
                 outbox::leave(&mut *connection, (ThreadPk::NONE, of.tenant), now, &deliveries).await?;
             }
         }
@@ -73,18 +73,18 @@ pub(super) async fn change(connection: &mut PgConnection, changes: &[SpendChange
     Ok(())
 }
 
-/// `false`: so much of this cap, or more, was told before.
-async fn mark_told(connection: &mut PgConnection, of: &SpendKey, percent: i64, cap: Amount) -> Result<bool> {
-    let tell = sqlx::query(TELL).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.row());
+/// Records a notice. `false`: one of at least this percentage of this cap was sent before.
+async fn mark_sent(connection: &mut PgConnection, of: &SpendKey, percent: i64, cap: Amount) -> Result<bool> {
+    let tell = sqlx::query(TELL).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.stored_period());
     let told = tell.bind(percent).bind(cap).execute(connection).await.map_err(error)?;
     Ok(told.rows_affected() == 1)
 }
 
-async fn tell(connection: &mut PgConnection, told: &TellSpent) -> Result<bool> {
-    let TellSpent { of, percent, cap, now, deliveries } = told;
+async fn add_notice(connection: &mut PgConnection, notice: &NewSpendNotice) -> Result<bool> {
+    let NewSpendNotice { of, percent, cap, now, deliveries } = notice;
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
-    let is_new = mark_told(&mut transaction, of, *percent, *cap).await?;
+    let is_new = mark_sent(&mut transaction, of, *percent, *cap).await?;
     if is_new {
         outbox::leave(&mut transaction, (ThreadPk::NONE, of.tenant), *now, deliveries).await?;
     }
@@ -97,15 +97,15 @@ impl SpendStore for Postgres {
     async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>> {
         let mut all = Vec::new();
         for key in of {
-            let query = sqlx::query(ROW).bind(key.tenant.0).bind(escaped(&key.key)).bind(key.row());
+            let query = sqlx::query(ROW).bind(key.tenant.0).bind(escaped(&key.key)).bind(key.stored_period());
             let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
         }
         Ok(all)
     }
 
-    async fn tell_spent(&self, told: TellSpent) -> Result<bool> {
-        self.pool.with_connection(async |connection| tell(connection, &told).await).await
+    async fn add_spend_notice(&self, notice: NewSpendNotice) -> Result<bool> {
+        self.pool.with_connection(async |connection| add_notice(connection, &notice).await).await
     }
 
     async fn forget_spend(&self, tenant: TenantPk, before: &PastPeriods, limit: u32) -> Result<u64> {

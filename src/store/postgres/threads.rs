@@ -12,8 +12,8 @@ use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::threads::{page_of_threads, read_title, read_version, threads_before};
 use crate::store::{
-    Commit, Committed, Erasure, LOOKED_AT, Mark, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore,
-    text,
+    Commit, Committed, Erasure, MAX_SCANNED, Mark, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow,
+    ThreadStore, text,
 };
 
 macro_rules! select {
@@ -37,7 +37,7 @@ const BY_PK: &str = select!("", "WHERE t.pk = $1");
 
 const BY_PKS: &str = select!("", "WHERE t.pk = ANY($1)");
 
-/// One statement is one snapshot. Rows below the floor are not even looked at.
+/// One statement reads one snapshot. Rows below the floor are not read.
 const LOAD: &str = select!(
     ", r.kinds, r.ids, r.ords, r.keeps, r.bodies",
     "CROSS JOIN LATERAL (
@@ -80,7 +80,7 @@ UNION SELECT pk, thread_id, version FROM threads WHERE status = 'running' AND te
 
 const TITLES: &str = "SELECT pk, sheet FROM threads WHERE pk = ANY($1)";
 
-/// The last thread that a filter is tried on for the page that begins after this one.
+/// The last thread that is scanned for the page that begins after this one.
 const LAST: &str = "
 SELECT updated_at, pk FROM threads WHERE tenant = $1 AND (updated_at, pk) < ($2, $3)
 ORDER BY updated_at DESC, pk DESC LIMIT 1 OFFSET $4";
@@ -160,7 +160,7 @@ impl ThreadStore for Postgres {
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, ask: &PageAsk) -> Result<Page<ThreadRow>> {
         let (at, pk) = threads_before(ask)?;
         let last: Option<(i64, i64)> = if filter.is_narrow() {
-            let query = sqlx::query_as(LAST).bind(tenant.0).bind(at).bind(pk).bind(i64::from(LOOKED_AT) - 1);
+            let query = sqlx::query_as(LAST).bind(tenant.0).bind(at).bind(pk).bind(i64::from(MAX_SCANNED) - 1);
             self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?
         } else {
             None
@@ -184,7 +184,7 @@ impl ThreadStore for Postgres {
     }
 }
 
-/// The rows of a thread, column by column; absent when there are none.
+/// Reads the rows of a thread from arrays of columns, which are NULL if there are none.
 fn loaded(found: &PgRow) -> Result<Vec<Row>> {
     let Some(kinds) = found.try_get::<Option<Vec<i16>>, _>("kinds").map_err(error)? else { return Ok(Vec::new()) };
     let ids: Vec<String> = found.try_get("ids").map_err(error)?;

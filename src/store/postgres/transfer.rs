@@ -1,4 +1,4 @@
-//! A thread that comes whole from elsewhere.
+//! Import of a whole thread.
 
 use async_trait::async_trait;
 use sqlx::{Connection as _, PgConnection, Row as _};
@@ -42,7 +42,7 @@ async fn store(
     let mut transaction = connection.begin().await.map_err(error)?;
     let written = batch::write(prepared, Sending::First).fetch_all(&mut *transaction).await;
     let verdicts = match written {
-        // Somebody else took the id meanwhile, which the same statement now sees.
+        // Another transaction took the id in the meantime; the repeated statement sees it.
         Err(raced) if failure(&raced) == Failure::Raced => {
             transaction.rollback().await.map_err(error)?;
             transaction = connection.begin().await.map_err(error)?;

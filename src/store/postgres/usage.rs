@@ -10,7 +10,7 @@ use crate::engine::step::RowKind;
 use crate::store::usage::{page_of_sums, read_calls};
 use crate::store::{Error, Page, Result, UsageAsk, UsageStore};
 
-/// Of the tenant, with how a body is read: what cannot be read is an error, or none.
+/// The calls of the tenant. `$body` reads a body: one that cannot be read is an error, or left out.
 macro_rules! calls {
     ($body:literal) => {
         concat!(
@@ -24,7 +24,7 @@ macro_rules! calls {
     };
 }
 
-/// Where the kind is a parameter, the planner takes the thread's rows, and not all calls of the tenant.
+/// The kind is a parameter, so that the planner reads the thread's rows, and not all calls of the tenant.
 macro_rules! calls_of_thread {
     ($body:literal) => {
         concat!(
@@ -69,14 +69,14 @@ SELECT * FROM (
 /// Of the tenant, and of one thread.
 const SUMS: [&str; 2] = [sums!(calls!("body::jsonb")), sums!(calls_of_thread!("body::jsonb"))];
 
-/// Where something cannot be read: it is left out. Each body takes a transaction within this one.
+/// Used if a body cannot be read: it is left out. It costs a subtransaction for each body.
 const SUMS_OF_LEGIBLE: [&str; 2] = [sums!(calls!("pes_json(body)")), sums!(calls_of_thread!("pes_json(body)"))];
 
 const LATEST: &str = "
 SELECT body FROM thread_rows WHERE kind = 11 AND tenant = $1 AND ord >= $2 ORDER BY ord DESC LIMIT $3";
 
-/// Of threads that are there; not of those on hold, nor of those that are to be kept for ever themselves, or say what
-/// cannot be read.
+/// Usage of existing threads, except those on hold, those with terms of their own that keep them for ever, and those whose
+/// terms cannot be read.
 const FORGET_IN_USE: &str = "
 DELETE FROM thread_rows WHERE ctid IN (
     SELECT u.ctid FROM thread_rows u WHERE u.kind = 11 AND u.tenant = $1 AND u.ord < $2 AND NOT EXISTS (

@@ -1,4 +1,4 @@
-//! One connection that writes batches, opened again whenever it is lost.
+//! A connection that writes batches. It is reopened whenever it is lost.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,14 +14,15 @@ use super::spend;
 use crate::store::Committed;
 use crate::store::committer::{Batch, BatchError, CommitSlice, PreparedCommit, Sending};
 
-/// Longer than the server lets a statement run: a later answer does not come.
+/// Longer than the server's statement timeout: no response comes later.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// How long opening a connection may take.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Every lost race shows one more of the others' writes; a batch meets few of them.
-const RACES: usize = 8;
+/// How often a batch is repeated after a conflict with a concurrent transaction. Each repetition sees that transaction's
+/// writes.
+const MAX_RACES: usize = 8;
 
 pub(super) struct Writer {
     options: PgConnectOptions,
@@ -60,7 +61,7 @@ impl Writer {
                 }
             };
             match failure(&error) {
-                Failure::Raced if races < RACES => races += 1,
+                Failure::Raced if races < MAX_RACES => races += 1,
                 Failure::Raced | Failure::Data => return Err(batch_error(&error)),
                 Failure::Unavailable | Failure::Lost => {
                     self.connection = None;
@@ -70,9 +71,9 @@ impl Writer {
         }
     }
 
-    /// A plan is kept for as long as its connection, and what was right for an empty table is wrong for a large one: it is
-    /// made again whenever so many batches have been written as ever before.
-    async fn plan_again(&mut self) -> Result<(), BatchError> {
+    /// Discards the connection's plans whenever the number of batches has doubled: a plan that suits an empty table is wrong
+    /// for a large one.
+    async fn refresh_plans(&mut self) -> Result<(), BatchError> {
         self.batches += 1;
         if self.batches.is_power_of_two() {
             self.run(|| sqlx::query("DISCARD PLANS")).await?;
@@ -80,8 +81,8 @@ impl Writer {
         Ok(())
     }
 
-    /// What an earlier sending of the same batch has stored.
-    async fn recognise(
+    /// Marks the commits as done that an earlier sending of the same batch has stored.
+    async fn mark_stored_before(
         &mut self,
         prepared_commits: &[PreparedCommit],
         outcomes: &mut [Committed],
@@ -109,7 +110,7 @@ impl Writer {
 impl Batch for Writer {
     async fn apply(&mut self, commits: CommitSlice, sending: Sending) -> Result<Vec<Committed>, BatchError> {
         let prepared_commits = &commits[..];
-        self.plan_again().await?;
+        self.refresh_plans().await?;
         let spent = prepared_commits.iter().flat_map(|prepared| &prepared.commit.spend);
         if spent.clone().next().is_some() {
             self.run(|| spend::open(spent.clone())).await?;
@@ -122,7 +123,7 @@ impl Batch for Writer {
         let mut outcomes: Vec<Committed> =
             prepared_commits.iter().map(|prepared| outcome(verdicts.get(&prepared.commit.pk.0).copied())).collect();
         if sending == Sending::Again {
-            self.recognise(prepared_commits, &mut outcomes).await?;
+            self.mark_stored_before(prepared_commits, &mut outcomes).await?;
         }
         Ok(outcomes)
     }

@@ -1,4 +1,4 @@
-//! A copy of the database while it is written, and a copy in the place of one.
+//! Backs up the database while it is in use, and restores a backup.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::open::{self, BUSY_TIMEOUT, unusable};
 use super::{Sqlite, damage, private, schedules};
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
-use crate::store::{BackupStore, Error, HeldBack, HoldBack, Result};
+use crate::store::{BackupStore, Error, HeldCounts, RestoreHold, Result};
 
 const UNFINISHED: &str =
     "SELECT DISTINCT pk FROM thread_rows WHERE kind = 1 AND keep = 1 AND pk > ?1 ORDER BY pk LIMIT ?2";
@@ -28,49 +28,49 @@ const TELL: &str = "
 INSERT INTO audit (pk, tenant, at, thread_id, actor, action, detail)
 SELECT 0, pk, ?1, NULL, ?2, ?3, ?4 FROM tenants ORDER BY pk";
 
-/// What is done to all of the database, for the audit of each tenant.
-pub struct Act<'a> {
+/// An action on the whole database, for the audit of each tenant.
+pub struct AuditedAction<'a> {
     pub by: &'a str,
     pub at: Millis,
     pub detail: Value,
 }
 
-impl Act<'_> {
-    fn tell(&self, connection: &Connection, action: &str) -> rusqlite::Result<()> {
+impl AuditedAction<'_> {
+    fn record(&self, connection: &Connection, action: &str) -> rusqlite::Result<()> {
         connection.execute(TELL, params![self.at, self.by, action, self.detail.to_string()]).map(drop)
     }
 }
 
-/// Copies the database of this folder, as it is once its audit says so, into a file that is not there yet. Servers go on
-/// reading and writing meanwhile. The copy is on the disk when this returns.
-pub fn back_up(folder: &Path, to: &Path, act: &Act<'_>) -> Result<()> {
+/// Records the backup in the audit, then copies the database of this folder into a new file. Servers continue to read and
+/// write in the meantime. The copy is synced when this returns.
+pub fn back_up(folder: &Path, to: &Path, act: &AuditedAction<'_>) -> Result<()> {
     let path = folder.join("pes.db");
     if !path.exists() {
         return Err(Error::Unusable(format!("{} has no database; name it with PES_DATA_DIR", folder.display())));
     }
     let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    // What a server that holds the folder writes back into the file, it writes back itself.
+    // Checkpoints are left to the server that holds the folder.
     let quiet = connection.pragma_update(None, "wal_autocheckpoint", 0);
-    quiet.and_then(|()| act.tell(&connection, "backup")).map_err(|error| unusable(&path, error))?;
-    // What it makes is nobody else's from the start.
+    quiet.and_then(|()| act.record(&connection, "backup")).map_err(|error| unusable(&path, error))?;
+    // The file is private from its creation on.
     private::file(to).map_err(|error| unusable(to, error))?;
     let name = to.to_str().ok_or_else(|| unusable(to, "its name is not UTF-8"))?;
     connection.execute("VACUUM INTO ?1", [name]).map_err(|error| unusable(to, error))?;
     File::open(to).and_then(|file| file.sync_all()).map_err(|error| unusable(to, error))
 }
 
-/// What becomes of the runs of a database that is put back.
-pub enum PutBack<'a> {
-    /// The next start holds them back, and says as of when the database is.
+/// What happens to the unfinished runs of a restored database.
+pub enum RestoreMode<'a> {
+    /// The next start holds them, and records the time of the backup.
     Held { as_of: Millis },
-    /// They go on by themselves.
-    Resumed(Act<'a>),
+    /// They are resumed.
+    Resumed(AuditedAction<'a>),
 }
 
-/// Puts a copy of this file into the folder as its database: marked as restored as of `as_of`, or, if its runs may go on by
-/// themselves, with a line of the audit; a start that holds them back writes that line itself. `Unusable` if the file is no whole database, if there is one in the folder, or a server holds it; then nothing is
-/// changed.
-pub fn put_back(file: &Path, folder: &Path, how: PutBack<'_>) -> Result<()> {
+/// Copies this file into the folder as its database. The copy is marked as restored as of `as_of`; or, if its runs are
+/// resumed, gets an audit line (a start that holds the runs writes that line itself). `Unusable` if the file is not a
+/// complete database, if the folder has one already, or if a server holds it; then nothing is changed.
+pub fn put_back(file: &Path, folder: &Path, how: RestoreMode<'_>) -> Result<()> {
     let pages = check(file)?;
     private::folder(folder).map_err(|error| unusable(folder, error))?;
     let _lock = FolderLock::take(folder)?;
@@ -81,15 +81,15 @@ pub fn put_back(file: &Path, folder: &Path, how: PutBack<'_>) -> Result<()> {
     }
     damage::check_absent(&path)?;
     let new = path.with_extension("db.new");
-    open::remove_left(&new)?;
+    open::remove_unfinished(&new)?;
     copy(file, &new).map_err(|error| unusable(&new, error))?;
     let connection = connect(&new, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     if pages_of(&connection, &new)? != pages {
         return Err(unusable(&new, "it is not what was copied"));
     }
     let told = match how {
-        PutBack::Held { as_of } => connection.execute(MARK, [as_of]).map(drop),
-        PutBack::Resumed(act) => act.tell(&connection, "restore"),
+        RestoreMode::Held { as_of } => connection.execute(MARK, [as_of]).map(drop),
+        RestoreMode::Resumed(act) => act.record(&connection, "restore"),
     };
     told.map_err(|error| unusable(&new, error))?;
     connection.close().map_err(|(_, error)| unusable(&new, error))?;
@@ -104,7 +104,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     copy.sync_all()
 }
 
-/// How many pages the file has, which must be a whole database of ours.
+/// Checks that the file is a complete database of this server, and returns its number of pages.
 fn check(file: &Path) -> Result<i64> {
     let connection = connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let said: rusqlite::Result<String> = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0));
@@ -143,7 +143,7 @@ impl BackupStore for Sqlite {
         Ok(found.into_iter().map(ThreadPk).collect())
     }
 
-    async fn hold_restored(&self, held: HoldBack) -> Result<Option<HeldBack>> {
+    async fn hold_restored(&self, held: RestoreHold) -> Result<Option<HeldCounts>> {
         let hold = move |tx: &Transaction<'_>| {
             if tx.execute("DELETE FROM restored", [])? == 0 {
                 return Ok(None);
@@ -151,7 +151,7 @@ impl BackupStore for Sqlite {
             let deliveries = tx.execute(HOLD, params![held.deliveries, held.now])? as u64;
             let schedules = tx.execute(schedules::HOLD, [&held.schedules])? as u64;
             tx.execute(TELL, params![held.now, held.actor, held.action, held.detail.to_string()])?;
-            Ok(Some(HeldBack { deliveries, schedules }))
+            Ok(Some(HeldCounts { deliveries, schedules }))
         };
         self.writer.write(hold).await
     }

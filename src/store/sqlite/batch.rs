@@ -1,4 +1,4 @@
-//! A batch: many threads' commits in one transaction, each judged by its own fence.
+//! A batch: the commits of many threads in one transaction, each with its own fence.
 
 use rusqlite::{OptionalExtension as _, Result, Transaction, params};
 
@@ -25,7 +25,7 @@ fn write_commit(tx: &Transaction<'_>, prepared: &PreparedCommit, sending: Sendin
     {
         return Ok(Committed::Exists);
     }
-    // Nobody else writes meanwhile: what is due now is due until the end of this.
+    // No other connection writes, so a schedule that is due now is due until this commits.
     if let Some(fire) = &commit.fire
         && !schedules::is_due(tx, fire)?
     {
@@ -40,10 +40,10 @@ fn write_commit(tx: &Transaction<'_>, prepared: &PreparedCommit, sending: Sendin
         }
         create(tx, prepared, new)?;
     }
-    let Some(moved) = follow(tx, prepared)? else { return Ok(Committed::Stale) };
-    change_indexed(tx, prepared, &moved)?;
-    write_rows(tx, prepared, moved.tenant)?;
-    write_beside(tx, prepared, moved.tenant)?;
+    let Some(accepted) = apply_fence(tx, prepared)? else { return Ok(Committed::Stale) };
+    change_indexed(tx, prepared, &accepted)?;
+    write_rows(tx, prepared, accepted.tenant)?;
+    write_other_tables(tx, prepared, accepted.tenant)?;
     Ok(Committed::Done)
 }
 
@@ -58,7 +58,7 @@ fn is_there(tx: &Transaction<'_>, prepared: &PreparedCommit, new: &NewThread) ->
     tx.prepare_cached(sql)?.exists(params![prepared.commit.pk.0, new.tenant.0, new.thread_id.as_str()])
 }
 
-/// Makes the thread as it was before its first commit.
+/// Inserts the thread in its state before its first commit.
 fn create(tx: &Transaction<'_>, prepared: &PreparedCommit, new: &NewThread) -> Result<()> {
     let commit = &prepared.commit;
     tx.prepare_cached(
@@ -79,15 +79,15 @@ fn create(tx: &Transaction<'_>, prepared: &PreparedCommit, new: &NewThread) -> R
     Ok(())
 }
 
-/// The thread of a commit that was accepted.
-struct Moved {
+/// The thread of an accepted commit, and whether it already has the commit's status and `wake_at`.
+struct AcceptedThread {
     tenant: i64,
     has_status: bool,
     has_wake_at: bool,
 }
 
-/// Moves the thread if the commit follows it as it stands, and its lease is free to be taken.
-fn follow(tx: &Transaction<'_>, prepared: &PreparedCommit) -> Result<Option<Moved>> {
+/// Updates the thread if the fence matches, and if its lease may be taken.
+fn apply_fence(tx: &Transaction<'_>, prepared: &PreparedCommit) -> Result<Option<AcceptedThread>> {
     let commit = &prepared.commit;
     let (change, lease, replica) = commit.lease.as_columns();
     let mut statement = tx.prepare_cached(
@@ -124,16 +124,17 @@ fn follow(tx: &Transaction<'_>, prepared: &PreparedCommit) -> Result<Option<Move
         commit.status.as_str(),
         commit.wake_at,
     ];
-    let moved =
-        |row: &rusqlite::Row<'_>| Ok(Moved { tenant: row.get(0)?, has_status: row.get(1)?, has_wake_at: row.get(2)? });
+    let moved = |row: &rusqlite::Row<'_>| {
+        Ok(AcceptedThread { tenant: row.get(0)?, has_status: row.get(1)?, has_wake_at: row.get(2)? })
+    };
     statement.query_row(arguments, moved).optional()
 }
 
-/// To set a column is to write its indexes, whether its value changes or not, and each is one more page to sync: columns
-/// with an index are set only where they change.
-fn change_indexed(tx: &Transaction<'_>, prepared: &PreparedCommit, moved: &Moved) -> Result<()> {
+/// Setting a column writes its indexes even if its value does not change, and each is one more page to sync. So indexed
+/// columns are set only if they change.
+fn change_indexed(tx: &Transaction<'_>, prepared: &PreparedCommit, accepted: &AcceptedThread) -> Result<()> {
     let commit = &prepared.commit;
-    if commit.is_activity() || !moved.has_status {
+    if commit.is_activity() || !accepted.has_status {
         tx.prepare_cached("UPDATE threads SET updated_at = ?2, status = ?3 WHERE pk = ?1")?.execute(params![
             commit.pk.0,
             commit.now,
@@ -141,7 +142,7 @@ fn change_indexed(tx: &Transaction<'_>, prepared: &PreparedCommit, moved: &Moved
         ])?;
     }
     let (change, _, replica) = commit.lease.as_columns();
-    if change != 0 || !moved.has_wake_at {
+    if change != 0 || !accepted.has_wake_at {
         tx.prepare_cached(
             "UPDATE threads SET wake_at = ?2, replica = CASE ?3 WHEN 0 THEN replica WHEN 1 THEN ?4 END WHERE pk = ?1",
         )?
@@ -168,7 +169,7 @@ fn write_rows(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> R
 }
 
 /// Idempotency key, lookup keys, audit lines, deliveries, the next time of a schedule and what is spent.
-fn write_beside(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> Result<()> {
+fn write_other_tables(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> Result<()> {
     let commit = &prepared.commit;
     if let Some(key) = &commit.idempotency {
         idempotency::insert(tx, commit.pk, key)?;

@@ -15,7 +15,7 @@ const UNCHAINED: &str = "
 SELECT rowid AS id, pk, tenant, thread_id, at, actor, action, detail FROM audit INDEXED BY audit_unchained
 WHERE tenant = ? AND n IS NULL ORDER BY rowid LIMIT ?";
 
-/// Where lines or checkpoints were taken away, what is left tells of the end.
+/// The end by both lines and checkpoints: if some of either were removed, the others still show it.
 const END: &str = "
 SELECT n, hash, jws FROM (
     SELECT * FROM (SELECT n, hash, jws, 1 AS is_checkpoint FROM audit_checkpoints WHERE tenant = ?1 ORDER BY n DESC LIMIT 1)
@@ -103,7 +103,7 @@ impl ChainStore for Sqlite {
     }
 }
 
-/// Nobody else writes meanwhile: what was found holds until the end of this.
+/// No other connection writes, so what was read holds until this commits.
 fn add(tx: &Transaction<'_>, new: &NewLinks) -> rusqlite::Result<bool> {
     let end: Option<i64> = tx.prepare_cached(END)?.query_row([new.tenant.0], |row| row.get(0)).optional()?;
     if end.unwrap_or(0) != new.behind {

@@ -27,7 +27,7 @@ impl Columns for SqliteRow {
     }
 }
 
-/// What a write returns.
+/// The rows that a write returns.
 impl Columns for rusqlite::Row<'_> {
     fn number_or_none(&self, column: &str) -> Result<Option<i64>> {
         self.get(column).map_err(damaged)

@@ -8,7 +8,7 @@ use super::fault::unreadable;
 use super::{Sqlite, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::documents::{Changed, Document, DocumentKind, DocumentStore, Expected};
+use crate::store::documents::{Document, DocumentChanges, DocumentKind, DocumentStore, Expected};
 use crate::store::{AnswerToStore, AuditRow, IdempotencyRow, Result};
 
 const VERSION: &str = "SELECT version FROM documents WHERE tenant = ?1 AND kind = ?2 AND id = ?3 AND body IS NOT NULL";
@@ -56,15 +56,15 @@ impl DocumentStore for Sqlite {
         query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(Document::read).transpose()
     }
 
-    async fn documents_since(&self, after: i64) -> Result<Changed> {
+    async fn documents_since(&self, after: i64) -> Result<DocumentChanges> {
         let kinds = json!(DocumentKind::names()).to_string();
-        // Both as of one moment.
+        // Both are read in one snapshot.
         let mut snapshot = self.readers.begin().await.map_err(unreadable)?;
         let forgotten: i64 = sqlx::query_scalar(FORGOTTEN).fetch_one(&mut *snapshot).await.map_err(unreadable)?;
         let from = if after < forgotten { 0 } else { after };
         let found = sqlx::query(SINCE).bind(from).bind(kinds).fetch_all(&mut *snapshot).await.map_err(unreadable)?;
         let documents = found.iter().map(Document::read).collect::<Result<_>>()?;
-        Ok(Changed::of(documents, after, forgotten))
+        Ok(DocumentChanges::of(documents, after, forgotten))
     }
 
     async fn forget_documents(&self, before: Millis, at_most: u32) -> Result<u64> {

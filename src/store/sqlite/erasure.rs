@@ -1,4 +1,4 @@
-//! The end of threads: what is deleted at once and what later, and how no copy of it stays in the files.
+//! Deletion of threads: some rows at once, the rest later; and how their copies in the files are overwritten.
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension as _, Rows, Transaction, params};
@@ -12,28 +12,28 @@ use crate::domain::ids::ThreadPk;
 use crate::store::erasure::BYTES_AT_ONCE;
 use crate::store::{Erasure, ErasureStore, Pace, Result};
 
-/// What one transaction removes at most: everything of most threads.
-pub(super) const AT_ONCE: Room = Room { rows: 1_000, bytes: BYTES_AT_ONCE };
+/// The limits of one transaction: for most threads everything fits.
+pub(super) const MAX_PER_TRANSACTION: DeletionLimit = DeletionLimit { rows: 1_000, bytes: BYTES_AT_ONCE };
 
-/// Pages that are cleared before others may write again.
+/// How many pages are cleared before other writes are let in.
 const PAGES_AT_ONCE: usize = 1_024;
 
-/// What a transaction may still remove.
+/// How much a transaction may still remove.
 #[derive(Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct DeletionLimit {
     rows: u32,
     bytes: i64,
 }
 
-impl Room {
-    pub(super) fn is_left(self) -> bool {
+impl DeletionLimit {
+    pub(super) fn has_room(self) -> bool {
         self.rows > 0 && self.bytes > 0
     }
 
-    /// Takes rows, of which this selects the id and the size, while there is room: one more than fits at most.
+    /// Takes rows, of which `found` selects id and size, until the limit is reached. It may exceed the limit by one row.
     pub(super) fn take(&mut self, found: &mut Rows<'_>) -> rusqlite::Result<Vec<i64>> {
         let mut rowids = Vec::new();
-        while self.is_left()
+        while self.has_room()
             && let Some(row) = found.next()?
         {
             rowids.push(row.get(0)?);
@@ -44,13 +44,13 @@ impl Room {
     }
 }
 
-/// A table with rows of threads: some of a thread's with their sizes, and the statements that remove them.
+/// A table with rows of threads: a query for some rows of a thread with their sizes, and the statements that remove them.
 struct Table {
-    some: &'static str,
+    select: &'static str,
     remove: &'static [&'static str],
 }
 
-/// What a deleted thread has cost stays, as far as it can be read.
+/// The usage of a deleted thread is kept, as far as it can be read.
 const KEEP_USAGE: &str = "
 INSERT INTO usage_kept (tenant, ord, body)
 SELECT tenant, ord, json_set(json_remove(body, '$.item'), '$.run', 'deleted') FROM thread_rows
@@ -58,23 +58,23 @@ WHERE rowid IN (SELECT value FROM json_each(?1)) AND kind = 11 AND json_valid(bo
 
 const TABLES: [Table; 5] = [
     Table {
-        some: "SELECT rowid, octet_length(body) FROM idempotency WHERE pk = ?1 LIMIT ?2",
+        select: "SELECT rowid, octet_length(body) FROM idempotency WHERE pk = ?1 LIMIT ?2",
         remove: &["DELETE FROM idempotency WHERE rowid IN (SELECT value FROM json_each(?1))"],
     },
     Table {
-        some: "SELECT rowid, 0 FROM lookup_keys WHERE pk = ?1 LIMIT ?2",
+        select: "SELECT rowid, 0 FROM lookup_keys WHERE pk = ?1 LIMIT ?2",
         remove: &["DELETE FROM lookup_keys WHERE rowid IN (SELECT value FROM json_each(?1))"],
     },
     Table {
-        some: "SELECT rowid, octet_length(body) FROM thread_rows WHERE pk = ?1 LIMIT ?2",
+        select: "SELECT rowid, octet_length(body) FROM thread_rows WHERE pk = ?1 LIMIT ?2",
         remove: &[KEEP_USAGE, "DELETE FROM thread_rows WHERE rowid IN (SELECT value FROM json_each(?1))"],
     },
     Table {
-        some: "SELECT rowid, octet_length(body) FROM bases WHERE pk = ?1 LIMIT ?2",
+        select: "SELECT rowid, octet_length(body) FROM bases WHERE pk = ?1 LIMIT ?2",
         remove: &["DELETE FROM bases WHERE rowid IN (SELECT value FROM json_each(?1))"],
     },
     Table {
-        some: "SELECT rowid, octet_length(body) FROM observations WHERE pk = ?1 LIMIT ?2",
+        select: "SELECT rowid, octet_length(body) FROM observations WHERE pk = ?1 LIMIT ?2",
         remove: &["DELETE FROM observations WHERE rowid IN (SELECT value FROM json_each(?1))"],
     },
 ];
@@ -82,12 +82,12 @@ const TABLES: [Table; 5] = [
 #[async_trait]
 impl ErasureStore for Sqlite {
     async fn erase_rows(&self, limit: u32) -> Result<u64> {
-        self.writer.chore(move |tx| erase_rows(tx, Room { rows: limit, ..AT_ONCE })).await
+        self.writer.chore(move |tx| erase_rows(tx, DeletionLimit { rows: limit, ..MAX_PER_TRANSACTION })).await
     }
 
-    /// A page that a row was moved away from keeps the row's bytes in its free room, also with `secure_delete`. So once
-    /// the write-ahead log is written back and empty, the free room of all pages is overwritten in the file itself. The
-    /// connection that writes is opened again for it: what it had in memory was read before.
+    /// A page from which a row was moved away keeps the row's bytes in its free space, even with `secure_delete`. So once
+    /// the write-ahead log is checkpointed and empty, the free space of all pages is overwritten in the file itself. The
+    /// writing connection is reopened for that, because its cache was read before.
     async fn overwrite_erased(&self) -> Result<bool> {
         let sql = "SELECT pk FROM erased_threads WHERE is_empty = 1";
         let erased: Vec<i64> = sqlx::query_scalar(sql).fetch_all(&self.readers).await.map_err(unreadable)?;
@@ -112,7 +112,7 @@ impl ErasureStore for Sqlite {
 }
 
 impl Sqlite {
-    /// Read beside those who write: those that come to have some meanwhile had nothing of what was deleted before.
+    /// Reads beside the writer. Pages that get remains in the meantime have none of threads that were deleted before.
     async fn pages_with_remains(&self) -> Result<Vec<u32>> {
         let file = self.file.clone();
         let found = spawn_blocking(move || Layout::read(&file)?.pages_with_remains(&file)).await;
@@ -120,7 +120,7 @@ impl Sqlite {
     }
 }
 
-/// Erases the thread if it is as it was read; the rest of a large one is left to [`erase_rows`].
+/// Deletes the thread if its version is the one that was read; the rest of a large one is left to [`erase_rows`].
 pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result<bool> {
     let Erasure { thread, version, now, deliveries, audit: audit_row, spend: changes, .. } = erasure;
     let sql = "DELETE FROM threads WHERE pk = ?1 AND version = ?2 RETURNING tenant";
@@ -128,9 +128,10 @@ pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result
     let Some(tenant) = tenant else { return Ok(false) };
     tx.prepare_cached("DELETE FROM crashes WHERE pk = ?1")?.execute([thread.0])?;
     tx.prepare_cached("DELETE FROM deliveries WHERE pk = ?1")?.execute([thread.0])?;
-    // It waits to begin no longer.
+    // The thread no longer waits for a run slot.
     tx.prepare_cached("DELETE FROM thread_rows WHERE pk = ?1 AND kind = 17")?.execute([thread.0])?;
-    let is_empty = remove(tx, *thread, AT_ONCE)? < u64::from(AT_ONCE.rows) && !has_rows(tx, *thread)?;
+    let is_empty =
+        remove(tx, *thread, MAX_PER_TRANSACTION)? < u64::from(MAX_PER_TRANSACTION.rows) && !has_rows(tx, *thread)?;
     tx.prepare_cached("INSERT INTO erased_threads (pk, erased_at, is_empty) VALUES (?1, ?2, ?3)")?
         .execute(params![thread.0, now, is_empty])?;
     for new in deliveries {
@@ -145,31 +146,31 @@ pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result
     Ok(true)
 }
 
-/// Some of the rows of the thread that was deleted first.
-fn erase_rows(tx: &Transaction<'_>, room: Room) -> rusqlite::Result<u64> {
+/// Removes some rows of the thread that was deleted first.
+fn erase_rows(tx: &Transaction<'_>, limit: DeletionLimit) -> rusqlite::Result<u64> {
     let next = "SELECT pk FROM erased_threads WHERE is_empty = 0 ORDER BY erased_at LIMIT 1";
     let Some(thread) = tx.prepare_cached(next)?.query_row([], |row| row.get(0)).optional()? else { return Ok(0) };
     let thread = ThreadPk(thread);
-    let removed = remove(tx, thread, room)?;
+    let removed = remove(tx, thread, limit)?;
     if !has_rows(tx, thread)? {
         tx.prepare_cached("UPDATE erased_threads SET is_empty = 1 WHERE pk = ?1")?.execute([thread.0])?;
     }
-    // Others may be left.
+    // Never 0, because rows of other threads may be left.
     Ok(removed.max(1))
 }
 
 fn has_rows(tx: &Transaction<'_>, thread: ThreadPk) -> rusqlite::Result<bool> {
     TABLES
         .iter()
-        .try_fold(false, |found, table| Ok(found || tx.prepare_cached(table.some)?.exists(params![thread.0, 1])?))
+        .try_fold(false, |found, table| Ok(found || tx.prepare_cached(table.select)?.exists(params![thread.0, 1])?))
 }
 
-/// Removes rows of the thread while there is room, one more row than fits at most; returns how many.
-fn remove(tx: &Transaction<'_>, thread: ThreadPk, mut room: Room) -> rusqlite::Result<u64> {
+/// Removes rows of the thread until the limit is reached, which it may exceed by one row. Returns how many.
+fn remove(tx: &Transaction<'_>, thread: ThreadPk, mut limit: DeletionLimit) -> rusqlite::Result<u64> {
     let mut removed = 0;
     for table in &TABLES {
-        let mut some = tx.prepare_cached(table.some)?;
-        let rowids = room.take(&mut some.query(params![thread.0, room.rows])?)?;
+        let mut some = tx.prepare_cached(table.select)?;
+        let rowids = limit.take(&mut some.query(params![thread.0, limit.rows])?)?;
         if rowids.is_empty() {
             continue;
         }

@@ -5,12 +5,12 @@ use sqlx::migrate::MigrateError;
 use super::damage::RESTORE;
 use crate::store::Error;
 
-/// After a failed transaction was rolled back.
+/// Why a transaction failed. It was rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// These values, and no others, are to blame.
+    /// Values of this transaction were refused.
     Data,
-    /// The disk failed in the middle: what is on it is known only after opening the file again.
+    /// The disk failed: its contents are known only after the file is opened again.
     Lost,
     /// Nothing was written.
     Unavailable,
@@ -21,7 +21,7 @@ pub(super) fn failure(error: &rusqlite::Error) -> Failure {
         Some(code::ERROR | code::TOOBIG | code::CONSTRAINT | code::MISMATCH | code::RANGE) => Failure::Data,
         Some(code::IOERR) => Failure::Lost,
         Some(_) => Failure::Unavailable,
-        // It did not come from SQLite: a value is not of the type of its column.
+        // The error is not from SQLite: a value does not have the type of its column.
         None => Failure::Data,
     }
 }
@@ -46,8 +46,8 @@ fn extended_code(error: &sqlx::Error) -> Option<u32> {
     }
 }
 
-/// Why a file cannot be opened, for whoever starts the server. A file beside the log that cannot grow is an error of the
-/// disk for SQLite, whatever the reason.
+/// Why a file cannot be opened, for the operator. If the shared-memory file cannot grow, SQLite reports an IO error whatever
+/// the reason.
 pub(super) fn why_not_opened(error: &sqlx::Error) -> String {
     let code = extended_code(error);
     let is_full = code.is_some_and(|code| code & 0xFF == code::FULL || code == code::IOERR_SHMSIZE);
@@ -74,7 +74,7 @@ mod code {
     pub const RANGE: u32 = 25;
 }
 
-/// Whether it was not done because the file was opened for reading only.
+/// Whether it failed because the file was opened read-only.
 pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::READONLY)
 }
@@ -83,7 +83,7 @@ pub(super) fn unavailable(error: impl std::fmt::Display) -> Error {
     Error::Unavailable(error.to_string())
 }
 
-/// A failed write of something else than a batch.
+/// The error of a failed write other than a batch.
 pub(super) fn unwritten(error: &rusqlite::Error) -> Error {
     match failure(error) {
         Failure::Data => Error::Refused(error.to_string()),
@@ -91,7 +91,7 @@ pub(super) fn unwritten(error: &rusqlite::Error) -> Error {
     }
 }
 
-/// A failed read.
+/// The error of a failed read.
 pub(super) fn unreadable(error: sqlx::Error) -> Error {
     let is_damaged = matches!(error, sqlx::Error::ColumnDecode { .. })
         || primary_code(&error).is_some_and(|code| code == code::CORRUPT);

@@ -1,4 +1,4 @@
-//! Counts of what is open (runs, questions, deliveries).
+//! Counts of open work (runs, questions, deliveries).
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::Sqlite;
 use super::fault::unreadable;
 use crate::domain::Millis;
-use crate::store::spend::stored_period;
+use crate::store::spend::stored_periods;
 use crate::store::{FigureStore, Figures, PastPeriods, Pooled, Result, Size};
 
 const RUNS: &str = "
@@ -38,7 +38,7 @@ impl FigureStore for Sqlite {
         let deliveries = sqlx::query(DELIVERIES).fetch_one(&self.readers).await.map_err(unreadable)?;
         let threads = sqlx::query(THREADS).bind(now).fetch_one(&self.readers).await.map_err(unreadable)?;
         let PastPeriods { day, month } = PastPeriods::at(now);
-        let periods = [&day, &month].into_iter().flat_map(|period| stored_period(period));
+        let periods = [&day, &month].into_iter().flat_map(|period| stored_periods(period));
         let spent = periods.fold(sqlx::query(SPENT), |query, period| query.bind(period));
         let spent = spent.fetch_all(&self.readers).await.map_err(unreadable)?;
         Figures::read(&runs, &questions, &deliveries, &threads, &spent, size(&self.path))

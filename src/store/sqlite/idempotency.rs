@@ -1,4 +1,4 @@
-//! Idempotency keys and the answers stored under them.
+//! Idempotency keys and the responses stored under them.
 
 use async_trait::async_trait;
 use rusqlite::{Transaction, params};
@@ -15,13 +15,13 @@ SELECT fingerprint, status, body, location, created_at FROM idempotency WHERE te
 pub(super) const FORGET: &str = "DELETE FROM idempotency WHERE rowid IN
     (SELECT rowid FROM idempotency WHERE created_at < ? ORDER BY created_at LIMIT ?)";
 
-/// Whether another request came with this key before.
+/// Whether a response is stored under this key.
 pub(super) fn is_taken(tx: &Transaction<'_>, key: &IdempotencyRow) -> rusqlite::Result<bool> {
     let sql = "SELECT 1 FROM idempotency WHERE tenant = ?1 AND scope = ?2 AND key = ?3";
     tx.prepare_cached(sql)?.exists(params![key.tenant.0, key.scope, key.key])
 }
 
-/// Stores an answer under its key, which is not taken.
+/// Stores a response under its key, which must not be taken.
 pub(super) fn insert(tx: &Transaction<'_>, thread: ThreadPk, key: &IdempotencyRow) -> rusqlite::Result<()> {
     tx.prepare_cached(
         "INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)

@@ -1,4 +1,4 @@
-//! Writes of chores that wait at the same time share a transaction, and so its way to the disk.
+//! Writes of chores that are queued at the same time share a transaction, and so its sync.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use super::lock::FolderLock;
 use super::write_connection::WriteConnection;
 use crate::store::{Chores, Result};
 
-/// After so long no further write joins a transaction: commits wait for it.
-pub(super) const LONGEST: Duration = Duration::from_millis(10);
+/// After this time no further write joins a transaction, because commits wait for it.
+pub(super) const MAX_TRANSACTION_TIME: Duration = Duration::from_millis(10);
 
-/// A write that somebody waits for.
+/// A write whose caller waits for the result.
 pub(super) trait Write: Send {
     fn write(&mut self, tx: &Transaction<'_>) -> rusqlite::Result<()>;
-    /// Tells whoever waits whether it is stored.
+    /// Sends the caller whether it is stored.
     fn answer(self: Box<Self>, stored: Result<()>);
 }
 
 /// A function that writes and returns something.
-pub(super) struct Asked<T, F> {
+pub(super) struct PendingWrite<T, F> {
     write: Option<F>,
     written: Option<T>,
     answer: oneshot::Sender<Result<T>>,
-    /// The folder stays this process's until it is written.
+    /// Keeps the folder locked until it is written.
     lock: Option<Arc<FolderLock>>,
 }
 
-impl<T, F> Asked<T, F>
+impl<T, F> PendingWrite<T, F>
 where
     F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send,
     T: Send,
@@ -42,7 +42,7 @@ where
     }
 }
 
-impl<T, F> Write for Asked<T, F>
+impl<T, F> Write for PendingWrite<T, F>
 where
     F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send,
     T: Send,
@@ -56,14 +56,14 @@ where
     fn answer(self: Box<Self>, stored: Result<()>) {
         let Self { written, answer, lock, .. } = *self;
         drop(lock);
-        // Whoever asked may have walked away.
+        // The caller may have gone.
         let _ = answer.send(stored.map(|()| written.expect("what is stored was written")));
     }
 }
 
-/// Writes this, and what `more` gives until the transaction is older than `longest`. What fails alone is as if it had not
-/// been asked for. A panic fails all of them and gives up the connection; SQLite rolls back what was left open. The time
-/// counts as held by chores before anybody is answered.
+/// Writes `first`, and what `more` returns until the transaction is older than `longest`. A write that fails alone leaves
+/// nothing. A panic fails all of them and closes the connection; SQLite rolls back what was open. The time is counted as
+/// blocked by chores before any caller gets a result.
 pub(super) fn write(
     connection: &mut WriteConnection,
     first: Box<dyn Write>,
@@ -94,13 +94,13 @@ pub(super) fn write(
     for (write, outcome) in written {
         write.answer(stored.clone().and(outcome));
     }
-    // It is still there where no transaction began.
+    // It is still set if no transaction began.
     if let Some(first) = next {
         first.answer(stored);
     }
 }
 
-/// The inner error is of this write alone, and nothing of it is left; the outer one is the end of the transaction.
+/// The inner error is that of this write alone, which was rolled back; the outer error ends the transaction.
 fn in_savepoint(tx: &Transaction<'_>, write: &mut dyn Write) -> rusqlite::Result<rusqlite::Result<()>> {
     tx.prepare_cached("SAVEPOINT joined")?.execute([])?;
     let written = write.write(tx);

@@ -144,7 +144,7 @@ impl KeyStore for Sqlite {
     }
 }
 
-/// Whether a row was changed, and so is told.
+/// Inserts the audit row if a row was changed, and returns whether one was.
 fn audit_if_changed(tx: &Transaction<'_>, changed: usize, audit_row: &AuditRow) -> rusqlite::Result<bool> {
     if changed > 0 {
         audit::insert(tx, audit_row, &audit_row.detail.to_string())?;
@@ -152,8 +152,8 @@ fn audit_if_changed(tx: &Transaction<'_>, changed: usize, audit_row: &AuditRow) 
     Ok(changed > 0)
 }
 
-/// Rows go by the tenant's key, so all that a tenant has goes with its name. A tenant of the new name that has nothing but
-/// keys gives it up, and its keys and its audit go to the other.
+/// All rows refer to a tenant by its internal key, so only its name changes. If another tenant has the new name and nothing
+/// but keys, it is removed, and its keys and its audit move to this one.
 fn rename(tx: &Transaction<'_>, from: &str, to: &str, by: String, now: Millis) -> rusqlite::Result<bool> {
     let named = |name: &str| tx.query_row(TENANT, [name], |row| row.get::<_, i64>(0)).optional();
     let Some(tenant) = named(from)? else { return Ok(false) };
@@ -162,7 +162,7 @@ fn rename(tx: &Transaction<'_>, from: &str, to: &str, by: String, now: Millis) -
             return Ok(false);
         }
         tx.execute("UPDATE api_keys SET tenant = ?1 WHERE tenant = ?2", [tenant, other])?;
-        // What it said is chained anew, behind what the other has.
+        // The moved lines are chained again, after those of the other tenant.
         tx.execute("UPDATE audit SET tenant = ?1, n = NULL, hash = NULL WHERE tenant = ?2", [tenant, other])?;
         tx.execute("DELETE FROM audit_checkpoints WHERE tenant = ?1", [other])?;
         tx.execute("DELETE FROM tenants WHERE pk = ?1", [other])?;

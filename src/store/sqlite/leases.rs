@@ -1,5 +1,5 @@
-//! This process and the threads it takes care of. The folder is ours alone: there is no other process, and no time after
-//! which there could be one, so whoever registers takes over everything.
+//! The registration of this process and the threads that it owns. The folder lock excludes other processes, and
+//! registrations do not expire: a process that registers takes over everything.
 
 use async_trait::async_trait;
 use rusqlite::{Transaction, params};
@@ -10,10 +10,10 @@ use super::{Sqlite, stored_id};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::columns::Columns as _;
-use crate::store::leases::IN_TURN;
+use crate::store::leases::MAX_OVERDUE_SCANNED;
 use crate::store::{Claimable, LeaseStore, NO_THREAD, Registration, Result};
 
-/// By the index of what is due: one process owns every thread in hand, so that `replica` tells little.
+/// Uses the index by `wake_at`: one process owns all threads, so `replica` selects little.
 pub(super) const DUE: &str = "
 SELECT pk FROM (
     SELECT pk, wake_at, row_number() OVER (PARTITION BY tenant ORDER BY wake_at, pk) AS round
@@ -23,7 +23,7 @@ SELECT pk FROM (
     )
 ) ORDER BY round, wake_at, pk LIMIT ?3";
 
-/// Counts what the process before had in hand.
+/// Counts a crash for the threads that the previous process owned.
 const COUNT_CRASHES: &str = "
 INSERT INTO crashes (pk, replica, in_hand)
 SELECT pk, replica, CASE WHEN suspect THEN sum(suspect) OVER it ELSE count(*) OVER it END
@@ -33,11 +33,11 @@ FROM (
 ) WHERE true WINDOW it AS (PARTITION BY replica)
 ON CONFLICT DO NOTHING";
 
-/// Counts the process before itself, whatever it had in hand.
+/// Counts the crash of the previous process itself, whatever it owned.
 const COUNT_DEATH: &str =
     "INSERT INTO crashes (pk, replica, in_hand) SELECT ?1, id, 0 FROM replicas WHERE true ON CONFLICT DO NOTHING";
 
-/// Of the threads as `t`, by their index.
+/// The crash counts of the threads `t`, by their index.
 macro_rules! crashes {
     () => {
         "(SELECT count(*) FROM crashes c WHERE c.pk = t.pk) AS times,
@@ -129,7 +129,7 @@ impl LeaseStore for Sqlite {
         query.fetch_one(&self.readers).await.map_err(unreadable)
     }
 
-    /// A replica of no process: nobody takes it back.
+    /// Uses a new replica id that belongs to no process, so that the crash is never withdrawn.
     async fn count_crash(&self, pk: ThreadPk) -> Result<()> {
         let nobody = stored_id(Uuid::new_v4());
         self.writer.write(move |tx| tx.prepare_cached(COUNT_CRASH)?.execute(params![pk.0, nobody])).await?;
@@ -143,7 +143,11 @@ impl LeaseStore for Sqlite {
     }
 
     async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
-        let query = sqlx::query(DUE).bind(now).bind(replica.simple()).bind(i64::from(limit)).bind(i64::from(IN_TURN));
+        let query = sqlx::query(DUE)
+            .bind(now)
+            .bind(replica.simple())
+            .bind(i64::from(limit))
+            .bind(i64::from(MAX_OVERDUE_SCANNED));
         let found = query.fetch_all(&self.readers).await.map_err(unreadable)?;
         found.iter().map(|row| row.number("pk").map(ThreadPk)).collect()
     }
@@ -171,8 +175,9 @@ impl LeaseStore for Sqlite {
     }
 }
 
-/// The process before ended without taking leave, unless it was this one: what it had in hand is counted. One crash among
-/// many points at nobody, but those that were in hand at two crashes before are compared with each other only.
+/// Registers this process. A previous process that is still registered has crashed, unless it was this one: the crash is
+/// counted for the threads that it owned. A crash with many threads is attributed to none of them; but threads that were
+/// owned at two crashes before are compared only with each other.
 fn register(tx: &Transaction<'_>, new: Registration) -> rusqlite::Result<()> {
     if let Some(former) = new.former {
         forget_replica(tx, former)?;

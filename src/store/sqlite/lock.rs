@@ -36,12 +36,12 @@ impl FolderLock {
     }
 }
 
-/// The server that holds the folder is found at this address: for commands that are run beside it.
+/// Writes the URL of the server that holds the folder into the lock file, for commands that run beside it.
 pub fn announce(folder: &Path, url: &str) -> std::io::Result<()> {
     std::fs::write(folder.join(LOCK), format!("{}\n{url}", std::process::id()))
 }
 
-/// Where the server is that holds the folder; `None`: nobody holds it, or who does says nothing.
+/// The URL of the server that holds the folder. `None`: no process holds it, or it has not announced a URL.
 pub fn served(folder: &Path) -> Option<String> {
     let mut file = File::open(folder.join(LOCK)).ok()?;
     match file.try_lock() {

@@ -19,7 +19,7 @@ const LISTEN: &str = "
 UPDATE lookup_keys SET listening_until = max(listening_until, ?5)
 WHERE tenant = ?1 AND kind = ?2 AND digest = ?3 AND run_id = ?4";
 
-/// But not the last run of a schedule, by which it is told whether the next may begin.
+/// The key of a schedule's last run is kept, because it decides whether the next run may begin.
 pub(super) const FORGET: &str = "
 DELETE FROM lookup_keys WHERE rowid IN (
     SELECT l.rowid FROM lookup_keys l
@@ -28,7 +28,7 @@ DELETE FROM lookup_keys WHERE rowid IN (
             AND n.created_at > l.created_at))
     ORDER BY l.created_at LIMIT ?2)";
 
-/// Two of one key and run in one commit are one.
+/// A duplicate of key and run in one commit is ignored.
 pub(super) fn insert(
     tx: &Transaction<'_>,
     thread: ThreadPk,

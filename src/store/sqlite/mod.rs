@@ -52,21 +52,21 @@ use super::{Chores, Result, Store, Traffic};
 use crate::config::Synchronous;
 use writer::Writer;
 
-pub use backup::{Act, PutBack, back_up, put_back};
+pub use backup::{AuditedAction, RestoreMode, back_up, put_back};
 pub use lock::{announce, served};
 
 #[derive(Clone)]
 pub struct Sqlite {
     path: PathBuf,
     synchronous: Synchronous,
-    /// The database itself, for what SQLite does not do. It must not be closed before every connection is: the system
+    /// The database file, for what SQLite itself cannot do. It must not be closed before every connection is: the system
     /// would take away their locks.
     file: Arc<File>,
     committer: Arc<Committer>,
     chores: Arc<Chores>,
     writer: Writer,
     readers: SqlitePool,
-    /// Where people read; `None`: the readers are theirs.
+    /// The pool for the reads that people cause. `None`: `readers` is the one for them.
     for_readers: Option<SqlitePool>,
 }
 
@@ -102,14 +102,14 @@ impl Store for Sqlite {
         &self.chores
     }
 
-    /// Where the disk is full, a few bytes may still find room: hence as much as a commit that failed.
+    /// A full disk may still accept a few bytes, so this writes as much as a commit that failed.
     async fn ping(&self) -> Result<()> {
         let health = self.committer.health();
         health.check()?;
-        let proof = health.proof();
+        let proof = health.required_proof();
         let ballast = i64::try_from(proof).unwrap_or(i64::MAX);
         self.writer.write(move |tx| tx.prepare_cached(BEAT)?.execute([ballast])).await?;
-        health.succeeds(proof);
+        health.record_success(proof);
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Store for Sqlite {
     }
 }
 
-/// An id of ours as it is stored.
+/// A UUID as it is stored.
 fn stored_id(id: Uuid) -> String {
     id.simple().to_string()
 }

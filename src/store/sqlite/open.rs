@@ -1,4 +1,4 @@
-//! Opening a data folder: lock it, look before touching, migrate, connect.
+//! Opens a data folder: locks it, checks it before changing anything, migrates, connects.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -19,8 +19,8 @@ use crate::failpoint;
 use crate::store::committer::{Bounds, Committer};
 use crate::store::{Chores, Error, Result};
 
-/// Of every connection. A checkpoint every 16 MB instead of every 4: fewer pages are written twice. What is deleted is
-/// overwritten at once, where it stands.
+/// The pragmas of every connection. A checkpoint every 16 MB instead of every 4 MB writes fewer pages twice. Deleted content
+/// is overwritten in place at once.
 pub(super) const PRAGMAS: [(&str, &str); 4] = [
     ("temp_store", "memory"),
     ("wal_autocheckpoint", "4000"),
@@ -31,16 +31,17 @@ pub(super) const PRAGMAS: [(&str, &str); 4] = [
 /// How long a connection waits for another one's lock.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Each is a thread, so there are few; they are opened when they are needed.
+/// Each connection is a thread, so there are few. They are opened on demand.
 const READERS: u32 = 4;
 
-/// What a reader keeps of the file, in KiB: the system keeps all of it anyway, and what an idle server holds counts.
+/// The page cache of a reader, in KiB. It is small: the system caches the file anyway, and an idle server should need little
+/// memory.
 const READERS_CACHE: &str = "-256";
 
 impl Sqlite {
-    /// Opens `pes.db` in this folder, both created if they are not there, and holds the folder until it is closed and
+    /// Opens `pes.db` in this folder, both created if they do not exist, and locks the folder until it is closed and
     /// dropped.
-    /// `Unusable` if another process holds it, if it was written by a newer version (then nothing is changed), or if it
+    /// `Unusable` if another process holds the folder, if a newer version wrote it (then nothing is changed), or if it
     /// cannot be read or written.
     pub async fn open(folder: &Path, synchronous: Synchronous) -> Result<Self> {
         private::folder(folder).map_err(|error| match error.kind() {
@@ -52,7 +53,7 @@ impl Sqlite {
         let options = options(&path, synchronous);
         if path.exists() {
             damage::check(&path, synchronous == Synchronous::Full)?;
-            schema::look(&path).await?;
+            schema::check_version(&path).await?;
             private::file(&path).map_err(|error| unusable(&path, error))?;
             schema::migrate(&options).await.map_err(|error| unusable(&path, why_not_opened(&error)))?;
         } else {
@@ -61,7 +62,7 @@ impl Sqlite {
         Self::opened(path, options, synchronous, Some(lock))
     }
 
-    /// Opens the database of this folder to read it, also while a server holds the folder. Nothing may be written.
+    /// Opens the database of this folder for reading, even while a server holds the folder. Nothing may be written.
     /// `Unusable` if there is none, or if it is of another version of pes.
     pub async fn open_beside(folder: &Path) -> Result<Self> {
         let path = folder.join("pes.db");
@@ -80,8 +81,8 @@ impl Sqlite {
                 )));
             }
         }
-        schema::look(&path).await?;
-        schema::is_whole(&path).await?;
+        schema::check_version(&path).await?;
+        schema::check_up_to_date(&path).await?;
         Self::opened(path.clone(), options(&path, Synchronous::Full), Synchronous::Full, None)
     }
 
@@ -103,11 +104,11 @@ impl Sqlite {
     }
 }
 
-/// A new database gets its name when it is whole: a start that is killed before leaves nothing that is taken for one.
+/// Creates a database. It gets its name once it is complete, so that a killed start leaves nothing that is mistaken for one.
 async fn create(path: &Path, options: &SqliteConnectOptions) -> Result<()> {
     damage::check_absent(path)?;
     let new = path.with_extension("db.new");
-    remove_left(&new)?;
+    remove_unfinished(&new)?;
     private::file(&new).map_err(|error| unusable(&new, error))?;
     let made = schema::migrate(&options.clone().filename(&new)).await;
     made.map_err(|error| unusable(path, why_not_opened(&error)))?;
@@ -118,11 +119,14 @@ async fn create(path: &Path, options: &SqliteConnectOptions) -> Result<()> {
     named.map_err(|error| unusable(path, error))
 }
 
-/// Removes what a process left of a new database that was killed before it had its name: the file and its logs, which
-/// SQLite would take for those of the next.
-pub(super) fn remove_left(new: &Path) -> Result<()> {
-    for left in [new.to_owned(), damage::beside(new, "wal"), damage::beside(new, "shm"), damage::beside(new, "journal")]
-    {
+/// Removes the files of a database whose creation was interrupted: SQLite would take its logs for those of the next.
+pub(super) fn remove_unfinished(new: &Path) -> Result<()> {
+    for left in [
+        new.to_owned(),
+        damage::companion(new, "wal"),
+        damage::companion(new, "shm"),
+        damage::companion(new, "journal"),
+    ] {
         match std::fs::remove_file(&left) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(unusable(&left, error)),
             Ok(()) | Err(_) => {}

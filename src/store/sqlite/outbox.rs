@@ -19,7 +19,8 @@ macro_rules! columns {
     };
 }
 
-/// Of the kinds that are bound here. By an index of kinds, all that a tenant ever had would be read: none serves `+`.
+/// Deliveries of the bound kinds. `+` keeps SQLite from using an index of kinds, which would read all of a tenant's
+/// deliveries.
 macro_rules! of_kinds {
     ($kinds:literal) => {
         concat!("+d.target_kind IN (SELECT value FROM json_each(", $kinds, "))")
@@ -34,7 +35,7 @@ macro_rules! is_first {
     };
 }
 
-/// The tenants that have any, from one to the next by the index: however many deliveries they have, one of each is looked at.
+/// The tenants with open deliveries, found by stepping through the index: only one delivery of each tenant is read.
 macro_rules! open_tenants {
     () => {
         "WITH RECURSIVE open (tenant) AS (
@@ -47,7 +48,7 @@ macro_rules! open_tenants {
     };
 }
 
-/// Of each, what is in front of the first that can be made is looked at, too.
+/// For each tenant, reads the deliveries up to the first that can be made.
 pub(super) const TENANTS_DUE: &str = concat!(
     open_tenants!(),
     "SELECT o.tenant FROM open o WHERE o.tenant IS NOT NULL AND EXISTS (
@@ -105,8 +106,8 @@ const SETTLE: &str = "
 UPDATE deliveries SET status = ?3, due_at = ?4, said = ?5, finished_at = iif(?4 IS NULL, ?6, NULL)
 WHERE id = ?1 AND attempts = ?2 AND due_at IS NOT NULL";
 
-/// What is behind one that is made later is put off with it, so that no look at what is due reads it before: it is due again
-/// when that one is claimed.
+/// When a delivery is postponed, later ones of its ordering key are postponed with it, so that no poll reads them before it.
+/// They are due again when it is claimed.
 pub(super) const PUT_OFF: &str = "
 UPDATE deliveries SET due_at = ?2 WHERE ord IN (
     SELECT f.ord FROM deliveries h CROSS JOIN deliveries f
@@ -119,7 +120,7 @@ const LIST: &str = concat!(
     ", ord FROM deliveries WHERE tenant = ? AND target_kind = ? AND target = ? AND ord < ? ORDER BY ord DESC LIMIT ?"
 );
 
-/// A page of each of these statuses is looked at.
+/// Reads a page of each of these statuses.
 pub(super) const LIST_OF_TENANT: &str = concat!(
     "SELECT ",
     columns!(),

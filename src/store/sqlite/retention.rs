@@ -1,11 +1,11 @@
-//! What may be too old, and what stands for the part of a log that was deleted.
+//! Threads and logs that may be too old, and the bases of compacted logs.
 
 use async_trait::async_trait;
 use rusqlite::{Params, Transaction, params};
 use serde_json::{Value, json};
 
 use super::Sqlite;
-use super::erasure::AT_ONCE;
+use super::erasure::MAX_PER_TRANSACTION;
 use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -30,12 +30,12 @@ const SET_COMPACTED: &str = "
 INSERT INTO compacted (tenant, ended_at, run_id) VALUES (?1, ?2, ?3)
 ON CONFLICT (tenant) DO UPDATE SET ended_at = excluded.ended_at, run_id = excluded.run_id";
 
-/// Not one that is on hold.
+/// Skips a thread on hold.
 const SHORTEN: &str = "
 UPDATE threads SET min_seq = ?3 + 1 WHERE pk = ?1 AND min_seq = ?2 AND NOT EXISTS (
     SELECT 1 FROM thread_rows h WHERE h.pk = ?1 AND h.kind = 14 AND h.body ->> '$.hold' IS NOT NULL)";
 
-/// Beside what is left of the entry that has the number.
+/// Added to what remains of the entry with that seq.
 const LEAVE_UNNAMED: &str = "
 INSERT INTO observations (pk, seq, types, body) VALUES (?1, ?2, '', ?3)
 ON CONFLICT (pk, seq) DO UPDATE SET body = '[' || body || ',' || excluded.body || ']'";
@@ -46,7 +46,7 @@ ON CONFLICT (pk) DO UPDATE SET seq = excluded.seq, body = excluded.body";
 
 const OLD_ENTRIES: &str = "SELECT seq, body FROM observations WHERE pk = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
 
-/// What may be dropped, with its size.
+/// Deletable entries, with their sizes.
 const ENTRIES: &str = "
 SELECT rowid, octet_length(body) FROM observations
 WHERE pk = ?1 AND seq <= ?2 AND seq < (SELECT min_seq FROM threads WHERE pk = ?1) ORDER BY seq";
@@ -159,12 +159,12 @@ fn drop_rows(tx: &Transaction<'_>, thread: ThreadPk, rows: &[(RowKind, String)])
     drop_some(tx, ROWS, params![thread.0, rows], DROP_ROWS)
 }
 
-/// As much of what this selects as a transaction has room for.
+/// Deletes as many of the selected rows as fit into a transaction.
 fn drop_some(tx: &Transaction<'_>, select: &str, of: impl Params, delete: &str) -> rusqlite::Result<Dropped> {
-    let (mut room, mut select) = (AT_ONCE, tx.prepare_cached(select)?);
+    let (mut limit, mut select) = (MAX_PER_TRANSACTION, tx.prepare_cached(select)?);
     let mut found = select.query(of)?;
-    let rowids = room.take(&mut found)?;
-    let is_more = !room.is_left() && found.next()?.is_some();
+    let rowids = limit.take(&mut found)?;
+    let is_more = !limit.has_room() && found.next()?.is_some();
     drop(found);
     if rowids.is_empty() {
         return Ok(Dropped { count: 0, is_more });

@@ -1,7 +1,7 @@
 //! The rows of threads.
 //!
-//! A kind is compared as `+?`: whether a partial index serves a query, SQLite looks up in what is bound where a mere
-//! parameter stands, and then it prepares the query again for every value.
+//! A kind is compared as `+?`. If it were a plain parameter, SQLite would choose partial indexes by its bound value, and
+//! prepare the query again for every value.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::store::rows::{
     suspensions_after, tasks_before,
 };
 use crate::store::{
-    FoundRow, LOOKED_AT, Page, PageAsk, Result, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted,
+    FoundRow, MAX_SCANNED, Page, PageAsk, Result, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted,
 };
 
 const ONE: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = +? AND id = ?";
@@ -41,7 +41,7 @@ macro_rules! select_page {
     };
 }
 
-/// Runs and messages have an index by `ord`, which a query gets that names their kind; the others are few, and are
+/// Runs and messages have an index by `ord`, which a query uses if it names the kind. Rows of other kinds are few, and are
 /// sorted.
 fn select_page(kind: RowKind, descending: bool) -> &'static str {
     let [ascending, down] = match kind {
@@ -85,7 +85,7 @@ macro_rules! select_found {
 const FOUND: &str = select_found!("r.id = ?2 AND r.kind IN (1, 6, 7) AND r.kind = +?3");
 
 const OPEN: &str = select_found!("r.id > ?2 AND r.kind = 6 AND r.keep = 1 ORDER BY r.id LIMIT ?4");
-/// Of one thread: what else the tenant has is not looked at.
+/// Of one thread, without scanning the tenant's other rows.
 const OPEN_OF_THREAD: &str =
     select_found!("r.pk = ?3 AND r.id > ?2 AND r.kind = 6 AND r.keep = 1 ORDER BY r.id LIMIT ?4", "+");
 
@@ -104,7 +104,7 @@ macro_rules! open_by_expiry {
     };
 }
 
-/// By `rows_found`, as tasks are.
+/// Uses the index `rows_found`, as the query of tasks does.
 const PAST: &str = select_found!(
     "r.id > ?2 AND r.id < ?3 AND r.id >= ?4 AND r.kind IN (1, 6, 7) AND r.kind = +6 AND (?5 IS NULL OR r.pk = ?5)
      AND (?6 IS NULL OR iif(json_valid(r.body), r.body ->> 'status', '') = ?6)
@@ -112,7 +112,7 @@ const PAST: &str = select_found!(
      ORDER BY r.id DESC LIMIT ?8"
 );
 
-/// The last suspension that a filter is tried on for the page that begins before this one.
+/// The last suspension that is scanned for the page that begins before this one.
 const LAST_PAST: &str = "
 SELECT id FROM thread_rows WHERE tenant = ? AND id > ? AND id < ? AND kind IN (1, 6, 7) AND kind = +6
 ORDER BY id DESC LIMIT 1 OFFSET ?";
@@ -121,11 +121,11 @@ const BY_ID: &str = "
 SELECT r.pk, r.kind, r.id, r.ord, r.keep, r.body FROM json_each(?) w
 CROSS JOIN thread_rows r ON r.pk = w.value ->> 0 AND r.kind = w.value ->> 1 AND r.id = w.value ->> 2";
 
-/// By `rows_found`, whose ids are in the order of their kinds, then of their time.
+/// Uses the index `rows_found`, in which ids are ordered by kind, then by time.
 const TASKS_OF: &str =
     select_found!("r.id > ?2 AND r.id < ?3 AND r.kind IN (1, 6, 7) AND r.kind = +7 ORDER BY r.id DESC LIMIT ?4");
 
-/// Without what was superseded.
+/// Superseded messages are left out.
 const MESSAGES: &str = select_page!("2 AND keep <> 3", ">", "ASC");
 
 const HISTORY: &str = "
@@ -151,8 +151,8 @@ macro_rules! standing_runs {
 pub(super) const STANDING: &str =
     standing_runs!("thread_rows s", "WHERE s.tenant = ?1 AND s.kind = 12 AND s.ord >= ?2 AND (s.ord, s.id) < (?3, ?4)");
 
-/// A page of each of these standings is looked at, by the index that is named: SQLite would rather look through all runs of
-/// the tenant, as those are in order, too. What deleted threads left takes no place on it.
+/// Reads a page of each of these statuses, with the named index: otherwise SQLite would scan all runs of the tenant, because
+/// these are ordered, too. Rows of deleted threads are left out.
 pub(super) const STANDING_SO: &str = standing_runs!(
     "json_each(?6) w CROSS JOIN thread_rows s ON s.rowid IN (
          SELECT o.rowid FROM thread_rows o INDEXED BY rows_by_standing
@@ -162,7 +162,7 @@ pub(super) const STANDING_SO: &str = standing_runs!(
     ""
 );
 
-/// All runs of the thread are looked at, and no others.
+/// Reads all runs of the thread, and no others.
 pub(super) const STANDING_OF_THREAD: &str = standing_runs!(
     "(SELECT pk, id, ord FROM thread_rows
          WHERE pk = ?7 AND kind = 12 AND +tenant = ?1 AND ord >= ?2 AND (ord, id) < (?3, ?4)
@@ -183,8 +183,8 @@ SELECT count(*) AS total FROM thread_rows
 WHERE pk = ?4 AND kind = 12 AND +tenant = ?1 AND ord >= ?2
     AND (?3 = '[]' OR body IN (SELECT value FROM json_each(?3)))";
 
-/// What `load` gives, in its order.
-pub(super) async fn kept(db: impl SqliteExecutor<'_>, pk: ThreadPk, floor: i64) -> Result<Vec<Row>> {
+/// The rows that `load` returns, in its order.
+pub(super) async fn loaded_rows(db: impl SqliteExecutor<'_>, pk: ThreadPk, floor: i64) -> Result<Vec<Row>> {
     let query = sqlx::query(
         "SELECT kind, id, ord, keep, body FROM thread_rows INDEXED BY rows_kept WHERE pk = ?1 AND keep = 1
          UNION ALL
@@ -236,7 +236,7 @@ impl RowStore for Sqlite {
         let wanted: Vec<_> = wanted.iter().map(|(pk, kind, id)| (pk.0, kind.code(), id)).collect();
         let wanted = serde_json::to_string(&wanted).expect("numbers and texts are JSON");
         let found = sqlx::query(BY_ID).bind(wanted).fetch_all(&self.readers).await.map_err(unreadable)?;
-        found.iter().map(rows::read_placed).collect()
+        found.iter().map(rows::read_row_with_pk).collect()
     }
 
     async fn suspensions(&self, ask: &SuspensionAsk) -> Result<Page<FoundRow>> {
@@ -261,7 +261,7 @@ impl RowStore for Sqlite {
             SuspensionsWanted::Past { status, decided_by } => {
                 let before = rows::suspensions_before(page)?;
                 let last = sqlx::query_scalar(LAST_PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(&before);
-                let last = last.bind(LOOKED_AT - 1).fetch_optional(&self.readers).await.map_err(unreadable)?;
+                let last = last.bind(MAX_SCANNED - 1).fetch_optional(&self.readers).await.map_err(unreadable)?;
                 let last: Option<String> = last;
                 let query = sqlx::query(PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(before);
                 let query = query.bind(last.clone().unwrap_or_default()).bind(thread);

@@ -42,7 +42,7 @@ const FIRE: &str = "
 UPDATE schedule_state SET next_due = ?5, look_at = ?6, last_due = ?4, said = NULL
 WHERE tenant = ?1 AND id = ?2 AND version = ?3 AND next_due = ?4";
 
-/// A time that is looked at later was not the last one.
+/// A postponed time does not become `last_due`.
 const MOVE: &str = "
 UPDATE schedule_state SET next_due = ?5, look_at = ?6, missed = missed + ?7, said = ?8,
     last_due = CASE WHEN next_due IS ?5 THEN last_due ELSE next_due END
@@ -52,14 +52,14 @@ const FORGET: &str = "
 DELETE FROM schedule_state WHERE tenant = ?1 AND id = ?2 AND NOT EXISTS (
     SELECT 1 FROM documents WHERE tenant = ?1 AND kind = 'schedule' AND id = ?2 AND body IS NOT NULL)";
 
-/// Has no schedule fire before its document is written again.
+/// Stops every schedule until its document is written again.
 pub(super) const HOLD: &str = "
 INSERT INTO schedule_state (tenant, id, version, timing, missed, said)
 SELECT tenant, id, version, '', 0, ?1 FROM documents WHERE kind = 'schedule' AND body IS NOT NULL
 ON CONFLICT (tenant, id) DO UPDATE SET
     version = excluded.version, timing = '', next_due = NULL, look_at = NULL, said = excluded.said";
 
-/// Whether the time is the next one, of the schedule as it is.
+/// Whether the time is still the next one of the current version of the schedule.
 pub(super) fn is_due(tx: &Transaction<'_>, fire: &Fire) -> rusqlite::Result<bool> {
     tx.prepare_cached(IS_DUE)?.exists(params![fire.tenant.0, fire.id, fire.version, fire.due])
 }

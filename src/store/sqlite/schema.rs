@@ -30,12 +30,12 @@ const MIGRATIONS: [(i64, &str, &str); 15] = [
     (15, "lists of tenants", include_str!("../../../migrations/sqlite/0015_lists_of_tenants.sql")),
 ];
 
-/// The time, as the audit has it.
+/// The current time in the unit of the audit.
 const NOW: &str = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 
-/// Refuses a file that a newer version has changed so that this one cannot work with it, without changing a byte of it,
-/// and one that never was ours.
-pub(super) async fn look(path: &Path) -> Result<()> {
+/// Refuses, without changing it, a file that a newer version has changed so that this one cannot use it, and a file that is
+/// not a database of this server.
+pub(super) async fn check_version(path: &Path) -> Result<()> {
     let known = MIGRATIONS[MIGRATIONS.len() - 1].0;
     match floor(path).await.map_err(|error| unusable(path, why_not_opened(&error)))? {
         Some(least) if least > known => Err(Error::Unusable(format!(
@@ -48,8 +48,8 @@ pub(super) async fn look(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses a file that was not brought up to date yet, without changing a byte of it.
-pub(super) async fn is_whole(path: &Path) -> Result<()> {
+/// Refuses a file that is not migrated to the current schema, without changing it.
+pub(super) async fn check_up_to_date(path: &Path) -> Result<()> {
     let known = MIGRATIONS[MIGRATIONS.len() - 1].0;
     let found = version(path).await.map_err(|error| unusable(path, why_not_opened(&error)))?;
     if found < known {
@@ -66,11 +66,11 @@ async fn version(path: &Path) -> std::result::Result<i64, sqlx::Error> {
     version
 }
 
-/// The least schema that a program must know; `None`: there is nothing of ours.
+/// The lowest schema version that a program must know; `None`: the file is not a database of this server.
 async fn floor(path: &Path) -> std::result::Result<Option<i64>, sqlx::Error> {
     let options = SqliteConnectOptions::new().filename(path);
     match floor_by(options.clone().read_only(true)).await {
-        // What a killed process left half written is taken back first.
+        // An interrupted write of a killed process must be rolled back first.
         Err(error) if is_read_only(&error) => floor_by(options).await,
         floor => floor,
     }
@@ -95,11 +95,11 @@ async fn read_floor(connection: &mut SqliteConnection) -> std::result::Result<Op
 pub(super) async fn migrate(options: &SqliteConnectOptions) -> std::result::Result<(), sqlx::Error> {
     let migration = |(version, words, sql): (i64, &'static str, &'static str)| {
         let (words, sql) = (Cow::Borrowed(words), SqlStr::from_static(sql));
-        schema_line::told(Migration::new(version, words, MigrationType::Simple, sql, false), NOW)
+        schema_line::with_audit_line(Migration::new(version, words, MigrationType::Simple, sql, false), NOW)
     };
     let mut connection = options.connect().await?;
     let mut migrator = Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect());
-    // Those of newer versions: the floor says that this one may work beside them.
+    // Migrations of newer versions are ignored: the floor permits this version to use the database.
     migrator.set_ignore_missing(true);
     migrator.run(&mut connection).await?;
     connection.close().await

@@ -1,4 +1,4 @@
-//! What was spent under the caps.
+//! Spending under the caps.
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension as _, Transaction, params};
@@ -7,7 +7,7 @@ use super::fault::unreadable;
 use super::{Sqlite, outbox};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{PastPeriods, Result, SpendChange, SpendKey, SpendStore, Spent, TellSpent};
+use crate::store::{NewSpendNotice, PastPeriods, Result, SpendChange, SpendKey, SpendStore, Spent};
 
 const TAKEN: &str = "SELECT used + held FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
 
@@ -17,12 +17,12 @@ const CHANGE: &str = "
 INSERT INTO spend (tenant, key, period, used, held, told) VALUES (?1, ?2, ?3, ?4, ?5, 0)
 ON CONFLICT (tenant, key, period) DO UPDATE SET used = used + excluded.used, held = held + excluded.held";
 
-/// Of a cap that changed everything is told anew.
+/// After a change of the cap all notices are sent again.
 const TELL: &str = "
 UPDATE spend SET told = ?4, told_of = ?5
 WHERE tenant = ?1 AND key = ?2 AND period = ?3 AND (told < ?4 OR told_of NOT IN (0, ?5))";
 
-/// What a call still holds of an old period is given back to it.
+/// A row with a reservation is kept, because the call will release it there.
 const FORGET: &str = "
 DELETE FROM spend WHERE rowid IN (
     SELECT rowid FROM spend
@@ -30,13 +30,13 @@ DELETE FROM spend WHERE rowid IN (
         AND (length(period) IN (10, 17) AND period < ?2 OR length(period) IN (7, 14) AND period < ?3)
     LIMIT ?4)";
 
-/// Whether the caps leave room for all of them.
+/// Whether all changes fit under their caps.
 pub(super) fn fits(tx: &Transaction<'_>, changes: &[SpendChange]) -> rusqlite::Result<bool> {
     let mut taken = tx.prepare_cached(TAKEN)?;
-    for SpendChange { of, used, held, cap, tells: _ } in changes {
+    for SpendChange { of, used, held, cap, notices: _ } in changes {
         let Some(cap) = cap else { continue };
         let before: Option<i64> =
-            taken.query_row(params![of.tenant.0, of.key, of.row()], |row| row.get(0)).optional()?;
+            taken.query_row(params![of.tenant.0, of.key, of.stored_period()], |row| row.get(0)).optional()?;
         if before.unwrap_or(0).saturating_add(*used).saturating_add(*held) > *cap {
             return Ok(false);
         }
@@ -44,21 +44,21 @@ pub(super) fn fits(tx: &Transaction<'_>, changes: &[SpendChange]) -> rusqlite::R
     Ok(true)
 }
 
-/// Changes the rows, and leaves in the outbox what is told of that for the first time.
+/// Changes the rows, and adds the notices that become due to the outbox.
 pub(super) fn change(tx: &Transaction<'_>, changes: &[SpendChange], now: Millis) -> rusqlite::Result<()> {
-    for SpendChange { of, used, held, cap: _, tells } in changes {
-        tx.prepare_cached(CHANGE)?.execute(params![of.tenant.0, of.key, of.row(), used, held])?;
-        if tells.is_empty() {
+    for SpendChange { of, used, held, cap: _, notices } in changes {
+        tx.prepare_cached(CHANGE)?.execute(params![of.tenant.0, of.key, of.stored_period(), used, held])?;
+        if notices.is_empty() {
             continue;
         }
         let row = |row: &rusqlite::Row<'_>| Ok(Spent { used: row.get(0)?, held: row.get(1)?, ..of.unspent() });
-        let spent = tx.prepare_cached(ROW)?.query_row(params![of.tenant.0, of.key, of.row()], row)?;
-        for tell in tells.iter().filter(|tell| spent.used >= tell.from) {
-            let arguments = params![of.tenant.0, of.key, of.row(), tell.percent, tell.cap];
+        let spent = tx.prepare_cached(ROW)?.query_row(params![of.tenant.0, of.key, of.stored_period()], row)?;
+        for notice in notices.iter().filter(|notice| spent.used >= notice.from) {
+            let arguments = params![of.tenant.0, of.key, of.stored_period(), notice.percent, notice.cap];
             if tx.prepare_cached(TELL)?.execute(arguments)? == 0 {
                 continue;
             }
-            for new in tell.filled_in(&spent) {
+            for new in notice.filled_in(&spent) {
                 outbox::insert(tx, ThreadPk::NONE, of.tenant.0, &new, now)?;
             }
         }
@@ -72,17 +72,17 @@ impl SpendStore for Sqlite {
         let mut all = Vec::new();
         for key in of {
             const ROW: &str = "SELECT used, held, told, told_of FROM spend WHERE tenant = ? AND key = ? AND period = ?";
-            let query = sqlx::query(ROW).bind(key.tenant.0).bind(&key.key).bind(key.row());
+            let query = sqlx::query(ROW).bind(key.tenant.0).bind(&key.key).bind(key.stored_period());
             let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
         }
         Ok(all)
     }
 
-    async fn tell_spent(&self, told: TellSpent) -> Result<bool> {
+    async fn add_spend_notice(&self, notice: NewSpendNotice) -> Result<bool> {
         let tell = move |tx: &Transaction<'_>| {
-            let TellSpent { of, percent, cap, now, deliveries } = &told;
-            let arguments = params![of.tenant.0, of.key, of.row(), percent, cap];
+            let NewSpendNotice { of, percent, cap, now, deliveries } = &notice;
+            let arguments = params![of.tenant.0, of.key, of.stored_period(), percent, cap];
             let is_new = tx.prepare_cached(TELL)?.execute(arguments)? == 1;
             for new in deliveries.iter().filter(|_| is_new) {
                 outbox::insert(tx, ThreadPk::NONE, of.tenant.0, new, *now)?;

@@ -11,8 +11,8 @@ use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::threads::{page_of_threads, read_title, read_version, threads_before};
 use crate::store::{
-    Commit, Committed, Erasure, LOOKED_AT, Mark, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore,
-    text,
+    Commit, Committed, Erasure, MAX_SCANNED, Mark, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow,
+    ThreadStore, text,
 };
 
 macro_rules! select_thread {
@@ -36,7 +36,7 @@ const BY_PKS: &str = select_thread!("WHERE pk IN (SELECT value FROM json_each(?)
 
 const MARKS: &str = "SELECT pk, version, last_seq FROM threads WHERE pk IN (SELECT value FROM json_each(?))";
 
-/// Of rows that cannot be read nothing is counted.
+/// A member of a row's body, or NULL if the body cannot be read, so that it is not counted.
 macro_rules! member {
     ($row:literal, $path:literal) => {
         concat!("iif(json_valid(", $row, ".body), ", $row, ".body ->> '", $path, "', NULL)")
@@ -65,14 +65,15 @@ const OUTLINES: &str = concat!(
         SELECT rowid FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 1 ORDER BY r.ord DESC, r.id DESC LIMIT 1)"
 );
 
-/// `+` on the column: those that run are found by threads_running, which is short, and not by an index of the tenant.
+/// `+` on the column, so that running threads are found by the short index threads_running, and not by an index of the
+/// tenant.
 pub(super) const RECENT: &str = "
 SELECT pk, thread_id, version FROM threads WHERE tenant = ?1 AND updated_at >= ?2
 UNION SELECT pk, thread_id, version FROM threads WHERE status = 'running' AND +tenant = ?1";
 
 const TITLES: &str = "SELECT pk, sheet FROM threads WHERE pk IN (SELECT value FROM json_each(?))";
 
-/// The last thread that a filter is tried on for the page that begins after this one.
+/// The last thread that is scanned for the page that begins after this one.
 const LAST: &str = "
 SELECT updated_at, pk FROM threads WHERE tenant = ?1 AND (updated_at, pk) < (?2, ?3)
 ORDER BY updated_at DESC, pk DESC LIMIT 1 OFFSET ?4";
@@ -112,7 +113,7 @@ impl ThreadStore for Sqlite {
         let found = sqlx::query(BY_PK).bind(pk.0).fetch_optional(&mut *snapshot).await.map_err(unreadable)?;
         let Some(found) = found else { return Ok(None) };
         let thread = ThreadRow::read(&found)?;
-        let rows = rows::kept(&mut *snapshot, pk, thread.floor).await?;
+        let rows = rows::loaded_rows(&mut *snapshot, pk, thread.floor).await?;
         Ok(Some((thread, rows)))
     }
 
@@ -143,7 +144,7 @@ impl ThreadStore for Sqlite {
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, ask: &PageAsk) -> Result<Page<ThreadRow>> {
         let (at, pk) = threads_before(ask)?;
         let last: Option<(i64, i64)> = if filter.is_narrow() {
-            let query = sqlx::query_as(LAST).bind(tenant.0).bind(at).bind(pk).bind(LOOKED_AT - 1);
+            let query = sqlx::query_as(LAST).bind(tenant.0).bind(at).bind(pk).bind(MAX_SCANNED - 1);
             query.fetch_optional(&self.readers).await.map_err(unreadable)?
         } else {
             None

@@ -1,4 +1,4 @@
-//! A thread that comes whole from elsewhere.
+//! Import of a whole thread.
 
 use async_trait::async_trait;
 use rusqlite::{Transaction, params};

@@ -37,7 +37,7 @@ const SUMS: &str = sums!(
          AND json_valid(body)"
 );
 
-/// `+`: by its own rows, and not by all calls of the tenant.
+/// `+`, so that SQLite reads the thread's rows, and not all calls of the tenant.
 pub(super) const SUMS_OF_THREAD: &str = sums!(
     "SELECT tenant, ord, body FROM thread_rows WHERE pk = ?8 AND kind = 11 AND +tenant = ?2 AND ord >= ?3 AND ord < ?4
          AND json_valid(body)"
@@ -46,8 +46,8 @@ pub(super) const SUMS_OF_THREAD: &str = sums!(
 const LATEST: &str = "
 SELECT body FROM thread_rows WHERE kind = 11 AND tenant = ? AND ord >= ? ORDER BY ord DESC LIMIT ?";
 
-/// Of threads that are there; not of those on hold, nor of those that are to be kept for ever themselves, or say what
-/// cannot be read.
+/// Usage of existing threads, except those on hold, those with terms of their own that keep them for ever, and those whose
+/// terms cannot be read.
 const FORGET_IN_USE: &str = "
 DELETE FROM thread_rows WHERE rowid IN (
     SELECT u.rowid FROM thread_rows u WHERE u.kind = 11 AND u.tenant = ?1 AND u.ord < ?2 AND NOT EXISTS (

@@ -1,4 +1,4 @@
-//! The connection that writes: opened when it is needed, given up when its state is in doubt.
+//! The writing connection. It is opened on demand, and closed when its state is unknown.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use super::remains::Layout;
 use crate::config::Synchronous;
 use crate::store;
 
-/// More than there are statements, so that each is prepared once.
-const STATEMENTS: usize = 128;
+/// The size of the statement cache: more than there are statements, so that each is prepared once.
+const CACHED_STATEMENTS: usize = 128;
 
-/// How long readers are waited for where the log is to be emptied: so long nobody writes.
+/// How long emptying the log waits for readers. All writes wait that long, too.
 const READERS_TIMEOUT: Duration = Duration::from_millis(50);
 
 pub(super) struct WriteConnection {
     path: PathBuf,
     synchronous: Synchronous,
-    /// The same file as the connection's.
+    /// The database file of the connection.
     file: Arc<File>,
-    /// `None` after a failure that leaves its state in doubt; opened again by the next write.
+    /// `None` after a failure that leaves its state unknown. The next write opens it again.
     connection: Option<Connection>,
 }
 
@@ -42,7 +42,7 @@ impl WriteConnection {
         Ok(self.connection.as_mut().expect("just opened"))
     }
 
-    /// After an error no transaction is open.
+    /// Runs `write` in a transaction. After an error no transaction is open.
     pub fn transaction<T>(&mut self, write: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
         let connection = self.connection()?;
         let written = in_transaction(connection, write);
@@ -54,7 +54,7 @@ impl WriteConnection {
         written
     }
 
-    /// Writes the log back and empties it. `false`: somebody reads what only the log has.
+    /// Checkpoints the log and empties it. `false`: a reader needs data that only the log has.
     pub fn empty_log(&mut self) -> Result<bool> {
         let connection = self.connection()?;
         connection.busy_timeout(READERS_TIMEOUT)?;
@@ -64,18 +64,18 @@ impl WriteConnection {
         Ok(!is_busy?)
     }
 
-    /// Overwrites what of deleted rows is left in these pages of the file. `false`: readers are in the way.
+    /// Overwrites the remains of deleted rows in these pages of the file. `false`: open readers prevent it.
     pub fn clear_remains(&mut self, pages: &[u32]) -> store::Result<bool> {
         if !self.empty_log().map_err(|error| unwritten(&error))? {
             return Ok(false);
         }
-        // What it has in memory would bring back what is overwritten now.
+        // Its page cache would write back what is overwritten now.
         self.close();
         Layout::read(&self.file).and_then(|layout| layout.clear(&self.file, pages)).map_err(unavailable)?;
         Ok(true)
     }
 
-    /// Gives up the connection; SQLite rolls back what it left open.
+    /// Closes the connection. SQLite rolls back an open transaction.
     pub fn close(&mut self) {
         if let Some(connection) = self.connection.take()
             && let Err((_, error)) = connection.close()
@@ -85,7 +85,7 @@ impl WriteConnection {
     }
 }
 
-/// A transaction that is dropped is rolled back.
+/// Dropping the transaction rolls it back.
 fn in_transaction<T>(connection: &mut Connection, write: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let value = write(&transaction)?;
@@ -97,7 +97,7 @@ fn connect(path: &Path, synchronous: Synchronous) -> Result<Connection> {
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     let synchronous = match synchronous {
         Synchronous::Full => "full",
         Synchronous::Normal => "normal",

@@ -14,42 +14,43 @@ use tokio::sync::oneshot;
 
 use super::batch;
 use super::fault::{Failure, failure, unavailable, unwritten};
-use super::joined::{self, Asked, Write};
+use super::joined::{self, PendingWrite, Write};
 use super::lock::FolderLock;
 use super::write_connection::WriteConnection;
 use crate::store::committer::{Batch, BatchError, CommitSlice, Sending};
 use crate::store::{Chores, Committed, Result};
 
-/// What the thread does.
+/// A job of the writer thread.
 enum Job {
-    /// In a transaction that other chores share.
+    /// A write in a transaction that other chores share.
     Chore(Box<dyn Write>),
     Alone(Box<dyn FnOnce(&mut WriteConnection) + Send>),
 }
 
-/// What a job panicked with.
+/// The payload of a panic in a job.
 type Panicked = Box<dyn Any + Send>;
 
-/// Writes go one after another, in the order in which they came.
+/// A handle of the writer thread, which runs writes in the order in which they were sent.
 #[derive(Clone)]
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
-    /// As long as anything may still be written; `None`: the folder is another process's, and nothing is.
+    /// Held as long as something may still be written. `None`: another process holds the folder, and nothing is written.
     lock: Option<Arc<FolderLock>>,
     chores: Arc<Chores>,
 }
 
 impl Writer {
-    /// The thread ends when the last clone is dropped and every write was made.
+    /// Starts the thread. It ends when the last clone is dropped and every write is done.
     pub fn start(mut connection: WriteConnection, lock: Option<FolderLock>, chores: Arc<Chores>) -> io::Result<Self> {
         let (jobs, queue) = mpsc::channel();
         let of_thread = chores.clone();
-        let work = move || work_off(&queue, &mut connection, &of_thread);
+        let work = move || run_jobs(&queue, &mut connection, &of_thread);
         std::thread::Builder::new().name("sqlite-writer".to_owned()).spawn(work)?;
         Ok(Self { jobs, lock: lock.map(Arc::new), chores })
     }
 
-    /// Calls `write` in a transaction and commits it, also if the caller walks away. After an error nothing of it is stored.
+    /// Calls `write` in a transaction and commits it, even if the caller drops the future. After an error nothing of it is
+    /// stored.
     pub async fn write<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
@@ -58,30 +59,30 @@ impl Writer {
         written.map_err(|_| unavailable("the write panicked"))?.map_err(|error| unwritten(&error))
     }
 
-    /// The same for a chore: others that wait share the transaction, and the time counts that commits wait for it.
+    /// The same for a chore: other queued chores share the transaction, and its time is counted as blocking commits.
     pub async fn chore<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (asked, answered) = Asked::new(write, self.lock.clone());
-        self.send(Job::Chore(Box::new(asked)));
+        let (pending, answered) = PendingWrite::new(write, self.lock.clone());
+        self.send(Job::Chore(Box::new(pending)));
         answered.await.expect("the thread answers every job")
     }
 
-    /// Writes the log back and empties it. `false`: readers need it still; ask again.
+    /// Checkpoints the log and empties it. `false`: readers still need it; call again.
     pub async fn empty_log(&self) -> Result<bool> {
         let emptied = self.run_chore(WriteConnection::empty_log).await;
         emptied.map_err(|_| unavailable("the write panicked"))?.map_err(|error| unwritten(&error))
     }
 
-    /// Overwrites what of deleted rows is left in these pages. `false`: readers are in the way; ask again.
+    /// Overwrites the remains of deleted rows in these pages. `false`: open readers prevent it; call again.
     pub async fn clear_remains(&self, pages: Vec<u32>) -> Result<bool> {
         let cleared = self.run_chore(move |connection| connection.clear_remains(&pages)).await;
         cleared.map_err(|_| unavailable("the write panicked"))?
     }
 
     pub async fn close(&self) {
-        // It closes the connection, and what panics while closing has been logged.
+        // A panic while closing has been logged.
         let _ = self.run(WriteConnection::close).await;
     }
 
@@ -104,7 +105,7 @@ impl Writer {
         self.run(timed).await
     }
 
-    /// Runs a job on the thread. A panic gives up the connection, and SQLite rolls back what was left open.
+    /// Runs a job on the thread. A panic closes the connection, and SQLite rolls back what was open.
     async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut WriteConnection) -> T + Send + 'static,
@@ -117,7 +118,7 @@ impl Writer {
                 connection.close();
             }
             drop(lock);
-            // Whoever asked may have walked away.
+            // The caller may have gone.
             let _ = answer.send(outcome);
         };
         self.send(Job::Alone(Box::new(job)));
@@ -125,8 +126,8 @@ impl Writer {
     }
 }
 
-/// Does one job after another. Chores that wait behind one another share a transaction.
-fn work_off(queue: &mpsc::Receiver<Job>, connection: &mut WriteConnection, chores: &Chores) {
+/// Runs one job after another. Consecutive queued chores share a transaction.
+fn run_jobs(queue: &mpsc::Receiver<Job>, connection: &mut WriteConnection, chores: &Chores) {
     let mut next = None;
     while let Some(job) = next.take().or_else(|| queue.recv().ok()) {
         match job {
@@ -140,7 +141,7 @@ fn work_off(queue: &mpsc::Receiver<Job>, connection: &mut WriteConnection, chore
                     }
                     Err(_) => None,
                 };
-                joined::write(connection, first, more, joined::LONGEST, chores);
+                joined::write(connection, first, more, joined::MAX_TRANSACTION_TIME, chores);
             }
         }
     }

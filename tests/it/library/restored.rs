@@ -10,7 +10,7 @@ use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::domain::observation::Observation;
 use pes::engine::step::RowKind;
 use pes::store::postgres::Postgres;
-use pes::store::sqlite::{self, Act, PutBack, Sqlite};
+use pes::store::sqlite::{self, AuditedAction, RestoreMode, Sqlite};
 use pes::store::{ObservationAsk, PageAsk, Store, SuspensionAsk, SuspensionsWanted};
 use pes::{AgentProps, Instance};
 use serde_json::json;
@@ -31,8 +31,8 @@ async fn shared(database: &Database) -> Arc<dyn Store> {
     Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())
 }
 
-fn act() -> Act<'static> {
-    Act { by: "ann", at: 7, detail: json!({}) }
+fn act() -> AuditedAction<'static> {
+    AuditedAction { by: "ann", at: 7, detail: json!({}) }
 }
 
 /// A backup that was taken while a call runs, of a tool that declares that it may be repeated.
@@ -51,7 +51,7 @@ async fn backed_up(folder: &Path) -> (std::path::PathBuf, Probe) {
 async fn what_was_not_over_waits_for_a_person_and_is_not_repeated_before() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    sqlite::put_back(&file, &folder.path().join("restored"), PutBack::Held { as_of: 1_795_219_200_000 }).unwrap();
+    sqlite::put_back(&file, &folder.path().join("restored"), RestoreMode::Held { as_of: 1_795_219_200_000 }).unwrap();
     let store = opened(&folder.path().join("restored")).await;
     assert_eq!(store.unfinished_threads(ThreadPk::NONE, 10).await.unwrap().len(), 1);
     let probe = Probe::new();
@@ -115,7 +115,7 @@ async fn who_starts_later_holds_nothing_back_again() {
 async fn nothing_starts_before_all_of_it_is_held_back() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    sqlite::put_back(&file, &folder.path().join("restored"), PutBack::Held { as_of: 1 }).unwrap();
+    sqlite::put_back(&file, &folder.path().join("restored"), RestoreMode::Held { as_of: 1 }).unwrap();
     let store = opened(&folder.path().join("restored")).await;
     let moody = Moody::over(store.clone());
     moody.set("commit", Mood::Fails);
@@ -135,7 +135,7 @@ async fn nothing_starts_before_all_of_it_is_held_back() {
 async fn whoever_says_so_lets_it_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    sqlite::put_back(&file, &folder.path().join("restored"), PutBack::Resumed(act())).unwrap();
+    sqlite::put_back(&file, &folder.path().join("restored"), RestoreMode::Resumed(act())).unwrap();
     let probe = Probe::new();
     let instance = instance(opened(&folder.path().join("restored")).await, &probe, |_| {}).await;
     soon(probe.reaches(|tally| tally.begun == 1)).await;
@@ -146,11 +146,12 @@ async fn whoever_says_so_lets_it_go_on() {
 async fn a_backup_is_put_back_only_whole_and_where_nothing_is() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    let there = sqlite::put_back(&file, &folder.path().join("data"), PutBack::Resumed(act())).unwrap_err().to_string();
+    let there =
+        sqlite::put_back(&file, &folder.path().join("data"), RestoreMode::Resumed(act())).unwrap_err().to_string();
     assert!(there.contains("it is there already"), "{there}");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
-    sqlite::put_back(&file, &folder.path().join("restored"), PutBack::Resumed(act())).unwrap_err();
+    sqlite::put_back(&file, &folder.path().join("restored"), RestoreMode::Resumed(act())).unwrap_err();
     assert!(!folder.path().join("restored/pes.db").exists());
 }
 
@@ -171,7 +172,7 @@ async fn what_a_killed_start_left_in_the_folder_is_no_part_of_what_is_put_back()
     }
     assert!(restored.join("pes.db.new-wal").metadata().unwrap().len() > 0);
     making.close().await.unwrap();
-    sqlite::put_back(&file, &restored, PutBack::Held { as_of: 1 }).unwrap();
+    sqlite::put_back(&file, &restored, RestoreMode::Held { as_of: 1 }).unwrap();
     let store = opened(&restored).await;
     assert_eq!(store.unfinished_threads(ThreadPk::NONE, 10).await.unwrap().len(), 1);
     store.close().await;
@@ -245,7 +246,7 @@ async fn a_backup_taken_under_load_has_what_was_acknowledged_before_and_nothing_
 
     for (n, (file, acknowledged)) in taken.into_iter().enumerate() {
         let into = folder.path().join(format!("restored-{n}"));
-        sqlite::put_back(&file, &into, PutBack::Held { as_of: 1 }).unwrap();
+        sqlite::put_back(&file, &into, RestoreMode::Held { as_of: 1 }).unwrap();
         let restored = opened(&into).await;
         for (thread, seq) in acknowledged {
             begins_like(&*restored, &*store, load.instance.caller().tenant, &thread, seq).await;

@@ -14,8 +14,8 @@ use pes::store::Erasure;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{
-    AuditRow, Commit, Committed, FoundRow, HoldBack, IdempotencyRow, LeaseChange, NewThread, ObservationAsk, Page,
-    PageAsk, Registration, Result, Store, SuspensionAsk, SuspensionsWanted, ThreadRow,
+    AuditRow, Commit, Committed, FoundRow, IdempotencyRow, LeaseChange, NewThread, ObservationAsk, Page, PageAsk,
+    Registration, RestoreHold, Result, Store, SuspensionAsk, SuspensionsWanted, ThreadRow,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -191,10 +191,10 @@ pub fn registration(replica: Uuid) -> Registration {
 }
 
 /// What a start says of a restored database.
-pub fn hold_back() -> HoldBack {
+pub fn hold_back() -> RestoreHold {
     let (deliveries, schedules) = ("not made".into(), "restored".into());
     let (actor, action, detail) = ("server".into(), "restore".into(), json!({ "asOf": 50 }));
-    HoldBack { now: 600, deliveries, schedules, actor, action, detail }
+    RestoreHold { now: 600, deliveries, schedules, actor, action, detail }
 }
 
 pub fn after(thread: &ThreadRow) -> Commit {

@@ -2,8 +2,8 @@
 
 use pes::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use pes::store::Erasure;
-use pes::store::outbox::{Delivery, DeliveryStatus, NewDelivery, Settled, Settlement, Share, TargetKind};
-use pes::store::{Commit, Committed, HeldBack};
+use pes::store::outbox::{Delivery, DeliveryOutcome, DeliveryStatus, NewDelivery, Settlement, Share, TargetKind};
+use pes::store::{Commit, Committed, HeldCounts};
 
 use super::bed::{Bed, after, hold_back, page, together};
 use super::on_every_store;
@@ -70,7 +70,7 @@ fn ids(deliveries: &[Delivery]) -> Vec<&str> {
     deliveries.iter().map(|delivery| delivery.id.as_str()).collect()
 }
 
-async fn settle(bed: &Bed, id: &str, attempt: u32, settled: Settled) -> bool {
+async fn settle(bed: &Bed, id: &str, attempt: u32, settled: DeliveryOutcome) -> bool {
     let settlement = Settlement { id: id.into(), attempt, settled, said: "200 OK".to_owned() };
     bed.store.settle_deliveries(vec![settlement], 500).await.unwrap() == 1
 }
@@ -146,7 +146,10 @@ async fn tenants_are_known_that_have_something_to_be_made_now(bed: Bed) {
         claim(bed, 100).await;
     }
     assert_eq!(ids(&claim(&in_line, 100).await), ["i1"]);
-    assert!(settle(&bed, "l", 1, Settled::Later(300)).await && settle(&bed, "o", 1, Settled::Delivered).await);
+    assert!(
+        settle(&bed, "l", 1, DeliveryOutcome::Later(300)).await
+            && settle(&bed, "o", 1, DeliveryOutcome::Delivered).await
+    );
     assert_eq!(due(149).await, [ready.tenant], "nothing of the others can be made");
     assert_eq!(due(150).await, [ready.tenant, in_line.tenant], "a claim ran out");
     assert_eq!(due(300).await, [ready.tenant, later.tenant, in_line.tenant]);
@@ -162,11 +165,14 @@ async fn each_tenant_is_given_no_more_than_its_share_the_oldest_first(bed: Bed) 
     }
     let (a, b) = (one.tenant, two.tenant);
     assert_eq!(claim_shares(&bed, 100, &[(a, 2), (b, 3)]).await, ["a0", "a1", "b0", "b1", "b2"]);
-    assert!(settle(&bed, "a0", 1, Settled::Later(220)).await && settle(&bed, "a1", 1, Settled::Later(210)).await);
+    assert!(
+        settle(&bed, "a0", 1, DeliveryOutcome::Later(220)).await
+            && settle(&bed, "a1", 1, DeliveryOutcome::Later(210)).await
+    );
     assert_eq!(claim_shares(&bed, 120, &[(b, 9), (a, 1)]).await, ["a2", "b3"], "who has fewer gets what there is");
     assert_eq!(claim_shares(&bed, 120, &[(a, 9)]).await, ["a3", "lane1"], "of a lane it is the first");
     for id in ["a2", "a3", "lane1"] {
-        assert!(settle(&bed, id, 1, Settled::Delivered).await);
+        assert!(settle(&bed, id, 1, DeliveryOutcome::Delivered).await);
     }
     assert_eq!(claim_shares(&bed, 300, &[(a, 2)]).await, ["a1", "lane2"], "they were due before");
     assert_eq!(claim_shares(&bed, 300, &[(a, 2)]).await, ["a0"]);
@@ -206,12 +212,15 @@ async fn those_of_a_lane_go_one_after_another(bed: Bed) {
     let pk = bed.thread("t").await;
     post(&bed, pk, vec![new("a1", Some("a")), new("b1", Some("b")), new("a2", Some("a")), new("free", None)]).await;
     assert_eq!(ids(&claim(&bed, 100).await), ["a1", "b1", "free"]);
-    assert!(settle(&bed, "a1", 1, Settled::Later(300)).await);
+    assert!(settle(&bed, "a1", 1, DeliveryOutcome::Later(300)).await);
     assert!(claim(&bed, 120).await.is_empty(), "the first of its lane waits");
-    assert!(settle(&bed, "b1", 1, Settled::Delivered).await && settle(&bed, "free", 1, Settled::Delivered).await);
+    assert!(
+        settle(&bed, "b1", 1, DeliveryOutcome::Delivered).await
+            && settle(&bed, "free", 1, DeliveryOutcome::Delivered).await
+    );
     assert_eq!(bed.store.next_single().await.unwrap(), Some(300), "who waits for another is not next");
     assert!(!ids(&claim(&bed, 300).await).contains(&"a2"));
-    assert!(settle(&bed, "a1", 2, Settled::Dead).await);
+    assert!(settle(&bed, "a1", 2, DeliveryOutcome::Dead).await);
     assert_eq!(ids(&claim(&bed, 301).await), ["a2"]);
 }
 
@@ -223,23 +232,23 @@ async fn those_behind_one_that_is_made_later_are_due_with_it_and_go_at_once_when
         told.into_iter().rev().map(|one| one.due_at).collect::<Vec<_>>()
     };
     assert_eq!(ids(&claim(&bed, 100).await), ["a1", "b1"]);
-    assert!(!settle(&bed, "a1", 7, Settled::Later(400)).await, "not its attempt");
-    assert!(settle(&bed, "a1", 1, Settled::Later(300)).await);
+    assert!(!settle(&bed, "a1", 7, DeliveryOutcome::Later(400)).await, "not its attempt");
+    assert!(settle(&bed, "a1", 1, DeliveryOutcome::Later(300)).await);
     assert_eq!(dues().await, [300, 150, 300, 100, 300].map(Some));
     post(&bed, pk, vec![new("a4", Some("a"))]).await;
-    assert!(settle(&bed, "b1", 1, Settled::Dead).await);
+    assert!(settle(&bed, "b1", 1, DeliveryOutcome::Dead).await);
     assert_eq!(ids(&claim(&bed, 200).await), ["b2"]);
-    assert!(settle(&bed, "b2", 1, Settled::Delivered).await);
+    assert!(settle(&bed, "b2", 1, DeliveryOutcome::Delivered).await);
     assert_eq!(ids(&claim(&bed, 300).await), ["a1"]);
-    assert!(settle(&bed, "a1", 2, Settled::Delivered).await);
+    assert!(settle(&bed, "a1", 2, DeliveryOutcome::Delivered).await);
     assert_eq!(ids(&claim(&bed, 300).await), ["a2"], "at once");
-    assert!(settle(&bed, "a2", 1, Settled::Later(500)).await);
+    assert!(settle(&bed, "a2", 1, DeliveryOutcome::Later(500)).await);
     assert_eq!(dues().await, [None, None, Some(500), None, Some(500), Some(500)]);
     assert_eq!(bed.store.next_single().await.unwrap(), Some(500));
     assert_eq!(ids(&claim(&bed, 500).await), ["a2"]);
-    assert!(settle(&bed, "a2", 2, Settled::Dead).await);
+    assert!(settle(&bed, "a2", 2, DeliveryOutcome::Dead).await);
     assert_eq!(ids(&claim(&bed, 500).await), ["a3"]);
-    assert!(settle(&bed, "a3", 1, Settled::Delivered).await);
+    assert!(settle(&bed, "a3", 1, DeliveryOutcome::Delivered).await);
     assert_eq!(ids(&claim(&bed, 500).await), ["a4"]);
 }
 
@@ -248,9 +257,9 @@ async fn only_who_claimed_it_last_settles_it(bed: Bed) {
     post(&bed, pk, vec![new("d", None)]).await;
     claim(&bed, 100).await;
     claim(&bed, 150).await;
-    assert!(!settle(&bed, "d", 1, Settled::Delivered).await, "it was claimed again");
-    assert!(settle(&bed, "d", 2, Settled::Delivered).await);
-    assert!(!settle(&bed, "d", 2, Settled::Dead).await, "it is over");
+    assert!(!settle(&bed, "d", 1, DeliveryOutcome::Delivered).await, "it was claimed again");
+    assert!(settle(&bed, "d", 2, DeliveryOutcome::Delivered).await);
+    assert!(!settle(&bed, "d", 2, DeliveryOutcome::Dead).await, "it is over");
     let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
     let one = &told[0];
     assert_eq!((one.status, one.due_at, one.finished_at), (DeliveryStatus::Delivered, None, Some(500)));
@@ -264,13 +273,13 @@ async fn what_is_over_can_be_replayed_and_is_forgotten_in_time(bed: Bed) {
     let replay = async |tenant, now| bed.store.replay_delivery(tenant, &id, now, None).await.unwrap();
     assert_eq!(replay(bed.tenant, 200).await, Some(false), "it is not over");
     claim(&bed, 100).await;
-    settle(&bed, "d", 1, Settled::Dead).await;
+    settle(&bed, "d", 1, DeliveryOutcome::Dead).await;
     assert_eq!(replay(bed.other_tenant().await.tenant, 200).await, None);
     assert_eq!(replay(bed.tenant, 600).await, Some(true));
     let again = claim_some(&bed, 600, 1).await;
     let again = again.iter().chain(&claim(&bed, 600).await).find(|one| one.id == id).unwrap().clone();
     assert_eq!((again.attempts, again.finished_at), (1, None));
-    settle(&bed, "d", 1, Settled::Delivered).await;
+    settle(&bed, "d", 1, DeliveryOutcome::Delivered).await;
     assert_eq!(bed.store.forget_deliveries(500, 9).await.unwrap(), 0);
     assert_eq!(bed.store.forget_deliveries(501, 9).await.unwrap(), 1);
     let left = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
@@ -285,10 +294,10 @@ async fn a_replay_keeps_its_answer_or_does_not_happen(bed: Bed) {
     let is_kept = async |key: &str| bed.store.idempotency(bed.tenant, "POST /threads", key).await.unwrap().is_some();
     assert_eq!((replay("k").await, is_kept("k").await), (Some(false), false), "it is not over");
     claim(&bed, 100).await;
-    settle(&bed, "d", 1, Settled::Dead).await;
+    settle(&bed, "d", 1, DeliveryOutcome::Dead).await;
     assert_eq!((replay("k").await, is_kept("k").await), (Some(true), true));
     claim(&bed, 300).await;
-    settle(&bed, "d", 1, Settled::Dead).await;
+    settle(&bed, "d", 1, DeliveryOutcome::Dead).await;
     assert_eq!(replay("k").await, Some(false), "the key is taken");
     assert_eq!(bed.store.next_single().await.unwrap(), None);
 }
@@ -297,7 +306,7 @@ async fn what_a_target_was_not_told_is_given_up_with_a_reason(bed: Bed) {
     let pk = bed.thread("t").await;
     post(&bed, pk, vec![new("told", None), new("open", None)]).await;
     claim(&bed, 100).await;
-    settle(&bed, "told", 1, Settled::Delivered).await;
+    settle(&bed, "told", 1, DeliveryOutcome::Delivered).await;
     let abandon = async |target| {
         bed.store.abandon_deliveries(bed.tenant, TargetKind::Webhook, target, "gone", 700).await.unwrap()
     };
@@ -306,7 +315,7 @@ async fn what_a_target_was_not_told_is_given_up_with_a_reason(bed: Bed) {
     let open = told.iter().find(|one| one.id == DeliveryId::from("open")).unwrap();
     assert_eq!((open.status, open.due_at, open.finished_at), (DeliveryStatus::Dead, None, Some(700)));
     assert_eq!(open.said.as_deref(), Some("gone"));
-    assert!(!settle(&bed, "open", 1, Settled::Delivered).await, "an attempt under way comes too late");
+    assert!(!settle(&bed, "open", 1, DeliveryOutcome::Delivered).await, "an attempt under way comes too late");
 }
 
 async fn what_is_left_after_a_restore_is_held_back_by_one_and_once(bed: Bed) {
@@ -318,8 +327,8 @@ async fn what_is_left_after_a_restore_is_held_back_by_one_and_once(bed: Bed) {
         let bed = bed.clone();
         async move { bed.store.hold_restored(hold_back()).await.unwrap() }
     }));
-    let held: Vec<HeldBack> = held.await.into_iter().flatten().collect();
-    assert_eq!(held, [HeldBack { deliveries: 1, schedules: 0 }]);
+    let held: Vec<HeldCounts> = held.await.into_iter().flatten().collect();
+    assert_eq!(held, [HeldCounts { deliveries: 1, schedules: 0 }]);
     assert_eq!(bed.store.restored().await.unwrap(), None);
     assert_eq!(bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap().items.len(), 1);
     let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
@@ -355,5 +364,5 @@ async fn what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all(bed: 
     let one = &left[0];
     assert_eq!((one.tenant, one.thread, one.kind, one.created_at), (bed.tenant, pk, TargetKind::Agent, 100));
     assert_eq!((one.target.as_str(), one.body.as_str()), ("hook", r#"{"é":"\u0000"}"#));
-    assert!(settle(&bed, "after", 1, Settled::Delivered).await);
+    assert!(settle(&bed, "after", 1, DeliveryOutcome::Delivered).await);
 }

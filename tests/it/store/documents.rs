@@ -1,7 +1,7 @@
 //! What tenants configure: versions, deletions, and who hears of them.
 
 use pes::domain::ids::ThreadPk;
-use pes::store::documents::{Change, Changed, Document, DocumentCache, DocumentKind, Expected};
+use pes::store::documents::{Change, Document, DocumentCache, DocumentChanges, DocumentKind, Expected};
 use pes::store::{AuditRow, PageAsk};
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ async fn delete(bed: &Bed, id: &str, expected: Expected) -> Option<i64> {
 
 /// Which documents a reader hears of who has read so far, and whether these are all.
 async fn since(bed: &Bed, version: i64) -> (Vec<String>, bool) {
-    let Changed { documents, is_whole, .. } = bed.store.documents_since(version).await.unwrap();
+    let DocumentChanges { documents, is_whole, .. } = bed.store.documents_since(version).await.unwrap();
     (documents.into_iter().map(|known| known.id).collect(), is_whole)
 }
 
@@ -87,7 +87,7 @@ async fn of_many_who_expect_nothing_one_writes(bed: Bed) {
 }
 
 async fn changes_are_heard_in_their_order(bed: Bed) {
-    assert_eq!(bed.store.documents_since(0).await.unwrap(), Changed::default());
+    assert_eq!(bed.store.documents_since(0).await.unwrap(), DocumentChanges::default());
     let a = put(&bed, "a", Expected::Any).await.unwrap();
     put(&bed, "b", Expected::Any).await.unwrap();
     put(&bed, "a", Expected::Absent).await;

@@ -4,7 +4,7 @@ use pes::domain::hitl::SuspensionKind;
 use pes::domain::hitl::SuspensionStatus;
 use pes::domain::run::{CallerStatus, RunStatus};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{FoundRow, LOOKED_AT, OpenQuestions, Page, PageAsk, StandingAsk, SuspensionAsk, SuspensionsWanted};
+use pes::store::{FoundRow, MAX_SCANNED, OpenQuestions, Page, PageAsk, StandingAsk, SuspensionAsk, SuspensionsWanted};
 use serde_json::json;
 
 use super::bed::{Bed, page, row};
@@ -116,7 +116,7 @@ async fn a_search_for_past_suspensions_goes_on_where_it_stopped_looking(bed: Bed
             json!({ "status": "resolved", "resolution": { "decidedBy": by } }),
         )
     };
-    bed.write(pk, (0..=LOOKED_AT).map(of).collect()).await;
+    bed.write(pk, (0..=MAX_SCANNED).map(of).collect()).await;
     let wanted = SuspensionsWanted::Past { status: None, decided_by: Some("ann".to_owned()) };
     let first = bed.suspensions(wanted.clone(), page(2)).await.unwrap();
     assert!(first.items.is_empty(), "so many were looked at, and none is ann's");

@@ -5,7 +5,7 @@ use pes::domain::observation::ObservationType;
 use pes::domain::spend::Unit;
 use pes::store::documents::{Document, DocumentKind, Expected};
 use pes::store::{
-    AuditRow, Commit, Committed, Due, Fire, HeldBack, PlannedSchedule, ScheduleMove, ScheduleState, SpendChange,
+    AuditRow, Commit, Committed, Due, Fire, HeldCounts, PlannedSchedule, ScheduleMove, ScheduleState, SpendChange,
     SpendKey,
 };
 use serde_json::json;
@@ -124,7 +124,7 @@ async fn a_commit_that_is_refused_fires_nothing(bed: Bed) {
         assert_eq!(bed.store.commit(duplicate).await.unwrap(), Committed::Duplicate);
     }
     let of = SpendKey { tenant: bed.tenant, key: String::new(), period: "2026-11-24".into(), unit: Unit::Usd };
-    let spend = vec![SpendChange { of, used: 0, held: 2, cap: Some(1), tells: Vec::new() }];
+    let spend = vec![SpendChange { of, used: 0, held: 2, cap: Some(1), notices: Vec::new() }];
     let capped = Commit { fire: fire(), spend, ..bed.creating("t3") };
     assert_eq!(bed.store.commit(capped).await.unwrap(), Committed::Capped);
     let state = state(&bed, "s").await;
@@ -239,7 +239,7 @@ async fn a_restored_one_waits_for_its_next_version(bed: Bed) {
     let unseen = document(&bed, "unseen", Some(json!({}))).await;
     bed.store.mark_restored(50).await.unwrap();
     let held = bed.store.hold_restored(hold_back()).await.unwrap();
-    assert_eq!(held, Some(HeldBack { deliveries: 0, schedules: 2 }));
+    assert_eq!(held, Some(HeldCounts { deliveries: 0, schedules: 2 }));
     plan(&bed, "s", version, "t", 100).await;
     plan(&bed, "unseen", unseen, "t", 100).await;
     for id in ["s", "unseen"] {

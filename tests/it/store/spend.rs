@@ -4,7 +4,7 @@ use pes::domain::observation::ObservationType;
 use pes::domain::spend::Unit;
 use pes::store::outbox::{NewDelivery, TargetKind};
 use pes::store::spend::{HELD, USED};
-use pes::store::{Commit, Committed, Erasure, PastPeriods, SpendChange, SpendKey, SpendTell, TellSpent};
+use pes::store::{Commit, Committed, Erasure, NewSpendNotice, PastPeriods, SpendChange, SpendKey, SpendNotice};
 
 use super::bed::{Bed, record, together};
 use super::deliveries::claim_some;
@@ -37,11 +37,11 @@ fn day(bed: &Bed) -> SpendKey {
 }
 
 fn holds(of: SpendKey, held: i64, cap: i64) -> SpendChange {
-    SpendChange { of, used: 0, held, cap: Some(cap), tells: Vec::new() }
+    SpendChange { of, used: 0, held, cap: Some(cap), notices: Vec::new() }
 }
 
 fn settles(of: SpendKey, used: i64, held: i64) -> SpendChange {
-    SpendChange { of, used, held: -held, cap: None, tells: Vec::new() }
+    SpendChange { of, used, held: -held, cap: None, notices: Vec::new() }
 }
 
 async fn spent(bed: &Bed, of: SpendKey) -> (i64, i64) {
@@ -225,8 +225,8 @@ async fn of_many_that_tell_of_a_cap_one_does(bed: Bed) {
             },
         );
         async move {
-            let told = TellSpent { of: day(&bed), percent, cap: 100, now: 5, deliveries: vec![new] };
-            bed.store.tell_spent(told).await.unwrap()
+            let told = NewSpendNotice { of: day(&bed), percent, cap: 100, now: 5, deliveries: vec![new] };
+            bed.store.add_spend_notice(told).await.unwrap()
         }
     };
     let answers = together((0..20).map(|n| told(&bed, n, 80))).await;
@@ -244,7 +244,7 @@ fn telling(of: SpendKey, used: i64, name: &str) -> SpendChange {
 }
 
 fn telling_of(cap: i64, of: SpendKey, used: i64, name: &str) -> SpendChange {
-    let tell = |percent: i64| SpendTell {
+    let tell = |percent: i64| SpendNotice {
         percent,
         cap,
         from: percent * cap / 100,
@@ -257,7 +257,7 @@ fn telling_of(cap: i64, of: SpendKey, used: i64, name: &str) -> SpendChange {
             body: serde_json::json!({ "percent": percent, "used": USED, "held": HELD }).to_string(),
         }],
     };
-    SpendChange { tells: vec![tell(80), tell(100)], ..settles(of, used, 0) }
+    SpendChange { notices: vec![tell(80), tell(100)], ..settles(of, used, 0) }
 }
 
 /// Which deliveries are there, with what they say.
@@ -303,9 +303,9 @@ async fn a_cap_that_changes_is_told_of_anew(bed: Bed) {
     assert_eq!(ids, ["dlv_a_100", "dlv_a_80", "dlv_c_80", "dlv_d_100", "dlv_d_80"]);
     // Nor is a run that is refused silent.
     let tell = |cap| {
-        let told = TellSpent { of: day(&bed), percent: 80, cap, now: 5, deliveries: Vec::new() };
+        let told = NewSpendNotice { of: day(&bed), percent: 80, cap, now: 5, deliveries: Vec::new() };
         let store = bed.store.clone();
-        async move { store.tell_spent(told).await.unwrap() }
+        async move { store.add_spend_notice(told).await.unwrap() }
     };
     assert_eq!([tell(1_200).await, tell(1_500).await, tell(1_500).await], [false, true, false]);
     let row = &bed.store.spent(&[day(&bed)]).await.unwrap()[0];

@@ -4,7 +4,7 @@ use pes::domain::ids::ThreadPk;
 use pes::domain::run::{ResultStatus, RunStatus};
 use pes::domain::thread::{ItemCounts, LastRun, ThreadProfile, ThreadStatus};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{Commit, LOOKED_AT, Outline, PageAsk, ThreadFilter};
+use pes::store::{Commit, MAX_SCANNED, Outline, PageAsk, ThreadFilter};
 use serde_json::json;
 
 use super::bed::{Bed, page, row, together};
@@ -170,7 +170,7 @@ async fn titles_and_ids_are_searched_without_case(bed: Bed) {
 
 async fn a_search_looks_at_so_many_threads_and_goes_on_at_its_cursor(bed: Bed) {
     bed.thread("needle").await;
-    together((0..LOOKED_AT).map(|n| {
+    together((0..MAX_SCANNED).map(|n| {
         let bed = bed.clone();
         async move { bed.thread(&format!("t{n}")).await }
     }))

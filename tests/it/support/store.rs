@@ -16,18 +16,18 @@ use pes::domain::message::ConversationMessage;
 use pes::domain::observation::{Observation, Recorded};
 use pes::domain::usage::{ModelUse, UsageSum};
 use pes::engine::step::{Row, RowKind};
-use pes::store::documents::{Changed, Document, DocumentKind, DocumentStore, Expected};
+use pes::store::documents::{Document, DocumentChanges, DocumentKind, DocumentStore, Expected};
 use pes::store::outbox::{Delivery, DeliveryStatus, OutboxStore, Settlement, Share, TargetKind};
 use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
     AnswerToStore, AuditRow, AuditStore, BackupStore, ChainEnd, ChainStore, ChainedLine, Checkpoint, Chores, Claimable,
-    Commit, Committed, Compaction, Dropped, Erasure, ErasureStore, Error, FigureStore, Figures, FoundRow, HeldBack,
-    HoldBack, IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, LookupStore, Mark, NewImport,
-    NewLinks, ObservationAsk, Outline, Page, PageAsk, PastPeriods, PlannedSchedule, Pooled, Registration, Result,
-    RetentionStore, Rotation, RowStore, RunEnd, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore,
-    SpendKey, SpendStore, Spent, StandingAsk, Store, SuspensionAsk, TellSpent, ThreadFilter, ThreadRow, ThreadStore,
-    Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
+    Commit, Committed, Compaction, Dropped, Erasure, ErasureStore, Error, FigureStore, Figures, FoundRow, HeldCounts,
+    IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, LookupStore, Mark, NewImport, NewLinks,
+    NewSpendNotice, ObservationAsk, Outline, Page, PageAsk, PastPeriods, PlannedSchedule, Pooled, Registration,
+    RestoreHold, Result, RetentionStore, Rotation, RowStore, RunEnd, ScheduleMove, ScheduleState, ScheduleStore,
+    SessionRow, SessionStore, SpendKey, SpendStore, Spent, StandingAsk, Store, SuspensionAsk, ThreadFilter, ThreadRow,
+    ThreadStore, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

@@ -7,7 +7,7 @@ use rusqlite::Transaction;
 use tokio::sync::oneshot::Receiver;
 
 use super::super::write_connection::WriteConnection;
-use super::{Asked, Write, write};
+use super::{PendingWrite, Write, write};
 use crate::config::Synchronous;
 use crate::store::{Chores, Error, Result};
 
@@ -52,7 +52,7 @@ fn rows(folder: &Path) -> i64 {
 }
 
 fn asked(write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<usize> + Send + 'static) -> Asking {
-    let (asked, answered) = Asked::new(write, None);
+    let (asked, answered) = PendingWrite::new(write, None);
     (Box::new(asked), answered)
 }
 

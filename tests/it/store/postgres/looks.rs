@@ -5,7 +5,7 @@ use pes::domain::run::CallerStatus;
 use pes::domain::thread::ThreadProfile;
 use pes::domain::usage::UsageGroup;
 use pes::engine::step::RowKind;
-use pes::store::outbox::{Delivery, DeliveryStatus, OutboxStore as _, Settled, Settlement, Share, TargetKind};
+use pes::store::outbox::{Delivery, DeliveryOutcome, DeliveryStatus, OutboxStore as _, Settlement, Share, TargetKind};
 use pes::store::postgres::Postgres;
 use pes::store::{
     Commit, Committed, Fence, FoundRow, KeyStore as _, NewThread, Page, PageAsk, RetentionStore as _, RowStore as _,
@@ -105,7 +105,7 @@ async fn what_waits_behind_receivers_that_fail_is_not_read_again_before_they_are
     let database = Database::fresh().await;
     let mut watcher = database.connect().await;
     let share = [Share { tenant: TenantPk(1), most: LANES }];
-    let failed = |id| Settlement { id, attempt: 1, settled: Settled::Later(300), said: "503".to_owned() };
+    let failed = |id| Settlement { id, attempt: 1, settled: DeliveryOutcome::Later(300), said: "503".to_owned() };
     let early = process(&database).await;
     assert_eq!(early.settle_deliveries(vec![failed("dlv_0".into())], 100).await.unwrap(), 0);
     sqlx::query(BACKLOG).execute(&mut watcher).await.unwrap();
@@ -173,7 +173,7 @@ async fn deliveries_are_settled_without_looking_at_what_else_is_due() {
     let mut watcher = database.connect().await;
     let settle = async |store: &Postgres, n: i64| {
         let id = format!("due_{n}").as_str().into();
-        let settled = Settlement { id, attempt: 1, settled: Settled::Delivered, said: "200".to_owned() };
+        let settled = Settlement { id, attempt: 1, settled: DeliveryOutcome::Delivered, said: "200".to_owned() };
         store.settle_deliveries(vec![settled], 60).await.unwrap()
     };
     process(&database).await.close().await;

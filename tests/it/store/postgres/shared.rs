@@ -22,7 +22,7 @@ fn day() -> SpendKey {
 }
 
 fn holds(held: i64, cap: i64) -> Vec<SpendChange> {
-    vec![SpendChange { of: day(), used: 0, held, cap: Some(cap), tells: Vec::new() }]
+    vec![SpendChange { of: day(), used: 0, held, cap: Some(cap), notices: Vec::new() }]
 }
 
 /// Commits beside a process that has the day's row. Once the commit waits for it this is done, and the row is changed.

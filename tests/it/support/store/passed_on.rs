@@ -104,7 +104,7 @@ passed_on! {
     DocumentStore {}
     write_document(new: Document, old: Expected, audit: AuditRow, kept: AnswerToStore) -> Option<i64>;
     document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document>;
-    documents_since(after: i64) -> Changed;
+    documents_since(after: i64) -> DocumentChanges;
     forget_documents(before: Millis, at_most: u32) -> u64;
 }
 
@@ -253,7 +253,7 @@ passed_on! {
     restored() -> Option<Millis>;
     mark_restored(as_of: Millis) -> ();
     unfinished_threads(behind: ThreadPk, limit: u32) -> Vec<ThreadPk>;
-    hold_restored(held: HoldBack) -> Option<HeldBack>;
+    hold_restored(held: RestoreHold) -> Option<HeldCounts>;
 }
 
 passed_on! {
@@ -274,7 +274,7 @@ passed_on! {
 passed_on! {
     SpendStore {}
     spent(of: &[SpendKey]) -> Vec<Spent>;
-    tell_spent(told: TellSpent) -> bool;
+    add_spend_notice(notice: NewSpendNotice) -> bool;
     forget_spend(tenant: TenantPk, before: &PastPeriods, limit: u32) -> u64;
 }
 
