@@ -1,10 +1,10 @@
-//! Prices: what the operator says that models cost.
+//! Prices of models, as the operator configured them.
 
 use std::collections::BTreeMap;
 
 use crate::domain::usage::Price;
 
-/// By `provider:model`, or `provider:*` for the rest of a provider's models.
+/// The prices by `provider:model`, or `provider:*` for a provider's other models.
 #[derive(Clone, Debug, Default)]
 pub struct Prices(BTreeMap<String, Price>);
 
@@ -13,7 +13,7 @@ impl Prices {
         Self(prices)
     }
 
-    /// The price of this very model, else that of its provider's rest.
+    /// The price of this model, or else that of its provider's other models.
     pub fn of(&self, provider: &str, model: &str) -> Option<Price> {
         let named = self.0.get(&format!("{provider}:{model}"));
         named.or_else(|| self.0.get(&format!("{provider}:*"))).copied()
