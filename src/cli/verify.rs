@@ -10,7 +10,7 @@ use crate::auth::{AuditKey, VerifyingKey};
 use crate::config::Config;
 use crate::domain::Millis;
 use crate::runtime::clock::{Clock as _, System};
-use crate::service::audit::verify::{self, Since, Verified, VerifyAsk};
+use crate::service::audit::verify::{self, ChainReport, Since, VerifyAsk};
 use crate::store;
 
 pub(super) async fn verify(
@@ -19,7 +19,9 @@ pub(super) async fn verify(
     (checkpoints, keys): (Option<&Path>, Option<&Path>),
     json: bool,
 ) -> Result<(), Error> {
-    let kept = checkpoints.map(|file| verify::kept(&name(file), &text(file)?).map_err(Error::Usage)).transpose()?;
+    let kept = checkpoints
+        .map(|file| verify::parse_checkpoints(&name(file), &text(file)?).map_err(Error::Usage))
+        .transpose()?;
     let kept = kept.unwrap_or_default();
     let set = |file| VerifyingKey::of_set(&text(file)?).map_err(|why| Error::Usage(format!("{} is {why}", name(file))));
     let former = keys.map(set).transpose()?.unwrap_or_default();
@@ -69,8 +71,8 @@ fn document(found: &[Verified], has_keys: bool) -> String {
 }
 
 /// What was found of a tenant's audit.
-fn words(found: &Verified, has_keys: bool) -> String {
-    let Verified { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter: _, broken } = found;
+fn words(found: &ChainReport, has_keys: bool) -> String {
+    let ChainReport { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter: _, broken } = found;
     if let Some(broken) = broken {
         return format!("FAIL {tenant}  {broken}");
     }

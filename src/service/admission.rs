@@ -1,4 +1,5 @@
-//! Whether a run is accepted: its budget can be kept, the caps on spending leave it something, and a model has room for it.
+//! Admission of runs. A run is refused if its budget cannot be enforced, if a cap on spending leaves nothing for it, or if
+//! no model has capacity for it.
 
 use metrics::counter;
 
@@ -11,11 +12,11 @@ use crate::domain::usage::Price;
 use crate::engine::pes::{least_cost, least_tokens};
 use crate::provider::gate::Admitted;
 
-const COME_BACK_MS: i64 = 1_000;
+const RETRY_AFTER_MS: i64 = 1_000;
 
-/// Refuses a run whose budget cannot be kept, one for which a cap on spending leaves nothing, and any while no model that
-/// it could ask has room for it. What is accepted waits for its turn; the room is kept until then, as long as the answer
-/// is held.
+/// Refuses a run whose budget cannot be enforced, a run for which a cap on spending leaves nothing, and any run while none
+/// of the models that it could call has capacity. The returned permit reserves that capacity; the caller holds it until the
+/// run is committed.
 pub(super) async fn check(
     service: &Service,
     (tenant, payer): (TenantPk, &str),
@@ -28,27 +29,27 @@ pub(super) async fn check(
     check_caps(service, (tenant, payer), settings, query).await?;
     service.runtime.admit_to_model(tenant, settings).ok_or_else(|| {
         let detail = "Too many calls wait for the model already; ask again soon.";
-        Fault::new(Code::ProviderSaturated, detail).retry_after(COME_BACK_MS)
+        Fault::new(Code::ProviderSaturated, detail).retry_after(RETRY_AFTER_MS)
     })
 }
 
 fn check_budget(service: &Service, budget: &Budget, settings: &RunSettings) -> Result<()> {
-    const PLACE: &str = "/options/budget";
-    budget.check(PLACE)?;
+    const POINTER: &str = "/options/budget";
+    budget.check(POINTER)?;
     match (budget.max_cost_usd, unpriced(service, settings)) {
-        (Some(_), Some(why)) => Err(Fault::new(Code::Invalid, why.clone()).at(format!("{PLACE}/maxCostUsd"), why)),
+        (Some(_), Some(why)) => Err(Fault::new(Code::Invalid, why.clone()).at(format!("{POINTER}/maxCostUsd"), why)),
         (Some(_) | None, _) => Ok(()),
     }
 }
 
-/// Which of the models that a run may ask has no price.
+/// The first model without a price among those that the run may call, as the reason of a refusal.
 fn unpriced(service: &Service, settings: &RunSettings) -> Option<String> {
     let mut choices = (0..).map_while(|n| settings.choice(n));
     let (provider, model) = choices.find(|(provider, model)| service.runtime.price(provider, model).is_none())?;
     Some(format!("`prices` of the server's configuration does not say what {provider}:{model} costs."))
 }
 
-/// What calls under way hold is not counted: they mostly need less, and a run waits for them.
+/// Amounts that running calls have reserved are not counted: most calls use less, and an accepted run waits for them.
 async fn check_caps(
     service: &Service,
     (tenant, payer): (TenantPk, &str),

@@ -1,4 +1,5 @@
-//! Reports of agents: each is a hint that one of their tasks is worth asking about.
+//! Reports (push notifications) of remote agents. A report is only a hint that one of their tasks has changed: the server
+//! then polls the agent for the task's status.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,23 +15,23 @@ use crate::engine::event::{Event, PeerEvent};
 use crate::failpoint;
 use crate::runtime::CommitExtras;
 
-/// How long a report waits to be durable before it is answered all the same: a busy thread takes it later, and what a crash
-/// takes of it is found out when the agent is asked anyway.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// How long it waits behind others about the same task.
-const TURN: Duration = Duration::from_secs(60);
+/// How long the response to a report waits for its commit. After that the report is acknowledged all the same: a busy thread
+/// commits it later, and if a crash loses it, the regular poll of the agent finds the change.
+const MAX_COMMIT_WAIT: Duration = Duration::from_millis(500);
+/// How long a report waits for the other reports about the same task.
+const MAX_LOCK_WAIT: Duration = Duration::from_secs(60);
 
-/// What is reported: of which task, and what the agent calls it.
-type Report = (TaskId, Option<String>);
+/// The task that a report is about, and the id that the agent gave it.
+type ReportKey = (TaskId, Option<String>);
 
-/// Reports that nobody has begun to decide on.
+/// Reports that were received and whose processing has not begun.
 #[derive(Default)]
-pub(super) struct Reports(Mutex<HashSet<Report>>);
+pub(super) struct PendingReports(Mutex<HashSet<ReportKey>>);
 
-/// The place of one of them; dropping it makes room for the next.
+/// A report in [`PendingReports`]. Dropping this removes it, so that the next equal report is processed again.
 struct PendingReport {
     service: Service,
-    report: Report,
+    report: ReportKey,
 }
 
 impl Drop for PendingReport {
@@ -39,13 +40,13 @@ impl Drop for PendingReport {
     }
 }
 
-/// Refuses a caller that does not know the secret of this task, without a read of the store.
+/// Refuses a caller that does not know the secret of this task. Does not read the store.
 pub fn check(service: &Service, id: &TaskId, token: &str) -> Result<()> {
     callback::check(&service.sealer, id, token).map(|_| ()).ok_or_else(|| Fault::not_found("task"))
 }
 
-/// An agent reports, or somebody who says so: `token` must be this task's. The report is stored, and the agent is asked
-/// for the truth later. Whatever is wrong, nobody learns whether there is such a task.
+/// Receives a report. The caller need not be the agent: `token` must be this task's. The report is committed, and the agent
+/// is polled later. Every refusal is the same fault, so that a caller cannot learn whether the task exists.
 pub async fn report(service: &Service, id: &TaskId, token: &str, remote_task_id: Option<String>) -> Result<()> {
     let unknown = || Fault::not_found("task");
     let tenant = callback::check(&service.sealer, id, token).ok_or_else(unknown)?;
@@ -55,33 +56,33 @@ pub async fn report(service: &Service, id: &TaskId, token: &str, remote_task_id:
         return Ok(());
     }
     let report = (id.clone(), remote_task_id);
-    // One that waits already will be decided on after this moment, so it says as much.
+    // An equal report is pending and will be processed after this moment, so this one adds nothing.
     if !service.reports.0.lock().insert(report.clone()) {
         return Ok(());
     }
-    let waiting = PendingReport { service: service.clone(), report };
-    let taken = service.runtime.spawn_until_halt(take(service.clone(), tenant, pk, waiting));
-    match timeout(PATIENCE, taken).await {
+    let pending = PendingReport { service: service.clone(), report };
+    let taken = service.runtime.spawn_until_halt(process_report(service.clone(), tenant, pk, pending));
+    match timeout(MAX_COMMIT_WAIT, taken).await {
         Ok(Ok(Some(taken))) => taken,
         Ok(Ok(None) | Err(_)) | Err(_) => Ok(()),
     }
 }
 
-async fn take(service: Service, tenant: TenantPk, pk: ThreadPk, waiting: PendingReport) -> Result<()> {
-    let (task, remote_task_id) = waiting.report.clone();
-    let taken = async {
-        // However many say the same at once, they take one place in the thread's queue.
-        let _turn = service.key_locks.turn(tenant, "callback", task.as_str(), TURN).await?;
+async fn process_report(service: Service, tenant: TenantPk, pk: ThreadPk, pending: PendingReport) -> Result<()> {
+    let (task, remote_task_id) = pending.report.clone();
+    let processed = async {
+        // Equal reports that arrive at the same time take one place in the thread's queue.
+        let _guard = service.key_locks.lock(tenant, "callback", task.as_str(), MAX_LOCK_WAIT).await?;
         failpoint::reached("callback.verified");
-        drop(waiting);
+        drop(pending);
         let event = Event::Peer(PeerEvent::CalledBack { task: task.clone(), remote_task_id });
         service.runtime.decide(pk, event, CommitExtras::default()).await?;
         failpoint::reached("callback.committed");
         Ok(())
     };
-    let taken: Result<()> = taken.await;
-    if let Err(fault) = &taken {
+    let processed: Result<()> = processed.await;
+    if let Err(fault) = &processed {
         tracing::warn!(taskId = %task, why = fault.detail, "a report was not taken; the agent is asked when it is due");
     }
-    taken
+    processed
 }

@@ -1,16 +1,16 @@
-//! What a client carries for this server from one request to the next: a text that nobody else can read or make.
+//! Sealed text that a client stores for this server between two requests. Nobody else can read it or make one.
 
 use super::Service;
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::store::documents::Owner;
 
-/// Sealed for this caller and this use. Fails on a server that holds no sealing key.
+/// Seals `text` for this caller and this purpose. Fails on a server without a sealing key.
 pub fn seal(service: &Service, caller: &Caller, used_for: &'static str, text: &str) -> Result<String, Fault> {
     service.sealer.seal(text, owner(caller, used_for))
 }
 
-/// `None`: it was not sealed here, or for another caller or use.
+/// Returns `None` for a text that was not sealed here, or was sealed for another caller or purpose.
 pub fn open(service: &Service, caller: &Caller, used_for: &'static str, sealed: &str) -> Option<String> {
     service.sealer.open(sealed, owner(caller, used_for)).ok()
 }

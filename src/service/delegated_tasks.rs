@@ -24,7 +24,7 @@ pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId, page: 
     Ok(Page { items, next_cursor: page.next_cursor })
 }
 
-/// Those of all threads of the tenant, newest first.
+/// The tasks of all threads of the tenant, newest first.
 pub async fn list(service: &Service, caller: &Caller, page: PageAsk) -> Result<Page<TaskResource>> {
     let page = service.reads.tasks(caller.tenant, &page).await?;
     let mut items = Vec::with_capacity(page.items.len());
@@ -40,7 +40,7 @@ pub async fn get(service: &Service, caller: &Caller, id: &TaskId) -> Result<Task
     task_resource(service, pk, task).await
 }
 
-/// Ends the task and its call, and sends the agent a cancel. A task that is over stays as it is.
+/// Ends the task and its call, and sends the agent a cancel request. A task that has ended is returned unchanged.
 pub async fn cancel(service: &Service, caller: &Caller, id: &TaskId) -> Result<TaskResource> {
     service.runtime.accepting()?;
     let (pk, task) = stored(service, caller.tenant, id).await?;
@@ -61,10 +61,10 @@ pub(crate) async fn stored(service: &Service, tenant: TenantPk, id: &TaskId) -> 
 
 async fn task_resource(service: &Service, pk: ThreadPk, task: Task) -> Result<TaskResource> {
     let call = service.reads.row(pk, RowKind::Call, task.call_id.as_str()).await?;
-    // Without a call that can be read the task itself is told all the same.
+    // If the call cannot be read, the task is returned without a result.
     let call: Option<CallRecord> = call.as_ref().and_then(legible);
     let result = match call.and_then(|call| call.result) {
-        Some(result) => Some(service.shown(pk, serde_json::json!(result)).await?),
+        Some(result) => Some(service.with_payloads(pk, serde_json::json!(result)).await?),
         None => None,
     };
     Ok(task.resource(result))

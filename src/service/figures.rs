@@ -1,4 +1,4 @@
-//! Counts of what is open on the whole server, for metrics; cached, so that frequent reads cost the store nothing.
+//! Counts of open work on the whole server, for metrics. They are cached, so that frequent scrapes do not load the store.
 
 use std::time::Duration;
 
@@ -9,35 +9,35 @@ use super::Service;
 use crate::domain::spend::Capped;
 use crate::store::{Figures, MostSpent, Pooled};
 
-/// How old an answer may be.
-const FRESH: Duration = Duration::from_secs(15);
+/// How old the cached figures may be.
+const MAX_AGE: Duration = Duration::from_secs(15);
 
-/// The last answer, and when the store was asked. Who comes meanwhile waits for it and takes it.
+/// The last figures, and when they were read. Concurrent callers wait for one read of the store and share its result.
 #[derive(Default)]
-pub(super) struct Read(Mutex<Option<(Instant, Figures)>>);
+pub(super) struct CachedFigures(Mutex<Option<(Instant, Figures)>>);
 
-/// `None`: the store did not say so for a while.
+/// Returns `None` if the store cannot be read now.
 pub async fn read(service: &Service) -> Option<Figures> {
-    let mut read = service.figures.0.lock().await;
-    if let Some((at, figures)) = &*read
-        && at.elapsed() < FRESH
+    let mut cached = service.figures.0.lock().await;
+    if let Some((at, figures)) = &*cached
+        && at.elapsed() < MAX_AGE
     {
         return Some(figures.clone());
     }
     match service.reads.figures(service.now()).await {
         Ok(figures) => {
-            *read = Some((Instant::now(), figures.clone()));
+            *cached = Some((Instant::now(), figures.clone()));
             Some(figures)
         }
         Err(error) => {
             tracing::warn!(%error, "what is open cannot be counted");
-            *read = None;
+            *cached = None;
             None
         }
     }
 }
 
-/// How much of each cap is used by the server, or by the tenant or the key that used the most of its own; 1 is all of it.
+/// The used share of each cap, by the server or by the tenant or key that used the largest share of its own. 1 is all of it.
 pub fn used_of_caps(service: &Service, figures: &Figures) -> [(Capped, f64); Capped::ALL.len()] {
     Capped::ALL.map(|capped| {
         let share = |spent: &MostSpent| {
@@ -49,7 +49,7 @@ pub fn used_of_caps(service: &Service, figures: &Figures) -> [(Capped, f64); Cap
     })
 }
 
-/// The store's connections, as they stand now.
+/// The current state of the store's connection pools.
 pub fn pools(service: &Service) -> Vec<Pooled> {
     service.store.pools()
 }

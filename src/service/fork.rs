@@ -1,4 +1,4 @@
-//! A thread as of an observation: looked at, or continued as a new one.
+//! A thread as of a past observation: read, or continued as a new thread.
 
 use serde_json::Value;
 
@@ -23,8 +23,8 @@ use crate::store::{self, NewThread, ObservationAsk, ThreadRow};
 
 type Result<T, E = Fault> = std::result::Result<T, E>;
 
-/// A new, idle thread that begins as this one was at `at` (absent = now): what was completed is kept. Where an old log
-/// does not tell the application's state as it was, the copy has today's.
+/// Creates a new, idle thread with the state that this one had at `at` (absent = now). Completed work is kept. If an old log
+/// does not record the application's state of that time, the copy gets the current one.
 pub async fn fork(
     service: &Service,
     caller: &Caller,
@@ -51,19 +51,19 @@ async fn copy(
     threads::check_id(service, &new_id)?;
     let fold = feed::fold_to(service, row.pk, at).await?;
     let plan = plan(service, row.pk, &fold).await?;
-    let (items, title) = (counted(&plan), title_then(service, &row, at, &plan).await?);
+    let (items, title) = (item_counts(&plan), title_at(service, &row, at, &plan).await?);
     let from = ForkedFrom { thread_id: id.clone(), seq: at };
     let event = Event::Person(PersonEvent::Forked {
         from: from.clone(),
         state: Box::new(plan),
         messages: conversation(service, row.pk, &fold).await?,
         agent_state: match fold.agent_state() {
-            Some(writes) => whole_state(service, row.pk, writes).await?,
+            Some(writes) => state_with_payloads(service, row.pk, writes).await?,
             None => threads::agent_state(service, caller, id).await?,
         },
         summary: match fold.summary() {
             Some(summary) => {
-                let text = service.shown(row.pk, summary.text.clone()).await?;
+                let text = service.with_payloads(row.pk, summary.text.clone()).await?;
                 Some(Summary { text, ..summary.clone() })
             }
             None => None,
@@ -80,7 +80,7 @@ async fn copy(
     let profile = ThreadProfile { forked_from: Some(from), title, ..row.profile };
     let new_thread = Thread { items, ..threads::fresh(&new, &profile) };
     let extras = CommitExtras {
-        idempotency: key.clone().map(|key| kept(caller, key, &new_thread)),
+        idempotency: key.clone().map(|key| stored_response(caller, key, &new_thread)),
         create: Some((new, profile)),
         ..CommitExtras::audited(caller.name.clone(), "fork", serde_json::json!({ "from": id, "at": at }))
     };
@@ -88,17 +88,17 @@ async fn copy(
     Ok(Thread { last_seq: decided.last_seq, ..new_thread })
 }
 
-/// The view as of an observation.
+/// The thread's state as of an observation, as clients read it.
 pub(crate) async fn state_at(service: &Service, row: &ThreadRow, seq: i64) -> Result<Value> {
     let seq = within(row, seq, "?at")?;
-    let mut view = service.shown(row.pk, feed::fold_to(service, row.pk, seq).await?.view()).await?;
+    let mut view = service.with_payloads(row.pk, feed::fold_to(service, row.pk, seq).await?.view()).await?;
     view["threadId"] = row.thread_id.as_str().into();
     view["minSeq"] = row.min_seq.into();
     Ok(view)
 }
 
-/// Who shaped what the copy finds undone: who copies it, whoever shaped the run that came to that, and whoever edited the plan
-/// since. The run after it took their names over.
+/// The names of those who shaped the unfinished work of the copy: the caller, whoever shaped the run that was active then,
+/// and whoever edited the plan since. The run that began after `at` took over the names of those editors.
 async fn shapers(service: &Service, caller: &Caller, row: &ThreadRow, fold: &Fold, at: i64) -> Result<Vec<String>> {
     let ask = ObservationAsk { after: at, limit: 1, types: vec![ObservationType::RunStarted], ..Default::default() };
     let after = service.reads.observations(row.pk, &ask).await?.into_iter().map(|began| began.run_id);
@@ -113,14 +113,14 @@ async fn shapers(service: &Service, caller: &Caller, row: &ThreadRow, fold: &Fol
     Ok(names)
 }
 
-/// The plan as of then, its payloads put back in.
+/// The plan of that time, with its payloads.
 async fn plan(service: &Service, pk: ThreadPk, fold: &Fold) -> Result<ShownPlan> {
     let unreadable = |error| store::Error::Damaged(format!("the plan in the log: {error}"));
-    Ok(ShownPlan::of(&service.shown(pk, fold.view()).await?).map_err(unreadable)?)
+    Ok(ShownPlan::of(&service.with_payloads(pk, fold.view()).await?).map_err(unreadable)?)
 }
 
-/// How far the copy is: what was not over begins anew.
-fn counted(plan: &ShownPlan) -> ItemCounts {
+/// The progress of the copy. Items that were not finished begin again, so they count only in the total.
+fn item_counts(plan: &ShownPlan) -> ItemCounts {
     let mut items = ItemCounts { total: plan.todo_list.len() as u64, ..ItemCounts::default() };
     for item in &plan.todo_list {
         match item.status {
@@ -133,8 +133,8 @@ fn counted(plan: &ShownPlan) -> ItemCounts {
     items
 }
 
-/// The title of the copy: that of today, if it was not the agent that gave it only later; else the one of then.
-async fn title_then(service: &Service, row: &ThreadRow, at: i64, plan: &ShownPlan) -> Result<Option<String>> {
+/// The title of the copy: the current one, unless the agent set it after `at`; then the title of that time.
+async fn title_at(service: &Service, row: &ThreadRow, at: i64, plan: &ShownPlan) -> Result<Option<String>> {
     let then = Some(&plan.title).filter(|title| !title.is_empty()).cloned();
     let Some(title) = row.profile.title.as_ref().filter(|title| then.as_ref() != Some(*title)) else { return Ok(then) };
     let limit = service.config.limits.page;
@@ -151,26 +151,26 @@ async fn title_then(service: &Service, row: &ThreadRow, at: i64, plan: &ShownPla
     }
 }
 
-/// The application's state, its payloads put back in.
-async fn whole_state(service: &Service, pk: ThreadPk, mut writes: StateWrites) -> Result<AgentState> {
+/// The application's state, with its payloads.
+async fn state_with_payloads(service: &Service, pk: ThreadPk, mut writes: StateWrites) -> Result<AgentState> {
     for write in &mut writes.writes {
         let (StateWrite::Whole(value) | StateWrite::Patch(value)) = write;
-        *value = service.shown(pk, value.take()).await?;
+        *value = service.with_payloads(pk, value.take()).await?;
     }
     Ok(writes.state())
 }
 
-/// The messages that the fold heard: all of them stand in the log.
+/// The messages that the fold has seen. The log holds each of them in full.
 async fn conversation(service: &Service, pk: ThreadPk, fold: &Fold) -> Result<Vec<ConversationMessage>> {
     let mut messages = Vec::with_capacity(fold.messages().len());
-    for heard in fold.messages() {
-        let content = service.shown(pk, heard.content.clone()).await?;
-        let metadata = match heard.metadata.clone() {
-            Some(metadata) => service.shown(pk, Value::Object(metadata)).await?.as_object().cloned(),
+    for recorded in fold.messages() {
+        let content = service.with_payloads(pk, recorded.content.clone()).await?;
+        let metadata = match recorded.metadata.clone() {
+            Some(metadata) => service.with_payloads(pk, Value::Object(metadata)).await?.as_object().cloned(),
             None => None,
         };
-        let whole = RecordedMessage { content, metadata, ..heard.clone() }.whole();
-        messages.push(whole.ok_or_else(|| damaged(&heard.message_id))?);
+        let whole = RecordedMessage { content, metadata, ..recorded.clone() }.whole();
+        messages.push(whole.ok_or_else(|| damaged(&recorded.message_id))?);
     }
     Ok(messages)
 }
@@ -179,8 +179,8 @@ fn damaged(message: &MessageId) -> Fault {
     store::Error::Damaged(format!("the text of the message {message} in the log")).into()
 }
 
-/// A seq of this thread's log that is still kept; 0 is the thread before its first observation.
-/// `pointer` is where it was asked for.
+/// Checks that the log of this thread still reaches back to `seq`, and returns it. 0 is the thread before its first
+/// observation. `pointer` names the request's parameter in the fault.
 pub(crate) fn within(row: &ThreadRow, seq: i64, pointer: &str) -> Result<i64> {
     if seq < row.min_seq - 1 {
         let detail = format!(
@@ -197,7 +197,7 @@ pub(crate) fn within(row: &ThreadRow, seq: i64, pointer: &str) -> Result<i64> {
     Ok(seq)
 }
 
-fn kept(caller: &Caller, key: Idempotent, thread: &Thread) -> IdempotencyRowFn {
+fn stored_response(caller: &Caller, key: Idempotent, thread: &Thread) -> IdempotencyRowFn {
     let (tenant, thread) = (caller.tenant, thread.clone());
     Box::new(move |decided, now| {
         let thread = Thread { last_seq: decided.last_seq, ..thread.clone() };

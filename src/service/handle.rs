@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::audit;
-use super::callbacks::Reports;
+use super::callbacks::PendingReports;
 use super::changes::Feeds;
-use super::feed::Folds;
-use super::figures::Read;
+use super::feed::FoldCache;
+use super::figures::CachedFigures;
 use super::housekeeping;
 use super::once::KeyLocks;
 use super::readiness::Readiness;
@@ -30,7 +30,7 @@ use crate::store::{self, Store};
 use crate::tool::Registry;
 use crate::traces::Traces;
 
-/// What the use cases work with; clones share it.
+/// The handle that the use cases work with. Clones share it.
 #[derive(Clone)]
 pub struct Service(Arc<Inner>);
 
@@ -38,44 +38,45 @@ pub struct Service(Arc<Inner>);
 pub struct Inner {
     pub(super) runtime: Runtime,
     pub(super) store: Arc<dyn Store>,
-    /// The same store, for what people read: lists, logs, whole threads. A row by its key is read by either.
+    /// The same store, for the reads that people cause: lists, logs, whole threads. A single row by its key may be read
+    /// through either.
     pub(super) reads: Arc<dyn Store>,
-    /// What tenants configured.
+    /// The documents that tenants configured.
     pub(super) documents: Arc<DocumentCache>,
     pub(super) mcp: Arc<mcp::Catalog>,
     pub(super) sealer: Arc<Sealer>,
-    /// What signs checkpoints of the audit and receipts; `None`: nothing does.
+    /// Signs checkpoints of the audit, and receipts. `None`: they are not signed.
     pub(super) audit_key: Option<Arc<AuditKey>>,
     pub(super) outbox: Arc<Outbox>,
-    /// Those that work can be given to.
+    /// The agents to which tasks can be delegated.
     pub(super) agents: Arc<Directory>,
     pub(super) hub: Arc<Hub>,
     pub(super) tools: Arc<Registry>,
     pub(super) models: Arc<dyn Catalog>,
     pub(super) config: Arc<Config>,
-    /// Of lists, for pages of logs.
-    pub(super) folds: Arc<Folds>,
-    /// Of everything, for states of the past.
-    pub(super) states: Arc<Folds>,
+    /// These folds hold the todo lists only. Readers of log pages continue from them.
+    pub(super) list_folds: Arc<FoldCache>,
+    /// These folds hold everything that a thread's state consists of. Reads of a past state continue from them.
+    pub(super) state_folds: Arc<FoldCache>,
     pub(super) key_locks: KeyLocks,
     pub(super) feeds: Feeds,
-    pub(super) reports: Reports,
-    pub(super) figures: Read,
+    pub(super) reports: PendingReports,
+    pub(super) figures: CachedFigures,
     pub(super) readiness: Readiness,
-    pub(super) schedules: schedules::Planned,
+    pub(super) schedules: schedules::PlannerState,
 }
 
-/// What a service is put together from.
+/// The components from which a service is built.
 pub struct Parts {
     pub runtime: runtime::Parts,
-    /// Of the same store.
+    /// Must be a cache of the store in `runtime`.
     pub documents: Arc<DocumentCache>,
     pub mcp: Arc<mcp::Catalog>,
 }
 
 impl Service {
-    /// Starts the runtime, which goes on with every unfinished run, and what is done beside it: following what tenants
-    /// configure and what agents' cards say, and forgetting what is kept for a while only.
+    /// Starts the runtime, which resumes every unfinished run, and the background tasks: refreshing the documents and the
+    /// agents' cards, deleting what expired, chaining the audit, retention, schedules.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
         let Parts { runtime: parts, documents, mcp } = parts;
         let service = Self(Arc::new(Inner {
@@ -92,8 +93,8 @@ impl Service {
             tools: parts.tools,
             models: parts.models,
             config: parts.config,
-            folds: Default::default(),
-            states: Default::default(),
+            list_folds: Default::default(),
+            state_folds: Default::default(),
             key_locks: Default::default(),
             feeds: Default::default(),
             reports: Default::default(),
@@ -105,15 +106,15 @@ impl Service {
         service.runtime.spawn_until_drain(async move { documents.follow().await });
         service.runtime.spawn_until_drain(async move { agents.follow().await });
         service.runtime.spawn_until_drain(housekeeping::run(service.clone()));
-        service.runtime.spawn_until_drain(housekeeping::erase(service.clone()));
+        service.runtime.spawn_until_drain(housekeeping::run_erasure(service.clone()));
         service.runtime.spawn_until_drain(audit::run(service.clone()));
         service.runtime.spawn_until_drain(retention::run(service.clone()));
         service.runtime.spawn_until_drain(schedules::run(service.clone()));
         Ok(service)
     }
 
-    /// Starts nothing any more, records what the steps under way come to (for at most `runtime.drain_ms`, then they are
-    /// dropped), ends the MCP servers and gives the leases back. Listeners get a notice first.
+    /// Starts no new effects and commits the results of the running ones, for at most `runtime.drain_ms`; those that take
+    /// longer are dropped. Then ends the MCP servers and releases the leases. Subscribers are notified first.
     pub async fn drain(&self) {
         if self.runtime.stop().await {
             self.mcp.close();
@@ -121,13 +122,13 @@ impl Service {
         }
     }
 
-    /// Drains, and closes the store; both in `runtime.drain_ms`.
+    /// Drains, then closes the store. Both together take at most `runtime.drain_ms`.
     pub async fn close(&self) {
         self.drain().await;
         self.runtime.close_store().await;
     }
 
-    /// Threads that take a task and memory right now.
+    /// How many threads have an actor in memory now.
     pub fn active_threads(&self) -> usize {
         self.runtime.active_threads()
     }
@@ -137,8 +138,8 @@ impl Service {
         &self.mcp
     }
 
-    /// Where this server is listened for, once that is known: agents report there.
-    /// `is_public`: it is the configured one.
+    /// Sets the URL under which this server is reached, as soon as it is known. Agents send their reports there.
+    /// `is_public`: the URL is the configured one.
     pub fn served_at(&self, base: String, is_public: bool) {
         self.runtime.set_base_url(base, is_public);
     }
@@ -147,7 +148,7 @@ impl Service {
         self.runtime.now()
     }
 
-    /// Where a collector of traces is told of requests, if there is one.
+    /// Exports the spans of requests, if a collector of traces is configured.
     pub(crate) fn traces(&self) -> Option<&Arc<Traces>> {
         self.runtime.traces()
     }
@@ -156,8 +157,8 @@ impl Service {
         self.runtime.mint()
     }
 
-    /// `value` with its payloads, for people.
-    pub(super) async fn shown(&self, pk: ThreadPk, value: Value) -> store::Result<Value> {
+    /// Returns `value` with its payload references replaced by the payloads.
+    pub(super) async fn with_payloads(&self, pk: ThreadPk, value: Value) -> store::Result<Value> {
         inline::whole(&*self.reads, pk, value).await
     }
 }

@@ -1,129 +1,132 @@
-//! What is kept for a while only: answers to requests, keys of runs, deliveries and sessions that are over, what is left of
-//! deleted documents; and what deleted threads leave. Forgotten in small batches with rests between them, beside the commits and the timers: however much
-//! there is, nobody waits for it.
+//! Deletes what is kept for a limited time only: responses stored for idempotency keys, lookup keys of runs, finished
+//! deliveries, expired sessions, tombstones of documents. Also deletes the rows of deleted threads. It works in small
+//! batches with pauses between them, beside the commits and the timers: however many rows there are, no request waits for
+//! it.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Service;
-use super::chore_metrics::{deleted, lags};
+use super::chore_metrics::{count_deleted, set_lag};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::store::{Pace, Result};
 
-/// How long an answer to an `Idempotency-Key` is kept.
-const KEPT: Millis = 24 * 3_600_000;
-/// How long a run is found by what was sent.
-const LOOKUPS_KEPT: Millis = 30 * KEPT;
-/// How long it is told that a document was deleted: processes that were stopped for longer read all documents anew.
-const DELETED_DOCUMENTS_KEPT: Millis = 30 * KEPT;
-/// How often what is old is looked for.
-const EVERY: Duration = Duration::from_secs(3_600);
-/// How many rows are forgotten at once.
+/// How long the response stored for an `Idempotency-Key` is kept.
+const IDEMPOTENCY_RETENTION: Millis = 24 * 3_600_000;
+/// How long a run can be found by a lookup key.
+const LOOKUP_RETENTION: Millis = 30 * IDEMPOTENCY_RETENTION;
+/// How long the tombstone of a deleted document is kept. A process that was stopped for longer reads all documents again.
+const DELETED_DOCUMENT_RETENTION: Millis = 30 * IDEMPOTENCY_RETENTION;
+/// How often expired rows are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(3_600);
+/// How many rows one statement deletes.
 const BATCH: u32 = 500;
-/// How often it is looked for what deleted threads left if none is deleted: what readers were in the way of.
-const ERASED_EVERY: Duration = Duration::from_secs(15);
+/// How often rows of deleted threads are looked for while no thread is deleted: open readers may have prevented the
+/// overwriting of some.
+const ERASE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How long it may be there before its removal counts as late.
-const MAY_BE_LEFT: Millis = 10 * 60_000;
+/// After this time the removal of such rows counts as late.
+const MAX_ERASE_LAG: Millis = 10 * 60_000;
 
-/// What lies between two rounds of it, at least and at most: four times as long as the last one took.
-const ROUND: Duration = Duration::from_secs(1);
-const LONGEST_ROUND: Duration = Duration::from_secs(900);
+/// Bounds of the pause between two rounds of erasure. Within them it is four times as long as the last round took.
+const MIN_ERASE_PAUSE: Duration = Duration::from_secs(1);
+const MAX_ERASE_PAUSE: Duration = Duration::from_secs(900);
 
-/// Forgets, and looks again, for as long as it is let.
+/// Deletes expired rows periodically, until the server drains.
 pub(super) async fn run(service: Service) {
     loop {
-        for old in Old::ALL {
-            if let Err(error) = forget(&service, old).await {
-                tracing::warn!(kind = old.kind(), %error, "expired rows could not be deleted; retrying in an hour");
+        for kind in ExpiredKind::ALL {
+            if let Err(error) = delete_expired(&service, kind).await {
+                tracing::warn!(kind = kind.label(), %error, "expired rows could not be deleted; retrying in an hour");
             }
         }
-        sleep(EVERY).await;
+        sleep(SWEEP_INTERVAL).await;
     }
 }
 
-/// Forgets all that is old now, and removes what deleted threads left, as far as no reader is in the way.
+/// Deletes all rows that have expired now, and the rows of deleted threads, as far as no open reader prevents it.
 pub async fn sweep(service: &Service) -> Result<()> {
-    for old in Old::ALL {
-        forget(service, old).await?;
+    for kind in ExpiredKind::ALL {
+        delete_expired(service, kind).await?;
     }
-    erase_rest(service, service.now()).await.map(drop)
+    erase_rows_of_deleted_threads(service, service.now()).await.map(drop)
 }
 
-/// Removes what deleted threads left, and looks again, for as long as it is let.
-pub(super) async fn erase(service: Service) {
+/// Removes the rows of deleted threads periodically, until the server drains.
+pub(super) async fn run_erasure(service: Service) {
     let mut behind_since = None;
     loop {
         let begun = Instant::now();
         let since = *behind_since.get_or_insert_with(|| service.now());
-        match erase_rest(&service, since).await {
+        match erase_rows_of_deleted_threads(&service, since).await {
             Ok(true) => behind_since = None,
             Ok(false) => tracing::debug!("readers are in the way of what deleted threads left; it is tried again"),
             Err(error) => tracing::warn!(%error, "what deleted threads left is there a while longer"),
         }
-        lags("erasure", behind_since.map_or(0, |_| service.now() - since));
-        sleep((begun.elapsed() * 4).clamp(ROUND, LONGEST_ROUND)).await;
-        // Nobody deleted one for so long.
-        let _ = timeout(ERASED_EVERY, service.runtime.wait_for_erasure()).await;
+        set_lag("erasure", behind_since.map_or(0, |_| service.now() - since));
+        sleep((begun.elapsed() * 4).clamp(MIN_ERASE_PAUSE, MAX_ERASE_PAUSE)).await;
+        // The timeout means that no thread was deleted in the meantime.
+        let _ = timeout(ERASE_INTERVAL, service.runtime.wait_for_erasure()).await;
     }
 }
 
-/// `false`: readers are in the way of some of it. `since`: so long it has been there.
-async fn erase_rest(service: &Service, since: Millis) -> Result<bool> {
+/// Returns `false` if open readers prevent the overwriting of some rows. `since`: when the oldest of these rows was deleted,
+/// at the earliest.
+async fn erase_rows_of_deleted_threads(service: &Service, since: Millis) -> Result<bool> {
     const ERASURE: (&str, TenantPk) = ("erasure", TenantPk::NONE);
     loop {
         let (pace, chores) = (Pace::begin(), service.store.chores());
         let erased = service.store.erase_rows(BATCH).await?;
         if erased == 0 {
-            // A reader that is in the way is not gone sooner if others wait longer.
+            // Pausing longer would not end the open readers sooner.
             chores.caught_up(ERASURE);
             return service.store.overwrite_erased().await;
         }
-        deleted("row", erased);
+        count_deleted("row", erased);
         let overdue = service.now() - since;
-        lags(ERASURE.0, overdue);
-        chores.overdue(ERASURE, overdue, MAY_BE_LEFT);
+        set_lag(ERASURE.0, overdue);
+        chores.overdue(ERASURE, overdue, MAX_ERASE_LAG);
         pace.rest(&*service.store).await;
     }
 }
 
-/// Batch by batch, until one is not full.
-async fn forget(service: &Service, old: Old) -> Result<()> {
+/// Deletes batch after batch, until one is not full.
+async fn delete_expired(service: &Service, kind: ExpiredKind) -> Result<()> {
     let now = service.now();
     loop {
         let pace = Pace::begin();
-        let forgotten = match old {
-            Old::Answers => service.store.forget_idempotency(now - KEPT, BATCH).await?,
-            Old::Lookups => service.store.forget_lookups(now - LOOKUPS_KEPT, BATCH).await?,
-            Old::Deliveries => service.store.forget_deliveries(now - service.outbox.timing.retention, BATCH).await?,
-            Old::Sessions => service.store.forget_sessions(now, BATCH).await?,
-            Old::Documents => service.store.forget_documents(now - DELETED_DOCUMENTS_KEPT, BATCH).await?,
+        let count = match kind {
+            ExpiredKind::Answers => service.store.forget_idempotency(now - IDEMPOTENCY_RETENTION, BATCH).await?,
+            ExpiredKind::Lookups => service.store.forget_lookups(now - LOOKUP_RETENTION, BATCH).await?,
+            ExpiredKind::Deliveries => service.store.forget_deliveries(now - service.outbox.timing.retention, BATCH).await?,
+            ExpiredKind::Sessions => service.store.forget_sessions(now, BATCH).await?,
+            ExpiredKind::Documents => service.store.forget_documents(now - DELETED_DOCUMENT_RETENTION, BATCH).await?,
         };
-        deleted(old.kind(), forgotten);
-        if forgotten < u64::from(BATCH) {
+        count_deleted(kind.label(), count);
+        if count < u64::from(BATCH) {
             return Ok(());
         }
         pace.rest(&*service.store).await;
     }
 }
 
-/// What is forgotten.
+/// The kinds of rows that expire.
 #[derive(Clone, Copy)]
-enum Old {
+enum ExpiredKind {
     Answers,
     Lookups,
     Deliveries,
     Sessions,
-    /// Those that were deleted.
+    /// Tombstones of deleted documents.
     Documents,
 }
 
-impl Old {
+impl ExpiredKind {
     const ALL: [Self; 5] = [Self::Answers, Self::Lookups, Self::Deliveries, Self::Sessions, Self::Documents];
 
-    fn kind(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Answers => "answer",
             Self::Lookups => "lookup",

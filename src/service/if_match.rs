@@ -1,4 +1,4 @@
-//! Preconditions: a change may say which version it is based on.
+//! Preconditions: a change may name the version on which it is based.
 
 use super::Result;
 use crate::domain::fault::{Code, Fault};
@@ -9,12 +9,12 @@ pub enum IfMatch {
     Absent,
     /// `*`: whatever there is.
     Any,
-    /// These; weak ones and those that are none of ours match nothing.
+    /// Any of these. Weak ETags and ETags that this server did not make match nothing.
     Versions(Vec<i64>),
 }
 
 impl IfMatch {
-    /// The version that the change may be based on, given the `current` one.
+    /// Returns the version on which the change is based, given the `current` one. A fault if they do not match.
     pub fn against(&self, current: i64) -> Result<Option<i64>> {
         match self {
             IfMatch::Absent => Ok(None),

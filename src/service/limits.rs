@@ -1,4 +1,4 @@
-//! What a tenant may do at most, and how much of it is used.
+//! The limits of a tenant, and how much of them is used.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ pub struct RunsOfTenant {
 pub async fn get(service: &Service, caller: &Caller) -> Result<Limits> {
     let (caps, now) = (service.runtime.spend_caps(caller.tenant), service.now());
     let spent = spending::spent(service, (caller.tenant, &caller.name), &caps, now).await?;
-    // What all tenants together took is no tenant's business.
+    // The usage of the whole server is shown to operators only.
     let is_shown = |capped: Capped| capped.spender() != Spender::Server || caller.may(Scope::Operator);
     let shown = spent.iter().filter(|(_, capped, _)| is_shown(*capped));
     let spend = shown.map(|(spent, capped, cap)| spent.shown(*capped, *cap, now)).collect();
@@ -53,14 +53,14 @@ async fn runs(service: &Service, tenant: TenantPk) -> Result<RunsOfTenant> {
     Ok(RunsOfTenant { running, running_most, queued, queued_most })
 }
 
-/// Says what a tenant may spend; on other replicas that holds within two seconds. Returns the caps that hold now.
+/// Sets the spend caps of a tenant. Other replicas apply them within two seconds. Returns the caps that hold now.
 pub async fn put_caps(
     service: &Service,
     caller: &Caller,
     tenant: Option<&str>,
     caps: TenantCaps,
 ) -> Result<TenantCaps> {
-    refuse(caps.unsound())?;
+    check_sound(caps.unsound())?;
     check_prices(service, &caps)?;
     let tenant = put(service, caller, tenant, (DocumentKind::SpendCaps, CAPS_ID, json!(caps))).await?;
     Ok(service.runtime.spend_caps(tenant).into())
@@ -91,14 +91,15 @@ pub(crate) fn unpriced(models: &dyn Catalog, price: impl Fn(&str, &str) -> Optio
     unpriced.map(|of| format!("{}:{}", of.provider, of.model)).collect()
 }
 
-/// Says how many runs a tenant may have, in the same way. Runs that wait begin at once where there is room by now.
+/// Sets how many runs a tenant may have; other replicas apply that within two seconds. Queued runs begin at once if the new
+/// limits allow it.
 pub async fn put_runs(
     service: &Service,
     caller: &Caller,
     tenant: Option<&str>,
     limits: TenantRunLimits,
 ) -> Result<TenantRunLimits> {
-    refuse(limits.unsound())?;
+    check_sound(limits.unsound())?;
     let tenant = put(service, caller, tenant, (DocumentKind::RunLimits, RUN_LIMITS_ID, json!(limits))).await?;
     service.runtime.recheck_waiting_runs();
     let RunLimits { running, queued } = service.runtime.run_limits(tenant);
@@ -106,13 +107,13 @@ pub async fn put_runs(
     Ok(TenantRunLimits { running_runs, queued_runs: Some(queued) })
 }
 
-fn refuse(unsound: Option<(&str, impl Into<String>)>) -> Result<()> {
+fn check_sound(unsound: Option<(&str, impl Into<String>)>) -> Result<()> {
     let Some((member, why)) = unsound else { return Ok(()) };
     let why = why.into();
     Err(Fault::new(Code::Invalid, format!("`{member}` {why}.")).at(format!("/{member}"), why))
 }
 
-/// Writes what a tenant is limited to; returns which it is.
+/// Writes the document with a tenant's limits. `tenant` is a name, or absent for the caller's own. Returns its key.
 async fn put(
     service: &Service,
     caller: &Caller,

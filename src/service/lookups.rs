@@ -1,4 +1,4 @@
-//! Runs that are found by what a client sent, for clients that name neither run nor thread. The keys are written in the
+//! Finding runs by a digest of what a client sent, for clients that name neither run nor thread. The keys are written in the
 //! transaction that accepts the run ([`ProcessAsk::lookups`](super::runs::ProcessAsk)), so a run is found if and only if it
 //! was accepted; they are kept for 30 days, or as long as their thread.
 
@@ -13,8 +13,14 @@ pub async fn find(service: &Service, caller: &Caller, key: &LookupKey, limit: u3
     Ok(service.store.lookups(caller.tenant, key, limit).await?)
 }
 
-/// Somebody listens to the run for so long from now: every process sees that before it cancels what nobody listens to.
-/// `false`: the run is not found under this key.
-pub async fn listen(service: &Service, caller: &Caller, key: &LookupKey, run: &RunId, lasts: Millis) -> Result<bool> {
-    Ok(service.store.listen_until(caller.tenant, key, run, service.now() + lasts).await?)
+/// Records that a client listens to the run until `duration` from now. Every process checks this before it cancels a run
+/// without listeners. Returns `false` if the run is not found under this key.
+pub async fn listen(
+    service: &Service,
+    caller: &Caller,
+    key: &LookupKey,
+    run: &RunId,
+    duration: Millis,
+) -> Result<bool> {
+    Ok(service.store.listen_until(caller.tenant, key, run, service.now() + duration).await?)
 }

@@ -1,9 +1,9 @@
-//! The use cases: what callers may ask of this server, one module for each thing that they ask about. Called by `http`,
-//! by the binary, and by programs that embed the server.
+//! The use cases: what callers may request of this server, one module for each subject. Called by `http`, by the binary, and
+//! by programs that embed the server.
 //!
-//! Every function takes the [`Service`] first. Where something belongs to a tenant it takes the
-//! [`Caller`](crate::domain::caller::Caller) next: what belongs to another tenant does not exist for it. It answers with
-//! a [`Fault`] or with what is durable. Whether a key permits the call is known before, by `http`.
+//! Every function takes the [`Service`] first. A function on something that belongs to a tenant takes the
+//! [`Caller`](crate::domain::caller::Caller) next: what belongs to another tenant is reported as not found. A function
+//! returns a [`Fault`], or what is durable. `http` has checked before that the caller's key permits the call.
 
 pub mod a2a;
 mod admission;

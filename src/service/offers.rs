@@ -12,13 +12,13 @@ use crate::provider::gate::{BreakerState, Health};
 
 pub use crate::provider::ModelInfo;
 
-/// The models that runs may name, and how their providers do.
+/// The models that runs may name, with the health of their providers.
 pub fn models(service: &Service) -> Vec<ModelInfo> {
     let health = |info: ModelInfo| ModelInfo { health: service.runtime.provider_health(&info.provider), ..info };
     service.models.list().into_iter().map(health).collect()
 }
 
-/// Every model with whether it answers now; each is asked for a word, with the caller's tenant's keys.
+/// All models, and whether each responds now. Each gets a short test call, with the keys of the caller's tenant.
 pub async fn check_models(service: &Service, caller: &Caller) -> Vec<ModelInfo> {
     provider::check(&*service.models, &caller.tenant_name).await
 }
@@ -30,12 +30,12 @@ pub fn cores(service: &Service) -> Vec<String> {
     std::iter::once(chosen.clone()).chain(others).collect()
 }
 
-/// What `/metrics` shows of the gated providers: a gauge's name, and its value for each.
+/// The gauges of the gated providers for `/metrics`: the name of each gauge, and its value per provider.
 pub fn provider_figures(service: &Service) -> [(&'static str, Vec<(String, usize)>); 3] {
     let mut names: Vec<String> = service.models.list().into_iter().map(|info| info.provider).collect();
     names.sort();
     names.dedup();
-    // One that was not called yet is as well as can be.
+    // A provider that was not called yet counts as healthy.
     let known: Vec<(String, Option<Health>)> =
         names.into_iter().map(|name| (name.clone(), service.runtime.provider_health(&name))).collect();
     let figure = |of: fn(&Health) -> usize| {
@@ -48,13 +48,13 @@ pub fn provider_figures(service: &Service) -> [(&'static str, Vec<(String, usize
     ]
 }
 
-/// What the caller's agents may call.
+/// The tools that the caller's agents may call.
 pub async fn tools(service: &Service, caller: &Caller) -> Vec<Arc<ToolSpec>> {
     service.tools.prepare(caller.tenant).await;
     service.tools.toolset(caller.tenant).specs()
 }
 
-/// What the thread's active run may call, else its next one.
+/// The tools that the thread's active run may call, or those of its next run if none is active.
 pub async fn tools_of(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Vec<Arc<ToolSpec>>> {
     let row = threads::row(service, caller, id).await?;
     let thread = service.runtime.snapshot(row.pk).await?;

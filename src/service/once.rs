@@ -1,7 +1,7 @@
-//! `Idempotency-Key`: the same request, sent again, is answered again and done once.
+//! `Idempotency-Key`: a request that is sent again gets the same response, and its work is done once.
 //!
-//! An answer is stored in the transaction of the change that it reports, so it is there if and only if that was done.
-//! Those of one key wait for each other in this process; between processes the store says who was first.
+//! A response is stored in the transaction of the change that it reports, so it is stored if and only if the change was
+//! made. Requests with one key wait for each other in this process. Between processes the store decides which was first.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -24,20 +24,20 @@ use crate::runtime::CommandError;
 use crate::store::IdempotencyRow;
 use crate::store::documents::{ANSWER, SEALED, answer_id, owner_of_answer};
 
-/// How long a concurrent duplicate waits for the first one's answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a concurrent duplicate waits for the response to the first request.
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// A request's `Idempotency-Key`, where it was used, and what it was used with.
+/// The `Idempotency-Key` of a request, its scope, and the fingerprint of the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotent {
     pub key: String,
-    /// Method and path; keys of different tenants and scopes are strangers.
+    /// Method and path. Equal keys of different tenants or scopes are independent.
     pub scope: String,
     /// SHA-256 of the body, hex.
     pub fingerprint: String,
 }
 
-/// A fresh answer, or the stored one of an earlier request with the same key and body.
+/// A fresh result, or the stored response to an earlier request with the same key and body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answered<T> {
     Fresh(T),
@@ -54,7 +54,7 @@ impl<T> Answered<T> {
 }
 
 impl<T: DeserializeOwned> Answered<T> {
-    /// What is answered, read back if it was stored.
+    /// The value of the response; parsed from the body if it was stored.
     pub(crate) fn into_value(self) -> Result<T> {
         match self {
             Answered::Fresh(value) => Ok(value),
@@ -63,13 +63,13 @@ impl<T: DeserializeOwned> Answered<T> {
     }
 }
 
-/// Of a stored answer that cannot be read back.
+/// The fault for a stored response that cannot be parsed.
 pub(crate) fn damaged(error: impl Display) -> Fault {
     Fault::new(Code::Internal, format!("The stored answer is damaged: {error}."))
 }
 
 impl Idempotent {
-    /// The answer as it is stored under this key.
+    /// The row that stores a response under this key.
     pub(crate) fn row(
         &self,
         tenant: TenantPk,
@@ -81,8 +81,8 @@ impl Idempotent {
     }
 }
 
-/// Does `work`, unless the request was answered before under its key. `work` stores its answer under that key together
-/// with what it does, and ends as [`CommandError::Duplicate`] where another process was faster.
+/// Performs `work`, unless a response is stored under the request's key. `work` stores its response under that key in the
+/// transaction of its change, and returns [`CommandError::Duplicate`] if another process was faster.
 pub(crate) async fn perform<T>(
     service: &Service,
     caller: &Caller,
@@ -90,27 +90,27 @@ pub(crate) async fn perform<T>(
     work: impl Future<Output = std::result::Result<T, CommandError>>,
 ) -> Result<Answered<T>> {
     let Some(key) = key else { return Ok(Answered::Fresh(work.await?)) };
-    let _turn = service.key_locks.turn(caller.tenant, &key.scope, &key.key, PATIENCE).await?;
+    let _guard = service.key_locks.lock(caller.tenant, &key.scope, &key.key, MAX_WAIT).await?;
     if let Some(row) = stored(service, caller, key).await? {
-        return opened(service, row);
+        return replayed(service, row);
     }
     match work.await {
-        Err(CommandError::Duplicate) => opened(service, stored(service, caller, key).await?.ok_or_else(in_progress)?),
+        Err(CommandError::Duplicate) => replayed(service, stored(service, caller, key).await?.ok_or_else(in_progress)?),
         done => Ok(Answered::Fresh(done?)),
     }
 }
 
-/// Whether this very request was answered before. Another one under its key is refused.
+/// Whether a response to this request is stored. A request with another body under the same key is refused.
 pub async fn is_repeat(service: &Service, caller: &Caller, key: &Idempotent) -> Result<bool> {
     Ok(stored(service, caller, key).await?.is_some())
 }
 
-/// What this very request was answered before. Another one under its key is refused.
+/// The stored response to this request, if there is one. A request with another body under the same key is refused.
 pub(crate) async fn answered<T>(service: &Service, caller: &Caller, key: &Idempotent) -> Result<Option<Answered<T>>> {
-    stored(service, caller, key).await?.map(|row| opened(service, row)).transpose()
+    stored(service, caller, key).await?.map(|row| replayed(service, row)).transpose()
 }
 
-/// Whether some request was answered under this key, this one or another.
+/// Whether any response is stored under this key, to this request or to one with another body.
 pub(crate) async fn is_stored(service: &Service, caller: &Caller, key: &Idempotent) -> Result<bool> {
     Ok(service.store.idempotency(caller.tenant, &key.scope, &key.key).await?.is_some())
 }
@@ -120,7 +120,7 @@ async fn stored(service: &Service, caller: &Caller, key: &Idempotent) -> Result<
     row.map(|row| same_body(row, key)).transpose()
 }
 
-/// An answer that may be the only place where a secret is ever shown: sealed, unless this server keeps no secrets.
+/// The row of a response that may show a secret for the only time: its body is sealed, if the server has a sealing key.
 pub(crate) fn sealed(
     service: &Service,
     caller: &Caller,
@@ -138,9 +138,9 @@ pub(crate) fn sealed(
     Ok(key.row(caller.tenant, service.now(), (status, body, None)))
 }
 
-fn opened<T>(service: &Service, row: IdempotencyRow) -> Result<Answered<T>> {
+fn replayed<T>(service: &Service, row: IdempotencyRow) -> Result<Answered<T>> {
     let IdempotencyRow { tenant, scope, key, status, mut body, location, .. } = row;
-    // What is not sealed is JSON, which begins otherwise.
+    // A body that is not sealed is JSON, which cannot begin with this prefix.
     if body.starts_with(SEALED) {
         body = service.sealer.open(&body, owner_of_answer(tenant, &answer_id(&scope, &key))).map_err(|why| {
             why.warn(ANSWER, tenant, &scope);
@@ -151,41 +151,41 @@ fn opened<T>(service: &Service, row: IdempotencyRow) -> Result<Answered<T>> {
     Ok(Answered::Replayed { status, body, location })
 }
 
-/// Whose key, what it is used for, and the key.
-type Name = (TenantPk, String, String);
+/// Tenant, scope and idempotency key.
+type LockKey = (TenantPk, String, String);
 
 /// One lock for each key that this process is working on, so that requests with the same key run one after another.
 #[derive(Clone, Default)]
-pub(crate) struct KeyLocks(Arc<Mutex<HashMap<Name, watch::Sender<()>>>>);
+pub(crate) struct KeyLocks(Arc<Mutex<HashMap<LockKey, watch::Sender<()>>>>);
 
-/// A lock that is held; dropping it lets in whoever waits for it.
+/// A held lock. Dropping it releases the lock.
 pub(crate) struct KeyGuard {
-    name: Name,
-    all: KeyLocks,
+    key: LockKey,
+    locks: KeyLocks,
 }
 
 impl KeyLocks {
-    /// Waits until nobody holds this key, at most so long, and holds it.
-    pub(crate) async fn turn(&self, tenant: TenantPk, scope: &str, key: &str, patience: Duration) -> Result<KeyGuard> {
-        let name = (tenant, scope.to_owned(), key.to_owned());
-        let until = Instant::now() + patience;
+    /// Acquires the lock of this key. Waits at most `max_wait` for its holder.
+    pub(crate) async fn lock(&self, tenant: TenantPk, scope: &str, key: &str, max_wait: Duration) -> Result<KeyGuard> {
+        let lock_key = (tenant, scope.to_owned(), key.to_owned());
+        let until = Instant::now() + max_wait;
         loop {
-            let mut held = match self.0.lock().entry(name.clone()) {
+            let mut holder = match self.0.lock().entry(lock_key.clone()) {
                 std::collections::hash_map::Entry::Vacant(entry) => {
                     entry.insert(watch::channel(()).0);
-                    return Ok(KeyGuard { name, all: self.clone() });
+                    return Ok(KeyGuard { key: lock_key, locks: self.clone() });
                 }
                 std::collections::hash_map::Entry::Occupied(entry) => entry.get().subscribe(),
             };
-            // It ends with an error when the holder drops its sender: then the key is free.
-            timeout_at(until, held.changed()).await.map_err(|_| in_progress())?.ok();
+            // `changed` fails when the holder drops its sender: then the lock is free.
+            timeout_at(until, holder.changed()).await.map_err(|_| in_progress())?.ok();
         }
     }
 }
 
 impl Drop for KeyGuard {
     fn drop(&mut self) {
-        self.all.0.lock().remove(&self.name);
+        self.locks.0.lock().remove(&self.key);
     }
 }
 

@@ -5,10 +5,10 @@ use std::vec;
 
 use crate::store::{Page, PageAsk, Result};
 
-/// The entries from a page on, read page by page as they are asked for.
+/// The entries of a list from one page on. The pages are read as the entries are consumed.
 pub(crate) struct Entries<T, R> {
     read: R,
-    /// The next page; `None`: there is no other.
+    /// The request for the next page. `None`: the last page was read.
     ask: Option<PageAsk>,
     ready: vec::IntoIter<T>,
 }
@@ -18,12 +18,12 @@ where
     R: Fn(PageAsk) -> F,
     F: Future<Output = Result<Page<T>>>,
 {
-    /// From `first` on, whose limit is that of every page.
+    /// Begins with the page `first`. Its limit holds for every page.
     pub(crate) fn from(first: PageAsk, read: R) -> Self {
         Self { read, ask: Some(first), ready: Vec::new().into_iter() }
     }
 
-    /// The next entry; `None`: that was the last.
+    /// The next entry, or `None` after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<T>> {
         loop {
             if let Some(entry) = self.ready.next() {

@@ -30,7 +30,7 @@ pub async fn get(service: &Service, caller: &Caller, id: &ThreadId) -> Result<(V
     list(service, &service.runtime.snapshot(row.pk).await?).await
 }
 
-/// The items alone; what they came to may be a reference.
+/// The items alone. Their results may be payload references.
 pub async fn items(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Vec<TodoItem>> {
     let row = threads::row(service, caller, id).await?;
     Ok(service.runtime.snapshot(row.pk).await?.plan()?.todo_list)
@@ -38,10 +38,10 @@ pub async fn items(service: &Service, caller: &Caller, id: &ThreadId) -> Result<
 
 async fn list(service: &Service, thread: &ThreadSnapshot) -> Result<(Value, i64)> {
     let plan = thread.plan()?;
-    Ok((service.shown(thread.row.pk, json!(plan.todo_list)).await?, plan.plan_version))
+    Ok((service.with_payloads(thread.row.pk, json!(plan.todo_list)).await?, plan.plan_version))
 }
 
-/// What the plan may do and cost: under the settings of the active run, or those that the next one would have.
+/// What the plan may do and cost, under the settings of the active run, or of the next run if none is active.
 pub async fn forecast(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Forecast> {
     let row = threads::row(service, caller, id).await?;
     let thread = service.runtime.snapshot(row.pk).await?;
@@ -49,7 +49,7 @@ pub async fn forecast(service: &Service, caller: &Caller, id: &ThreadId) -> Resu
     forecast_of(service, caller, &thread, &next).await
 }
 
-/// The same of the plan with this edit, which changes nothing and must be one that could be made.
+/// The same forecast for the plan after this edit. The edit must be valid; it is not stored.
 pub async fn forecast_edit(service: &Service, caller: &Caller, id: &ThreadId, patch: PlanPatch) -> Result<Forecast> {
     let row = threads::row(service, caller, id).await?;
     let thread = service.runtime.snapshot(row.pk).await?;
@@ -76,7 +76,7 @@ async fn forecast_of(
     Ok(Forecast { plan, cost })
 }
 
-/// Edits the list that stands at version `if_match`; answers with the list after it.
+/// Edits the list, whose version must be `if_match`. Returns the new list and its version.
 pub async fn edit(
     service: &Service,
     caller: &Caller,
@@ -97,7 +97,7 @@ pub async fn edit(
     let extras = CommitExtras { wants_plan: true, ..audited };
     let decided = service.runtime.decide(row.pk, event, extras).await?;
     let plan = decided.plan.transpose()?.unwrap_or_default();
-    Ok((service.shown(row.pk, json!(plan.todo_list)).await?, plan.plan_version))
+    Ok((service.with_payloads(row.pk, json!(plan.todo_list)).await?, plan.plan_version))
 }
 
 fn stale(version: i64) -> Fault {

@@ -1,4 +1,4 @@
-//! A tenant's policy: read, replaced, and tried on what has happened.
+//! A tenant's policy: read it, replace it, and try rules on past calls.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use crate::store::{PageAsk, ThreadFilter, ThreadRow};
 use crate::tool::Toolset;
 use crate::tool::policy::{POLICY_ID, check, server_rules};
 
-/// Calls that a dry run looks at by default, and at most.
-const TRIED: u32 = 500;
-const MOST_TRIED: u32 = 5_000;
+/// How many calls a dry run examines by default, and at most.
+const DEFAULT_CALLS: u32 = 500;
+const MAX_CALLS: u32 = 5_000;
 /// Rows read at once.
 const CHUNK: u32 = 200;
 
@@ -85,17 +85,17 @@ impl Resource for Policy {
         }
     }
 
-    fn unwritten(_: &Service, _: &str) -> Option<Value> {
+    fn default_body(_: &Service, _: &str) -> Option<Value> {
         Some(json!(PolicyRules::default()))
     }
 
-    /// Calls that are judged from now on are judged by them, on other replicas within two seconds.
-    fn changed(_: &Service, _: &Caller, _: &Document, spec: PolicyRules) -> Result<Value> {
+    /// The rules apply to calls that are judged from now on; on other replicas within two seconds.
+    fn replaced_body(_: &Service, _: &Caller, _: &Document, spec: PolicyRules) -> Result<Value> {
         check(&spec.rules)?;
         Ok(json!(spec))
     }
 
-    fn written(_: &Service, _: &Caller, document: &Document) -> Result<PolicyRules> {
+    fn view_of(_: &Service, _: &Caller, document: &Document) -> Result<PolicyRules> {
         rules(document)
     }
 }
@@ -139,9 +139,9 @@ pub async fn effective(service: &Service, caller: &Caller) -> Result<Versioned<E
 /// What these rules would have decided about the tool calls that the tenant's agents made.
 pub async fn dry_run(service: &Service, caller: &Caller, ask: &DryRun) -> Result<DryRunReport> {
     check(&ask.rules)?;
-    let limit = ask.limit.unwrap_or(TRIED);
-    if !(1..=MOST_TRIED).contains(&limit) {
-        let how = format!("must be 1 to {MOST_TRIED}");
+    let limit = ask.limit.unwrap_or(DEFAULT_CALLS);
+    if !(1..=MAX_CALLS).contains(&limit) {
+        let how = format!("must be 1 to {MAX_CALLS}");
         return Err(Fault::new(Code::Invalid, format!("`limit` {how}.")).at("/limit", how));
     }
     let tools = &service.tools;
@@ -153,11 +153,11 @@ pub async fn dry_run(service: &Service, caller: &Caller, ask: &DryRun) -> Result
         service.reads.threads(caller.tenant, &ThreadFilter::default(), &page).await
     });
     while let Some(thread) = threads.next().await? {
-        // They come by that time, the latest first.
+        // The threads are ordered by `updated_at`, the latest first.
         if thread.updated_at < trial.since {
             break;
         }
-        if !trial.thread(&thread).await? {
+        if !trial.try_thread(&thread).await? {
             return Ok(trial.report);
         }
     }
@@ -173,22 +173,22 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// The calls of a thread, newest first. `false`: enough were looked at.
-    async fn thread(&mut self, thread: &ThreadRow) -> Result<bool> {
+    /// Tries the rules on the calls of a thread, newest first. Returns `false` once the limit of calls is reached.
+    async fn try_thread(&mut self, thread: &ThreadRow) -> Result<bool> {
         let (store, pk) = (&self.service.store, thread.pk);
         let mut calls = Entries::from(PageAsk { cursor: None, limit: CHUNK }, |page| async move {
             store.rows(pk, RowKind::Call, true, &page).await
         });
         let mut settings = HashMap::new();
         while let Some(row) = calls.next().await? {
-            if !self.call(thread, &row, &mut settings).await? {
+            if !self.try_call(thread, &row, &mut settings).await? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    async fn call(
+    async fn try_call(
         &mut self,
         thread: &ThreadRow,
         row: &Row,
@@ -205,17 +205,17 @@ impl Trial<'_> {
             let run: Option<Run> = stored.as_ref().map(read).transpose()?;
             settings.insert(call.run_id.clone(), run.map(|run| run.settings).unwrap_or_default());
         }
-        let arguments = service.shown(thread.pk, call.arguments).await?;
+        let arguments = service.with_payloads(thread.pk, call.arguments).await?;
         let proposal = Proposal {
             thread: &thread.thread_id,
             settings: &settings[&call.run_id],
             tool: &call.tool_name,
             arguments: &arguments,
         };
-        // A tool that is gone is not judged any more.
+        // A call of a tool that no longer exists cannot be judged.
         let Some(new) = self.toolset.ruling(&proposal) else { return Ok(true) };
-        let ways = self.report.counts.entry(old.action).or_default();
-        *ways.entry(new.action).or_default() += 1;
+        let counts = self.report.counts.entry(old.action).or_default();
+        *counts.entry(new.action).or_default() += 1;
         self.report.changed += u32::from(new.action != old.action);
         self.report.calls.push(TriedCall {
             thread_id: thread.thread_id.clone(),

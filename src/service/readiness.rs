@@ -1,4 +1,4 @@
-//! Whether requests can be served. Requests within a second get the same answer, at no further cost for the store.
+//! Whether requests can be served. All requests within a second share one check of the store.
 
 use std::time::Duration;
 
@@ -10,35 +10,35 @@ use tokio::time::{Instant, timeout};
 use super::Service;
 use crate::store::Store;
 
-/// How long an answer is given to everybody.
-const FRESH: Duration = Duration::from_secs(1);
-/// How long a look waits for the store.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the result of one check is shared.
+const MAX_AGE: Duration = Duration::from_secs(1);
+/// How long a check waits for the store.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the last look found: a sentence for each thing that fails.
+/// The last check, and its result: a sentence for each failure.
 #[derive(Default)]
-pub(super) struct Readiness(Mutex<Option<Look>>);
+pub(super) struct Readiness(Mutex<Option<StoreCheck>>);
 
-struct Look {
+struct StoreCheck {
     since: Instant,
-    found: OfAll<BoxFuture<'static, Vec<String>>>,
+    result: OfAll<BoxFuture<'static, Vec<String>>>,
 }
 
 impl Readiness {
-    /// What the look of this second found; begins it if it is the first to ask. It ends even if nobody waits any more.
-    async fn look(&self, look: impl Future<Output = Vec<String>> + Send + 'static) -> Vec<String> {
+    /// The result of the current check. Begins one if the last is too old. It completes even if all callers stop waiting.
+    async fn shared_check(&self, look: impl Future<Output = Vec<String>> + Send + 'static) -> Vec<String> {
         let found = {
             let mut last = self.0.lock();
-            let is_fresh = |last: &Look| last.since.elapsed() < FRESH || last.found.peek().is_none();
+            let is_fresh = |last: &StoreCheck| last.since.elapsed() < MAX_AGE || last.result.peek().is_none();
             match last.as_ref().filter(|last| is_fresh(last)) {
-                Some(last) => last.found.clone(),
+                Some(last) => last.result.clone(),
                 None => {
-                    let looking = tokio::spawn(look).map(|found| {
+                    let checking = tokio::spawn(look).map(|found| {
                         found.unwrap_or_else(|error| vec![format!("the look at the store broke: {error}")])
                     });
-                    let found = looking.boxed().shared();
-                    *last = Some(Look { since: Instant::now(), found: found.clone() });
-                    found
+                    let result = checking.boxed().shared();
+                    *last = Some(StoreCheck { since: Instant::now(), result: result.clone() });
+                    result
                 }
             }
         };
@@ -46,10 +46,10 @@ impl Readiness {
     }
 }
 
-/// Whether requests can be served; else what fails, a sentence each.
+/// Succeeds if requests can be served. Otherwise returns a sentence for each failure.
 pub async fn check(service: &Service) -> Result<(), Vec<String>> {
     let store = service.store.clone();
-    let mut failing = service.readiness.look(async move { look_at(&*store).await }).await;
+    let mut failing = service.readiness.shared_check(async move { check_store(&*store).await }).await;
     if service.runtime.is_draining() {
         failing.insert(0, "draining: the server is stopping".to_owned());
     }
@@ -59,13 +59,13 @@ pub async fn check(service: &Service) -> Result<(), Vec<String>> {
     if failing.is_empty() { Ok(()) } else { Err(failing) }
 }
 
-/// Why what is acknowledged may be lost when the machine of the database fails; `None`: it is not.
+/// Why acknowledged commits may be lost when the machine of the database fails. `None`: they cannot.
 pub fn weakness(service: &Service) -> Option<String> {
     service.store.weakness()
 }
 
-async fn look_at(store: &dyn Store) -> Vec<String> {
-    match timeout(PATIENCE, store.ping()).await {
+async fn check_store(store: &dyn Store) -> Vec<String> {
+    match timeout(STORE_TIMEOUT, store.ping()).await {
         Ok(Ok(())) => Vec::new(),
         Ok(Err(error)) => vec![format!("store: {error}")],
         Err(_) => vec!["store: it does not answer in time".to_owned()],
@@ -92,7 +92,7 @@ mod tests {
                     tokio::time::sleep(Duration::from_secs(2)).await;
                     vec![nth.to_string()]
                 };
-                readiness.look(look).await
+                readiness.shared_check(look).await
             }
         };
         let first = tokio::spawn(ask());

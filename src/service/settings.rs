@@ -1,4 +1,5 @@
-//! What a run is accepted with: call > thread > server, resolved once and stored with the run.
+//! The settings of a run. The call's options take precedence over the thread's, and those over the server's. They are
+//! resolved once, when the run is accepted, and stored with it.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -34,12 +35,13 @@ pub(super) fn of_run(
     Ok(settings)
 }
 
-/// Those that the thread's next run would have if its call said nothing.
+/// The settings that the thread's next run would have if its call gave no options.
 pub(super) fn of_next_run(service: &Service, caller: &Caller, row: &ThreadRow) -> Result<RunSettings> {
     of_run(service, caller, &row.core, &row.profile.config, &CallOptions::default())
 }
 
-/// Whether a run of this caller could be accepted with this configuration of its thread; the fault points into it.
+/// Checks that a run of this caller could be accepted with this configuration of its thread. A fault points into the
+/// configuration.
 pub(super) fn check(service: &Service, caller: &Caller, core: &str, thread: &ThreadConfig) -> Result<()> {
     let Err(mut fault) = of_run(service, caller, core, thread, &CallOptions::default()) else { return Ok(()) };
     for pointed in &mut fault.errors {
@@ -52,7 +54,7 @@ pub(super) fn check(service: &Service, caller: &Caller, core: &str, thread: &Thr
     Err(fault)
 }
 
-/// Resolves the settings of a run, and asks the model's provider whether it may be called like that.
+/// Resolves the settings of a run, and checks with the provider of each model that it accepts these parameters.
 fn resolve(
     server: &config::Agent,
     models: &dyn Catalog,
@@ -94,7 +96,7 @@ fn resolve(
         synthesis_params,
         answer_schema: call.answer_schema.clone(),
         enabled_tools: thread.enabled_tools.clone().or_else(|| server.enabled_tools.clone()),
-        // The server's own is among the rules of every policy.
+        // The server's own tool policy is part of every tenant's rules already.
         tool_policy: thread.tool_policy.clone(),
         history_limit: thread.history_limit.unwrap_or(server.history_limit),
         system_prompt: compose(
@@ -117,7 +119,7 @@ fn resolve(
     })
 }
 
-/// The fault points to what stands there.
+/// Points the errors about parameters that only the synthesis has to `synthesisParams`.
 fn of_synthesis(mut fault: Fault, params: &Map<String, Value>) -> Fault {
     for pointed in &mut fault.errors {
         let name = pointed.pointer.strip_prefix("/options/llmParams/").map(str::to_owned);
@@ -128,7 +130,7 @@ fn of_synthesis(mut fault: Fault, params: &Map<String, Value>) -> Fault {
     fault
 }
 
-/// Whether answers can be checked against it.
+/// Checks that answers can be validated against this schema.
 fn check_answer_schema(schema: &Value) -> Result<()> {
     let unfit = |place: &str, why: &str| {
         let fault = Fault::new(Code::Invalid, "`answerSchema` cannot be used.");
@@ -143,10 +145,10 @@ fn check_answer_schema(schema: &Value) -> Result<()> {
     }
 }
 
-/// How many models may stand behind the first.
-const FALLBACKS: usize = 8;
+/// How many fallback models a run may name.
+const MAX_FALLBACKS: usize = 8;
 
-/// Those of the nearest layer that names any; those of the server for a run that names no model either.
+/// The fallbacks of the nearest layer that names a model or fallbacks. A run without such a layer gets the server's.
 fn fallbacks(models: &dyn Catalog, layers: [&Option<ProviderConfig>; 2]) -> Result<Vec<ModelChoice>> {
     let nearest = layers
         .into_iter()
@@ -154,14 +156,14 @@ fn fallbacks(models: &dyn Catalog, layers: [&Option<ProviderConfig>; 2]) -> Resu
         .find(|layer| layer.fallbacks.is_some() || layer.provider_name.is_some() || layer.model_id.is_some());
     let Some(layer) = nearest else { return Ok(models.fallbacks()) };
     let named = layer.fallbacks.clone().unwrap_or_default();
-    if named.len() > FALLBACKS {
-        let detail = format!("At most {FALLBACKS} fallbacks may be named.");
+    if named.len() > MAX_FALLBACKS {
+        let detail = format!("At most {MAX_FALLBACKS} fallbacks may be named.");
         return Err(Fault::new(Code::Invalid, detail.clone()).at("/options/providerConfig/fallbacks", detail));
     }
     Ok(named)
 }
 
-/// The nearest layer that names a provider or a model; what it leaves open is the default of what it names.
+/// The model of the nearest layer that names a provider or a model. What that layer leaves open is the default.
 fn chosen_model(models: &dyn Catalog, layers: [&Option<ProviderConfig>; 2]) -> Result<(String, String)> {
     let (default_provider, default_model) = models.default_model();
     let named = |layer: &&ProviderConfig| layer.provider_name.is_some() || layer.model_id.is_some();
@@ -185,7 +187,7 @@ fn chosen_model(models: &dyn Catalog, layers: [&Option<ProviderConfig>; 2]) -> R
     }
 }
 
-/// The layers joined by blank lines, each after or before those below it, variables put in.
+/// Joins the layers with blank lines, each after or before those below it, and substitutes the variables.
 fn compose(templates: &BTreeMap<String, String>, layers: [(&str, &Option<SystemPrompt>); 3]) -> Result<String> {
     let mut parts: Vec<String> = Vec::new();
     for (place, layer) in layers {
@@ -214,17 +216,17 @@ fn texts(templates: &BTreeMap<String, String>, place: &str, layer: &SystemPrompt
         })?),
     };
     let given = [template, layer.content.as_ref()].into_iter().flatten();
-    given.map(|text| filled(text, &layer.variables).map_err(|name| unset(place, name))).collect()
+    given.map(|text| substitute(text, &layer.variables).map_err(|name| missing_variable(place, name))).collect()
 }
 
-fn unset(place: &str, name: &str) -> Fault {
+fn missing_variable(place: &str, name: &str) -> Fault {
     let detail = format!("The system prompt needs a value for `{name}`; give one in `variables`.");
     Fault::new(Code::Invalid, detail.clone()).at(format!("{place}/variables/{name}"), detail)
 }
 
-/// `{{name}}` becomes the variable's value; `Err`: it has none. What stands between braces and is no name stays as it is. A
-/// value is never looked at again.
-fn filled<'a>(text: &'a str, variables: &BTreeMap<String, String>) -> std::result::Result<String, &'a str> {
+/// Replaces each `{{name}}` by the variable's value, or returns the name that has none as the error. Braces around anything
+/// but a name are kept. The values themselves are not searched for variables.
+fn substitute<'a>(text: &'a str, variables: &BTreeMap<String, String>) -> std::result::Result<String, &'a str> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -243,16 +245,16 @@ fn filled<'a>(text: &'a str, variables: &BTreeMap<String, String>) -> std::resul
     Ok(out + rest)
 }
 
-/// The name that a text begins with behind `{{`, and what follows its `}}`. No more is looked at than may belong to a name, so
-/// that a text full of braces costs no more than one without.
+/// The name at the beginning of a text that follows `{{`, and the text after its `}}`. Scans only as far as a name may
+/// reach, so that a text full of braces costs no more than one without.
 fn name_at(text: &str) -> Option<(&str, &str)> {
     let named = text.trim_start();
-    let (name, rest) = named.split_at(named.find(|c: char| !is_of_name(c)).unwrap_or(named.len()));
+    let (name, rest) = named.split_at(named.find(|c: char| !is_name_char(c)).unwrap_or(named.len()));
     let after = rest.trim_start().strip_prefix("}}")?;
     (!name.is_empty()).then_some((name, after))
 }
 
-fn is_of_name(c: char) -> bool {
+fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || "_-.".contains(c)
 }
 
@@ -294,8 +296,8 @@ fn execution(layers: [Option<&ExecutionOverrides>; 3]) -> Result<ExecutionConfig
     Ok(config)
 }
 
-/// Nobody may believe that the plans of a core without plans are reviewed; what the server wants of those that have some
-/// does not concern it.
+/// Refuses a plan review that the call or the thread sets for a core without plans, because no plan would ever be reviewed.
+/// The server's own setting is ignored for such a core.
 fn check_no_review(core: &str, layers: [&Option<ExecutionOverrides>; 2]) -> Result<()> {
     let nearest = layers.into_iter().flatten().find_map(|layer| layer.plan_review);
     match nearest {

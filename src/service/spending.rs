@@ -1,4 +1,4 @@
-//! What a tenant and its keys spent under the caps.
+//! The spending of a tenant and its keys under the caps.
 
 use super::{Result, Service};
 use crate::domain::Millis;
@@ -6,7 +6,7 @@ use crate::domain::ids::TenantPk;
 use crate::domain::spend::{Amount, Capped, SpendCaps};
 use crate::store::{SpendKey, Spent};
 
-/// What was spent of each cap that a key of this tenant has, in the periods of this time.
+/// For each cap that applies to this key of the tenant: what was spent in the current period, the cap, and its amount.
 pub(super) async fn spent(
     service: &Service,
     (tenant, key): (TenantPk, &str),

@@ -1,4 +1,4 @@
-//! Questions to people, across threads: those that are open, and those that are over.
+//! Suspensions (questions to people) across threads: the open ones, and those that have ended.
 
 use std::collections::{HashMap, HashSet};
 
@@ -65,20 +65,20 @@ pub async fn list(
     let ask = SuspensionAsk { tenant: caller.tenant, thread, wanted, page };
     let page = service.reads.suspensions(&ask).await?;
     let read = |found: &FoundRow| Some((found.pk, legible::<Suspension>(&found.row)?));
-    let found = questions(service, page.items.iter().filter_map(read).collect()).await?;
+    let found = question_views(service, page.items.iter().filter_map(read).collect()).await?;
     Ok(Page { items: found.iter().map(|question| question.listed(caller)).collect(), next_cursor: page.next_cursor })
 }
 
-/// A question with what is about it, the same for everybody who may see it.
-pub(super) struct Question {
+/// A question with its context. It is the same for every caller who may see it.
+pub(super) struct QuestionView {
     suspension: Suspension,
     edited_by: Vec<String>,
-    /// Without what the caller may answer.
+    /// `may_answer` is not set yet.
     listed: ListedSuspension,
 }
 
-impl Question {
-    /// As lists show it to this caller.
+impl QuestionView {
+    /// The question as lists show it to this caller.
     pub(super) fn listed(&self, caller: &Caller) -> ListedSuspension {
         let Self { suspension, edited_by, listed } = self;
         let is_open = suspension.status == SuspensionStatus::Pending;
@@ -87,32 +87,32 @@ impl Question {
     }
 }
 
-/// What these are about, in their order.
-pub(super) async fn questions(service: &Service, found: Vec<(ThreadPk, Suspension)>) -> Result<Vec<Question>> {
-    let around = Around::of(service, &found).await?;
+/// Adds their context to these questions, in their order.
+pub(super) async fn question_views(service: &Service, found: Vec<(ThreadPk, Suspension)>) -> Result<Vec<QuestionView>> {
+    let context = QuestionContext::of(service, &found).await?;
     let mut questions = Vec::with_capacity(found.len());
     for (pk, suspension) in found {
         let plain = serde_json::to_value(&suspension).expect("a suspension is plain data");
-        let shown = service.shown(pk, plain).await?;
-        questions.push(around.question(pk, suspension, shown));
+        let shown = service.with_payloads(pk, plain).await?;
+        questions.push(context.question(pk, suspension, shown));
     }
     Ok(questions)
 }
 
-/// What stands beside a page of questions, read at once.
-struct Around {
+/// The rows and titles that a page of questions refers to, read in one batch.
+struct QuestionContext {
     rows: HashMap<(ThreadPk, RowKind, String), Row>,
     titles: HashMap<ThreadPk, String>,
     urls: Option<ConsoleUrls>,
 }
 
-/// Of an item as its core stores it.
+/// The part of an item's row that is shown beside a question.
 #[derive(Deserialize)]
-struct Described {
+struct ItemDescription {
     description: String,
 }
 
-impl Around {
+impl QuestionContext {
     async fn of(service: &Service, found: &[(ThreadPk, Suspension)]) -> Result<Self> {
         let mut wanted = HashSet::new();
         for (pk, suspension) in found {
@@ -135,12 +135,12 @@ impl Around {
         self.rows.get(&(pk, kind, id.to_owned())).and_then(legible)
     }
 
-    fn question(&self, pk: ThreadPk, suspension: Suspension, shown: Value) -> Question {
+    fn question(&self, pk: ThreadPk, suspension: Suspension, shown: Value) -> QuestionView {
         let run: Option<Run> = self.read(pk, RowKind::Run, suspension.run_id.as_str());
         let call = suspension.call_id.as_ref();
         let call: Option<CallRecord> = call.and_then(|id| self.read(pk, RowKind::Call, id.as_str()));
         let item = suspension.item_id.as_ref();
-        let item: Option<Described> = item.and_then(|id| self.read(pk, RowKind::Item, id.as_str()));
+        let item: Option<ItemDescription> = item.and_then(|id| self.read(pk, RowKind::Item, id.as_str()));
         let listed = ListedSuspension {
             suspension: shown,
             thread_title: self.titles.get(&pk).cloned().unwrap_or_default(),
@@ -149,7 +149,7 @@ impl Around {
             may_answer: None,
             url: self.urls.as_ref().map(|urls| urls.question(&suspension.suspension_id)),
         };
-        Question { edited_by: call.map(|call| call.edited_by).unwrap_or_default(), suspension, listed }
+        QuestionView { edited_by: call.map(|call| call.edited_by).unwrap_or_default(), suspension, listed }
     }
 }
 
@@ -157,7 +157,7 @@ fn may_answer(caller: &Caller, open: &Suspension, asked_by: &[String], edited_by
     if !caller.may(Scope::Approve) {
         return MayAnswer { approve: false, reject: false, why: Some(Code::Forbidden) };
     }
-    // A caller's own program answers for itself.
+    // A client tool is executed by the caller's own program, so no policy restricts who may answer.
     let ruling = open.policy.as_ref().filter(|_| open.kind != SuspensionKind::ClientTool);
     let by = caller.answerer();
     let bar = |lets_run| ruling.and_then(|ruling| ruling.terms.bar(&by, lets_run, asked_by, edited_by));
@@ -176,16 +176,16 @@ pub async fn open_on(service: &Service, caller: &Caller, thread: &ThreadId) -> R
     for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
         let Some(suspension) = legible::<Suspension>(row) else { continue };
         if suspension.status == SuspensionStatus::Pending {
-            open.push(whole(service, pk, suspension).await?);
+            open.push(with_payloads(service, pk, suspension).await?);
         }
     }
     Ok(open)
 }
 
-/// Questions of a thread that are looked at for those of one run that are over.
-const PAST_OF_RUN: u32 = 100;
+/// How many ended questions of a thread are scanned for those of one run.
+const MAX_SCANNED: u32 = 100;
 
-/// The last questions of a run that are over, whole.
+/// The latest ended questions of a run, with their payloads.
 pub async fn past_of_run(
     service: &Service,
     caller: &Caller,
@@ -193,14 +193,14 @@ pub async fn past_of_run(
     run: &RunId,
 ) -> Result<Vec<Suspension>> {
     let (pk, past) = stored_past_of_run(service, caller, thread, run).await?;
-    let mut whole_ones = Vec::with_capacity(past.len());
+    let mut complete = Vec::with_capacity(past.len());
     for suspension in past {
-        whole_ones.push(whole(service, pk, suspension).await?);
+        complete.push(with_payloads(service, pk, suspension).await?);
     }
-    Ok(whole_ones)
+    Ok(complete)
 }
 
-/// Who ended the question of a run that was over last; a time-out has a name of the server's own. `None`: none is over.
+/// Who decided the run's question that ended last; for a time-out, a name of the server's own. `None`: none has ended.
 pub async fn last_ended_by(
     service: &Service,
     caller: &Caller,
@@ -212,7 +212,7 @@ pub async fn last_ended_by(
     Ok(last.map(|resolution| resolution.decided_by))
 }
 
-/// Their arguments and plans may be references to payloads.
+/// The same as stored: arguments and plans may be payload references.
 async fn stored_past_of_run(
     service: &Service,
     caller: &Caller,
@@ -221,29 +221,29 @@ async fn stored_past_of_run(
 ) -> Result<(ThreadPk, Vec<Suspension>)> {
     let pk = threads::row(service, caller, thread).await?.pk;
     let wanted = SuspensionsWanted::Past { status: None, decided_by: None };
-    let page = PageAsk { limit: PAST_OF_RUN, ..PageAsk::default() };
+    let page = PageAsk { limit: MAX_SCANNED, ..PageAsk::default() };
     let ask = SuspensionAsk { tenant: caller.tenant, thread: Some(pk), wanted, page };
     let asked = service.reads.suspensions(&ask).await?.items;
     let of_run = asked.iter().filter_map(|found| legible::<Suspension>(&found.row)).filter(|one| one.run_id == *run);
     Ok((pk, of_run.filter(|one| one.status != SuspensionStatus::Pending).collect()))
 }
 
-/// The question by this id, open or not.
+/// The question with this id, open or ended.
 pub async fn get(service: &Service, caller: &Caller, id: &SuspensionId) -> Result<Suspension> {
     let found = service.reads.find_row(caller.tenant, RowKind::Suspension, id.as_str()).await?;
     let found = found.ok_or_else(|| Fault::not_found("suspension"))?;
-    whole(service, found.pk, read(&found.row)?).await
+    with_payloads(service, found.pk, read(&found.row)?).await
 }
 
-/// Where people find questions; `None`: no public address is configured.
+/// The URLs under which people find questions. `None`: no public address is configured.
 pub fn urls(service: &Service) -> Option<ConsoleUrls> {
     service.runtime.public_console_urls().cloned()
 }
 
-async fn whole(service: &Service, pk: ThreadPk, mut suspension: Suspension) -> Result<Suspension> {
+async fn with_payloads(service: &Service, pk: ThreadPk, mut suspension: Suspension) -> Result<Suspension> {
     for part in [&mut suspension.tool_input, &mut suspension.plan] {
         if let Some(stored) = part.take() {
-            *part = Some(service.shown(pk, stored).await?);
+            *part = Some(service.with_payloads(pk, stored).await?);
         }
     }
     Ok(suspension)

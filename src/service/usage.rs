@@ -1,4 +1,4 @@
-//! The usage of model calls: tokens and cost, summed by what the caller asks for.
+//! The usage of model calls: tokens and cost, summed by a group that the caller chooses.
 
 use super::{Result, Service, threads};
 use crate::domain::Millis;
@@ -7,7 +7,7 @@ use crate::domain::ids::{TenantPk, ThreadId};
 use crate::domain::usage::{UsageGroup, UsageSum};
 use crate::store::{Page, PageAsk, UsageAsk};
 
-/// The caller's tenant's calls, or a thread's, answered from `from` on and before `to`.
+/// The usage of the caller's tenant, or of one thread: the calls whose replies came at `from` or later and before `to`.
 pub async fn sums(
     service: &Service,
     caller: &Caller,
@@ -23,7 +23,7 @@ pub async fn sums(
     Ok(service.reads.usage(&UsageAsk { tenant: caller.tenant, group, thread, from, to, page }).await?)
 }
 
-/// Of each tenant, all its calls answered from `from` on and before `to`, by its name.
+/// The usage of each tenant, ordered by name: the calls whose replies came at `from` or later and before `to`.
 pub async fn of_all_tenants(service: &Service, (from, to): (Millis, Millis), page: PageAsk) -> Result<Page<UsageSum>> {
     let mut tenants = service.reads.tenants().await?;
     tenants.sort_unstable_by(|(_, one), (_, other)| one.cmp(other));

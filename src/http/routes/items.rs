@@ -16,7 +16,7 @@ use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::service::runs::{self, ItemWish, Receipt};
+use crate::service::runs::{self, ItemAction, Receipt};
 
 /// Do an item of the active run again: a new attempt of the same item. What it came to before stays in the log. Calls of an
 /// item that was completed ask a person, unless they only read or are declared idempotent.
@@ -31,8 +31,8 @@ pub(crate) async fn retry(
     key: IdempotencyKey,
     OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
 ) -> HttpResult<Response> {
-    let wish = ItemWish::Retry(ids.item());
-    Ok(receipt(&preferences, accept(&app, &caller, &ids.thread()?, wish, sent, key).await?))
+    let action = ItemAction::Retry(ids.item());
+    Ok(receipt(&preferences, accept(&app, &caller, &ids.thread()?, action, sent, key).await?))
 }
 
 /// Skip an item of the active run: it is cancelled, whatever of it is under way, and with it what depends on it.
@@ -47,18 +47,18 @@ pub(crate) async fn skip(
     key: IdempotencyKey,
     OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
 ) -> HttpResult<Response> {
-    let wish = ItemWish::Skip(ids.item());
-    Ok(receipt(&preferences, accept(&app, &caller, &ids.thread()?, wish, sent, key).await?))
+    let action = ItemAction::Skip(ids.item());
+    Ok(receipt(&preferences, accept(&app, &caller, &ids.thread()?, action, sent, key).await?))
 }
 
 async fn accept(
     app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
-    wish: ItemWish,
+    action: ItemAction,
     sent: JsonBody<Nothing>,
     key: IdempotencyKey,
 ) -> Result<Settled<Receipt>, Fault> {
-    let answered = runs::step_in(&app.service, caller, thread, wish, key.with(sent.fingerprint)).await?;
+    let answered = runs::act_on_item(&app.service, caller, thread, action, key.with(sent.fingerprint)).await?;
     settle(answered, StatusCode::ACCEPTED)
 }

@@ -15,7 +15,7 @@ use crate::http::json::read_text;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::service::transfer::{self, ImportAsk, Imported, MOST_BYTES, Turn};
+use crate::service::transfer::{self, ImportAsk, ImportTurn, Imported, MAX_FILE_BYTES};
 
 const LINES: &str = "application/x-ndjson";
 
@@ -61,8 +61,8 @@ pub(crate) async fn import(
     let thread_id = params.text("threadId").map(|id| new_thread_id(&id, longest, "/threadId")).transpose()?;
     let dry_run = params.read("dryRun", "must be true or false")?.unwrap_or(false);
     params.finish()?;
-    let turn = Turn::wait(&app.service, &caller).await?;
-    let text = read_text(request, &app.config.limits, LINES, MOST_BYTES).await?;
+    let turn = ImportTurn::wait(&app.service, &caller).await?;
+    let text = read_text(request, &app.config.limits, LINES, MAX_FILE_BYTES).await?;
     let imported = transfer::import(&app.service, &caller, turn, text, ImportAsk { thread_id, dry_run }).await?;
     if dry_run {
         return Ok(Json(imported).into_response());

@@ -13,14 +13,14 @@ use crate::service::pages::Entries;
 use crate::service::{Result, Service, runs};
 use crate::store::PageAsk;
 
-/// Receivers of one task.
-const MOST: usize = 8;
-const ID_LENGTH: usize = 128;
-const SECRET_LENGTH: usize = 4_096;
+/// How many receivers one task may have.
+const MAX_RECEIVERS: usize = 8;
+const MAX_ID_LENGTH: usize = 128;
+const MAX_SECRET_LENGTH: usize = 4_096;
 /// Rows read at once.
 const CHUNK: u32 = 200;
 
-/// A receiver of this run's changes, as it is to be stored: its address is judged, its secrets are sealed.
+/// Builds a receiver of this run's changes for storage: checks its address, and seals its secrets.
 pub(crate) fn receiver(
     service: &Service,
     caller: &Caller,
@@ -34,8 +34,8 @@ pub(crate) fn receiver(
     service.outbox.egress.judge(&to).map_err(|error| wrong("/url", error.to_string()))?;
     let id = config.id.clone().filter(|id| !id.is_empty());
     let id = id.unwrap_or_else(|| format!("push_{}", service.mint().hex()));
-    if id.len() > ID_LENGTH || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte)) {
-        return Err(wrong("/id", format!("an id has at most {ID_LENGTH} characters of A-Z a-z 0-9 . _ : -")));
+    if id.len() > MAX_ID_LENGTH || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte)) {
+        return Err(wrong("/id", format!("an id has at most {MAX_ID_LENGTH} characters of A-Z a-z 0-9 . _ : -")));
     }
     let with = config.authentication.as_ref();
     let mut target = PushTarget {
@@ -48,22 +48,23 @@ pub(crate) fn receiver(
         token: config.token.clone(),
         created_at: service.now(),
     };
-    let said = [
+    let secrets = [
         ("/authentication/scheme", &target.scheme),
         ("/authentication/credentials", &target.credentials),
         ("/token", &target.token),
     ];
-    let is_sound = |said: &str| said.len() <= SECRET_LENGTH && said.bytes().all(|b| (b' '..=b'~').contains(&b));
-    for (pointer, said) in said {
-        if said.as_deref().is_some_and(|said| !is_sound(said)) {
-            return Err(wrong(pointer, format!("this is more than {SECRET_LENGTH} visible ASCII characters")));
+    let is_sound =
+        |secret: &str| secret.len() <= MAX_SECRET_LENGTH && secret.bytes().all(|b| (b' '..=b'~').contains(&b));
+    for (pointer, secret) in secrets {
+        if secret.as_deref().is_some_and(|secret| !is_sound(secret)) {
+            return Err(wrong(pointer, format!("this is more than {MAX_SECRET_LENGTH} visible ASCII characters")));
         }
     }
     target.seal(&service.sealer, caller.tenant)?;
     Ok(target)
 }
 
-/// Adds a receiver to a run, or replaces the one of the same id. Of a run that is over nothing is sent any more.
+/// Adds a receiver to a run, or replaces the one with the same id. Nothing is sent for a run that has ended.
 pub async fn add(
     service: &Service,
     caller: &Caller,
@@ -75,15 +76,15 @@ pub async fn add(
     let known = list(service, caller, run).await?;
     let (pk, stored) = runs::stored(service, caller, run).await?;
     let target = receiver(service, caller, run, config, version)?;
-    check_room(&known, &target)?;
+    check_count(&known, &target)?;
     let row = target.row(stored.status.is_terminal());
     service.runtime.store_row(pk, row, None).await?;
     Ok(shown(target))
 }
 
-/// A receiver that a further message of the run names. Clients send theirs with each: without an id it takes the place of the
-/// one at its URL.
-pub(crate) async fn named_again(
+/// Builds the receiver that a further message to the run names. Clients send it with each message: without an id it replaces
+/// the receiver with the same URL.
+pub(crate) async fn receiver_of_message(
     service: &Service,
     caller: &Caller,
     run: &RunId,
@@ -96,13 +97,13 @@ pub(crate) async fn named_again(
     let same = known.iter().find(|other| Some(&other.url) == url.as_ref());
     let id = same.map_or_else(|| config.id.clone(), |same| same.id.clone());
     let target = receiver(service, caller, run, &PushConfig { id, ..config.clone() }, version)?;
-    check_room(&known, &target)?;
+    check_count(&known, &target)?;
     Ok(target)
 }
 
-fn check_room(known: &[PushConfig], target: &PushTarget) -> Result<()> {
-    if known.len() >= MOST && known.iter().all(|other| other.id.as_ref() != Some(&target.id)) {
-        return Err(Fault::new(Code::Invalid, format!("A task has at most {MOST} push configurations.")));
+fn check_count(known: &[PushConfig], target: &PushTarget) -> Result<()> {
+    if known.len() >= MAX_RECEIVERS && known.iter().all(|other| other.id.as_ref() != Some(&target.id)) {
+        return Err(Fault::new(Code::Invalid, format!("A task has at most {MAX_RECEIVERS} push configurations.")));
     }
     Ok(())
 }
@@ -120,7 +121,7 @@ pub async fn list(service: &Service, caller: &Caller, run: &RunId) -> Result<Vec
     Ok(found)
 }
 
-/// `None`: the task has none of that id.
+/// Returns `None` if the task has no receiver with that id.
 pub async fn get(service: &Service, caller: &Caller, run: &RunId, id: &str) -> Result<Option<PushConfig>> {
     let (pk, _) = runs::stored(service, caller, run).await?;
     let row = service.store.row(pk, RowKind::Push, &PushTarget::name(run, id)).await?;
@@ -138,7 +139,7 @@ pub async fn delete(service: &Service, caller: &Caller, run: &RunId, id: &str) -
     Ok(())
 }
 
-/// What may be looked at again: who gave the secrets has them.
+/// The receiver without its secrets, which are never shown again.
 fn shown(target: PushTarget) -> PushConfig {
     PushConfig {
         tenant: None,

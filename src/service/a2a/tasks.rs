@@ -1,4 +1,4 @@
-//! Runs as those see them who asked for them from outside: where they stand, what was said, what is asked.
+//! Runs as the clients that started them from outside see them: status, messages, open questions.
 
 use std::time::Duration;
 
@@ -21,28 +21,28 @@ use crate::store::{FoundRow, Page, PageAsk, StandingAsk};
 /// How many messages are read at once.
 const CHUNK: u32 = 100;
 
-/// Clocks of replicas that had a run one after the other differ by less than this.
-const CLOCKS_DIFFER: Millis = 60_000;
+/// The clocks of replicas that owned a run one after the other differ by less than this.
+const MAX_CLOCK_SKEW: Millis = 60_000;
 
-/// A run as those see it who asked for it.
+/// A run as the client that started it sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSnapshot {
     pub run: Run,
-    /// What it said and was told, in order; empty if nobody wanted to see it.
+    /// The run's messages in order; empty if they were not requested.
     pub messages: Vec<ConversationMessage>,
     /// The open questions, oldest first.
     pub open: Vec<Suspension>,
-    /// Where people find what is asked; `None`: no public address is configured.
+    /// The URLs under which people find the questions. `None`: no public address is configured.
     pub urls: Option<ConsoleUrls>,
 }
 
-/// Which runs to list: the last to change first.
+/// Which runs to list. The most recently changed come first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunSnapshotAsk {
     pub thread: Option<ThreadId>,
     /// Empty = all.
     pub standings: Vec<CallerStatus>,
-    /// Only those that have stood so since then, or a shorter time.
+    /// Only runs whose status changed at this time or later.
     pub since: Option<Millis>,
     pub with_messages: bool,
     pub page: PageAsk,
@@ -52,10 +52,10 @@ pub async fn get(service: &Service, caller: &Caller, id: &RunId, with_messages: 
     let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
     let found = found.ok_or_else(|| Fault::not_found("run"))?;
     let run = read(&found.row)?;
-    seen(service, &found, run, with_messages).await
+    snapshot(service, &found, run, with_messages).await
 }
 
-/// Returns when the run is over or asks something, or when the time is up.
+/// Returns when the run has ended or has an open question, or after `at_most`.
 pub async fn wait(service: &Service, caller: &Caller, id: &RunId, at_most: Duration) -> Result<()> {
     let until = Instant::now() + at_most;
     let mut waiter = service.runtime.wait_on(id);
@@ -69,7 +69,7 @@ pub async fn wait(service: &Service, caller: &Caller, id: &RunId, at_most: Durat
     }
 }
 
-/// The run as of a place in its thread's log, and that place: a reader of the log from there misses nothing.
+/// The run as of a seq of its thread's log, and that seq: a reader of the log who continues after it misses nothing.
 pub async fn get_with_seq(service: &Service, caller: &Caller, id: &RunId) -> Result<(RunSnapshot, i64)> {
     let find = async || {
         let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
@@ -77,7 +77,7 @@ pub async fn get_with_seq(service: &Service, caller: &Caller, id: &RunId) -> Res
     };
     let found = find().await?;
     let (thread, rows) = service.reads.load(found.pk).await?.ok_or_else(|| Fault::not_found("run"))?;
-    // One that is over is not loaded, and does not change any more.
+    // A run that has ended is not among the loaded rows, and does not change any more.
     let row = match rows.iter().find(|row| row.kind == RowKind::Run && row.id == id.as_str()) {
         Some(row) => row.clone(),
         None => find().await?.row,
@@ -88,15 +88,15 @@ pub async fn get_with_seq(service: &Service, caller: &Caller, id: &RunId) -> Res
     Ok((RunSnapshot { run, messages, open, urls: service.runtime.public_console_urls().cloned() }, thread.last_seq))
 }
 
-/// The tenant's, and how many there were on all pages when the first was read: they are counted once, and the cursors of
-/// the pages carry the number on.
+/// The runs of the tenant, and how many there were on all pages when the first page was read. They are counted once; the
+/// cursors of the pages carry the number.
 pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Result<(Page<RunSnapshot>, u64)> {
     let thread = match &ask.thread {
         Some(id) => Some(threads::row(service, caller, id).await?.pk),
         None => None,
     };
     let (tenant, standings, with_messages) = (caller.tenant, ask.standings, ask.with_messages);
-    let (known, page) = counted(ask.page);
+    let (known, page) = split_total(ask.page);
     let ask = StandingAsk { tenant, thread, standings, since: ask.since, page };
     let page = service.reads.runs_by_standing(&ask).await?;
     let total = match known {
@@ -106,13 +106,13 @@ pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Re
     let mut items = Vec::with_capacity(page.items.len());
     for found in page.items {
         let Some(run) = legible(&found.row) else { continue };
-        items.push(seen(service, &found, run, with_messages).await?);
+        items.push(snapshot(service, &found, run, with_messages).await?);
     }
     Ok((Page { items, next_cursor: page.next_cursor.map(|cursor| format!("{total}.{cursor}")) }, total))
 }
 
-/// The number that the cursor carries, and the page without it.
-fn counted(page: PageAsk) -> (Option<u64>, PageAsk) {
+/// Splits the total off the cursor.
+fn split_total(page: PageAsk) -> (Option<u64>, PageAsk) {
     let carried = page.cursor.as_deref().and_then(|cursor| cursor.split_once('.'));
     let Some((Ok(total), cursor)) = carried.map(|(total, cursor)| (total.parse::<u64>(), cursor.to_owned())) else {
         return (None, page);
@@ -120,9 +120,11 @@ fn counted(page: PageAsk) -> (Option<u64>, PageAsk) {
     (Some(total), PageAsk { cursor: Some(cursor), ..page })
 }
 
-async fn seen(service: &Service, found: &FoundRow, run: Run, with_messages: bool) -> Result<RunSnapshot> {
+async fn snapshot(service: &Service, found: &FoundRow, run: Run, with_messages: bool) -> Result<RunSnapshot> {
     let open = match run.standing {
-        CallerStatus::Suspended | CallerStatus::NeedsAuth => questions(service, found.pk, found.row.ord, &run).await?,
+        CallerStatus::Suspended | CallerStatus::NeedsAuth => {
+            open_questions(service, found.pk, found.row.ord, &run).await?
+        }
         CallerStatus::Queued
         | CallerStatus::Running
         | CallerStatus::Waiting
@@ -135,8 +137,8 @@ async fn seen(service: &Service, found: &FoundRow, run: Run, with_messages: bool
     Ok(RunSnapshot { run, messages, open, urls: service.runtime.public_console_urls().cloned() })
 }
 
-/// All of them have a number above the run's own.
-async fn questions(service: &Service, pk: ThreadPk, ord: i64, run: &Run) -> Result<Vec<Suspension>> {
+/// The open questions of a run. Their numbers are above the run's own.
+async fn open_questions(service: &Service, pk: ThreadPk, ord: i64, run: &Run) -> Result<Vec<Suspension>> {
     let mut rows = Entries::from(PageAsk::beyond(ord, CHUNK), |page| async move {
         service.reads.rows(pk, RowKind::Suspension, false, &page).await
     });
@@ -154,7 +156,7 @@ async fn open_of(service: &Service, pk: ThreadPk, rows: &[Row], run: &Run) -> Re
         if suspension.status == SuspensionStatus::Pending && suspension.run_id == run.run_id {
             for part in [&mut suspension.tool_input, &mut suspension.plan] {
                 if let Some(stored) = part.take() {
-                    *part = Some(service.shown(pk, stored).await?);
+                    *part = Some(service.with_payloads(pk, stored).await?);
                 }
             }
             open.push(suspension);
@@ -163,8 +165,8 @@ async fn open_of(service: &Service, pk: ThreadPk, rows: &[Row], run: &Run) -> Re
     Ok(open)
 }
 
-/// All of them have a number above the run's own. The last one of a run that has an answer is that; of another that is over none
-/// was said after its end.
+/// The messages of a run. Their numbers are above the run's own. If the run has an answer, that is its last message.
+/// Otherwise no message follows the end of the run.
 async fn messages_of(service: &Service, pk: ThreadPk, ord: i64, run: &Run) -> Result<Vec<ConversationMessage>> {
     let answer = run.outcome.as_ref().map(|outcome| &outcome.message_id);
     let mut rows = Entries::from(PageAsk::beyond(ord, CHUNK), |page| async move {
@@ -174,12 +176,12 @@ async fn messages_of(service: &Service, pk: ThreadPk, ord: i64, run: &Run) -> Re
     while let Some(row) = rows.next().await? {
         let Some(mut message) = legible::<ConversationMessage>(&row) else { continue };
         if message.run_id.as_ref() != Some(&run.run_id) {
-            if run.finished_at.is_some_and(|end| message.timestamp > end + CLOCKS_DIFFER) {
+            if run.finished_at.is_some_and(|end| message.timestamp > end + MAX_CLOCK_SKEW) {
                 break;
             }
             continue;
         }
-        message.metadata = threads::whole(service, pk, message.metadata).await?;
+        message.metadata = threads::metadata_with_payloads(service, pk, message.metadata).await?;
         let is_last = Some(&message.message_id) == answer;
         messages.push(message);
         if is_last {

@@ -1,74 +1,74 @@
-//! Chaining lines of the audit, again and again, beside the commits that write them.
+//! A background task that chains the lines of the audit, after the commits that wrote them.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::export::told;
+use super::export::checkpoint_json;
 use crate::auth::{AuditKey, Signed, signer};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::service::Service;
-use crate::service::chore_metrics::lags;
+use crate::service::chore_metrics::set_lag;
 use crate::store::chain::link;
 use crate::store::outbox::TargetKind;
 use crate::store::{ChainEnd, Checkpoint, NewLinks, Pace, Result, Store};
 
-/// How often new lines are looked for.
-const EVERY: Duration = Duration::from_secs(5);
-/// Lines that are chained at once; so many lie at most between two checkpoints.
+/// How often the store is polled for new lines.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// How many lines are chained at once. At most so many lie between two checkpoints.
 const BATCH: u32 = 200;
 
-/// How long a line may wait before its tenant counts as late.
-const MAY_WAIT: Millis = 10 * 60_000;
+/// After this time an unchained line counts as late.
+const MAX_CHAIN_LAG: Millis = 10 * 60_000;
 
-/// Chains, and looks again, for as long as it is let.
+/// Chains new lines periodically, until the server drains.
 pub(in crate::service) async fn run(service: Service) {
     let (mut behind_since, mut are_signed) = (None, false);
     loop {
         let since = *behind_since.get_or_insert_with(|| service.now());
-        match once(&service, are_signed).await {
+        match chain_once(&service, are_signed).await {
             Ok(()) => (behind_since, are_signed) = (None, true),
             Err(error) => tracing::warn!(%error, "lines of the audit are chained a moment later"),
         }
-        lags("audit", behind_since.map_or(0, |_| service.now() - since));
-        sleep(EVERY).await;
+        set_lag("audit", behind_since.map_or(0, |_| service.now() - since));
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-async fn once(service: &Service, are_signed: bool) -> Result<()> {
-    let sealing = Sealing::of(service);
-    sealing.all().await?;
-    if sealing.key.is_some() && !are_signed { sealing.sign_ends().await } else { Ok(()) }
+async fn chain_once(service: &Service, are_signed: bool) -> Result<()> {
+    let chainer = Chainer::of(service);
+    chainer.all().await?;
+    if chainer.key.is_some() && !are_signed { chainer.sign_ends().await } else { Ok(()) }
 }
 
-/// Chains all lines that are not chained now, but those of tenants whose lines another process chains at this moment.
+/// Chains all unchained lines, except those of tenants whose lines another process is chaining now.
 pub async fn chain(store: &dyn Store, key: Option<&AuditKey>, now: Millis) -> Result<()> {
-    Sealing { store, key, now, service: None, is_chore: true }.all().await
+    Chainer { store, key, now, service: None, is_chore: true }.all().await
 }
 
-/// Signs where the chains end that another key signed there, or none: what this key signs counts for all lines before.
+/// Signs the end of each chain that this key has not signed there. Its signature vouches for all lines before.
 pub async fn sign_ends(store: &dyn Store, key: &AuditKey, now: Millis) -> Result<()> {
-    Sealing { store, key: Some(key), now, service: None, is_chore: true }.sign_ends().await
+    Chainer { store, key: Some(key), now, service: None, is_chore: true }.sign_ends().await
 }
 
-/// Chains the lines of one tenant, for somebody who waits for it: also where another chains lines at this moment.
+/// Chains the lines of one tenant for a waiting request, even if another process is chaining them now.
 pub(in crate::service) async fn chain_tenant_now(service: &Service, tenant: TenantPk) -> Result<()> {
-    Sealing { is_chore: false, ..Sealing::of(service) }.of_tenant(tenant).await
+    Chainer { is_chore: false, ..Chainer::of(service) }.of_tenant(tenant).await
 }
 
-/// How lines are chained, and who is told.
-struct Sealing<'a> {
+/// What chaining works with, and who is notified.
+struct Chainer<'a> {
     store: &'a dyn Store,
     key: Option<&'a AuditKey>,
     now: Millis,
-    /// Whose webhooks are told of checkpoints; `None`: nobody is.
+    /// Sends checkpoints to the tenant's webhooks. `None`: nobody is notified.
     service: Option<&'a Service>,
-    /// Nobody waits for it: it shares transactions, and leaves the lines to whoever chains at this moment.
+    /// No request waits: shares transactions with other commits, and skips a tenant whose lines another process is chaining.
     is_chore: bool,
 }
 
-impl<'a> Sealing<'a> {
+impl<'a> Chainer<'a> {
     fn of(service: &'a Service) -> Self {
         let (store, key) = (&*service.store, service.audit_key.as_deref());
         Self { store, key, now: service.now(), service: Some(service), is_chore: true }
@@ -85,7 +85,7 @@ impl<'a> Sealing<'a> {
         for (tenant, name) in self.store.tenants().await? {
             let ChainEnd { n, hash, jws } = self.store.chain_end(tenant).await?;
             if n > 0 && jws.as_deref().and_then(signer).as_deref() != self.key.map(AuditKey::id) {
-                // Where it ends elsewhere meanwhile, that was signed.
+                // If the chain has grown in the meantime, its new end was signed when it was added.
                 self.add(tenant, &name, n, Vec::new(), Checkpoint { n, hash, at: self.now, jws: None }).await?;
             }
         }
@@ -100,7 +100,7 @@ impl<'a> Sealing<'a> {
             let lines = self.store.unchained_lines(tenant, BATCH).await?;
             let now = self.service.map_or(self.now, Service::now);
             let waits = lines.first().map_or(0, |found| now - found.line.at);
-            self.store.chores().overdue(("audit", tenant), waits, MAY_WAIT);
+            self.store.chores().overdue(("audit", tenant), waits, MAX_CHAIN_LAG);
             let (behind, mut hash) = (end.n, end.hash);
             let mut links = Vec::with_capacity(lines.len());
             for found in &lines {
@@ -109,7 +109,7 @@ impl<'a> Sealing<'a> {
             }
             let checkpoint = Checkpoint { n: behind + links.len() as i64, hash, at: self.now, jws: None };
             let is_added = !lines.is_empty() && self.add(tenant, &name, behind, links, checkpoint).await?;
-            // What is not added, another chains at this moment.
+            // If the lines were not added, another process is chaining them.
             let is_done = if is_added { lines.len() < BATCH as usize } else { lines.is_empty() || self.is_chore };
             if is_done {
                 self.store.chores().caught_up(("audit", tenant));
@@ -119,7 +119,8 @@ impl<'a> Sealing<'a> {
         }
     }
 
-    /// Signs the checkpoint, and stores both with what tells of it.
+    /// Signs the checkpoint, and stores it with the links and the deliveries that announce it. Returns `false` if another
+    /// process has extended the chain.
     async fn add(
         &self,
         tenant: TenantPk,
@@ -132,12 +133,17 @@ impl<'a> Sealing<'a> {
         let checkpoint = Checkpoint { jws, ..checkpoint };
         let deliveries = self.service.map_or_else(Vec::new, |service| {
             let mut mint = service.mint();
-            service.outbox.directory.announce_checkpoint(tenant, &told(&checkpoint, name), self.now, &mut mint)
+            service.outbox.directory.announce_checkpoint(
+                tenant,
+                &checkpoint_json(&checkpoint, name),
+                self.now,
+                &mut mint,
+            )
         });
-        let are_told = !deliveries.is_empty();
+        let is_announced = !deliveries.is_empty();
         let new = NewLinks { tenant, behind, links, checkpoint, deliveries, is_chore: self.is_chore };
         let is_added = self.store.add_links(new).await?;
-        if let Some(service) = self.service.filter(|_| is_added && are_told) {
+        if let Some(service) = self.service.filter(|_| is_added && is_announced) {
             service.outbox.wakeup.notify([TargetKind::Webhook]);
         }
         Ok(is_added)

@@ -1,4 +1,4 @@
-//! Writing the chain of a tenant out, a page at a time.
+//! Exports the audit chain of a tenant, a page at a time.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::store::{ChainedLine, Checkpoint};
 /// Lines that are read at once.
 const PAGE: u32 = 500;
 
-/// A chain on its way out: its lines in order, and behind a line the checkpoint that was made there.
+/// An export in progress: the chain's lines in order, each followed by the checkpoint that was made there.
 pub struct AuditExport {
     service: Service,
     tenant: TenantPk,
@@ -20,14 +20,14 @@ pub struct AuditExport {
     after: i64,
 }
 
-/// What the caller's tenant has behind this line.
+/// Exports the chained lines of the caller's tenant after this one.
 pub fn export(service: &Service, caller: &Caller, after: i64) -> AuditExport {
     let (tenant, tenant_name) = (caller.tenant, caller.tenant_name.clone());
     AuditExport { service: service.clone(), tenant, tenant_name, after }
 }
 
 impl AuditExport {
-    /// The next lines; `None`: that was all that is chained.
+    /// The next lines, or `None` after the last chained one.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         let store = &self.service.reads;
         let lines = store.chained_lines(self.tenant, self.after, PAGE).await?;
@@ -36,13 +36,13 @@ impl AuditExport {
         let mut checkpoints = checkpoints.into_iter().peekable();
         let mut text = String::new();
         for line in lines {
-            // What stands for lines that were forgotten comes before the first that is there.
+            // The checkpoint that replaces deleted lines comes before the first remaining line.
             while let Some(base) = checkpoints.next_if(|checkpoint| checkpoint.n < line.n) {
-                write(&mut text, &json!({ "checkpoint": told(&base, &self.tenant_name) }));
+                write(&mut text, &json!({ "checkpoint": checkpoint_json(&base, &self.tenant_name) }));
             }
-            write(&mut text, &line_as_told(&line));
+            write(&mut text, &line_json(&line));
             while let Some(checkpoint) = checkpoints.next_if(|checkpoint| checkpoint.n <= line.n) {
-                write(&mut text, &json!({ "checkpoint": told(&checkpoint, &self.tenant_name) }));
+                write(&mut text, &json!({ "checkpoint": checkpoint_json(&checkpoint, &self.tenant_name) }));
             }
         }
         self.after = last;
@@ -55,8 +55,8 @@ fn write(text: &mut String, value: &Value) {
     text.push('\n');
 }
 
-/// What is hashed of it, with its number and its hash.
-fn line_as_told(ChainedLine { n, hash, line }: &ChainedLine) -> Value {
+/// The hashed members of a line, with its number and its hash.
+fn line_json(ChainedLine { n, hash, line }: &ChainedLine) -> Value {
     json!({
         "n": n,
         "hash": hash,
@@ -69,8 +69,8 @@ fn line_as_told(ChainedLine { n, hash, line }: &ChainedLine) -> Value {
     })
 }
 
-/// A checkpoint as others are given it.
-pub(super) fn told(checkpoint: &Checkpoint, tenant: &str) -> Value {
+/// A checkpoint as it is sent to webhooks and written to exports.
+pub(super) fn checkpoint_json(checkpoint: &Checkpoint, tenant: &str) -> Value {
     let mut told = checkpoint.payload(tenant);
     if let Some(jws) = &checkpoint.jws {
         told["jws"] = jws.as_str().into();

@@ -1,5 +1,5 @@
-//! The audit. Its rows are written in the transaction of the change that they record; a moment later they are chained, so
-//! that none can be changed unseen.
+//! The audit. Its rows are written in the transaction of the change that they record. Shortly after they are chained by
+//! hashes, so that changing a row is detected.
 
 mod chain;
 mod export;
@@ -37,7 +37,7 @@ impl From<AuditRow> for AuditLine {
     }
 }
 
-/// Who decided what on this thread, oldest first: also when it was erased, and of all that had its id.
+/// The audit of this thread, oldest first: also after it was deleted, and of all threads that had its id.
 pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<AuditLine>> {
     let lines = service.reads.audit(caller.tenant, id, &page).await?;
     if lines.items.is_empty() && page.cursor.is_none() {
@@ -52,12 +52,12 @@ pub struct PublicKeys {
     pub keys: Vec<PublicKey>,
 }
 
-/// What checkpoints and receipts are signed with.
+/// The public keys with which checkpoints and receipts are verified.
 pub fn public_keys(service: &Service) -> PublicKeys {
     PublicKeys { keys: service.audit_key.iter().map(|key| key.public()).collect() }
 }
 
-/// Who configured what of the caller's tenant, made its keys and erased its threads; newest first.
+/// The audit of the caller's tenant, newest first: its configuration, its keys, its deleted threads.
 pub async fn of_tenant(service: &Service, caller: &Caller, page: PageAsk) -> Result<Page<AuditLine>> {
     Ok(service.reads.audit_of_tenant(caller.tenant, &page).await?.map(AuditLine::from))
 }

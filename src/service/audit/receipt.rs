@@ -1,11 +1,11 @@
-//! The receipt of a tool call: what was shown to whom, who decided, what was called, and what proves that these lines of the
-//! audit were there. Verified without this server; docs/AUDIT.md says how.
+//! The receipt of a tool call: what was shown to whom, who decided, what was called, and the proof that the audit contains
+//! these lines. It is verified without this server; docs/AUDIT.md says how.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::chain::chain_tenant_now;
-use super::export::told;
+use super::export::checkpoint_json;
 use crate::auth::Signed;
 use crate::domain::caller::Caller;
 use crate::domain::digest;
@@ -18,8 +18,8 @@ use crate::service::pages::Entries;
 use crate::service::{Result, Service, threads};
 use crate::store::{self, AuditRow, ChainedLine, PageAsk, ThreadRow};
 
-/// Lines of a chain that lie between two checkpoints, at most.
-const BETWEEN: u32 = 1_000;
+/// How many lines of a chain may lie between two checkpoints.
+const MAX_LINES_BETWEEN_CHECKPOINTS: u32 = 1_000;
 /// Lines of a thread that are read at once.
 const PAGE: u32 = 500;
 
@@ -34,12 +34,12 @@ pub struct CallReceipt {
     pub jws: Option<String>,
 }
 
-/// Of this call. Lines that tell of it are chained before.
+/// Makes the receipt of this call, after chaining the audit lines about it.
 pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &CallId) -> Result<CallReceipt> {
     let thread = threads::row(service, caller, id).await?;
     let shown = threads::tool_call(service, caller, id, call).await?;
     let record: CallRecord = serde_json::from_value(shown).map_err(|error| store::Error::Damaged(error.to_string()))?;
-    // What another thread's call came to is proved by that thread's own receipt.
+    // The call was copied from another thread; that thread's receipt proves its result.
     if record.epoch == Some(COPIED) {
         return Err(Fault::not_found("receipt"));
     }
@@ -75,7 +75,7 @@ pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &C
     Ok(CallReceipt { receipt, jws })
 }
 
-/// What the audit tells of a call of this thread, and of no other that had its id; oldest first.
+/// The audit lines about a call of this thread, oldest first. Lines of other threads that had its id are left out.
 async fn lines_of(service: &Service, thread: &ThreadRow, call: &CallId) -> Result<Vec<AuditRow>> {
     let (tenant, id, pk) = (thread.tenant, &thread.thread_id, thread.pk);
     let page = PageAsk { limit: PAGE, ..PageAsk::default() };
@@ -89,17 +89,17 @@ async fn lines_of(service: &Service, thread: &ThreadRow, call: &CallId) -> Resul
     Ok(lines)
 }
 
-/// Whether it tells that a person was asked, not what came of it.
+/// Whether the line records that a person was asked, and not the decision.
 fn is_question(line: &AuditRow) -> bool {
     line.actor == "policy" && line.detail["suspensionId"].is_string()
 }
 
-/// What a digest of a call is made of.
+/// The text of which the digest of a call is made.
 fn text_of(tool: &str, arguments: &Value) -> String {
     digest::canonical(&json!({ "arguments": arguments, "tool": tool }))
 }
 
-/// Where the proofs of a call's lines are.
+/// Reads the proofs of a call's lines.
 struct Proofs<'a> {
     service: &'a Service,
     caller: &'a Caller,
@@ -107,21 +107,21 @@ struct Proofs<'a> {
 }
 
 impl Proofs<'_> {
-    /// What was asked last.
+    /// The last question.
     async fn question(&self, lines: &[AuditRow]) -> Result<Value> {
         let Some(line) = lines.iter().rfind(|line| is_question(line)) else { return Ok(Value::Null) };
         let id = line.detail["suspensionId"].as_str().unwrap_or_default();
         let row = self.service.reads.row(self.thread, RowKind::Suspension, id).await?;
-        let kept: Option<Value> = row.as_ref().map(read).transpose()?;
-        let expires_at = kept.as_ref().map(|kept| &kept["expiresAt"]);
+        let suspension: Option<Value> = row.as_ref().map(read).transpose()?;
+        let expires_at = suspension.as_ref().map(|suspension| &suspension["expiresAt"]);
         Ok(json!({ "suspensionId": id, "at": line.at, "expiresAt": expires_at }))
     }
 
-    /// What was decided last, and by which key.
+    /// The last decision, and the key that made it.
     async fn decision(&self, lines: &[AuditRow]) -> Result<Value> {
         let decided = |line: &&AuditRow| line.actor != "policy" && line.detail["suspensionId"].is_string();
         let Some(line) = lines.iter().rfind(decided) else { return Ok(Value::Null) };
-        // A name is one key's in its tenant, for ever.
+        // A tenant never uses the name of a key again for another one.
         let key = self.service.store.key_by_name(self.caller.tenant, &line.actor).await?;
         Ok(json!({
             "decision": line.action,
@@ -133,7 +133,7 @@ impl Proofs<'_> {
         }))
     }
 
-    /// Each line with what leads from it to a checkpoint.
+    /// Each line with the hashes that lead from it to a checkpoint.
     async fn of(&self, lines: &[AuditRow]) -> Result<Vec<Value>> {
         let mut proven = Vec::new();
         let chained = self.service.store.chained_lines_of_thread(self.caller.tenant, &self.thread_id(lines)).await?;
@@ -141,7 +141,7 @@ impl Proofs<'_> {
             let found = chained.iter().find(|chained| chained.line == *line);
             proven.push(match found {
                 Some(chained) => self.proof(self.caller.tenant, chained).await?,
-                // Another process chains it at this moment.
+                // Another process is chaining it now.
                 None => json!({ "line": line.canonical() }),
             });
         }
@@ -158,7 +158,7 @@ impl Proofs<'_> {
         let before = before.into_iter().find(|line| line.n == chained.n - 1);
         let before = match before {
             Some(line) => line.hash,
-            // Forgotten: its checkpoint stands for it.
+            // The line was deleted by retention; its checkpoint has its hash.
             None => {
                 let base = store.checkpoints(tenant, chained.n - 2, 1).await?.pop();
                 let base = base.filter(|base| base.n == chained.n - 1);
@@ -167,7 +167,7 @@ impl Proofs<'_> {
         };
         let checkpoint = store.checkpoints(tenant, chained.n - 1, 1).await?.pop();
         let upto = checkpoint.as_ref().map_or(chained.n, |checkpoint| checkpoint.n);
-        let after = store.chained_lines(tenant, chained.n, BETWEEN).await?;
+        let after = store.chained_lines(tenant, chained.n, MAX_LINES_BETWEEN_CHECKPOINTS).await?;
         let after: Vec<String> =
             after.iter().take_while(|line| line.n <= upto).map(|line| line.line.digest()).collect();
         Ok(json!({
@@ -175,7 +175,7 @@ impl Proofs<'_> {
             "line": chained.line.canonical(),
             "before": before,
             "after": after,
-            "checkpoint": checkpoint.map(|checkpoint| told(&checkpoint, &self.caller.tenant_name)),
+            "checkpoint": checkpoint.map(|checkpoint| checkpoint_json(&checkpoint, &self.caller.tenant_name)),
         }))
     }
 }

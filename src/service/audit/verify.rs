@@ -1,5 +1,5 @@
-//! Whether the chain of each tenant's audit is what it was: every hash is made again from what is stored, and compared with
-//! the checkpoints. What does not fit is named, the first of each tenant.
+//! Verifies the audit chain of each tenant: recomputes every hash from what is stored, and compares them with the
+//! checkpoints. Reports the first mismatch of each tenant.
 
 mod arguments;
 mod base;
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use self::base::Forgotten;
+use self::base::DeletionRecords;
 use self::signatures::{Signatures, SignedBy};
 use crate::auth::{AuditKey, Signed, VerifyingKey};
 use crate::domain::Millis;
@@ -20,110 +20,110 @@ use crate::store::{AuditRow, ChainedLine, Checkpoint, Result, Store};
 
 /// Lines that are read at once.
 const PAGE: u32 = 500;
-/// How far behind its place a line is looked for.
-const FAR: usize = 1_000;
+/// How far after its original position a moved line is looked for.
+const MAX_MOVE_DISTANCE: usize = 1_000;
 
-pub use kept::{Kept, kept};
+pub use kept::{KeptCheckpoint, parse_checkpoints};
 
 /// What is verified, and with what.
 #[derive(Default)]
 pub struct VerifyAsk<'a> {
-    /// What signs; without it, and without one that did, signatures are not looked at.
+    /// The current signing key. Without it and without former keys, signatures are not verified.
     pub key: Option<&'a AuditKey>,
-    /// What verifies the signatures of keys that signed before.
+    /// The public halves of former signing keys.
     pub former: &'a [VerifyingKey],
     pub since: Since,
-    /// Checkpoints that were kept elsewhere.
-    pub kept: &'a [Kept],
-    /// What is as old as this, or younger, is kept; `None`: nobody says so.
+    /// Checkpoints that were stored outside of this server.
+    pub kept: &'a [KeptCheckpoint],
+    /// Lines of this time or later must not have been deleted. `None`: this is not checked.
     pub oldest: Option<Millis>,
 }
 
-/// Where it begins: what is stored there is believed.
+/// Where verification begins. What is stored there is trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Since {
     #[default]
     Beginning,
-    /// Behind this line.
+    /// After this line.
     Line(i64),
-    /// Behind the last checkpoint of then.
+    /// After the last checkpoint of that time.
     Time(Millis),
 }
 
-/// What was found of the audit of a tenant.
+/// The result for the chain of one tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct ChainReport {
     pub tenant: String,
-    /// Lines whose hashes were made again.
+    /// Lines whose hashes were recomputed.
     pub lines: i64,
-    /// Checkpoints that they were compared with.
+    /// Checkpoints with which the hashes were compared.
     pub checkpoints: usize,
-    /// How many of these have a signature that was verified.
+    /// How many of these checkpoints have a verified signature.
     pub signed: usize,
     /// Lines that are not chained yet.
     pub unchained: usize,
-    /// Up to which line they were forgotten because of their age; 0: none was.
+    /// The last line that was deleted because of its age; 0: none was.
     pub forgotten: i64,
-    /// It ends before the line behind which it was to begin: nothing was looked at.
+    /// The chain ends before the line at which verification was to begin: nothing was verified.
     pub is_shorter: bool,
-    /// The first that is not what it was; `None`: all is.
+    /// The first mismatch; `None`: the chain is intact.
     pub broken: Option<String>,
 }
 
-/// Of every tenant.
-pub async fn verify(store: &dyn Store, ask: &VerifyAsk<'_>) -> Result<Vec<Verified>> {
+/// Verifies the chain of every tenant.
+pub async fn verify(store: &dyn Store, ask: &VerifyAsk<'_>) -> Result<Vec<ChainReport>> {
     let (mut found, tenants) = (Vec::new(), store.tenants().await?);
     for (tenant, name) in &tenants {
         found.push(of_tenant(store, *tenant, name, ask).await?);
     }
-    let nobodys = ask.kept.iter().filter(|kept| !tenants.iter().any(|(_, name)| *name == kept.tenant));
-    found.extend(nobodys.map(|kept| Verified {
+    let unknown = ask.kept.iter().filter(|kept| !tenants.iter().any(|(_, name)| *name == kept.tenant));
+    found.extend(unknown.map(|kept| ChainReport {
         tenant: kept.tenant.clone(),
         broken: Some(format!("there is no such tenant, and a checkpoint of line {} of it was kept", kept.n)),
-        ..Verified::default()
+        ..ChainReport::default()
     }));
     Ok(found)
 }
 
-async fn of_tenant(store: &dyn Store, tenant: TenantPk, name: &str, ask: &VerifyAsk<'_>) -> Result<Verified> {
+async fn of_tenant(store: &dyn Store, tenant: TenantPk, name: &str, ask: &VerifyAsk<'_>) -> Result<ChainReport> {
     loop {
-        let mut walk = Walk::new(store, tenant, name, ask);
+        let mut walk = ChainWalk::new(store, tenant, name, ask);
         let unchained = store.unchained_lines(tenant, PAGE).await?;
         unchained.iter().for_each(|found| walk.names.extend(former_name(&found.line)));
         let broken = walk.run().await?.err();
-        // Lines that a server forgot while they were read are none that were taken away: it is begun again.
+        // Retention deleted lines while they were read. That is no tampering: begin again.
         if broken.is_some() && base::find(store, tenant).await?.is_some_and(|base| base.n > walk.base) {
             continue;
         }
         let (lines, checkpoints, signed) = (walk.n - walk.begun, walk.compared, walk.signed);
         let (tenant, unchained, forgotten) = (name.to_owned(), unchained.len(), walk.base);
         let is_shorter = walk.is_shorter;
-        return Ok(Verified { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter, broken });
+        return Ok(ChainReport { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter, broken });
     }
 }
 
-/// What is broken, as a sentence.
-type Checked = std::result::Result<(), String>;
+/// An error is a mismatch, as a sentence.
+type Match = std::result::Result<(), String>;
 
-/// A walk along one chain.
-struct Walk<'a> {
+/// Verification of one chain, line by line.
+struct ChainWalk<'a> {
     store: &'a dyn Store,
     tenant: TenantPk,
     signatures: Signatures<'a>,
     since: Since,
     oldest: Option<Millis>,
-    /// Checkpoints of it that were kept elsewhere, by their lines.
-    kept: VecDeque<&'a Kept>,
-    /// Names that the tenant has or had, as far as its lines tell.
+    /// Checkpoints of this chain that were stored elsewhere, ordered by line.
+    kept: VecDeque<&'a KeptCheckpoint>,
+    /// The current and former names of the tenant, as far as its lines record them.
     names: Vec<String>,
-    /// Behind which line the chain begins, if lines were forgotten; whether that is believed; and what lines say of it.
+    /// The line after which the chain begins, if lines were deleted; whether that is trusted; and the lines that record it.
     base: i64,
     is_base_believed: bool,
-    forgotten: Forgotten,
-    /// Behind which line it began; whether it was to begin behind one that it does not have.
+    forgotten: DeletionRecords,
+    /// The line after which verification began; whether the chain lacks the line at which it was to begin.
     begun: i64,
     is_shorter: bool,
-    /// The last line that fits, its hash, and the one before.
+    /// The last matching line, its hash, and the hash before it.
     n: i64,
     hash: String,
     before: String,
@@ -131,12 +131,12 @@ struct Walk<'a> {
     checkpoints: VecDeque<Checkpoint>,
     compared: usize,
     signed: usize,
-    /// The last line that a checkpoint knows, and whether that is signed.
+    /// The last line that a checkpoint covers, and whether the current key signed that checkpoint.
     known: i64,
     is_known_signed: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ChainWalk<'a> {
     fn new(store: &'a dyn Store, tenant: TenantPk, name: &str, ask: &VerifyAsk<'a>) -> Self {
         let mut kept: Vec<_> = ask.kept.iter().filter(|kept| kept.tenant == name).collect();
         kept.sort_by_key(|kept| kept.n);
@@ -150,7 +150,7 @@ impl<'a> Walk<'a> {
             names: vec![name.to_owned()],
             base: 0,
             is_base_believed: false,
-            forgotten: Forgotten::default(),
+            forgotten: DeletionRecords::default(),
             begun: 0,
             is_shorter: false,
             n: 0,
@@ -165,7 +165,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    async fn run(&mut self) -> Result<Checked> {
+    async fn run(&mut self) -> Result<Match> {
         if let Err(broken) = self.begin().await? {
             return Ok(Err(broken));
         }
@@ -175,7 +175,7 @@ impl<'a> Walk<'a> {
             }
             self.read(1).await?;
             if self.lines.is_empty() && self.checkpoints.is_empty() {
-                // Both may have been added to meanwhile, a line never without its checkpoint.
+                // Lines and checkpoints may have been added in the meantime; a line is never added without its checkpoint.
                 self.checkpoints = self.store.checkpoints(self.tenant, self.known, PAGE).await?.into();
                 if let Err(broken) = self.compare().await? {
                     return Ok(Err(broken));
@@ -188,8 +188,8 @@ impl<'a> Walk<'a> {
             }
             let hash = link(&self.hash, &line.line.digest());
             if hash != line.hash {
-                self.read(FAR).await?;
-                return Ok(Err(self.named(&line)));
+                self.read(MAX_MOVE_DISTANCE).await?;
+                return Ok(Err(self.diagnose(&line)));
             }
             self.before = std::mem::replace(&mut self.hash, hash);
             self.n = line.n;
@@ -204,8 +204,8 @@ impl<'a> Walk<'a> {
         Ok(self.end())
     }
 
-    /// Goes to where it begins. A checkpoint that was kept is looked at, wherever it is.
-    async fn begin(&mut self) -> Result<Checked> {
+    /// Moves to the start. It lies before every checkpoint that was stored elsewhere, so that each of them is compared.
+    async fn begin(&mut self) -> Result<Match> {
         let mut begun = match self.since {
             Since::Beginning => 0,
             Since::Line(n) => n,
@@ -232,7 +232,7 @@ impl<'a> Walk<'a> {
                 let end = self.store.chain_end(self.tenant).await?;
                 let (is_shorter, from) = (end.n < begun, begun.min(end.n + 1));
                 (self.begun, self.n, self.known, self.hash) = (end.n, end.n, end.n, end.hash);
-                // One that is shorter has nothing behind it.
+                // The chain is shorter, so it has no lines to verify.
                 self.is_shorter = self.kept.is_empty() && is_shorter;
                 return Ok(if self.is_shorter { Ok(()) } else { Err(missing(from, begun)) });
             };
@@ -243,7 +243,7 @@ impl<'a> Walk<'a> {
         Ok(Ok(()))
     }
 
-    /// The line of the last checkpoint of then.
+    /// The line of the last checkpoint at or before this time.
     async fn line_at(&self, at: Millis) -> Result<i64> {
         let mut last = 0;
         loop {
@@ -256,8 +256,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is known of lines that are not there, and whether the last signature is this key's.
-    fn end(&self) -> Checked {
+    /// Checks at the end of the chain that no known line is missing, and that the current key signed the last checkpoint.
+    fn end(&self) -> Match {
         if !self.is_base_believed {
             self.forgotten.check(self.base, &self.signatures)?;
         }
@@ -284,7 +284,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Has so many lines at hand, if there are.
+    /// Buffers at least `wanted` lines, if there are so many.
     async fn read(&mut self, wanted: usize) -> Result<()> {
         while self.lines.len() < wanted {
             let after = self.lines.back().map_or(self.n, |line| line.n);
@@ -297,14 +297,14 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Compares with the checkpoints of the last line.
-    async fn compare(&mut self) -> Result<Checked> {
+    /// Compares the hash of the last line with its checkpoints.
+    async fn compare(&mut self) -> Result<Match> {
         while let Some(kept) = self.kept.pop_front_if(|kept| kept.n <= self.n) {
             if kept.hash != self.hash {
                 let (n, file) = (kept.n, &kept.file);
                 return Ok(Err(format!("line {n} is not the one that {file} knows: lines up to it were written anew")));
             }
-            if let Err(broken) = self.opened(kept.n, kept.jws.as_deref(), &kept.payload) {
+            if let Err(broken) = self.check_signature(kept.n, kept.jws.as_deref(), &kept.payload) {
                 return Ok(Err(format!("{broken}, in {}", kept.file)));
             }
         }
@@ -315,7 +315,7 @@ impl<'a> Walk<'a> {
                 return Ok(Err(inserted.unwrap_or_else(|| self.rewritten())));
             }
             let payload = checkpoint.payload("");
-            let signed_by = match self.opened(checkpoint.n, checkpoint.jws.as_deref(), &payload) {
+            let signed_by = match self.check_signature(checkpoint.n, checkpoint.jws.as_deref(), &payload) {
                 Ok(signed_by) => signed_by,
                 Err(broken) => return Ok(Err(broken)),
             };
@@ -329,27 +329,27 @@ impl<'a> Walk<'a> {
         Ok(Ok(()))
     }
 
-    fn opened(&mut self, n: i64, jws: Option<&str>, payload: &Value) -> std::result::Result<SignedBy, String> {
+    fn check_signature(&mut self, n: i64, jws: Option<&str>, payload: &Value) -> std::result::Result<SignedBy, String> {
         self.signatures.check(format!("checkpoint {n}"), Signed::Checkpoint, jws, payload, &["n", "hash", "at"])
     }
 
-    /// What no line tells by itself.
+    /// The mismatch of a checkpoint that no single line explains.
     fn rewritten(&self) -> String {
         let (from, to) = (self.known + 1, self.n);
         let lines = some_lines(from, to, "was", "were");
         format!("checkpoint {to} has another hash than line {to}: {lines} written anew, or the checkpoint was changed")
     }
 
-    /// Whether the last line that fits does not belong before this one, which fits behind the line before it.
+    /// Reports the last line as inserted if this one matches the hash before it.
     fn inserted_before(&self, line: &ChainedLine) -> Option<String> {
         let is_inserted = self.n > 0 && link(&self.before, &line.line.digest()) == line.hash;
         is_inserted
             .then(|| format!("line {} was inserted: what was chained as {} stands at {}", self.n, self.n, line.n))
     }
 
-    /// What happened to a line whose hash does not fit. Lines that were moved still have the hashes that they had, or
-    /// stand where those hashes are.
-    fn named(&self, line: &ChainedLine) -> String {
+    /// Finds out how a line whose hash does not match was changed. Lines that were moved still have their old hashes, or are
+    /// at the position of these hashes.
+    fn diagnose(&self, line: &ChainedLine) -> String {
         let (n, digest) = (line.n, line.line.digest());
         if let Some(inserted) = self.inserted_before(line) {
             return inserted;
@@ -380,7 +380,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What its tenant was called, if it says that this was changed.
+/// The former name of the tenant, if the line records that it was renamed.
 fn former_name(line: &AuditRow) -> Option<String> {
     if line.action == "rename tenant" { Some(line.detail["from"].as_str()?.to_owned()) } else { None }
 }

@@ -1,5 +1,5 @@
-//! Threads with an open question that were not active recently. Another process may change them without notifying this one, so
-//! they are polled.
+//! Threads with an open question that were not active recently. Another process may change them without notifying this one,
+//! so they are polled.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -19,7 +19,8 @@ pub(super) struct DormantThreads {
 }
 
 impl DormantThreads {
-    /// Sets which threads have an open question and were not active recently. `left` holds the known versions of some of them.
+    /// Sets which threads have an open question and were not active recently. `left` holds the known versions of some of
+    /// them.
     pub(super) async fn set_asking(
         &mut self,
         store: &dyn Store,

@@ -1,4 +1,4 @@
-//! What reads the changes of a tenant, for everybody who listens.
+//! Reads the changes of a tenant once, and broadcasts them to all its subscribers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::quiet::Quiet;
+use super::dormant::DormantThreads;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::hitl::Suspension;
@@ -17,32 +17,32 @@ use crate::domain::ids::{SuspensionId, TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::RowKind;
 use crate::live::{Change, Encoded};
 use crate::runtime::rows::legible;
-use crate::service::suspensions::{Question, questions};
+use crate::service::suspensions::{QuestionView, question_views};
 use crate::service::{Result, Service, threads};
 use crate::store::{PageAsk, SuspensionAsk, SuspensionsWanted};
 
-/// What changes within this time is told once.
-const TOGETHER: Duration = Duration::from_millis(100);
-/// How often changes by other processes are looked for.
-const LOOK: Duration = Duration::from_millis(500);
-/// How long a thread is looked at after it was active: longer than the clocks of processes may differ.
-const RECENT: Millis = 60_000;
+/// Changes within this time are sent as one batch.
+const BATCH_WINDOW: Duration = Duration::from_millis(100);
+/// How often the store is polled for changes by other processes.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// How long a thread is polled after its last activity: longer than the clocks of processes may differ.
+const RECENT_WINDOW: Millis = 60_000;
 /// Questions read at once.
 const CHUNK: u32 = 1_000;
-/// Batches that wait for one reader at most; one that falls behind is told so and reads everything again.
-const WAITING: usize = 64;
+/// How many batches are buffered for one subscriber. One that falls behind gets a gap frame and reads the lists again.
+const MAX_BUFFERED_BATCHES: usize = 64;
 
-/// What changed together.
+/// Changes that are sent together.
 #[derive(Default)]
-pub(super) struct Batch {
-    /// Something is missing before this: the lists must be read again.
+pub(super) struct ChangeBatch {
+    /// Changes before this batch were missed: subscribers must read the lists again.
     has_gap: bool,
     threads: Vec<Arc<Encoded>>,
-    questions: Vec<Question>,
+    questions: Vec<QuestionView>,
 }
 
-impl Batch {
-    /// As one reader is told it: what may be answered depends on who reads.
+impl ChangeBatch {
+    /// The frames for one subscriber. They differ by caller, because they say what the caller may answer.
     pub(super) fn frames(&self, caller: &Caller) -> Vec<Arc<Encoded>> {
         let gap = self.has_gap.then(|| Arc::new(Encoded::gap(0)));
         let questions = self.questions.iter().map(|question| Arc::new(Encoded::suspension(&question.listed(caller))));
@@ -50,115 +50,115 @@ impl Batch {
     }
 }
 
-/// Ends when it is dropped.
-pub(super) struct Feed {
-    batches: broadcast::Sender<Arc<Batch>>,
-    _ends: DropGuard,
+/// Broadcasts the changes of one tenant, until it is dropped.
+pub(super) struct ChangeFeed {
+    batches: broadcast::Sender<Arc<ChangeBatch>>,
+    _cancel: DropGuard,
 }
 
-impl Feed {
-    /// Tells everything that changes after this returns.
+impl ChangeFeed {
+    /// Starts the feed. It covers every change after this returns.
     pub(super) async fn begin(service: &Service, tenant: TenantPk) -> Result<Self> {
-        let batches = broadcast::channel(WAITING).0;
-        let mut reader = Reader::of(service, tenant);
+        let batches = broadcast::channel(MAX_BUFFERED_BATCHES).0;
+        let mut reader = ChangeReader::of(service, tenant);
         reader.open = reader.all_open().await?;
         if service.store.is_shared() {
-            reader.look().await?;
+            reader.poll().await?;
         }
         let end = CancellationToken::new();
-        let (ended, told) = (end.clone(), batches.clone());
-        tokio::spawn(async move { ended.run_until_cancelled(reader.tell(told)).await });
-        Ok(Self { batches, _ends: end.drop_guard() })
+        let (ended, sender) = (end.clone(), batches.clone());
+        tokio::spawn(async move { ended.run_until_cancelled(reader.run(sender)).await });
+        Ok(Self { batches, _cancel: end.drop_guard() })
     }
 
-    pub(super) fn batches(&self) -> broadcast::Receiver<Arc<Batch>> {
+    pub(super) fn batches(&self) -> broadcast::Receiver<Arc<ChangeBatch>> {
         self.batches.subscribe()
     }
 }
 
-type Open = HashMap<ThreadPk, HashMap<SuspensionId, Option<Millis>>>;
+type OpenQuestions = HashMap<ThreadPk, HashMap<SuspensionId, Option<Millis>>>;
 
-struct Reader {
+struct ChangeReader {
     service: Service,
     tenant: TenantPk,
     changes: broadcast::Receiver<Change>,
-    looks: Interval,
-    /// Threads that other processes may change, with their versions.
+    ticks: Interval,
+    /// Recently active threads, which other processes may change, with their versions at the last poll.
     seen: HashMap<ThreadPk, (ThreadId, i64)>,
-    /// The questions that are open as far as the readers know, and until when.
-    open: Open,
-    /// Threads that ask somebody something, and are not in `seen`.
-    quiet: Quiet,
+    /// The open questions that subscribers know of, and when each expires.
+    open: OpenQuestions,
+    /// Threads with an open question that are not in `seen`.
+    dormant: DormantThreads,
 }
 
-/// What is known to have changed.
+/// Threads that are known to have changed.
 #[derive(Default)]
-struct Changed {
+struct ChangedThreads {
     threads: HashMap<ThreadPk, ThreadId>,
     /// Some changes were missed.
     has_gap: bool,
 }
 
-impl Reader {
+impl ChangeReader {
     fn of(service: &Service, tenant: TenantPk) -> Self {
-        let mut looks = interval(LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = interval(POLL_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let changes = service.hub.subscribe_to_changes();
         Self {
             service: service.clone(),
             tenant,
             changes,
-            looks,
+            ticks,
             seen: HashMap::new(),
             open: HashMap::new(),
-            quiet: Quiet::default(),
+            dormant: DormantThreads::default(),
         }
     }
 
-    async fn tell(mut self, batches: broadcast::Sender<Arc<Batch>>) {
+    async fn run(mut self, batches: broadcast::Sender<Arc<ChangeBatch>>) {
         let mut is_behind = false;
         loop {
             match self.next(is_behind).await {
                 Ok(batch) => {
                     is_behind = false;
-                    // Whoever listened may have left meanwhile.
+                    // An error means that no subscriber is left.
                     batches.send(Arc::new(batch)).ok();
                 }
                 Err(error) => {
                     tracing::warn!(%error, "changes cannot be read; the readers will have to read the lists again");
                     is_behind = true;
-                    sleep(LOOK).await;
+                    sleep(POLL_INTERVAL).await;
                 }
             }
         }
     }
 
-    async fn next(&mut self, is_behind: bool) -> Result<Batch> {
+    async fn next(&mut self, is_behind: bool) -> Result<ChangeBatch> {
         let changed = if is_behind {
-            // What waits is older than the lists that are to be read.
+            // The buffered changes are older than the lists that subscribers will read.
             self.changes = self.changes.resubscribe();
-            Changed { has_gap: true, ..Changed::default() }
+            ChangedThreads { has_gap: true, ..ChangedThreads::default() }
         } else {
             self.changed().await?
         };
         self.read(changed).await
     }
 
-    /// Waits until threads change: which.
-    async fn changed(&mut self) -> Result<Changed> {
-        let mut changed = Changed::default();
+    /// Waits until threads change, and returns which.
+    async fn changed(&mut self) -> Result<ChangedThreads> {
+        let mut changed = ChangedThreads::default();
         while changed.threads.is_empty() && !changed.has_gap {
             tokio::select! {
-                told = self.changes.recv() => match told {
+                received = self.changes.recv() => match received {
                     Ok(change) => self.note(change, &mut changed),
                     Err(RecvError::Lagged(_)) => changed.has_gap = true,
                     // The server is gone.
                     Err(RecvError::Closed) => std::future::pending().await,
                 },
-                _ = self.looks.tick(), if self.service.store.is_shared() => changed.threads.extend(self.look().await?),
+                _ = self.ticks.tick(), if self.service.store.is_shared() => changed.threads.extend(self.poll().await?),
             }
         }
-        sleep(TOGETHER).await;
+        sleep(BATCH_WINDOW).await;
         loop {
             match self.changes.try_recv() {
                 Ok(change) => self.note(change, &mut changed),
@@ -168,15 +168,15 @@ impl Reader {
         }
     }
 
-    fn note(&self, change: Change, changed: &mut Changed) {
+    fn note(&self, change: Change, changed: &mut ChangedThreads) {
         if change.tenant == self.tenant {
             changed.threads.insert(change.pk, change.thread_id);
         }
     }
 
-    /// Which threads have another version than when this was asked last, or are gone.
-    async fn look(&mut self) -> Result<Vec<(ThreadPk, ThreadId)>> {
-        let since = self.service.now() - RECENT;
+    /// Polls the store. Returns the threads that have another version than at the last poll, or were deleted.
+    async fn poll(&mut self) -> Result<Vec<(ThreadPk, ThreadId)>> {
+        let since = self.service.now() - RECENT_WINDOW;
         let found = self.service.reads.recent_threads(self.tenant, since).await?;
         let now = found.into_iter().map(|(pk, id, version)| (pk, (id, version))).collect();
         let mut before = std::mem::replace(&mut self.seen, now);
@@ -185,12 +185,12 @@ impl Reader {
         before.retain(|pk, _| !self.seen.contains_key(pk));
         let reads = self.service.reads.clone();
         let asking: Vec<ThreadPk> = self.open.keys().filter(|pk| !self.seen.contains_key(pk)).copied().collect();
-        self.quiet.set_asking(&*reads, &asking, &before).await?;
-        changed.extend(self.quiet.changed(&*reads).await?);
+        self.dormant.set_asking(&*reads, &asking, &before).await?;
+        changed.extend(self.dormant.changed(&*reads).await?);
         let left: Vec<ThreadPk> = before.keys().copied().collect();
         if !left.is_empty() {
             for mark in reads.marks(&left).await? {
-                // It is there still as it was, and has not been active for a while.
+                // The thread is unchanged. It left the list only because it was not active recently.
                 if before.get(&mark.pk).is_some_and(|(_, version)| *version == mark.version) {
                     before.remove(&mark.pk);
                 }
@@ -200,12 +200,13 @@ impl Reader {
         Ok(changed)
     }
 
-    /// Reads what these have become. After a gap the open questions are read anew: some may be over, or may have come.
-    async fn read(&mut self, Changed { threads, has_gap }: Changed) -> Result<Batch> {
+    /// Reads the current rows of these threads. After a gap all open questions are read again: some may have ended, or be
+    /// new.
+    async fn read(&mut self, ChangedThreads { threads, has_gap }: ChangedThreads) -> Result<ChangeBatch> {
         if has_gap {
             self.open = self.all_open().await?;
         }
-        let mut batch = Batch { has_gap, ..Batch::default() };
+        let mut batch = ChangeBatch { has_gap, ..ChangeBatch::default() };
         let pks: Vec<ThreadPk> = threads.keys().copied().collect();
         let rows = self.service.reads.threads_by_pk(&pks).await?;
         let mut gone = threads;
@@ -216,29 +217,29 @@ impl Reader {
             self.open.remove(&pk);
             batch.threads.push(Arc::new(Encoded::thread_deleted(&id)));
         }
-        let there: Vec<ThreadPk> = rows.iter().map(|row| row.pk).collect();
+        let existing: Vec<ThreadPk> = rows.iter().map(|row| row.pk).collect();
         let shown = threads::all_shown(&self.service, rows).await?;
         batch.threads.extend(shown.iter().map(|thread| Arc::new(Encoded::thread(thread))));
-        let mut asked = Vec::new();
-        for pk in there {
-            self.read_questions(pk, &mut asked).await?;
+        let mut questions = Vec::new();
+        for pk in existing {
+            self.read_questions(pk, &mut questions).await?;
         }
-        batch.questions = questions(&self.service, asked).await?;
+        batch.questions = question_views(&self.service, questions).await?;
         Ok(batch)
     }
 
-    /// The thread's questions that are new, open for longer, or over.
-    async fn read_questions(&mut self, pk: ThreadPk, asked: &mut Vec<(ThreadPk, Suspension)>) -> Result<()> {
+    /// Adds the thread's questions that are new, have another deadline, or have ended.
+    async fn read_questions(&mut self, pk: ThreadPk, changed: &mut Vec<(ThreadPk, Suspension)>) -> Result<()> {
         let open = self.questions(Some(pk)).await?;
         let is_open = |(_, one): &(ThreadPk, Suspension)| (one.suspension_id.clone(), one.expires_at);
         let now: HashMap<SuspensionId, Option<Millis>> = open.iter().map(is_open).collect();
         let before = self.open.remove(&pk).unwrap_or_default();
         let is_over = |id: &&SuspensionId| !now.contains_key(*id);
         let over: Vec<_> = before.keys().filter(is_over).map(|id| (pk, RowKind::Suspension, id.to_string())).collect();
-        asked.extend(open.into_iter().filter(|(_, one)| before.get(&one.suspension_id) != Some(&one.expires_at)));
+        changed.extend(open.into_iter().filter(|(_, one)| before.get(&one.suspension_id) != Some(&one.expires_at)));
         if !over.is_empty() {
             let rows = self.service.reads.rows_by_id(&over).await?;
-            asked.extend(rows.iter().filter_map(|(pk, row)| Some((*pk, legible(row)?))));
+            changed.extend(rows.iter().filter_map(|(pk, row)| Some((*pk, legible(row)?))));
         }
         if !now.is_empty() {
             self.open.insert(pk, now);
@@ -246,15 +247,15 @@ impl Reader {
         Ok(())
     }
 
-    async fn all_open(&self) -> Result<Open> {
-        let mut open = Open::new();
+    async fn all_open(&self) -> Result<OpenQuestions> {
+        let mut open = OpenQuestions::new();
         for (pk, suspension) in self.questions(None).await? {
             open.entry(pk).or_default().insert(suspension.suspension_id, suspension.expires_at);
         }
         Ok(open)
     }
 
-    /// What is open, of one thread or of all.
+    /// The open questions of one thread, or of all threads of the tenant.
     async fn questions(&self, thread: Option<ThreadPk>) -> Result<Vec<(ThreadPk, Suspension)>> {
         let mut all = Vec::new();
         let page = PageAsk { cursor: None, limit: CHUNK };

@@ -1,10 +1,11 @@
-//! The threads and the questions of a tenant as they change: whole rows, of which the latest counts. What changed before
-//! is not told; whoever begins to listen reads the lists then.
+//! The threads and the questions of a tenant as they change: whole rows, of which the latest counts. Earlier changes are not
+//! sent: a subscriber reads the lists when it begins.
 //!
-//! However many listen, what changes is read once: by the tenant's [`Feed`], which lives as long as somebody listens.
+//! However many subscribers there are, changes are read once: by the tenant's [`ChangeFeed`], which lives as long as it has
+//! subscribers.
 
+mod dormant;
 mod feed;
-mod quiet;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,28 +13,28 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use self::feed::{Batch, Feed};
+use self::feed::{ChangeBatch, ChangeFeed};
 use super::{Result, Service};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantPk;
 use crate::live::Encoded;
 
-/// The feeds of the tenants whose changes somebody listened to.
+/// The feeds of the tenants that have, or had, subscribers.
 #[derive(Default)]
-pub(super) struct Feeds(Mutex<HashMap<TenantPk, Arc<Slot>>>);
+pub(super) struct Feeds(Mutex<HashMap<TenantPk, Arc<FeedSlot>>>);
 
-/// Locked while a feed begins: whoever comes meanwhile waits for it.
-type Slot = tokio::sync::Mutex<Weak<Feed>>;
+/// Locked while a feed starts, so that concurrent subscribers share it.
+type FeedSlot = tokio::sync::Mutex<Weak<ChangeFeed>>;
 
-/// The changes for one reader. Dropping it leaves.
+/// The changes for one subscriber. Dropping it unsubscribes.
 pub struct Changes {
     caller: Caller,
-    batches: broadcast::Receiver<Arc<Batch>>,
+    batches: broadcast::Receiver<Arc<ChangeBatch>>,
     is_new: bool,
-    _feed: Arc<Feed>,
+    _feed: Arc<ChangeFeed>,
 }
 
-/// Everything that changes from now on. The first frame says that it is told from here.
+/// Subscribes to all changes from now on. The first frame is `caught_up`.
 pub async fn open(service: &Service, caller: &Caller) -> Result<Changes> {
     let slot = {
         let mut feeds = service.feeds.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +44,7 @@ pub async fn open(service: &Service, caller: &Caller) -> Result<Changes> {
     let feed = match slot.upgrade() {
         Some(feed) => feed,
         None => {
-            let feed = Arc::new(Feed::begin(service, caller.tenant).await?);
+            let feed = Arc::new(ChangeFeed::begin(service, caller.tenant).await?);
             *slot = Arc::downgrade(&feed);
             feed
         }
@@ -60,7 +61,7 @@ impl Changes {
         match self.batches.recv().await {
             Ok(batch) => batch.frames(&self.caller),
             Err(RecvError::Lagged(_)) => vec![Arc::new(Encoded::gap(0))],
-            // The server is gone; whoever reads is told elsewhere.
+            // The server is stopping. The subscriber's socket is closed elsewhere.
             Err(RecvError::Closed) => std::future::pending().await,
         }
     }

@@ -1,6 +1,6 @@
-//! Folds of logs that were read not long ago, at fixed distances: a reader of a page begins at the nearest one instead
-//! of the beginning. What was folded once stays true, but where the log was shortened past a fold, one cannot go on from it:
-//! whoever takes one looks whether what follows it can still be read. Shared by all readers, and bounded.
+//! A cache of folds of recently read logs, at fixed distances: a reader of a page continues from the nearest fold instead of
+//! the beginning. A cached fold stays correct. But if compaction has deleted the log beyond it, the observations that follow
+//! it are gone: the reader must check that they can still be read. Shared by all readers, and bounded.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,48 +14,48 @@ use crate::engine::history::fold::Fold;
 mod tests;
 
 /// Observations between two folds of a log.
-const DISTANCE: i64 = 400;
-/// Bytes of all folds together, roughly.
-const ROOM: usize = 32 << 20;
+const FOLD_INTERVAL: i64 = 400;
+/// The approximate size of all cached folds together, in bytes.
+const MAX_BYTES: usize = 32 << 20;
 
 #[derive(Default)]
-pub(crate) struct Folds(Mutex<CachedFolds>);
+pub(crate) struct FoldCache(Mutex<CachedFolds>);
 
 #[derive(Default)]
 struct CachedFolds {
     folds: HashMap<ThreadPk, BTreeMap<i64, Arc<Fold>>>,
-    /// In the order in which they were made, with what each takes.
+    /// Thread, seq and size in bytes of each fold, oldest first.
     order: VecDeque<(ThreadPk, i64, usize)>,
     bytes: usize,
 }
 
-impl Folds {
-    /// The last fold of the thread that has nothing after `seq`, and the seq up to which it has everything.
+impl FoldCache {
+    /// The latest cached fold of the thread that covers the log up to `seq` or less, and the seq up to which it covers it.
     pub(crate) fn nearest(&self, pk: ThreadPk, seq: i64) -> Option<(i64, Fold)> {
         let nearest = self.lock().folds.get(&pk)?.range(..=seq).next_back().map(|(seq, fold)| (*seq, fold.clone()));
         nearest.map(|(seq, fold)| (seq, Fold::clone(&fold)))
     }
 
-    /// Keeps this fold, which has everything up to `seq`, unless there is another near that seq.
+    /// Caches this fold, which covers the log up to `seq`, unless one near that seq is cached.
     pub(crate) fn offer(&self, pk: ThreadPk, seq: i64, fold: &Fold) {
-        let is_near = |kept: &CachedFolds| {
-            let last = kept.folds.get(&pk).and_then(|of_thread| of_thread.range(..=seq).next_back());
-            last.map_or(0, |(last, _)| *last) + DISTANCE > seq
+        let is_near = |cached: &CachedFolds| {
+            let last = cached.folds.get(&pk).and_then(|of_thread| of_thread.range(..=seq).next_back());
+            last.map_or(0, |(last, _)| *last) + FOLD_INTERVAL > seq
         };
         if is_near(&self.lock()) {
             return;
         }
         let bytes = fold.bytes();
-        if bytes > ROOM {
+        if bytes > MAX_BYTES {
             return;
         }
         let fold = Arc::new(fold.clone());
-        let mut kept = self.lock();
-        if !is_near(&kept) {
-            kept.folds.entry(pk).or_default().insert(seq, fold);
-            kept.order.push_back((pk, seq, bytes));
-            kept.bytes += bytes;
-            kept.shrink();
+        let mut cached = self.lock();
+        if !is_near(&cached) {
+            cached.folds.entry(pk).or_default().insert(seq, fold);
+            cached.order.push_back((pk, seq, bytes));
+            cached.bytes += bytes;
+            cached.shrink();
         }
     }
 
@@ -65,9 +65,9 @@ impl Folds {
 }
 
 impl CachedFolds {
-    /// Forgets the oldest until the rest has room.
+    /// Evicts the oldest folds until the rest fits.
     fn shrink(&mut self) {
-        while self.bytes > ROOM
+        while self.bytes > MAX_BYTES
             && let Some((pk, seq, bytes)) = self.order.pop_front()
         {
             self.bytes -= bytes;

@@ -1,6 +1,6 @@
-//! A thread's events for one reader: the backlog, then live; no gap, no duplicate.
+//! A thread's events for one subscriber: the backlog, then the live events. No gap, no duplicate.
 //!
-//! The subscription stands before the backlog is read, so what is committed meanwhile comes twice and is sent once.
+//! The subscription is created before the backlog is read. What is committed in between arrives twice and is sent once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::log::{CHUNK, Log};
+use super::log::{CHUNK, LogReader};
 use super::{After, FeedAsk};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
@@ -18,87 +18,88 @@ use crate::domain::run::{Run, RunStatus};
 use crate::live::{Encoded, EncodedKind, Hub, Live, Subscription, SubscriptionFilter};
 use crate::service::{Result, Service, fork, runs, threads};
 
-/// A reader that sits on one frame for so long is slow; one that overflowed in a burst just reads again.
-const SLOW: Duration = Duration::from_millis(500);
+/// A subscriber that takes longer than this for one frame is slow. One that only overflowed in a burst reads the store
+/// again.
+const SLOW_READER_AFTER: Duration = Duration::from_millis(500);
 
-/// What of a backlog is in memory for one reader, in bytes; the rest is read when that is sent.
-const ROOM: usize = 256 << 10;
+/// How many bytes of a backlog are in memory for one subscriber. The rest is read after those are sent.
+const MAX_BACKLOG_BYTES: usize = 256 << 10;
 
-/// A thread that is listened to since before something was decided there: nothing of that is missed.
+/// A subscription that was created before an event was committed, so that nothing of the event is missed.
 pub struct EarlySubscription {
     live: Subscription,
-    /// Where the log stood.
+    /// The last seq of the log when the subscription was created.
     after: i64,
 }
 
 impl EarlySubscription {
-    /// To a thread that is not there yet.
+    /// Subscribes to a thread that does not exist yet.
     pub(crate) fn of_new(hub: &Arc<Hub>, pk: ThreadPk) -> Self {
         Self { live: hub.subscribe(pk, SubscriptionFilter { tokens: true, types: Vec::new() }), after: 0 }
     }
 
-    /// To a thread that is there.
+    /// Subscribes to an existing thread.
     pub(crate) async fn of(service: &Service, pk: ThreadPk) -> Result<Self> {
         let live = service.hub.subscribe(pk, SubscriptionFilter { tokens: true, types: Vec::new() });
-        // Read after the subscription: what is committed from here on is heard.
+        // Read after the subscription, which receives everything that is committed from here on.
         let after = service.store.thread_by_pk(pk).await?.map_or(0, |row| row.last_seq);
         live.mark_read(after);
         Ok(Self { live, after })
     }
 
-    /// Everything that comes after what had happened when it began to listen.
+    /// The position in the log at which the subscription began.
     pub fn after(&self) -> After {
         After::Seq(self.after)
     }
 }
 
-/// The events of one thread for one reader. Dropping it leaves.
+/// The events of one thread for one subscriber. Dropping it unsubscribes.
 pub struct Feed {
     service: Service,
     caller: Caller,
     pk: ThreadPk,
     live: Subscription,
-    log: Log,
-    /// Everything up to this seq was sent, or is not wanted.
+    log: LogReader,
+    /// Everything up to this seq was sent, or is not wanted by the subscriber.
     cursor: i64,
     ready: VecDeque<Arc<Encoded>>,
-    source: Source,
-    /// `caught_up` says at least this.
+    source: FeedSource,
+    /// The `caught_up` frame reports at least this seq.
     last_seq: i64,
     is_caught_up: bool,
-    /// What the reader wants; empty = all.
+    /// The types that the subscriber wants; empty = all.
     types: Vec<ObservationType>,
-    /// That, and what tells the end.
-    heard: Vec<ObservationType>,
-    until: Option<Until>,
-    /// When the last frame was handed over, and whether one was held for long since the reader last had them all.
-    handed_at: Option<Instant>,
+    /// `types`, and those that the feed needs to detect its end.
+    subscribed_types: Vec<ObservationType>,
+    until: Option<EndCondition>,
+    /// When the last frame was handed over, and whether the subscriber was slow since it last caught up.
+    last_sent_at: Option<Instant>,
     is_slow: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum FeedSource {
     Store,
     Live,
-    /// All that is left to say is how the run ended.
+    /// The only frame left to send is the run as it ended.
     LastRun,
-    Over,
+    Ended,
 }
 
-struct Until {
+struct EndCondition {
     run: RunId,
     ends_suspended: bool,
 }
 
-/// How the run of `until` stands.
-enum Stands {
-    GoesOn,
-    Over(Box<Run>),
-    /// With its thread.
+/// The state of the run of `until`.
+enum RunState {
+    Unfinished,
+    Ended(Box<Run>),
+    /// The run was deleted with its thread.
     Erased,
 }
 
-impl Until {
+impl EndCondition {
     fn is_met(&self, status: RunStatus) -> bool {
         status.is_terminal() || (self.ends_suspended && status == RunStatus::Suspended)
     }
@@ -106,11 +107,11 @@ impl Until {
 
 pub async fn open(service: &Service, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Feed> {
     let row = threads::row(service, caller, id).await?;
-    let live = service.hub.subscribe(row.pk, SubscriptionFilter { tokens: ask.tokens, types: heard(&ask) });
-    begin(service, caller, id, live, ask, Source::Store).await
+    let live = service.hub.subscribe(row.pk, SubscriptionFilter { tokens: ask.tokens, types: subscribed_types(&ask) });
+    begin(service, caller, id, live, ask, FeedSource::Store).await
 }
 
-/// The same, for a subscription that began before what is asked for.
+/// Opens a feed on a subscription that was created earlier.
 pub async fn continued(
     service: &Service,
     caller: &Caller,
@@ -118,24 +119,24 @@ pub async fn continued(
     early: EarlySubscription,
     ask: FeedAsk,
 ) -> Result<Feed> {
-    begin(service, caller, id, early.live, ask, Source::Live).await
+    begin(service, caller, id, early.live, ask, FeedSource::Live).await
 }
 
-/// Begins to listen to a thread.
+/// Subscribes to a thread, for a feed that is opened later.
 pub async fn subscribe(service: &Service, caller: &Caller, id: &ThreadId) -> Result<EarlySubscription> {
     let row = threads::row(service, caller, id).await?;
     EarlySubscription::of(service, row.pk).await
 }
 
-/// The place before everything that the log tells of the run.
+/// The position in the log before the first observation of the run.
 pub async fn before(service: &Service, caller: &Caller, id: &ThreadId, run: &RunId) -> Result<After> {
-    // Read first: a run that has not begun then begins behind it.
+    // The row is read first: a run that has not begun by then begins after its last seq.
     let row = threads::row(service, caller, id).await?;
     let began = service.reads.run_began(row.pk, run).await?;
     Ok(After::Seq(began.map_or(row.last_seq, |seq| seq - 1)))
 }
 
-/// Behind this place of the log, which must be kept.
+/// The position after `seq`. A fault if that part of the log was deleted.
 pub async fn behind(service: &Service, caller: &Caller, id: &ThreadId, seq: i64) -> Result<After> {
     let row = threads::row(service, caller, id).await?;
     Ok(After::Seq(fork::within(&row, seq, "?after")?))
@@ -147,9 +148,9 @@ async fn begin(
     id: &ThreadId,
     live: Subscription,
     ask: FeedAsk,
-    source: Source,
+    source: FeedSource,
 ) -> Result<Feed> {
-    // Read after the subscription: what was committed before it stood is in the store, and only there.
+    // Read after the subscription: what was committed before it is in the store only.
     let row = threads::row(service, caller, id).await?;
     if let Some(run) = &ask.until {
         let (pk, _) = runs::stored(service, caller, run).await?;
@@ -157,7 +158,7 @@ async fn begin(
             return Err(Fault::not_found("run"));
         }
     }
-    let heard = heard(&ask);
+    let subscribed_types = subscribed_types(&ask);
     let cursor = match ask.after {
         After::Seq(seq) => seq.clamp(0, row.last_seq),
         After::Latest => row.last_seq,
@@ -166,7 +167,7 @@ async fn begin(
     if cursor + 1 < row.min_seq {
         ready.push_back(Arc::new(Encoded::gap(row.min_seq)));
     }
-    let is_caught_up = source == Source::Live;
+    let is_caught_up = source == FeedSource::Live;
     if is_caught_up {
         ready.push_back(Arc::new(Encoded::caught_up(cursor)));
     }
@@ -175,22 +176,22 @@ async fn begin(
         caller: caller.clone(),
         pk: row.pk,
         live,
-        log: Log::new(service, row.pk),
+        log: LogReader::new(service, row.pk),
         cursor,
         ready,
         source,
         last_seq: row.last_seq,
         is_caught_up,
         types: ask.types,
-        heard,
-        until: ask.until.map(|run| Until { run, ends_suspended: ask.ends_suspended }),
-        handed_at: None,
+        subscribed_types,
+        until: ask.until.map(|run| EndCondition { run, ends_suspended: ask.ends_suspended }),
+        last_sent_at: None,
         is_slow: false,
     })
 }
 
-/// What must be heard to know the end.
-pub(crate) fn heard(ask: &FeedAsk) -> Vec<ObservationType> {
+/// The types to subscribe to: those that are wanted, and `RUN_FINISHED` if the feed ends with a run.
+pub(crate) fn subscribed_types(ask: &FeedAsk) -> Vec<ObservationType> {
     let mut types = ask.types.clone();
     if ask.until.is_some() && !types.is_empty() {
         types.push(ObservationType::RunFinished);
@@ -199,54 +200,55 @@ pub(crate) fn heard(ask: &FeedAsk) -> Vec<ObservationType> {
 }
 
 impl Feed {
-    /// Tokens that wait in a row are one frame from here on. Else all who keep up receive the same frames.
+    /// From now on consecutive buffered tokens are joined into one frame. Otherwise all fast subscribers get the same
+    /// frames.
     #[must_use]
     pub fn with_joined_tokens(mut self) -> Self {
         self.live.join_tokens();
         self
     }
 
-    /// The next frame; `None`: the feed is over. Cancel safe.
+    /// The next frame, or `None` if the feed has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<Arc<Encoded>> {
-        self.is_slow |= self.handed_at.take().is_some_and(|at| at.elapsed() > SLOW);
+        self.is_slow |= self.last_sent_at.take().is_some_and(|at| at.elapsed() > SLOW_READER_AFTER);
         loop {
             if let Some(frame) = self.ready.pop_front() {
-                if let Some(frame) = self.pass(frame) {
-                    self.handed_at = Some(Instant::now());
+                if let Some(frame) = self.filter(frame) {
+                    self.last_sent_at = Some(Instant::now());
                     return Some(frame);
                 }
                 continue;
             }
             match self.source {
-                Source::Over => return None,
-                Source::LastRun => {
-                    // Boxed, as what is read of the store: a reader that has caught up needs neither.
+                FeedSource::Ended => return None,
+                FeedSource::LastRun => {
+                    // This future and that of the backlog are boxed, because a subscriber that has caught up needs neither.
                     let run = Box::pin(self.last_run()).await;
                     self.ready.extend(run);
-                    self.source = Source::Over;
+                    self.source = FeedSource::Ended;
                 }
-                Source::Live => {
+                FeedSource::Live => {
                     let received = self.live.next().await;
-                    self.take(received);
+                    self.handle_received(received);
                 }
-                Source::Store => {
+                FeedSource::Store => {
                     if let Err(error) = Box::pin(self.read()).await {
                         tracing::warn!(%error, "a reader's backlog cannot be read; it must come again");
                         self.ready.push_back(Arc::new(Encoded::gap(self.cursor + 1)));
-                        self.source = Source::Over;
+                        self.source = FeedSource::Ended;
                     }
                 }
             }
         }
     }
 
-    /// The same, with the frames that wait right behind it, until they are about so many bytes. Cancel safe.
+    /// The next frame and those buffered after it, until they have about `bytes` bytes. Cancel safe.
     pub async fn next_few(&mut self, bytes: usize) -> Option<Vec<Arc<Encoded>>> {
         let first = self.next().await?;
         let mut together = first.json().len();
         let mut few = vec![first];
         while together < bytes
-            && let Some(frame) = self.waiting()
+            && let Some(frame) = self.next_buffered()
         {
             together += frame.json().len();
             few.push(frame);
@@ -254,24 +256,24 @@ impl Feed {
         Some(few)
     }
 
-    fn waiting(&mut self) -> Option<Arc<Encoded>> {
+    fn next_buffered(&mut self) -> Option<Arc<Encoded>> {
         loop {
             match self.ready.pop_front() {
-                Some(frame) => match self.pass(frame) {
+                Some(frame) => match self.filter(frame) {
                     Some(frame) => return Some(frame),
                     None => continue,
                 },
-                None if self.source == Source::Live => {
-                    let told = self.live.try_next()?;
-                    self.take(told);
+                None if self.source == FeedSource::Live => {
+                    let received = self.live.try_next()?;
+                    self.handle_received(received);
                 }
                 None => return None,
             }
         }
     }
 
-    /// A frame on its way out: what the reader has or does not want is left out, and the end is noticed.
-    fn pass(&mut self, frame: Arc<Encoded>) -> Option<Arc<Encoded>> {
+    /// Filters a frame before it is sent: drops what the subscriber has or does not want, and detects the end of the feed.
+    fn filter(&mut self, frame: Arc<Encoded>) -> Option<Arc<Encoded>> {
         match &frame.kind {
             EncodedKind::Observation { seq, kind, run_id } => {
                 if *seq <= self.cursor {
@@ -281,13 +283,14 @@ impl Feed {
                 let is_end = *kind == ObservationType::RunFinished;
                 if is_end && self.until.as_ref().is_some_and(|until| until.run == *run_id) {
                     self.finish();
-                    self.source = Source::LastRun;
+                    self.source = FeedSource::LastRun;
                 }
                 (self.types.is_empty() || self.types.contains(kind)).then_some(frame)
             }
             EncodedKind::Run { run_id, status } => {
-                // A run that ended goes on to its RUN_FINISHED.
-                let is_end = |until: &Until| until.run == *run_id && !status.is_terminal() && until.is_met(*status);
+                // After a run has ended, the feed continues to its RUN_FINISHED.
+                let is_end =
+                    |until: &EndCondition| until.run == *run_id && !status.is_terminal() && until.is_met(*status);
                 if self.until.as_ref().is_some_and(is_end) {
                     self.finish();
                 }
@@ -309,33 +312,33 @@ impl Feed {
 
     fn finish(&mut self) {
         self.ready.clear();
-        self.source = Source::Over;
+        self.source = FeedSource::Ended;
     }
 
-    fn take(&mut self, received: Live) {
+    fn handle_received(&mut self, received: Live) {
         match received {
             Live::Frame(frame) => self.ready.push_back(frame),
             Live::Gap { overflowed: true } if self.is_slow => {
                 self.ready.push_back(Arc::new(Encoded::gap(self.cursor + 1)));
-                self.source = Source::Over;
+                self.source = FeedSource::Ended;
             }
-            Live::Gap { .. } => self.source = Source::Store,
+            Live::Gap { .. } => self.source = FeedSource::Store,
             Live::Draining(retry_in_ms) => self.ready.push_back(Arc::new(Encoded::draining(retry_in_ms))),
         }
     }
 
-    /// The next page of the store; after the last one the reader has caught up.
+    /// Reads the next page of the backlog. After the last page the subscriber has caught up.
     async fn read(&mut self) -> Result<()> {
-        // Asked first: if the run is over now, then its last observation is in what is read next, or was told.
-        let stands = self.stands().await?;
-        let page = self.log.page(self.cursor, CHUNK, &self.heard, ROOM).await?.items;
+        // Read first: if the run has ended by now, its last observation is in the next page or was sent before.
+        let run_state = self.run_state().await?;
+        let page = self.log.page(self.cursor, CHUNK, &self.subscribed_types, MAX_BACKLOG_BYTES).await?.items;
         if !page.is_empty() {
-            self.ready.extend(page.iter().map(|seen| Arc::new(Encoded::observation(seen))));
+            self.ready.extend(page.iter().map(|observation| Arc::new(Encoded::observation(observation))));
             return Ok(());
         }
         if self.service.store.marks(&[self.pk]).await?.is_empty() {
-            // Erased: nothing comes any more.
-            self.source = Source::Over;
+            // The thread was deleted: no more events will follow.
+            self.source = FeedSource::Ended;
             return Ok(());
         }
         self.cursor = self.cursor.max(self.last_seq);
@@ -344,26 +347,27 @@ impl Feed {
         if !std::mem::replace(&mut self.is_caught_up, true) {
             self.ready.push_back(Arc::new(Encoded::caught_up(self.cursor)));
         }
-        self.source = match stands {
-            Stands::GoesOn => Source::Live,
-            Stands::Over(run) => {
-                // As it stood before the page was read: it may go on by now, and what it did since is not read.
+        self.source = match run_state {
+            RunState::Unfinished => FeedSource::Live,
+            RunState::Ended(run) => {
+                // The run as of before the page was read. It may have continued since, but what it did is not part of this
+                // feed.
                 let run = runs::resource(&self.service, self.pk, *run).await?;
                 self.ready.push_back(Arc::new(Encoded::run(&run)));
-                Source::Over
+                FeedSource::Ended
             }
-            Stands::Erased => Source::Over,
+            RunState::Erased => FeedSource::Ended,
         };
-        self.log.rest();
+        self.log.drop_fold();
         Ok(())
     }
 
-    /// What it keeps in memory besides the frames that wait, roughly.
+    /// The approximate memory of the feed in bytes, without the buffered frames.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.log.bytes() + self.ready.capacity() * size_of::<Arc<Encoded>>()
     }
 
-    /// The frame that says how the run of `until` ended; none if it was erased meanwhile.
+    /// The frame with the run of `until` as it ended. `None` if it was deleted in the meantime.
     async fn last_run(&self) -> Option<Arc<Encoded>> {
         let run = runs::get(&self.service, &self.caller, &self.until.as_ref()?.run).await;
         run.inspect_err(|error| tracing::debug!(%error, "a feed ends without its run"))
@@ -371,12 +375,12 @@ impl Feed {
             .map(|run| Arc::new(Encoded::run(&run)))
     }
 
-    async fn stands(&self) -> Result<Stands> {
-        let Some(until) = &self.until else { return Ok(Stands::GoesOn) };
+    async fn run_state(&self) -> Result<RunState> {
+        let Some(until) = &self.until else { return Ok(RunState::Unfinished) };
         match runs::stored(&self.service, &self.caller, &until.run).await {
-            Ok((_, run)) if until.is_met(run.status) => Ok(Stands::Over(Box::new(run))),
-            Ok(_) => Ok(Stands::GoesOn),
-            Err(fault) if fault.code == Code::NotFound => Ok(Stands::Erased),
+            Ok((_, run)) if until.is_met(run.status) => Ok(RunState::Ended(Box::new(run))),
+            Ok(_) => Ok(RunState::Unfinished),
+            Err(fault) if fault.code == Code::NotFound => Ok(RunState::Erased),
             Err(fault) => Err(fault),
         }
     }

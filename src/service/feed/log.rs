@@ -1,11 +1,11 @@
-//! A thread's log as people read it: payloads and lists put back in, as of each seq.
+//! A thread's log as clients read it: each observation with its payloads and with the todo list as of its seq.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::folds::Folds;
-use super::live::heard;
+use super::folds::FoldCache;
+use super::live::subscribed_types;
 use super::{After, EventsPage, FeedAsk};
 use crate::domain::caller::Caller;
 use crate::domain::facts::Unreadable;
@@ -20,29 +20,35 @@ use crate::store::{self, ObservationAsk, Store};
 /// Observations read at once.
 pub(crate) const CHUNK: u32 = 200;
 
-/// Observations made whole at once: some of them may hold a megabyte each.
+/// Observations completed at once: some of them may hold a megabyte each.
 const BATCH: usize = 4;
 
-/// Bytes of a page of the log; it ends with the observation that passes them.
+/// A page of the log ends with the observation that exceeds this size in bytes.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// Reads a log page by page, in order; what it folded for one page serves the next.
-pub(crate) struct Log {
+/// Reads a log page by page, in order. Its fold is kept from page to page.
+pub(crate) struct LogReader {
     store: Arc<dyn Store>,
-    folds: Arc<Folds>,
+    fold_cache: Arc<FoldCache>,
     pk: ThreadPk,
     fold: Fold,
-    /// The seq up to which the fold has seen everything.
+    /// The seq up to which the fold covers the log.
     folded: i64,
 }
 
-impl Log {
+impl LogReader {
     pub(crate) fn new(service: &Service, pk: ThreadPk) -> Self {
-        Self { store: service.reads.clone(), folds: service.folds.clone(), pk, fold: Fold::default(), folded: 0 }
+        Self {
+            store: service.reads.clone(),
+            fold_cache: service.list_folds.clone(),
+            pk,
+            fold: Fold::default(),
+            folded: 0,
+        }
     }
 
-    /// Drops the fold: a reader that has read all of the log may go on listening for long.
-    pub(crate) fn rest(&mut self) {
+    /// Drops the fold to free memory: after the backlog a subscriber may stay for long.
+    pub(crate) fn drop_fold(&mut self) {
         (self.fold, self.folded) = (Fold::default(), 0);
     }
 
@@ -50,36 +56,36 @@ impl Log {
         self.fold.bytes()
     }
 
-    /// The next observations after `after`, whole: `limit` of them, or fewer that have about `room` bytes together. None
-    /// only where none follows.
+    /// The next observations after `after`, with their payloads: `limit` of them, or fewer if these have about `max_bytes`
+    /// bytes together. The page is empty only if no observation follows.
     pub(crate) async fn page(
         &mut self,
         after: i64,
         limit: u32,
         types: &[ObservationType],
-        room: usize,
-    ) -> store::Result<Page> {
+        max_bytes: usize,
+    ) -> store::Result<LogPage> {
         let ask = ObservationAsk { after, limit, types: types.to_vec(), ..ObservationAsk::default() };
         let mut items = self.store.observations(self.pk, &ask).await?;
         let (mut bytes, mut whole) = (0, 0);
         let mut is_full = items.len() >= limit as usize;
         for batch in items.chunks_mut(BATCH) {
-            if bytes > room {
+            if bytes > max_bytes {
                 is_full = true;
                 break;
             }
             self.complete(batch).await?;
-            bytes += batch.iter().map(|seen| weight(&seen.content)).sum::<usize>();
+            bytes += batch.iter().map(|seen| approximate_bytes(&seen.content)).sum::<usize>();
             whole += batch.len();
         }
         items.truncate(whole);
-        Ok(Page { items, is_full })
+        Ok(LogPage { items, is_full })
     }
 
-    /// Puts lists and payloads back in.
+    /// Puts the todo lists and payloads into these observations.
     async fn complete(&mut self, batch: &mut [Observation]) -> store::Result<()> {
         if let Some(last) = batch.iter().rev().find(|seen| Fold::LISTED.contains(&seen.kind)).map(|last| last.seq) {
-            self.unfold(batch, last).await?;
+            self.complete_lists(batch, last).await?;
         }
         let mut known = Payloads::new();
         fetch(&*self.store, self.pk, batch.iter().map(|seen| &seen.content), &mut known).await?;
@@ -89,51 +95,52 @@ impl Log {
         Ok(())
     }
 
-    /// Folds everything up to `last` and completes those observations that stand in the page.
-    async fn unfold(&mut self, page: &mut [Observation], last: i64) -> store::Result<()> {
+    /// Folds the log up to `last`, and puts the todo lists into the observations of the page.
+    async fn complete_lists(&mut self, page: &mut [Observation], last: i64) -> store::Result<()> {
         let before = page.first().map_or(last, |first| first.seq) - 1;
-        if let Some((seq, fold)) = self.folds.nearest(self.pk, before).filter(|(seq, _)| *seq > self.folded) {
+        if let Some((seq, fold)) = self.fold_cache.nearest(self.pk, before).filter(|(seq, _)| *seq > self.folded) {
             (self.fold, self.folded) = (fold, seq);
         }
         if self.folded == 0 {
-            (self.folded, self.fold) = beginning(&*self.store, self.pk, before).await?;
+            (self.folded, self.fold) = starting_fold(&*self.store, self.pk, before).await?;
         }
         while self.folded < last {
             let ask =
                 ObservationAsk { after: self.folded, until: Some(last), limit: CHUNK, types: Fold::LISTED.to_vec() };
             let chunk = self.store.observations(self.pk, &ask).await?;
-            if let Some(later) = self.base_beyond(before).await? {
+            if let Some(later) = self.base_after_fold(before).await? {
                 (self.folded, self.fold) = later;
                 continue;
             }
             for observation in &chunk {
-                let Some(whole) = folded(&mut self.fold, observation) else { continue };
+                let Some(whole) = apply_to_fold(&mut self.fold, observation) else { continue };
                 if let Ok(place) = page.binary_search_by_key(&observation.seq, |seen| seen.seq) {
                     page[place].content = whole;
                 }
             }
             self.folded = chunk.last().map_or(last, |observation| observation.seq);
-            self.folds.offer(self.pk, self.folded, &self.fold);
+            self.fold_cache.offer(self.pk, self.folded, &self.fold);
         }
         Ok(())
     }
 }
 
-impl Log {
-    /// The base of the log, where it stands for more than was folded: a kept fold may be older than the base, and what lies
-    /// between them cannot be read any more. Asked behind each chunk, as the log may be shortened meanwhile.
-    async fn base_beyond(&self, before: i64) -> store::Result<Option<(i64, Fold)>> {
+impl LogReader {
+    /// The fold in the base of the log, if the base covers more than was folded: a cached fold may be older than the base,
+    /// and the observations between them are deleted. Checked after each chunk, because compaction may run at the same time.
+    async fn base_after_fold(&self, before: i64) -> store::Result<Option<(i64, Fold)>> {
         let row = self.store.thread_by_pk(self.pk).await?;
         if row.is_none_or(|row| row.min_seq <= self.folded + 1) {
             return Ok(None);
         }
-        let base = beginning(&*self.store, self.pk, before).await?;
+        let base = starting_fold(&*self.store, self.pk, before).await?;
         Ok(Some(base).filter(|(seq, _)| *seq > self.folded))
     }
 }
 
-/// The observation's content as readers see it. One that cannot be read changes nothing; readers see it as it is stored.
-fn folded(fold: &mut Fold, observation: &Observation) -> Option<Value> {
+/// Adds an observation to the fold and returns its content as clients see it. One that cannot be read leaves the fold
+/// unchanged, and is shown as it is stored.
+fn apply_to_fold(fold: &mut Fold, observation: &Observation) -> Option<Value> {
     let unreadable = |error: &Unreadable| {
         let (thread, seq) = (&observation.thread_id, observation.seq);
         tracing::warn!(threadId = %thread, seq, %error, "an observation cannot be read; it is shown as it is stored");
@@ -142,24 +149,25 @@ fn folded(fold: &mut Fold, observation: &Observation) -> Option<Value> {
 }
 
 /// Observations in order.
-pub(crate) struct Page {
+pub(crate) struct LogPage {
     pub(crate) items: Vec<Observation>,
-    /// There may be more.
+    /// More observations may follow.
     is_full: bool,
 }
 
-/// About how many bytes a value has.
-fn weight(value: &Value) -> usize {
+/// The approximate size of a value in bytes.
+fn approximate_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
         Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(members) => members.iter().map(|(name, value)| name.len() + weight(value)).sum(),
+        Value::Array(items) => items.iter().map(approximate_bytes).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| name.len() + approximate_bytes(value)).sum(),
     }
 }
 
-/// What whoever folds a log begins with: nothing, or what stands for the part that was deleted; `before` is not in it.
-async fn beginning(store: &dyn Store, pk: ThreadPk, before: i64) -> store::Result<(i64, Fold)> {
+/// The fold with which reading a log begins: an empty one, or the base that replaces the deleted part. An error if the base
+/// extends beyond `before`.
+async fn starting_fold(store: &dyn Store, pk: ThreadPk, before: i64) -> store::Result<(i64, Fold)> {
     let Some((seq, text)) = store.base(pk).await? else { return Ok((0, Fold::default())) };
     if seq > before {
         return Err(store::Error::Unavailable("the log was shortened meanwhile; read it again".to_owned()));
@@ -168,18 +176,18 @@ async fn beginning(store: &dyn Store, pk: ThreadPk, before: i64) -> store::Resul
     Ok((seq, fold))
 }
 
-/// A fold that has everything up to `seq`. It begins at the nearest one that was kept.
+/// Returns the fold of the log up to `seq`, continued from the nearest cached one.
 pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store::Result<Fold> {
-    let (mut after, mut fold) = match service.states.nearest(pk, seq) {
+    let (mut after, mut fold) = match service.state_folds.nearest(pk, seq) {
         Some(nearest) => nearest,
-        None => beginning(&*service.reads, pk, seq).await?,
+        None => starting_fold(&*service.reads, pk, seq).await?,
     };
     while after < seq {
         let ask = ObservationAsk { after, until: Some(seq), limit: CHUNK, ..ObservationAsk::default() };
         let chunk = service.reads.observations(pk, &ask).await?;
-        // Where the log was shortened since what was kept was folded, its base stands for what is missing in between.
+        // If the log was compacted after the cached fold was made, the base replaces the observations in between.
         if chunk.first().is_none_or(|first| first.seq > after + 1) {
-            let (base, anew) = beginning(&*service.reads, pk, seq).await?;
+            let (base, anew) = starting_fold(&*service.reads, pk, seq).await?;
             if base > after {
                 (after, fold) = (base, anew);
                 continue;
@@ -188,14 +196,14 @@ pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store:
         let Some(last) = chunk.last() else { break };
         after = last.seq;
         for observation in &chunk {
-            folded(&mut fold, observation);
+            apply_to_fold(&mut fold, observation);
         }
-        service.states.offer(pk, after, &fold);
+        service.state_folds.offer(pk, after, &fold);
     }
     Ok(fold)
 }
 
-/// A page of the log, oldest first; every observation whole. Where they are large it has fewer than `limit`.
+/// A page of the log, oldest first, with payloads. If the observations are large it has fewer than `limit`.
 pub async fn page(
     service: &Service,
     caller: &Caller,
@@ -206,20 +214,20 @@ pub async fn page(
     let row = threads::row(service, caller, id).await?;
     let after = match ask.after {
         After::Seq(0) => 0,
-        // What was asked for is gone, and nobody should take what comes later for it.
+        // Those observations are deleted. Refused, so that the client does not mistake later ones for them.
         After::Seq(seq) => fork::within(&row, seq.min(row.last_seq), "?after")?,
         After::Latest => row.last_seq,
     };
-    let mut log = Log::new(service, row.pk);
-    let Page { mut items, is_full } = log.page(after, limit, &heard(&ask), PAGE_BYTES).await?;
+    let mut log = LogReader::new(service, row.pk);
+    let LogPage { mut items, is_full } = log.page(after, limit, &subscribed_types(&ask), PAGE_BYTES).await?;
     let is_end =
         |seen: &Observation| seen.kind == ObservationType::RunFinished && ask.until.as_ref() == Some(&seen.run_id);
     let end = items.iter().position(is_end);
     items.truncate(end.map_or(items.len(), |at| at + 1));
     // More may have been written since the thread was read.
     let last_seq = items.last().map_or(row.last_seq, |last| last.seq.max(row.last_seq));
-    let goes_on = |last: &&Observation| is_full && end.is_none() && last.seq < row.last_seq;
-    let next_cursor = items.last().filter(goes_on).map(|last| last.seq.to_string());
+    let has_more = |last: &&Observation| is_full && end.is_none() && last.seq < row.last_seq;
+    let next_cursor = items.last().filter(has_more).map(|last| last.seq.to_string());
     items.retain(|seen| ask.types.is_empty() || ask.types.contains(&seen.kind));
     Ok(EventsPage { items, next_cursor, last_seq, min_seq: row.min_seq })
 }

@@ -1,4 +1,4 @@
-//! A thread's log as people read it: page by page, or as it grows.
+//! A thread's log as clients read it: page by page, or as a live feed.
 
 mod folds;
 mod live;
@@ -12,8 +12,8 @@ use crate::domain::observation::{Observation, ObservationType};
 pub use live::{EarlySubscription, Feed, before, behind, continued, open, subscribe};
 pub use log::page;
 
-pub(super) use folds::Folds;
-pub(super) use log::{Log, fold_to};
+pub(super) use folds::FoldCache;
+pub(super) use log::{LogReader, fold_to};
 
 /// A page of a thread's log.
 #[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]

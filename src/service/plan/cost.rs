@@ -1,4 +1,4 @@
-//! What the items of a plan that are left may cost: by what items of runs with the same model took.
+//! The expected cost of the unfinished items of a plan, from the cost of past items of runs with the same model.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::service::{Result, Service};
 
 const DAYS: u32 = 30;
 const DAY_MS: Millis = 86_400_000;
-/// So many past calls are looked at: the latest.
-const MOST: u32 = 2_000;
+/// How many past calls are read, the latest first.
+const MAX_CALLS: u32 = 2_000;
 
-/// `active` is the run that works at the plan; without one the next run has these settings.
+/// `active` is the run that works on the plan. If there is none, `next` has the settings of the next run.
 pub(super) async fn expected(
     service: &Service,
     caller: &Caller,
@@ -28,8 +28,8 @@ pub(super) async fn expected(
     let settings = active.map_or(next, |run| &run.settings);
     let items = plan.items.iter().filter(|item| !item.status.is_settled()).count() as u64;
     let from = service.now() - Millis::from(DAYS) * DAY_MS;
-    let calls = service.reads.latest_calls(caller.tenant, from, MOST).await?;
-    let past = Past { are_older: calls.len() == MOST as usize, calls };
+    let calls = service.reads.latest_calls(caller.tenant, from, MAX_CALLS).await?;
+    let past = PastCalls { are_older: calls.len() == MAX_CALLS as usize, calls };
     let (basis, tenths) = past.of_model(&settings.provider, &settings.model);
     let times = |cost: Nanos| usd(cost.saturating_mul(items as i64));
     let spent = active.and_then(|run| run.counters.cost_nanos).unwrap_or_default();
@@ -45,20 +45,20 @@ pub(super) async fn expected(
     })
 }
 
-/// Past model calls.
-struct Past {
+/// PastCalls model calls.
+struct PastCalls {
     /// Newest first.
     calls: Vec<ModelUse>,
-    /// There are older ones, which may be of the same runs.
+    /// There are older calls that were not read; they may belong to the same runs.
     are_older: bool,
 }
 
 /// What is known of a past run.
 #[derive(Default)]
 struct PastRun<'a> {
-    /// It asked another model, too.
-    asked_others: bool,
-    /// The oldest call that is known is that of an item.
+    /// It called another model, too.
+    has_other_models: bool,
+    /// Its oldest known call belongs to an item.
     begins_with_item: bool,
     items: BTreeMap<&'a ItemId, PastItem>,
 }
@@ -71,13 +71,14 @@ struct PastItem {
     is_unpriced: bool,
 }
 
-impl Past {
-    /// The items of runs that asked this model alone, and what a cheap and a dear one of them cost.
+impl PastCalls {
+    /// The items of runs that called only this model, with the first and the last decile of their costs.
     fn of_model(&self, provider: &str, model: &str) -> (CostBasis, Option<(Nanos, Nanos)>) {
         let runs = self.runs(provider, model);
-        // A run begins with its plan: one whose first known call is an item's may have begun before what is known.
+        // A run begins with a call for its plan. If its first known call belongs to an item, older calls of it may be
+        // missing.
         let is_whole = |run: &&PastRun<'_>| !(self.are_older && run.begins_with_item);
-        let counted = runs.values().filter(|run| !run.asked_others).filter(is_whole);
+        let counted = runs.values().filter(|run| !run.has_other_models).filter(is_whole);
         let items = counted.flat_map(|run| run.items.values());
         let (unpriced, priced): (Vec<&PastItem>, Vec<&PastItem>) = items.partition(|item| item.is_unpriced);
         let mut costs: Vec<Nanos> = priced.iter().map(|item| item.cost).collect();
@@ -96,7 +97,7 @@ impl Past {
         let mut runs: BTreeMap<&RunId, PastRun<'_>> = BTreeMap::new();
         for call in &self.calls {
             let run = runs.entry(&call.run).or_default();
-            run.asked_others |= (call.provider.as_str(), call.model.as_str()) != (provider, model);
+            run.has_other_models |= (call.provider.as_str(), call.model.as_str()) != (provider, model);
             run.begins_with_item = call.item.is_some();
             let Some(item) = &call.item else { continue };
             let item = run.items.entry(item).or_default();

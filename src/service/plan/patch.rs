@@ -1,8 +1,8 @@
-//! A todo list after an edit, as it was sent: JSON Patch, or a merge patch by item id.
+//! Applies an edit to a todo list: a JSON Patch, or a merge patch by item id.
 //!
-//! A few operations that copy can double the list again and again, and a few that move can nest it without end: what they
-//! put somewhere counts as if it had been sent. Each one may shift the whole list, so there may be only so many, and the
-//! list stays within twice its length on the way.
+//! A few `copy` operations can double the list repeatedly, and a few `move` operations can nest it without bound. So the
+//! values that they insert count as if they had been sent. Each operation may shift the whole list, so their number is
+//! limited, and the list may at no point be longer than twice its maximum.
 
 use json_patch::{Patch, PatchOperation};
 use serde_json::{Map, Value};
@@ -13,22 +13,22 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::plan::FILLED;
 use crate::service::Result;
 
-/// What people may write into a list in all, in bytes of JSON, however many patches it grows by: as much as a model may write
-/// of one.
-const LIST_BYTES: usize = 4 << 20;
+/// The size of the parts of a list that people may write, in bytes of JSON, over any number of patches. It is as much as a
+/// model may write.
+const MAX_LIST_BYTES: usize = 4 << 20;
 
 pub(super) fn apply(mut list: Value, patch: PlanPatch, limits: &Limits) -> Result<Vec<Value>> {
     match patch {
-        PlanPatch::JsonPatch(operations) => operate(&mut list, &operations, limits)?,
+        PlanPatch::JsonPatch(operations) => apply_operations(&mut list, &operations, limits)?,
         PlanPatch::MergePatch(Value::Array(whole)) => list = Value::Array(whole),
         PlanPatch::MergePatch(Value::Object(changes)) => merge(&mut list, changes, 2 * limits.items_per_plan)?,
         PlanPatch::MergePatch(_) => {
             return Err(invalid("A merge patch is a list, or an object by item id.".to_owned()));
         }
     }
-    let bytes = written(&list);
-    if bytes > LIST_BYTES {
-        let detail = format!("A todo list may take {LIST_BYTES} bytes as JSON; this would take {bytes}.");
+    let bytes = writable_bytes(&list);
+    if bytes > MAX_LIST_BYTES {
+        let detail = format!("A todo list may take {MAX_LIST_BYTES} bytes as JSON; this would take {bytes}.");
         return Err(Fault::new(Code::TooManyItems, detail));
     }
     match list {
@@ -37,8 +37,9 @@ pub(super) fn apply(mut list: Value, patch: PlanPatch, limits: &Limits) -> Resul
     }
 }
 
-/// How long the list is without what the server fills in: that is not taken from a patch, and what steps came to may be long.
-fn written(list: &Value) -> usize {
+/// The size of the list without the members that the server fills in. Those are not taken from a patch, and results may be
+/// long.
+fn writable_bytes(list: &Value) -> usize {
     let filled = |item: &Value| -> usize {
         let members = item.as_object().into_iter().flatten();
         let filled = members.filter(|(name, _)| FILLED.contains(&name.as_str()));
@@ -47,7 +48,7 @@ fn written(list: &Value) -> usize {
     list.to_string().len().saturating_sub(list.as_array().into_iter().flatten().map(filled).sum())
 }
 
-fn operate(list: &mut Value, operations: &Patch, limits: &Limits) -> Result<()> {
+fn apply_operations(list: &mut Value, operations: &Patch, limits: &Limits) -> Result<()> {
     let (mut room, most) = (limits.body_bytes, 2 * limits.items_per_plan);
     check_count("operations", operations.len(), most)?;
     for (at, operation) in operations.iter().enumerate() {
@@ -55,10 +56,12 @@ fn operate(list: &mut Value, operations: &Patch, limits: &Limits) -> Result<()> 
             let pointer = format!("/{at}");
             Err(invalid("The patch does not apply to the todo list; see `errors`.".to_owned()).at(pointer, why))
         };
-        match needed(list, operation, limits.json_depth) {
-            Needed::Bytes(bytes) if bytes <= room => room -= bytes,
-            Needed::Bytes(_) => return refuse(format!("copies and moves more than {} bytes", limits.body_bytes)),
-            Needed::TooDeep => return refuse(format!("nests deeper than {}", limits.json_depth)),
+        match operation_cost(list, operation, limits.json_depth) {
+            OperationCost::Bytes(bytes) if bytes <= room => room -= bytes,
+            OperationCost::Bytes(_) => {
+                return refuse(format!("copies and moves more than {} bytes", limits.body_bytes));
+            }
+            OperationCost::TooDeep => return refuse(format!("nests deeper than {}", limits.json_depth)),
         }
         if let Err(error) = json_patch::patch(list, std::slice::from_ref(operation)) {
             return refuse(error.kind.to_string());
@@ -68,32 +71,36 @@ fn operate(list: &mut Value, operations: &Patch, limits: &Limits) -> Result<()> 
     Ok(())
 }
 
-/// What an operation takes beside what was sent of it.
-enum Needed {
+/// What an operation costs beyond the bytes that were sent.
+enum OperationCost {
     Bytes(usize),
     TooDeep,
 }
 
-fn needed(list: &Value, operation: &PatchOperation, most_deep: usize) -> Needed {
+fn operation_cost(list: &Value, operation: &PatchOperation, max_depth: usize) -> OperationCost {
     let from = match operation {
         PatchOperation::Move(moved) => &moved.from,
         PatchOperation::Copy(copied) => &copied.from,
-        PatchOperation::Add(added) => return reaching(operation, &added.value, most_deep, 0),
-        PatchOperation::Replace(replaced) => return reaching(operation, &replaced.value, most_deep, 0),
-        PatchOperation::Remove(_) | PatchOperation::Test(_) => return Needed::Bytes(0),
+        PatchOperation::Add(added) => return cost_at_depth(operation, &added.value, max_depth, 0),
+        PatchOperation::Replace(replaced) => return cost_at_depth(operation, &replaced.value, max_depth, 0),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => return OperationCost::Bytes(0),
     };
     match list.pointer(from.as_str()) {
-        Some(value) => reaching(operation, value, most_deep, value.to_string().len()),
-        // Refused where it is applied.
-        None => Needed::Bytes(0),
+        Some(value) => cost_at_depth(operation, value, max_depth, value.to_string().len()),
+        // The missing source is refused when the operation is applied.
+        None => OperationCost::Bytes(0),
     }
 }
 
-fn reaching(operation: &PatchOperation, value: &Value, most_deep: usize, bytes: usize) -> Needed {
-    if operation.path().count() + depth(value) > most_deep { Needed::TooDeep } else { Needed::Bytes(bytes) }
+fn cost_at_depth(operation: &PatchOperation, value: &Value, max_depth: usize, bytes: usize) -> OperationCost {
+    if operation.path().count() + depth(value) > max_depth {
+        OperationCost::TooDeep
+    } else {
+        OperationCost::Bytes(bytes)
+    }
 }
 
-/// How many objects and arrays stand in one another.
+/// How deep objects and arrays are nested.
 fn depth(value: &Value) -> usize {
     let inside = match value {
         Value::Array(items) => items.iter().map(depth).max(),

@@ -1,4 +1,4 @@
-//! A tenant's HTTP tools: services of its own that its agents call.
+//! The HTTP tools of a tenant: its own services, which its agents call.
 
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind, owner_of_document};
 use crate::tool::Toolset;
 
-/// How long a call may take at most, in milliseconds.
-const LONGEST: i64 = 600_000;
+/// The longest timeout of a call, in milliseconds.
+const MAX_TIMEOUT_MS: i64 = 600_000;
 
 /// HTTP tools, by name.
 pub struct HttpTools;
@@ -29,7 +29,7 @@ impl Resource for HttpTools {
         Ok(Versioned { value: shown(service, &document), version: document.version })
     }
 
-    fn changed(service: &Service, caller: &Caller, known: &Document, spec: HttpToolSpec) -> Result<Value> {
+    fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: HttpToolSpec) -> Result<Value> {
         if spec.name != known.id {
             return Err(Fault::new(Code::Invalid, "A tool keeps its name.").at("/name", "is not the one in the path"));
         }
@@ -38,7 +38,7 @@ impl Resource for HttpTools {
         body(service, caller, spec, sealed)
     }
 
-    fn written(service: &Service, _: &Caller, document: &Document) -> Result<HttpToolResource> {
+    fn view_of(service: &Service, _: &Caller, document: &Document) -> Result<HttpToolResource> {
         Ok(shown(service, document))
     }
 }
@@ -53,30 +53,30 @@ impl Collection for HttpTools {
         Ok(documents.iter().map(|document| shown(service, document)).collect())
     }
 
-    /// Without a secret it gets one, which the answer shows.
+    /// If the specification has no secret, a random one is generated; the response shows it.
     fn draft(service: &Service, caller: &Caller, spec: HttpToolSpec) -> Result<Draft<HttpToolResource>> {
         service.tools.toolset(caller.tenant).check_new(&spec.spec())?;
-        let made = match &spec.secret {
+        let generated = match &spec.secret {
             Some(_) => None,
             None => Some(SigningSecret::random().map_err(|why| Fault::new(Code::Internal, why))?),
         };
-        let secret = spec.secret.clone().or_else(|| made.clone());
+        let secret = spec.secret.clone().or_else(|| generated.clone());
         let body = body(service, caller, HttpToolSpec { secret, ..spec.clone() }, None)?;
-        Ok(Draft { id: spec.name.clone(), body, view: HttpToolResource::of(spec, made, None) })
+        Ok(Draft { id: spec.name.clone(), body, view: HttpToolResource::of(spec, generated, None) })
     }
 
-    fn taken() -> Fault {
+    fn id_taken() -> Fault {
         Fault::new(Code::PreconditionFailed, "Somebody else just made a tool of this name; look again.")
     }
 }
 
-/// What is stored; `sealed` is kept where the specification brings no secret of its own.
+/// The body to store. If the specification has no secret, `sealed` is kept.
 fn body(service: &Service, caller: &Caller, mut spec: HttpToolSpec, sealed: Option<String>) -> Result<Value> {
     let url = spec.url.parse().map_err(|error| wrong("url", format!("this is no URL: {error}")))?;
     let to = Destination::Untrusted { url, tenant: caller.tenant };
     service.outbox.egress.judge(&to).map_err(|error| wrong("url", error.to_string()))?;
-    if !(1..=LONGEST).contains(&spec.timeout_ms) {
-        return Err(wrong("timeoutMs", format!("is 1 to {LONGEST}")));
+    if !(1..=MAX_TIMEOUT_MS).contains(&spec.timeout_ms) {
+        return Err(wrong("timeoutMs", format!("is 1 to {MAX_TIMEOUT_MS}")));
     }
     spec.secret = match &spec.secret {
         Some(secret) => {

@@ -1,4 +1,4 @@
-//! Where tools come from: the MCP servers of the configuration, which a tenant can switch off for itself, and its own.
+//! MCP servers: those of the configuration, which a tenant can switch off for itself, and the tenant's own.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::mcp::{self, Endpoint, ServerView};
 use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind};
 
-/// MCP servers, by name. What is shown tells how a server does, so a change is answered as the server stands after it.
+/// MCP servers, by name. The view contains the server's health, so the response to a change shows it as of after the change.
 pub struct McpServers;
 
 impl Resource for McpServers {
@@ -25,26 +25,26 @@ impl Resource for McpServers {
         Ok(Versioned { value: service.mcp.show(caller, name)?, version })
     }
 
-    /// The operator's, which no tenant has switched yet.
-    fn unwritten(service: &Service, name: &str) -> Option<Value> {
+    /// A server of the configuration, for which the tenant has stored nothing yet.
+    fn default_body(service: &Service, name: &str) -> Option<Value> {
         service.mcp.is_configured(name).then(|| json!({}))
     }
 
-    fn changed(service: &Service, caller: &Caller, known: &Document, spec: Endpoint) -> Result<Value> {
+    fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: Endpoint) -> Result<Value> {
         service.mcp.changed(caller, known, spec)
     }
 
-    /// Of the operator's servers only `enabled`, for this tenant.
-    fn patched(service: &Service, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
+    /// Of a server of the configuration only `enabled` can be changed, for this tenant.
+    fn patched_body(service: &Service, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
         service.mcp.patched(caller, known, patch)
     }
 
-    fn written(service: &Service, caller: &Caller, document: &Document) -> Result<ServerView> {
+    fn view_of(service: &Service, caller: &Caller, document: &Document) -> Result<ServerView> {
         service.mcp.bring_in_line();
         service.mcp.show(caller, &document.id)
     }
 
-    /// A new one is reached in the background.
+    /// A new server is connected in the background.
     async fn follow_up(service: &Service, _: &Caller, _: &str) {
         service.mcp.bring_in_line();
     }
@@ -64,7 +64,7 @@ impl Collection for McpServers {
         Ok(Draft { id: spec.name.clone(), body: spec.stored(), view: ServerView::new(&spec) })
     }
 
-    fn taken() -> Fault {
+    fn id_taken() -> Fault {
         mcp::exists()
     }
 
@@ -76,13 +76,13 @@ impl Collection for McpServers {
         Ok(())
     }
 
-    /// What was approved of it is forgotten.
-    async fn removed(service: &Service, caller: &Caller, name: &str) -> Result<()> {
+    /// Deletes the approvals of the server's tools.
+    async fn after_removal(service: &Service, caller: &Caller, name: &str) -> Result<()> {
         Ok(service.mcp.forget(caller, name).await?)
     }
 }
 
-/// Trusts what a server says of a tool now; if `hash` says what that was, only that.
+/// Approves the current description of a server's tool. If `hash` is given, only if it is the hash of that description.
 pub async fn approve_tool(
     service: &Service,
     caller: &Caller,

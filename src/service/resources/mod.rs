@@ -1,9 +1,9 @@
-//! What tenants configure. Each kind says what is special about it, by [`Resource`] and [`Collection`]. What is the same
-//! for all of them is done once, by [`create`], [`put`], [`patch`] and [`delete`]: how many a tenant may have,
-//! idempotency, preconditions, merge patches, the audit.
+//! What tenants configure. Each kind implements [`Resource`] and [`Collection`]. What is the same for all kinds is done by
+//! [`create`], [`put`], [`patch`] and [`delete`]: the number that a tenant may have, idempotency, preconditions, merge
+//! patches, the audit.
 //!
-//! A change is made if nobody else was faster. It is seen here at once and by other processes within two seconds, and it
-//! is a line of the tenant's audit, written in the same transaction.
+//! A change is made unless another one was faster. This process sees it at once, others within two seconds. It writes a line
+//! to the tenant's audit in the same transaction.
 
 mod http_tools;
 mod mcp_servers;
@@ -30,49 +30,49 @@ pub use schedules::Schedules;
 pub use webhooks::{Webhooks, all_deliveries, deliveries, replay};
 pub use write::{create, delete, patch, put};
 
-use write::{merged, wrong};
+use write::{merged_spec, wrong};
 
 /// A kind of thing that tenants configure.
 pub trait Resource: Sized {
     const KIND: DocumentKind;
-    /// As a fault names it.
+    /// The name of the kind in faults.
     const NAME: &'static str;
-    /// What is said where another change was faster.
+    /// The detail of the fault if another change was faster.
     const CONFLICT: &'static str = "Somebody else changed it at the same time; look again.";
-    /// The error of a change without `If-Match`, where it needs one.
+    /// The detail of the fault for a change without `If-Match`, if the kind requires one.
     const NEEDS_MATCH: Option<&'static str> = None;
     /// The body of POST and PUT.
     type Spec: DeserializeOwned + Send;
-    /// What is shown.
+    /// The representation in responses.
     type View: Serialize + Send;
 
-    /// One that the caller's tenant has, with the version of what is stored of it; 0: nothing is.
+    /// Returns one resource of the caller's tenant, with the version of its document; 0: none is stored.
     fn get(service: &Service, caller: &Caller, id: &str) -> impl Future<Output = Result<Versioned<Self::View>>> + Send;
 
-    /// What a change is made to where nothing is stored; `None`: there is nothing to change.
-    fn unwritten(service: &Service, id: &str) -> Option<Value> {
+    /// The body to which a change applies if none is stored. `None`: the resource does not exist.
+    fn default_body(service: &Service, id: &str) -> Option<Value> {
         let _ = (service, id);
         None
     }
 
-    /// The body that takes the place of what is `known`. Secrets that the specification does not bring stay.
-    fn changed(service: &Service, caller: &Caller, known: &Document, spec: Self::Spec) -> Result<Value>;
+    /// The body that replaces `known`. Secrets that the specification omits are kept.
+    fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: Self::Spec) -> Result<Value>;
 
-    /// What is `known` as it was sent, without secrets: what a merge patch changes.
-    fn sent(known: &Document) -> Result<Value> {
+    /// `known` as its specification, without secrets. A merge patch applies to this.
+    fn as_spec(known: &Document) -> Result<Value> {
         Ok(known.without_secrets())
     }
 
     /// The body after a merge patch.
-    fn patched(service: &Service, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
-        Self::changed(service, caller, known, merged::<Self>(known, patch)?)
+    fn patched_body(service: &Service, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
+        Self::replaced_body(service, caller, known, merged_spec::<Self>(known, patch)?)
     }
 
-    /// What is shown of it as it is written. With an `Idempotency-Key` this is asked before the write, with which the
-    /// answer is stored; without one after it.
-    fn written(service: &Service, caller: &Caller, document: &Document) -> Result<Self::View>;
+    /// The representation of a written document. With an `Idempotency-Key` it is made before the write, which stores it as
+    /// the response; without one after the write.
+    fn view_of(service: &Service, caller: &Caller, document: &Document) -> Result<Self::View>;
 
-    /// Called after it was created or changed; an error does not reach the caller.
+    /// Called after a resource was created or changed. An error is not reported to the caller.
     fn follow_up(service: &Service, caller: &Caller, id: &str) -> impl Future<Output = ()> + Send {
         let _ = (service, caller, id);
         async {}
@@ -83,38 +83,38 @@ pub trait Resource: Sized {
 pub trait Collection: Resource {
     fn id(view: &Self::View) -> &str;
 
-    /// All that the tenant has: those of the server's configuration, and its own in the order of their ids.
+    /// All resources of the tenant: those of the server's configuration, then its own, ordered by id.
     fn list(service: &Service, caller: &Caller) -> Result<Vec<Self::View>>;
 
-    /// A new one.
+    /// Checks a specification, and makes the document of a new resource.
     fn draft(service: &Service, caller: &Caller, spec: Self::Spec) -> Result<Draft<Self::View>>;
 
-    /// The fault if there is one of the new one's id.
-    fn taken() -> Fault;
+    /// The fault if a resource with the new id exists.
+    fn id_taken() -> Fault;
 
     fn check_removal(service: &Service, id: &str) -> Result<()> {
         let _ = (service, id);
         Ok(())
     }
 
-    /// What is done once it is gone.
-    fn removed(service: &Service, caller: &Caller, id: &str) -> impl Future<Output = Result<()>> + Send {
+    /// Called after a resource was deleted.
+    fn after_removal(service: &Service, caller: &Caller, id: &str) -> impl Future<Output = Result<()>> + Send {
         let _ = (service, caller, id);
         async { Ok(()) }
     }
 }
 
-/// What is shown, and the version of what is stored: what an `ETag` says.
+/// A representation, and the version of the stored document, which is the `ETag`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Versioned<T> {
     pub value: T,
     pub version: i64,
 }
 
-/// Something new, before it is stored.
+/// A new resource before it is stored.
 pub struct Draft<T> {
     pub(super) id: String,
     pub(super) body: Value,
-    /// What the answer shows: perhaps a secret that is never shown again.
+    /// The response. It may contain a secret that is never shown again.
     pub(super) view: T,
 }

@@ -1,8 +1,8 @@
-//! Agents that work can be given to: those of the configuration, which every tenant has, and a tenant's own.
+//! Agents to which tasks can be delegated: those of the configuration, which every tenant has, and a tenant's own.
 
 use serde_json::{Map, Value};
 
-use super::{Collection, Draft, Resource, Versioned, merged, wrong};
+use super::{Collection, Draft, Resource, Versioned, merged_spec, wrong};
 use crate::a2a::directory::bearer;
 use crate::domain::agent::{AgentSpec, KnownAgent};
 use crate::domain::caller::Caller;
@@ -23,10 +23,10 @@ use crate::store::{PageAsk, StandingAsk};
 /// Runs read at once.
 const CHUNK: u32 = 200;
 
-/// How long a task may take at most, in milliseconds: a year.
-const LONGEST: i64 = 366 * 24 * 3_600_000;
+/// The longest timeout of a task, in milliseconds: a year.
+const MAX_TIMEOUT_MS: i64 = 366 * 24 * 3_600_000;
 
-/// Agents, by id. What their cards say is shown once it was read.
+/// Agents, by id. The contents of an agent's card are shown once the card was read.
 pub struct RemoteAgents;
 
 impl Resource for RemoteAgents {
@@ -41,7 +41,7 @@ impl Resource for RemoteAgents {
         Ok(Versioned { value, version })
     }
 
-    fn changed(service: &Service, caller: &Caller, known: &Document, spec: AgentSpec) -> Result<Value> {
+    fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: AgentSpec) -> Result<Value> {
         if spec.id != known.id {
             return Err(Fault::new(Code::Invalid, "An agent keeps its id.").at("/id", "is not the one in the path"));
         }
@@ -49,29 +49,29 @@ impl Resource for RemoteAgents {
         service.agents.stored(caller.tenant, &spec, known.kept_secrets())
     }
 
-    fn sent(known: &Document) -> Result<Value> {
+    fn as_spec(known: &Document) -> Result<Value> {
         let spec = crate::a2a::directory::sent(known).map_err(unreadable)?;
         serde_json::to_value(spec).map_err(|error| Fault::new(Code::Internal, error.to_string()))
     }
 
-    /// `null` takes the token away.
-    fn patched(service: &Service, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
+    /// `null` removes the token.
+    fn patched_body(service: &Service, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
         let loses_token = patch.get("token").is_some_and(Value::is_null);
-        let mut body = Self::changed(service, caller, known, merged::<Self>(known, patch)?)?;
+        let mut body = Self::replaced_body(service, caller, known, merged_spec::<Self>(known, patch)?)?;
         if loses_token {
             body["token"] = Value::Null;
         }
         Ok(body)
     }
 
-    fn written(service: &Service, _: &Caller, document: &Document) -> Result<KnownAgent> {
+    fn view_of(service: &Service, _: &Caller, document: &Document) -> Result<KnownAgent> {
         service.agents.unread(document).map_err(unreadable)
     }
 
-    /// Its card is read at once if it can be; an agent that does not answer yet is known all the same.
+    /// Reads the agent's card at once if possible. An agent that does not respond yet is stored all the same.
     async fn follow_up(service: &Service, caller: &Caller, id: &str) {
         if let Some(peer) = service.agents.one(caller.tenant, id) {
-            // What it says of itself comes later if it does not come now.
+            // After an error the card is read later.
             service.agents.card(&peer).await.ok();
         }
     }
@@ -89,7 +89,7 @@ impl Collection for RemoteAgents {
     fn draft(service: &Service, caller: &Caller, spec: AgentSpec) -> Result<Draft<KnownAgent>> {
         check(service, caller, &spec)?;
         if service.agents.one(caller.tenant, &spec.id).is_some() {
-            return Err(Self::taken());
+            return Err(Self::id_taken());
         }
         let body = service.agents.stored(caller.tenant, &spec, None)?;
         let AgentSpec { id, card, token: _, dedupes, timeout_ms } = spec;
@@ -108,13 +108,13 @@ impl Collection for RemoteAgents {
         Ok(Draft { id, body, view })
     }
 
-    fn taken() -> Fault {
+    fn id_taken() -> Fault {
         Fault::new(Code::Invalid, "An agent of this id exists.").at("/id", "is taken")
     }
 
-    /// Its tasks end. No cancel is sent to it: from now on it is not called.
-    async fn removed(service: &Service, caller: &Caller, id: &str) -> Result<()> {
-        if let Err(fault) = ask_about(service, caller.tenant, id).await {
+    /// Ends the agent's tasks. The agent gets no cancel request: it is not called any more.
+    async fn after_removal(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+        if let Err(fault) = check_tasks_now(service, caller.tenant, id).await {
             tracing::warn!(
                 agentId = id,
                 why = fault.detail,
@@ -133,8 +133,8 @@ fn check(service: &Service, caller: &Caller, spec: &AgentSpec) -> Result<()> {
     let url = spec.card.parse().map_err(|error| wrong("card", format!("this is no URL: {error}")))?;
     let to = Destination::Untrusted { url, tenant: caller.tenant };
     service.outbox.egress.judge(&to).map_err(|error| wrong("card", error.to_string()))?;
-    if spec.timeout_ms.is_some_and(|ms| !(1..=LONGEST).contains(&ms)) {
-        return Err(wrong("timeoutMs", format!("is 1 to {LONGEST}")));
+    if spec.timeout_ms.is_some_and(|ms| !(1..=MAX_TIMEOUT_MS).contains(&ms)) {
+        return Err(wrong("timeoutMs", format!("is 1 to {MAX_TIMEOUT_MS}")));
     }
     if spec.token.as_deref().is_some_and(|token| token.is_empty() || bearer(token).is_none()) {
         return Err(wrong("token", "no header can hold it".to_owned()));
@@ -146,8 +146,8 @@ fn unreadable(why: Illegible) -> Fault {
     Fault::new(Code::Internal, format!("Of this agent, {why}."))
 }
 
-/// How the tasks of an agent stand is asked at once, and not only when it would be their turn.
-async fn ask_about(service: &Service, tenant: TenantPk, agent: &str) -> Result<()> {
+/// Checks the tasks of an agent now instead of at their next poll.
+async fn check_tasks_now(service: &Service, tenant: TenantPk, agent: &str) -> Result<()> {
     let standings =
         vec![CallerStatus::Running, CallerStatus::Waiting, CallerStatus::Suspended, CallerStatus::NeedsAuth];
     let first = PageAsk { cursor: None, limit: CHUNK };

@@ -1,4 +1,4 @@
-//! Schedules of a tenant.
+//! The schedules of a tenant.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ impl Resource for Schedules {
         Ok(Versioned { value: ScheduleResource { standing, ..shown(&document) }, version: document.version })
     }
 
-    fn changed(service: &Service, caller: &Caller, known: &Document, spec: ScheduleSpec) -> Result<Value> {
+    fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: ScheduleSpec) -> Result<Value> {
         if spec.id != known.id {
             return Err(Fault::new(Code::Invalid, "A schedule keeps its id.").at("/id", "is not the one in the path"));
         }
@@ -37,12 +37,12 @@ impl Resource for Schedules {
         body(service, caller, spec, before)
     }
 
-    fn sent(known: &Document) -> Result<Value> {
+    fn as_spec(known: &Document) -> Result<Value> {
         let spec = known.body.as_ref().and_then(|body| body.get("spec"));
         Ok(spec.cloned().unwrap_or_default())
     }
 
-    fn written(_: &Service, _: &Caller, document: &Document) -> Result<ScheduleResource> {
+    fn view_of(_: &Service, _: &Caller, document: &Document) -> Result<ScheduleResource> {
         Ok(shown(document))
     }
 
@@ -73,11 +73,11 @@ impl Collection for Schedules {
         Ok(Draft { id, body, view })
     }
 
-    fn taken() -> Fault {
+    fn id_taken() -> Fault {
         Fault::new(Code::ScheduleExists, "A schedule with this id exists; use PUT or PATCH to change it.")
     }
 
-    async fn removed(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+    async fn after_removal(service: &Service, caller: &Caller, id: &str) -> Result<()> {
         Ok(service.store.forget_schedule(caller.tenant, id).await?)
     }
 }
@@ -91,7 +91,7 @@ fn check_id(service: &Service, id: &str) -> Result<()> {
     if is_valid { Ok(()) } else { Err(wrong("id", how())) }
 }
 
-/// A time that has passed is a mistake of who writes it now, and none of who wrote it before.
+/// Refuses a time in the past. It is checked only if it is new: an unchanged time may have passed since it was written.
 fn check_at(service: &Service, spec: &ScheduleSpec) -> Result<()> {
     match spec.at {
         Some(at) if at <= service.now() => Err(wrong("at", "has passed already".to_owned())),
@@ -99,7 +99,7 @@ fn check_at(service: &Service, spec: &ScheduleSpec) -> Result<()> {
     }
 }
 
-/// What is stored; of what is known, who wrote it.
+/// The body to store. The uid and the writers of `known` are kept.
 fn body(service: &Service, caller: &Caller, spec: ScheduleSpec, known: Option<StoredSchedule>) -> Result<Value> {
     Timing::of(&spec)?;
     if let Some(thread) = &spec.thread.id {

@@ -1,4 +1,4 @@
-//! Webhooks of a tenant, and the deliveries to each.
+//! The webhooks of a tenant, and their deliveries.
 
 use serde_json::{Value, json};
 
@@ -15,12 +15,12 @@ use crate::store::documents::{Document, DocumentKind, owner_of_document};
 use crate::store::outbox::{Delivery, DeliveryStatus, TargetKind};
 use crate::store::{Page, PageAsk};
 
-/// What is said of a message whose receiver is gone.
+/// The reason stored with deliveries whose webhook was removed.
 const REMOVED: &str = "the webhook was removed";
-/// Two while one is changed for the other; more is a mistake.
-const MOST_SECRETS: usize = 4;
+/// A rotation of the secret needs two.
+const MAX_SECRETS: usize = 4;
 
-/// Webhooks: the operator's, and a tenant's own.
+/// Webhooks: those of the configuration, and a tenant's own.
 pub struct Webhooks;
 
 impl Resource for Webhooks {
@@ -38,7 +38,7 @@ impl Resource for Webhooks {
         Ok(Versioned { value: stored(service, &document), version: document.version })
     }
 
-    fn changed(service: &Service, caller: &Caller, known: &Document, spec: WebhookSpec) -> Result<Value> {
+    fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: WebhookSpec) -> Result<Value> {
         let secrets = match &spec.secrets {
             Some(secrets) => sealed(service, caller, &known.id, secrets)?,
             None => known.kept_secrets().cloned().unwrap_or_default(),
@@ -46,7 +46,7 @@ impl Resource for Webhooks {
         Ok(json!(checked(service, caller, &spec, secrets)?))
     }
 
-    fn written(service: &Service, _: &Caller, document: &Document) -> Result<WebhookResource> {
+    fn view_of(service: &Service, _: &Caller, document: &Document) -> Result<WebhookResource> {
         Ok(stored(service, document))
     }
 }
@@ -62,14 +62,14 @@ impl Collection for Webhooks {
         Ok(fixed.chain(own.iter().map(|document| stored(service, document))).collect())
     }
 
-    /// Without secrets it gets one, which the answer shows.
+    /// If the specification has no secrets, a random one is generated; the response shows it.
     fn draft(service: &Service, caller: &Caller, spec: WebhookSpec) -> Result<Draft<WebhookResource>> {
         let id = service.mint().webhook();
-        let made = match &spec.secrets {
+        let generated = match &spec.secrets {
             Some(_) => None,
             None => Some(SigningSecret::random().map_err(|why| Fault::new(Code::Internal, why))?),
         };
-        let secrets = spec.secrets.clone().unwrap_or_else(|| made.clone().into_iter().collect());
+        let secrets = spec.secrets.clone().unwrap_or_else(|| generated.clone().into_iter().collect());
         let body = checked(service, caller, &spec, sealed(service, caller, &id, &secrets)?)?;
         let view = WebhookResource {
             url: body.url.clone(),
@@ -77,19 +77,19 @@ impl Collection for Webhooks {
             events: spec.events,
             secret_count: secrets.len(),
             is_fixed: false,
-            secret: made,
+            secret: generated,
             secret_error: None,
             stored_error: None,
         };
         Ok(Draft { id, body: json!(body), view })
     }
 
-    fn taken() -> Fault {
+    fn id_taken() -> Fault {
         Fault::new(Code::Internal, "The new webhook has the id of another; ask again.")
     }
 
     /// Drops its pending deliveries, with a reason.
-    async fn removed(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+    async fn after_removal(service: &Service, caller: &Caller, id: &str) -> Result<()> {
         let (store, now) = (&service.store, service.now());
         let given_up = store.abandon_deliveries(caller.tenant, TargetKind::Webhook, id, REMOVED, now).await?;
         tracing::info!(webhook = id, given_up, "a webhook was removed");
@@ -97,14 +97,14 @@ impl Collection for Webhooks {
     }
 }
 
-/// Its deliveries, sent and pending, newest first.
+/// The deliveries to one webhook, sent and pending, newest first.
 pub async fn deliveries(service: &Service, caller: &Caller, id: &str, page: PageAsk) -> Result<Page<DeliveryResource>> {
     Webhooks::get(service, caller, id).await?;
     let page = service.reads.deliveries(caller.tenant, TargetKind::Webhook, id, &page).await?;
     Ok(Page { items: page.items.into_iter().map(delivery_resource).collect(), next_cursor: page.next_cursor })
 }
 
-/// The deliveries to all webhooks of the tenant, or those of this status, newest first.
+/// The deliveries to all webhooks of the tenant, optionally only those with this status, newest first.
 pub async fn all_deliveries(
     service: &Service,
     caller: &Caller,
@@ -115,7 +115,7 @@ pub async fn all_deliveries(
     Ok(page.map(delivery_resource))
 }
 
-/// Makes a delivery that is over once more, from its first attempt, under the same id.
+/// Repeats a finished delivery from its first attempt, under the same id.
 pub async fn replay(
     service: &Service,
     caller: &Caller,
@@ -124,8 +124,8 @@ pub async fn replay(
 ) -> Result<Answered<()>> {
     let work = async {
         let now = service.now();
-        let kept = key.as_ref().map(|key| key.row(caller.tenant, now, (202, "null".to_owned(), None)));
-        match service.store.replay_delivery(caller.tenant, id, now, kept).await? {
+        let response = key.as_ref().map(|key| key.row(caller.tenant, now, (202, "null".to_owned(), None)));
+        match service.store.replay_delivery(caller.tenant, id, now, response).await? {
             None => Err(Fault::not_found("delivery").into()),
             Some(false) => {
                 let detail = "The delivery is not over: it is still being tried.";
@@ -141,8 +141,8 @@ pub async fn replay(
 }
 
 fn sealed(service: &Service, caller: &Caller, id: &str, secrets: &[String]) -> Result<Value> {
-    if secrets.is_empty() || secrets.len() > MOST_SECRETS {
-        let why = format!("has 1 to {MOST_SECRETS} entries");
+    if secrets.is_empty() || secrets.len() > MAX_SECRETS {
+        let why = format!("has 1 to {MAX_SECRETS} entries");
         return Err(Fault::new(Code::Invalid, format!("`secrets` {why}.")).at("/secrets", why));
     }
     for (at, secret) in secrets.iter().enumerate() {
@@ -153,7 +153,7 @@ fn sealed(service: &Service, caller: &Caller, id: &str, secrets: &[String]) -> R
     secrets.iter().map(|secret| service.sealer.seal(secret, owner).map(Value::from)).collect()
 }
 
-/// What is stored.
+/// The body to store.
 fn checked(service: &Service, caller: &Caller, spec: &WebhookSpec, secrets: Value) -> Result<StoredWebhook> {
     let wrong = |why: String| Fault::new(Code::Invalid, format!("`url`: {why}.")).at("/url", why);
     let url = spec.url.parse().map_err(|error| wrong(format!("this is no URL: {error}")))?;
@@ -165,7 +165,7 @@ fn checked(service: &Service, caller: &Caller, spec: &WebhookSpec, secrets: Valu
     Ok(StoredWebhook { url: to.url().to_string(), events: spec.events.clone(), secrets })
 }
 
-/// A tenant's own, also one that cannot be read.
+/// A webhook of the tenant, even if its document cannot be read.
 fn stored(service: &Service, document: &Document) -> WebhookResource {
     match Webhook::of(document, &service.sealer) {
         Ok(webhook) => shown(&webhook),
@@ -195,7 +195,7 @@ fn shown(webhook: &Webhook) -> WebhookResource {
     }
 }
 
-/// Of an operator's own only where it leads: the rest of such a URL often is a secret.
+/// For a webhook of the configuration only the origin: the rest of such a URL often contains a secret.
 fn shown_url(webhook: &Webhook) -> String {
     let url = webhook.to.url();
     if webhook.is_fixed { url.origin().ascii_serialization() } else { url.to_string() }

@@ -12,7 +12,7 @@ use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Result, Service};
 use crate::store::documents::{Change, Document, DocumentKind, Expected};
 
-/// Makes one, unless the tenant has as many as it may.
+/// Creates a resource, unless the tenant has the maximum number of its kind.
 pub async fn create<R: Collection>(
     service: &Service,
     caller: &Caller,
@@ -31,10 +31,10 @@ pub async fn create<R: Collection>(
             );
             return Err(Fault::new(Code::TooManyDocuments, detail).into());
         }
-        let kept = key.as_ref().map(|key| once::sealed(service, caller, key, 201, &view)).transpose()?;
+        let stored_response = key.as_ref().map(|key| once::sealed(service, caller, key, 201, &view)).transpose()?;
         let change = change_by(service, caller, R::KIND, &id, Some(body));
-        if service.documents.write_once(change, Expected::Absent, kept).await?.is_none() {
-            return Err(not_first(service, caller, &key, R::taken()).await?);
+        if service.documents.write_once(change, Expected::Absent, stored_response).await?.is_none() {
+            return Err(not_first(service, caller, &key, R::id_taken()).await?);
         }
         R::follow_up(service, caller, &id).await;
         Ok(view)
@@ -42,35 +42,35 @@ pub async fn create<R: Collection>(
     once::perform(service, caller, key.as_ref(), work).await
 }
 
-/// Replaces one.
+/// Replaces a resource.
 pub async fn put<R: Resource>(
     service: &Service,
     caller: &Caller,
     id: &str,
     spec: R::Spec,
-    on: &IfMatch,
+    if_match: &IfMatch,
     key: Option<Idempotent>,
 ) -> Result<Answered<Versioned<R::View>>> {
-    change::<R>(service, caller, id, on, key, |known| R::changed(service, caller, known, spec)).await
+    change::<R>(service, caller, id, if_match, key, |known| R::replaced_body(service, caller, known, spec)).await
 }
 
-/// Changes one by a merge patch (RFC 7386).
+/// Changes a resource by a merge patch (RFC 7386).
 pub async fn patch<R: Resource>(
     service: &Service,
     caller: &Caller,
     id: &str,
     patch: Map<String, Value>,
-    on: &IfMatch,
+    if_match: &IfMatch,
     key: Option<Idempotent>,
 ) -> Result<Answered<Versioned<R::View>>> {
-    change::<R>(service, caller, id, on, key, |known| R::patched(service, caller, known, patch)).await
+    change::<R>(service, caller, id, if_match, key, |known| R::patched_body(service, caller, known, patch)).await
 }
 
 async fn change<R: Resource>(
     service: &Service,
     caller: &Caller,
     id: &str,
-    on: &IfMatch,
+    if_match: &IfMatch,
     key: Option<Idempotent>,
     body: impl FnOnce(&Document) -> Result<Value>,
 ) -> Result<Answered<Versioned<R::View>>> {
@@ -78,24 +78,25 @@ async fn change<R: Resource>(
     let work = async {
         let known = stored::<R>(service, caller, id).await?;
         let expected = if known.version == 0 { Expected::Absent } else { Expected::Version(known.version) };
-        if let (None, Some(why), Expected::Version(_)) = (on.against(known.version)?, R::NEEDS_MATCH, expected) {
+        if let (None, Some(why), Expected::Version(_)) = (if_match.against(known.version)?, R::NEEDS_MATCH, expected) {
             return Err(Fault::new(Code::PreconditionRequired, why).into());
         }
         let mut next = Document { body: Some(body(&known)?), ..known };
         let answer = match &key {
-            Some(_) => Some(R::written(service, caller, &next)?),
+            Some(_) => Some(R::view_of(service, caller, &next)?),
             None => None,
         };
-        let kept = key.as_ref().zip(answer.as_ref());
-        let kept = kept.map(|(key, answer)| once::sealed(service, caller, key, 200, answer)).transpose()?;
+        let stored_response = key.as_ref().zip(answer.as_ref());
+        let stored_response =
+            stored_response.map(|(key, answer)| once::sealed(service, caller, key, 200, answer)).transpose()?;
         let change = change_by(service, caller, R::KIND, id, next.body.clone());
-        let Some(version) = service.documents.write_once(change, expected, kept).await? else {
+        let Some(version) = service.documents.write_once(change, expected, stored_response).await? else {
             return Err(not_first(service, caller, &key, Fault::new(Code::PreconditionFailed, R::CONFLICT)).await?);
         };
         next.version = version;
         let value = match answer {
             Some(answer) => answer,
-            None => R::written(service, caller, &next)?,
+            None => R::view_of(service, caller, &next)?,
         };
         R::follow_up(service, caller, id).await;
         Ok(Versioned { value, version })
@@ -103,7 +104,7 @@ async fn change<R: Resource>(
     once::perform(service, caller, key.as_ref(), work).await
 }
 
-/// Removes one of the tenant's own.
+/// Deletes a resource of the tenant's own.
 pub async fn delete<R: Collection>(service: &Service, caller: &Caller, id: &str) -> Result<()> {
     service.runtime.accepting()?;
     R::check_removal(service, id)?;
@@ -111,47 +112,42 @@ pub async fn delete<R: Collection>(service: &Service, caller: &Caller, id: &str)
     if service.documents.write(change, Expected::Any).await?.is_none() {
         return Err(Fault::not_found(R::NAME));
     }
-    R::removed(service, caller, id).await
+    R::after_removal(service, caller, id).await
 }
 
-/// As it is stored now, whatever this process has seen of it.
+/// Reads the document from the store, because this process's cache may be stale.
 async fn stored<R: Resource>(service: &Service, caller: &Caller, id: &str) -> Result<Document> {
     let stored = service.store.document(caller.tenant, R::KIND, id).await?;
-    let unwritten = || {
-        let body = Some(R::unwritten(service, id)?);
+    let default = || {
+        let body = Some(R::default_body(service, id)?);
         Some(Document { tenant: caller.tenant, kind: R::KIND, id: id.to_owned(), version: 0, updated_at: 0, body })
     };
-    let stored = stored.filter(|document| document.body.is_some()).or_else(unwritten);
+    let stored = stored.filter(|document| document.body.is_some()).or_else(default);
     stored.ok_or_else(|| Fault::not_found(R::NAME))
 }
 
-/// A change by this caller, now. No `body` deletes.
+/// A change by this caller, now. Without a `body` it deletes.
 fn change_by(service: &Service, caller: &Caller, kind: DocumentKind, id: &str, body: Option<Value>) -> Change {
     let (id, by) = (id.to_owned(), caller.name.clone());
     Change { tenant: caller.tenant, kind, id, body, by, why: None, now: service.now() }
 }
 
-/// Why a write did nothing: the same request was answered elsewhere, or else what `otherwise` says.
-async fn not_first(
-    service: &Service,
-    caller: &Caller,
-    key: &Option<Idempotent>,
-    otherwise: Fault,
-) -> Result<CommandError> {
+/// Why a write was not made: a response to the same request is stored by now, or else `otherwise`.
+async fn not_first(service: &Service, caller: &Caller, key: &Option<Idempotent>, otherwise: Fault) -> Result<CommandError> {
     match key {
         Some(key) if once::is_stored(service, caller, key).await? => Ok(CommandError::Duplicate),
         Some(_) | None => Ok(otherwise.into()),
     }
 }
 
-/// The specification after a merge patch of what is known.
-pub(super) fn merged<R: Resource>(known: &Document, patch: Map<String, Value>) -> Result<R::Spec> {
-    let mut spec = R::sent(known)?;
+/// The specification of `known` after a merge patch.
+pub(super) fn merged_spec<R: Resource>(known: &Document, patch: Map<String, Value>) -> Result<R::Spec> {
+    let mut spec = R::as_spec(known)?;
     json_patch::merge(&mut spec, &Value::Object(patch));
     typed(spec)
 }
 
-/// A member of a specification that cannot be.
+/// The fault for an invalid member of a specification.
 pub(super) fn wrong(member: &str, why: String) -> Fault {
     Fault::new(Code::Invalid, format!("`{member}`: {why}.")).at(format!("/{member}"), why)
 }

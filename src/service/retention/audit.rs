@@ -1,27 +1,27 @@
-//! Lines of the audit that are too old are forgotten, oldest first and up to a checkpoint, so that the rest of the chain is
-//! verified from there. A line says so before, and is chained before: lines that are missing without one were taken away.
-//! Where there is a key it is signed: whoever can only write to the database can write no such line.
+//! Deletes audit lines that are too old, oldest first and up to a checkpoint, so that the rest of the chain is verified from
+//! there. Before that, a line that records the deletion is written and chained: missing lines without such a record are
+//! tampering. If there is a key, the record is signed, so that write access to the database is not enough to forge one.
 
 use serde_json::json;
 
 use crate::auth::Signed;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::service::chore_metrics::deleted;
+use crate::service::chore_metrics::count_deleted;
 use crate::service::{Service, audit};
 use crate::store::chain::{FORGOTTEN, forgotten};
 use crate::store::{AuditRow, Checkpoint, Pace, Result};
 
-/// Lines are forgotten so seldom at most: each time leaves a line.
-const EVERY: Millis = 24 * 3_600_000;
-/// About so many lines are deleted at once: those up to a checkpoint.
+/// The shortest time between two deletions of a tenant's lines, because each of them writes a line.
+const MIN_DELETION_INTERVAL: Millis = 24 * 3_600_000;
+/// About how many lines one statement deletes; it deletes up to a checkpoint.
 const BATCH: i64 = 500;
 
 pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()> {
     let Some(before) = service.config.retention.audit_days.cut_off(service.now()) else { return Ok(()) };
     let Some(oldest) = service.store.chained_lines(tenant, 0, 1).await?.pop() else { return Ok(()) };
-    let Some(last) = last(service, tenant, before).await? else { return Ok(()) };
-    if oldest.line.at >= before - EVERY || last.n < oldest.n {
+    let Some(last) = last_deletable(service, tenant, before).await? else { return Ok(()) };
+    if oldest.line.at >= before - MIN_DELETION_INTERVAL || last.n < oldest.n {
         return Ok(());
     }
     let mut detail = json!({ "upto": last.n, "hash": last.hash });
@@ -43,30 +43,32 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
     let mut done = oldest.n - 1;
     while done < last.n {
         let pace = Pace::begin();
-        // A thread may be on hold by now.
-        let Some(upto) = self::last(service, tenant, before).await?.map(|now| now.n.min(last.n)) else { break };
+        // Checked again, because a thread may have been put on hold.
+        let Some(upto) = self::last_deletable(service, tenant, before).await?.map(|now| now.n.min(last.n)) else {
+            break;
+        };
         if upto <= done {
             break;
         }
         let next = service.store.checkpoints(tenant, (done + BATCH).min(upto) - 1, 1).await?.pop();
         done = next.map_or(upto, |next| next.n.min(upto));
-        deleted("audit", service.store.forget_lines(tenant, done).await?);
+        count_deleted("audit", service.store.forget_lines(tenant, done).await?);
         pace.rest(&*service.store).await;
     }
     Ok(())
 }
 
-/// The checkpoint up to which all lines are too old, and of no thread that is on hold.
-async fn last(service: &Service, tenant: TenantPk, before: Millis) -> Result<Option<Checkpoint>> {
+/// The last checkpoint up to which all lines are too old, and none belongs to a thread on hold.
+async fn last_deletable(service: &Service, tenant: TenantPk, before: Millis) -> Result<Option<Checkpoint>> {
     let Some(last) = service.store.checkpoint_before(tenant, before).await? else { return Ok(None) };
     let Some(held) = first_held_line(service, tenant).await?.filter(|held| *held <= last.n) else {
         return Ok(Some(last));
     };
-    let (mut behind, mut kept) = (0, None);
+    let (mut after, mut kept) = (0, None);
     loop {
-        let page = service.store.checkpoints(tenant, behind, 500).await?;
+        let page = service.store.checkpoints(tenant, after, 500).await?;
         let Some(end) = page.last().map(|end| end.n) else { return Ok(kept) };
-        behind = end;
+        after = end;
         kept = page.into_iter().rfind(|checkpoint| checkpoint.n < held).or(kept);
         if end >= held {
             return Ok(kept);
@@ -76,13 +78,13 @@ async fn last(service: &Service, tenant: TenantPk, before: Millis) -> Result<Opt
 
 async fn first_held_line(service: &Service, tenant: TenantPk) -> Result<Option<i64>> {
     const PAGE: u32 = 200;
-    let (mut behind, mut first) = (ThreadPk::NONE, None);
+    let (mut after, mut first) = (ThreadPk::NONE, None);
     loop {
-        let page = service.store.threads_with_terms(behind, PAGE).await?;
+        let page = service.store.threads_with_terms(after, PAGE).await?;
         let Some((end, _)) = page.last() else { return Ok(first) };
-        behind = *end;
+        after = *end;
         for (pk, _) in page.into_iter().filter(|(_, of)| *of == tenant) {
-            if super::own(service, pk).await?.hold.is_none() {
+            if super::own_terms(service, pk).await?.hold.is_none() {
                 continue;
             }
             let Some(row) = service.store.thread_by_pk(pk).await? else { continue };

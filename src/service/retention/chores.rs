@@ -1,4 +1,4 @@
-//! Looking for what is too old, again and again, beside the commits.
+//! The background task that deletes what is older than its retention.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,46 +6,46 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::expire::OldThreads;
-use super::{audit, caught_up, compact, done, expire, usage};
+use super::{audit, compact, expire, report_caught_up, skip_damaged, usage};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::retention::Terms;
 use crate::service::Service;
-use crate::service::chore_metrics::lags;
+use crate::service::chore_metrics::set_lag;
 use crate::store::Result;
 
-/// How often it is looked, and how long one look may take.
-const EVERY: Duration = Duration::from_secs(3_600);
-/// How soon it is looked again after an error.
-const AGAIN: Duration = Duration::from_secs(300);
-/// After errors of so many tenants in a row it is the database that fails.
-const FAILED_IN_A_ROW: usize = 3;
+/// How often a sweep runs, and how long one may take.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(3_600);
+/// The pause after a failed sweep.
+const RETRY_INTERVAL: Duration = Duration::from_secs(300);
+/// After errors with so many tenants in a row, the database is assumed to be failing, and the sweep ends.
+const MAX_FAILED_IN_A_ROW: usize = 3;
 
-/// Deletes what is too old, and looks again, for as long as it is let.
+/// Sweeps periodically, until the server drains.
 pub(in crate::service) async fn run(service: Service) {
     loop {
         let pause = match sweep(&service).await {
-            Ok(true) => EVERY,
+            Ok(true) => SWEEP_INTERVAL,
             Ok(false) => Duration::ZERO,
             Err(error) => {
                 tracing::warn!(%error, "the retention sweep failed; retrying in 5 minutes");
-                AGAIN
+                RETRY_INTERVAL
             }
         };
         sleep(pause).await;
     }
 }
 
-/// Deletes all that is too old now: old usage and old lines of the audit, threads, and what is too old in the logs of others.
-/// Rests in between, so that nobody waits for it. Tenants take turns, so that one with much that is old keeps no other waiting.
-/// `false`: something is left, as it took so long that others may have got too old.
+/// Deletes everything that is too old now: usage, audit lines, threads, and the old part of the logs of other threads. It
+/// pauses between batches, so that no request waits. Tenants take turns, so that one with much to delete does not delay the
+/// others. Returns `false` if something is left because the sweep took too long.
 pub async fn sweep(service: &Service) -> Result<bool> {
     let (begun, now, retention) = (Instant::now(), service.now(), &service.config.retention);
     let tenants = service.store.tenants().await?.into_iter().filter(|(_, name)| retention.hold_of(name).is_none());
     let mut turns: VecDeque<OldOfTenant> =
         tenants.map(|(pk, name)| OldOfTenant::new(pk, retention.of_tenant(&name), name, now)).collect();
     let (mut failed, mut in_a_row) = (None, 0);
-    while begun.elapsed() < EVERY
+    while begun.elapsed() < SWEEP_INTERVAL
         && let Some(mut tenant) = turns.pop_front()
     {
         let turn = tenant.delete_some(service).await;
@@ -53,12 +53,12 @@ pub async fn sweep(service: &Service) -> Result<bool> {
         match turn {
             Ok(true) => turns.push_back(tenant),
             Ok(false) => {}
-            Err(error) if in_a_row < FAILED_IN_A_ROW => failed = failed.or(Some(error)),
+            Err(error) if in_a_row < MAX_FAILED_IN_A_ROW => failed = failed.or(Some(error)),
             Err(error) => return Err(error),
         }
     }
-    done(usage::of_spending(service, TenantPk::NONE).await, format_args!("what the server spent"))?;
-    of_their_own(service).await?;
+    skip_damaged(usage::of_spending(service, TenantPk::NONE).await, format_args!("what the server spent"))?;
+    sweep_threads_with_terms(service).await?;
     if let Some(error) = failed {
         return Err(error);
     }
@@ -67,19 +67,19 @@ pub async fn sweep(service: &Service) -> Result<bool> {
     }
     for what in ["threads", "logs"] {
         service.store.chores().all_caught_up(what);
-        lags(what, 0);
+        set_lag(what, 0);
     }
     Ok(true)
 }
 
-/// What of a tenant is too old, while it is deleted a little at a time.
+/// The deletion of one tenant's old data, a little at a time.
 struct OldOfTenant {
     pk: TenantPk,
     name: String,
     terms: Terms,
     now: Millis,
     threads: OldThreads,
-    /// What may be left.
+    /// Which kinds may have something left.
     has_records: bool,
     has_threads: bool,
     has_logs: bool,
@@ -91,40 +91,40 @@ impl OldOfTenant {
         Self { pk, name, terms, now, threads, has_records: true, has_threads: true, has_logs: true }
     }
 
-    /// A turn: some of each. `false`: nothing is left.
+    /// Takes one turn: deletes some of each kind. Returns `false` if nothing is left.
     async fn delete_some(&mut self, service: &Service) -> Result<bool> {
         let Self { pk, name, terms, now, threads, has_records, has_threads, has_logs } = self;
         if *has_records {
-            done(usage::of_tenant(service, *pk).await, format_args!("the usage of tenant `{name}`"))?;
-            done(audit::of_tenant(service, *pk).await, format_args!("the audit of tenant `{name}`"))?;
+            skip_damaged(usage::of_tenant(service, *pk).await, format_args!("the usage of tenant `{name}`"))?;
+            skip_damaged(audit::of_tenant(service, *pk).await, format_args!("the audit of tenant `{name}`"))?;
             *has_records = false;
         }
         if *has_threads {
             let some = threads.delete_some(service).await;
-            *has_threads = done(some, format_args!("a thread of tenant `{name}`"))?;
+            *has_threads = skip_damaged(some, format_args!("a thread of tenant `{name}`"))?;
             if !*has_threads {
-                caught_up(service, "threads", *pk);
+                report_caught_up(service, "threads", *pk);
             }
         }
         if *has_logs {
             let some = compact::some_of_tenant(service, *pk, *terms, *now).await;
-            *has_logs = done(some, format_args!("a log of tenant `{name}`"))?;
+            *has_logs = skip_damaged(some, format_args!("a log of tenant `{name}`"))?;
             if !*has_logs {
-                caught_up(service, "logs", *pk);
+                report_caught_up(service, "logs", *pk);
             }
         }
         Ok(*has_threads || *has_logs)
     }
 }
 
-/// The threads that say themselves how long they are kept, and those that were imported.
-async fn of_their_own(service: &Service) -> Result<()> {
+/// Sweeps the threads with retention terms of their own, and the imported ones.
+async fn sweep_threads_with_terms(service: &Service) -> Result<()> {
     const PAGE: u32 = 200;
-    let mut behind = ThreadPk::NONE;
+    let mut after = ThreadPk::NONE;
     loop {
-        let page = service.store.threads_with_terms(behind, PAGE).await?;
+        let page = service.store.threads_with_terms(after, PAGE).await?;
         let Some((last, _)) = page.last() else { return Ok(()) };
-        behind = *last;
+        after = *last;
         let mut threads = Vec::new();
         for (pk, tenant) in page {
             let name = service.store.tenant_name(tenant).await?.unwrap_or_default();
@@ -132,7 +132,7 @@ async fn of_their_own(service: &Service) -> Result<()> {
                 threads.push((pk, service.config.retention.of_tenant(&name)));
             }
         }
-        expire::of_these(service, &threads).await?;
-        while !compact::of_these(service, &threads).await? {}
+        expire::expire_threads(service, &threads).await?;
+        while !compact::compact_threads(service, &threads).await? {}
     }
 }

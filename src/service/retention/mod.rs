@@ -1,10 +1,10 @@
-//! How long things are kept: what holds for a thread, and the deletion of what is older.
+//! Retention: the terms that hold for a thread, and the deletion of what is older.
 
 mod audit;
 mod chores;
 mod compact;
 mod expire;
-mod left;
+mod remains;
 mod usage;
 
 use std::fmt;
@@ -12,7 +12,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::json;
 
-use super::chore_metrics::lags;
+use super::chore_metrics::set_lag;
 use super::{Result, Service, threads};
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
@@ -28,7 +28,7 @@ pub(super) use chores::run;
 pub use chores::sweep;
 
 /// The longest reason of a hold, in bytes.
-const LONGEST_REASON: usize = 1_000;
+const MAX_REASON_BYTES: usize = 1_000;
 
 /// How long a thread is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
@@ -44,7 +44,7 @@ pub struct Retention {
     pub effective: Terms,
 }
 
-/// What a thread is to say of itself from now on.
+/// The terms that a thread is to have from now on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RetentionAsk {
     pub terms: Terms,
@@ -55,20 +55,20 @@ pub struct RetentionAsk {
 /// How long this thread is kept.
 pub async fn get(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Retention> {
     let row = threads::row(service, caller, id).await?;
-    shown(service, row.tenant, own(service, row.pk).await?).await
+    shown(service, row.tenant, own_terms(service, row.pk).await?).await
 }
 
-/// Says how long this thread is kept, in place of what was said before. Audited.
+/// Replaces the retention terms of this thread. Audited.
 pub async fn put(service: &Service, caller: &Caller, id: &ThreadId, ask: RetentionAsk) -> Result<Retention> {
     service.runtime.accepting()?;
     check(&ask)?;
     let row = threads::row(service, caller, id).await?;
-    let before = match own(service, row.pk).await {
-        // What cannot be read is replaced by this.
+    let before = match own_terms(service, row.pk).await {
+        // Terms that cannot be read are replaced.
         Err(store::Error::Damaged(_)) => ThreadTerms::default(),
         before => before?,
     };
-    // Who set a hold, and when, stays as it was while its reason does.
+    // A hold with an unchanged reason keeps its author and time.
     let hold = ask.hold.map(|reason| match before.hold {
         Some(hold) if hold.reason == reason => hold,
         Some(_) | None => Hold { reason, by: caller.name.clone(), at: service.now() },
@@ -76,16 +76,16 @@ pub async fn put(service: &Service, caller: &Caller, id: &ThreadId, ask: Retenti
     let terms = ThreadTerms { terms: ask.terms, hold };
     let detail = json!({ "terms": terms.terms, "hold": terms.hold });
     let audit = AuditedAction { actor: caller.name.clone(), action: "retention", detail };
-    service.runtime.store_row(row.pk, stored(&terms), Some(audit)).await?;
+    service.runtime.store_row(row.pk, terms_row(&terms), Some(audit)).await?;
     shown(service, row.tenant, terms).await
 }
 
-/// Keeps a thread for a day at most, the shortest time that there is: one that is erased soon in any case, unless the server stops
-/// before. Nobody decided that, so it is not audited.
+/// Limits the retention of a thread to a day, the shortest possible time. For a thread that is deleted soon in any case,
+/// unless the server stops before. Not audited, because no person decided it.
 pub(crate) async fn keep_shortly(service: &Service, caller: &Caller, id: &ThreadId) -> Result<()> {
     let row = threads::row(service, caller, id).await?;
     let terms = Terms { thread_days: Some(Kept::Days(1)), ..Terms::default() };
-    Ok(service.runtime.store_row(row.pk, stored(&ThreadTerms { terms, hold: None }), None).await?)
+    Ok(service.runtime.store_row(row.pk, terms_row(&ThreadTerms { terms, hold: None }), None).await?)
 }
 
 fn check(ask: &RetentionAsk) -> Result<()> {
@@ -96,8 +96,8 @@ fn check(ask: &RetentionAsk) -> Result<()> {
         }
     }
     match &ask.hold {
-        Some(reason) if reason.trim().is_empty() || reason.len() > LONGEST_REASON => {
-            let how = format!("must be 1 to {LONGEST_REASON} bytes");
+        Some(reason) if reason.trim().is_empty() || reason.len() > MAX_REASON_BYTES => {
+            let how = format!("must be 1 to {MAX_REASON_BYTES} bytes");
             Err(Fault::new(Code::Invalid, format!("The reason of a hold {how}.")).at("/hold/reason", how))
         }
         Some(_) | None => Ok(()),
@@ -110,31 +110,33 @@ async fn shown(service: &Service, tenant: TenantPk, own: ThreadTerms) -> Result<
     Ok(Retention { own: own.terms, hold: own.hold, effective })
 }
 
-/// As it is stored: a row that no core is given.
-fn stored(terms: &ThreadTerms) -> Row {
+/// The row in which the terms are stored. Cores never see it.
+fn terms_row(terms: &ThreadTerms) -> Row {
     let body = serde_json::to_string(terms).expect("terms are plain data");
     Row { kind: RowKind::Retention, id: String::new(), ord: 0, keep: Keep::Never, body }
 }
 
-/// What an imported thread says of itself: nothing yet. Its log is found by this, as no run of it ended here.
-pub(super) fn imported() -> Row {
-    stored(&ThreadTerms::default())
+/// The row of an imported thread: no terms yet. The sweep finds its log by this row, because none of its runs ended here.
+pub(super) fn imported_terms_row() -> Row {
+    terms_row(&ThreadTerms::default())
 }
 
-/// What the thread says of itself.
-async fn own(service: &Service, pk: ThreadPk) -> store::Result<ThreadTerms> {
+/// The thread's own terms.
+async fn own_terms(service: &Service, pk: ThreadPk) -> store::Result<ThreadTerms> {
     let row = service.store.row(pk, RowKind::Retention, "").await?;
     row.as_ref().map_or_else(|| Ok(ThreadTerms::default()), read)
 }
 
-/// What holds for a thread of a tenant for which this does; `None`: nothing of it may be deleted.
+/// The terms that hold for a thread, given those of its tenant. `None`: the thread is on hold, and nothing of it may be
+/// deleted.
 async fn effective(service: &Service, pk: ThreadPk, of_tenant: Terms) -> store::Result<Option<Terms>> {
-    let own = own(service, pk).await?;
+    let own = own_terms(service, pk).await?;
     Ok(own.hold.is_none().then(|| own.terms.or(of_tenant)))
 }
 
-/// What was done; nothing where something cannot be read: that is said, and it is left as it is, so that all else goes on.
-fn done<T: Default>(result: store::Result<T>, what: impl fmt::Display) -> store::Result<T> {
+/// Logs data that cannot be read, and returns the default for it, so that the sweep continues with the rest. Other errors
+/// are returned.
+fn skip_damaged<T: Default>(result: store::Result<T>, what: impl fmt::Display) -> store::Result<T> {
     match result {
         Err(error @ (store::Error::Damaged(_) | store::Error::Refused(_))) => {
             tracing::error!(%error, "{what} is kept longer than it should be: something of it cannot be read");
@@ -144,21 +146,21 @@ fn done<T: Default>(result: store::Result<T>, what: impl fmt::Display) -> store:
     }
 }
 
-/// For so long the oldest of a tenant that is to be deleted has been too old; a day may pass.
-fn overdue(service: &Service, what: &'static str, tenant: TenantPk, millis: Millis) {
+/// Reports for how long the oldest deletable data of a tenant has been too old. It counts as late after a day.
+fn report_overdue(service: &Service, what: &'static str, tenant: TenantPk, millis: Millis) {
     let chores = service.store.chores();
     chores.overdue((what, tenant), millis, 24 * 3_600_000);
-    lags(what, chores.most_overdue(what));
+    set_lag(what, chores.most_overdue(what));
 }
 
-/// Nothing of a tenant is left that is to be deleted.
-fn caught_up(service: &Service, what: &'static str, tenant: TenantPk) {
+/// Reports that a tenant has nothing left to delete.
+fn report_caught_up(service: &Service, what: &'static str, tenant: TenantPk) {
     let chores = service.store.chores();
     chores.caught_up((what, tenant));
-    lags(what, chores.most_overdue(what));
+    set_lag(what, chores.most_overdue(what));
 }
 
-/// For ever, where nobody said anything: a tenant's terms have both.
-fn kept(kept: Option<Kept>) -> Kept {
+/// Terms that are not set mean for ever. A tenant's terms have both.
+fn or_forever(kept: Option<Kept>) -> Kept {
     kept.unwrap_or(Kept::FOREVER)
 }

@@ -1,6 +1,6 @@
-//! Deletes what lies before the beginning of a compacted log, and the rows that its runs left beside the log: items and calls that
-//! are no longer in the plan, ended questions and tasks, push receivers, payloads, and the turns of item loops. Rows that the
-//! base, the thread or its plan still name are kept, and so are messages and runs.
+//! Deletes what lies before the beginning of a compacted log, and the rows that its runs left beside the log: items and
+//! calls that are no longer in the plan, ended questions and tasks, push receivers, payloads, and the turns of item loops.
+//! Rows that the base, the thread or its plan still name are kept, and so are messages and runs.
 
 use std::collections::BTreeSet;
 
@@ -93,8 +93,8 @@ pub(super) async fn named_before(service: &Service, pk: ThreadPk, upto: i64, nex
     Ok(named.difference(&kept).cloned().collect())
 }
 
-/// The names that kept data refers to: the base, which may extend beyond `upto`, the plans that the log records after it, and the
-/// loaded thread.
+/// The names that kept data refers to: the base, which may extend beyond `upto`, the plans that the log records after it,
+/// and the loaded thread.
 async fn names_kept(service: &Service, pk: ThreadPk, upto: i64, base: &str) -> Result<BTreeSet<String>> {
     let mut kept = BTreeSet::new();
     names(base, &mut kept);

@@ -1,10 +1,10 @@
-//! What people say to a run: the answer to what it asks, and that it is to pause. Each is one decision of the thread's
-//! task, answered when durable.
+//! What people send to a run: the answer to its question, a pause, an action on an item. Each is one decision of the
+//! thread's actor. The response is sent once it is durable.
 
 use serde_json::{Value, json};
 
-use super::process::{kept, no_run, receipt};
-use super::{ItemWish, Receipt, SaidAsk};
+use super::process::{no_run, receipt, stored_receipt};
+use super::{ItemAction, PushRegistration, Receipt, ReplyMessage};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionStatus};
@@ -32,16 +32,16 @@ pub async fn resume(
     settle(service, caller, id, answer, None, CommitExtras::default(), key).await
 }
 
-/// The same, and the run is to be found under these keys, too.
-pub async fn resume_found(
+/// Answers a suspension, once. The run is found under these lookup keys from then on.
+pub async fn resume_with_lookups(
     service: &Service,
     caller: &Caller,
     id: &ThreadId,
     answer: Answer,
-    found: (RunId, Vec<LookupKey>),
+    lookups_of_run: (RunId, Vec<LookupKey>),
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
-    let extras = CommitExtras { lookups: lookups(Some(found)), ..CommitExtras::default() };
+    let extras = CommitExtras { lookups: lookups(Some(lookups_of_run)), ..CommitExtras::default() };
     settle(service, caller, id, answer, None, extras, key).await
 }
 
@@ -55,23 +55,25 @@ pub async fn reply(
     caller: &Caller,
     id: &ThreadId,
     answer: Answer,
-    said: SaidAsk,
+    message: ReplyMessage,
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
-    let pushes = match &said.push {
-        Some((run, config, version)) => vec![pushes::named_again(service, caller, run, config, *version).await?],
+    let pushes = match &message.push {
+        Some(PushRegistration { run, config, version }) => {
+            vec![pushes::receiver_of_message(service, caller, run, config, *version).await?]
+        }
         None => Vec::new(),
     };
-    let extras = CommitExtras { pushes, lookups: lookups(said.found), ..CommitExtras::default() };
+    let extras = CommitExtras { pushes, lookups: lookups(message.lookups), ..CommitExtras::default() };
     let said = ConversationMessage {
         message_id: service.mint().message(),
         thread_id: id.clone(),
         role: MessageRole::User,
-        content: said.content,
+        content: message.content,
         timestamp: service.now(),
         run_id: None,
         requested_by: Some(caller.name.clone()),
-        metadata: said.metadata,
+        metadata: message.metadata,
     };
     settle(service, caller, id, answer, Some(Box::new(said)), extras, key).await
 }
@@ -98,7 +100,7 @@ async fn settle(
     }
 }
 
-/// What became of a suspension that is no longer open: the engine has forgotten it, the store has not.
+/// The fault for a suspension that is no longer open: the engine does not have it any more, but the store does.
 async fn past(service: &Service, caller: &Caller, id: &ThreadId, suspension: &SuspensionId) -> Result<Option<Fault>> {
     let thread = threads::row(service, caller, id).await?;
     let row = service.store.row(thread.pk, RowKind::Suspension, suspension.as_str()).await?;
@@ -126,7 +128,7 @@ async fn is_cancelled(service: &Service, pk: ThreadPk, run: &RunId) -> Result<bo
     Ok(run.is_none_or(|run| run.status == RunStatus::Cancelled))
 }
 
-/// Nothing new starts until somebody answers the suspension that this opens.
+/// Pauses the active run: opens a suspension, and starts nothing until it is answered.
 pub async fn pause(
     service: &Service,
     caller: &Caller,
@@ -139,20 +141,20 @@ pub async fn pause(
     act(service, caller, id, event, extras, key).await
 }
 
-/// Has one item of the active run done again, or skipped.
-pub async fn step_in(
+/// Retries or skips one item of the active run.
+pub async fn act_on_item(
     service: &Service,
     caller: &Caller,
     id: &ThreadId,
-    wish: ItemWish,
+    action: ItemAction,
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
     let by = caller.name.clone();
-    let (event, action, item) = match wish {
-        ItemWish::Retry(item) => (PersonEvent::ItemRetried { item: item.clone(), by }, "retry item", item),
-        ItemWish::Skip(item) => (PersonEvent::ItemSkipped { item: item.clone(), by }, "skip item", item),
+    let (event, audit_action, item) = match action {
+        ItemAction::Retry(item) => (PersonEvent::ItemRetried { item: item.clone(), by }, "retry item", item),
+        ItemAction::Skip(item) => (PersonEvent::ItemSkipped { item: item.clone(), by }, "skip item", item),
     };
-    let extras = CommitExtras::audited(caller.name.clone(), action, json!({ "itemId": item }));
+    let extras = CommitExtras::audited(caller.name.clone(), audit_action, json!({ "itemId": item }));
     act(service, caller, id, Event::Person(event), extras, key).await
 }
 
@@ -167,7 +169,7 @@ async fn act(
     service.runtime.accepting()?;
     let work = async {
         let row = threads::row(service, caller, id).await?;
-        let extras = CommitExtras { idempotency: kept(caller, &key, id, None), ..extras };
+        let extras = CommitExtras { idempotency: stored_receipt(caller, &key, id, None), ..extras };
         let decided = service.runtime.decide(row.pk, event, extras).await?;
         Ok(receipt(id, None, &decided).ok_or_else(no_run)?)
     };

@@ -1,4 +1,4 @@
-//! Cancel: a barrier. Answered only when nothing of the run can start any more.
+//! Cancelling runs. The response is sent only when nothing of the run can start any more.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::service::{Service, runs, threads};
 
 type Result<T, E = Fault> = std::result::Result<T, E>;
 
-/// How long, beyond an owner's lease, its thread may take to be taken over.
-const TAKEOVER: Duration = Duration::from_secs(5);
+/// How long a takeover of the thread may take after the owner's lease has expired.
+const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Cancels the active run and every queued one.
 pub async fn cancel_thread(
@@ -31,7 +31,7 @@ pub async fn cancel_thread(
         let row = threads::row(service, caller, id).await?;
         request(service, caller, row.pk, None, &key).await
     };
-    stopped(service, caller, once::perform(service, caller, key.as_ref(), work).await?).await
+    await_replayed(service, caller, once::perform(service, caller, key.as_ref(), work).await?).await
 }
 
 pub async fn cancel(
@@ -53,7 +53,7 @@ pub async fn cancel(
             }
         }
     };
-    stopped(service, caller, once::perform(service, caller, key.as_ref(), work).await?).await
+    await_replayed(service, caller, once::perform(service, caller, key.as_ref(), work).await?).await
 }
 
 async fn request(
@@ -66,7 +66,7 @@ async fn request(
     service.runtime.accepting()?;
     let detail = run.as_ref().map_or(Value::Null, |run| json!({ "runId": run }));
     let extras = CommitExtras {
-        idempotency: key.clone().map(|key| kept(caller, key, run.clone())),
+        idempotency: key.clone().map(|key| stored_response(caller, key, run.clone())),
         ..CommitExtras::audited(caller.name.clone(), "cancel", detail)
     };
     let event = Event::Cancel(CancelEvent::Asked { run: run.clone(), by: caller.name.clone() });
@@ -78,8 +78,8 @@ async fn request(
     Ok(receipt)
 }
 
-/// A stored answer is given once what it says is so: the process that stored it may have died before.
-async fn stopped(
+/// A stored response is returned only after its runs have stopped: the process that stored it may have crashed before that.
+async fn await_replayed(
     service: &Service,
     caller: &Caller,
     answered: Answered<CancelReceipt>,
@@ -94,10 +94,10 @@ async fn stopped(
     Ok(answered)
 }
 
-/// Returns when the thread's owner has stopped the run, or this process did, because the owner is gone.
+/// Returns when the thread's owner has stopped the run, or when this process has, because the owner is gone.
 async fn await_stop(service: &Service, caller: &Caller, run: &RunId) -> Result<()> {
     let lease = Duration::from_millis(u64::try_from(service.config.runtime.lease_ms).unwrap_or(0));
-    let until = Instant::now() + lease + TAKEOVER;
+    let until = Instant::now() + lease + TAKEOVER_TIMEOUT;
     let mut waiter = service.runtime.wait_on(run);
     loop {
         let pk = match runs::stored(service, caller, run).await {
@@ -110,8 +110,8 @@ async fn await_stop(service: &Service, caller: &Caller, run: &RunId) -> Result<(
     }
 }
 
-/// The runs that it ends: by now, or as soon as their effects are stopped. Cancelling one run moves the next one too,
-/// which is none of them.
+/// The runs that the cancel ends, now or as soon as their effects are stopped. Cancelling one run starts the next one, which
+/// is not among them.
 fn receipt(run: Option<&RunId>, decided: &DecisionResult) -> CancelReceipt {
     if let Some(run) = run {
         return CancelReceipt { run_ids: vec![run.clone()], already: false };
@@ -125,7 +125,7 @@ fn receipt(run: Option<&RunId>, decided: &DecisionResult) -> CancelReceipt {
     CancelReceipt { run_ids, already }
 }
 
-fn kept(caller: &Caller, key: Idempotent, run: Option<RunId>) -> IdempotencyRowFn {
+fn stored_response(caller: &Caller, key: Idempotent, run: Option<RunId>) -> IdempotencyRowFn {
     let tenant = caller.tenant;
     Box::new(move |decided, now| {
         let receipt = receipt(run.as_ref(), decided);

@@ -1,4 +1,4 @@
-//! Runs: what starts, moves and stops one, how one stands, and waiting for it.
+//! Runs: starting, changing and stopping them, reading them, and waiting for them.
 
 mod answer;
 mod cancel;
@@ -20,7 +20,7 @@ use crate::domain::settings::CallOptions;
 use crate::domain::trace::TraceOrigin;
 use crate::store::Fire;
 
-pub use answer::{pause, reply, resume, resume_found, step_in};
+pub use answer::{act_on_item, pause, reply, resume, resume_with_lookups};
 pub use cancel::{cancel, cancel_thread};
 pub use process::{process, process_subscribed};
 pub use read::{get, list, of_thread, wait, wait_for};
@@ -32,39 +32,47 @@ pub(crate) use read::{resource, stored};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessAsk {
     pub query: String,
-    /// What stands in the metadata of the user's message.
+    /// The metadata of the user's message.
     pub metadata: Option<Map<String, Value>>,
     pub user_id: Option<String>,
     pub session_id: Option<String>,
-    /// The client's own word for the trace: its id, or any text.
+    /// The client's name for the trace: a W3C trace id, or any text.
     pub trace_id: Option<String>,
-    /// The trace that the request came in, and what its caller said of it; absent = a new one.
+    /// The trace context of the request; absent = a new trace.
     pub trace: Option<(String, TraceOrigin)>,
     pub on_busy: OnBusy,
-    /// What was said elsewhere before, oldest first; only for a thread that begins with this query.
+    /// Messages from elsewhere that precede the query, oldest first; only for a thread that begins with this query.
     pub history: Vec<HistoryMessage>,
-    /// Where in the thread's conversation; absent: at its end, whatever that is.
+    /// The position in the thread's conversation at which the query continues it; absent: its end.
     pub continue_at: Option<ContinueAt>,
     pub options: CallOptions,
     /// The push receivers of the run's changes.
     pub push: Option<(PushConfig, Version)>,
-    /// Those, beside the caller, who may not approve what the run asks for.
+    /// The names of those who, like the caller, may not approve what the run asks for (four eyes).
     pub shaped_by: Vec<String>,
     /// The time of a schedule that the run is for.
     pub fire: Option<Fire>,
-    /// What the run is to be found under ([`lookups`](crate::service::lookups)).
+    /// The keys under which the run is found ([`lookups`](crate::service::lookups)).
     pub lookups: Vec<LookupKey>,
 }
 
-/// A message that is an answer.
+/// A message that answers a suspension and joins the conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SaidAsk {
+pub struct ReplyMessage {
     pub content: String,
     pub metadata: Option<Map<String, Value>>,
-    /// The push receivers of the run's changes from here on.
-    pub push: Option<(RunId, PushConfig, Version)>,
-    /// The run that it answers, and what that is to be found under, too.
-    pub found: Option<(RunId, Vec<LookupKey>)>,
+    /// A push receiver of the run's changes from this message on.
+    pub push: Option<PushRegistration>,
+    /// The run that is answered, and further keys under which it is found.
+    pub lookups: Option<(RunId, Vec<LookupKey>)>,
+}
+
+/// A push receiver for the changes of a run. `version` is the protocol version that the client speaks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PushRegistration {
+    pub run: RunId,
+    pub config: PushConfig,
+    pub version: Version,
 }
 
 /// The 202 of everything that starts or moves a run.
@@ -92,30 +100,30 @@ pub struct CancelReceipt {
     pub already: bool,
 }
 
-/// What a person wants of one item of the active run.
+/// What a person does with one item of the active run.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ItemWish {
-    /// That it is done again.
+pub enum ItemAction {
+    /// The item is executed again.
     Retry(ItemId),
-    /// That it ends where it is.
+    /// The item ends as it is now.
     Skip(ItemId),
 }
 
-/// What a caller waits for, beside the run's end.
+/// The event for which a caller waits. The end of the run ends every wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
-    /// That the run's status is `suspended`: nothing goes on any more.
+    /// The run's status is `suspended`: nothing of it runs.
     Suspension,
-    /// That, or that a running call asks: it comes to no end before it is answered.
+    /// The same, or a running call has an open question, without whose answer it cannot end.
     CallQuestion,
-    /// That, or that any question is open while something else goes on.
+    /// The same, or any question is open while other work runs.
     Question,
 }
 
-/// What a waiting caller learns.
+/// The result of waiting for a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waited {
     pub run: RunResource,
-    /// The questions that are open.
+    /// The open questions.
     pub suspensions: Vec<Value>,
 }

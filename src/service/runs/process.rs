@@ -1,4 +1,4 @@
-//! A query becomes a run: accepted by one decision of the thread's task, answered when that is durable.
+//! Turns a query into a run. One decision of the thread's actor accepts it. The response is sent once that is durable.
 
 use std::panic::resume_unwind;
 
@@ -23,8 +23,8 @@ use crate::store::{NewThread, ThreadRow};
 
 type Result<T, E = Fault> = std::result::Result<T, E>;
 
-/// How often a thread's id is looked up again because the thread came or went in between.
-const LOOKUPS: usize = 8;
+/// The thread's id is resolved again if the thread was created or deleted meanwhile.
+const MAX_TRIES: usize = 8;
 
 /// Accepts a query; an unknown thread is created by the same commit.
 pub async fn process(
@@ -37,7 +37,7 @@ pub async fn process(
     Ok(process_as(service, caller, id, ask, idempotent, false).await?.0)
 }
 
-/// The same, with a subscription to everything that follows; none for an answer that was stored before.
+/// The same, with a subscription to everything that follows. There is none for a replayed response.
 pub async fn process_subscribed(
     service: &Service,
     caller: &Caller,
@@ -58,8 +58,8 @@ async fn process_as(
 ) -> Result<(Answered<Receipt>, Option<EarlySubscription>)> {
     service.runtime.accepting()?;
     let answered = if ask.continue_at.is_some() && ask.on_busy == OnBusy::Interrupt {
-        // A run that makes way is cancelled before the query is accepted: a client that hung up in between would have ended
-        // the one without having asked the other. So all of it goes on where nobody waits for it any more.
+        // The active run is cancelled before the query is accepted. If a client that disconnects in between ended this
+        // future, the run would be cancelled and the query not accepted. So it runs in a task of its own.
         let (service, caller, id) = (service.clone(), caller.clone(), id.clone());
         let accepted = tokio::spawn(async move { accept_once(&service, &caller, &id, ask, key, subscribes).await });
         accepted.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
@@ -80,7 +80,7 @@ async fn accept_once(
     key: Option<Idempotent>,
     subscribes: bool,
 ) -> Result<Answered<(Receipt, Option<EarlySubscription>)>> {
-    // On the heap: all that wait for it would hold it on their stacks, one in the other.
+    // Boxed, because each of the futures that await it would contain it.
     let accepted = accept(service, caller, id, ask, &key, subscribes).boxed();
     once::perform(service, caller, key.as_ref(), accepted).await
 }
@@ -104,16 +104,16 @@ async fn accept(
         Some((config, version)) => vec![pushes::receiver(service, caller, &run, config, *version)?],
         None => Vec::new(),
     };
-    for _ in 0..LOOKUPS {
-        let Place { pk, core, profile, row } = thread_or_new(service, caller, id).await?;
+    for _ in 0..MAX_TRIES {
+        let TargetThread { pk, core, profile, row } = resolve_thread(service, caller, id).await?;
         let last_seq = row.as_ref().map(|row| row.last_seq);
         let settings = settings::of_run(service, caller, &core, &profile.config, &ask.options)?;
-        // The run of a schedule is paid from the caps of the key that made the schedule, which stands first in `shaped_by`.
+        // A schedule's run counts against the caps of the key that wrote the schedule, which is the first in `shaped_by`.
         let payer = ask.shaped_by.first().unwrap_or(&caller.name);
-        let _place = admission::check(service, (caller.tenant, payer), &settings, &ask.query).await?;
+        let _permit = admission::check(service, (caller.tenant, payer), &settings, &ask.query).await?;
         let rewind = rewind::of(service, caller, id, row.as_ref(), &ask).await?;
-        let goes_back = rewind.is_some();
-        // The subscription begins after the rewind, so that the caller does not hear the end of the run that was cancelled for it.
+        let has_rewind = rewind.is_some();
+        // Subscribed after the rewind, so that the caller does not receive the end of the run that was cancelled for it.
         let early = match (subscribes, last_seq) {
             (true, Some(_)) => Some(EarlySubscription::of(service, pk).await?),
             (true, None) => Some(EarlySubscription::of_new(&service.hub, pk)),
@@ -138,7 +138,7 @@ async fn accept(
             NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: service.now(), created_by };
         let extras = CommitExtras {
             create: last_seq.is_none().then_some((new, profile)),
-            idempotency: kept(caller, key, id, Some(&run)),
+            idempotency: stored_receipt(caller, key, id, Some(&run)),
             lookups: Some(RunLookups { run: run.clone(), keys: ask.lookups.clone() }),
             pushes: pushes.clone(),
             fire: ask.fire.clone(),
@@ -146,8 +146,8 @@ async fn accept(
         };
         match service.runtime.decide(pk, event, extras).await {
             Err(CommandError::Exists | CommandError::Gone) => {}
-            // Something happened on the thread since it was looked up.
-            Err(CommandError::Fault(fault)) if goes_back && fault.code == Code::ThreadBusy => {}
+            // The thread has changed since it was read.
+            Err(CommandError::Fault(fault)) if has_rewind && fault.code == Code::ThreadBusy => {}
             Err(refusal) => return Err(refusal),
             Ok(decided) => {
                 failpoint::reached("process.acked");
@@ -158,40 +158,40 @@ async fn accept(
     Err(CommandError::Gone)
 }
 
-/// Providers refuse a message that says nothing.
+/// Checks the number of messages, and that none is empty: providers refuse empty messages.
 fn check_history(history: &[HistoryMessage], most: usize) -> Result<()> {
     if history.len() > most {
         return Err(Fault::invalid("/history", format!("has at most {most} messages")));
     }
-    match history.iter().position(|said| said.content.trim().is_empty()) {
+    match history.iter().position(|message| message.content.trim().is_empty()) {
         Some(at) => Err(Fault::invalid(&format!("/history/{at}/content"), "must say something")),
         None => Ok(()),
     }
 }
 
-/// Where a query goes.
-struct Place {
+/// The thread to which a query goes.
+struct TargetThread {
     pk: ThreadPk,
     core: String,
     profile: ThreadProfile,
-    /// Of a thread that is there.
+    /// `None`: the thread does not exist yet.
     row: Option<ThreadRow>,
 }
 
-async fn thread_or_new(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Place> {
+async fn resolve_thread(service: &Service, caller: &Caller, id: &ThreadId) -> Result<TargetThread> {
     if let Some(row) = service.store.thread(caller.tenant, id).await? {
-        // Not even read any further: that may be what breaks.
+        // Nothing more of it is read, because reading it may be what crashes the process.
         if row.status == ThreadStatus::Quarantined {
             return Err(Fault::quarantined());
         }
-        return Ok(Place { pk: row.pk, core: row.core.clone(), profile: row.profile.clone(), row: Some(row) });
+        return Ok(TargetThread { pk: row.pk, core: row.core.clone(), profile: row.profile.clone(), row: Some(row) });
     }
     threads::check_id(service, id)?;
     let (pk, core) = (service.runtime.new_pk(), service.config.agent.core.clone());
-    Ok(Place { pk, core, profile: ThreadProfile::default(), row: None })
+    Ok(TargetThread { pk, core, profile: ThreadProfile::default(), row: None })
 }
 
-/// The receipt of the run that was asked for, else of the active one.
+/// The receipt of this run, or of the active one.
 pub(super) fn receipt(id: &ThreadId, run: Option<&RunId>, decided: &DecisionResult) -> Option<Receipt> {
     let run = match run {
         Some(asked) => decided.run_of(asked),
@@ -207,8 +207,8 @@ pub(super) fn receipt(id: &ThreadId, run: Option<&RunId>, decided: &DecisionResu
     })
 }
 
-/// What is stored under the key: the receipt as it will be answered, a 202.
-pub(super) fn kept(
+/// Builds the response that is stored under the idempotency key: the receipt, with status 202.
+pub(super) fn stored_receipt(
     caller: &Caller,
     key: &Option<Idempotent>,
     id: &ThreadId,
@@ -228,7 +228,8 @@ pub(super) fn no_run() -> Fault {
         .with("status", RunStatus::Completed.as_str())
 }
 
-/// The run's trace. A client that names one by its W3C id means that trace; any other text is its own name of it.
+/// The run's trace. If the client's trace id is a W3C trace id, the run joins that trace. Any other text is kept as the
+/// client's own name of the trace.
 fn traced(ask: &ProcessAsk, new: impl FnOnce() -> String) -> (String, TraceOrigin) {
     let trace = ask.trace.clone();
     match ask.trace_id.clone() {

@@ -1,4 +1,4 @@
-//! Runs as people see them, and waiting for one.
+//! Reading runs, and waiting for them.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ pub async fn get(service: &Service, caller: &Caller, id: &RunId) -> Result<RunRe
     resource(service, pk, run).await
 }
 
-/// The run once it has ended or is suspended, or as it is when the time is up.
+/// Waits until the run has ended or is suspended, or until `at_most` has passed.
 pub async fn wait(service: &Service, caller: &Caller, id: &RunId, at_most: Duration) -> Result<Waited> {
     wait_for(service, caller, id, WaitsFor::Suspension, at_most).await
 }
 
-/// The run once it has ended or what is waited for has come, or as it is when the time is up.
+/// Waits until the run has ended, until the event `what` has happened, or until `at_most` has passed.
 pub async fn wait_for(
     service: &Service,
     caller: &Caller,
@@ -39,11 +39,11 @@ pub async fn wait_for(
     let mut waiter = service.runtime.wait_on(id);
     loop {
         let (pk, mut run) = stored(service, caller, id).await?;
-        if !has_come(service, what, pk, &run).await? {
+        if !has_happened(service, what, pk, &run).await? {
             match timeout_at(until, waiter.changed(pk)).await {
                 Ok(Some(run)) if run.status.is_terminal() => return Ok(Waited { run, suspensions: Vec::new() }),
                 Ok(Some(_) | None) => continue,
-                // Another process may have changed it without a word to this one.
+                // Another process may have changed the run without notifying this one.
                 Err(_) => run = stored(service, caller, id).await?.1,
             }
         }
@@ -57,11 +57,11 @@ pub async fn wait_for(
     }
 }
 
-async fn has_come(service: &Service, what: WaitsFor, pk: ThreadPk, run: &Run) -> Result<bool> {
+async fn has_happened(service: &Service, what: WaitsFor, pk: ThreadPk, run: &Run) -> Result<bool> {
     if run.status.is_terminal() || run.status == RunStatus::Suspended {
         return Ok(true);
     }
-    // Only where a question is open the thread is read.
+    // The thread is read only if the run has an open question.
     let asks = matches!(run.standing, CallerStatus::Suspended | CallerStatus::NeedsAuth);
     if what == WaitsFor::Suspension || !asks {
         return Ok(false);
@@ -82,8 +82,8 @@ pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId, page: 
     Ok(Page { items, next_cursor: page.next_cursor })
 }
 
-/// The tenant's runs, or a thread's, the last to change first. A page may hold fewer than it could: a run may stand
-/// as it was asked for without having that status.
+/// The tenant's runs, or a thread's, the most recently changed first. A page may have fewer than `limit`, because the index
+/// is by [`CallerStatus`] and the result is filtered by status.
 pub async fn list(
     service: &Service,
     caller: &Caller,
@@ -108,7 +108,7 @@ pub async fn list(
     Ok(Page { items, next_cursor: page.next_cursor })
 }
 
-/// A run that is not over and cannot be read ends by that, so that nobody waits for it.
+/// Reads a run. An unfinished run that cannot be read is ended, so that no caller waits for it.
 pub(crate) async fn stored(service: &Service, caller: &Caller, id: &RunId) -> Result<(ThreadPk, Run)> {
     let found = async || {
         let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
@@ -136,7 +136,7 @@ pub(crate) async fn resource(service: &Service, pk: ThreadPk, run: Run) -> Resul
     Ok(service.runtime.resource(&run, answer))
 }
 
-/// What `AGENT_SUSPENDED` said of each open suspension of a run, oldest first, and where people find it.
+/// The `AGENT_SUSPENDED` content of each open suspension of a run, oldest first, with its URL for people.
 async fn open_suspensions_of(service: &Service, pk: ThreadPk, run: &RunId) -> Result<Vec<Value>> {
     let (mut open, urls) = (Vec::new(), service.runtime.console_urls());
     for suspension in pending_questions(service, pk, run).await? {
@@ -144,19 +144,19 @@ async fn open_suspensions_of(service: &Service, pk: ThreadPk, run: &RunId) -> Re
         if let (Some(members), Some(urls)) = (content.as_object_mut(), &urls) {
             members.insert("url".to_owned(), urls.question(&suspension.suspension_id).into());
         }
-        open.push(service.shown(pk, content).await?);
+        open.push(service.with_payloads(pk, content).await?);
     }
     Ok(open)
 }
 
-/// The run's own, oldest first.
+/// The open suspensions of the run, oldest first.
 async fn pending_questions(service: &Service, pk: ThreadPk, run: &RunId) -> Result<Vec<Suspension>> {
     let Some((_, rows)) = service.reads.load(pk).await? else { return Ok(Vec::new()) };
     let all = rows.iter().filter(|row| row.kind == RowKind::Suspension).filter_map(legible::<Suspension>);
     Ok(all.filter(|open| open.status == SuspensionStatus::Pending && open.run_id == *run).collect())
 }
 
-/// How a run of this status may stand.
+/// The caller statuses that a run with this status may have.
 fn standings(status: RunStatus) -> Vec<CallerStatus> {
     match status {
         RunStatus::Queued => vec![CallerStatus::Queued],
@@ -169,7 +169,7 @@ fn standings(status: RunStatus) -> Vec<CallerStatus> {
     }
 }
 
-/// The content of its `AGENT_SUSPENDED`.
+/// The content of the suspension's `AGENT_SUSPENDED`.
 fn asked_content(suspension: &Suspension) -> Value {
     serde_json::to_value(suspension.asked()).expect("a suspension is plain data")
 }

@@ -1,5 +1,5 @@
-//! Going back to a place in a thread's conversation: what stands behind it, and the plan of then, are looked up here; whether
-//! that still holds is decided with the query.
+//! Rewinding a thread to an earlier point of its conversation. This module reads the messages after that point and the plan
+//! of that time. The decision that accepts the query checks that they are still current.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,26 +20,26 @@ use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
 
 type Result<T, E = Fault> = std::result::Result<T, E>;
 
-/// Where in its conversation a thread goes on.
+/// The point in its conversation at which a thread continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContinueAt {
-    /// Before everything that was said: it counts no more.
+    /// Before the first message: all messages are superseded.
     Start,
-    /// After this message: what was said later counts no more.
+    /// After this message: later messages are superseded.
     After(MessageId),
-    /// At its end, which must be this message: if anything was said since, that is refused.
+    /// At the end, which must be this message. If later messages exist, the query is refused.
     End(MessageId),
 }
 
 /// Rows and observations that are read at once.
 const CHUNK: u32 = 500;
 
-/// Messages stand in these.
-const TELLING: [ObservationType; 3] =
+/// The types of observations that contain messages.
+const MESSAGE_TYPES: [ObservationType; 3] =
     [ObservationType::RunStarted, ObservationType::FinalResponse, ObservationType::StateUpdate];
 
-/// A thread with a run goes back only where the caller wants that run to be cancelled.
-fn may_cancel(on_busy: OnBusy) -> Result<()> {
+/// Refuses to rewind a thread with an active run, unless the caller wants that run to be cancelled.
+fn check_may_cancel(on_busy: OnBusy) -> Result<()> {
     match on_busy {
         OnBusy::Interrupt => Ok(()),
         OnBusy::Enqueue | OnBusy::Steer | OnBusy::Reject => {
@@ -50,8 +50,8 @@ fn may_cancel(on_busy: OnBusy) -> Result<()> {
     }
 }
 
-/// What it takes to go on there; `None`: the thread begins. Runs that are in the way are cancelled, after all else that may
-/// refuse the query was looked at.
+/// Prepares the rewind. `None`: there is nothing to rewind. Active runs are cancelled last, after everything else that may
+/// refuse the query was checked.
 pub(super) async fn of(
     service: &Service,
     caller: &Caller,
@@ -63,21 +63,21 @@ pub(super) async fn of(
         (None, _) | (Some(ContinueAt::Start), None) => Ok(None),
         (Some(ContinueAt::After(_) | ContinueAt::End(_)), None) => Err(unknown()),
         (Some(at @ (ContinueAt::Start | ContinueAt::After(_))), Some(row)) if !row.status.is_at_rest() => {
-            may_cancel(ask.on_busy)?;
-            look_up(service, row, at).await?;
+            check_may_cancel(ask.on_busy)?;
+            prepare(service, row, at).await?;
             cancel::cancel_thread(service, caller, id, None).await?;
             let row = threads::row(service, caller, id).await?;
-            Ok(Some(Box::new(look_up(service, &row, at).await?)))
+            Ok(Some(Box::new(prepare(service, &row, at).await?)))
         }
-        (Some(at), Some(row)) => Ok(Some(Box::new(look_up(service, row, at).await?))),
+        (Some(at), Some(row)) => Ok(Some(Box::new(prepare(service, row, at).await?))),
     }
 }
 
-/// What it takes to go on after this message.
-async fn look_up(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<Rewind> {
+/// Reads what a rewind to this point needs.
+async fn prepare(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<Rewind> {
     let mut said = conversation(service, row.pk).await?;
     let position = |id: &MessageId| said.iter().position(|(_, message)| message.message_id == *id);
-    let place = match at {
+    let length = match at {
         ContinueAt::Start => 0,
         ContinueAt::After(id) => 1 + position(id).ok_or_else(unknown)?,
         ContinueAt::End(id) if row.status.is_at_rest() && position(id).is_some_and(|at| at + 1 == said.len()) => {
@@ -88,7 +88,7 @@ async fn look_up(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
             return Err(Fault::new(Code::PreconditionFailed, detail));
         }
     };
-    let superseded = said.split_off(place);
+    let superseded = said.split_off(length);
     let mut rewind = Rewind {
         as_of: row.last_seq,
         superseded,
@@ -101,7 +101,7 @@ async fn look_up(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
     if rewind.superseded.is_empty() {
         return Ok(rewind);
     }
-    let seq = fork::within(row, told_at(service, row, &rewind.superseded).await? - 1, "/after")?;
+    let seq = fork::within(row, recorded_at(service, row, &rewind.superseded).await? - 1, "/after")?;
     let fold = feed::fold_to(service, row.pk, seq).await?;
     rewind.summary = fold.summary().cloned();
     rewind.said = bytes_behind(&said, rewind.summary.as_ref().map(|summary| &summary.upto));
@@ -112,7 +112,7 @@ async fn look_up(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
     Ok(rewind)
 }
 
-/// What `after` must be.
+/// The fault for an unknown message id.
 fn unknown() -> Fault {
     let how = "must be `start`, or the id of a message of this thread's conversation";
     Fault::new(Code::Invalid, format!("`after` {how}.")).at("/after", how)
@@ -133,27 +133,27 @@ async fn conversation(service: &Service, pk: ThreadPk) -> Result<Vec<(i64, Conve
     }
 }
 
-/// The seq of the observation that told the first of these messages, older than the log if that is gone. Those of runs that
-/// never began are told only as waiting: they changed no plan.
-async fn told_at(service: &Service, row: &ThreadRow, said: &[(i64, ConversationMessage)]) -> Result<i64> {
+/// The seq of the observation that recorded the first of these messages; a seq before the log if that part was deleted.
+/// Messages of runs that never began are recorded only as queued: they changed no plan.
+async fn recorded_at(service: &Service, row: &ThreadRow, said: &[(i64, ConversationMessage)]) -> Result<i64> {
     let wanted: HashSet<&MessageId> = said.iter().map(|(_, message)| &message.message_id).collect();
-    let (mut told, mut waiting) = (HashMap::new(), HashSet::new());
+    let (mut recorded, mut queued) = (HashMap::new(), HashSet::new());
     let mut after = row.min_seq - 1;
     loop {
-        let ask = ObservationAsk { after, limit: CHUNK, types: TELLING.to_vec(), ..ObservationAsk::default() };
+        let ask = ObservationAsk { after, limit: CHUNK, types: MESSAGE_TYPES.to_vec(), ..ObservationAsk::default() };
         let seen = service.reads.observations(row.pk, &ask).await?;
         for one in &seen {
             after = one.seq;
-            let Telling { ids, waits } = telling(one);
+            let RecordedMessages { ids, is_queued } = recorded_messages(one);
             for id in ids.into_iter().filter(|id| wanted.contains(id)) {
-                if waits {
-                    waiting.insert(id);
+                if is_queued {
+                    queued.insert(id);
                 } else {
-                    told.entry(id).or_insert(one.seq);
+                    recorded.entry(id).or_insert(one.seq);
                 }
             }
         }
-        let first = said.first().and_then(|(_, first)| told.get(&first.message_id));
+        let first = said.first().and_then(|(_, first)| recorded.get(&first.message_id));
         if let Some(seq) = first {
             return Ok(*seq);
         }
@@ -162,31 +162,31 @@ async fn told_at(service: &Service, row: &ThreadRow, said: &[(i64, ConversationM
         }
     }
     for (_, message) in said {
-        match told.get(&message.message_id) {
+        match recorded.get(&message.message_id) {
             Some(seq) => return Ok(*seq),
-            None if waiting.contains(&message.message_id) => {}
+            None if queued.contains(&message.message_id) => {}
             None => return Ok(row.min_seq - 1),
         }
     }
     Ok(row.last_seq + 1)
 }
 
-/// The messages that an observation tells.
-struct Telling {
+/// The messages that an observation records.
+struct RecordedMessages {
     ids: Vec<MessageId>,
-    /// Their run waits. They are told again when it begins, which is where they stand.
-    waits: bool,
+    /// Their run is queued. They are recorded again when it begins, which is their position in the conversation.
+    is_queued: bool,
 }
 
-fn telling(seen: &Observation) -> Telling {
+fn recorded_messages(seen: &Observation) -> RecordedMessages {
     let content = &seen.content;
     let many = content["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let ids = many.iter().chain([&content["message"]]).filter_map(|one| one["messageId"].as_str());
-    let waits = content["keys"].as_array().is_some_and(|keys| keys.iter().any(|key| key == "queue"));
-    Telling { ids: ids.map(MessageId::from).collect(), waits }
+    let is_queued = content["keys"].as_array().is_some_and(|keys| keys.iter().any(|key| key == "queue"));
+    RecordedMessages { ids: ids.map(MessageId::from).collect(), is_queued }
 }
 
-/// The names of the keys that said any of these, or shaped a run that did.
+/// The names of the keys that sent any of these messages, or shaped a run that did.
 async fn askers(service: &Service, pk: ThreadPk, said: &[(i64, ConversationMessage)]) -> Result<Vec<String>> {
     let mut runs = HashSet::new();
     let mut wanted = Vec::new();
@@ -204,9 +204,9 @@ async fn askers(service: &Service, pk: ThreadPk, said: &[(i64, ConversationMessa
     Ok(names)
 }
 
-/// How long the messages after this one are together.
-fn bytes_behind(said: &[(i64, ConversationMessage)], told: Option<&MessageId>) -> u64 {
-    let first = said.iter().position(|(_, message)| Some(&message.message_id) == told).map_or(0, |at| at + 1);
+/// The total size in bytes of the messages after this one.
+fn bytes_behind(said: &[(i64, ConversationMessage)], after: Option<&MessageId>) -> u64 {
+    let first = said.iter().position(|(_, message)| Some(&message.message_id) == after).map_or(0, |at| at + 1);
     let counted = said[first..].iter().filter(|(_, message)| !message.is_error());
     counted.map(|(_, message)| message.content.len() as u64).sum()
 }

@@ -1,4 +1,4 @@
-//! Looking for schedules that are due, as long as the process runs. Every process does: the store says who is first.
+//! The background task that fires due schedules. Every process runs it; the store decides which one is first.
 
 use std::time::Duration;
 
@@ -12,50 +12,50 @@ use crate::service::Service;
 use crate::store::documents::DocumentKind;
 use crate::store::{Result, ScheduleState};
 
-/// How many are read, and fired side by side.
+/// How many due schedules are read at once, and how many are fired concurrently.
 const BATCH: u32 = 200;
-const AT_ONCE: usize = 8;
-/// What others may have written is looked for so often.
-const LONGEST_REST: Millis = 1_000;
+const CONCURRENCY: usize = 8;
+/// The longest time between two polls of the store, which finds what other processes have written.
+const POLL_INTERVAL: Millis = 1_000;
 
-/// Looks, and looks again, for as long as it is let.
+/// Fires due schedules, until the server drains.
 pub(in crate::service) async fn run(service: Service) {
     let mut changes = service.documents.changes();
     loop {
         changes.mark_unchanged();
         if service.documents.all(DocumentKind::Schedule).is_empty() {
             gauge!("pes_schedule_lag_seconds").set(0.0);
-            // The cache outlives the service that reads it.
+            // An error would mean that the cache is gone, and it outlives the service.
             let _ = changes.changed().await;
             continue;
         }
-        let rest = match rest(&service).await {
-            Ok(rest) => rest,
+        let wait = match fire_and_wait_time(&service).await {
+            Ok(wait) => wait,
             Err(error) => {
                 tracing::warn!(%error, "schedules that are due wait a moment longer");
-                LONGEST_REST
+                POLL_INTERVAL
             }
         };
-        // Something was written, or it is time: both mean look.
-        let _ = timeout(Duration::from_millis(rest.unsigned_abs()), changes.changed()).await;
+        // Both a change and the timeout mean that it is time for the next poll.
+        let _ = timeout(Duration::from_millis(wait.unsigned_abs()), changes.changed()).await;
     }
 }
 
-/// Fires what is due; how long until something will be, at most.
-async fn rest(service: &Service) -> Result<Millis> {
+/// Fires what is due. Returns how long to wait before the next poll.
+async fn fire_and_wait_time(service: &Service) -> Result<Millis> {
     if !service.runtime.holds_lease() {
-        return Ok(LONGEST_REST);
+        return Ok(POLL_INTERVAL);
     }
-    look(service).await?;
+    fire_due(service).await?;
     let next = service.store.next_schedule().await?.unwrap_or(Millis::MAX);
-    // What is due and could not be fired is tried again, not at once.
+    // A due schedule that could not be fired is tried again at the next poll, not at once.
     let due_in = next.saturating_sub(service.now());
-    Ok(if due_in <= 0 { LONGEST_REST } else { due_in.min(LONGEST_REST) })
+    Ok(if due_in <= 0 { POLL_INTERVAL } else { due_in.min(POLL_INTERVAL) })
 }
 
-/// Fires what is due now: one time of each schedule after the other, until nothing more can be.
-pub async fn look(service: &Service) -> Result<()> {
-    let _looking = service.schedules.looking.lock().await;
+/// Fires what is due now: one time of each schedule per round, until no schedule changes.
+pub async fn fire_due(service: &Service) -> Result<()> {
+    let _guard = service.schedules.sweep_lock.lock().await;
     plan::all(service).await;
     pause::all_of_ended_keys(service).await?;
     loop {
@@ -63,7 +63,7 @@ pub async fn look(service: &Service) -> Result<()> {
         let due = service.store.due_schedules(now, BATCH).await?;
         let late = due.iter().filter_map(|state| state.next).map(|next| now - next.look_at).max();
         gauge!("pes_schedule_lag_seconds").set(late.unwrap_or(0) as f64 / 1_000.0);
-        let fired = futures_util::stream::iter(due).map(|state| one(service, state)).buffer_unordered(AT_ONCE);
+        let fired = futures_util::stream::iter(due).map(|state| fire_one(service, state)).buffer_unordered(CONCURRENCY);
         let is_any_moved = fired.fold(false, async |is_any, moved| is_any || moved).await;
         if !is_any_moved {
             return Ok(());
@@ -71,8 +71,8 @@ pub async fn look(service: &Service) -> Result<()> {
     }
 }
 
-/// Whether it stands otherwise now.
-async fn one(service: &Service, state: ScheduleState) -> bool {
+/// Fires one schedule. Returns whether its state has changed.
+async fn fire_one(service: &Service, state: ScheduleState) -> bool {
     let id = state.id.clone();
     match fire::due(service, state).await {
         Ok(moved) => moved,

@@ -1,5 +1,5 @@
-//! Schedules: what is due is asked, once, whoever of several processes is first ([`Fire`](crate::store::Fire)); and what
-//! people ask about them.
+//! Schedules: each due time gets its run once, whichever of several processes is first ([`Fire`](crate::store::Fire)); and
+//! the requests about schedules.
 
 mod fire;
 mod look;
@@ -20,11 +20,11 @@ use crate::domain::run::RunResource;
 use crate::domain::schedule::{ScheduledTime, StoredSchedule, Timing};
 use crate::store::documents::DocumentKind;
 
-pub use look::look;
+pub use look::fire_due;
 pub(super) use look::run;
-pub(super) use plan::{Planned, plan, standing};
+pub(super) use plan::{PlannerState, plan, standing};
 
-/// Asks what a schedule asks, now: also where it is paused, and whatever runs.
+/// Starts a run of a schedule now, even if it is paused or has an unfinished run.
 pub async fn trigger(
     service: &Service,
     caller: &Caller,
@@ -35,22 +35,22 @@ pub async fn trigger(
     if let Some(why) = pause::of_ended_key(service, caller.tenant, &stored).await? {
         return Err(Fault::new(Code::Forbidden, why));
     }
-    let mut asked = fire::ask(&stored, caller.tenant);
-    // Neither who wrote it nor who asks for it now approves it.
+    let mut asked = fire::request(&stored, caller.tenant);
+    // Neither the writer of the schedule nor this caller may approve what the run asks for.
     asked.shaped_by.push(caller.name.clone());
     let acting = fire::acting(caller.tenant, caller.tenant_name.clone(), &stored);
     let thread = fire::thread(service, &stored);
     runs::process(service, &acting, &thread, asked, key).await
 }
 
-/// The times that come next.
+/// The next `count` times of a schedule.
 pub fn next(service: &Service, caller: &Caller, id: &str, count: usize) -> Result<Vec<ScheduledTime>> {
     let timing = Timing::of(&known(service, caller.tenant, id)?.spec)?;
     let times = std::iter::successors(timing.next(service.now()), |time| timing.next(*time));
     Ok(times.take(count).map(|due| ScheduledTime { due, local: timing.shown(due) }).collect())
 }
 
-/// Its runs of the last 30 days, the newest first, at most so many.
+/// The runs of a schedule in the last 30 days, the newest first, at most `limit`.
 pub async fn runs_of(service: &Service, caller: &Caller, id: &str, limit: u32) -> Result<Vec<RunResource>> {
     let stored = known(service, caller.tenant, id)?;
     let found = service.reads.lookups(caller.tenant, &key_of(caller.tenant, &stored), limit).await?;
@@ -58,7 +58,7 @@ pub async fn runs_of(service: &Service, caller: &Caller, id: &str, limit: u32) -
     for found in found {
         match runs::get(service, caller, &found.run_id).await {
             Ok(run) => shown.push(run),
-            // Its thread was deleted a moment ago.
+            // Its thread was deleted in the meantime.
             Err(fault) if fault.code == Code::NotFound => {}
             Err(fault) => return Err(fault),
         }
@@ -72,7 +72,7 @@ fn known(service: &Service, tenant: TenantPk, id: &str) -> Result<StoredSchedule
     document.legible().map_err(|why| Fault::new(Code::Invalid, format!("{why}; replace or delete the schedule.")))
 }
 
-/// What its runs are found under.
+/// The lookup key of the schedule's runs.
 fn key_of(tenant: TenantPk, stored: &StoredSchedule) -> LookupKey {
     LookupKey { kind: "schedule", digest: digest::of(&json!([tenant.0, stored.spec.id, stored.uid])) }
 }

@@ -1,5 +1,5 @@
-//! What pauses a schedule without anybody's writing so: its own failures, and the end of the key that wrote it last, with
-//! whose rights it asks.
+//! Pauses schedules automatically: after a failure of their own, and when the key that wrote a schedule last, and with whose
+//! rights it runs, has ended.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,11 @@ use crate::service::Service;
 use crate::store::Result;
 use crate::store::documents::{Change, Document, DocumentKind, Expected};
 
-/// How long a schedule may look as if it went on whose key is gone. It fires nothing meanwhile.
-const LOOK_AGAIN: Millis = 3_000;
+/// How often the keys are checked. Until then a schedule whose key has ended is shown as active, but it fires nothing.
+const KEY_CHECK_INTERVAL: Millis = 3_000;
 
-/// Pauses a schedule, as if somebody had written so, and says why. Does nothing if somebody wrote it meanwhile. A time that
-/// is due then has no run.
+/// Pauses a schedule by writing its document, with the reason. Does nothing if the document was changed in the meantime. A
+/// due time then gets no run.
 pub(super) async fn pause(service: &Service, document: &Document, why: &str) -> Result<()> {
     let mut body = document.body.clone().unwrap_or_default();
     body["spec"]["paused"] = Value::Bool(true);
@@ -31,8 +31,8 @@ pub(super) async fn pause(service: &Service, document: &Document, why: &str) -> 
     Ok(())
 }
 
-/// Why nothing may be done with the rights of the key that wrote the schedule last; `None`: it counts. A caller whose key is
-/// not stored (one of the settings, or of a server without keys) has nothing that ends.
+/// Why the key that wrote the schedule last gives no rights any more. `None`: it is valid. The key of a caller that is not
+/// stored (one of the configuration, or of a server without keys) never ends.
 pub(super) async fn of_ended_key(
     service: &Service,
     tenant: TenantPk,
@@ -50,10 +50,10 @@ pub(super) async fn of_ended_key(
     Ok(Some(format!("The key `{name}`, which wrote this schedule last, {how}; write it again with a key that counts.")))
 }
 
-/// Pauses the schedules whose key came to its end, whenever they are due. Looks every three seconds at most.
+/// Pauses the schedules whose key has ended, due or not. Checks at most every three seconds.
 pub(super) async fn all_of_ended_keys(service: &Service) -> Result<()> {
     let now = service.now();
-    if !service.schedules.is_time_for_keys(now, LOOK_AGAIN) {
+    if !service.schedules.is_key_check_due(now, KEY_CHECK_INTERVAL) {
         return Ok(());
     }
     let mut known: HashMap<(TenantPk, String), Option<String>> = HashMap::new();
@@ -68,6 +68,6 @@ pub(super) async fn all_of_ended_keys(service: &Service) -> Result<()> {
             pause(service, &document, why).await?;
         }
     }
-    service.schedules.keys_seen(now);
+    service.schedules.set_keys_checked(now);
     Ok(())
 }

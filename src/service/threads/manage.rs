@@ -1,4 +1,4 @@
-//! Threads as people manage them: create, list, look at, change, erase.
+//! Managing threads: create, list, read, change, delete.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,8 @@ use crate::store::{Committed, NewThread, Outline, Page, PageAsk, ThreadFilter, T
 
 type Result<T, E = Fault> = std::result::Result<T, E>;
 
-/// Creates a thread. The same id with the same content again is the same thread (`false`); with another, a fault.
+/// Creates a thread. If a thread with this id and content exists, it is returned, with `false`; with other content it is a
+/// fault.
 pub async fn create(
     service: &Service,
     caller: &Caller,
@@ -40,7 +41,7 @@ async fn make(
     check_id(service, &id)?;
     let profile =
         ThreadProfile { title: ask.title, config: ask.config, metadata: ask.metadata, ..ThreadProfile::default() };
-    profile::check_size(&profile, profile::PROFILE_BYTES)?;
+    profile::check_size(&profile, profile::MAX_PROFILE_BYTES)?;
     let profile = signed(&ThreadProfile::default(), profile, caller, service.config.env)?;
     let core = profile.config.agent_core.clone().unwrap_or_else(|| service.config.agent.core.clone());
     service.runtime.core(&core)?;
@@ -58,7 +59,7 @@ async fn make(
         Committed::Duplicate => Err(CommandError::Duplicate),
         Committed::Exists | Committed::Stale | Committed::NotDue | Committed::Capped => {
             let row = row(service, caller, &id).await?;
-            // A title that was not asked for is the agent's, and who wrote the policy is no part of it.
+            // Ignored in the comparison: a title that the agent set, who wrote the policy, and the fork's origin.
             let same = ThreadProfile {
                 title: profile.title.or_else(|| row.profile.title.clone()),
                 tool_policy_by: row.profile.tool_policy_by.clone(),
@@ -74,7 +75,7 @@ async fn make(
     }
 }
 
-/// A new thread as it is answered: a 201, and where it is.
+/// The response for a new thread: status 201, body and location.
 pub(crate) fn answer(thread: &Thread) -> (u16, String, Option<String>) {
     let body = serde_json::to_string(thread).expect("a thread is plain data");
     (201, body, Some(format!("/threads/{}", thread.thread_id)))
@@ -90,7 +91,7 @@ pub async fn get(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Th
     shown(service, row).await
 }
 
-/// A merge patch of `title`, `config` and `metadata`; what runs already keeps the settings it was accepted with.
+/// A merge patch of `title`, `config` and `metadata`. An active run keeps the settings with which it was accepted.
 pub async fn patch(service: &Service, caller: &Caller, id: &ThreadId, merge_patch: Value) -> Result<Thread> {
     service.runtime.accepting()?;
     let row = row(service, caller, id).await?;
@@ -102,8 +103,8 @@ pub async fn patch(service: &Service, caller: &Caller, id: &ThreadId, merge_patc
     get(service, caller, id).await
 }
 
-/// Releases a quarantined thread: its crash counts start anew. Another thread is refused: who releases it means something
-/// else.
+/// Releases a quarantined thread, and resets its crash counts. A thread that is not quarantined is refused: the caller
+/// probably means something else.
 pub async fn release(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Thread> {
     service.runtime.accepting()?;
     let row = row(service, caller, id).await?;
@@ -120,7 +121,7 @@ pub async fn release(service: &Service, caller: &Caller, id: &ThreadId) -> Resul
     get(service, caller, id).await
 }
 
-/// Stops what runs and erases everything of the thread but its audit. A caller that did not create it must be an
+/// Stops the thread's runs and deletes everything of it except its audit. The caller must have created it, or be an
 /// administrator.
 pub async fn delete(service: &Service, caller: &Caller, id: &ThreadId) -> Result<()> {
     service.runtime.accepting()?;
@@ -135,7 +136,8 @@ pub async fn delete(service: &Service, caller: &Caller, id: &ThreadId) -> Result
     Ok(service.runtime.delete(row.pk, caller.name.clone()).await?)
 }
 
-/// Erases a thread that the caller made, if nothing was asked on it; whether it did. A query that is being accepted meanwhile keeps it.
+/// Deletes a thread that the caller created if it never had a run, and returns whether it did. A query that is being
+/// accepted at the same time prevents the deletion.
 pub async fn delete_unused(service: &Service, caller: &Caller, id: &ThreadId) -> Result<bool> {
     let row = row(service, caller, id).await?;
     let is_used = service.reads.outlines(&[row.pk]).await?.iter().any(|outline| outline.last_run.is_some());
@@ -145,12 +147,12 @@ pub async fn delete_unused(service: &Service, caller: &Caller, id: &ThreadId) ->
     Ok(service.runtime.delete_unused(row.pk, row.updated_at + 1, caller.name.clone()).await?)
 }
 
-/// An id for a thread that is to be made.
+/// Generates an id for a new thread.
 pub fn new_id(service: &Service) -> ThreadId {
     service.mint().thread()
 }
 
-/// The thread of this tenant, or the fault that says that there is none.
+/// The row of this tenant's thread, or a not-found fault.
 pub(crate) async fn row(service: &Service, caller: &Caller, id: &ThreadId) -> Result<ThreadRow> {
     service.store.thread(caller.tenant, id).await?.ok_or_else(|| Fault::not_found("thread"))
 }
@@ -180,7 +182,7 @@ async fn shown(service: &Service, row: ThreadRow) -> Result<Thread> {
     Ok(outlined(outline, row))
 }
 
-/// A thread that is being erased has no outline any more.
+/// A thread that is being deleted has no outline any more.
 fn outlined(outline: Option<Outline>, row: ThreadRow) -> Thread {
     let (items, open_questions, last_run, cost) = match outline {
         Some(outline) => (outline.items, outline.open_questions, outline.last_run, outline.cost_nanos),
@@ -204,7 +206,7 @@ fn outlined(outline: Option<Outline>, row: ThreadRow) -> Thread {
     }
 }
 
-/// A thread as it is right after its creation.
+/// The representation of a thread right after its creation.
 pub(crate) fn fresh(new: &NewThread, profile: &ThreadProfile) -> Thread {
     Thread {
         thread_id: new.thread_id.clone(),

@@ -1,4 +1,4 @@
-//! Threads: as people manage them, and what is in one.
+//! Threads: managing them, and reading their contents.
 
 mod manage;
 mod profile;
@@ -18,7 +18,7 @@ pub use view::{agent_state, messages, put_agent_state, state, tool_call};
 pub(crate) use manage::{all_shown, answer, check_id, fresh, row};
 pub(in crate::service) use profile::check_size;
 pub(in crate::service) use tool_policy::signed;
-pub(crate) use view::whole;
+pub(crate) use view::metadata_with_payloads;
 
 /// The body of `POST /threads`.
 #[derive(Clone, Debug, Default, PartialEq)]

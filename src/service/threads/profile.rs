@@ -1,4 +1,4 @@
-//! A thread's profile after a merge patch, and what the audit says of the change.
+//! A thread's profile after a merge patch, and the audit line of the change.
 
 use std::collections::BTreeSet;
 
@@ -16,17 +16,17 @@ use crate::runtime::audit::audit_row;
 use crate::service::Result;
 use crate::store::{AuditRow, ThreadRow};
 
-/// What the title, the metadata and the settings of a thread may take together, in bytes of JSON: every request to the
-/// thread reads them, and a page of a list has up to a thousand.
-pub(super) const PROFILE_BYTES: usize = 64 << 10;
-/// What of it a thread that is larger already may take for its title.
-const TITLE_BYTES: usize = 1 << 10;
+/// The maximum size of title, metadata and settings of a thread together, in bytes of JSON: every request to the thread
+/// reads them, and a page of a list has up to a thousand.
+pub(super) const MAX_PROFILE_BYTES: usize = 64 << 10;
+/// The maximum size of a title in a profile that exceeds the bound already.
+const MAX_TITLE_BYTES: usize = 1 << 10;
 
-/// The patch as the thread's task applies it, to the thread as it is then.
+/// The patch as a function that the thread's actor applies to the current profile.
 pub(super) fn edit(patch: Value, by: Caller, environment: Environment) -> ProfileEdit {
     Box::new(move |row, now| {
         let profile = patched(row, &patch, &by, environment)?;
-        let audit = audited(row, &profile, now, &by.name);
+        let audit = audit_line(row, &profile, now, &by.name);
         Ok((profile, audit))
     })
 }
@@ -56,13 +56,13 @@ pub(super) fn patched(row: &ThreadRow, patch: &Value, by: &Caller, environment: 
             format!("This thread was begun with the core `{}` and keeps it.", row.core),
         );
     }
-    if bytes(&row.profile) <= PROFILE_BYTES || grows(&row.profile, &profile) {
-        check_size(&profile, PROFILE_BYTES)?;
+    if bytes(&row.profile) <= MAX_PROFILE_BYTES || grows(&row.profile, &profile) {
+        check_size(&profile, MAX_PROFILE_BYTES)?;
     }
     signed(&row.profile, profile, by, environment)
 }
 
-/// Refuses a profile that is too large, whatever it has grown by.
+/// Refuses a profile that is larger than `most`.
 pub(in crate::service) fn check_size(profile: &ThreadProfile, most: usize) -> Result<()> {
     let bytes = bytes(profile);
     if bytes <= most {
@@ -77,18 +77,18 @@ fn bytes(profile: &ThreadProfile) -> usize {
     json!(profile).to_string().len()
 }
 
-/// Whether it is larger than before, where a title of a usual length is no growth: one that is too large from before there was
-/// a bound can be renamed, and made smaller.
+/// Whether the profile has grown. A title of usual length does not count: a profile that has exceeded the bound since before
+/// there was one can be renamed, and made smaller.
 fn grows(before: &ThreadProfile, after: &ThreadProfile) -> bool {
     let untitled = |profile: &ThreadProfile| bytes(&ThreadProfile { title: None, ..profile.clone() });
-    after.title.as_ref().is_some_and(|title| title.len() > TITLE_BYTES) || untitled(after) > untitled(before)
+    after.title.as_ref().is_some_and(|title| title.len() > MAX_TITLE_BYTES) || untitled(after) > untitled(before)
 }
 
-/// That somebody changed the thread, and what of it; its `toolPolicy` in full, as it says who must be asked. `None`: all is
-/// as it was.
-fn audited(thread: &ThreadRow, profile: &ThreadProfile, at: Millis, actor: &str) -> Option<AuditRow> {
+/// The audit line of the change, with the names of the changed members. A changed `toolPolicy` is recorded in full, because
+/// it says who must be asked. `None`: nothing has changed.
+fn audit_line(thread: &ThreadRow, profile: &ThreadProfile, at: Millis, actor: &str) -> Option<AuditRow> {
     let old = &thread.profile;
-    let mut changed = differing(&json!(old.config), &json!(profile.config), "/config/");
+    let mut changed = changed_members(&json!(old.config), &json!(profile.config), "/config/");
     changed.extend((old.title != profile.title).then(|| "/title".to_owned()));
     changed.extend((old.metadata != profile.metadata).then(|| "/metadata".to_owned()));
     let mut detail = json!({ "changed": changed });
@@ -98,8 +98,8 @@ fn audited(thread: &ThreadRow, profile: &ThreadProfile, at: Millis, actor: &str)
     (!changed.is_empty()).then(|| audit_row(thread, at, actor, "patch thread", detail))
 }
 
-/// The members that two objects do not have alike, in the order of their names.
-fn differing(old: &Value, new: &Value, place: &str) -> Vec<String> {
+/// The members in which two objects differ, ordered by name.
+fn changed_members(old: &Value, new: &Value, place: &str) -> Vec<String> {
     let names = [old, new].into_iter().filter_map(Value::as_object).flat_map(|object| object.keys());
     let names: BTreeSet<&String> = names.filter(|name| old.get(name) != new.get(name)).collect();
     names.into_iter().map(|name| format!("{place}{name}")).collect()

@@ -1,4 +1,4 @@
-//! What a model call of the past saw: its prompt, rendered again from the log and the rows.
+//! The prompt of a past model call, rendered again from the log and the rows.
 
 use serde::Serialize;
 
@@ -61,9 +61,9 @@ pub async fn prompt(service: &Service, caller: &Caller, id: &ThreadId, stream: &
     let row = row(service, caller, id).await?;
     let begun = begun(service, &row, stream).await?.ok_or_else(|| Fault::not_found("stream"))?;
     let run = service.reads.row(row.pk, RowKind::Run, begun.run.as_str()).await?.ok_or_else(gone)?;
-    let told = told(service, &row, &begun, &read(&run)?).await?;
-    let figures = told.figures.clone();
-    let call = past_call(service, &row, &begun, run, told).await?;
+    let context = run_context(service, &row, &begun, &read(&run)?).await?;
+    let figures = context.figures.clone();
+    let call = past_call(service, &row, &begun, run, context).await?;
     let settings = call.run.settings.clone();
     let found = service.runtime.past_prompt(&row, call).await?.ok_or_else(gone)?;
     let LlmStreamStartBody { stream_id, phase, provider, model, attempt, iteration, .. } = begun.body;
@@ -93,64 +93,69 @@ fn gone() -> Fault {
     fault
 }
 
-/// Where the call began.
-struct Begun {
+/// The start of the call, from its `LLM_STREAM_START`.
+struct CallStart {
     seq: i64,
     run: RunId,
     item: Option<ItemId>,
     body: LlmStreamStartBody,
 }
 
-async fn begun(service: &Service, row: &ThreadRow, stream: &StreamId) -> Result<Option<Begun>> {
+async fn begun(service: &Service, row: &ThreadRow, stream: &StreamId) -> Result<Option<CallStart>> {
     let mut after = row.min_seq - 1;
     loop {
         let page = observations(service, row, after, &[ObservationType::LlmStreamStart]).await?;
         let Some(last) = page.last() else { return Ok(None) };
         after = last.seq;
-        for told in page {
-            if told.content["streamId"] == stream.as_str()
-                && let Ok(Fact::LlmStreamStart(body)) = told.fact()
+        for observation in page {
+            if observation.content["streamId"] == stream.as_str()
+                && let Ok(Fact::LlmStreamStart(body)) = observation.fact()
             {
-                return Ok(Some(Begun { seq: told.seq, run: told.run_id, item: told.parent_id, body }));
+                return Ok(Some(CallStart {
+                    seq: observation.seq,
+                    run: observation.run_id,
+                    item: observation.parent_id,
+                    body,
+                }));
             }
         }
     }
 }
 
-/// What the log tells of the run around the call.
+/// What the log records of the run around the call.
 #[derive(Default)]
-struct Told {
+struct RunContext {
     steers: Vec<RecordedMessage>,
     replies: Vec<serde_json::Value>,
     sums_upto: Option<MessageId>,
     figures: Option<LlmStreamMetadataBody>,
 }
 
-/// Reads the run's log from its beginning until the call's figures.
-async fn told(service: &Service, row: &ThreadRow, begun: &Begun, run: &Run) -> Result<Told> {
+/// Reads the run's log from its beginning to the call's usage figures.
+async fn run_context(service: &Service, row: &ThreadRow, begun: &CallStart, run: &Run) -> Result<RunContext> {
     let types = [
         ObservationType::LlmStreamEnd,
         ObservationType::LlmStreamError,
         ObservationType::LlmStreamMetadata,
         ObservationType::StateUpdate,
     ];
-    let mut told = Told::default();
+    let mut context = RunContext::default();
     let mut after = service.reads.run_began(row.pk, &begun.run).await?.unwrap_or(row.min_seq) - 1;
     loop {
         let page = observations(service, row, after, &types).await?;
-        let Some(last) = page.last() else { return Ok(told) };
+        let Some(last) = page.last() else { return Ok(context) };
         after = last.seq;
         for observation in page.iter().filter(|observation| observation.run_id == begun.run) {
-            if told.take(observation, begun, run) {
-                return Ok(told);
+            if context.add(observation, begun, run) {
+                return Ok(context);
             }
         }
     }
 }
 
-impl Told {
-    /// Whether nothing more is to be told of the call.
-    fn take(&mut self, observation: &Observation, begun: &Begun, run: &Run) -> bool {
+impl RunContext {
+    /// Takes what the call needs from an observation. Returns `true` once nothing more is needed.
+    fn add(&mut self, observation: &Observation, begun: &CallStart, run: &Run) -> bool {
         let stream = &begun.body.stream_id;
         let is_before = observation.seq < begun.seq;
         let Ok(fact) = observation.fact() else { return false };
@@ -158,7 +163,7 @@ impl Told {
             if is_before && observation.parent_id == begun.item {
                 self.replies.push(end.text.clone());
             }
-            // What a summary came to is told behind its reply.
+            // The result of a summary is recorded after its reply.
             return end.stream_id == *stream && begun.body.purpose.is_none();
         }
         if let Fact::LlmStreamError(error) = &fact {
@@ -183,7 +188,13 @@ impl Told {
     }
 }
 
-async fn past_call(service: &Service, row: &ThreadRow, begun: &Begun, run: Row, told: Told) -> Result<PastCall> {
+async fn past_call(
+    service: &Service,
+    row: &ThreadRow,
+    begun: &CallStart,
+    run: Row,
+    context: RunContext,
+) -> Result<PastCall> {
     let fold = feed::fold_to(service, row.pk, fork::within(row, begun.seq - 1, "/streamId")?).await?;
     let unreadable = |error| store::Error::Damaged(format!("the plan in the log: {error}"));
     let plan = ShownPlan::of(&fold.view()).map_err(unreadable)?;
@@ -198,15 +209,15 @@ async fn past_call(service: &Service, row: &ThreadRow, begun: &Begun, run: Row, 
         begun: begun.body.clone(),
         plan,
         summary: fold.summary().cloned(),
-        sums_upto: told.sums_upto,
-        steers: told.steers,
-        replies: told.replies,
+        sums_upto: context.sums_upto,
+        steers: context.steers,
+        replies: context.replies,
         rows,
         is_cut: false,
     })
 }
 
-/// The calls that the plan names.
+/// The rows of the calls that the plan names.
 async fn calls(service: &Service, row: &ThreadRow, plan: &ShownPlan) -> Result<Vec<Row>> {
     let named = plan.todo_list.iter().flat_map(|item| &item.tool_calls);
     let wanted: Vec<_> = named.map(|call| (row.pk, RowKind::Call, call.call_id.to_string())).collect();
@@ -217,7 +228,7 @@ async fn calls(service: &Service, row: &ThreadRow, plan: &ShownPlan) -> Result<V
     Ok(rows)
 }
 
-/// The turns of all items since this number.
+/// The turns of all items with a number above `since`.
 async fn turns(service: &Service, row: &ThreadRow, since: i64) -> Result<Vec<Row>> {
     let mut page = PageAsk { limit: CHUNK, ..PageAsk::default() }.behind(since);
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! Who may write what into a thread's `toolPolicy`: anybody who may run makes it stricter; loosening it is approving.
+//! Who may write what into a thread's `toolPolicy`: any key with `run` may make it stricter; loosening it needs `approve`.
 
 use crate::config::Environment;
 use crate::domain::caller::{Caller, Scope};
@@ -8,7 +8,7 @@ use crate::domain::thread::ThreadProfile;
 use crate::service::Result;
 use crate::tool::policy::{matches, strictness};
 
-/// What was written by this caller over `before`, with the writer's name beside each entry that is new.
+/// Checks that this caller may replace `before` by `after`, and records the caller's name beside each new entry.
 pub(in crate::service) fn signed(
     before: &ThreadProfile,
     mut after: ThreadProfile,
@@ -37,7 +37,7 @@ pub(in crate::service) fn signed(
     Ok(after)
 }
 
-/// An entry that is new and looser than what was there, or the loss of one that somebody else wrote.
+/// Finds an entry that is new and looser than the old ones, or the removal of one that somebody else wrote.
 fn loosened<'a>(
     before: &'a ThreadProfile,
     after: &'a ThreadProfile,
@@ -47,10 +47,11 @@ fn loosened<'a>(
     let (old, new) = (&before.config.tool_policy, &after.config.tool_policy);
     let anothers = |entry: &String| before.tool_policy_by.get(entry).is_some_and(|name| *name != by.name);
     let is_looser = |(entry, action): &(&String, &PolicyAction)| {
-        let stands_above = |(known, was): (&String, &PolicyAction)| {
+        let is_stricter = |(known, was): (&String, &PolicyAction)| {
             strictness(*was) > strictness(**action) && anothers(known) && overlap(known, entry)
         };
-        old.get(*entry) != Some(*action) && (beats_a_default(**action, environment) || old.iter().any(stands_above))
+        old.get(*entry) != Some(*action)
+            && (is_looser_than_a_default(**action, environment) || old.iter().any(is_stricter))
     };
     let written = new.iter().find(is_looser).map(|(entry, _)| entry);
     written.or_else(|| {
@@ -61,15 +62,15 @@ fn loosened<'a>(
     })
 }
 
-/// Whether it is looser than the default of some class of tools.
-fn beats_a_default(action: PolicyAction, environment: Environment) -> bool {
+/// Whether the action is looser than the default of some class of tools.
+fn is_looser_than_a_default(action: PolicyAction, environment: Environment) -> bool {
     match (action, environment) {
         (PolicyAction::Auto, _) | (PolicyAction::Ask, Environment::Production) => true,
         (PolicyAction::Ask, Environment::Development) | (PolicyAction::Deny, _) => false,
     }
 }
 
-/// Whether some tool may be meant by both; of two globs that is taken for granted.
+/// Whether both patterns may match the same tool. Two globs are assumed to overlap.
 fn overlap(a: &str, b: &str) -> bool {
     matches(a, b) || matches(b, a) || (a.contains('*') && b.contains('*'))
 }

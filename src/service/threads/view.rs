@@ -1,4 +1,4 @@
-//! Reading a thread's state, messages and calls, from the store.
+//! Reads a thread's state, messages and calls from the store.
 
 use serde_json::{Map, Value};
 
@@ -22,7 +22,7 @@ pub async fn state(service: &Service, caller: &Caller, id: &ThreadId, at: Option
         Some(seq) => fork::state_at(service, &row, seq).await,
         None => {
             let snapshot = service.runtime.snapshot(row.pk).await?;
-            dressed(service, &snapshot.row, snapshot.view()).await
+            with_row_fields(service, &snapshot.row, snapshot.view()).await
         }
     }
 }
@@ -63,35 +63,35 @@ pub async fn messages(
     let page = service.reads.messages(thread.pk, &page).await?;
     let mut items: Vec<ConversationMessage> = page.items.iter().map(read).collect::<store::Result<_>>()?;
     for message in &mut items {
-        message.metadata = whole(service, thread.pk, message.metadata.take()).await?;
+        message.metadata = metadata_with_payloads(service, thread.pk, message.metadata.take()).await?;
     }
     Ok(Page { items, next_cursor: page.next_cursor })
 }
 
-/// What a message carries, with its payloads.
-pub(crate) async fn whole(
+/// The metadata of a message, with its payloads.
+pub(crate) async fn metadata_with_payloads(
     service: &Service,
     pk: ThreadPk,
     metadata: Option<Map<String, Value>>,
 ) -> Result<Option<Map<String, Value>>> {
     let Some(metadata) = metadata else { return Ok(None) };
-    match service.shown(pk, Value::Object(metadata)).await? {
+    match service.with_payloads(pk, Value::Object(metadata)).await? {
         Value::Object(metadata) => Ok(Some(metadata)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Ok(None),
     }
 }
 
-/// One tool call, whole.
+/// One tool call, with its payloads.
 pub async fn tool_call(service: &Service, caller: &Caller, id: &ThreadId, call: &CallId) -> Result<Value> {
     let thread = row(service, caller, id).await?;
     let row = service.reads.row(thread.pk, RowKind::Call, call.as_str()).await?;
     let row = row.ok_or_else(|| Fault::not_found("tool call"))?;
-    Ok(service.shown(thread.pk, read(&row)?).await?)
+    Ok(service.with_payloads(thread.pk, read(&row)?).await?)
 }
 
-/// A view with its payloads, and what the thread's row knows better.
-async fn dressed(service: &Service, row: &ThreadRow, view: Value) -> Result<Value> {
-    let mut view = service.shown(row.pk, view).await?;
+/// Adds the payloads to a view, and the fields of which the thread's row has the current values.
+async fn with_row_fields(service: &Service, row: &ThreadRow, view: Value) -> Result<Value> {
+    let mut view = service.with_payloads(row.pk, view).await?;
     let Some(fields) = view.as_object_mut() else {
         return Err(Fault::new(Code::Internal, "The thread's state cannot be shown."));
     };

@@ -1,4 +1,4 @@
-//! Reading an export: every line is checked, and made into what is stored of it.
+//! Reads an export: checks every line, and converts it to what is stored.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::lines::{Invalid, Reader};
-use super::{End, FORMAT, Header};
+use super::{EndLine, FORMAT, Header};
 use crate::domain::Millis;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::ids::{MessageId, ThreadId};
@@ -19,22 +19,22 @@ use crate::engine::step::{Keep, Row, RowKind};
 use crate::service::audit::AuditLine;
 use crate::store::NewEntry;
 
-/// How deep a line nests around the values from outside that it holds.
-const AROUND: usize = 16;
-/// Observations that are stored as one entry, and their bytes.
-const ENTRY: usize = 100;
-const ENTRY_BYTES: usize = 256 << 10;
+/// How deep a line itself nests around the client's values in it.
+const MAX_LINE_DEPTH: usize = 16;
+/// How many observations one stored entry holds, and its size in bytes.
+const MAX_ENTRY_OBSERVATIONS: usize = 100;
+const MAX_ENTRY_BYTES: usize = 256 << 10;
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug)]
 pub(super) struct Archive {
-    /// The thread's id from now on.
+    /// The id of the new thread.
     pub id: ThreadId,
     /// Without its base.
     pub header: Header,
     pub base: Option<String>,
     pub log: Vec<NewEntry>,
-    /// All that was told, with its payloads.
+    /// The fold of the whole log, with its payloads.
     pub fold: Fold,
     /// When the last run began.
     pub begun: Option<Millis>,
@@ -42,18 +42,18 @@ pub(super) struct Archive {
     pub superseded: HashSet<MessageId>,
     pub agent_state: Option<AgentState>,
     pub audit: Vec<AuditLine>,
-    /// Payloads, and what model calls took.
+    /// Payloads, and the usage of model calls.
     pub rows: Vec<Row>,
     pub sha256: String,
     pending: Vec<Observation>,
     pending_bytes: usize,
     next_seq: i64,
-    part: Part,
+    section: Section,
 }
 
-/// The parts of a file, in their order.
+/// The sections of a file, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum Section {
     Observations,
     Messages,
     State,
@@ -75,16 +75,16 @@ struct Line {
     usage: Option<Value>,
     id: String,
     at: Millis,
-    end: Option<End>,
+    end: Option<EndLine>,
 }
 
-/// Reads all of it, as of a thread of this id, if one is given. The state may take so many bytes.
+/// Reads a whole file, for a thread with this id if one is given. The state may have at most `state_bytes`.
 pub(super) fn read(text: &[u8], state_bytes: usize, id: Option<ThreadId>) -> Result<Archive, Invalid> {
     let mut lines = Reader::new(text);
     let invalid = |line: u64, why: &str| Invalid { line, why: why.to_owned() };
     let (header, _) = lines.next()?.ok_or_else(|| invalid(1, "the file is empty"))?;
     let mut archive = Archive::begin(header, id).map_err(|why| Invalid { line: 1, why })?;
-    while archive.part != Part::End {
+    while archive.section != Section::End {
         let Some((object, end)) = lines.next()? else {
             return Err(invalid(lines.lines() + 1, "it is missing: the file was cut off before its end"));
         };
@@ -121,33 +121,33 @@ impl Archive {
             sha256: String::new(),
             pending: Vec::new(),
             pending_bytes: 0,
-            part: Part::Observations,
+            section: Section::Observations,
         };
         if let Some(mut base) = base {
             archive.fold = Fold::of_text(&base.to_string()).map_err(|error| format!("its base: {error}"))?;
             archive.rename(base.get_mut("messages"));
-            archive.set_apart(&mut base);
+            archive.escape_references(&mut base);
             archive.base = Some(base.to_string());
         }
         Ok(archive)
     }
 
-    fn add(&mut self, object: Value, end: Option<End>, state_bytes: usize) -> Result<(), String> {
-        if exceeds(&object, MOST_DEPTH + AROUND) {
-            return Err(format!("objects and arrays nest deeper than {}", MOST_DEPTH + AROUND));
+    fn add(&mut self, object: Value, end: Option<EndLine>, state_bytes: usize) -> Result<(), String> {
+        if exceeds(&object, MOST_DEPTH + MAX_LINE_DEPTH) {
+            return Err(format!("objects and arrays nest deeper than {}", MOST_DEPTH + MAX_LINE_DEPTH));
         }
         let line: Line = serde_json::from_value(object).map_err(|error| error.to_string())?;
         match line {
             Line { observation: Some(seen), recorded, .. } => {
-                self.enter(Part::Observations)?;
+                self.enter(Section::Observations)?;
                 self.observation(seen, recorded)
             }
             Line { message: Some(message), superseded, .. } => {
-                self.enter(Part::Messages)?;
+                self.enter(Section::Messages)?;
                 self.message(message, superseded)
             }
             Line { agent_state: Some(state), .. } => {
-                self.enter(Part::State)?;
+                self.enter(Section::State)?;
                 let bytes = state.data.to_string().len();
                 if bytes > state_bytes || self.agent_state.is_some() {
                     return Err(format!("there is one state of at most {state_bytes} bytes; this takes {bytes}"));
@@ -156,18 +156,18 @@ impl Archive {
                 Ok(())
             }
             Line { audit: Some(line), .. } => {
-                self.enter(Part::Audit)?;
+                self.enter(Section::Audit)?;
                 self.audit.push(line);
                 Ok(())
             }
             Line { usage: Some(used), id, at, .. } => {
-                self.enter(Part::Usage)?;
+                self.enter(Section::Usage)?;
                 let (kind, body) = (RowKind::ImportedUsage, used.to_string());
                 self.rows.push(Row { kind, id, ord: at, keep: Keep::Never, body });
                 Ok(())
             }
             Line { end: Some(said), .. } => {
-                self.enter(Part::End)?;
+                self.enter(Section::End)?;
                 self.flush();
                 self.sha256.clone_from(&said.sha256);
                 if end == Some(said) { Ok(()) } else { Err("what stands before it is not what it says".to_owned()) }
@@ -176,18 +176,18 @@ impl Archive {
         }
     }
 
-    fn enter(&mut self, part: Part) -> Result<(), String> {
-        if part < self.part {
+    fn enter(&mut self, section: Section) -> Result<(), String> {
+        if section < self.section {
             return Err("it stands in the wrong place".to_owned());
         }
-        if part > Part::Observations && self.next_seq <= self.header.last_seq {
+        if section > Section::Observations && self.next_seq <= self.header.last_seq {
             return Err(format!("the observation {} should stand here", self.next_seq));
         }
-        self.part = part;
+        self.section = section;
         Ok(())
     }
 
-    /// What was recorded is stored; what was shown of it must be what readers will be shown.
+    /// The recorded content is stored. The content as it was shown must be what the fold makes of it.
     fn observation(&mut self, mut seen: Observation, recorded: Option<Value>) -> Result<(), String> {
         if seen.seq != self.next_seq || seen.seq > self.header.last_seq {
             return Err(format!("its seq is {}, not {}", seen.seq, self.next_seq));
@@ -200,8 +200,8 @@ impl Archive {
             return Err("`recorded` stands beside a plan, and nowhere else".to_owned());
         }
         let whole = recorded.map(|recorded| std::mem::replace(&mut seen.content, recorded));
-        let told = self.fold.apply(&seen).map_err(|error| error.to_string())?;
-        if whole.is_some_and(|whole| whole != told) {
+        let shown = self.fold.apply(&seen).map_err(|error| error.to_string())?;
+        if whole.is_some_and(|whole| whole != shown) {
             return Err("the plan is not what was recorded of it and before it".to_owned());
         }
         if seen.kind == ObservationType::RunStarted {
@@ -209,12 +209,12 @@ impl Archive {
         }
         self.rename(seen.content.get_mut("messages"));
         self.rename(seen.content.get_mut("message"));
-        self.set_apart(&mut seen.content);
+        self.escape_references(&mut seen.content);
         self.next_seq += 1;
         let is_end = seen.kind == ObservationType::RunFinished;
         self.pending_bytes += seen.content.to_string().len();
         self.pending.push(seen);
-        if is_end || self.pending.len() == ENTRY || self.pending_bytes > ENTRY_BYTES {
+        if is_end || self.pending.len() == MAX_ENTRY_OBSERVATIONS || self.pending_bytes > MAX_ENTRY_BYTES {
             self.flush();
         }
         Ok(())
@@ -229,7 +229,7 @@ impl Archive {
         if message.thread_id != self.header.thread_id {
             return Err(format!("it is of the thread `{}`", message.thread_id));
         }
-        message.metadata.iter_mut().flat_map(Map::values_mut).for_each(|value| self.set_apart(value));
+        message.metadata.iter_mut().flat_map(Map::values_mut).for_each(|value| self.escape_references(value));
         if is_superseded {
             self.superseded.insert(message.message_id.clone());
         }
@@ -237,7 +237,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Recorded messages are of the new thread.
+    /// Sets the new thread's id in recorded messages.
     fn rename(&self, messages: Option<&mut Value>) {
         match messages {
             Some(Value::Array(messages)) => messages.iter_mut().for_each(|message| self.rename(Some(message))),
@@ -250,8 +250,8 @@ impl Archive {
         }
     }
 
-    /// A value that looks like a reference to a payload becomes one, so that it is read as the value that it is.
-    fn set_apart(&mut self, value: &mut Value) {
+    /// Moves a value that looks like a payload reference into a payload, so that it is read as a plain value.
+    fn escape_references(&mut self, value: &mut Value) {
         if payload::reference(value).is_some() {
             let (reference, stored) = payload::store(format!("imported-{}", self.rows.len()), value.take());
             *value = reference;
@@ -265,8 +265,8 @@ impl Archive {
             return;
         }
         match value {
-            Value::Array(items) => items.iter_mut().for_each(|item| self.set_apart(item)),
-            Value::Object(members) => members.values_mut().for_each(|member| self.set_apart(member)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.escape_references(item)),
+            Value::Object(members) => members.values_mut().for_each(|member| self.escape_references(member)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }

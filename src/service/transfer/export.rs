@@ -1,4 +1,4 @@
-//! Writing a thread out, a few lines at a time: of all that it has one page is in memory.
+//! Exports a thread, a few lines at a time. At most one page of it is in memory.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -14,28 +14,28 @@ use crate::domain::thread::AgentState;
 use crate::engine::step::{Keep, RowKind};
 use crate::runtime::rows::read;
 use crate::service::audit::AuditLine;
-use crate::service::feed::Log;
+use crate::service::feed::LogReader;
 use crate::service::{Result, Service, threads};
 use crate::store::{self, AuditRow, ObservationAsk, PageAsk, ThreadRow};
 
 /// Observations, or rows, that are read at once.
 const PAGE: u32 = 200;
-/// Bytes of observations that are in memory at once, roughly.
-const ROOM: usize = 256 << 10;
+/// About how many bytes of observations are in memory at once.
+const MAX_PAGE_BYTES: usize = 256 << 10;
 
-/// A thread on its way into a file.
+/// An export in progress.
 pub struct Export {
     service: Service,
     thread: ThreadRow,
-    log: Log,
+    log: LogReader,
     lines: Writer,
-    part: Part,
+    section: Section,
 }
 
 /// What is written next.
-enum Part {
+enum Section {
     Header,
-    /// What follows this one.
+    /// The observations after this seq.
     Observations(i64),
     Messages(PageAsk),
     State,
@@ -45,7 +45,7 @@ enum Part {
     Over,
 }
 
-/// A line of the tenant: what is written out stays as it was.
+/// The audit line of the export. It belongs to the tenant, so that the exported audit of the thread stays unchanged.
 fn line(service: &Service, caller: &Caller, thread: &ThreadRow) -> AuditRow {
     AuditRow {
         tenant: thread.tenant,
@@ -58,43 +58,44 @@ fn line(service: &Service, caller: &Caller, thread: &ThreadRow) -> AuditRow {
     }
 }
 
-/// The thread as it is now, once the audit says who takes it away. What happens to it while it is written may be among its messages, and not in its log.
+/// Begins an export of the thread as it is now, after its audit line is stored. What happens during the export may be in the
+/// messages of the file and not in its log.
 pub async fn export(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Export> {
     let thread = threads::row(service, caller, id).await?;
     service.store.add_line(line(service, caller, &thread)).await?;
-    let log = Log::new(service, thread.pk);
-    Ok(Export { service: service.clone(), thread, log, lines: Writer::default(), part: Part::Header })
+    let log = LogReader::new(service, thread.pk);
+    Ok(Export { service: service.clone(), thread, log, lines: Writer::default(), section: Section::Header })
 }
 
 impl Export {
-    /// The next lines; `None`: that was all. After an error the file is not whole, and nobody takes it for that.
+    /// The next lines, or `None` after the last. After an error the file lacks its end, so that it cannot be imported.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         let mut text = Vec::new();
         while text.is_empty() {
-            self.part = match std::mem::replace(&mut self.part, Part::Over) {
-                Part::Header => self.header(&mut text).await?,
-                Part::Observations(after) => self.observations(after, &mut text).await?,
-                Part::Messages(page) => self.messages(page, &mut text).await?,
-                Part::State => self.state(&mut text).await?,
-                Part::Audit(page) => self.audit(page, &mut text).await?,
-                Part::Usage(kind, page) => self.usage(kind, page, &mut text).await?,
-                Part::End => {
+            self.section = match std::mem::replace(&mut self.section, Section::Over) {
+                Section::Header => self.header(&mut text).await?,
+                Section::Observations(after) => self.observations(after, &mut text).await?,
+                Section::Messages(page) => self.messages(page, &mut text).await?,
+                Section::State => self.state(&mut text).await?,
+                Section::Audit(page) => self.audit(page, &mut text).await?,
+                Section::Usage(kind, page) => self.usage(kind, page, &mut text).await?,
+                Section::End => {
                     let end = json!({ "end": self.lines.end() });
                     self.lines.write(&end, &mut text);
-                    Part::Over
+                    Section::Over
                 }
-                Part::Over => return Ok(None),
+                Section::Over => return Ok(None),
             };
         }
         Ok(Some(text.into()))
     }
 
-    async fn header(&mut self, text: &mut Vec<u8>) -> Result<Part> {
+    async fn header(&mut self, text: &mut Vec<u8>) -> Result<Section> {
         let thread = &self.thread;
         let base = match self.service.reads.base(thread.pk).await? {
             Some((seq, base)) if seq + 1 == thread.min_seq => {
                 let base = serde_json::from_str(&base).map_err(|error| store::Error::Damaged(error.to_string()))?;
-                Some(self.service.shown(thread.pk, base).await?)
+                Some(self.service.with_payloads(thread.pk, base).await?)
             }
             None if thread.min_seq == 1 => None,
             Some(_) | None => return Err(shortened()),
@@ -113,15 +114,15 @@ impl Export {
         };
         let after = thread.min_seq - 1;
         self.lines.write(&json!(header), text);
-        Ok(Part::Observations(after))
+        Ok(Section::Observations(after))
     }
 
-    /// Whole, and beside a plan what was recorded of it: what changed.
-    async fn observations(&mut self, after: i64, text: &mut Vec<u8>) -> Result<Part> {
+    /// The observations with payloads. A plan also gets its recorded content, which has only the changes.
+    async fn observations(&mut self, after: i64, text: &mut Vec<u8>) -> Result<Section> {
         if after == self.thread.last_seq {
-            return Ok(Part::Messages(first_page()));
+            return Ok(Section::Messages(first_page()));
         }
-        let mut items = self.log.page(after, PAGE, &[], ROOM).await?.items;
+        let mut items = self.log.page(after, PAGE, &[], MAX_PAGE_BYTES).await?.items;
         items.retain(|seen| seen.seq <= self.thread.last_seq);
         let Some(last) = items.last().map(|last| last.seq) else { return Err(shortened()) };
         let types = vec![ObservationType::Plan, ObservationType::PlanUpdate];
@@ -134,18 +135,19 @@ impl Export {
             let recorded = plans.next_if(|plan| plan.seq == seen.seq);
             let mut line = json!({ "observation": seen });
             if let Some(recorded) = recorded {
-                line["recorded"] = self.service.shown(self.thread.pk, recorded.content).await?;
+                line["recorded"] = self.service.with_payloads(self.thread.pk, recorded.content).await?;
             }
             self.lines.write(&line, text);
         }
-        Ok(Part::Observations(last))
+        Ok(Section::Observations(last))
     }
 
-    async fn messages(&mut self, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Part> {
+    async fn messages(&mut self, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Section> {
         let found = self.service.reads.rows(self.thread.pk, RowKind::Message, false, &page).await?;
         for row in &found.items {
             let mut message: ConversationMessage = read(row)?;
-            message.metadata = threads::whole(&self.service, self.thread.pk, message.metadata.take()).await?;
+            message.metadata =
+                threads::metadata_with_payloads(&self.service, self.thread.pk, message.metadata.take()).await?;
             let mut line = json!({ "message": message });
             if row.keep == Keep::Superseded {
                 line["superseded"] = true.into();
@@ -153,32 +155,32 @@ impl Export {
             self.lines.write(&line, text);
         }
         page.cursor = found.next_cursor;
-        Ok(if page.cursor.is_some() { Part::Messages(page) } else { Part::State })
+        Ok(if page.cursor.is_some() { Section::Messages(page) } else { Section::State })
     }
 
     /// The application's state.
-    async fn state(&mut self, text: &mut Vec<u8>) -> Result<Part> {
+    async fn state(&mut self, text: &mut Vec<u8>) -> Result<Section> {
         let pk = self.thread.pk;
         if let Some(row) = self.service.reads.row(pk, RowKind::AgentState, "").await? {
             let state: AgentState = read(&row)?;
             self.lines.write(&json!({ "agentState": state }), text);
         }
-        Ok(Part::Audit(first_page()))
+        Ok(Section::Audit(first_page()))
     }
 
-    async fn audit(&mut self, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Part> {
+    async fn audit(&mut self, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Section> {
         let Self { service, thread, lines, .. } = self;
         let found = service.reads.audit(thread.tenant, &thread.thread_id, &page).await?;
         for row in found.items.into_iter().filter(|row| row.thread == thread.pk) {
             lines.write(&json!({ "audit": AuditLine::from(row) }), text);
         }
         page.cursor = found.next_cursor;
-        let usage = Part::Usage(RowKind::ImportedUsage, first_page());
-        Ok(if page.cursor.is_some() { Part::Audit(page) } else { usage })
+        let usage = Section::Usage(RowKind::ImportedUsage, first_page());
+        Ok(if page.cursor.is_some() { Section::Audit(page) } else { usage })
     }
 
-    /// What its model calls took: elsewhere, then here.
-    async fn usage(&mut self, kind: RowKind, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Part> {
+    /// The usage of its model calls: first the imported ones, then those made here.
+    async fn usage(&mut self, kind: RowKind, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Section> {
         let found = self.service.reads.rows(self.thread.pk, kind, false, &page).await?;
         for row in &found.items {
             let used: Value = read(row)?;
@@ -186,9 +188,9 @@ impl Export {
         }
         page.cursor = found.next_cursor;
         Ok(match (page.cursor.is_some(), kind) {
-            (true, _) => Part::Usage(kind, page),
-            (false, RowKind::ImportedUsage) => Part::Usage(RowKind::Usage, first_page()),
-            (false, _) => Part::End,
+            (true, _) => Section::Usage(kind, page),
+            (false, RowKind::ImportedUsage) => Section::Usage(RowKind::Usage, first_page()),
+            (false, _) => Section::End,
         })
     }
 }

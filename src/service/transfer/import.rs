@@ -1,4 +1,4 @@
-//! Making a thread of an export: all of it in one transaction, or nothing.
+//! Imports an export as a new thread, in one transaction.
 
 use std::time::Duration;
 
@@ -28,31 +28,31 @@ use crate::service::once::KeyGuard;
 use crate::service::{Result, Service, retention, settings, threads};
 use crate::store::{AuditRow, Commit, Committed, NewEntry, NewImport, NewThread};
 
-/// Files are in memory one at a time, and values take many times the memory of their text.
-static READER: Semaphore = Semaphore::const_new(1);
+/// One file is imported at a time, because parsed values take many times the memory of their text.
+static IMPORT_PERMITS: Semaphore = Semaphore::const_new(1);
 
-/// How long one waits for its turn, and when it is worth to come again.
-const PATIENCE: Duration = Duration::from_secs(60);
-const COME_BACK_MS: Millis = 30_000;
+/// How long an import waits for its turn, and when a refused client should retry.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+const RETRY_AFTER_MS: Millis = 30_000;
 
-/// What whoever takes in a file holds from before its first byte.
-pub struct Turn {
+/// The right to import a file, acquired before its first byte is read.
+pub struct ImportTurn {
     _permit: SemaphorePermit<'static>,
     _of_tenant: KeyGuard,
 }
 
-impl Turn {
-    /// Waits for those before, for a while. Of a tenant's files one is in the queue of all tenants at a time, so that many
-    /// that are sent slowly keep nobody else out.
+impl ImportTurn {
+    /// Waits for the imports before, up to a bound. Only one file of a tenant at a time waits in the queue of all tenants,
+    /// so that a tenant that sends many files slowly does not block the others.
     pub async fn wait(service: &Service, caller: &Caller) -> Result<Self> {
         let waited = async {
-            let of_tenant = service.key_locks.turn(caller.tenant, "import", "", PATIENCE).await.ok()?;
-            let permit = timeout(PATIENCE, READER.acquire()).await.ok()?;
+            let of_tenant = service.key_locks.lock(caller.tenant, "import", "", MAX_WAIT).await.ok()?;
+            let permit = timeout(MAX_WAIT, IMPORT_PERMITS.acquire()).await.ok()?;
             Some(Self { _permit: permit.expect("it is never closed"), _of_tenant: of_tenant })
         };
         waited.await.ok_or_else(|| {
             let detail = "Other files are imported; send this one again in a while.";
-            Fault::new(Code::TooManyRequests, detail).retry_after(COME_BACK_MS)
+            Fault::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER_MS)
         })
     }
 }
@@ -83,14 +83,20 @@ pub struct Imported {
     pub dry_run: bool,
 }
 
-/// A new, idle thread of what was exported.
-pub async fn import(service: &Service, caller: &Caller, turn: Turn, text: Bytes, ask: ImportAsk) -> Result<Imported> {
+/// Creates a new, idle thread from an export.
+pub async fn import(
+    service: &Service,
+    caller: &Caller,
+    turn: ImportTurn,
+    text: Bytes,
+    ask: ImportAsk,
+) -> Result<Imported> {
     service.runtime.accepting()?;
     if let Some(id) = &ask.thread_id {
         threads::check_id(service, id)?;
     }
     let (state_bytes, id) = (service.config.limits.state_bytes, ask.thread_id);
-    // The turn stays with the file while it is read: that goes on also where nobody waits for it any more.
+    // The turn is moved along with the file, because reading continues even if the client disconnects.
     let read = spawn_blocking(move || (archive::read(&text, state_bytes, id), turn)).await;
     let broken = |error| Fault::new(Code::Internal, format!("The file was not read: {error}."));
     let (archive, _turn) = read.map_err(broken)?;
@@ -100,7 +106,7 @@ pub async fn import(service: &Service, caller: &Caller, turn: Turn, text: Bytes,
         return Err(exists(&archive.id));
     }
     service.tools.prepare(caller.tenant).await;
-    let (import, mut imported) = made(service, caller, archive)?;
+    let (import, mut imported) = new_import(service, caller, archive)?;
     imported.dry_run = ask.dry_run;
     if ask.dry_run {
         return Ok(imported);
@@ -128,8 +134,8 @@ fn exists(id: &ThreadId) -> Fault {
     Fault::new(Code::ThreadExists, detail)
 }
 
-/// What is stored of a file.
-fn made(service: &Service, caller: &Caller, archive: Archive) -> Result<(NewImport, Imported)> {
+/// Converts a file to what is stored.
+fn new_import(service: &Service, caller: &Caller, archive: Archive) -> Result<(NewImport, Imported)> {
     let (header, pk, id) = (&archive.header, service.runtime.new_pk(), archive.id.clone());
     let profile =
         profile(service, caller, &archive).map_err(|fault| refused(Invalid { line: 1, why: fault.detail }))?;
@@ -155,7 +161,7 @@ fn made(service: &Service, caller: &Caller, archive: Archive) -> Result<(NewImpo
     });
     let mut step = service.runtime.decide_for_new_thread(&new, last_seq, event)?;
     let mut log = archive.log;
-    let ends = cancelled.as_ref().map_or_else(Vec::new, |run| ends(service, run, archive.begun, &mut step));
+    let ends = cancelled.as_ref().map_or_else(Vec::new, |run| end_records(service, run, archive.begun, &mut step));
     let end = last_seq + ends.len() as i64;
     log.extend(NewEntry::of(ends, last_seq));
     let mut rows = step.rows;
@@ -165,13 +171,14 @@ fn made(service: &Service, caller: &Caller, archive: Archive) -> Result<(NewImpo
         }
     }
     rows.extend(archive.rows);
-    rows.push(retention::imported());
+    rows.push(retention::imported_terms_row());
     let commit = Commit { head: step.head, rows, audit, ..Commit::creating(pk, new, profile, None) };
     let imported = Imported { thread_id: id, min_seq, last_seq: end, messages, cancelled, dry_run: false };
     Ok((NewImport { commit, log, min_seq, last_seq: end, base: archive.base }, imported))
 }
 
-/// The profile as if this caller wrote it. It may be as large as one that was sent before profiles had a bound of their own.
+/// Checks the profile as if this caller wrote it. It may exceed the bound of profiles, because it may be older than that
+/// bound.
 fn profile(service: &Service, caller: &Caller, archive: &Archive) -> Result<ThreadProfile> {
     let (core, written) = (&archive.header.core, archive.header.profile.clone());
     if written.config.agent_core.as_ref().is_some_and(|named| named != core) {
@@ -183,8 +190,8 @@ fn profile(service: &Service, caller: &Caller, archive: &Archive) -> Result<Thre
     threads::signed(&ThreadProfile::default(), written, caller, service.config.env)
 }
 
-/// What is recorded of a run that was not over: that it is now, and how the plan stands without it.
-fn ends(service: &Service, run: &RunId, begun: Option<i64>, step: &mut Step) -> Vec<Record> {
+/// The records that end an unfinished run: its cancellation, and the plan without it.
+fn end_records(service: &Service, run: &RunId, begun: Option<i64>, step: &mut Step) -> Vec<Record> {
     let (now, status) = (service.now(), RunStatus::Cancelled);
     let body = RunFinishedBody {
         status,
@@ -209,7 +216,7 @@ fn ends(service: &Service, run: &RunId, begun: Option<i64>, step: &mut Step) -> 
     std::iter::once(end).chain(plan).collect()
 }
 
-/// Who decided what elsewhere, as this caller says, and that this caller does.
+/// The audit of the new thread: the imported lines, under this caller's name, and a line about the import.
 fn audit(service: &Service, caller: &Caller, archive: &Archive, pk: ThreadPk) -> Vec<AuditRow> {
     let line = |action: &str, detail| AuditRow {
         tenant: caller.tenant,
@@ -220,13 +227,13 @@ fn audit(service: &Service, caller: &Caller, archive: &Archive, pk: ThreadPk) ->
         action: action.to_owned(),
         detail,
     };
-    let said = |told: &AuditLine| if told.action == IMPORTED { told.detail.clone() } else { json!(told) };
-    let mut lines: Vec<AuditRow> = archive.audit.iter().map(|told| line(IMPORTED, said(told))).collect();
+    let detail = |line: &AuditLine| if line.action == IMPORTED { line.detail.clone() } else { json!(line) };
+    let mut lines: Vec<AuditRow> = archive.audit.iter().map(|imported| line(IMPORTED, detail(imported))).collect();
     let header = &archive.header;
     let detail = json!({ "from": header.thread_id, "exportedAt": header.exported_at, "sha256": archive.sha256 });
     lines.push(line("import", detail));
     lines
 }
 
-/// The action of a line of the audit that came with a file; its detail is that line.
+/// The action of an imported audit line. Its detail is the original line.
 const IMPORTED: &str = "imported";

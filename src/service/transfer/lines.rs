@@ -1,30 +1,30 @@
-//! Lines of JSON that carry sums: each of itself and of all before it.
+//! Lines of JSON with checksums. Each line has the sum of itself and of all lines before it.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::End;
+use super::EndLine;
 use crate::domain::hex;
 
-/// How many characters of a sum a line carries.
-const LINK: usize = 32;
+/// How many characters of the sum a line has.
+const SUM_LENGTH: usize = 32;
 
-/// What a line ends with: `,"sum":"…"}`.
-const SUFFIX: usize = r#","sum":"""#.len() + LINK + 1;
+/// The length of a line's end: `,"sum":"…"}`.
+const SUFFIX_LENGTH: usize = r#","sum":"""#.len() + SUM_LENGTH + 1;
 
-/// What was written or read so far.
+/// The sums of what was written or read so far.
 #[derive(Default)]
-struct Chain {
+struct SumChain {
     lines: u64,
     last: String,
     whole: Sha256,
 }
 
-impl Chain {
-    /// What a line ends with that begins so.
+impl SumChain {
+    /// The end of the line that begins with `begun`.
     fn suffix(&self, begun: &[u8]) -> String {
         let sum = hex::of(&Sha256::new().chain_update(&self.last).chain_update(begun).finalize());
-        format!(r#","sum":"{}"}}"#, &sum[..LINK])
+        format!(r#","sum":"{}"}}"#, &sum[..SUM_LENGTH])
     }
 
     fn add(&mut self, begun: &[u8], suffix: &str) {
@@ -35,17 +35,17 @@ impl Chain {
         }
     }
 
-    fn end(&self) -> End {
-        End { lines: self.lines, sha256: hex::of(&self.whole.clone().finalize()) }
+    fn end(&self) -> EndLine {
+        EndLine { lines: self.lines, sha256: hex::of(&self.whole.clone().finalize()) }
     }
 }
 
-/// Makes lines of objects.
+/// Writes objects as lines.
 #[derive(Default)]
-pub(super) struct Writer(Chain);
+pub(super) struct Writer(SumChain);
 
 impl Writer {
-    /// Appends an object, which has a member at least, as the next line.
+    /// Appends an object as the next line. It must have at least one member.
     pub fn write(&mut self, object: &Value, text: &mut Vec<u8>) {
         let line = object.to_string();
         let begun = line.strip_suffix('}').expect("an object ends with a brace").as_bytes();
@@ -56,8 +56,8 @@ impl Writer {
         self.0.add(begun, &suffix);
     }
 
-    /// The end of what was written so far.
-    pub fn end(&self) -> End {
+    /// The last line for what was written so far.
+    pub fn end(&self) -> EndLine {
         self.0.end()
     }
 }
@@ -69,19 +69,20 @@ pub(super) struct Invalid {
     pub why: String,
 }
 
-/// Reads lines, one after the other, up to the first that is not as it was written.
+/// Reads lines, up to the first whose sum does not match.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
-    chain: Chain,
+    chain: SumChain,
 }
 
 impl<'a> Reader<'a> {
     pub fn new(text: &'a [u8]) -> Self {
-        Self { rest: text, chain: Chain::default() }
+        Self { rest: text, chain: SumChain::default() }
     }
 
-    /// The next line as an object without its sum, and what it must say if it is the end; `None`: there is none.
-    pub fn next(&mut self) -> Result<Option<(Value, Option<End>)>, Invalid> {
+    /// The next line as an object without its sum, and, if it is the last line, the contents that it must have. `None`: no
+    /// line is left.
+    pub fn next(&mut self) -> Result<Option<(Value, Option<EndLine>)>, Invalid> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -89,7 +90,7 @@ impl<'a> Reader<'a> {
         let invalid = |why: &str| Invalid { line, why: why.to_owned() };
         let end = self.rest.iter().position(|byte| *byte == b'\n');
         let (text, rest) = self.rest.split_at(end.ok_or_else(|| invalid("the file ends in the middle of it"))?);
-        let begun = text.len().checked_sub(SUFFIX).map(|length| &text[..length]);
+        let begun = text.len().checked_sub(SUFFIX_LENGTH).map(|length| &text[..length]);
         let begun = begun.ok_or_else(|| invalid("it is no line of an export"))?;
         let suffix = self.chain.suffix(begun);
         if text[begun.len()..] != *suffix.as_bytes() {

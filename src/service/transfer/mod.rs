@@ -1,8 +1,8 @@
-//! A thread as a file: written out whole, and read in again as a new thread, here or elsewhere.
+//! A thread as a file: exported whole, and imported as a new thread, here or elsewhere.
 //!
-//! The file is lines of JSON (`pes-thread/1`): what the thread is, its observations whole, its messages, the application's
-//! state, its audit, what its model calls took, and an end with the number of lines and their sum. Each line carries the
-//! sum of itself and of all before it, so that whoever reads it in can name the line that was changed.
+//! The file is lines of JSON (`pes-thread/1`): the thread's header, its observations with payloads, its messages, the
+//! application's state, its audit, the usage of its model calls, and an end with the number of lines and their sum. Each
+//! line has the sum of itself and of all before it, so that the import can name a line that was changed.
 
 mod archive;
 mod export;
@@ -19,19 +19,19 @@ use crate::domain::ids::ThreadId;
 use crate::domain::thread::ThreadProfile;
 
 pub use export::{Export, export};
-pub use import::{ImportAsk, Imported, Turn, import};
+pub use import::{ImportAsk, ImportTurn, Imported, import};
 
 const FORMAT: &str = "pes-thread/1";
 
-/// The longest file that is read in, in bytes: it is stored in one transaction.
-pub const MOST_BYTES: usize = 64 << 20;
+/// The largest file that can be imported, in bytes: it is stored in one transaction.
+pub const MAX_FILE_BYTES: usize = 64 << 20;
 
 /// The first line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Header {
     format: String,
-    /// Of the server that wrote it.
+    /// The version of the server that wrote the file.
     version: String,
     thread_id: ThreadId,
     exported_at: Millis,
@@ -39,19 +39,19 @@ struct Header {
     /// The agent core that made the thread.
     core: String,
     profile: ThreadProfile,
-    /// The observations that follow: all of the log that there is.
+    /// The range of the observations that follow: the whole log as far as it is kept.
     min_seq: i64,
     last_seq: i64,
-    /// What was told before `minSeq`, where the beginning of the log was deleted because of its age.
+    /// The base that replaces the log before `minSeq`, if that part was deleted because of its age.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     base: Option<Value>,
 }
 
 /// The last line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct End {
-    /// How many stand before it.
+struct EndLine {
+    /// The number of lines before this one.
     lines: u64,
-    /// Of everything before it.
+    /// The hash of everything before this line.
     sha256: String,
 }

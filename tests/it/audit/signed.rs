@@ -1,7 +1,7 @@
 //! Checkpoints that are signed, and those that were kept elsewhere, betray who can write to the whole database.
 
 use pes::auth::AuditKey;
-use pes::service::audit::verify::{Kept, Since, Verified, VerifyAsk, kept, verify};
+use pes::service::audit::verify::{ChainReport, KeptCheckpoint, Since, VerifyAsk, parse_checkpoints, verify};
 use pes::service::audit::{chain, sign_ends};
 use pes::store::Commit;
 use pes::store::chain::{NO_HASH, link};
@@ -31,7 +31,7 @@ async fn chained(bed: &Bed, key: Option<&AuditKey>) {
     }
 }
 
-async fn found(bed: &Bed, ask: &VerifyAsk<'_>) -> Verified {
+async fn found(bed: &Bed, ask: &VerifyAsk<'_>) -> ChainReport {
     verify(&*bed.store, ask).await.unwrap().remove(0)
 }
 
@@ -51,14 +51,14 @@ async fn write_anew(place: &Tampered) {
 }
 
 /// The checkpoints as somebody else kept them.
-async fn kept_elsewhere(bed: &Bed) -> Vec<Kept> {
+async fn kept_elsewhere(bed: &Bed) -> Vec<KeptCheckpoint> {
     let mut text = String::new();
     for checkpoint in bed.store.checkpoints(bed.tenant, 0, 100).await.unwrap() {
         let mut told = checkpoint.payload("default");
         told["jws"] = checkpoint.jws.into();
         text += &format!("{}\n", serde_json::json!({ "checkpoint": told }));
     }
-    kept("kept.json", &text).unwrap()
+    parse_checkpoints("kept.json", &text).unwrap()
 }
 
 #[rstest]
@@ -120,7 +120,8 @@ async fn lines_that_were_taken_away_with_their_checkpoints_are_named_by_what_was
     place.write("UPDATE audit SET n = NULL, hash = NULL WHERE n = 4").await;
     assert_eq!(found(&place.bed, &VerifyAsk::default()).await.broken, None);
     assert_eq!(broken(&place.bed, &known).await, "lines 4 to 6 are missing");
-    let forged: Vec<Kept> = kept.iter().map(|kept| Kept { tenant: "nobody".into(), ..kept.clone() }).collect();
+    let forged: Vec<KeptCheckpoint> =
+        kept.iter().map(|kept| KeptCheckpoint { tenant: "nobody".into(), ..kept.clone() }).collect();
     let found = verify(&*place.bed.store, &VerifyAsk { kept: &forged[1..], ..VerifyAsk::default() }).await.unwrap();
     let said = found[1].broken.as_deref();
     assert_eq!(said, Some("there is no such tenant, and a checkpoint of line 6 of it was kept"));
@@ -200,10 +201,10 @@ fn checkpoints_are_found_in_what_others_keep() {
         format!("{{\"n\":7,\"hash\":\"ab\"}}\n{}\n", serde_json::json!({ "checkpoint": checkpoint })),
         serde_json::to_string_pretty(&checkpoint).unwrap(),
     ] {
-        let found = kept("f", &text).unwrap();
+        let found = parse_checkpoints("f", &text).unwrap();
         assert_eq!(found.len(), 1, "{text}");
         assert_eq!((found[0].tenant.as_str(), found[0].n, found[0].jws.as_deref()), ("acme", 7, Some("a.b.c")));
     }
-    assert_eq!(kept("f", "{\"n\":1}"), Err("f has no checkpoint".to_owned()));
-    assert!(kept("f", "{\"n\":").unwrap_err().starts_with("f is no JSON: "));
+    assert_eq!(parse_checkpoints("f", "{\"n\":1}"), Err("f has no checkpoint".to_owned()));
+    assert!(parse_checkpoints("f", "{\"n\":").unwrap_err().starts_with("f is no JSON: "));
 }

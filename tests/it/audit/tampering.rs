@@ -2,7 +2,7 @@
 
 use pes::domain::ids::ThreadPk;
 use pes::service::audit::chain;
-use pes::service::audit::verify::{Verified, VerifyAsk, verify};
+use pes::service::audit::verify::{ChainReport, VerifyAsk, verify};
 use pes::store::Commit;
 use rstest::rstest;
 
@@ -19,7 +19,7 @@ async fn chained(bed: &Bed) {
     }
 }
 
-async fn found(bed: &Bed) -> Verified {
+async fn found(bed: &Bed) -> ChainReport {
     let mut found = verify(&*bed.store, &VerifyAsk::default()).await.unwrap();
     assert_eq!(found.len(), 1);
     found.remove(0)

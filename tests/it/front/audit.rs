@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pes::config::{Config, ConfiguredKey, Synchronous};
 use pes::service::audit::chain;
-use pes::service::audit::verify::{VerifyAsk, kept, verify};
+use pes::service::audit::verify::{VerifyAsk, parse_checkpoints, verify};
 use pes::store::chain::{NO_HASH, link};
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
@@ -175,7 +175,7 @@ async fn the_chain_is_exported_and_can_be_followed() {
         n += 1;
     }
     assert_eq!(n, 4, "three changes and the end: {text}");
-    let kept = kept("export", &text).unwrap();
+    let kept = parse_checkpoints("export", &text).unwrap();
     let found = verify(&*store, &VerifyAsk { key: Some(&key), kept: &kept, ..VerifyAsk::default() }).await.unwrap();
     assert!(!kept.is_empty() && found.iter().all(|tenant| tenant.broken.is_none()), "{found:?}");
     let rest = app.ask("GET", "/audit/export?after=3").key(BOSS).send().await.text();
@@ -199,7 +199,7 @@ async fn a_webhook_is_told_of_checkpoints_so_that_they_are_kept_elsewhere() {
     app.post("/webhooks", json!({ "url": url, "events": ["audit.checkpoint"] })).await.expect(201);
     let told = soon(wire.request()).await.body;
     assert_eq!((&told["type"], &told["data"]["tenant"]), (&json!("audit.checkpoint"), &json!("default")), "{told}");
-    let (key, kept) = (signed::key(), kept("told.json", &told.to_string()).unwrap());
+    let (key, kept) = (signed::key(), parse_checkpoints("told.json", &told.to_string()).unwrap());
     let ask = VerifyAsk { key: Some(&key), kept: &kept, ..VerifyAsk::default() };
     let found = verify(&*store, &ask).await.unwrap().remove(0);
     assert_eq!(found.broken, None);

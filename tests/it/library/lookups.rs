@@ -45,7 +45,7 @@ async fn what_was_accepted_is_found_and_what_was_refused_is_not() {
     let asked = waited.suspensions[0]["suspensionId"].clone();
     let answer = serde_json::from_value(serde_json::json!({ "suspensionId": asked, "approved": true })).unwrap();
     let under = (first.run_id.clone(), vec![key("answered")]);
-    runs::resume_found(service, caller, &"t".into(), answer, under, None).await.unwrap();
+    runs::resume_with_lookups(service, caller, &"t".into(), answer, under, None).await.unwrap();
     assert_eq!(found("answered").await[0].run_id, first.run_id);
 
     assert!(lookups::listen(service, caller, &key("first"), &first.run_id, 60_000).await.unwrap());

@@ -115,7 +115,7 @@ impl Clocked {
 
     async fn passes(&self, millis: i64) {
         self.clock.advance(millis);
-        soon(schedules::look(self.instance.service())).await.unwrap();
+        soon(schedules::fire_due(self.instance.service())).await.unwrap();
     }
 
     /// The newest first.

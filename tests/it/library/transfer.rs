@@ -10,7 +10,7 @@ use pes::domain::usage::UsageGroup;
 use pes::runtime::clock::Manual;
 use pes::service::feed::{self, After, FeedAsk};
 use pes::service::runs::ContinueAt;
-use pes::service::transfer::{self, ImportAsk, Imported, Turn};
+use pes::service::transfer::{self, ImportAsk, ImportTurn, Imported};
 use pes::service::{audit, fork, offers, retention, runs, threads, usage};
 use pes::store::postgres::Postgres;
 use pes::store::{PageAsk, Store};
@@ -86,8 +86,14 @@ impl Place {
     async fn import(&self, text: &[u8], id: Option<&str>) -> Result<Imported, Fault> {
         let ask = ImportAsk { thread_id: id.map(Into::into), dry_run: false };
         let (service, caller) = (self.instance.service(), self.instance.caller());
-        transfer::import(service, caller, Turn::wait(service, caller).await.unwrap(), Bytes::copy_from_slice(text), ask)
-            .await
+        transfer::import(
+            service,
+            caller,
+            ImportTurn::wait(service, caller).await.unwrap(),
+            Bytes::copy_from_slice(text),
+            ask,
+        )
+        .await
     }
 
     async fn is_there(&self, thread: &str) -> bool {
@@ -294,7 +300,7 @@ async fn nothing_is_stored_of_what_is_refused() {
         let tried = transfer::import(
             service,
             caller,
-            Turn::wait(service, caller).await.unwrap(),
+            ImportTurn::wait(service, caller).await.unwrap(),
             Bytes::from(text.clone()),
             ask,
         )

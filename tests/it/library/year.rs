@@ -249,7 +249,7 @@ async fn one_day(aging: &Aging, day: i64, runs: i64) {
     let session = SessionRow { hash: format!("{day}"), key_hash: "k".to_owned(), person: None, expires_at };
     aging.store.add_session(session).await.unwrap();
 
-    soon(schedules::look(service)).await.unwrap();
+    soon(schedules::fire_due(service)).await.unwrap();
     for run in schedules::runs_of(service, caller, "daily", 1).await.unwrap() {
         runs::wait(service, caller, &run.run_id, WAIT).await.unwrap();
     }

@@ -81,7 +81,7 @@ async fn three_replicas_that_are_killed_again_and_again_fire_each_time_once() {
         let looks = replicas.iter().zip(0..).map(|(replica, n)| {
             let (service, given_up_after) = (replica.service().clone(), (minute * 7 + n * 5) % 13);
             tokio::spawn(async move {
-                timeout(Duration::from_millis(given_up_after as u64), schedules::look(&service)).await
+                timeout(Duration::from_millis(given_up_after as u64), schedules::fire_due(&service)).await
             })
         });
         for look in looks.collect::<Vec<_>>() {
@@ -91,11 +91,11 @@ async fn three_replicas_that_are_killed_again_and_again_fire_each_time_once() {
         }
         // More than a hundred times are not made up for.
         if minute % 20 == 0 {
-            soon(schedules::look(replicas[0].service())).await.unwrap();
+            soon(schedules::fire_due(replicas[0].service())).await.unwrap();
         }
     }
     clock.advance(MINUTE / 2);
-    soon(schedules::look(replicas[0].service())).await.unwrap();
+    soon(schedules::fire_due(replicas[0].service())).await.unwrap();
     let due: Vec<i64> = (1..=MINUTES).map(|minute| TODAY + minute * MINUTE).collect();
     assert_eq!(fired(&*stores[0], &replicas[0]).await, due);
     let (tenant, page) = (replicas[0].caller().tenant, PageAsk { limit: 1_000, cursor: None });

@@ -21,7 +21,7 @@ use crate::service::a2a::tasks;
 use crate::service::a2a::tasks::RunSnapshot;
 use crate::service::feed::{self, EarlySubscription};
 use crate::service::once::{self, Answered, Idempotent};
-use crate::service::runs::{self, ProcessAsk, SaidAsk};
+use crate::service::runs::{self, ProcessAsk, PushRegistration, ReplyMessage};
 use crate::service::{suspensions, threads};
 
 /// A message that was accepted.
@@ -163,9 +163,9 @@ async fn answer(
         Ok(answer) => answer,
         Err(complaint) => return Ok(complain(complaint)),
     };
-    let push = push_of(ctx, request).map(|(config, version)| (task.clone(), config, version));
+    let push = push_of(ctx, request).map(|(config, version)| PushRegistration { run: task.clone(), config, version });
     let said_ask =
-        SaidAsk { content: message::query(message), metadata: Some(stored_metadata(message)), push, found: None };
+        ReplyMessage { content: message::query(message), metadata: Some(stored_metadata(message)), push, lookups: None };
     let early = if wants_events { Some(feed::subscribe(service, &ctx.caller, &thread).await?) } else { None };
     match runs::reply(service, &ctx.caller, &thread, answer, said_ask, once).await {
         Ok(_) => Ok(AcceptedMessage { task, complaint: None, early, is_new: false }),

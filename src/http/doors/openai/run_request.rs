@@ -21,7 +21,7 @@ use crate::http::doors::DoorRequest;
 use crate::http::doors::{question, text_reply};
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::Idempotent;
-use crate::service::runs::{self, ContinueAt, ProcessAsk, SaidAsk};
+use crate::service::runs::{self, ContinueAt, ProcessAsk, ReplyMessage};
 use crate::service::suspensions;
 use crate::service::threads::NewThreadAsk;
 
@@ -207,10 +207,10 @@ impl RunReply<'_> {
             let is_said = open.kind != SuspensionKind::ClientTool && !self.approvals.contains_key(&open.suspension_id);
             let found = (open.run_id.clone(), self.lookups.to_vec());
             let answered = if is_said {
-                let message = SaidAsk { content: self.text.to_owned(), found: Some(found), ..SaidAsk::default() };
+                let message = ReplyMessage { content: self.text.to_owned(), lookups: Some(found), ..ReplyMessage::default() };
                 runs::reply(service, caller, self.thread, answer, message, key).await
             } else {
-                runs::resume_found(service, caller, self.thread, answer, found, key).await
+                runs::resume_with_lookups(service, caller, self.thread, answer, found, key).await
             };
             match answered {
                 Ok(answered) => {

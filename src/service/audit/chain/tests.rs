@@ -30,9 +30,9 @@ async fn once_all_lines_are_chained_nobody_hurries_for_them() {
     let (_folder, store) = store().await;
     add_line(&store).await;
     while store.chores().hurry() == 1 {
-        store.chores().overdue(("audit", TENANT), MAY_WAIT, 1);
+        store.chores().overdue(("audit", TENANT), MAX_CHAIN_LAG, 1);
     }
-    chain(&store, None, 2 * MAY_WAIT).await.unwrap();
+    chain(&store, None, 2 * MAX_CHAIN_LAG).await.unwrap();
     assert_eq!(store.chain_end(TENANT).await.unwrap().n, 1);
     assert_eq!(store.chores().hurry(), 1);
 }
@@ -42,7 +42,7 @@ async fn lines_that_somebody_waits_for_are_no_chore() {
     let (_folder, store) = store().await;
     for is_chore in [false, true] {
         add_line(&store).await;
-        let sealing = Sealing { store: &store, key: None, now: 1, service: None, is_chore };
+        let sealing = Chainer { store: &store, key: None, now: 1, service: None, is_chore };
         sealing.of_tenant(TENANT).await.unwrap();
         assert_eq!(store.chores().held_us.load(Ordering::Relaxed) > 0, is_chore);
     }

@@ -1,8 +1,8 @@
-//! Whether the arguments that are stored of a call are those that its line of the audit tells of.
+//! Checks that the stored arguments of a call are those whose digest is in the call's audit line.
 
 use serde_json::Value;
 
-use super::Checked;
+use super::Match;
 use crate::domain::digest;
 use crate::domain::hitl::Suspension;
 use crate::domain::ids::ThreadPk;
@@ -16,11 +16,14 @@ use crate::store::{ChainedLine, PageAsk, Result, Store};
 /// How many questions of a thread are read at once.
 const CHUNK: u32 = 100;
 
-/// A line with the digest of a call, whose thread is there: what is stored has this digest, as it was asked for or as a
-/// person made it. Where several people changed it one after the other, those in between were shown by its questions.
-pub(super) async fn check(store: &dyn Store, chained: &ChainedLine) -> Result<Checked> {
+/// Checks a line with the digest of a call, if the thread still exists. The digest must be that of the stored arguments, as
+/// the model requested them or as a person changed them. If several people changed them, the questions showed those in
+/// between.
+pub(super) async fn check(store: &dyn Store, chained: &ChainedLine) -> Result<Match> {
     let detail = &chained.line.detail;
-    let (Some(call), Some(told)) = (detail["callId"].as_str(), detail["digest"].as_str()) else { return Ok(Ok(())) };
+    let (Some(call), Some(expected)) = (detail["callId"].as_str(), detail["digest"].as_str()) else {
+        return Ok(Ok(()));
+    };
     let Some(row) = store.row(chained.line.thread, RowKind::Call, call).await? else { return Ok(Ok(())) };
     let (n, thread) = (chained.n, chained.line.thread_id.as_ref().map_or("", |id| id.as_str()));
     let stored: Option<Value> = serde_json::from_str(&row.body).ok();
@@ -33,11 +36,11 @@ pub(super) async fn check(store: &dyn Store, chained: &ChainedLine) -> Result<Ch
             "the call {call} of thread {thread}, of which line {n} tells, cannot be read any more"
         )));
     };
-    let of = |arguments: &Value| digest::of_call(&record.tool_name, arguments) == told;
+    let of = |arguments: &Value| digest::of_call(&record.tool_name, arguments) == expected;
     if of(&record.arguments) || record.modified_arguments.as_ref().is_some_and(of) {
         return Ok(Ok(()));
     }
-    if !record.edited_by.is_empty() && was_shown(store, chained.line.thread, &record, told).await? {
+    if !record.edited_by.is_empty() && was_shown(store, chained.line.thread, &record, expected).await? {
         return Ok(Ok(()));
     }
     Ok(Err(format!(
@@ -46,7 +49,7 @@ pub(super) async fn check(store: &dyn Store, chained: &ChainedLine) -> Result<Ch
 }
 
 /// Whether one of the questions that the call led to shows arguments with this digest.
-async fn was_shown(store: &dyn Store, thread: ThreadPk, record: &CallRecord, told: &str) -> Result<bool> {
+async fn was_shown(store: &dyn Store, thread: ThreadPk, record: &CallRecord, expected: &str) -> Result<bool> {
     let mut rows = Entries::from(PageAsk { limit: CHUNK, ..PageAsk::default() }, |page| async move {
         store.rows(thread, RowKind::Suspension, false, &page).await
     });
@@ -55,7 +58,7 @@ async fn was_shown(store: &dyn Store, thread: ThreadPk, record: &CallRecord, tol
         let Some(shown) = question.tool_input.filter(|_| question.call_id.as_ref() == Some(&record.call_id)) else {
             continue;
         };
-        if digest::of_call(&record.tool_name, &inline::whole(store, thread, shown).await?) == told {
+        if digest::of_call(&record.tool_name, &inline::whole(store, thread, shown).await?) == expected {
             return Ok(true);
         }
     }

@@ -1,26 +1,27 @@
-//! Where a chain begins whose first lines were forgotten because of their age: the checkpoint up to which they were stands
-//! for them, and a line says so, which the server signs that forgets.
+//! The start of a chain whose first lines were deleted because of their age. The checkpoint of the last deleted line
+//! replaces them. A line records the deletion; the server that deletes signs it.
 
 use std::collections::VecDeque;
 
 use serde_json::json;
 
 use super::signatures::{Signatures, SignedBy};
-use super::{Checked, Kept, missing};
+use super::{KeptCheckpoint, Match, missing};
 use crate::auth::Signed;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::chain::FORGOTTEN;
 use crate::store::{ChainedLine, Checkpoint, Result, Store};
 
-/// The checkpoint before the first line that is there; `None`: nothing was forgotten, or taken away up to no checkpoint.
+/// The checkpoint before the first remaining line. `None`: nothing was deleted, or the deletion does not end at a
+/// checkpoint.
 pub(super) async fn find(store: &dyn Store, tenant: TenantPk) -> Result<Option<Checkpoint>> {
     let mut first = first_line(store, tenant).await?;
     while let Some(n) = first {
         let before = store.checkpoints(tenant, n - 2, 1).await?.pop();
         let before = before.filter(|before| before.n > 0 && before.n == n - 1);
         first = first_line(store, tenant).await?;
-        // Unless lines were forgotten in between.
+        // If the first line has changed, lines were deleted in the meantime: try again.
         if before.is_some() || first == Some(n) {
             return Ok(before);
         }
@@ -32,10 +33,11 @@ async fn first_line(store: &dyn Store, tenant: TenantPk) -> Result<Option<i64>> 
     Ok(store.chained_lines(tenant, 0, 1).await?.pop().map(|first| first.n))
 }
 
-/// Neither it nor what others kept of the lines before it is so young that they had to stay.
-pub(super) fn check_age(base: &Checkpoint, kept: &VecDeque<&Kept>, oldest: Option<Millis>) -> Checked {
+/// Checks that neither the base nor any externally stored checkpoint up to it is so young that its line had to be kept.
+pub(super) fn check_age(base: &Checkpoint, kept: &VecDeque<&KeptCheckpoint>, oldest: Option<Millis>) -> Match {
     let Some(oldest) = oldest else { return Ok(()) };
-    let is_young = |kept: &&Kept| kept.n <= base.n && kept.payload["at"].as_i64().is_some_and(|at| at >= oldest);
+    let is_young =
+        |kept: &&KeptCheckpoint| kept.n <= base.n && kept.payload["at"].as_i64().is_some_and(|at| at >= oldest);
     if base.at < oldest && !kept.iter().any(is_young) {
         return Ok(());
     }
@@ -45,24 +47,24 @@ pub(super) fn check_age(base: &Checkpoint, kept: &VecDeque<&Kept>, oldest: Optio
     ))
 }
 
-/// What lines say of others that were forgotten.
+/// What the lines record about deleted lines.
 #[derive(Default)]
-pub(super) struct Forgotten {
-    /// Up to which line.
-    told: i64,
-    /// The same of those that are signed with a key that is known.
+pub(super) struct DeletionRecords {
+    /// The last line whose deletion is recorded.
+    recorded: i64,
+    /// The last line whose deletion is recorded with the signature of a known key.
     signed: i64,
-    /// The last that is not, and who signed it instead.
+    /// The last record without such a signature, and who signed it instead.
     unsigned: Option<(i64, SignedBy)>,
 }
 
-impl Forgotten {
-    /// Looks at a line. An error if its signature is wrong.
-    pub fn read(&mut self, chained: &ChainedLine, signatures: &mut Signatures<'_>) -> Checked {
+impl DeletionRecords {
+    /// Reads a line. An error if its signature is wrong.
+    pub fn read(&mut self, chained: &ChainedLine, signatures: &mut Signatures<'_>) -> Match {
         let ChainedLine { n, line, .. } = chained;
-        let is_told = line.action == FORGOTTEN && line.thread == ThreadPk::NONE;
-        let Some(upto) = line.detail["upto"].as_i64().filter(|_| is_told) else { return Ok(()) };
-        self.told = self.told.max(upto);
+        let is_record = line.action == FORGOTTEN && line.thread == ThreadPk::NONE;
+        let Some(upto) = line.detail["upto"].as_i64().filter(|_| is_record) else { return Ok(()) };
+        self.recorded = self.recorded.max(upto);
         let payload = json!({ "upto": upto, "hash": line.detail["hash"] });
         let (of, jws) = (format!("line {n}"), line.detail["jws"].as_str());
         match signatures.check(of, Signed::Forgotten, jws, &payload, &["upto", "hash"])? {
@@ -72,10 +74,10 @@ impl Forgotten {
         Ok(())
     }
 
-    /// Whether lines tell of all that is missing before the chain begins; with a key, whether it is the server that says
-    /// so.
-    pub fn check(&self, base: i64, signatures: &Signatures<'_>) -> Checked {
-        if self.told < base {
+    /// Checks that the lines record the deletion of everything before the base; if keys are known, with the signature of one
+    /// of them.
+    pub fn check(&self, base: i64, signatures: &Signatures<'_>) -> Match {
+        if self.recorded < base {
             return Err(missing(1, base));
         }
         if !signatures.are_verified() || self.signed >= base {

@@ -1,23 +1,23 @@
-//! Checkpoints that were kept elsewhere: as webhooks are told them, or as `GET /audit/export` has them.
+//! Checkpoints that were stored outside of this server: the bodies of webhooks, or the export of `GET /audit/export`.
 
 use serde_json::{Deserializer, Value};
 
-/// One of them.
+/// A checkpoint that was stored outside of this server.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
-    /// Where it was found.
+pub struct KeptCheckpoint {
+    /// The file that contains it.
     pub file: String,
     pub tenant: String,
     pub n: i64,
     pub hash: String,
     pub jws: Option<String>,
-    /// As it stands there.
+    /// The checkpoint as it is in the file.
     pub payload: Value,
 }
 
-/// Those in this text, which is one JSON value or a line for each: checkpoints, bodies of webhooks, or an export, whose
-/// other lines say nothing here. An error says where the text is no JSON, or that there is none.
-pub fn kept(file: &str, text: &str) -> Result<Vec<Kept>, String> {
+/// Parses the checkpoints in a text: one JSON value, or one on each line. It holds checkpoints, bodies of webhooks, or an
+/// export, whose other lines are skipped. An error says where the text is not JSON, or that it has no checkpoint.
+pub fn parse_checkpoints(file: &str, text: &str) -> Result<Vec<KeptCheckpoint>, String> {
     let mut found = Vec::new();
     for value in Deserializer::from_str(text).into_iter::<Value>() {
         let value = value.map_err(|error| format!("{file} is no JSON: {error}"))?;
@@ -27,9 +27,9 @@ pub fn kept(file: &str, text: &str) -> Result<Vec<Kept>, String> {
     if found.is_empty() { Err(format!("{file} has no checkpoint")) } else { Ok(found) }
 }
 
-fn one(file: &str, value: &Value) -> Option<Kept> {
+fn one(file: &str, value: &Value) -> Option<KeptCheckpoint> {
     let text = |member: &str| Some(value.get(member)?.as_str()?.to_owned());
-    Some(Kept {
+    Some(KeptCheckpoint {
         file: file.to_owned(),
         tenant: text("tenant")?,
         n: value.get("n")?.as_i64()?,

@@ -1,15 +1,15 @@
-//! Whether something was signed with a key that is known, and says what stands beside it.
+//! Checks whether something was signed with a known key, and whether the signed text matches what is stored beside it.
 
 use serde_json::Value;
 
 use crate::auth::{Signed, VerifyingKey, signer};
 
-/// What signatures are verified with, and what was found with it.
+/// The known keys, and what their signatures cover.
 pub(super) struct Signatures<'a> {
     /// The key that signs now.
     current: Option<&'a VerifyingKey>,
     former: &'a [VerifyingKey],
-    /// Of what was signed, and for which tenant.
+    /// What was signed, in words, and the tenant that the signature names.
     names: Vec<(String, String)>,
 }
 
@@ -17,7 +17,7 @@ pub(super) struct Signatures<'a> {
 pub(super) enum SignedBy {
     Current,
     Former,
-    /// By a key that is not known here.
+    /// Signed with a key that is not known here.
     Unknown(String),
     Nobody,
 }
@@ -31,13 +31,13 @@ impl<'a> Signatures<'a> {
         self.current
     }
 
-    /// Whether any key is known.
+    /// Whether a key is known, so that signatures can be verified.
     pub fn are_verified(&self) -> bool {
         self.current.is_some() || !self.former.is_empty()
     }
 
-    /// Who signed `jws`. An error if that says something else than these members of `payload`, or is no signature. `of` is
-    /// what it is of, in words.
+    /// Says who signed `jws`. An error if it is no valid signature, or its payload differs from `payload` in these members.
+    /// `of` is what was signed, in words.
     pub fn check(
         &mut self,
         of: String,
@@ -54,15 +54,15 @@ impl<'a> Signatures<'a> {
             None => return Err(format!("the signature of {of} is wrong")),
         };
         let Some(key) = key else { return Ok(SignedBy::Unknown(named.unwrap_or_default())) };
-        let said = key.open(what, jws);
-        let is_same = |said: &Value| members.iter().all(|member| said[member] == payload[member]);
-        let Some(said) = said.filter(is_same) else { return Err(format!("the signature of {of} is wrong")) };
-        self.names.push((of, said["tenant"].as_str().unwrap_or_default().to_owned()));
+        let signed = key.open(what, jws);
+        let is_same = |signed: &Value| members.iter().all(|member| signed[member] == payload[member]);
+        let Some(signed) = signed.filter(is_same) else { return Err(format!("the signature of {of} is wrong")) };
+        self.names.push((of, signed["tenant"].as_str().unwrap_or_default().to_owned()));
         let is_current = self.current.is_some_and(|current| current.id() == key.id());
         Ok(if is_current { SignedBy::Current } else { SignedBy::Former })
     }
 
-    /// What was signed for a tenant of none of these names, if something was.
+    /// Reports the first signature for a tenant with none of these names.
     pub fn of_others(&self, names: &[String]) -> Option<String> {
         let (of, name) = self.names.iter().find(|(_, name)| !names.contains(name))?;
         Some(format!("{of} was signed for the tenant {name}"))

@@ -12,7 +12,7 @@ fn fold(title: &str) -> Fold {
 
 #[test]
 fn folds_stand_at_distances_and_the_nearest_before_is_given() {
-    let folds = Folds::default();
+    let folds = FoldCache::default();
     assert_eq!(folds.nearest(PK, 10_000), None);
     for seq in [100, 400, 500, 900, 1_299] {
         folds.offer(PK, seq, &fold(&seq.to_string()));
@@ -25,13 +25,13 @@ fn folds_stand_at_distances_and_the_nearest_before_is_given() {
 
 #[test]
 fn the_oldest_make_room() {
-    let folds = Folds::default();
-    let large = fold(&"x".repeat(ROOM / 2 - 2_000));
+    let folds = FoldCache::default();
+    let large = fold(&"x".repeat(MAX_BYTES / 2 - 2_000));
     for nth in 1..=3 {
-        folds.offer(PK, nth * DISTANCE, &large);
+        folds.offer(PK, nth * FOLD_INTERVAL, &large);
     }
-    assert_eq!(folds.nearest(PK, DISTANCE), None);
-    assert_eq!(folds.nearest(PK, 2 * DISTANCE).map(|(seq, _)| seq), Some(2 * DISTANCE));
+    assert_eq!(folds.nearest(PK, FOLD_INTERVAL), None);
+    assert_eq!(folds.nearest(PK, 2 * FOLD_INTERVAL).map(|(seq, _)| seq), Some(2 * FOLD_INTERVAL));
     let kept = folds.lock();
-    assert!(kept.bytes <= ROOM && kept.order.len() == 2, "{}", kept.bytes);
+    assert!(kept.bytes <= MAX_BYTES && kept.order.len() == 2, "{}", kept.bytes);
 }

@@ -42,7 +42,7 @@ fn a_patch_is_bounded_in_what_it_copies_and_in_how_deep_it_nests() {
 /// They are no part of what a patch brings.
 #[test]
 fn results_do_not_count_as_written_however_long_they_are() {
-    let done = json!({ "id": "a", "status": "completed", "result": "x".repeat(LIST_BYTES), "toolResults": [1] });
+    let done = json!({ "id": "a", "status": "completed", "result": "x".repeat(MAX_LIST_BYTES), "toolResults": [1] });
     let list = || json!([done, { "id": "b", "description": "old" }]);
     let after = patched(list(), json!([{ "op": "replace", "path": "/1/description", "value": "new" }])).unwrap();
     assert_eq!((&after[0], &after[1]["description"]), (&done, &json!("new")));
@@ -50,8 +50,8 @@ fn results_do_not_count_as_written_however_long_they_are() {
         let change = json!({ "b": { "description": "x".repeat(length) } });
         apply(list(), PlanPatch::MergePatch(change), &limits())
     };
-    assert!(described(LIST_BYTES / 2).is_ok());
-    assert_eq!(described(LIST_BYTES).unwrap_err().code, Code::TooManyItems);
+    assert!(described(MAX_LIST_BYTES / 2).is_ok());
+    assert_eq!(described(MAX_LIST_BYTES).unwrap_err().code, Code::TooManyItems);
 }
 
 fn any_operation() -> impl Strategy<Value = Value> {
