@@ -6,12 +6,12 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 
 use super::Error;
-use crate::a2a::directory::{Directory as Agents, Vouched, bearer};
+use crate::a2a::directory::{Directory as Agents, OperatorAgent, bearer};
 use crate::config::env::Variables;
 use crate::config::{self, Config, Reference};
 use crate::domain::Millis;
 use crate::domain::tool::ToolSpec;
-use crate::egress::{Allow, Destination, Egress, SigningSecret, Walls};
+use crate::egress::{Allow, Destination, Egress, EgressRules, SigningSecret};
 use crate::outbox::{DeliveryTiming, Directory, Outbox, Webhook};
 use crate::store::Store;
 use crate::store::documents::{DocumentCache, KeySource, Sealer};
@@ -23,11 +23,11 @@ const KEY_FILE: &str = "sealing.key";
 
 /// The HTTP client for addresses that a model, a tool or a tenant may name.
 pub(super) async fn egress(config: &Config, store: &dyn Store, now: Millis) -> Result<Arc<Egress>, Error> {
-    let mut walls = walls(config)?;
+    let mut rules = egress_rules(config)?;
     for (name, allow) in tenant_allows(config)? {
-        walls.tenants.insert(store.tenant(name, now).await?, allow);
+        rules.tenants.insert(store.tenant(name, now).await?, allow);
     }
-    Ok(egress_with(config, walls))
+    Ok(egress_with(config, rules))
 }
 
 /// The additional addresses that each tenant's threads may call, by the tenant's name.
@@ -38,19 +38,19 @@ pub(super) fn tenant_allows(config: &Config) -> Result<Vec<(&str, Allow)>, confi
 
 /// The HTTP client without the rules of single tenants, which need the store.
 pub(crate) fn common_egress(config: &Config) -> Result<Arc<Egress>, config::Error> {
-    Ok(egress_with(config, walls(config)?))
+    Ok(egress_with(config, egress_rules(config)?))
 }
 
-fn egress_with(config: &Config, walls: Walls) -> Arc<Egress> {
-    Arc::new(Egress::behind(Duration::from_millis(config.egress.connect_timeout_ms), walls))
+fn egress_with(config: &Config, rules: EgressRules) -> Arc<Egress> {
+    Arc::new(Egress::with_rules(Duration::from_millis(config.egress.connect_timeout_ms), rules))
 }
 
-fn walls(config: &Config) -> Result<Walls, config::Error> {
-    Ok(Walls {
+fn egress_rules(config: &Config) -> Result<EgressRules, config::Error> {
+    Ok(EgressRules {
         allow: allowed("allow", &config.egress.allow)?,
         deny: config.denies_egress(),
         plain_http: config.egress.plain_http,
-        ..Walls::default()
+        ..EgressRules::default()
     })
 }
 
@@ -157,15 +157,15 @@ pub(super) fn agents(
     sealer: &Arc<Sealer>,
     egress: &Arc<Egress>,
 ) -> Result<Arc<Agents>, Error> {
-    let vouched = vouched(config)?;
+    let operator_agents = operator_agents(config)?;
     let (time, bytes) = (Duration::from_millis(config.delegation.call_ms), 4 * config.limits.tool_output_bytes);
-    Ok(Agents::new(vouched, documents.clone(), sealer.clone(), egress.clone(), time, bytes))
+    Ok(Agents::new(operator_agents, documents.clone(), sealer.clone(), egress.clone(), time, bytes))
 }
 
 /// `[[agents]]`.
-pub(super) fn vouched(config: &Config) -> Result<Vec<Vouched>, config::Error> {
+pub(super) fn operator_agents(config: &Config) -> Result<Vec<OperatorAgent>, config::Error> {
     let variables = Variables::of_process();
-    let vouched = config.agents.iter().map(|named| {
+    let operator_agents = config.agents.iter().map(|named| {
         let wrong = |why: String| config::Error(format!("agents {}: {why}", named.id));
         let card = named.card.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.card)))?;
         let token = named.token.as_ref().map(|reference| {
@@ -174,7 +174,7 @@ pub(super) fn vouched(config: &Config) -> Result<Vec<Vouched>, config::Error> {
         });
         let token = token.transpose().map_err(wrong)?;
         let (id, dedupes, timeout_ms) = (named.id.clone(), named.dedupes, named.timeout_ms);
-        Ok(Vouched { id, card, token, dedupes, timeout_ms })
+        Ok(OperatorAgent { id, card, token, dedupes, timeout_ms })
     });
-    vouched.collect()
+    operator_agents.collect()
 }

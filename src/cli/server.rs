@@ -204,7 +204,7 @@ async fn whole(mut answer: Answer, base: &str) -> Result<Vec<u8>, Error> {
 async fn refused(mut answer: Answer, base: &str) -> Error {
     let status = answer.status();
     let again_in = retry_after(answer.headers()).map(|ms| Duration::from_millis(ms.unsigned_abs()));
-    let said = format!("{base}: {}", said(status.as_u16(), &answer.beginning(64 << 10).await));
+    let said = format!("{base}: {}", said(status.as_u16(), &answer.read_up_to(64 << 10).await));
     match status {
         StatusCode::UNAUTHORIZED => Error::KeyRefused(format!(
             "{said} Set PES_TOKEN to a key that may do this: PES_TOKEN=pes_… pes …; `pes keys new` makes one."

@@ -11,13 +11,13 @@ pub struct Allow(Vec<Rule>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Rule {
-    /// Wherever it leads; without a port, on any.
+    /// Matches whatever address the name resolves to. Without a port it matches every port.
     Host(Host, Option<u16>),
     Range(IpNet),
 }
 
 impl Allow {
-    /// The message names the entry that is none.
+    /// The error message names the invalid entry.
     pub fn parse<T: AsRef<str>>(entries: &[T]) -> Result<Self, String> {
         entries.iter().map(|entry| rule(entry.as_ref().trim())).collect::<Result<_, _>>().map(Self)
     }
@@ -27,7 +27,7 @@ impl Allow {
         Self(self.0.iter().chain(&other.0).cloned().collect())
     }
 
-    /// Whether the host of this URL is named, on its port: it is then as good as one that the operator's settings name.
+    /// Whether an entry names this URL's host and port. Such a URL is trusted like one from the operator's settings.
     pub(super) fn names(&self, url: &Url) -> bool {
         let host = url.host().map(|host| plain(&host));
         self.0.iter().any(|rule| match rule {
@@ -38,7 +38,7 @@ impl Allow {
         })
     }
 
-    /// Whether a name can be let through by where it leads.
+    /// Whether a host name may be admitted by the address that it resolves to.
     pub(super) fn has_ranges(&self) -> bool {
         self.0.iter().any(|rule| matches!(rule, Rule::Range(_)))
     }
@@ -52,7 +52,7 @@ impl Allow {
     }
 }
 
-/// The dot that ends a full name makes it no other name.
+/// Removes the trailing dot of a fully qualified name: `a.example.` and `a.example` are the same host.
 fn plain(host: &Host<&str>) -> Host {
     match host {
         Host::Domain(name) => Host::Domain(name.trim_end_matches('.').to_owned()),

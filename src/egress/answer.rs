@@ -1,4 +1,4 @@
-//! An answer while it is read: every piece is held to the call's bounds.
+//! A response whose body is being read. The call's bounds are enforced on every chunk.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,27 +11,27 @@ use http::{HeaderMap, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, timeout};
 
-use super::client::cut;
+use super::client::broken;
 use super::connection::Connection;
 use super::pool::Pool;
 use super::{Bounds, Error};
 
-/// Dropping it breaks the call off, unless it was read to its end.
+/// Dropping it aborts the call, unless the body was read to its end.
 pub struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Incoming,
-    /// Gone once the answer was read to its end.
+    /// `None` after the body was read to its end: the connection is back in the pool.
     connection: Option<Connection>,
     pool: Arc<Pool>,
-    /// What the connection is kept under.
-    place: Box<str>,
+    /// The pool's key of the connection: scheme, host and port.
+    origin: Box<str>,
     bounds: Bounds,
     deadline: Instant,
-    taken: usize,
-    /// Since when nothing came, while somebody waits.
-    waiting: Option<Instant>,
-    /// Goes off at the latest when the wait is too long: not set anew for every piece.
+    bytes_read: usize,
+    /// When the current wait for a chunk began; `None` while data arrives.
+    idle_since: Option<Instant>,
+    /// Fires when the wait may have become too long. It is reset only when it fires, not for every chunk.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -39,14 +39,26 @@ impl Answer {
     pub(super) fn new(
         response: Response<Incoming>,
         connection: Connection,
-        (pool, place): (Arc<Pool>, Box<str>),
+        (pool, origin): (Arc<Pool>, Box<str>),
         bounds: Bounds,
         deadline: Instant,
     ) -> Self {
         let (head, body) = response.into_parts();
         let connection = Some(connection);
         let (status, headers) = (head.status, head.headers);
-        Self { status, headers, body, connection, pool, place, bounds, deadline, taken: 0, waiting: None, timer: None }
+        Self {
+            status,
+            headers,
+            body,
+            connection,
+            pool,
+            origin,
+            bounds,
+            deadline,
+            bytes_read: 0,
+            idle_since: None,
+            timer: None,
+        }
     }
 
     pub fn status(&self) -> StatusCode {
@@ -57,34 +69,34 @@ impl Answer {
         &self.headers
     }
 
-    /// The next piece as it came; `None` at the end.
+    /// The next chunk as it arrived; `None` at the end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         std::future::poll_fn(|context| self.poll_chunk(context)).await
     }
 
-    /// The same, for whoever takes all that is there before they wait.
+    /// The polling form of [`chunk`](Self::chunk), for callers that drain what is buffered before they wait.
     pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Error>> {
         let Some(connection) = &mut self.connection else { return Poll::Ready(Ok(None)) };
         match connection.poll_data(&mut self.body, context) {
             Poll::Ready(Some(Ok(chunk))) => {
-                self.waiting = None;
-                self.taken += chunk.len();
-                let is_too_large = self.taken > self.bounds.bytes;
+                self.idle_since = None;
+                self.bytes_read += chunk.len();
+                let is_too_large = self.bytes_read > self.bounds.bytes;
                 Poll::Ready(if is_too_large { Err(Error::TooLarge(self.bounds.bytes)) } else { Ok(Some(chunk)) })
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Err(cut(&error))),
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Err(broken(&error))),
             Poll::Ready(None) => {
                 if let Some(connection) = self.connection.take() {
-                    self.pool.put(&self.place, connection);
+                    self.pool.put(&self.origin, connection);
                 }
                 Poll::Ready(Ok(None))
             }
-            Poll::Pending => self.poll_too_late(context).map(Err),
+            Poll::Pending => self.poll_timeout(context).map(Err),
         }
     }
 
-    fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<Error> {
-        let since = *self.waiting.get_or_insert_with(Instant::now);
+    fn poll_timeout(&mut self, context: &mut Context<'_>) -> Poll<Error> {
+        let since = *self.idle_since.get_or_insert_with(Instant::now);
         let until = self.deadline.min(since + self.bounds.stall);
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
         loop {
@@ -100,8 +112,8 @@ impl Answer {
         }
     }
 
-    /// What is left of the body, at most `limit` bytes of it; less if it breaks off.
-    pub async fn beginning(&mut self, limit: usize) -> Vec<u8> {
+    /// The rest of the body, at most `limit` bytes; less if the connection breaks.
+    pub async fn read_up_to(&mut self, limit: usize) -> Vec<u8> {
         let mut body = Vec::new();
         while body.len() < limit
             && let Ok(Some(chunk)) = self.chunk().await
@@ -112,9 +124,9 @@ impl Answer {
         body
     }
 
-    /// Reads to the end if it is near, so that the connection can serve the next call.
-    pub async fn let_go(mut self, patience: Duration) {
-        // Whether the end came or not, there is nothing to tell.
+    /// Reads the rest of the body for at most `patience`, so that the connection can be reused.
+    pub async fn drain(mut self, patience: Duration) {
+        // Only the reuse of the connection depends on the result, so it is ignored.
         let _ = timeout(patience, async { while let Ok(Some(_)) = self.chunk().await {} }).await;
     }
 }

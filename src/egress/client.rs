@@ -1,4 +1,4 @@
-//! The clients: what each may reach, its connections, and how a request is sent over one of them.
+//! The clients: which hosts each may call, its connection pool, and how one request is sent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -12,117 +12,117 @@ use url::{Position, Url};
 use super::answer::Answer;
 use super::connect::{self, Resolver};
 use super::connection::{Connection, SendError};
-use super::guard::{Guard, Names, System, Way};
+use super::guard::{AddressCheck, DnsLookup, Guard, SystemDns};
 use super::pool::Pool;
 use super::{Allow, Destination, Error, Post, redirect, request};
 use crate::domain::ids::TenantPk;
 
 /// How many redirects are followed.
-const HOPS: usize = 3;
-/// What may be called besides what the operator's settings name.
+const MAX_REDIRECTS: usize = 3;
+/// Which URLs may be called besides those that the operator's settings name.
 #[derive(Clone)]
-pub struct Walls {
-    /// For everybody.
+pub struct EgressRules {
+    /// Applies to every tenant.
     pub allow: Allow,
-    /// For one tenant, besides that.
+    /// Additional entries for single tenants.
     pub tenants: HashMap<TenantPk, Allow>,
-    /// Whether nothing is called that no allow-list names, and not the public internet.
+    /// Whether only hosts on an allow-list are called, so that the public internet is denied.
     pub deny: bool,
-    /// Whether http is called, too, where the allow-list says nothing.
+    /// Whether http URLs are called when the allow-list does not name their host.
     pub plain_http: bool,
-    pub names: Arc<dyn Names>,
+    pub dns: Arc<dyn DnsLookup>,
 }
 
-impl Default for Walls {
-    /// The public internet and nothing else.
+impl Default for EgressRules {
+    /// Allows the public internet and nothing else.
     fn default() -> Self {
-        let (allow, tenants, names) = (Allow::default(), HashMap::new(), Arc::new(System));
-        Self { allow, tenants, deny: false, plain_http: true, names }
+        let (allow, tenants, dns) = (Allow::default(), HashMap::new(), Arc::new(SystemDns));
+        Self { allow, tenants, deny: false, plain_http: true, dns }
     }
 }
 
 pub struct Egress {
-    operators: Client,
-    everybody: Gate,
-    tenants: HashMap<TenantPk, Gate>,
+    operator_client: Client,
+    default_client: GuardedClient,
+    tenants: HashMap<TenantPk, GuardedClient>,
 }
 
-/// A guard and its own connections: none of them is shared with those whom another guard lets through.
-struct Gate {
+/// A client with its guard. Its connections are not shared with clients that have another guard.
+struct GuardedClient {
     guard: Arc<Guard>,
     client: Client,
 }
 
-/// Connections that one resolver led to.
+/// Connections that were opened through one resolver.
 struct Client {
     resolver: Resolver,
     connect: Duration,
     pool: Arc<Pool>,
-    /// Made when it is first needed: a server that calls nobody reads no certificates.
+    /// Created on first use: a server that makes no TLS call does not load certificates.
     tls: OnceLock<Result<TlsConnector, Error>>,
 }
 
 impl Egress {
-    /// `connect` bounds the time until a connection stands. Beyond what the operator names, only the public internet is
+    /// `connect` is the timeout for opening a connection. Besides the operator's URLs, only the public internet is
     /// called.
     pub fn new(connect: Duration) -> Self {
-        Self::behind(connect, Walls::default())
+        Self::with_rules(connect, EgressRules::default())
     }
 
-    /// The same with another judgement of what the operator did not name.
-    pub fn behind(connect: Duration, walls: Walls) -> Self {
-        let gate = |allow: Allow| {
-            let guard = Arc::new(Guard { allow, deny: walls.deny, plain_http: walls.plain_http });
-            let resolver = Resolver { names: walls.names.clone(), guard: Some(guard.clone()) };
-            Gate { guard, client: Client::new(resolver, connect) }
+    /// Like [`new`](Self::new), with other rules for the URLs that the operator did not name.
+    pub fn with_rules(connect: Duration, rules: EgressRules) -> Self {
+        let guarded = |allow: Allow| {
+            let guard = Arc::new(Guard { allow, deny: rules.deny, plain_http: rules.plain_http });
+            let resolver = Resolver { dns: rules.dns.clone(), guard: Some(guard.clone()) };
+            GuardedClient { guard, client: Client::new(resolver, connect) }
         };
-        let tenants = walls.tenants.iter().map(|(tenant, own)| (*tenant, gate(walls.allow.and(own)))).collect();
-        let operators = Client::new(Resolver { names: Arc::new(System), guard: None }, connect);
-        Self { operators, everybody: gate(walls.allow.clone()), tenants }
+        let tenants = rules.tenants.iter().map(|(tenant, own)| (*tenant, guarded(rules.allow.and(own)))).collect();
+        let operator_client = Client::new(Resolver { dns: Arc::new(SystemDns), guard: None }, connect);
+        Self { operator_client, default_client: guarded(rules.allow.clone()), tenants }
     }
 
-    /// Sends once, and gives back status and headers as soon as they are there.
+    /// Sends a POST once and returns as soon as status and headers arrived.
     pub async fn post(&self, post: Post) -> Result<Answer, Error> {
         self.send(Method::POST, post).await
     }
 
-    /// The same with any method; an empty body is none. A redirect is an answer like any other.
+    /// Like [`post`](Self::post) with any method; an empty body means no body. Redirects are returned, not followed.
     pub async fn send(&self, method: Method, post: Post) -> Result<Answer, Error> {
         let deadline = Instant::now() + post.bounds.total;
-        self.once(&method, &post, deadline).await
+        self.send_once(&method, &post, deadline).await
     }
 
-    /// Sends, and follows up to three redirects, each judged like the first URL. The bounds hold for all of them
-    /// together. Gives back the URL that answered, too.
+    /// Sends the request and follows up to three redirects, each checked like the first URL. The bounds apply to all
+    /// requests together. Returns the final URL with the response.
     pub async fn follow(&self, mut method: Method, mut post: Post) -> Result<(Url, Answer), Error> {
         let deadline = Instant::now() + post.bounds.total;
-        for _ in 0..=HOPS {
-            let answer = self.once(&method, &post, deadline).await?;
+        for _ in 0..=MAX_REDIRECTS {
+            let answer = self.send_once(&method, &post, deadline).await?;
             match redirect::next(&method, &post, &answer)? {
                 None => return Ok((post.to.into_url(), answer)),
                 Some(next) => (method, post) = next,
             }
         }
-        Err(Error::Refused(format!("more than {HOPS} redirects are not followed")))
+        Err(Error::Refused(format!("more than {MAX_REDIRECTS} redirects are not followed")))
     }
 
-    /// Whether a URL may be called, as far as it can be told without looking its name up: what a person configures is
-    /// judged when it is written, and again at every call.
+    /// Checks whether a URL may be called, without resolving its name. URLs that users configure are checked when they
+    /// are written, and again at every call.
     pub fn judge(&self, to: &Destination) -> Result<(), Error> {
         match to {
             Destination::Operator(_) => Ok(()),
-            Destination::Untrusted { url, tenant } => self.gate(*tenant).guard.judge(url).map(|_| ()),
+            Destination::Untrusted { url, tenant } => self.guarded_client(*tenant).guard.judge(url).map(|_| ()),
         }
     }
 
-    async fn once(&self, method: &Method, post: &Post, deadline: Instant) -> Result<Answer, Error> {
+    async fn send_once(&self, method: &Method, post: &Post, deadline: Instant) -> Result<Answer, Error> {
         let client = match &post.to {
-            Destination::Operator(_) => &self.operators,
+            Destination::Operator(_) => &self.operator_client,
             Destination::Untrusted { url, tenant } => {
-                let gate = self.gate(*tenant);
-                match gate.guard.judge(url)? {
-                    Way::Named => &self.operators,
-                    Way::Checked => &gate.client,
+                let guarded = self.guarded_client(*tenant);
+                match guarded.guard.judge(url)? {
+                    AddressCheck::None => &self.operator_client,
+                    AddressCheck::ByResolver => &guarded.client,
                 }
             }
         };
@@ -133,8 +133,8 @@ impl Egress {
         }
     }
 
-    fn gate(&self, tenant: TenantPk) -> &Gate {
-        self.tenants.get(&tenant).unwrap_or(&self.everybody)
+    fn guarded_client(&self, tenant: TenantPk) -> &GuardedClient {
+        self.tenants.get(&tenant).unwrap_or(&self.default_client)
     }
 }
 
@@ -143,26 +143,26 @@ impl Client {
         Self { resolver, connect, pool: Arc::default(), tls: OnceLock::new() }
     }
 
-    /// Over a connection that is there, else over a new one.
+    /// Uses a pooled connection if there is one, else opens a new one.
     async fn send(&self, method: &Method, post: &Post, deadline: Instant) -> Result<Answer, Error> {
         let url = post.to.url();
-        let place = &url[..Position::AfterPort];
+        let origin = &url[..Position::AfterPort];
         let mut request = request::of(method, post)?;
         loop {
-            let (mut connection, is_new) = match self.pool.take(place) {
+            let (mut connection, is_new) = match self.pool.take(origin) {
                 Some(connection) => (connection, false),
                 None => (self.connect(url).await?, true),
             };
-            tracing::trace!(%method, to = connect::place(url), is_new, "a request is sent");
+            tracing::trace!(%method, to = connect::host_and_port(url), is_new, "a request is sent");
             match connection.send(request).await {
                 Ok(response) => {
                     tracing::trace!(status = response.status().as_u16(), "an answer begins");
-                    let kept = (self.pool.clone(), place.into());
-                    return Ok(Answer::new(response, connection, kept, post.bounds, deadline));
+                    let pooled = (self.pool.clone(), origin.into());
+                    return Ok(Answer::new(response, connection, pooled, post.bounds, deadline));
                 }
                 Err(SendError::Unsent(unsent)) if !is_new => request = *unsent,
                 Err(SendError::Unsent(_)) => return Err(Error::Cut("it closed the connection at once".to_owned())),
-                Err(SendError::Broken(error)) => return Err(cut(&error)),
+                Err(SendError::Broken(error)) => return Err(broken(&error)),
             }
         }
     }
@@ -171,9 +171,13 @@ impl Client {
         let tls = if url.scheme() == "https" { Some(self.tls()?) } else { None };
         let transport = timeout(self.connect, connect::connect(url, &self.resolver, tls)).await;
         let too_late = |_| {
-            Error::Unreachable(format!("{}: no connection within {} ms", connect::place(url), self.connect.as_millis()))
+            Error::Unreachable(format!(
+                "{}: no connection within {} ms",
+                connect::host_and_port(url),
+                self.connect.as_millis()
+            ))
         };
-        Connection::new(transport.map_err(too_late)??).await.map_err(|error| cut(&error))
+        Connection::new(transport.map_err(too_late)??).await.map_err(|error| broken(&error))
     }
 
     fn tls(&self) -> Result<&TlsConnector, Error> {
@@ -181,15 +185,15 @@ impl Client {
     }
 }
 
-/// With the causes, which say what is wrong.
-pub(super) fn cut(error: &hyper::Error) -> Error {
+/// Includes the error's causes: the outer text alone does not say what went wrong.
+pub(super) fn broken(error: &hyper::Error) -> Error {
     let mut text = String::new();
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.contains(&said) {
+        let message = error.to_string();
+        if !text.contains(&message) {
             text.push_str(if text.is_empty() { "" } else { ": " });
-            text.push_str(&said);
+            text.push_str(&message);
         }
         cause = error.source();
     }

@@ -1,4 +1,4 @@
-//! A connection to a server: where its name leads, the first address that takes it, and TLS where the URL asks for it.
+//! Opens a connection: resolves the name, connects to the first address that accepts, and starts TLS for https.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,26 +18,27 @@ use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
 use super::Error;
-use super::guard::{Guard, Names};
+use super::guard::{DnsLookup, Guard};
 
-/// How long an address is tried before the next is tried beside it (RFC 8305, 5).
-const HEAD_START: Duration = Duration::from_millis(250);
-/// After so much silence the system asks whether the peer is still there.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long an address is tried alone before the next is tried in parallel (RFC 8305, section 5).
+const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// Idle time after which TCP keep-alive probes start.
+const TCP_KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 
-/// What bytes go through.
+/// The byte stream of a connection: TCP or TLS.
 pub(super) trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
-/// Looks names up. With a guard, one address that it refuses condemns the name: what is connected to was checked.
+/// Resolves names. With a guard, one refused address refuses the whole name, so every address that is connected to was
+/// checked.
 pub(super) struct Resolver {
-    pub(super) names: Arc<dyn Names>,
+    pub(super) dns: Arc<dyn DnsLookup>,
     pub(super) guard: Option<Arc<Guard>>,
 }
 
 impl Resolver {
-    /// An address that stands in the URL was checked with the URL.
+    /// A literal IP address in the URL was checked with the URL.
     async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, Error> {
         let port = url.port_or_known_default().unwrap_or_default();
         let found = match url.host() {
@@ -50,7 +51,7 @@ impl Resolver {
     }
 
     async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, Error> {
-        let found = self.names.addresses(name).await.map_err(|error| Error::Unreachable(format!("{name}: {error}")))?;
+        let found = self.dns.addresses(name).await.map_err(|error| Error::Unreachable(format!("{name}: {error}")))?;
         match self.guard.as_ref().and_then(|guard| found.iter().find_map(|address| guard.refuses(*address))) {
             Some(kind) => Err(Error::Refused(format!(
                 "the name leads to {kind} address, which is not called unless PES_EGRESS_ALLOW names it"
@@ -60,42 +61,43 @@ impl Resolver {
     }
 }
 
-/// TLS with the certificate authorities of the system.
+/// TLS with the system's certificate authorities.
 pub(super) fn tls() -> Result<TlsConnector, Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-    let trusting = builder.with_safe_default_protocol_versions().and_then(|builder| builder.with_platform_verifier());
-    let trusting = trusting.map_err(|error| Error::Unreachable(format!("any server by TLS: {error}")))?;
-    let mut config = trusting.with_no_client_auth();
+    let builder = builder.with_safe_default_protocol_versions().and_then(|builder| builder.with_platform_verifier());
+    let builder = builder.map_err(|error| Error::Unreachable(format!("any server by TLS: {error}")))?;
+    let mut config = builder.with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Connects to the server of the URL; `tls` is given where its scheme is https.
+/// Connects to the URL's server; `tls` is `Some` iff the scheme is https.
 pub(super) async fn connect(
     url: &Url,
     resolver: &Resolver,
     tls: Option<&TlsConnector>,
 ) -> Result<Box<dyn Transport>, Error> {
-    let unreachable = |error: io::Error| Error::Unreachable(format!("{}: {}", place(url), plain(&error)));
+    let unreachable =
+        |error: io::Error| Error::Unreachable(format!("{}: {}", host_and_port(url), without_os_code(&error)));
     let addresses = resolver.addresses(url).await?;
     let stream = dial(interleaved(addresses)).await.map_err(unreachable)?;
     let _ = stream.set_nodelay(true);
-    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE));
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(TCP_KEEPALIVE_IDLE));
     let Some(tls) = tls else { return Ok(Box::new(stream)) };
     let name = server_name(url).map_err(unreachable)?;
     Ok(Box::new(tls.connect(name, stream).await.map_err(unreachable)?))
 }
 
-/// What happened, as people say it: without the number that the system has for it.
-fn plain(error: &io::Error) -> String {
+/// The error's text without the `(os error N)` suffix.
+fn without_os_code(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error ").next().unwrap_or_default();
     let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
     first.to_lowercase() + rest
 }
 
-/// Host and port: all that is told of a URL, which may hold a secret.
-pub(super) fn place(url: &Url) -> String {
+/// Host and port: the only parts of a URL that are logged, because the rest may contain a secret.
+pub(super) fn host_and_port(url: &Url) -> String {
     format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default())
 }
 
@@ -108,7 +110,7 @@ fn server_name(url: &Url) -> io::Result<ServerName<'static>> {
     }
 }
 
-/// The resolver's order, with the two families taking turns.
+/// Keeps the resolver's order but alternates between IPv4 and IPv6.
 fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let Some(is_ipv6) = addresses.first().map(SocketAddr::is_ipv6) else { return addresses };
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == is_ipv6);
@@ -121,7 +123,7 @@ fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     mixed
 }
 
-/// The first address to take the connection; each has a head start over the next.
+/// Connects to the first address that accepts. Each address gets a head start over the next.
 async fn dial(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut rest = addresses.into_iter();
     let mut attempts = FuturesUnordered::new();
@@ -137,7 +139,7 @@ async fn dial(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
                 Ok(stream) => return Ok(stream),
                 Err(error) => failed = error,
             },
-            () = tokio::time::sleep(HEAD_START), if rest.len() > 0 => {}
+            () = tokio::time::sleep(CONNECTION_ATTEMPT_DELAY), if rest.len() > 0 => {}
         }
     }
 }

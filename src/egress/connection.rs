@@ -1,4 +1,5 @@
-//! One HTTP/1.1 connection, driven by whoever reads its answer: no task of its own stands between a byte and its reader.
+//! One HTTP/1.1 connection. The reader of the response drives it; there is no background task between socket and
+//! reader.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -16,7 +17,7 @@ use super::connect::Transport;
 
 pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    /// Gone once it has ended.
+    /// `None` once the connection has ended.
     http: Option<Http>,
 }
 
@@ -24,7 +25,7 @@ type Http = http1::Connection<TokioIo<Box<dyn Transport>>, Full<Bytes>>;
 
 /// Why there is no response.
 pub(super) enum SendError {
-    /// The connection had ended before anything of the request was written: it may go over another one.
+    /// The connection had ended before any byte of the request was written: it may be sent over another one.
     Unsent(Box<Request<Full<Bytes>>>),
     Broken(hyper::Error),
 }
@@ -85,7 +86,7 @@ impl Connection {
     }
 }
 
-/// Reads and writes what can be. What comes of it, an error too, reaches the response and its body.
+/// Polls the connection. Results, including errors, surface in the response and its body.
 fn drive(http: &mut Option<Http>, context: &mut Context<'_>) {
     if http.as_mut().is_some_and(|http| Pin::new(http).poll(context).is_ready()) {
         *http = None;

@@ -1,4 +1,4 @@
-//! The judge of everything that the operator did not name: first the URL, then every address that its name leads to.
+//! Checks every URL that the operator did not name: first the URL itself, then every address that its name resolves to.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,43 +9,43 @@ use url::{Host, Url};
 use super::address::not_public;
 use super::{Allow, Error};
 
-/// Where names lead.
+/// Resolves host names.
 #[async_trait]
-pub trait Names: Send + Sync + 'static {
+pub trait DnsLookup: Send + Sync + 'static {
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// As this machine resolves them.
+/// The system's resolver.
 #[derive(Clone, Copy, Debug)]
-pub struct System;
+pub struct SystemDns;
 
 #[async_trait]
-impl Names for System {
+impl DnsLookup for SystemDns {
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         Ok(tokio::net::lookup_host((name, 0)).await?.map(|address| address.ip()).collect())
     }
 }
 
-/// What one tenant may reach.
+/// What one tenant may call.
 pub(super) struct Guard {
     pub(super) allow: Allow,
-    /// Whether what `allow` does not name is not called, public or not.
+    /// Whether only what `allow` names is called, public or not.
     pub(super) deny: bool,
     pub(super) plain_http: bool,
 }
 
 /// Who checks the addresses of a URL that may be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// Nobody: the allow-list names its host.
-    Named,
-    /// The connection's own resolver; an address that stands in the URL has been checked.
-    Checked,
+pub(super) enum AddressCheck {
+    /// Nobody: the allow-list names the host.
+    None,
+    /// The connection's resolver. A literal IP address in the URL has been checked already.
+    ByResolver,
 }
 
 impl Guard {
-    /// Everything that can be said of an URL without looking its name up.
-    pub(super) fn judge(&self, url: &Url) -> Result<Way, Error> {
+    /// All checks that are possible without resolving the name.
+    pub(super) fn judge(&self, url: &Url) -> Result<AddressCheck, Error> {
         let refuse = |why: &str| Err(Error::Refused(why.to_owned()));
         if !matches!(url.scheme(), "http" | "https") {
             return refuse("only http and https URLs are called");
@@ -54,12 +54,12 @@ impl Guard {
             return refuse("a URL must not carry a user or a password");
         }
         if self.allow.names(url) {
-            return Ok(Way::Named);
+            return Ok(AddressCheck::None);
         }
         if url.scheme() == "http" && !self.plain_http {
             return refuse("only https is called here");
         }
-        // Below are the ports of other protocols, which can be spoken to in HTTP's clothes.
+        // Lower ports belong to other protocols, whose servers may accept an HTTP request as their own commands.
         if !matches!(url.port_or_known_default(), Some(80 | 443 | 1024..)) {
             return refuse("this port is not called");
         }
@@ -74,17 +74,18 @@ impl Guard {
                 Some(kind) => {
                     Err(Error::Refused(format!("{kind} address is not called unless PES_EGRESS_ALLOW names it")))
                 }
-                None => Ok(Way::Checked),
+                None => Ok(AddressCheck::ByResolver),
             },
-            // Where it leads is seen when it is looked up, but no range can let it through if there is none.
+            // The address is checked when the name is resolved; but without ranges in the allow-list no address can be
+            // admitted.
             None if self.deny && !self.allow.has_ranges() => {
                 refuse("this server calls only what its operator allows: name the host in PES_EGRESS_ALLOW")
             }
-            None => Ok(Way::Checked),
+            None => Ok(AddressCheck::ByResolver),
         }
     }
 
-    /// What kind of address that is, if it is not called.
+    /// Why an address is not called, as a phrase such as "a private"; `None` if it may be called.
     pub(super) fn refuses(&self, address: IpAddr) -> Option<&'static str> {
         if self.allow.covers(address) { None } else { not_public(address).or(self.deny.then_some("an unlisted")) }
     }
@@ -102,11 +103,15 @@ mod tests {
         };
         assert_eq!(judged(&[], "https://public.example/?q=SECRET"), None);
         assert_eq!(judged(&["a.example"], "https://b.example/"), None);
-        assert_eq!(judged(&["a.example"], "https://a.example/"), Some(Way::Named));
+        assert_eq!(judged(&["a.example"], "https://a.example/"), Some(AddressCheck::None));
         assert_eq!(judged(&[], "https://8.8.8.8/"), None);
-        assert_eq!(judged(&["8.8.8.0/24"], "https://8.8.8.8/"), Some(Way::Checked));
+        assert_eq!(judged(&["8.8.8.0/24"], "https://8.8.8.8/"), Some(AddressCheck::ByResolver));
         let guard = Guard { allow: Allow::parse(&["8.8.8.0/24"]).unwrap(), deny: true, plain_http: true };
-        assert_eq!(guard.judge(&"https://a.example/".parse().unwrap()).unwrap(), Way::Checked, "by where it leads");
+        assert_eq!(
+            guard.judge(&"https://a.example/".parse().unwrap()).unwrap(),
+            AddressCheck::ByResolver,
+            "by where it leads"
+        );
         assert!(guard.refuses("9.9.9.9".parse().unwrap()).is_some(), "and not anywhere");
         assert!(guard.refuses("8.8.8.8".parse().unwrap()).is_none());
     }
@@ -116,8 +121,8 @@ mod tests {
         let guard =
             Guard { allow: Allow::parse(&["intern.example", "10.0.0.0/8"]).unwrap(), deny: false, plain_http: false };
         let judged = |url: &str| guard.judge(&url.parse().unwrap()).ok();
-        assert_eq!(judged("http://intern.example/"), Some(Way::Named));
-        assert_eq!(judged("https://a.example/"), Some(Way::Checked));
+        assert_eq!(judged("http://intern.example/"), Some(AddressCheck::None));
+        assert_eq!(judged("https://a.example/"), Some(AddressCheck::ByResolver));
         for refused in ["http://a.example/", "http://10.1.1.1/", "ftp://intern.example/", "http://u:p@intern.example/"]
         {
             assert_eq!(judged(refused), None, "{refused}");

@@ -1,17 +1,17 @@
-//! Everything that calls out goes through here: one HTTP client that follows no redirect by itself, reads no proxy
-//! variable, never sends anything twice, and bounds time and size. Plain HTTP/1.1 on hyper: no layer stands between.
+//! The single HTTP client for all outgoing calls. It follows no redirect unless asked, reads no proxy variable, never
+//! sends a request twice, and bounds time and size. Plain HTTP/1.1 on hyper, without another layer between.
 //!
-//! Who named an address decides what is checked: [`Destination`] says so at every call.
+//! What is checked depends on who named the address; every call says so with its [`Destination`].
 //!
-//! - What the operator's settings name goes where it is named.
-//! - Everything else (from a model, a tool, a tenant, a client, or a document fetched from one of them) is judged: scheme,
-//!   port and address in the URL first; then, in the resolver of the connection itself, every address that the name leads
-//!   to. So what is connected to is what was checked, however often a name changes its mind. An allow-list
-//!   ([`Allow`], `PES_EGRESS_ALLOW`, and one per tenant) adds hosts and ranges that are not public.
+//! - URLs from the operator's settings are called as they are.
+//! - Every other URL (from a model, a tool, a tenant, a client, or a document that was fetched from one of them) is
+//!   checked: first scheme, port and literal address; then, in the connection's own resolver, every address that the
+//!   name resolves to. The addresses that are connected to are the ones that were checked, so DNS rebinding has no
+//!   effect. An allow-list ([`Allow`], `PES_EGRESS_ALLOW`, and one per tenant) adds hosts and ranges that are not public.
 //!
-//! A caller makes a [`Post`] and chooses: [`Egress::send`] for an exchange whose other side is known (a webhook, a
-//! JSON-RPC call: a redirect is an error there), [`Egress::follow`] for a document (a page, a key set, an agent card).
-//! [`Egress::judge`] checks a URL when it is configured, as every call would.
+//! A caller builds a [`Post`]. [`Egress::send`] is for a known service (a webhook, a JSON-RPC call), where a redirect
+//! is an error. [`Egress::follow`] is for documents (a page, a key set, an agent card). [`Egress::judge`] checks a URL
+//! when it is configured, with the checks of a later call.
 
 mod address;
 mod allow;
@@ -38,19 +38,19 @@ use crate::domain::ids::TenantPk;
 
 pub use allow::Allow;
 pub use answer::Answer;
-pub use client::{Egress, Walls};
+pub use client::{Egress, EgressRules};
 #[cfg(feature = "internals")]
-pub use guard::{Names, System};
-pub(crate) use retry_after::{LONGEST_WAIT, retry_after};
+pub use guard::{DnsLookup, SystemDns};
+pub(crate) use retry_after::{MAX_RETRY_AFTER, retry_after};
 pub use signature::{SigningSecret, sign};
 pub(crate) use trace::insert_trace_headers;
 
-/// Where a call goes, and on whose word.
+/// The URL of a call, and who named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// Named by the operator's own configuration or environment: allowed as named, on any network.
+    /// Named by the operator's configuration or environment: called without checks, on any network.
     Operator(Url),
-    /// Named by anybody else, on behalf of this tenant: the public internet, and what the allow-lists add.
+    /// Named by anybody else, on behalf of this tenant: the public internet and the entries of the allow-lists.
     Untrusted { url: Url, tenant: TenantPk },
 }
 
@@ -72,35 +72,35 @@ impl Destination {
 #[derive(Clone, Debug)]
 pub struct Post {
     pub to: Destination,
-    /// Mark secrets as sensitive: they never reach a log.
+    /// Mark secrets as sensitive, so that they are not logged.
     pub headers: HeaderMap,
     pub body: Bytes,
     pub bounds: Bounds,
 }
 
-/// What one call may take. The answer's body is held to them while it is read.
+/// Limits of one call. They also apply while the response's body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// From the request to the answer's headers.
+    /// Timeout from the request to the response's headers.
     pub headers: Duration,
-    /// Between two pieces of the body.
+    /// Timeout between two chunks of the body.
     pub stall: Duration,
-    /// Request and answer whole.
+    /// Timeout of the whole exchange.
     pub total: Duration,
-    /// Size of the body.
+    /// Maximum size of the body.
     pub bytes: usize,
 }
 
-/// Why there is no answer, or no more of it, by what that says about the other side. Texts name no secrets.
+/// Why a call failed, by what that implies for the other side. Texts contain no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It may not be called: nothing was sent.
+    /// The call is not allowed: nothing was sent.
     #[error("refused: {0}")]
     Refused(String),
-    /// It was not reached: name, route, TLS, or it took no connection in time.
+    /// No connection: name resolution, routing, TLS, or the connect timeout.
     #[error("cannot reach {0}")]
     Unreachable(String),
-    /// It was reached, and broke off before or in the middle of its answer.
+    /// The connection broke before the response or in the middle of it.
     #[error("the connection broke: {0}")]
     Cut(String),
     #[error("no answer within {} ms", .0.as_millis())]

@@ -1,4 +1,4 @@
-//! Connections whose last response was read to its end, kept for the next request to the same place.
+//! Idle connections, kept for the next request to the same origin. The last response of each was read to its end.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -10,19 +10,19 @@ use tokio::time::Instant;
 use super::connection::Connection;
 
 /// How long an unused connection is kept.
-const IDLE: Duration = Duration::from_secs(30);
-/// How many unused connections are kept to one place.
-const MOST_IDLE: usize = 256;
+const MAX_IDLE_TIME: Duration = Duration::from_secs(30);
+/// How many unused connections are kept to one origin.
+const MAX_IDLE_PER_ORIGIN: usize = 256;
 
 #[derive(Default)]
-pub(super) struct Pool(Mutex<Kept>);
+pub(super) struct Pool(Mutex<IdleConnections>);
 
 #[derive(Default)]
-struct Kept {
-    /// By scheme, host and port; the last was used last.
+struct IdleConnections {
+    /// By scheme, host and port; the most recently used is last.
     idle: HashMap<Box<str>, Vec<Idle>>,
-    /// Whether a task closes those that are too old.
-    is_swept: bool,
+    /// Whether a task is running that closes expired connections.
+    has_sweeper: bool,
 }
 
 struct Idle {
@@ -32,58 +32,58 @@ struct Idle {
 
 impl Idle {
     fn is_fresh(&mut self) -> bool {
-        self.since.elapsed() < IDLE && self.connection.is_reusable()
+        self.since.elapsed() < MAX_IDLE_TIME && self.connection.is_reusable()
     }
 }
 
 impl Pool {
-    pub(super) fn take(&self, place: &str) -> Option<Connection> {
+    pub(super) fn take(&self, origin: &str) -> Option<Connection> {
         loop {
-            let mut idle = self.0.lock().idle.get_mut(place)?.pop()?;
+            let mut idle = self.0.lock().idle.get_mut(origin)?.pop()?;
             if idle.is_fresh() {
                 return Some(idle.connection);
             }
         }
     }
 
-    /// Keeps the connection for the next request, unless it cannot serve one.
-    pub(super) fn put(self: &Arc<Self>, place: &str, mut connection: Connection) {
+    /// Keeps the connection for the next request if it can be reused.
+    pub(super) fn put(self: &Arc<Self>, origin: &str, mut connection: Connection) {
         if !connection.is_reusable() {
             return;
         }
         let idle = Idle { since: Instant::now(), connection };
-        let mut kept = self.0.lock();
-        match kept.idle.get_mut(place) {
-            Some(others) if others.len() >= MOST_IDLE => return,
+        let mut connections = self.0.lock();
+        match connections.idle.get_mut(origin) {
+            Some(others) if others.len() >= MAX_IDLE_PER_ORIGIN => return,
             Some(others) => others.push(idle),
             None => {
-                kept.idle.insert(place.into(), vec![idle]);
+                connections.idle.insert(origin.into(), vec![idle]);
             }
         }
-        if !std::mem::replace(&mut kept.is_swept, true) {
+        if !std::mem::replace(&mut connections.has_sweeper, true) {
             tokio::spawn(sweep(Arc::downgrade(self)));
         }
     }
 }
 
-impl Kept {
-    fn drop_old(&mut self) {
+impl IdleConnections {
+    fn drop_expired(&mut self) {
         self.idle.retain(|_, idle| {
             idle.retain_mut(Idle::is_fresh);
             !idle.is_empty()
         });
-        self.is_swept = !self.idle.is_empty();
+        self.has_sweeper = !self.idle.is_empty();
     }
 }
 
-/// Closes what nobody took, until nothing is left.
+/// Closes expired connections; ends when none is left.
 async fn sweep(pool: Weak<Pool>) {
     loop {
-        tokio::time::sleep(IDLE).await;
+        tokio::time::sleep(MAX_IDLE_TIME).await;
         let Some(pool) = pool.upgrade() else { return };
-        let mut kept = pool.0.lock();
-        kept.drop_old();
-        if !kept.is_swept {
+        let mut connections = pool.0.lock();
+        connections.drop_expired();
+        if !connections.has_sweeper {
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! Redirects: the `Location` of an answer as a request of its own.
+//! Turns the `Location` of a response into the next request.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, USER_AGENT};
@@ -7,15 +7,15 @@ use url::Url;
 
 use super::{Answer, Destination, Error, Post};
 
-/// What another origin may see of a request's headers: anything else may be a credential.
-const HARMLESS: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
+/// The only request headers that are sent to another origin: any other may hold a credential.
+const CROSS_ORIGIN_HEADERS: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
 
-/// The next request, if `answer` is a redirect. Of another origin's only harmless headers are kept, a body never reaches
-/// it, and https is never left for http.
+/// The next request, if `answer` is a redirect. Another origin gets only harmless headers and no body, and a redirect
+/// from https to http is refused.
 pub(super) fn next(method: &Method, post: &Post, answer: &Answer) -> Result<Option<(Method, Post)>, Error> {
     let keeps_method = match answer.status() {
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
-        // As browsers do: what was posted has arrived, the answer is read elsewhere.
+        // As browsers do: the POST was processed, its result is fetched with GET.
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
             matches!(*method, Method::GET | Method::HEAD)
         }
@@ -34,11 +34,11 @@ pub(super) fn next(method: &Method, post: &Post, answer: &Answer) -> Result<Opti
         return Err(Error::Refused("the answer redirects the request's body to another origin".to_owned()));
     }
     let to = redirected(&post.to, target, is_same)?;
-    let headers = if is_same { post.headers.clone() } else { harmless(&post.headers) };
+    let headers = if is_same { post.headers.clone() } else { cross_origin_headers(&post.headers) };
     Ok(Some((method, Post { to, headers, body, bounds: post.bounds })))
 }
 
-/// The operator's word for one origin is none for another.
+/// The operator's trust in one origin does not extend to another.
 fn redirected(from: &Destination, url: Url, is_same: bool) -> Result<Destination, Error> {
     match from {
         Destination::Operator(_) if is_same => Ok(Destination::Operator(url)),
@@ -49,7 +49,7 @@ fn redirected(from: &Destination, url: Url, is_same: bool) -> Result<Destination
     }
 }
 
-fn harmless(headers: &HeaderMap) -> HeaderMap {
-    let kept = headers.iter().filter(|(name, _)| HARMLESS.contains(name));
+fn cross_origin_headers(headers: &HeaderMap) -> HeaderMap {
+    let kept = headers.iter().filter(|(name, _)| CROSS_ORIGIN_HEADERS.contains(name));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }

@@ -1,4 +1,4 @@
-//! A request as it goes over the wire.
+//! Builds the request that is sent.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,8 +14,8 @@ use url::{Position, Url};
 
 use super::{Destination, Error, Post};
 
-/// Headers that say how a request travels, or to whom: only the operator sets them.
-const OURS: [HeaderName; 10] = [
+/// Headers that control the transport or the target host: only the operator's calls may set them.
+const RESERVED_HEADERS: [HeaderName; 10] = [
     CONNECTION,
     CONTENT_LENGTH,
     EXPECT,
@@ -28,7 +28,7 @@ const OURS: [HeaderName; 10] = [
     UPGRADE,
 ];
 
-/// An empty body is none.
+/// An empty body means no body.
 pub(super) fn of(method: &Method, post: &Post) -> Result<Request<Full<Bytes>>, Error> {
     let url = post.to.url();
     let refuse = |why: String| Error::Refused(format!("the URL cannot be sent: {why}"));
@@ -39,7 +39,7 @@ pub(super) fn of(method: &Method, post: &Post) -> Result<Request<Full<Bytes>>, E
     let headers = request.headers_mut();
     *headers = post.headers.clone();
     if let Destination::Untrusted { .. } = post.to {
-        OURS.iter().for_each(|name| drop(headers.remove(name)));
+        RESERVED_HEADERS.iter().for_each(|name| drop(headers.remove(name)));
     }
     if !headers.contains_key(HOST) {
         let host = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]);
@@ -55,7 +55,7 @@ pub(super) fn of(method: &Method, post: &Post) -> Result<Request<Full<Bytes>>, E
     Ok(request)
 }
 
-/// User and password of the URL.
+/// The URL's user and password, as Basic authentication.
 fn credentials(url: &Url) -> Option<HeaderValue> {
     if url.username().is_empty() && url.password().is_none() {
         return None;

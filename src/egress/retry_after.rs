@@ -5,21 +5,21 @@ use http::header::{DATE, RETRY_AFTER};
 
 use crate::domain::Millis;
 
-/// Nobody waits longer than this on somebody's word.
-pub(crate) const LONGEST_WAIT: Millis = 24 * 3600 * 1000;
+/// Longer delays from a server are cut to this.
+pub(crate) const MAX_RETRY_AFTER: Millis = 24 * 3600 * 1000;
 
-/// `retry-after-ms`, else `Retry-After` in seconds or as a date. A date is read against the answer's own `Date`, so no
-/// clock is needed and none can be wrong.
+/// `retry-after-ms`, else `Retry-After` in seconds or as a date. A date is compared with the response's own `Date`
+/// header, so the local clock does not matter.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Millis> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let millis = text("retry-after-ms").and_then(|ms| ms.parse::<f64>().ok());
-    let said = text(RETRY_AFTER.as_str());
-    let seconds = || said?.parse::<f64>().ok().map(|seconds| seconds * 1000.0);
-    let date = || Some(moment(said?)? - moment(text(DATE.as_str())?)?);
+    let header = text(RETRY_AFTER.as_str());
+    let seconds = || header?.parse::<f64>().ok().map(|seconds| seconds * 1000.0);
+    let date = || Some(parse_date(header?)? - parse_date(text(DATE.as_str())?)?);
     let wait = millis.or_else(seconds).or_else(date).filter(|wait| wait.is_finite())?;
-    Some((wait.ceil() as Millis).clamp(0, LONGEST_WAIT))
+    Some((wait.ceil() as Millis).clamp(0, MAX_RETRY_AFTER))
 }
 
-fn moment(date: &str) -> Option<f64> {
+fn parse_date(date: &str) -> Option<f64> {
     jiff::fmt::rfc2822::parse(date).ok().map(|at| at.timestamp().as_millisecond() as f64)
 }

@@ -1,4 +1,4 @@
-//! Standard Webhooks: how what we send is signed, so that its receiver knows whom it is from, and when.
+//! Standard Webhooks signatures: the receiver can verify who sent a request, and when.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretSlice};
 use sha2::Sha256;
 
-/// How the spelled form of a secret begins; what follows is base64.
+/// Prefix of a secret's text form; base64 follows.
 const PREFIX: &str = "whsec_";
 
-/// What sender and receiver share.
+/// The secret that sender and receiver share.
 #[derive(Clone)]
 pub struct SigningSecret(SecretSlice<u8>);
 
 impl SigningSecret {
-    /// `whsec_` and base64, or any other text as it is.
+    /// Takes `whsec_` followed by base64; any other text is used as it is.
     pub fn parse(text: &str) -> Result<Self, String> {
         let bytes = match text.strip_prefix(PREFIX) {
             Some(encoded) => {
@@ -28,14 +28,14 @@ impl SigningSecret {
         if bytes.is_empty() { Err("a secret is not empty".to_owned()) } else { Ok(Self(bytes.into())) }
     }
 
-    /// A new one, spelled.
+    /// A new random secret in its text form.
     pub fn random() -> Result<String, String> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).map_err(|error| format!("There is no chance here: {error}"))?;
         Ok(format!("{PREFIX}{}", BASE64_STANDARD.encode(bytes)))
     }
 
-    /// `v1,` and the HMAC-SHA256 of id, time and body in base64.
+    /// `v1,` followed by the base64 of the HMAC-SHA256 of id, time and body.
     fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.expose_secret()).expect("HMAC takes a key of any length");
         mac.update(format!("{id}.{seconds}.").as_bytes());
@@ -50,10 +50,10 @@ impl fmt::Debug for SigningSecret {
     }
 }
 
-/// `webhook-id`, `webhook-timestamp` and, with at least one secret, `webhook-signature`: one signature per secret, so
-/// that a receiver may know either of two while they are changed.
+/// Sets `webhook-id`, `webhook-timestamp` and, with at least one secret, `webhook-signature`: one signature per secret,
+/// so that a receiver can verify with either of two during a rotation.
 ///
-/// The id is the same for every attempt; what it is made of must be ASCII.
+/// The id is the same for every attempt and must be ASCII.
 pub fn sign(headers: &mut HeaderMap, secrets: &[SigningSecret], id: &str, seconds: i64, body: &[u8]) {
     let mut set = |name: &'static str, value: String| {
         if let Ok(value) = HeaderValue::try_from(value) {

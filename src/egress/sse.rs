@@ -1,6 +1,6 @@
-//! Server-sent events out of bytes that were split anywhere. Pure; what it holds is bounded.
+//! Decodes server-sent events from bytes that may be split anywhere. Pure, with bounded memory.
 
-/// Why a stream is not one of events.
+/// Why the bytes are no stream of events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Error {
     #[error("an event is larger than {0} bytes")]
@@ -14,87 +14,87 @@ pub(crate) struct Decoder {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    /// `data` was handed out.
-    is_data_read: bool,
-    /// A CR ended the last line: an LF right after it belongs to it.
-    after_cr: bool,
+    /// `data` was returned to the caller and is cleared at the next call.
+    is_data_returned: bool,
+    /// The last line ended with CR: an LF right after it belongs to the same line end.
+    is_after_cr: bool,
     is_first_line: bool,
     limit: usize,
 }
 
 impl Decoder {
-    /// `limit` bounds one event.
+    /// `limit` is the maximum size of one event.
     pub(crate) fn new(limit: usize) -> Self {
         let (line, data) = (Vec::new(), Vec::new());
-        Self { line, data, has_data: false, is_data_read: false, after_cr: false, is_first_line: true, limit }
+        Self { line, data, has_data: false, is_data_returned: false, is_after_cr: false, is_first_line: true, limit }
     }
 
-    /// The data of the next event that is complete with these bytes, from which it is taken; `None`: they are used up.
-    /// An event that stands in them whole is not copied.
+    /// Returns the data of the next complete event and advances `bytes` past it; `None` when all bytes are consumed. An
+    /// event that lies completely in `bytes` is not copied.
     pub(crate) fn next<'d, 'b: 'd>(&'d mut self, bytes: &mut &'b [u8]) -> Result<Option<&'d str>, Error> {
-        self.forget();
+        self.clear_returned_data();
         while !bytes.is_empty() {
-            if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
+            if std::mem::take(&mut self.is_after_cr) && bytes[0] == b'\n' {
                 *bytes = &bytes[1..];
                 continue;
             }
             let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) else {
-                self.hold(std::mem::take(bytes))?;
+                self.buffer_line(std::mem::take(bytes))?;
                 return Ok(None);
             };
             let line = &bytes[..end];
-            self.after_cr = bytes[end] == b'\r';
+            self.is_after_cr = bytes[end] == b'\r';
             *bytes = &bytes[end + 1..];
             if !self.line.is_empty() {
-                self.hold(line)?;
+                self.buffer_line(line)?;
                 let line = std::mem::take(&mut self.line);
-                if self.is_complete_with(&line) {
+                if self.end_line(&line) {
                     return self.data_text().map(Some);
                 }
                 continue;
             }
-            self.within_limit(line.len())?;
-            let is_alone = !self.has_data && !self.is_first_line && !self.after_cr;
+            self.check_limit(line.len())?;
+            let is_alone = !self.has_data && !self.is_first_line && !self.is_after_cr;
             if let (true, Some(value), Some(b'\n')) = (is_alone, data_of(line), bytes.first()) {
                 *bytes = &bytes[1..];
                 return str::from_utf8(value).map(Some).map_err(|_| Error::NotText);
             }
-            if self.is_complete_with(line) {
+            if self.end_line(line) {
                 return self.data_text().map(Some);
             }
         }
         Ok(None)
     }
 
-    /// The event that was under way when the stream ended without the empty line that ends events, if any.
+    /// The event that was incomplete when the stream ended without the final empty line, if any.
     pub(crate) fn finish(mut self) -> Result<Option<String>, Error> {
-        self.forget();
+        self.clear_returned_data();
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
-            self.is_complete_with(&line);
+            self.end_line(&line);
         }
         if self.has_data { String::from_utf8(self.data).map(Some).map_err(|_| Error::NotText) } else { Ok(None) }
     }
 
-    fn forget(&mut self) {
-        if std::mem::take(&mut self.is_data_read) {
+    fn clear_returned_data(&mut self) {
+        if std::mem::take(&mut self.is_data_returned) {
             self.data.clear();
         }
     }
 
-    fn hold(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.within_limit(bytes.len())?;
+    fn buffer_line(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.check_limit(bytes.len())?;
         self.line.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn within_limit(&self, more: usize) -> Result<(), Error> {
+    fn check_limit(&self, more: usize) -> Result<(), Error> {
         let held = self.line.len() + self.data.len() + more;
         if held > self.limit { Err(Error::TooLarge(self.limit)) } else { Ok(()) }
     }
 
-    /// Takes a whole line; `true`: it ended an event.
-    fn is_complete_with(&mut self, line: &[u8]) -> bool {
+    /// Processes a whole line. Returns whether it ended an event.
+    fn end_line(&mut self, line: &[u8]) -> bool {
         let line = match line.strip_prefix(b"\xEF\xBB\xBF") {
             Some(line) if self.is_first_line => line,
             Some(_) | None => line,
@@ -113,18 +113,19 @@ impl Decoder {
     }
 
     fn data_text(&mut self) -> Result<&str, Error> {
-        self.is_data_read = true;
+        self.is_data_returned = true;
         str::from_utf8(&self.data).map_err(|_| Error::NotText)
     }
 }
 
-/// What the line adds to its event's data. Comments begin with a colon; `event`, `id`, `retry` and unknown fields carry
-/// nothing for us.
+/// What the line adds to the event's data. Comments (a leading colon), `event`, `id`, `retry` and unknown fields are
+/// ignored.
 fn data_of(line: &[u8]) -> Option<&[u8]> {
     value(line.strip_prefix(b"data")?)
 }
 
-/// A field's value: what follows the colon and one blank. `None`: the field has a longer name.
+/// The field's value: the text after the colon and one optional space. `None`: the field's name is longer than the
+/// prefix.
 fn value(rest: &[u8]) -> Option<&[u8]> {
     match rest {
         [] => Some(rest),

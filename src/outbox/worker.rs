@@ -144,7 +144,7 @@ impl Worker {
         match self.outbox.egress.post(post).await {
             Ok(answer) => {
                 let status = answer.status();
-                answer.let_go(Duration::from_secs(1)).await;
+                answer.drain(Duration::from_secs(1)).await;
                 (outcome_of(status), status.to_string())
             }
             Err(error @ Error::Refused(_)) => (AttemptOutcome::Undeliverable, error.to_string()),

@@ -166,7 +166,7 @@ impl Traces {
         match self.egress.post(post).await {
             Ok(answer) => {
                 let status = answer.status();
-                answer.let_go(Duration::from_secs(1)).await;
+                answer.drain(Duration::from_secs(1)).await;
                 match status {
                     status if status.is_success() => ExportResult::Accepted,
                     // The statuses after which OTLP allows a retry.

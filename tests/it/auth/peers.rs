@@ -73,7 +73,7 @@ impl Provider {
             headers.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).into_iter().collect();
         let post = Post { to, headers, body: form.into(), bounds };
         let mut answer = Egress::new(patience).post(post).await.unwrap();
-        let body: Value = serde_json::from_slice(&answer.beginning(64 << 10).await).unwrap();
+        let body: Value = serde_json::from_slice(&answer.read_up_to(64 << 10).await).unwrap();
         body["access_token"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned()
     }
 }

@@ -2,7 +2,7 @@
 
 use pes::config::{ConfiguredKey, EgressDefault};
 use pes::domain::tool::ToolClass;
-use pes::egress::{Egress, Error, Walls};
+use pes::egress::{Egress, EgressRules, Error};
 use pes::tool::builtin;
 use serde_json::{Value, json};
 
@@ -49,8 +49,8 @@ async fn an_address_that_nobody_allowed_is_refused_where_it_is_registered() {
 
 #[tokio::test]
 async fn an_address_that_a_model_chooses_is_not_called() {
-    let walls = Walls { deny: true, ..Walls::default() };
-    let egress = std::sync::Arc::new(Egress::behind(std::time::Duration::from_secs(2), walls));
+    let rules = EgressRules { deny: true, ..EgressRules::default() };
+    let egress = std::sync::Arc::new(Egress::with_rules(std::time::Duration::from_secs(2), rules));
     let fetch = builtin::calling_out(&egress).remove(0);
     for url in ["https://public.example/?q=SECRET", "http://8.8.8.8/?q=SECRET"] {
         assert!(matches!(egress.judge(&untrusted(url).expect("a URL")), Err(Error::Refused(_))), "{url}");
@@ -61,9 +61,11 @@ async fn an_address_that_a_model_chooses_is_not_called() {
 
 #[test]
 fn whatever_its_method_a_fetch_says_something_outside() {
-    let fetch =
-        builtin::calling_out(&std::sync::Arc::new(Egress::behind(std::time::Duration::from_secs(2), Walls::default())))
-            .remove(0);
+    let fetch = builtin::calling_out(&std::sync::Arc::new(Egress::with_rules(
+        std::time::Duration::from_secs(2),
+        EgressRules::default(),
+    )))
+    .remove(0);
     assert_eq!(fetch.spec().class, ToolClass::External);
     for arguments in [json!({}), json!({ "method": "GET" }), json!({ "method": "HEAD" }), json!({ "method": "POST" })] {
         assert_eq!(fetch.nature(&arguments).class, ToolClass::External, "{arguments}");

@@ -2,7 +2,7 @@
 
 use pes::domain::ids::TenantPk;
 use pes::domain::tool::ToolClass;
-use pes::egress::{Allow, Egress, Walls};
+use pes::egress::{Allow, Egress, EgressRules};
 use pes::tool::builtin;
 use serde_json::{Value, json};
 
@@ -76,9 +76,9 @@ async fn every_request_is_external_and_looking_may_be_repeated() {
 #[tokio::test]
 async fn one_tenants_allow_list_is_no_other_tenants() {
     let host = Wire::serve(vec![answer("200 OK", "", "in")]).await;
-    let mut walls = Walls::default();
-    walls.tenants.insert(TenantPk(2), Allow::parse(&["127.0.0.0/8"]).unwrap());
-    let egress = std::sync::Arc::new(Egress::behind(std::time::Duration::from_secs(2), walls));
+    let mut rules = EgressRules::default();
+    rules.tenants.insert(TenantPk(2), Allow::parse(&["127.0.0.0/8"]).unwrap());
+    let egress = std::sync::Arc::new(Egress::with_rules(std::time::Duration::from_secs(2), rules));
     let fetch = builtin::calling_out(&egress).remove(0);
     let asked = json!({ "url": format!("http://{}/", host.address) });
     let mut theirs = context();

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pes::domain::ids::TenantPk;
-use pes::egress::{Allow, Bounds, Destination, Egress, Names, Post, Walls};
+use pes::egress::{Allow, Bounds, Destination, DnsLookup, Egress, EgressRules, Post};
 use tokio::net::TcpListener;
 
 const TENANT: TenantPk = TenantPk(1);
@@ -57,7 +57,7 @@ struct Fickle {
 }
 
 #[async_trait]
-impl Names for Fickle {
+impl DnsLookup for Fickle {
     async fn addresses(&self, _: &str) -> io::Result<Vec<IpAddr>> {
         let turn = self.asked.fetch_add(1, Ordering::SeqCst) % self.answers.len();
         Ok(self.answers[turn].split(' ').map(|address| address.parse().unwrap()).collect())
@@ -71,8 +71,8 @@ fn fickle(answers: &[&'static str]) -> Arc<Fickle> {
 /// A client whose names all lead to loopback unless the test says otherwise.
 fn egress(allow: &[&str], names: Arc<Fickle>) -> Arc<Egress> {
     let allow = Allow::parse(allow).unwrap();
-    let walls = Walls { allow, tenants: HashMap::new(), deny: false, plain_http: true, names };
-    Arc::new(Egress::behind(Duration::from_secs(2), walls))
+    let rules = EgressRules { allow, tenants: HashMap::new(), deny: false, plain_http: true, dns: names };
+    Arc::new(Egress::with_rules(Duration::from_secs(2), rules))
 }
 
 fn untrusted(url: &str) -> Option<Destination> {

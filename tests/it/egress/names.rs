@@ -20,7 +20,7 @@ async fn a_name_that_changes_its_mind_reaches_only_what_was_checked() {
     for _ in 0..10 {
         let mut first =
             egress.send(Method::GET, post(untrusted(&url).unwrap())).await.expect("it leads to the good one");
-        assert_eq!(first.beginning(10).await, b"good");
+        assert_eq!(first.read_up_to(10).await, b"good");
         let second = egress.send(Method::GET, post(untrusted(&url).unwrap())).await;
         assert!(matches!(second, Err(Error::Refused(_))), "it leads inside: {:?}", second.err());
     }

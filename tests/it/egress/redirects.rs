@@ -65,7 +65,7 @@ async fn three_redirects_are_followed_and_a_fourth_is_not() {
             outside().follow(Method::GET, post(untrusted(&format!("http://{}/", host.address)).unwrap())).await;
         match followed {
             Ok((url, mut answer)) => {
-                assert_eq!((hops, url.path(), answer.beginning(10).await), (3, "/2", b"there".to_vec()));
+                assert_eq!((hops, url.path(), answer.read_up_to(10).await), (3, "/2", b"there".to_vec()));
             }
             Err(error) => assert!(hops == 4 && matches!(error, Error::Refused(_)), "{error}"),
         }

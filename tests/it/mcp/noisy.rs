@@ -11,7 +11,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use pes::config::{Environment, Mcp, McpServer};
 use pes::domain::ids::TenantPk;
-use pes::egress::{Allow, Egress, Walls};
+use pes::egress::{Allow, Egress, EgressRules};
 use pes::mcp::{Catalog, Parts};
 use pes::store::documents::{Change, DocumentCache, DocumentKind, Expected};
 use pes::tool::{Registry, ToolSource};
@@ -92,8 +92,8 @@ async fn catalog(own: String, shared: String) -> Arc<Catalog> {
     let body = Some(json!({ "name": "own", "url": own }));
     let change = Change { tenant: TENANT, kind, id, body, by, why: None, now: 0 };
     documents.write(change, Expected::Any).await.expect("a store");
-    let walls = Walls { allow: Allow::parse(&["127.0.0.1"]).unwrap(), ..Walls::default() };
-    let egress = Arc::new(Egress::behind(Duration::from_secs(5), walls));
+    let rules = EgressRules { allow: Allow::parse(&["127.0.0.1"]).unwrap(), ..EgressRules::default() };
+    let egress = Arc::new(Egress::with_rules(Duration::from_secs(5), rules));
     Catalog::start(Parts { config, documents, egress, now: Arc::new(|| 0) })
 }
 
