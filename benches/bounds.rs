@@ -16,7 +16,7 @@ use pes::domain::settings::RunSettings;
 use pes::domain::tool::{Proposal, ToolClass};
 use pes::domain::which_thread::{Candidate, Normal, Said, SentBack, Shown, ShownUntil, choose};
 use pes::tool::answer;
-use pes::tool::policy::{Compiled, MOST_EXAMINED, Policy, check};
+use pes::tool::policy::{CompiledRules, MOST_EXAMINED, Policy, check};
 use pes::tool::schema::{MOST_SCHEMAS, MOST_WORK, Schema};
 use serde_json::{Map, Value, json};
 
@@ -133,13 +133,13 @@ fn conditions(criterion: &mut Criterion) {
         check(&rules).expect("sound rules");
         let policy = Policy {
             environment: Environment::Development,
-            server: Arc::new(Compiled::default()),
-            tenant: Some(Arc::new(Compiled::new(&rules, RuleScope::Tenant))),
+            server: Arc::new(CompiledRules::default()),
+            tenant: Some(Arc::new(CompiledRules::new(&rules, RuleScope::Tenant))),
         };
         let arguments = json!(vec![argument; 16]);
         let call = Proposal { thread: &thread, settings: &settings, tool: "t", arguments: &arguments };
         criterion.bench_function(&format!("bounds/conditions: {name}"), |bench| {
-            bench.iter(|| policy.decide(black_box(&call), policy.of_class(ToolClass::Write, false)));
+            bench.iter(|| policy.decide(black_box(&call), policy.class_default(ToolClass::Write, false)));
         });
     }
 }

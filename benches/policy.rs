@@ -12,7 +12,7 @@ use pes::domain::ids::ThreadId;
 use pes::domain::policy::{PolicyRule, RuleScope};
 use pes::domain::settings::RunSettings;
 use pes::domain::tool::{Proposal, ToolClass};
-use pes::tool::policy::{Compiled, Policy, check};
+use pes::tool::policy::{CompiledRules, Policy, check};
 use serde_json::{Value, json};
 
 const RULES: usize = 1_000;
@@ -23,8 +23,8 @@ fn policy(rule: impl Fn(usize) -> Value) -> Policy {
     check(&rules).expect("sound rules");
     Policy {
         environment: Environment::Production,
-        server: Arc::new(Compiled::default()),
-        tenant: Some(Arc::new(Compiled::new(&rules, RuleScope::Tenant))),
+        server: Arc::new(CompiledRules::default()),
+        tenant: Some(Arc::new(CompiledRules::new(&rules, RuleScope::Tenant))),
     }
 }
 
@@ -53,7 +53,7 @@ fn decisions(criterion: &mut Criterion) {
     let call = Proposal { thread: &thread, settings: &settings, tool: "tool_999", arguments: &arguments };
     for (name, policy) in &policies {
         criterion.bench_function(&format!("policy/1000 rules, {name}"), |bench| {
-            bench.iter(|| policy.decide(black_box(&call), policy.of_class(ToolClass::Write, false)));
+            bench.iter(|| policy.decide(black_box(&call), policy.class_default(ToolClass::Write, false)));
         });
     }
 }

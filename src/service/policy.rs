@@ -127,7 +127,7 @@ pub struct ClassDefault {
 pub async fn effective(service: &Service, caller: &Caller) -> Result<Versioned<EffectivePolicy>> {
     let Versioned { value: own, version } = Policy::get(service, caller, POLICY_ID).await?;
     let policy = service.tools.policies().of(caller.tenant);
-    let of_class = |class| ClassDefault { class, action: policy.of_class(class, false).action };
+    let of_class = |class| ClassDefault { class, action: policy.class_default(class, false).action };
     let value = EffectivePolicy {
         rules: own.rules,
         server: server_rules(&service.config),
@@ -145,9 +145,9 @@ pub async fn dry_run(service: &Service, caller: &Caller, ask: &DryRun) -> Result
         return Err(Fault::new(Code::Invalid, format!("`limit` {how}.")).at("/limit", how));
     }
     let tools = &service.tools;
-    let policy = Arc::new(tools.policies().trying(&ask.rules));
+    let policy = Arc::new(tools.policies().with_tenant_rules(&ask.rules));
     tools.prepare(caller.tenant).await;
-    let toolset = tools.toolset(caller.tenant).under(policy);
+    let toolset = tools.toolset(caller.tenant).with_policy(policy);
     let mut trial = Trial { service, toolset, since: ask.since.unwrap_or(0), limit, report: Default::default() };
     let mut threads = Entries::from(PageAsk { cursor: None, limit: CHUNK }, |page| async move {
         service.reads.threads(caller.tenant, &ThreadFilter::default(), &page).await

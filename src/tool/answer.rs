@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::schema::{Schema, why};
+use super::schema::{Schema, describe};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{FeedbackSchema, InputType};
 use crate::domain::tool::ToolError;
 use std::collections::HashSet;
 
-/// Options that a refusal names.
-const MOST_NAMED: usize = 20;
+/// How many options an error message lists.
+const MAX_LISTED_OPTIONS: usize = 20;
 
-/// Whether the form itself makes sense; asked before anybody sees it.
+/// Checks that the form itself is usable, before anybody sees it.
 pub fn check_form(form: &FeedbackSchema) -> Result<(), ToolError> {
     let refuse = |pointer: &str, message: String| Err(ToolError::new("invalid_arguments", message).at(pointer));
     match form.input_type {
@@ -22,9 +22,10 @@ pub fn check_form(form: &FeedbackSchema) -> Result<(), ToolError> {
             None => refuse("/schema", "A custom question needs a JSON Schema.".to_owned()),
             Some(schema) => match Schema::compile(schema) {
                 Ok(_) => Ok(()),
-                Err(no) => {
-                    refuse(&format!("/schema{}", no.pointer), format!("This JSON Schema cannot be used: {}", why(&no)))
-                }
+                Err(error) => refuse(
+                    &format!("/schema{}", error.pointer),
+                    format!("This JSON Schema cannot be used: {}", describe(&error)),
+                ),
             },
         },
         InputType::Boolean
@@ -39,7 +40,7 @@ pub fn check_form(form: &FeedbackSchema) -> Result<(), ToolError> {
     }
 }
 
-/// Whether `value` is an answer to it; the fault points into the request's `value`.
+/// Checks that `value` is a valid answer; the fault points into the request's `value`.
 pub fn check(form: &FeedbackSchema, value: &Value) -> Result<(), Fault> {
     let fits = match form.input_type {
         InputType::Boolean | InputType::Confirm => value.is_boolean(),
@@ -67,7 +68,9 @@ fn check_custom(form: &FeedbackSchema, value: &Value) -> Result<(), Fault> {
     };
     match Schema::compile(schema) {
         Ok(schema) => schema.check_member("/value", value),
-        Err(no) => Err(Fault::new(Code::Invalid, format!("The question's own schema cannot be used: {}", why(&no)))),
+        Err(error) => {
+            Err(Fault::new(Code::Invalid, format!("The question's own schema cannot be used: {}", describe(&error))))
+        }
     }
 }
 
@@ -75,20 +78,20 @@ fn is_option(form: &FeedbackSchema, value: &Value) -> bool {
     form.options.iter().any(|option| option.value == *value)
 }
 
-/// Each value of the options at most once; linear in both.
+/// Every value is one of the options and occurs once. Linear in both lists.
 fn is_selection(form: &FeedbackSchema, value: &Value) -> bool {
     let Some(chosen) = value.as_array().filter(|chosen| chosen.len() <= form.options.len()) else {
         return false;
     };
-    let mut left: HashSet<&Value> = form.options.iter().map(|option| &option.value).collect();
-    chosen.iter().all(|one| left.remove(one))
+    let mut unused: HashSet<&Value> = form.options.iter().map(|option| &option.value).collect();
+    chosen.iter().all(|one| unused.remove(one))
 }
 
 fn expected(form: &FeedbackSchema) -> String {
     let options = || {
-        let named = form.options.iter().take(MOST_NAMED).map(|option| option.value.to_string());
+        let named = form.options.iter().take(MAX_LISTED_OPTIONS).map(|option| option.value.to_string());
         let mut options = named.collect::<Vec<_>>().join(", ");
-        if form.options.len() > MOST_NAMED {
+        if form.options.len() > MAX_LISTED_OPTIONS {
             options.push_str(&format!(" … ({} in all)", form.options.len()));
         }
         options

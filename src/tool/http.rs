@@ -1,4 +1,4 @@
-//! HTTP tools: a service of the user's own. Each call is one signed POST; a JSON answer is the output.
+//! HTTP tools: a tenant's own service. Each call is one signed POST; its JSON response is the output.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,25 +8,25 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use super::outward::{failed, refusal, whole};
+use super::http_errors::{call_error, read_all, status_error};
 use super::{Tool, ToolContext, ToolOutput};
 use crate::domain::ids::TenantPk;
 use crate::domain::tool::{ToolError, ToolSpec};
 use crate::egress::{Bounds, Destination, Egress, Error, Post, SigningSecret, insert_trace_headers, sign};
 use crate::store::documents::{DocumentKind, Unreadable};
 
-/// Where an HTTP tool is, and what it shares with us.
+/// The endpoint of an HTTP tool and the secrets that it shares with us.
 pub struct HttpTool {
     spec: Arc<ToolSpec>,
     to: Destination,
     secrets: Result<Vec<SigningSecret>, Unreadable>,
     egress: Arc<Egress>,
-    /// The largest answer.
+    /// Maximum size of a response.
     bytes: usize,
 }
 
 impl HttpTool {
-    /// Without its secrets it makes no call.
+    /// `Err` secrets make every call fail, because it could not be signed.
     pub fn new(
         spec: ToolSpec,
         to: Destination,
@@ -37,11 +37,11 @@ impl HttpTool {
         Self { spec: Arc::new(spec), to, secrets, egress, bytes }
     }
 
-    fn failed(&self, error: Error) -> ToolError {
-        failed(&error, self.spec.class)
+    fn error(&self, error: Error) -> ToolError {
+        call_error(&error, self.spec.class)
     }
 
-    /// A call that was certainly not sent, because it could not have been signed.
+    /// The call was certainly not sent, because it could not be signed.
     fn unsigned(&self, why: &Unreadable) -> ToolError {
         let tenant = match &self.to {
             Destination::Untrusted { tenant, .. } => *tenant,
@@ -63,7 +63,7 @@ impl Tool for HttpTool {
         self.spec.clone()
     }
 
-    /// The same `Idempotency-Key` and `webhook-id` for every attempt of a call.
+    /// Every attempt of a call has the same `Idempotency-Key` and `webhook-id`.
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
         let secrets = self.secrets.as_ref().map_err(|why| self.unsigned(why))?;
         let body = json!({
@@ -84,11 +84,11 @@ impl Tool for HttpTool {
         insert_trace_headers(&mut headers, &context.trace);
         sign(&mut headers, secrets, context.call_id.as_str(), context.now / 1_000, body.as_bytes());
         let post = Post { to: self.to.clone(), headers, body: body.into(), bounds: self.bounds() };
-        let mut answer = self.egress.post(post).await.map_err(|error| self.failed(error))?;
+        let mut answer = self.egress.post(post).await.map_err(|error| self.error(error))?;
         if !answer.status().is_success() {
-            return Err(refusal(answer, self.spec.class).await);
+            return Err(status_error(answer, self.spec.class).await);
         }
-        let body = whole(&mut answer).await.map_err(|error| self.failed(error))?;
+        let body = read_all(&mut answer).await.map_err(|error| self.error(error))?;
         if body.is_empty() {
             return Ok(ToolOutput::default());
         }

@@ -1,4 +1,4 @@
-//! The HTTP tools that tenants set up: one document each, `HttpToolSpec` with its secret sealed.
+//! The HTTP tools that tenants configure: one document each, an `HttpToolSpec` with a sealed secret.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ pub struct HttpTools {
     documents: Arc<DocumentCache>,
     sealer: Arc<Sealer>,
     egress: Arc<Egress>,
-    /// The largest answer of one.
+    /// Maximum size of a response.
     bytes: usize,
-    /// What was made of each tenant's documents, by their versions.
+    /// The tools of each tenant, cached by the versions of their documents.
     kept: Mutex<HashMap<TenantPk, Made>>,
 }
 
-/// Tools with the versions of their documents; `None`: the document cannot be read.
+/// Each tool with the version of its document; `None`: the document cannot be read.
 type Made = Vec<(i64, Option<Arc<dyn Tool>>)>;
 
 impl HttpTools {

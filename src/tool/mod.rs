@@ -1,13 +1,13 @@
-//! Tools: what runs when the agent acts.
+//! Tools: what an agent can call.
 //!
-//! A tool is one type that implements [`Tool`]. The [`Registry`] knows where they come from; a [`Toolset`] is what it has
-//! for one tenant, and judges every call before it may start.
+//! A tool is a type that implements [`Tool`]. The [`Registry`] knows all sources of tools; a [`Toolset`] holds the
+//! tools of one tenant and judges every call before it starts.
 
 pub mod answer;
 pub mod builtin;
 pub mod http;
+mod http_errors;
 pub mod http_source;
-mod outward;
 pub mod policy;
 pub mod registry;
 pub mod schema;
@@ -30,38 +30,39 @@ use crate::domain::trace::CallTrace;
 pub use registry::Registry;
 pub use toolset::Toolset;
 
-/// What a tool is called with besides its arguments.
+/// The context of a call, besides its arguments.
 #[derive(Clone, Debug)]
 pub struct ToolContext {
-    /// Whose thread it is.
+    /// The tenant that owns the thread.
     pub tenant: TenantPk,
     pub thread_id: ThreadId,
     pub run_id: RunId,
     pub item_id: Option<ItemId>,
     pub call_id: CallId,
     pub user_id: Option<String>,
-    /// The trace headers of the call.
+    /// The trace headers to send with the call.
     pub trace: CallTrace,
-    /// The same for every attempt of this call: pass it on where the other side knows such keys.
+    /// The same for every attempt of this call. Pass it on to services that support idempotency keys.
     pub idempotency_key: String,
-    /// The thread's application state as it was when the call started.
+    /// The thread's application state when the call started.
     pub agent_state: AgentState,
-    /// What the system's clock showed as the call began.
+    /// The system's time when the call began.
     pub now: Millis,
-    /// Whom the tool may ask while it works.
+    /// Asks a person while the tool runs.
     pub people: Arc<dyn People>,
 }
 
-/// The way of a running tool to a person.
+/// Lets a running tool ask a person.
 #[async_trait]
 pub trait People: Send + Sync + std::fmt::Debug {
-    /// Asks, and waits as long as it takes; the time that the tool may take stands still. The question is stored before
-    /// anybody sees it, but the call waits in this process only: if that ends, the call is lost with its question. What is
-    /// asked while the call's last question is open is declined at once. `Err`: nobody can be asked so.
+    /// Asks and waits without a limit; the tool's timeout is paused meanwhile. The question is stored before anybody
+    /// sees it, but the call waits only in this process: if the process ends, the call and its question are lost. A
+    /// question that is asked while an earlier one of the call is open is declined at once. `Err`: asking is not
+    /// possible.
     async fn ask(&self, question: Question) -> Result<Reply, ToolError>;
 }
 
-/// Nobody is there.
+/// Cancels every question.
 #[derive(Clone, Copy, Debug)]
 pub struct Nobody;
 
@@ -72,7 +73,7 @@ impl People for Nobody {
     }
 }
 
-/// What a tool brings back.
+/// The result of a tool call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
     pub output: Value,
@@ -98,34 +99,34 @@ impl ToolOutput {
     }
 }
 
-/// A tool. The model sees its error; a panic or a time-out becomes one.
+/// A tool. The model sees its errors; a panic or a timeout is reported as an error, too.
 #[async_trait]
 pub trait Tool: Send + Sync {
     fn spec(&self) -> Arc<ToolSpec>;
 
-    /// What this very call does, where that depends on its arguments.
+    /// The class and idempotency of this call, where they depend on its arguments.
     fn nature(&self, arguments: &Value) -> Nature {
         let _ = arguments;
         let spec = self.spec();
         Nature { class: spec.class, idempotent: spec.idempotent }
     }
 
-    /// What policy does with it unless a rule says otherwise: `Some` = a person must approve. A forecast, which knows no
-    /// arguments, asks with an empty object.
+    /// `Some`: a person must approve the call unless a policy rule decides. A forecast, which has no arguments yet,
+    /// passes an empty object.
     fn approval(&self, arguments: &Value) -> Option<Approval> {
         let _ = arguments;
         None
     }
 
-    /// `Some`: this call is a question; a person's answer is its result, and `call` is never reached.
+    /// `Some`: the call is a question to a person. The answer is its result, and `call` is not invoked.
     fn question(&self, arguments: &Value) -> Option<(String, FeedbackSchema)> {
         let _ = arguments;
         None
     }
 
-    /// `Some`: all that this call needs is its arguments and the time, and working it out is quick. It is answered within
-    /// the decision that would start it; `call` must come to the same, for calls that a person approved and for large
-    /// arguments.
+    /// `Some`: the result depends only on arguments and time, and is computed quickly. It is then part of the decision
+    /// that would start the call. `call` must give the same result: it is used for calls that a person approved and for
+    /// large arguments.
     fn at_once(&self, arguments: &Value, now: Millis) -> Option<Result<ToolOutput, ToolError>> {
         let _ = (arguments, now);
         None
@@ -135,13 +136,13 @@ pub trait Tool: Send + Sync {
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError>;
 }
 
-/// Tools that differ by tenant, or come and go while the server runs: MCP servers, HTTP tools.
+/// Tools that differ by tenant, or change while the server runs: MCP servers, HTTP tools.
 pub trait ToolSource: Send + Sync {
-    /// Changes whenever [`tools`](Self::tools) answers differently for this tenant. Asked before every decision: as cheap
-    /// as reading a number.
+    /// Changes whenever [`tools`](Self::tools) would return something else for this tenant. Called before every
+    /// decision, so it must be as cheap as reading a number.
     fn generation(&self, tenant: TenantPk) -> u64;
 
-    /// The tools of a tenant as of now, without IO. An unchanged tool is the same `Arc` again.
+    /// The tenant's current tools, without IO. An unchanged tool is the same `Arc` as before.
     fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]>;
 }
 
@@ -152,7 +153,7 @@ pub struct Nature {
     pub idempotent: bool,
 }
 
-/// Why a tool wants a person's yes.
+/// Why a tool wants approval by a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Approval {
     pub message: String,
@@ -160,7 +161,7 @@ pub struct Approval {
 }
 
 /// The error of a tool that panicked.
-pub fn broke(panic: &(dyn Any + Send)) -> ToolError {
+pub fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
     let text = panic.downcast_ref::<&str>().copied();
     let words = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
     ToolError::new("panicked", format!("The tool broke: {words}"))

@@ -1,4 +1,4 @@
-//! A toolset: the tools that one tenant may call, and the judgement of every call before it starts.
+//! A toolset: the tools that one tenant may call. It judges every call before it starts.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::policy::{self, Policy};
-use super::schema::{MOST_SCHEMAS, Schema, why};
-use super::{Approval, Nature, Tool, ToolOutput, answer, broke, builtin};
+use super::schema::{MOST_SCHEMAS, Schema, describe};
+use super::{Approval, Nature, Tool, ToolOutput, answer, builtin, panic_error};
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault, Pointed};
 use crate::domain::forecast::ToolForecast;
@@ -21,27 +21,27 @@ use crate::domain::thread::Limits;
 use crate::domain::tool::{ClientTool, Judgement, Proposal, ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
 use crate::engine::Toolbox;
 
-/// Where edited arguments stand in an answer.
+/// The member of an answer that holds edited arguments.
 const EDITED: &str = "/modifiedArgs";
-/// What a call is refused as that policy denies.
+/// The error code of calls that policy denies.
 const DENIED: &str = "denied";
 
 /// The tools that one tenant's agents may call: the server's own and those of the tenant's sources.
 pub struct Toolset {
-    tools: BTreeMap<String, Arc<Entry>>,
+    tools: BTreeMap<String, Arc<ToolEntry>>,
     policy: Arc<Policy>,
 }
 
-/// A tool with what is prepared once for all of its calls.
-pub(super) struct Entry {
+/// A tool with its compiled schemas.
+pub(super) struct ToolEntry {
     tool: Arc<dyn Tool>,
     spec: Arc<ToolSpec>,
     arguments: Schema,
     output: Option<Schema>,
 }
 
-impl Entry {
-    /// Refuses a name that no provider takes and a schema that cannot be compiled.
+impl ToolEntry {
+    /// Rejects a name that no provider accepts and a schema that cannot be compiled.
     pub(super) fn new(tool: Arc<dyn Tool>) -> Result<Self, Fault> {
         let spec = tool.spec();
         let refuse = |why: &str| Fault::new(Code::Invalid, format!("The tool `{}` {why}.", spec.name));
@@ -49,9 +49,10 @@ impl Entry {
             return Err(refuse("needs a name of 1 to 64 characters of a-z, A-Z, 0-9, _ and -"));
         }
         let arguments = Schema::compile(&spec.input_schema)
-            .map_err(|no| refuse(&format!("has an input schema that cannot be used: {}", why(&no))))?;
+            .map_err(|error| refuse(&format!("has an input schema that cannot be used: {}", describe(&error))))?;
         let output = spec.output_schema.as_ref().map(Schema::compile).transpose();
-        let output = output.map_err(|no| refuse(&format!("has an output schema that cannot be used: {}", why(&no))))?;
+        let output = output
+            .map_err(|error| refuse(&format!("has an output schema that cannot be used: {}", describe(&error))))?;
         metrics::counter!("pes_tool_schemas_compiled_total").increment(1);
         Ok(Self { tool, spec, arguments, output })
     }
@@ -60,19 +61,19 @@ impl Entry {
         &self.spec.name
     }
 
-    /// Whether the tool wants a person's yes whatever its arguments are.
-    fn wishes(&self, nothing: &Value) -> bool {
+    /// Whether the tool wants approval independently of its arguments.
+    fn always_wants_approval(&self, nothing: &Value) -> bool {
         catch_unwind(AssertUnwindSafe(|| self.tool.approval(nothing))).is_ok_and(|wish| wish.is_some())
     }
 }
 
 impl Toolset {
-    pub(super) fn new(tools: BTreeMap<String, Arc<Entry>>, policy: Arc<Policy>) -> Self {
+    pub(super) fn new(tools: BTreeMap<String, Arc<ToolEntry>>, policy: Arc<Policy>) -> Self {
         Self { tools, policy }
     }
 
     /// The same tools under another policy.
-    pub fn under(&self, policy: Arc<Policy>) -> Self {
+    pub fn with_policy(&self, policy: Arc<Policy>) -> Self {
         Self { tools: self.tools.clone(), policy }
     }
 
@@ -80,14 +81,14 @@ impl Toolset {
         &self.policy
     }
 
-    /// The same tools and those of `sources`, earlier sources first. What cannot be used or would hide another tool is
-    /// left out and logged. Tools that `last` held already are not prepared again.
-    pub(super) fn joined(&self, sources: &[Arc<[Arc<dyn Tool>]>], last: Option<&Toolset>) -> Self {
+    /// The same tools and those of `sources`, earlier sources first. Tools that are invalid or would hide another are
+    /// left out and logged. Tools that `last` already contains are not prepared again.
+    pub(super) fn with_sources(&self, sources: &[Arc<[Arc<dyn Tool>]>], last: Option<&Toolset>) -> Self {
         let mut tools = self.tools.clone();
         for tool in sources.iter().flat_map(|tools| tools.iter()) {
-            let entry = match last.and_then(|last| last.holding(tool)) {
+            let entry = match last.and_then(|last| last.prepared(tool)) {
                 Some(entry) => entry,
-                None => match Entry::new(tool.clone()) {
+                None => match ToolEntry::new(tool.clone()) {
                     Ok(entry) => Arc::new(entry),
                     Err(fault) => {
                         tracing::warn!(tool = tool.spec().name, why = fault.detail, "a tool is left out");
@@ -104,7 +105,7 @@ impl Toolset {
         Self::new(tools, self.policy.clone())
     }
 
-    fn holding(&self, tool: &Arc<dyn Tool>) -> Option<Arc<Entry>> {
+    fn prepared(&self, tool: &Arc<dyn Tool>) -> Option<Arc<ToolEntry>> {
         let entry = self.tools.get(&tool.spec().name)?;
         Arc::ptr_eq(&entry.tool, tool).then(|| entry.clone())
     }
@@ -113,20 +114,20 @@ impl Toolset {
         self.tools.get(name).map(|entry| entry.tool.clone())
     }
 
-    /// In order of their names.
+    /// Sorted by name.
     pub fn specs(&self) -> Vec<Arc<ToolSpec>> {
         self.tools.values().map(|entry| entry.spec.clone()).collect()
     }
 
-    /// What a call comes to: what it brought back, if that is within bounds and what its tool declares.
-    pub fn kept(&self, tool: &str, answer: Result<ToolOutput, ToolError>, most_bytes: usize) -> ToolOutcome {
+    /// The outcome of a call: its output, if that is within bounds and fits the declared schema.
+    pub fn outcome(&self, tool: &str, answer: Result<ToolOutput, ToolError>, most_bytes: usize) -> ToolOutcome {
         let declared = self.tools.get(tool).and_then(|entry| entry.output.as_ref());
-        let kept = answer.and_then(|brought| {
-            brought.check_bounds(most_bytes)?;
-            declared.map_or(Ok(()), |schema| schema.check_output(&brought.output))?;
-            Ok(brought)
+        let checked = answer.and_then(|output| {
+            output.check_bounds(most_bytes)?;
+            declared.map_or(Ok(()), |schema| schema.check_output(&output.output))?;
+            Ok(output)
         });
-        match kept {
+        match checked {
             Ok(ToolOutput { output, metadata, state_patch }) => {
                 ToolOutcome { result: Ok(output), metadata, state_patch, duration_ms: 0, executed: None }
             }
@@ -134,67 +135,67 @@ impl Toolset {
         }
     }
 
-    /// Tools of the caller's own, declared for one run: none may hide another, and each must be usable.
+    /// Checks tools that a caller declares for one run: none may hide another, and each must be usable.
     pub fn check_client_tools(&self, tools: &[ClientTool]) -> Result<(), Fault> {
         let mut schemas = 0;
         for (at, tool) in tools.iter().enumerate() {
             let place = format!("/options/clientTools/{at}");
             if tools[..at].iter().any(|other| other.name == tool.name) {
-                return Err(unfit(&tool.name, &place, "name", "is declared twice".to_owned()));
+                return Err(invalid_tool(&tool.name, &place, "name", "is declared twice".to_owned()));
             }
             schemas += self.check(&tool.spec(), &place)?;
             if schemas > MOST_SCHEMAS {
                 let why = format!("and those before it have more than {MOST_SCHEMAS} schemas within their schemas");
-                return Err(unfit(&tool.name, &place, "inputSchema", why));
+                return Err(invalid_tool(&tool.name, &place, "inputSchema", why));
             }
         }
         Ok(())
     }
 
-    /// A tool that is to be offered beside these.
+    /// Checks a tool that is to be added to these.
     pub fn check_new(&self, spec: &ToolSpec) -> Result<(), Fault> {
         self.check(spec, "").map(drop)
     }
 
-    /// What a tool that is offered already is to be from now on.
+    /// Checks the new definition of a tool that already exists.
     pub fn check_changed(spec: &ToolSpec) -> Result<(), Fault> {
-        schemas_fit(spec, "").map(drop)
+        count_schemas(spec, "").map(drop)
     }
 
-    /// How many schemas stand within the tool's.
+    /// The number of subschemas of the tool.
     fn check(&self, spec: &ToolSpec, place: &str) -> Result<usize, Fault> {
-        let refuse = |member: &str, why: String| Err(unfit(&spec.name, place, member, why));
+        let refuse = |member: &str, why: String| Err(invalid_tool(&spec.name, place, member, why));
         if !is_name(&spec.name) {
             return refuse("name", "needs a name of 1 to 64 characters of a-z, A-Z, 0-9, _ and -".to_owned());
         }
         if self.tools.contains_key(&spec.name) {
             return refuse("name", "has the name of another tool".to_owned());
         }
-        schemas_fit(spec, place)
+        count_schemas(spec, place)
     }
 
-    /// What policy and the tool itself make of a call with arguments that fit; `None`: there is no such tool.
+    /// What policy and the tool itself decide about a call with valid arguments; `None`: there is no such tool.
     pub fn ruling(&self, call: &Proposal<'_>) -> Option<Ruling> {
         if call.settings.client_tool(call.tool).is_some() {
-            return Some(self.ruled_of_client(call));
+            return Some(self.client_ruling(call));
         }
         let entry = self.tools.get(call.tool)?;
-        Some(self.ruled(entry, entry.tool.nature(call.arguments), call).0)
+        Some(self.rule_entry(entry, entry.tool.nature(call.arguments), call).0)
     }
 
-    fn ruled(&self, entry: &Entry, nature: Nature, call: &Proposal<'_>) -> (Ruling, Option<Approval>) {
-        let default = self.policy.of_class(nature.class, builtin::is_own(&entry.spec.name));
+    fn rule_entry(&self, entry: &ToolEntry, nature: Nature, call: &Proposal<'_>) -> (Ruling, Option<Approval>) {
+        let default = self.policy.class_default(nature.class, builtin::is_own(&entry.spec.name));
         let ruling = self.policy.decide(call, default);
         let wish = entry.tool.approval(call.arguments);
-        (if wish.is_some() { wished(ruling) } else { ruling }, wish)
+        (if wish.is_some() { ask_by_default(ruling) } else { ruling }, wish)
     }
 
-    /// What the caller's own program carries out needs no class: only a rule about it holds it back.
-    fn ruled_of_client(&self, call: &Proposal<'_>) -> Ruling {
-        self.policy.decide(call, default_of_clients())
+    /// The caller's own program executes these calls, so they have no class: they run unless a rule applies.
+    fn client_ruling(&self, call: &Proposal<'_>) -> Ruling {
+        self.policy.decide(call, client_default())
     }
 
-    /// Every mistake at its place. Where there is no schema to fit, the judgement says so.
+    /// Reports every error with its pointer. Where there is no schema, the judgement reports that.
     fn check_edited(&self, call: &Proposal<'_>) -> Result<(), Fault> {
         if let Some(tool) = call.settings.client_tool(call.tool) {
             let schema = Schema::compile(&tool.input_schema).ok();
@@ -208,11 +209,12 @@ impl Toolset {
         match fits {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Verdict::Refuse(error).into(),
-            Err(no) => {
-                return refuse("invalid_arguments", format!("The tool's schema cannot be used: {}", why(&no))).into();
+            Err(error) => {
+                return refuse("invalid_arguments", format!("The tool's schema cannot be used: {}", describe(&error)))
+                    .into();
             }
         }
-        let ruling = self.ruled_of_client(call);
+        let ruling = self.client_ruling(call);
         let verdict = match ruling.action {
             PolicyAction::Deny => denied(&tool.name, &ruling),
             PolicyAction::Ask => {
@@ -224,19 +226,19 @@ impl Toolset {
     }
 }
 
-/// How many schemas stand within a tool's, or which member is refused and why.
+/// The number of subschemas of a tool, or which member is rejected and why.
 pub fn check_schemas(spec: &ToolSpec) -> Result<usize, (&'static str, Pointed)> {
     let mut schemas = 0;
     for (member, schema) in [("inputSchema", Some(&spec.input_schema)), ("outputSchema", spec.output_schema.as_ref())] {
         if let Some(schema) = schema {
-            schemas += Schema::compile(schema).map_err(|no| (member, no))?.cost().schemas;
+            schemas += Schema::compile(schema).map_err(|error| (member, error))?.cost().schemas;
         }
     }
     Ok(schemas)
 }
 
-/// What becomes of a call by this ruling.
-fn verdict(entry: &Entry, nature: Nature, ruling: &Ruling, wish: Option<Approval>, arguments: &Value) -> Verdict {
+/// The verdict on a call under this ruling.
+fn verdict(entry: &ToolEntry, nature: Nature, ruling: &Ruling, wish: Option<Approval>, arguments: &Value) -> Verdict {
     if ruling.action == PolicyAction::Deny {
         return denied(&entry.spec.name, ruling);
     }
@@ -256,7 +258,7 @@ fn verdict(entry: &Entry, nature: Nature, ruling: &Ruling, wish: Option<Approval
 
 impl Toolbox for Toolset {
     fn offered(&self, settings: &RunSettings) -> Vec<Arc<ToolSpec>> {
-        // A tool that came after the run was accepted does not take the place of the caller's.
+        // A tool that was added after the run was accepted does not replace a client tool of the same name.
         let is_offered = |name: &str| is_enabled(settings, name) && settings.client_tool(name).is_none();
         let enabled = self.tools.values().map(|entry| &entry.spec).filter(|spec| is_offered(&spec.name));
         enabled.cloned().chain(settings.client_tools.iter().map(|tool| Arc::new(tool.spec()))).collect()
@@ -283,19 +285,20 @@ impl Toolbox for Toolset {
             return Verdict::Refuse(error).into();
         }
         let nature = entry.tool.nature(call.arguments);
-        let (ruling, wish) = self.ruled(entry, nature, call);
+        let (ruling, wish) = self.rule_entry(entry, nature, call);
         Judgement { verdict: verdict(entry, nature, &ruling, wish, call.arguments), ruling: Some(ruling) }
     }
 
     fn at_once(&self, tool: &str, arguments: &Value, now: Millis, limits: &Limits) -> Option<ToolOutcome> {
         let entry = self.tools.get(tool)?;
         let answer = catch_unwind(AssertUnwindSafe(|| entry.tool.at_once(arguments, now)));
-        let answer = answer.unwrap_or_else(|panic| Some(Err(broke(&*panic))))?;
-        Some(self.kept(tool, answer, limits.tool_output_bytes))
+        let answer = answer.unwrap_or_else(|panic| Some(Err(panic_error(&*panic))))?;
+        Some(self.outcome(tool, answer, limits.tool_output_bytes))
     }
 
     fn check_value(&self, schema: &Value, value: &Value) -> Result<(), String> {
-        let schema = Schema::compile(schema).map_err(|no| format!("The schema cannot be used: {}", why(&no)))?;
+        let schema =
+            Schema::compile(schema).map_err(|error| format!("The schema cannot be used: {}", describe(&error)))?;
         schema.check_answer(value).map_err(|error| error.message)
     }
 
@@ -314,20 +317,20 @@ impl Toolbox for Toolset {
         let nothing = Value::Object(Map::new());
         let call = Proposal { thread, settings, tool, arguments: &nothing };
         let (spec, default, wishes) = match (settings.client_tool(tool), self.tools.get(tool)) {
-            (Some(client), _) => (Arc::new(client.spec()), default_of_clients(), false),
+            (Some(client), _) => (Arc::new(client.spec()), client_default(), false),
             (None, Some(entry)) if is_enabled(settings, tool) => {
-                let default = self.policy.of_class(entry.spec.class, builtin::is_own(tool));
-                (entry.spec.clone(), default, entry.wishes(&nothing))
+                let default = self.policy.class_default(entry.spec.class, builtin::is_own(tool));
+                (entry.spec.clone(), default, entry.always_wants_approval(&nothing))
             }
             (None, _) => return None,
         };
-        let policy::Foreseen { ruling, conditions, has_more } = self.policy.foresee(&call, default);
+        let policy::PolicyForecast { ruling, conditions, has_more } = self.policy.foresee(&call, default);
         Some(ToolForecast {
             tool_name: spec.name.clone(),
             class: spec.class,
             idempotent: spec.idempotent,
             risk_level: spec.risk_level,
-            policy: if wishes { wished(ruling) } else { ruling },
+            policy: if wishes { ask_by_default(ruling) } else { ruling },
             conditions,
             more_conditions: has_more,
         })
@@ -338,15 +341,15 @@ impl Toolbox for Toolset {
     }
 }
 
-/// What is left to the default, as the tool itself wants a person's yes.
-fn wished(ruling: Ruling) -> Ruling {
+/// Where only the default applies, a tool that wants approval gets it.
+fn ask_by_default(ruling: Ruling) -> Ruling {
     match (ruling.action, ruling.scope) {
         (PolicyAction::Auto, RuleScope::Default) => Ruling::new(PolicyAction::Ask, "the tool asks", RuleScope::Default),
         (PolicyAction::Auto | PolicyAction::Ask | PolicyAction::Deny, _) => ruling,
     }
 }
 
-fn default_of_clients() -> Ruling {
+fn client_default() -> Ruling {
     Ruling::new(PolicyAction::Auto, "the caller's own tool", RuleScope::Default)
 }
 
@@ -359,15 +362,15 @@ fn ask(spec: &ToolSpec, nature: Nature, wish: Option<Approval>, delegates: bool)
     Verdict::Ask { class: nature.class, idempotent: nature.idempotent, message, schema, risk, delegates }
 }
 
-/// How many schemas stand within the tool's, if all can be used.
-fn schemas_fit(spec: &ToolSpec, place: &str) -> Result<usize, Fault> {
-    check_schemas(spec).map_err(|(member, no)| {
-        let why = format!("has a schema that cannot be used: {}", why(&no));
-        unfit(&spec.name, place, &format!("{member}{}", no.pointer), why)
+/// The number of subschemas of the tool, if all are usable.
+fn count_schemas(spec: &ToolSpec, place: &str) -> Result<usize, Fault> {
+    check_schemas(spec).map_err(|(member, error)| {
+        let why = format!("has a schema that cannot be used: {}", describe(&error));
+        invalid_tool(&spec.name, place, &format!("{member}{}", error.pointer), why)
     })
 }
 
-fn unfit(tool: &str, place: &str, member: &str, why: String) -> Fault {
+fn invalid_tool(tool: &str, place: &str, member: &str, why: String) -> Fault {
     Fault::new(Code::Invalid, format!("The tool `{tool}` {why}.")).at(format!("{place}/{member}"), why)
 }
 
@@ -380,7 +383,7 @@ fn refuse(code: &str, message: String) -> Verdict {
     Verdict::Refuse(ToolError::new(code, message))
 }
 
-/// Delegating is one more thing that can be switched off.
+/// Delegation can also be switched off by a setting of its own.
 fn is_enabled(settings: &RunSettings, tool: &str) -> bool {
     if tool == task::TOOL && !settings.execution.enable_a2a_delegation {
         return false;

@@ -88,9 +88,9 @@ impl ToolRun {
         failpoint::reached("tool.sent");
         let outcome = match ended {
             CallEnd::Returned(Ok(answer)) => {
-                tools.kept(&self.invocation.tool_name, answer, self.shared.config.limits.tool_output_bytes)
+                tools.outcome(&self.invocation.tool_name, answer, self.shared.config.limits.tool_output_bytes)
             }
-            CallEnd::Returned(Err(panic)) => failed_with(tool::broke(&*panic)),
+            CallEnd::Returned(Err(panic)) => failed_with(tool::panic_error(&*panic)),
             CallEnd::TimedOut => timed_out(nature, limit),
             CallEnd::Stopped => {
                 failed_with(ToolError::lost("The server stopped while the call asked a person.".to_owned()))

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// Characters of an expression at most.
+/// Maximum length of an expression, in characters.
 pub(super) const MAX_LENGTH: usize = 1000;
 const MAX_DEPTH: usize = 64;
 
-/// What is wrong, and at which character (from 1).
+/// What is wrong, and at which character (counted from 1).
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ExpressionError {
     at: usize,

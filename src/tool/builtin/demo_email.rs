@@ -1,4 +1,4 @@
-//! `demo_send_email`: pretends to send, so that the demo has something worth approving. Nothing leaves this process.
+//! `demo_send_email`: pretends to send an email, so that the demo has a call to approve. Nothing is sent.
 
 use std::sync::Arc;
 

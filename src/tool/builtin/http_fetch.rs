@@ -1,4 +1,4 @@
-//! `http_fetch`: one request to the public internet; text comes back, anything else is described.
+//! `http_fetch`: one request to the public internet. Text is returned; other content is only described.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use url::Url;
 
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 use crate::egress::{Answer, Bounds, Destination, Egress, Error, Post};
-use crate::tool::outward::{failed, lost};
+use crate::tool::http_errors::{call_error, lost_error};
 use crate::tool::{Nature, Tool, ToolContext, ToolOutput};
 
-/// As much of a body is read and kept.
-const BODY: usize = 512 * 1024;
-const TOTAL: Duration = Duration::from_secs(30);
-const STALL: Duration = Duration::from_secs(10);
-/// What of an answer's headers says something to the model.
+/// How much of a body is read and returned.
+const MAX_BODY: usize = 512 * 1024;
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(30);
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The response headers that are useful to the model.
 const SHOWN_HEADERS: [&str; 9] = [
     "cache-control",
     "content-language",
@@ -75,36 +75,36 @@ impl Tool for HttpFetch {
         self.spec.clone()
     }
 
-    /// External whatever the method, because a URL can carry data to its owner. GET and HEAD may be repeated.
+    /// External for every method, because a URL can carry data to its owner. GET and HEAD may be repeated.
     fn nature(&self, arguments: &Value) -> Nature {
-        Nature { class: ToolClass::External, idempotent: is_look(arguments) }
+        Nature { class: ToolClass::External, idempotent: is_read_only(arguments) }
     }
 
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
-        // What only looks is not in doubt when it comes to nothing.
-        let class = if is_look(&arguments) { ToolClass::Read } else { ToolClass::External };
+        // A failed GET or HEAD is never in doubt: it had no effect.
+        let class = if is_read_only(&arguments) { ToolClass::Read } else { ToolClass::External };
         let url = arguments.get("url").and_then(Value::as_str).unwrap_or_default();
         let url: Url = url.parse().map_err(|error| invalid("/url", format!("This is no URL: {error}.")))?;
         let post = Post {
             to: Destination::Untrusted { url, tenant: context.tenant },
             headers: headers(&arguments)?,
             body: arguments.get("body").and_then(Value::as_str).unwrap_or_default().to_owned().into(),
-            // A larger body is cut, not refused.
-            bounds: Bounds { headers: TOTAL, stall: STALL, total: TOTAL, bytes: usize::MAX },
+            // A larger body is truncated, not refused.
+            bounds: Bounds { headers: TOTAL_TIMEOUT, stall: STALL_TIMEOUT, total: TOTAL_TIMEOUT, bytes: usize::MAX },
         };
         let (url, mut answer) =
-            self.egress.follow(method(&arguments), post).await.map_err(|error| failed(&error, class))?;
-        let (body, is_cut) = read(&mut answer).await.map_err(|error| failed(&error, class))?;
-        if let Some(lost) = lost(answer.status(), &body, class) {
+            self.egress.follow(method(&arguments), post).await.map_err(|error| call_error(&error, class))?;
+        let (body, is_truncated) = read_beginning(&mut answer).await.map_err(|error| call_error(&error, class))?;
+        if let Some(lost) = lost_error(answer.status(), &body, class) {
             return Err(lost);
         }
         let source = json!({ "sourceName": url.host_str().unwrap_or_default(), "url": url.as_str() });
         let metadata = Some(json!({ "sources": [source] }));
-        Ok(ToolOutput { output: output_of(&url, &answer, body, is_cut), metadata, state_patch: None })
+        Ok(ToolOutput { output: output_of(&url, &answer, body, is_truncated), metadata, state_patch: None })
     }
 }
 
-fn is_look(arguments: &Value) -> bool {
+fn is_read_only(arguments: &Value) -> bool {
     matches!(method(arguments), Method::GET | Method::HEAD)
 }
 
@@ -124,20 +124,20 @@ fn headers(arguments: &Value) -> Result<HeaderMap, ToolError> {
     Ok(headers)
 }
 
-/// The beginning of the body, and whether there was more.
-async fn read(answer: &mut Answer) -> Result<(Vec<u8>, bool), Error> {
+/// The beginning of the body, and whether it was truncated.
+async fn read_beginning(answer: &mut Answer) -> Result<(Vec<u8>, bool), Error> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
         body.extend_from_slice(&chunk);
-        if body.len() > BODY {
-            body.truncate(BODY);
+        if body.len() > MAX_BODY {
+            body.truncate(MAX_BODY);
             return Ok((body, true));
         }
     }
     Ok((body, false))
 }
 
-fn output_of(url: &Url, answer: &Answer, body: Vec<u8>, is_cut: bool) -> Value {
+fn output_of(url: &Url, answer: &Answer, body: Vec<u8>, is_truncated: bool) -> Value {
     let text_of = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
     let headers: Map<String, Value> =
         SHOWN_HEADERS.iter().filter_map(|name| Some(((*name).to_owned(), text_of(name)?.into()))).collect();
@@ -149,26 +149,26 @@ fn output_of(url: &Url, answer: &Answer, body: Vec<u8>, is_cut: bool) -> Value {
         "contentType": content_type,
     });
     let length = body.len();
-    match text(content_type, body, is_cut) {
+    match text(content_type, body, is_truncated) {
         Some(text) => output["body"] = text.into(),
-        None => output["binary"] = json!({ "bytes": length, "isWhole": !is_cut }),
+        None => output["binary"] = json!({ "bytes": length, "isWhole": !is_truncated }),
     }
-    if is_cut {
+    if is_truncated {
         output["truncated"] = true.into();
     }
     output
 }
 
-/// The body as text, if it is some: UTF-8, or Latin-1 where the answer says so.
-fn text(content_type: &str, mut body: Vec<u8>, is_cut: bool) -> Option<String> {
+/// The body as text, if it is text: UTF-8, or Latin-1 if the response says so.
+fn text(content_type: &str, mut body: Vec<u8>, is_truncated: bool) -> Option<String> {
     let content_type = content_type.to_ascii_lowercase();
     if content_type.contains("iso-8859-1") || content_type.contains("windows-1252") {
         return Some(body.iter().map(|byte| char::from(*byte)).collect());
     }
-    if let (true, Err(error)) = (is_cut, std::str::from_utf8(&body))
+    if let (true, Err(error)) = (is_truncated, std::str::from_utf8(&body))
         && error.error_len().is_none()
     {
-        // The cut went through a character.
+        // The truncation split a character.
         body.truncate(error.valid_up_to());
     }
     if body.contains(&0) {

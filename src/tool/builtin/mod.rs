@@ -1,4 +1,4 @@
-//! The tools that come with the server. A new one: its file, and two lines here.
+//! The built-in tools. To add one: its file, and two lines here.
 
 mod arithmetic;
 mod ask_user;
@@ -6,7 +6,7 @@ mod calculator;
 mod current_time;
 mod demo_email;
 #[cfg(feature = "failpoints")]
-mod evil;
+mod faulty;
 mod http_fetch;
 mod set_agent_state;
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::Tool;
 use crate::egress::Egress;
 
-/// Every tool that all threads have.
+/// The tools of every thread.
 pub fn all() -> Vec<Arc<dyn Tool>> {
     #[cfg_attr(not(feature = "failpoints"), expect(unused_mut, reason = "extended for tests that kill the process"))]
     let mut tools: Vec<Arc<dyn Tool>> = vec![
@@ -25,21 +25,21 @@ pub fn all() -> Vec<Arc<dyn Tool>> {
         Arc::new(set_agent_state::SetAgentState::new()),
     ];
     #[cfg(feature = "failpoints")]
-    tools.extend(evil::all());
+    tools.extend(faulty::all());
     tools
 }
 
-/// Those that call out.
+/// The tools that make outgoing calls.
 pub fn calling_out(egress: &Arc<Egress>) -> Vec<Arc<dyn Tool>> {
     vec![Arc::new(http_fetch::HttpFetch::new(egress.clone()))]
 }
 
-/// Those that only a server with the demo model has: they pretend.
+/// The tools that exist only where the demo model is configured. They have no real effect.
 pub fn demo() -> Vec<Arc<dyn Tool>> {
     vec![Arc::new(demo_email::DemoSendEmail::new())]
 }
 
-/// Whether it touches nothing but this server's own data, so that it needs no rule in production.
+/// Whether the tool changes only this server's own data, so that it needs no policy rule in production.
 pub fn is_own(name: &str) -> bool {
     name == set_agent_state::NAME
 }

@@ -29,7 +29,8 @@ impl SetAgentState {
             }),
             output_schema: None,
             class: ToolClass::Write,
-            // A merge patch that is applied twice gives the same state, and it is applied in the commit of the result.
+            // Applying a merge patch twice gives the same state, and it is applied in the commit that stores the
+            // result.
             idempotent: true,
             timeout_ms: 1_000,
             risk_level: None,

@@ -1,21 +1,21 @@
-//! One argument of a call as conditions look at it: each reading of it is made once, and within bounds.
+//! One argument of a call as conditions see it. Each derived form is computed once, and within bounds.
 
 use std::cell::OnceCell;
 
 use serde_json::Value;
 
 use super::host::{self, Host};
-use super::steps::Steps;
+use super::steps::StepBudget;
 use super::{email, normal};
 
-/// The largest argument that conditions look into: its texts in bytes, and 16 for each value in it. What is larger is in
-/// doubt.
+/// The largest argument that conditions examine: the bytes of its texts, plus 16 for each value in it. Larger ones are
+/// in doubt.
 pub const MOST_EXAMINED: usize = 64 * 1024;
 
-/// Steps for a byte that is read as a host or an address.
-const STEPS_TO_READ: usize = 256;
+/// StepBudget per byte that is parsed as a host or an email address.
+const STEPS_PER_PARSED_BYTE: usize = 256;
 
-/// What stands at a pointer.
+/// The value at a condition's pointer, with its derived forms.
 pub(super) struct Argument<'v> {
     value: &'v Value,
     size: OnceCell<Option<usize>>,
@@ -24,10 +24,10 @@ pub(super) struct Argument<'v> {
     hosts: OnceCell<Option<Vec<Host>>>,
 }
 
-/// A value as people read it.
+/// The value after normalisation, as people would read it.
 pub(super) struct Folded {
     pub(super) value: Value,
-    /// Each line of a text that has several; else nothing but an empty one.
+    /// The lines of a text that has several; otherwise one empty line.
     pub(super) lines: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl<'v> Argument<'v> {
     }
 
     /// The value as it is and its size, unless it is too large.
-    pub(super) fn exact(&self, steps: &Steps) -> Option<(&'v Value, usize)> {
+    pub(super) fn exact(&self, steps: &StepBudget) -> Option<(&'v Value, usize)> {
         let measure = || {
             steps.take(1)?;
             let size = normal::size(self.value, MOST_EXAMINED);
@@ -48,7 +48,7 @@ impl<'v> Argument<'v> {
     }
 
     /// The value with its texts normalised.
-    pub(super) fn folded(&self, steps: &Steps) -> Option<&Folded> {
+    pub(super) fn folded(&self, steps: &StepBudget) -> Option<&Folded> {
         let fold = || {
             let (value, _) = self.exact(steps)?;
             let text = value.as_str().filter(|text| text.contains(normal::is_line_break)).unwrap_or_default();
@@ -58,19 +58,19 @@ impl<'v> Argument<'v> {
         self.folded.get_or_init(fold).as_ref()
     }
 
-    /// The domains of the addresses that stand here; `None`: something here is not certainly one address.
-    pub(super) fn domains(&self, steps: &Steps) -> Option<&[Host]> {
+    /// The domains of the email addresses in the value; `None`: some part of it is not certainly one address.
+    pub(super) fn domains(&self, steps: &StepBudget) -> Option<&[Host]> {
         self.domains.get_or_init(|| self.readable(steps).and_then(email::domains)).as_deref()
     }
 
-    /// The hosts that stand here; `None`: something here is not certainly one host.
-    pub(super) fn hosts(&self, steps: &Steps) -> Option<&[Host]> {
+    /// The hosts in the value; `None`: some part of it is not certainly one host.
+    pub(super) fn hosts(&self, steps: &StepBudget) -> Option<&[Host]> {
         self.hosts.get_or_init(|| self.readable(steps).and_then(host::all)).as_deref()
     }
 
-    fn readable(&self, steps: &Steps) -> Option<&'v Value> {
+    fn readable(&self, steps: &StepBudget) -> Option<&'v Value> {
         let (value, size) = self.exact(steps)?;
-        steps.take(size * STEPS_TO_READ)?;
+        steps.take(size * STEPS_PER_PARSED_BYTE)?;
         Some(value)
     }
 }

@@ -1,36 +1,36 @@
-//! What a rule asks of a call's arguments. An answer is yes, no or in doubt, and doubt counts against the call: the
-//! condition holds in rules that deny or ask and does not in rules that allow.
+//! The conditions of rules on a call's arguments. The result is yes, no or in doubt, and doubt counts against the call:
+//! the condition then holds in rules that deny or ask and does not hold in rules that allow.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
 use super::argument::{Argument, MOST_EXAMINED};
-use super::host::{Host, Pattern};
-use super::number::{self, Bounds};
-use super::steps::Steps;
+use super::host::{Host, HostPattern};
+use super::number::{self, NumberBounds};
+use super::steps::StepBudget;
 use super::{glob, normal};
 use crate::domain::policy::{Condition, Op};
 
-/// The longest pointer, in bytes.
-const LONGEST_POINTER: usize = 1_024;
-/// Steps to compare one host with one pattern.
-const STEPS: usize = 16;
+/// Maximum length of a pointer, in bytes.
+const MAX_POINTER_BYTES: usize = 1_024;
+/// StepBudget per comparison of one host with one pattern.
+const STEPS_PER_HOST_PATTERN: usize = 16;
 
-/// What is asked of an argument, made ready.
+/// A compiled condition.
 #[derive(Debug)]
-pub(super) enum Test {
+pub(super) enum Check {
     Exists(bool),
-    Compared(Compared),
-    EmailDomain(Vec<Pattern>),
-    Host(Vec<Pattern>),
-    Number(Bounds),
+    Comparison(ComparisonCheck),
+    EmailDomain(Vec<HostPattern>),
+    Host(Vec<HostPattern>),
+    Number(NumberBounds),
 }
 
-/// A comparison, by two readings: as it is written, and as people read it. In rules that deny or ask it holds when it may
-/// hold by either; in rules that allow, when it certainly holds by both.
+/// A comparison of both forms of the value: as it is written, and normalised. In rules that deny or ask it holds if it
+/// may hold for either form; in rules that allow, if it certainly holds for both.
 #[derive(Debug)]
-pub(super) struct Compared {
+pub(super) struct ComparisonCheck {
     comparison: Comparison,
     exact: Value,
     folded: Value,
@@ -49,17 +49,17 @@ enum Comparison {
 }
 
 /// The member of a condition that cannot be used, and why.
-pub(super) type Refusal = (String, &'static str);
+pub(super) type ConditionError = (String, &'static str);
 
-impl Test {
-    /// Reads a condition, which takes of the steps for all that are read with it.
-    pub(super) fn new(condition: &Condition, steps: &Steps) -> Result<Self, Refusal> {
+impl Check {
+    /// Compiles a condition; `steps` is the budget for all conditions that are compiled together.
+    pub(super) fn new(condition: &Condition, steps: &StepBudget) -> Result<Self, ConditionError> {
         let pointer = &condition.pointer;
-        if (!pointer.is_empty() && !pointer.starts_with('/')) || pointer.len() > LONGEST_POINTER {
-            return unusable("pointer", "must be a JSON Pointer: empty, or beginning with /, of at most 1024 bytes");
+        if (!pointer.is_empty() && !pointer.starts_with('/')) || pointer.len() > MAX_POINTER_BYTES {
+            return invalid("pointer", "must be a JSON Pointer: empty, or beginning with /, of at most 1024 bytes");
         }
         let value = &condition.value;
-        let compared = |comparison| Compared::new(comparison, value, steps).map(Self::Compared);
+        let compared = |comparison| ComparisonCheck::new(comparison, value, steps).map(Self::Comparison);
         match condition.op {
             Op::Eq => compared(Comparison::Same),
             Op::Ne => compared(Comparison::Differs),
@@ -75,34 +75,36 @@ impl Test {
                 Value::Null => Ok(Self::Exists(true)),
                 Value::Bool(wanted) => Ok(Self::Exists(*wanted)),
                 Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
-                    unusable("value", "must be true or false")
+                    invalid("value", "must be true or false")
                 }
             },
             Op::EmailDomain => patterns(value, false).map(Self::EmailDomain),
             Op::Host => patterns(value, true).map(Self::Host),
-            Op::Number => Bounds::new(value).map(Self::Number).ok_or((
+            Op::Number => NumberBounds::new(value).map(Self::Number).ok_or((
                 "value".to_owned(),
                 "must be an object of bounds (eq, ne, min, max, above, below), each a number",
             )),
         }
     }
 
-    /// Whether the condition holds of what stands at its pointer, in a rule that allows or in another.
-    pub(super) fn holds(&self, argument: Option<&Argument<'_>>, steps: &Steps, allows: bool) -> bool {
+    /// Whether the condition holds for the value at its pointer; `allows`: the rule allows calls.
+    pub(super) fn holds(&self, argument: Option<&Argument<'_>>, steps: &StepBudget, allows: bool) -> bool {
         let answer = match (self, argument) {
             (Self::Exists(wanted), argument) => Some(argument.is_some() == *wanted),
-            (Self::Compared(compared), Some(argument)) => compared.answer(argument, steps, allows),
+            (Self::Comparison(check), Some(argument)) => check.evaluate(argument, steps, allows),
             (Self::EmailDomain(patterns), Some(argument)) => within(argument.domains(steps), patterns, steps),
             (Self::Host(patterns), Some(argument)) => within(argument.hosts(steps), patterns, steps),
-            (Self::Number(bounds), Some(argument)) => argument.exact(steps).and_then(|(value, _)| bounds.hold(value)),
-            (Self::Compared(_) | Self::EmailDomain(_) | Self::Host(_) | Self::Number(_), None) => None,
+            (Self::Number(bounds), Some(argument)) => {
+                argument.exact(steps).and_then(|(value, _)| bounds.contains(value))
+            }
+            (Self::Comparison(_) | Self::EmailDomain(_) | Self::Host(_) | Self::Number(_), None) => None,
         };
         answer.unwrap_or(!allows)
     }
 }
 
-impl Compared {
-    fn new(comparison: Comparison, value: &Value, steps: &Steps) -> Result<Self, Refusal> {
+impl ComparisonCheck {
+    fn new(comparison: Comparison, value: &Value, steps: &StepBudget) -> Result<Self, ConditionError> {
         let (is_right, how) = match comparison {
             Comparison::Same | Comparison::Differs => (true, ""),
             Comparison::Ordered(_) => (value.is_number() || value.is_string(), "must be a number or a text"),
@@ -111,11 +113,11 @@ impl Compared {
             Comparison::StartsWith | Comparison::Matches => (value.is_string(), "must be a text"),
         };
         if !is_right {
-            return unusable("value", how);
+            return invalid("value", how);
         }
-        let Some(size) = normal::size(value, MOST_EXAMINED) else { return unusable("value", "is larger than 64 KiB") };
+        let Some(size) = normal::size(value, MOST_EXAMINED) else { return invalid("value", "is larger than 64 KiB") };
         let (mut exact, Some(mut folded)) = (value.clone(), normal::fold_all(value, steps)) else {
-            return unusable("value", "is too long with those before it, once they are normalised");
+            return invalid("value", "is too long with those before it, once they are normalised");
         };
         if comparison == Comparison::Matches {
             for pattern in [&mut exact, &mut folded] {
@@ -124,16 +126,16 @@ impl Compared {
         }
         let is_part = matches!(comparison, Comparison::Contains | Comparison::StartsWith | Comparison::Matches);
         if is_part && folded == "" {
-            return unusable("value", "must have a character that is neither blank nor invisible");
+            return invalid("value", "must have a character that is neither blank nor invisible");
         }
         Ok(Self { comparison, exact, folded, size })
     }
 
-    fn answer(&self, argument: &Argument<'_>, steps: &Steps, allows: bool) -> Option<bool> {
+    fn evaluate(&self, argument: &Argument<'_>, steps: &StepBudget, allows: bool) -> Option<bool> {
         let (found, size) = argument.exact(steps)?;
         let exact = self.compare(found, &self.exact, size, steps, allows);
-        let reads_otherwise = matches!(found, Value::String(_) | Value::Array(_) | Value::Object(_));
-        if exact != Some(allows) || !reads_otherwise {
+        let has_text = matches!(found, Value::String(_) | Value::Array(_) | Value::Object(_));
+        if exact != Some(allows) || !has_text {
             return exact;
         }
         let folded = argument.folded(steps)?;
@@ -146,8 +148,9 @@ impl Compared {
         }
     }
 
-    /// By one of the readings. A comparison costs no more than the shorter of the two, a search no more than both.
-    fn compare(&self, found: &Value, expected: &Value, size: usize, steps: &Steps, allows: bool) -> Option<bool> {
+    /// Compares one of the two forms. A comparison costs no more than the shorter of the two values, a search no more
+    /// than both.
+    fn compare(&self, found: &Value, expected: &Value, size: usize, steps: &StepBudget, allows: bool) -> Option<bool> {
         let is_search = matches!(self.comparison, Comparison::Contains | Comparison::Matches);
         steps.take(self.size + if is_search { 2 * size } else { 0 })?;
         match self.comparison {
@@ -167,8 +170,8 @@ impl Compared {
     }
 }
 
-/// Whether two values are the same; in doubt where one is a text and the other a number, say, or where nothing (null)
-/// stands for something. 1000 and 1000.0 are the same number.
+/// Whether two values are equal. In doubt for values of different types (a text and a number, or null and anything
+/// else). 1000 and 1000.0 are the same number.
 fn same(found: &Value, expected: &Value) -> Option<bool> {
     match (found, expected) {
         (Value::Number(_), Value::Number(_)) => order(found, expected).map(|order| order == Ordering::Equal),
@@ -207,12 +210,12 @@ fn texts<'v>(a: &'v Value, b: &'v Value) -> Option<(&'v str, &'v str)> {
     Some((a.as_str()?, b.as_str()?))
 }
 
-/// Yes if one is; no if none is; else in doubt.
+/// Yes if one is yes; no if all are no; else in doubt.
 fn any(answers: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     all(answers.map(|answer| answer.map(|is_met| !is_met))).map(|none| !none)
 }
 
-/// No if one is not; yes if all are; else in doubt.
+/// No if one is no; yes if all are yes; else in doubt.
 fn all(answers: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     let mut every = Some(true);
     for answer in answers {
@@ -225,10 +228,10 @@ fn all(answers: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     every
 }
 
-/// Yes if the patterns cover all of these, no if none; of some of them it is in doubt what the rule says.
-fn within(hosts: Option<&[Host]>, patterns: &[Pattern], steps: &Steps) -> Option<bool> {
+/// Yes if the patterns cover all hosts, no if none; in doubt if they cover only some.
+fn within(hosts: Option<&[Host]>, patterns: &[HostPattern], steps: &StepBudget) -> Option<bool> {
     let hosts = hosts?;
-    steps.take(STEPS * hosts.len() * patterns.len())?;
+    steps.take(STEPS_PER_HOST_PATTERN * hosts.len() * patterns.len())?;
     let covered = hosts.iter().filter(|host| patterns.iter().any(|pattern| pattern.covers(host))).count();
     match covered {
         0 => Some(false),
@@ -236,10 +239,10 @@ fn within(hosts: Option<&[Host]>, patterns: &[Pattern], steps: &Steps) -> Option
     }
 }
 
-/// One host or a list of them, names alone or addresses too.
-fn patterns(value: &Value, with_addresses: bool) -> Result<Vec<Pattern>, Refusal> {
+/// One host or a list of hosts: only names, or addresses too.
+fn patterns(value: &Value, with_addresses: bool) -> Result<Vec<HostPattern>, ConditionError> {
     if normal::size(value, MOST_EXAMINED).is_none() {
-        return unusable("value", "is larger than 64 KiB");
+        return invalid("value", "is larger than 64 KiB");
     }
     let how = if with_addresses {
         "must be a host such as example.com, *.example.com for all below it, 192.0.2.1 or [2001:db8::1]"
@@ -247,18 +250,18 @@ fn patterns(value: &Value, with_addresses: bool) -> Result<Vec<Pattern>, Refusal
         "must be a domain such as example.com, or *.example.com for all below it"
     };
     let pattern = |value: &Value, place: String| {
-        let pattern = value.as_str().and_then(Pattern::new);
-        let is_wanted = |pattern: &Pattern| with_addresses || !matches!(pattern, Pattern::Is(Host::Address(_)));
+        let pattern = value.as_str().and_then(HostPattern::new);
+        let is_wanted = |pattern: &HostPattern| with_addresses || !matches!(pattern, HostPattern::Is(Host::Address(_)));
         pattern.filter(is_wanted).ok_or((place, how))
     };
     match value {
-        Value::Array(list) if list.is_empty() => unusable("value", how),
+        Value::Array(list) if list.is_empty() => invalid("value", how),
         Value::Array(list) => list.iter().enumerate().map(|(at, one)| pattern(one, format!("value/{at}"))).collect(),
         one => Ok(vec![pattern(one, "value".to_owned())?]),
     }
 }
 
-fn unusable<T>(member: &str, how: &'static str) -> Result<T, Refusal> {
+fn invalid<T>(member: &str, how: &'static str) -> Result<T, ConditionError> {
     Err((member.to_owned(), how))
 }
 

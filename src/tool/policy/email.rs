@@ -1,14 +1,15 @@
-//! Mail addresses, as far as all programs read them alike.
+//! Email addresses, restricted to forms that all programs parse alike.
 
 use serde_json::Value;
 
 use super::host::{self, Host};
 
-/// What stands in a local part besides letters and digits. `%` and `!` do not: they send mail on to another host.
+/// The characters of a local part besides letters and digits. `%` and `!` are excluded: they can route mail to another
+/// host.
 const IN_LOCAL_PART: &[u8] = b".+-_=~#&'*/?^`{|}$";
 
-/// The domains of an address, of addresses with commas between them, or of a list of addresses; `None`: not all of it is
-/// certainly addresses.
+/// The domains of one address, of several separated by commas, or of a list; `None`: something in the value is not
+/// certainly an address.
 pub(super) fn domains(value: &Value) -> Option<Vec<Host>> {
     match value {
         Value::String(text) => text.split(", ").flat_map(|part| part.split(',')).map(domain).collect(),
@@ -25,7 +26,7 @@ fn domain(address: &str) -> Option<Host> {
     if local.len() > 64 || !local.split('.').all(is_atom) {
         return None;
     }
-    host::named(domain).filter(|host| matches!(host, Host::Name(_)))
+    host::parse_name(domain).filter(|host| matches!(host, Host::Name(_)))
 }
 
 #[cfg(test)]

@@ -1,48 +1,47 @@
-//! Forecast: what the policy will decide about a tool's calls, before their arguments are known.
+//! Forecasts what the policy will decide about a tool's calls before their arguments are known.
 
-use super::compiled::{Compiled, Rule};
+use super::compiled::{CompiledRules, Rule};
 use super::{Policy, decisive, of_thread, strictness};
 use crate::domain::forecast::ConditionalRuling;
 use crate::domain::policy::Ruling;
 use crate::domain::settings::PolicyAction;
 use crate::domain::tool::Proposal;
 
-/// How many rules with conditions are listed of a tool.
-const LISTED: usize = 16;
+/// How many rules with conditions are listed per tool.
+const MAX_LISTED: usize = 16;
 
-/// What decides about a tool's calls.
-pub struct Foreseen {
-    /// If none of the conditions holds.
+/// What will decide about a tool's calls.
+pub struct PolicyForecast {
+    /// The decision if none of the conditions holds.
     pub ruling: Ruling,
     /// Rules that ask come first, then those that deny.
     pub conditions: Vec<ConditionalRuling>,
-    /// There are more than are listed.
+    /// There are more rules than are listed.
     pub has_more: bool,
 }
 
 impl Policy {
-    /// The arguments of the call do not matter; `default` is what applies where no rule does. Costs one look at each rule
-    /// about the tool.
-    pub fn foresee(&self, call: &Proposal<'_>, default: Ruling) -> Foreseen {
+    /// Ignores the call's arguments. `default` applies where no rule does. Visits each rule about the tool once.
+    pub fn foresee(&self, call: &Proposal<'_>, default: Ruling) -> PolicyForecast {
         let (of_server, server) = self.server.candidates(call);
         let tenants = self.tenant.as_deref();
         let (of_tenant, tenant) = tenants.map(|rules| rules.candidates(call)).unwrap_or_default();
         let thread = of_thread(&call.settings.tool_policy, call.tool);
-        // A rule that the other side's rule without conditions always overrules is not listed.
+        // A rule that the other scope's unconditional rule always overrides is not listed.
         let of_server = of_server.into_iter().filter(|rule| is_same(decisive(Some(rule), tenant), rule));
         let of_tenant = of_tenant.into_iter().filter(|rule| is_same(decisive(server, Some(rule)), rule));
-        let mut listed = Listed::default();
+        let mut listed = ConditionalRules::default();
         let least = thread.as_ref().map_or(PolicyAction::Auto, |thread| thread.action);
         of_server.for_each(|rule| listed.add(rule, least));
         of_tenant.for_each(|rule| listed.add(rule, least));
         let (rules, has_more) = listed.first();
         let conditions = rules.into_iter().map(|rule| ConditionalRuling {
-            when: Compiled::conditions(rule),
-            // They stand beside it already.
-            policy: Ruling { when: Vec::new(), ..self.settled(Some(rule), thread.clone(), default.clone()) },
+            when: CompiledRules::conditions(rule),
+            // The conditions are listed separately.
+            policy: Ruling { when: Vec::new(), ..self.apply(Some(rule), thread.clone(), default.clone()) },
         });
         let conditions = conditions.collect();
-        Foreseen { ruling: self.settled(decisive(server, tenant), thread, default), conditions, has_more }
+        PolicyForecast { ruling: self.apply(decisive(server, tenant), thread, default), conditions, has_more }
     }
 }
 
@@ -50,17 +49,17 @@ fn is_same(decisive: Option<&Rule>, rule: &Rule) -> bool {
     decisive.is_some_and(|decisive| std::ptr::eq(decisive, rule))
 }
 
-/// Rules by what comes of them, as many of each kind as may be listed.
+/// Rules grouped by their decision, each group up to the number that may be listed.
 #[derive(Default)]
-struct Listed<'a> {
+struct ConditionalRules<'a> {
     asks: Vec<&'a Rule>,
     denies: Vec<&'a Rule>,
     allows: Vec<&'a Rule>,
     count: usize,
 }
 
-impl<'a> Listed<'a> {
-    /// `least` is what the thread's own policy makes of it at least.
+impl<'a> ConditionalRules<'a> {
+    /// `least` is the decision that the thread's own policy makes at least.
     fn add(&mut self, rule: &'a Rule, least: PolicyAction) {
         self.count += 1;
         let action = rule.ruling.action;
@@ -70,15 +69,15 @@ impl<'a> Listed<'a> {
             PolicyAction::Deny => &mut self.denies,
             PolicyAction::Auto => &mut self.allows,
         };
-        if kind.len() < LISTED {
+        if kind.len() < MAX_LISTED {
             kind.push(rule);
         }
     }
 
-    /// Those that are listed, and whether there are more.
+    /// The rules to list, and whether there are more.
     fn first(self) -> (Vec<&'a Rule>, bool) {
         let mut rules = [self.asks, self.denies, self.allows].concat();
-        rules.truncate(LISTED);
-        (rules, self.count > LISTED)
+        rules.truncate(MAX_LISTED);
+        (rules, self.count > MAX_LISTED)
     }
 }

@@ -1,19 +1,19 @@
 //! Names and globs.
 
 use super::normal::{is_invisible, is_line_break};
-use super::steps::Steps;
+use super::steps::StepBudget;
 
-/// Steps for a byte that is looked at to divide a text, and for a part of it that is compared.
-const STEPS_OF_BYTE: usize = 8;
-const STEPS_OF_PART: usize = 64;
+/// StepBudget per byte that is scanned to split a text, and per part that is compared.
+const STEPS_PER_BYTE: usize = 8;
+const STEPS_PER_PART: usize = 64;
 
 /// Whether a name or glob (`*` = any characters) covers a text.
 pub fn matches(pattern: &str, text: &str) -> bool {
     covers(pattern, text, |_| true)
 }
 
-/// Whether an argument is certainly what the pattern means: `*` passes no line break and nothing invisible. In a pattern
-/// with an `@`, which means one mail address, it passes nothing that stands between two.
+/// Whether an argument certainly matches: `*` matches no line break and no invisible character. In a pattern with an
+/// `@`, which means one email address, `*` also matches no separator between addresses.
 pub(super) fn certainly(pattern: &str, text: &str) -> bool {
     let is_of_address = pattern.contains('@');
     covers(pattern, text, |passed| {
@@ -23,13 +23,13 @@ pub(super) fn certainly(pattern: &str, text: &str) -> bool {
     })
 }
 
-/// Whether an argument may be what the pattern means: as a whole, by one of its lines or by one of the addresses in it.
-/// `None`: there are no steps left to find out.
-pub(super) fn possibly(pattern: &str, text: &str, steps: &Steps) -> Option<bool> {
+/// Whether an argument may match: as a whole, in one of its lines, or in one of the addresses in it. `None`: the step
+/// budget is exhausted.
+pub(super) fn possibly(pattern: &str, text: &str, steps: &StepBudget) -> Option<bool> {
     if matches(pattern, text) {
         return Some(true);
     }
-    steps.take(STEPS_OF_BYTE * text.len())?;
+    steps.take(STEPS_PER_BYTE * text.len())?;
     if pattern.contains('@') {
         any(pattern, text.split(stands_between_addresses), steps)
     } else {
@@ -37,12 +37,12 @@ pub(super) fn possibly(pattern: &str, text: &str, steps: &Steps) -> Option<bool>
     }
 }
 
-/// Whether the pattern covers one of these; those that are too short for it cost next to nothing.
-pub(super) fn any<'t>(pattern: &str, parts: impl Iterator<Item = &'t str>, steps: &Steps) -> Option<bool> {
+/// Whether the pattern matches one of the parts. Parts that are too short cost almost nothing.
+pub(super) fn any<'t>(pattern: &str, parts: impl Iterator<Item = &'t str>, steps: &StepBudget) -> Option<bool> {
     let shortest = pattern.len() - pattern.matches('*').count();
     for part in parts {
         let is_long_enough = part.len() >= shortest;
-        steps.take(if is_long_enough { STEPS_OF_PART + pattern.len() } else { STEPS_OF_BYTE })?;
+        steps.take(if is_long_enough { STEPS_PER_PART + pattern.len() } else { STEPS_PER_BYTE })?;
         if is_long_enough && matches(pattern, part) {
             return Some(true);
         }
@@ -50,7 +50,7 @@ pub(super) fn any<'t>(pattern: &str, parts: impl Iterator<Item = &'t str>, steps
     Some(false)
 }
 
-/// The same pattern without a star beside a star.
+/// The same pattern with adjacent stars merged.
 pub(super) fn simplified(pattern: &str) -> String {
     let mut simple = String::with_capacity(pattern.len());
     for c in pattern.chars() {
@@ -61,13 +61,13 @@ pub(super) fn simplified(pattern: &str) -> String {
     simple
 }
 
-/// Blanks, separators, and what surrounds an address in its longer forms.
+/// Whitespace, separators, and what surrounds an address in its longer forms.
 fn stands_between_addresses(c: char) -> bool {
     c.is_whitespace() || matches!(c, ',' | ';' | ':' | '<' | '>' | '(' | ')' | '[' | ']' | '"' | '\\' | '|' | '%' | '!')
 }
 
-/// Whether the literal parts stand in the text in their order, with nothing between them that `passes` refuses. The first
-/// place of each part is the best one: what lies before a later place includes all that lies before the first.
+/// Whether the pattern's literal parts occur in the text in order, with nothing between them that `passes` rejects.
+/// Taking the first occurrence of each part is enough: the gap before a later one contains the gap before the first.
 fn covers(pattern: &str, text: &str, passes: impl Fn(&str) -> bool) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -88,7 +88,7 @@ fn covers(pattern: &str, text: &str, passes: impl Fn(&str) -> bool) -> bool {
     left.strip_suffix(tail).is_some_and(passes)
 }
 
-/// How exactly a pattern says what it covers: names before globs, then by their literal characters.
+/// How specific a pattern is: names before globs, then by the number of literal characters.
 pub(super) fn specificity(pattern: &str) -> (bool, usize) {
     (!pattern.contains('*'), pattern.chars().filter(|c| *c != '*').count())
 }

@@ -1,4 +1,4 @@
-//! Hosts, and which hosts a rule means.
+//! Hosts, and patterns for hosts.
 
 use std::net::IpAddr;
 
@@ -6,32 +6,32 @@ use serde_json::Value;
 
 use super::normal;
 
-/// The longest host that is looked at, in bytes; a name has 253 once it is encoded.
-const LONGEST: usize = 1_024;
-/// The schemes whose addresses every parser divides alike.
+/// Maximum length of a host that is examined, in bytes. An encoded name has at most 253.
+const MAX_HOST_BYTES: usize = 1_024;
+/// The schemes whose URLs every parser splits alike.
 const SCHEMES: &[&str] = &["http", "https", "ws", "wss", "ftp"];
 
-/// A host: its name in lower case, encoded (`xn--`) and without the dot at its end; or an address.
+/// A host: a name in lower case, encoded (`xn--`) and without a trailing dot; or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Host {
     Name(String),
     Address(IpAddr),
 }
 
-/// Which hosts are meant.
+/// The hosts that a rule means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Pattern {
+pub(super) enum HostPattern {
     Is(Host),
-    /// Everything below a name, which stands here with a dot before it.
-    Below(String),
+    /// All subdomains of a name; it is stored with a leading dot.
+    Subdomains(String),
 }
 
-impl Pattern {
-    /// From a host, or from `*.` and a name.
+impl HostPattern {
+    /// Parses a host, or `*.` and a name.
     pub(super) fn new(text: &str) -> Option<Self> {
-        let Some(name) = text.strip_prefix("*.") else { return named(text).map(Self::Is) };
-        match named(name)? {
-            Host::Name(name) => Some(Self::Below(format!(".{name}"))),
+        let Some(name) = text.strip_prefix("*.") else { return parse_name(text).map(Self::Is) };
+        match parse_name(name)? {
+            Host::Name(name) => Some(Self::Subdomains(format!(".{name}"))),
             Host::Address(_) => None,
         }
     }
@@ -39,15 +39,15 @@ impl Pattern {
     pub(super) fn covers(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::Is(meant), host) => meant == host,
-            (Self::Below(end), Host::Name(name)) => {
+            (Self::Subdomains(end), Host::Name(name)) => {
                 name.strip_suffix(end.as_str()).is_some_and(|left| !left.is_empty())
             }
-            (Self::Below(_), Host::Address(_)) => false,
+            (Self::Subdomains(_), Host::Address(_)) => false,
         }
     }
 }
 
-/// The hosts of a URL or host name, or of a list of them; `None`: not each is certainly one host.
+/// The hosts of a URL or host name, or of a list of them; `None`: some entry is not certainly one host.
 pub(super) fn all(value: &Value) -> Option<Vec<Host>> {
     match value {
         Value::String(text) => Some(vec![of(text)?]),
@@ -56,34 +56,34 @@ pub(super) fn all(value: &Value) -> Option<Vec<Host>> {
     }
 }
 
-/// The host of a URL (`https://host:port/…`), or of `host` or `host:port`; `None` where two programs could read another
-/// one there: user information, backslashes, blanks, escapes, other ways to write an address.
+/// The host of a URL (`https://host:port/…`), of `host` or of `host:port`. `None` where two programs could read
+/// different hosts: user information, backslashes, whitespace, escapes, unusual spellings of addresses.
 pub(super) fn of(text: &str) -> Option<Host> {
     if text.chars().any(|c| c.is_whitespace() || normal::is_invisible(c)) {
         return None;
     }
-    let Some((scheme, rest)) = text.split_once("://") else { return at(text) };
+    let Some((scheme, rest)) = text.split_once("://") else { return without_port(text) };
     if !SCHEMES.contains(&scheme.to_ascii_lowercase().as_str()) {
         return None;
     }
-    at(&rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())])
+    without_port(&rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())])
 }
 
-/// The host before a port.
-fn at(authority: &str) -> Option<Host> {
+/// The host in front of an optional port.
+fn without_port(authority: &str) -> Option<Host> {
     let end = if authority.starts_with('[') { authority.find(']')? + 1 } else { 0 };
     let (host, port) = match authority[end..].split_once(':') {
         Some((before, port)) => (&authority[..end + before.len()], port),
         None => (authority, "0"),
     };
     let is_port = port.bytes().all(|digit| digit.is_ascii_digit()) && port.parse::<u16>().is_ok();
-    if is_port { named(host) } else { None }
+    if is_port { parse_name(host) } else { None }
 }
 
-/// A host by itself.
-pub(super) fn named(text: &str) -> Option<Host> {
+/// A host without a port.
+pub(super) fn parse_name(text: &str) -> Option<Host> {
     let text = text.strip_suffix('.').unwrap_or(text);
-    if text.len() > LONGEST || !is_plain(text) {
+    if text.len() > MAX_HOST_BYTES || !is_plain(text) {
         return None;
     }
     match url::Host::parse(text).ok()? {
@@ -96,13 +96,13 @@ pub(super) fn named(text: &str) -> Option<Host> {
     }
 }
 
-/// Whether nothing in it is read otherwise by a program that knows less of Unicode, but for the case of its letters.
+/// Whether every program reads the same text, apart from the case of letters, even with less knowledge of Unicode.
 fn is_plain(text: &str) -> bool {
     !text.contains(['%', '\\']) && normal::is_folded(text)
 }
 
-/// Whether the encoded name has the labels of the text: no other character than the dot was taken for one, and only labels
-/// of other scripts were encoded.
+/// Whether the encoded name has the same labels as the text: no other character was taken for a dot, and only labels in
+/// other scripts were encoded.
 fn has_its_labels(text: &str, name: &str) -> bool {
     let is_its = |(label, encoded): (&str, &str)| {
         if label.is_ascii() { label.eq_ignore_ascii_case(encoded) } else { encoded.starts_with("xn--") }

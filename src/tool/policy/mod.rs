@@ -1,16 +1,17 @@
-//! Which calls run by themselves, which need a person, which never run: one policy decides, and says by which rule.
+//! Decides which calls run without asking, which need a person's approval and which never run, and names the rule that
+//! decided.
 //!
-//! Rules are the server's (`[policy]` and `agent.tool_policy` in its configuration) and the tenant's (`PUT /policy`). Of
-//! those that are about a call the most specific decides: one that names the thread before one that does not, then the
-//! one that names the tool more exactly, then the one with more conditions, then the tenant's before the server's, then
-//! the stricter. But where the server's own rules deny, that is the end of it.
+//! Rules come from the server (`[policy]` and `agent.tool_policy` in its configuration) and from the tenant (`PUT
+//! /policy`). Of the rules that match a call the most specific decides: one that names the thread before one that does
+//! not, then the one that names the tool more exactly, then the one with more conditions, then the tenant's before the
+//! server's, then the stricter. But a denial by the server's own rules is final.
 //!
-//! What rules ask of arguments is answered with yes, no or in doubt (`condition.rs`); doubt and what is missing count
-//! against the call. What one judgement costs is bounded (`steps.rs`).
+//! A condition on arguments is answered with yes, no or in doubt (`condition.rs`); doubt and missing values count
+//! against the call. The cost of one judgement is bounded (`steps.rs`).
 //!
-//! A thread's `toolPolicy` makes a rule's decision only stricter. Where no rule is about a call it stands above the default
-//! of the tool's class (only somebody who may approve writes what could be looser: `runtime/tool_policy.rs`); in
-//! production it turns a denial into a question at most.
+//! A thread's `toolPolicy` can only make a rule's decision stricter. Where no rule matches a call, it overrides the
+//! default of the tool's class (only callers who may approve can write an entry that could be looser:
+//! `runtime/tool_policy.rs`); in production it can turn a denial at most into a question.
 
 mod argument;
 mod compiled;
@@ -27,7 +28,7 @@ mod tenants;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use steps::Steps;
+use steps::StepBudget;
 
 use crate::config::Environment;
 use crate::domain::policy::{RuleScope, Ruling};
@@ -36,43 +37,43 @@ use crate::domain::tool::{Proposal, ToolClass};
 
 pub use argument::MOST_EXAMINED;
 use compiled::Rule;
-pub use compiled::{Compiled, MOST_CONDITIONS, MOST_RULES, MOST_VALUES, check};
-pub use foresee::Foreseen;
+pub use compiled::{CompiledRules, MOST_CONDITIONS, MOST_RULES, MOST_VALUES, check};
+pub use foresee::PolicyForecast;
 pub use glob::matches;
 pub use steps::MOST_STEPS;
 pub(crate) use tenants::check_server;
 pub use tenants::{POLICY_ID, Policies, server_rules};
 
-/// The policy of one tenant, as of some moment.
+/// A snapshot of one tenant's policy.
 #[derive(Debug)]
 pub struct Policy {
     pub environment: Environment,
-    pub server: Arc<Compiled>,
-    pub tenant: Option<Arc<Compiled>>,
+    pub server: Arc<CompiledRules>,
+    pub tenant: Option<Arc<CompiledRules>>,
 }
 
 impl Policy {
-    /// What becomes of a call; `default` is what applies where no rule does.
+    /// Decides about a call; `default` applies where no rule does.
     pub fn decide(&self, call: &Proposal<'_>, default: Ruling) -> Ruling {
         let thread = of_thread(&call.settings.tool_policy, call.tool);
-        let steps = Steps::new();
-        let server = self.server.first(call, &steps);
-        let tenant = self.tenant.as_ref().and_then(|rules| rules.first(call, &steps));
-        self.settled(decisive(server, tenant), thread, default)
+        let steps = StepBudget::new();
+        let server = self.server.most_specific(call, &steps);
+        let tenant = self.tenant.as_ref().and_then(|rules| rules.most_specific(call, &steps));
+        self.apply(decisive(server, tenant), thread, default)
     }
 
-    /// What becomes of a call about which this rule of server or tenant decides, if any does.
-    fn settled(&self, rule: Option<&Rule>, thread: Option<Ruling>, default: Ruling) -> Ruling {
+    /// Decides about a call for which this rule of server or tenant is decisive, if there is one.
+    fn apply(&self, rule: Option<&Rule>, thread: Option<Ruling>, default: Ruling) -> Ruling {
         match (rule.map(|rule| &rule.ruling), thread) {
             (Some(rule), Some(thread)) if strictness(thread.action) > strictness(rule.action) => thread,
             (Some(rule), _) => rule.clone(),
-            (None, thread) => self.above(default, thread),
+            (None, thread) => self.thread_over_default(default, thread),
         }
     }
 
-    /// The default of a tool's class: outside production every class but `irreversible` runs; in production only reading
-    /// and the server's own tools do, everything else needs a rule.
-    pub fn of_class(&self, class: ToolClass, is_own: bool) -> Ruling {
+    /// The default of a tool's class. Outside production every class but `irreversible` runs; in production only `read`
+    /// and the server's own tools run, everything else needs a rule.
+    pub fn class_default(&self, class: ToolClass, is_own: bool) -> Ruling {
         let (action, words) = match (self.environment, class) {
             (_, ToolClass::Read) => (PolicyAction::Auto, "read"),
             (Environment::Development, ToolClass::Write) => (PolicyAction::Auto, "write"),
@@ -86,7 +87,7 @@ impl Policy {
         Ruling::new(action, format!("default for {words} tools = {}", name(action)), RuleScope::Default)
     }
 
-    fn above(&self, default: Ruling, thread: Option<Ruling>) -> Ruling {
+    fn thread_over_default(&self, default: Ruling, thread: Option<Ruling>) -> Ruling {
         let Some(thread) = thread else { return default };
         let is_loosened = self.environment == Environment::Production
             && default.action == PolicyAction::Deny
@@ -95,7 +96,7 @@ impl Policy {
     }
 }
 
-/// Which of the server's and the tenant's rules decides.
+/// Which of the server's and the tenant's rules is decisive.
 fn decisive<'a>(server: Option<&'a Rule>, tenant: Option<&'a Rule>) -> Option<&'a Rule> {
     match (server, tenant) {
         (Some(server), _) if server.ruling.action == PolicyAction::Deny => Some(server),
@@ -111,11 +112,11 @@ fn of_thread(policy: &BTreeMap<String, PolicyAction>, tool: &str) -> Option<Ruli
         .iter()
         .filter(|(pattern, _)| matches(pattern, tool))
         .max_by_key(|(pattern, action)| (glob::specificity(pattern), strictness(**action)))
-        .map(|(pattern, action)| Ruling::new(*action, words(pattern, *action), RuleScope::Thread))
+        .map(|(pattern, action)| Ruling::new(*action, entry_name(pattern, *action), RuleScope::Thread))
 }
 
-/// How a `toolPolicy` entry is named.
-pub(super) fn words(pattern: &str, action: PolicyAction) -> String {
+/// The name of a `toolPolicy` entry in decisions.
+pub(super) fn entry_name(pattern: &str, action: PolicyAction) -> String {
     format!("toolPolicy {pattern} = {}", name(action))
 }
 

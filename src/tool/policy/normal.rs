@@ -1,16 +1,16 @@
-//! Texts as people read them: two that differ only in case, width, blanks at their ends or characters that nobody sees
-//! are the same text here.
+//! Normalises texts as people read them: texts that differ only in case, width, surrounding whitespace or invisible
+//! characters become equal.
 
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 
-use super::steps::Steps;
+use super::steps::StepBudget;
 
-/// Steps for a byte that is read, and for a character that comes of a text that is not all ASCII.
-const STEPS_OF_BYTE: usize = 16;
-const STEPS_OF_CHARACTER: usize = 256;
+/// StepBudget per byte of input, and per character of output if the text is not all ASCII.
+const STEPS_PER_BYTE: usize = 16;
+const STEPS_PER_CHARACTER: usize = 256;
 
-/// Unicode's `Default_Ignorable_Code_Point`: what is not shown.
+/// Unicode's `Default_Ignorable_Code_Point`: characters that are not displayed.
 const IGNORABLE: &[(u32, u32)] = &[
     (0x00AD, 0x00AD),
     (0x034F, 0x034F),
@@ -31,15 +31,15 @@ const IGNORABLE: &[(u32, u32)] = &[
     (0xE0000, 0xE0FFF),
 ];
 
-/// The text in NFKC, without case and without invisible characters; a run of blanks is one space, at the ends none.
-/// `None`: there are no steps left for it. A text may become eleven times as long.
-pub(super) fn fold(text: &str, steps: &Steps) -> Option<String> {
-    steps.take(text.len() * STEPS_OF_BYTE)?;
+/// The text in NFKC, without case and invisible characters; whitespace is collapsed to one space and trimmed. `None`:
+/// the step budget is exhausted. The result may be eleven times as long.
+pub(super) fn fold(text: &str, steps: &StepBudget) -> Option<String> {
+    steps.take(text.len() * STEPS_PER_BYTE)?;
     if text.is_ascii() {
         let seen = text.chars().filter(|c| !is_invisible(*c));
         return single_spaced(seen.map(|c| Some(c.to_ascii_lowercase())));
     }
-    let counted = |c| steps.take(STEPS_OF_CHARACTER).map(|()| c);
+    let counted = |c| steps.take(STEPS_PER_CHARACTER).map(|()| c);
     single_spaced(characters(text).map(counted))
 }
 
@@ -54,7 +54,7 @@ fn characters(text: &str) -> impl Iterator<Item = char> {
     without_case.nfkc().filter(|c| !is_invisible(*c))
 }
 
-/// Whether a character is shown as nothing, not even as a blank.
+/// Whether a character is displayed as nothing, not even as whitespace.
 pub(super) fn is_invisible(c: char) -> bool {
     if c.is_ascii() {
         return c.is_control() && !c.is_whitespace();
@@ -69,24 +69,24 @@ pub(super) fn is_line_break(c: char) -> bool {
 
 fn single_spaced(chars: impl Iterator<Item = Option<char>>) -> Option<String> {
     let mut text = String::new();
-    let mut is_apart = false;
+    let mut has_gap = false;
     for c in chars {
         let c = c?;
         if c.is_whitespace() {
-            is_apart = !text.is_empty();
+            has_gap = !text.is_empty();
             continue;
         }
-        if is_apart {
+        if has_gap {
             text.push(' ');
-            is_apart = false;
+            has_gap = false;
         }
         text.push(c);
     }
     Some(text)
 }
 
-/// The value with every text in it folded; names of members stay as they are. `None`: there are no steps left for it.
-pub(super) fn fold_all(value: &Value, steps: &Steps) -> Option<Value> {
+/// The value with every text in it folded; member names stay unchanged. `None`: the step budget is exhausted.
+pub(super) fn fold_all(value: &Value, steps: &StepBudget) -> Option<Value> {
     match value {
         Value::String(text) => fold(text, steps).map(Value::String),
         Value::Array(list) => list.iter().map(|entry| fold_all(entry, steps)).collect(),
@@ -98,20 +98,20 @@ pub(super) fn fold_all(value: &Value, steps: &Steps) -> Option<Value> {
     }
 }
 
-/// How large a value is: its texts in bytes and 16 for each value in it. `None`: more than `most`.
+/// The size of a value: the bytes of its texts, plus 16 for each value in it. `None`: more than `most`.
 pub(super) fn size(value: &Value, most: usize) -> Option<usize> {
-    fn left(value: &Value, room: usize) -> Option<usize> {
+    fn remaining(value: &Value, room: usize) -> Option<usize> {
         let room = room.checked_sub(16)?;
         match value {
             Value::String(text) => room.checked_sub(text.len()),
-            Value::Array(list) => list.iter().try_fold(room, |room, entry| left(entry, room)),
+            Value::Array(list) => list.iter().try_fold(room, |room, entry| remaining(entry, room)),
             Value::Object(members) => {
-                members.iter().try_fold(room, |room, (name, member)| left(member, room.checked_sub(name.len())?))
+                members.iter().try_fold(room, |room, (name, member)| remaining(member, room.checked_sub(name.len())?))
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => Some(room),
         }
     }
-    left(value, most).map(|left| most - left)
+    remaining(value, most).map(|left| most - left)
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! Numbers: compared exactly, and read from texts only where every program reads the same.
+//! Numbers: compared exactly, and parsed from text only in forms that every program reads alike.
 
 use std::cmp::Ordering::{self, Equal, Greater, Less};
 
 use serde_json::{Number, Value};
 
-/// The digits of a decimal fraction that are kept exactly.
+/// How many digits of a decimal fraction a double holds exactly.
 const EXACT_DIGITS: usize = 15;
 
-/// Between which bounds a number is wanted: each with the orders of number and bound that keep it.
+/// The bounds of a number: each with the orderings (number against bound) that satisfy it.
 #[derive(Debug)]
-pub(super) struct Bounds(Vec<(&'static [Ordering], Number)>);
+pub(super) struct NumberBounds(Vec<(&'static [Ordering], Number)>);
 
-impl Bounds {
-    /// From an object of `eq`, `ne`, `min`, `max`, `above` and `below`, one at least.
+impl NumberBounds {
+    /// Parses an object with at least one of `eq`, `ne`, `min`, `max`, `above` and `below`.
     pub(super) fn new(value: &Value) -> Option<Self> {
         let bounds = value.as_object().filter(|bounds| !bounds.is_empty())?;
         let bound = |(name, bound): (&String, &Value)| {
-            let wanted: &[Ordering] = match name.as_str() {
+            let accepted: &[Ordering] = match name.as_str() {
                 "eq" => &[Equal],
                 "ne" => &[Less, Greater],
                 "min" => &[Greater, Equal],
@@ -25,24 +25,24 @@ impl Bounds {
                 "below" => &[Less],
                 _ => return None,
             };
-            Some((wanted, bound.as_number()?.clone()))
+            Some((accepted, bound.as_number()?.clone()))
         };
         bounds.iter().map(bound).collect::<Option<_>>().map(Self)
     }
 
-    /// Whether all bounds are kept; `None`: it is no number.
-    pub(super) fn hold(&self, value: &Value) -> Option<bool> {
+    /// Whether the value satisfies all bounds; `None`: it is no number.
+    pub(super) fn contains(&self, value: &Value) -> Option<bool> {
         let number = match value {
             Value::Number(number) => number.clone(),
-            Value::String(text) => written(text)?,
+            Value::String(text) => parse_decimal(text)?,
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
         };
-        self.0.iter().try_fold(true, |all, (wanted, bound)| Some(all && wanted.contains(&order(&number, bound)?)))
+        self.0.iter().try_fold(true, |all, (accepted, bound)| Some(all && accepted.contains(&order(&number, bound)?)))
     }
 }
 
-/// A number that is written as one: `-12.5`; no blanks, no sign `+`, no leading zeros, no exponent, no separators.
-fn written(text: &str) -> Option<Number> {
+/// Parses a plain decimal such as `-12.5`: no whitespace, no `+`, no leading zeros, no exponent, no separators.
+fn parse_decimal(text: &str) -> Option<Number> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.len() <= 20 && text.bytes().all(|c| c.is_ascii_digit());
@@ -53,7 +53,7 @@ fn written(text: &str) -> Option<Number> {
     (number.is_i64() || number.is_u64() || digits.len() <= EXACT_DIGITS).then_some(number)
 }
 
-/// Which of two numbers is the greater, without rounding either.
+/// Compares two numbers without rounding either.
 pub(super) fn order(a: &Number, b: &Number) -> Option<Ordering> {
     match (a.as_i128(), b.as_i128()) {
         (Some(a), Some(b)) => Some(a.cmp(&b)),
@@ -63,7 +63,7 @@ pub(super) fn order(a: &Number, b: &Number) -> Option<Ordering> {
     }
 }
 
-/// A whole number of 64 bits beside any other.
+/// Compares a 64-bit integer with any other number.
 fn whole_and_fraction(whole: i128, other: f64) -> Option<Ordering> {
     const BEYOND: f64 = 1e20;
     if other.abs() >= BEYOND {

@@ -1,20 +1,20 @@
-//! What one judgement, or reading the rules of one scope, may cost.
+//! The cost limit of one judgement, or of compiling the rules of one scope.
 
 use std::cell::Cell;
 
-/// How many steps it may take, a byte compared being one; so it ends within some tens of milliseconds. What is asked when
-/// they are used up is in doubt.
+/// How many steps one judgement may take; comparing a byte is one step. This limits it to some tens of milliseconds.
+/// Conditions that are evaluated after the limit are in doubt.
 pub const MOST_STEPS: usize = 32 * 1024 * 1024;
 
-/// The steps that are left.
-pub(super) struct Steps(Cell<usize>);
+/// The remaining steps.
+pub(super) struct StepBudget(Cell<usize>);
 
-impl Steps {
+impl StepBudget {
     pub(super) fn new() -> Self {
         Self(Cell::new(MOST_STEPS))
     }
 
-    /// Takes so many, if so many are left.
+    /// Consumes `steps`, if that many remain.
     pub(super) fn take(&self, steps: usize) -> Option<()> {
         let left = self.0.get().checked_sub(steps);
         self.0.set(left.unwrap_or(0));

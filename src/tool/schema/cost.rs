@@ -1,4 +1,5 @@
-//! What checking a value against a schema can cost, worked out before the schema is used. See the module's head.
+//! Computes the cost of checking values against a schema before the schema is used. See the documentation of the parent
+//! module.
 
 use std::collections::HashMap;
 
@@ -10,48 +11,48 @@ use super::{Size, text};
 use crate::domain::depth::MOST_DEPTH;
 use crate::domain::fault::Pointed;
 
-/// Schemas within a schema, with what they refer to.
+/// Maximum number of subschemas, including those that are referenced.
 pub const MOST_SCHEMAS: usize = 2_000;
-/// Values of any kind within a schema: lists of `enum` and `required`, examples.
+/// Maximum number of JSON values in a schema, including lists of `enum` and `required`, and examples.
 const MOST_VALUES: usize = 20_000;
-/// Steps that one value, or one byte of text, may take.
+/// Maximum number of steps for one value, or one byte of text.
 const MOST_STEPS: u64 = 20_000;
-/// Values that are compared with a constant in the time of one step.
-const COMPARED: u64 = 8;
-/// Steps that a keyword takes which looks at a whole value and not only at its members.
-const WHOLE: u64 = 8;
+/// How many values are compared with a constant in one step.
+const VALUES_COMPARED_PER_STEP: u64 = 8;
+/// Steps of a keyword that examines the whole value and not only its direct members.
+const WHOLE_VALUE_STEPS: u64 = 8;
 
-/// Per value that is checked (its members count as values of their own), and per byte of its texts.
+/// Cost per value that is checked (members count as values of their own), and per byte of its texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Until it is known whether a value fits.
+    /// Until it is known whether a value is valid.
     pub steps: u64,
     /// The same for each byte of text: regular expressions.
     pub text: u64,
-    /// Until it is known what is wrong with it: choices are tried once more at each level.
-    pub telling: u64,
-    /// Schemas within it, for those who bound many together.
+    /// Until all errors are known: alternatives are tried again at each level.
+    pub report_steps: u64,
+    /// The number of subschemas, for callers that bound several schemas together.
     pub schemas: usize,
 }
 
 struct SchemaWalk<'s> {
     root: &'s Value,
     nodes: Vec<Node>,
-    /// By their pointers.
-    known: HashMap<String, usize>,
-    /// Each name once: which of two would be meant is up to the order in which they are looked at.
+    /// Node numbers by JSON Pointer.
+    numbers: HashMap<String, usize>,
+    /// Each name at most once: with duplicates, the target of a reference would depend on the order of traversal.
     anchors: HashMap<String, usize>,
     draft: Draft,
-    /// The keyword that gives a schema an address.
+    /// The keyword that sets a schema's base URI.
     id: &'static str,
-    /// Where a schema within is of another draft, and where one refers to another.
+    /// The first place where a subschema has another draft, and the first reference. They are not accepted together.
     other_draft: Option<String>,
     reference: Option<String>,
     todo: Vec<(String, &'s Value)>,
     expressions: u64,
 }
 
-/// The cost, or where the schema is refused and why.
+/// The cost, or the place in the schema that is rejected and why.
 pub(super) fn of(schema: &Value) -> Result<Cost, Pointed> {
     if crate::domain::depth::exceeds(schema, MOST_DEPTH) {
         return Err(refused("", format!("nests deeper than {MOST_DEPTH}")));
@@ -63,7 +64,7 @@ pub(super) fn of(schema: &Value) -> Result<Cost, Pointed> {
     let mut walk = SchemaWalk {
         root: schema,
         nodes: Vec::new(),
-        known: HashMap::new(),
+        numbers: HashMap::new(),
         anchors: HashMap::new(),
         draft,
         id: draft.id_keyword(),
@@ -72,18 +73,18 @@ pub(super) fn of(schema: &Value) -> Result<Cost, Pointed> {
         todo: Vec::new(),
         expressions: 0,
     };
-    walk.at(String::new(), schema)?;
+    walk.node_at(String::new(), schema)?;
     while let Some((pointer, schema)) = walk.todo.pop() {
-        walk.look(&pointer, schema)?;
+        walk.visit(&pointer, schema)?;
     }
-    walk.join_anchors()?;
+    walk.resolve_anchors()?;
     if let (Some(place), Some(reference)) = (&walk.other_draft, &walk.reference) {
         let why =
             format!("a schema within a schema cannot be of another draft where there are references: {reference}");
         return Err(refused(place, why));
     }
     let order = walk.order()?;
-    let cost = walk.deepest(&order);
+    let cost = walk.root_cost(&order);
     if cost.steps.max(cost.text) > MOST_STEPS {
         let why = "applies too many schemas to one value: references or alternatives multiply".to_owned();
         return Err(refused("", why));
@@ -95,7 +96,7 @@ fn refused(pointer: &str, detail: String) -> Pointed {
     Pointed { pointer: pointer.to_owned(), detail }
 }
 
-/// Values in `value`, itself included.
+/// The number of JSON values in `value`, itself included.
 pub fn values(value: &Value) -> usize {
     let mut todo = vec![value];
     let mut count = 0;
@@ -115,23 +116,23 @@ fn below(pointer: &str, token: &str) -> String {
 }
 
 impl<'s> SchemaWalk<'s> {
-    /// The number of the schema at a pointer.
-    fn at(&mut self, pointer: String, schema: &'s Value) -> Result<usize, Pointed> {
-        if let Some(known) = self.known.get(&pointer) {
-            return Ok(*known);
+    /// The number of the node at a pointer; creates it and queues it for the walk if it is new.
+    fn node_at(&mut self, pointer: String, schema: &'s Value) -> Result<usize, Pointed> {
+        if let Some(number) = self.numbers.get(&pointer) {
+            return Ok(*number);
         }
         if self.nodes.len() == MOST_SCHEMAS {
             return Err(refused(&pointer, format!("is one of more than {MOST_SCHEMAS} schemas within one")));
         }
         let number = self.nodes.len();
         self.nodes.push(Node::default());
-        self.known.insert(pointer.clone(), number);
+        self.numbers.insert(pointer.clone(), number);
         self.todo.push((pointer, schema));
         Ok(number)
     }
 
-    fn look(&mut self, pointer: &str, schema: &'s Value) -> Result<(), Pointed> {
-        let number = self.known[pointer];
+    fn visit(&mut self, pointer: &str, schema: &'s Value) -> Result<(), Pointed> {
+        let number = self.numbers[pointer];
         self.nodes[number].own.steps = 1;
         let Value::Object(keywords) = schema else {
             return Ok(());
@@ -146,7 +147,7 @@ impl<'s> SchemaWalk<'s> {
         let place = below(pointer, keyword);
         self.nodes[number].own.steps += 1;
         if matches!(keyword, "not" | "pattern" | "required" | "dependentRequired" | "dependencies") {
-            self.nodes[number].repeated += Size::of(value).repeated();
+            self.nodes[number].copied += Size::of(value).copy_steps();
         }
         match keyword {
             "unevaluatedProperties" | "unevaluatedItems" | "$dynamicRef" | "$recursiveRef" => {
@@ -156,51 +157,51 @@ impl<'s> SchemaWalk<'s> {
                 &place,
                 format!("`{keyword}` is not taken: what refers to it would depend on the way there"),
             )),
-            "$id" | "id" if keyword == "$id" || keyword == self.id => identify(pointer, &place, value),
-            "$schema" if !pointer.is_empty() => self.draft_within(place, value),
-            "$ref" => self.refer(number, &place, value),
+            "$id" | "id" if keyword == "$id" || keyword == self.id => check_id(pointer, &place, value),
+            "$schema" if !pointer.is_empty() => self.check_subschema_draft(place, value),
+            "$ref" => self.reference(number, &place, value),
             "$anchor" => match value.as_str().and_then(|name| self.anchors.insert(name.to_owned(), number)) {
                 Some(_) => Err(refused(&place, "is the name of another schema, too".to_owned())),
                 None => Ok(()),
             },
             "allOf" | "if" | "then" | "else" | "dependentSchemas" | "dependencies" => {
-                let found = self.within(&place, value)?;
-                self.nodes[number].beside.extend(found);
+                let found = self.subschemas(&place, value)?;
+                self.nodes[number].in_place.extend(found);
                 Ok(())
             }
             "anyOf" | "oneOf" | "not" => {
-                let found = self.within(&place, value)?;
-                self.nodes[number].chooses = true;
-                self.nodes[number].beside.extend(found);
+                let found = self.subschemas(&place, value)?;
+                self.nodes[number].has_alternatives = true;
+                self.nodes[number].in_place.extend(found);
                 Ok(())
             }
             "properties" => {
-                let found = self.within(&place, value)?;
+                let found = self.subschemas(&place, value)?;
                 self.nodes[number].own.steps += found.len() as u64;
                 self.nodes[number].members.extend(found);
                 Ok(())
             }
             "items" | "prefixItems" | "additionalItems" | "additionalProperties" => {
-                let found = self.within(&place, value)?;
+                let found = self.subschemas(&place, value)?;
                 self.nodes[number].members.extend(found);
                 Ok(())
             }
             "contains" | "propertyNames" => {
-                let found = self.within(&place, value)?;
-                self.nodes[number].each.extend(found);
+                let found = self.subschemas(&place, value)?;
+                self.nodes[number].all_members.extend(found);
                 Ok(())
             }
             "patternProperties" => {
                 for name in value.as_object().into_iter().flat_map(Map::keys) {
-                    // Once for itself, once to find what is left for `additionalProperties`.
-                    self.nodes[number].names += 2 * self.expression(&below(&place, name), name)?;
+                    // One pass for the keyword itself, one to find what remains for `additionalProperties`.
+                    self.nodes[number].name_patterns += 2 * self.expression(&below(&place, name), name)?;
                 }
-                let found = self.within(&place, value)?;
-                self.nodes[number].each.extend(found);
+                let found = self.subschemas(&place, value)?;
+                self.nodes[number].all_members.extend(found);
                 Ok(())
             }
-            // They apply to nothing here, and may hold names.
-            "$defs" | "definitions" | "contentSchema" => self.within(&place, value).map(drop),
+            // These are applied to nothing here, but references may lead to them.
+            "$defs" | "definitions" | "contentSchema" => self.subschemas(&place, value).map(drop),
             "pattern" => {
                 if let Some(pattern) = value.as_str() {
                     self.nodes[number].own.text += self.expression(&place, pattern)?;
@@ -208,25 +209,25 @@ impl<'s> SchemaWalk<'s> {
                 Ok(())
             }
             "enum" | "const" | "required" | "dependentRequired" | "type" => {
-                self.nodes[number].own.steps += values(value) as u64 / COMPARED;
+                self.nodes[number].own.steps += values(value) as u64 / VALUES_COMPARED_PER_STEP;
                 Ok(())
             }
             "uniqueItems" => {
-                self.nodes[number].whole += WHOLE;
+                self.nodes[number].whole_value += WHOLE_VALUE_STEPS;
                 Ok(())
             }
-            // Reading a text once, by a form of its own or as JSON.
+            // Reads a text once, in a certain format or as JSON.
             "format" | "contentEncoding" | "contentMediaType" => {
                 self.nodes[number].own.text += 1;
                 Ok(())
             }
-            // Numbers, lengths and counts are compared once; words for people are not looked at.
+            // Numbers, lengths and counts are compared once; annotations are ignored.
             _ => Ok(()),
         }
     }
 
-    /// The schemas that a keyword holds: one, a list, or a member each. Other values there are no schemas.
-    fn within(&mut self, place: &str, value: &'s Value) -> Result<Vec<usize>, Pointed> {
+    /// The subschemas of a keyword: one, a list, or one per member. Other kinds of values are no schemas.
+    fn subschemas(&mut self, place: &str, value: &'s Value) -> Result<Vec<usize>, Pointed> {
         let holds_many =
             ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
         let is_map = place.rsplit('/').next().is_some_and(|keyword| holds_many.contains(&keyword));
@@ -234,40 +235,43 @@ impl<'s> SchemaWalk<'s> {
             Value::Object(members) if is_map => {
                 let mut found = Vec::with_capacity(members.len());
                 for (name, schema) in members.iter().filter(|(_, schema)| schema.is_object() || schema.is_boolean()) {
-                    found.push(self.at(below(place, name), schema)?);
+                    found.push(self.node_at(below(place, name), schema)?);
                 }
                 Ok(found)
             }
-            Value::Object(_) | Value::Bool(_) => Ok(vec![self.at(place.to_owned(), value)?]),
-            Value::Array(items) => {
-                items.iter().enumerate().map(|(at, schema)| self.at(below(place, &at.to_string()), schema)).collect()
-            }
+            Value::Object(_) | Value::Bool(_) => Ok(vec![self.node_at(place.to_owned(), value)?]),
+            Value::Array(items) => items
+                .iter()
+                .enumerate()
+                .map(|(at, schema)| self.node_at(below(place, &at.to_string()), schema))
+                .collect(),
             Value::Null | Value::Number(_) | Value::String(_) => Ok(Vec::new()),
         }
     }
 
-    fn refer(&mut self, number: usize, place: &str, value: &'s Value) -> Result<(), Pointed> {
+    fn reference(&mut self, number: usize, place: &str, value: &'s Value) -> Result<(), Pointed> {
         let Some(reference) = value.as_str() else {
             return Ok(());
         };
         self.reference.get_or_insert_with(|| place.to_owned());
         let elsewhere = || refused(place, "a reference must stay within the schema: begin it with `#`".to_owned());
         let fragment = reference.strip_prefix('#').ok_or_else(elsewhere)?;
-        // Names are meant as they stand; only pointers are unescaped.
+        // Anchor names are taken literally; only pointers are percent-decoded.
         if !fragment.is_empty() && !fragment.starts_with('/') {
             self.nodes[number].anchors.push((place.to_owned(), fragment.to_owned()));
             return Ok(());
         }
         let fragment = text::unescaped(fragment);
         let root = self.root;
-        let target = root.pointer(&fragment).ok_or_else(|| nothing_there(place))?;
-        let target = self.at(fragment, target)?;
-        self.nodes[number].beside.push(target);
+        let target = root.pointer(&fragment).ok_or_else(|| dangling_reference(place))?;
+        let target = self.node_at(fragment, target)?;
+        self.nodes[number].in_place.push(target);
         Ok(())
     }
 
-    /// Generators write one into each part. What a keyword costs is the same in all drafts; what a reference means is not.
-    fn draft_within(&mut self, place: String, value: &Value) -> Result<(), Pointed> {
+    /// Generators repeat `$schema` in subschemas. A keyword costs the same in all drafts, but a reference may mean
+    /// something else.
+    fn check_subschema_draft(&mut self, place: String, value: &Value) -> Result<(), Pointed> {
         let Some(named) = value.as_str().filter(|_| Some(value) != self.root.get("$schema")) else {
             return Ok(());
         };
@@ -281,11 +285,11 @@ impl<'s> SchemaWalk<'s> {
         Ok(())
     }
 
-    fn join_anchors(&mut self) -> Result<(), Pointed> {
+    fn resolve_anchors(&mut self) -> Result<(), Pointed> {
         for node in &mut self.nodes {
             for (place, name) in std::mem::take(&mut node.anchors) {
-                let target = self.anchors.get(&name).ok_or_else(|| nothing_there(&place))?;
-                node.beside.push(*target);
+                let target = self.anchors.get(&name).ok_or_else(|| dangling_reference(&place))?;
+                node.in_place.push(*target);
             }
         }
         Ok(())
@@ -300,7 +304,8 @@ impl<'s> SchemaWalk<'s> {
         Ok(size.positions)
     }
 
-    /// Such that every schema stands behind those that are applied beside it; refuses one that is applied beside itself.
+    /// A topological order in which every schema follows those that it applies in place; rejects a schema that applies
+    /// itself to the same value.
     fn order(&self) -> Result<Vec<usize>, Pointed> {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {
@@ -317,9 +322,9 @@ impl<'s> SchemaWalk<'s> {
                     continue;
                 }
                 marks[node] = Mark::Open;
-                match self.nodes[node].beside.get(next) {
-                    Some(&beside) if marks[beside] == Mark::Open => return Err(self.circle(beside)),
-                    Some(&beside) => path.extend([(node, next + 1), (beside, 0)]),
+                match self.nodes[node].in_place.get(next) {
+                    Some(&applied) if marks[applied] == Mark::Open => return Err(self.self_reference(applied)),
+                    Some(&applied) => path.extend([(node, next + 1), (applied, 0)]),
                     None => {
                         marks[node] = Mark::Done;
                         order.push(node);
@@ -330,13 +335,13 @@ impl<'s> SchemaWalk<'s> {
         Ok(order)
     }
 
-    fn circle(&self, node: usize) -> Pointed {
-        let pointer = self.known.iter().find(|(_, number)| **number == node).map_or("", |(pointer, _)| pointer);
+    fn self_reference(&self, node: usize) -> Pointed {
+        let pointer = self.numbers.iter().find(|(_, number)| **number == node).map_or("", |(pointer, _)| pointer);
         refused(pointer, "refers to itself without going deeper into the value".to_owned())
     }
 
-    /// The root's cost for the deepest value that is taken.
-    fn deepest(&self, order: &[usize]) -> Cost {
+    /// The root's cost for values of the maximum depth.
+    fn root_cost(&self, order: &[usize]) -> Cost {
         let mut last = vec![Cost::default(); self.nodes.len()];
         for _ in 0..=MOST_DEPTH {
             let mut costs = last.clone();
@@ -352,8 +357,8 @@ impl<'s> SchemaWalk<'s> {
     }
 }
 
-/// Only the whole has an address, and none that older drafts take for the name of a schema: references would lead elsewhere.
-fn identify(pointer: &str, place: &str, value: &Value) -> Result<(), Pointed> {
+/// Only the root may have a URI, and not one that older drafts take for an anchor: references would have other targets.
+fn check_id(pointer: &str, place: &str, value: &Value) -> Result<(), Pointed> {
     match value.as_str() {
         Some(_) if !pointer.is_empty() => {
             Err(refused(place, "a schema within a schema cannot have an address of its own".to_owned()))
@@ -363,6 +368,6 @@ fn identify(pointer: &str, place: &str, value: &Value) -> Result<(), Pointed> {
     }
 }
 
-fn nothing_there(place: &str) -> Pointed {
+fn dangling_reference(place: &str) -> Pointed {
     refused(place, "refers to nothing within the schema".to_owned())
 }

@@ -1,12 +1,12 @@
-//! JSON Schemas of others: arguments and outputs of tools, forms for people. Compiled once where that is possible;
+//! JSON Schemas from outside: arguments and outputs of tools, forms for people. They are compiled once where possible;
 //! references never leave the document.
 //!
-//! Callers, models and servers choose both the schema and the value, and values are checked within decisions. So a schema
-//! is taken only if the work for a value grows linearly with the value: [`cost`] follows every reference and works out how
-//! many schemas one value can meet at most. Keywords whose work grows with more than that (`unevaluated*`, `$dynamicRef`,
-//! `$recursiveRef`) are refused, and so is a schema that is applied to the same value once more by way of itself.
-//! What would make a reference lead elsewhere than that walk is refused, too: a name that two schemas have, another address
-//! below the root, and, where there are references, another draft there. A value that is too large for its schema is a mistake, too.
+//! Callers, models and servers choose both the schema and the value, and values are checked within decisions. So a
+//! schema is accepted only if the work grows linearly with the value: [`cost`] follows every reference and computes how
+//! many subschemas can apply to one value at most. Keywords with more than linear cost (`unevaluated*`, `$dynamicRef`,
+//! `$recursiveRef`) are rejected, and so is a schema that applies itself to the same value. Anything that would give a
+//! reference another target than in that walk is rejected, too: an anchor that occurs twice, a URI below the root, and,
+//! where there are references, another draft below the root. A value that is too large for its schema is an error.
 
 mod cost;
 mod node;
@@ -22,18 +22,18 @@ use crate::domain::tool::ToolError;
 
 pub use cost::{Cost, MOST_SCHEMAS, values};
 
-/// How many mistakes of one value are listed.
+/// How many errors of one value are listed.
 const MOST_ERRORS: usize = 8;
-/// Steps for one value; `benches/bounds.rs` measures what the worst of them take.
+/// Maximum number of steps for one value; `benches/bounds.rs` measures the worst cases.
 pub const MOST_WORK: u64 = 4_000_000;
-/// Steps beyond which it is only said that a value does not fit: all mistakes are found before the first is listed, and each
-/// costs memory.
-const WORK_OF_LISTING: u64 = 100_000;
-/// Bytes that a mistake repeats in the memory that one step of listing stands for.
-const REPEATED: u64 = 256;
-/// A value in memory, besides its texts.
+/// Beyond this many steps only the first fact is reported, that the value is invalid: all errors are computed before
+/// the first is listed, and each costs memory.
+const MAX_LISTING_WORK: u64 = 100_000;
+/// How many bytes of memory for repeated values count as one step.
+const COPIED_BYTES_PER_STEP: u64 = 256;
+/// The memory of a value without its texts.
 const VALUE_BYTES: u64 = 64;
-/// An index in a JSON Pointer.
+/// The length of an array index in a JSON Pointer.
 const INDEX_BYTES: u64 = 8;
 
 /// A compiled JSON Schema.
@@ -44,7 +44,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Refused with the place in the schema, and why it cannot be used.
+    /// Fails with the place in the schema, and why it cannot be used.
     pub fn compile(schema: &Value) -> Result<Self, Pointed> {
         let cost = cost::of(schema)?;
         // The linear-time engine: patterns come from models and servers, too.
@@ -57,12 +57,12 @@ impl Schema {
         Ok(Self { validator, cost })
     }
 
-    /// What checking a value against it costs.
+    /// The cost of checking a value.
     pub fn cost(&self) -> Cost {
         self.cost
     }
 
-    /// What is wrong, each with its JSON Pointer; values are not repeated. Empty = nothing.
+    /// The errors, each with its JSON Pointer and without the values themselves. Empty if the value is valid.
     pub fn mistakes(&self, value: &Value) -> Vec<Pointed> {
         let whole = |detail: &str| vec![Pointed { pointer: String::new(), detail: detail.to_owned() }];
         if exceeds(value, MOST_DEPTH) {
@@ -75,23 +75,23 @@ impl Schema {
         if self.validator.is_valid(value) {
             return Vec::new();
         }
-        if size.work_of_listing(self.cost) > WORK_OF_LISTING {
+        if size.listing_work(self.cost) > MAX_LISTING_WORK {
             return whole("does not fit; it is too large for its mistakes to be listed");
         }
         self.validator.iter_errors(value).take(MOST_ERRORS).map(|error| pointed(&error)).collect()
     }
 
-    /// For the model: the first mistake's pointer, and all of them in the message.
+    /// An error for the model: the first error's pointer, and all errors in the message.
     pub fn check_call(&self, arguments: &Value) -> Result<(), ToolError> {
         self.check("invalid_arguments", "The arguments do not fit the schema.", arguments)
     }
 
-    /// The same for what a tool brought back.
+    /// The same for a tool's output.
     pub fn check_output(&self, output: &Value) -> Result<(), ToolError> {
         self.check("invalid_output", "The output does not fit the schema that the tool declares.", output)
     }
 
-    /// The same for what a model answers in JSON.
+    /// The same for a model's answer in JSON.
     pub fn check_answer(&self, answer: &Value) -> Result<(), ToolError> {
         self.check("invalid_answer", "The JSON does not fit the schema.", answer)
     }
@@ -101,11 +101,12 @@ impl Schema {
         let Some(first) = mistakes.first() else {
             return Ok(());
         };
-        let told: Vec<String> = mistakes.iter().map(|m| format!("{}: {}", place(&m.pointer), m.detail)).collect();
-        Err(ToolError::new(code, format!("{what} {}", told.join("; "))).at(first.pointer.clone()))
+        let listed: Vec<String> =
+            mistakes.iter().map(|m| format!("{}: {}", display_pointer(&m.pointer), m.detail)).collect();
+        Err(ToolError::new(code, format!("{what} {}", listed.join("; "))).at(first.pointer.clone()))
     }
 
-    /// For a person who sent `value` as the member at `pointer` of a request.
+    /// A fault for a client that sent `value` as the member at `pointer` of a request.
     pub fn check_member(&self, pointer: &str, value: &Value) -> Result<(), Fault> {
         let mistakes = self.mistakes(value);
         if mistakes.is_empty() {
@@ -117,26 +118,26 @@ impl Schema {
     }
 }
 
-/// A refusal in words, for those who cannot show its pointer apart.
-pub fn why(refused: &Pointed) -> String {
-    format!("{} {}", place(&refused.pointer), refused.detail)
+/// A rejection as text, for callers without a separate field for its pointer.
+pub fn describe(refused: &Pointed) -> String {
+    format!("{} {}", display_pointer(&refused.pointer), refused.detail)
 }
 
 fn pointed(error: &jsonschema::ValidationError<'_>) -> Pointed {
     Pointed { pointer: error.instance_path().to_string(), detail: error.masked().to_string() }
 }
 
-fn place(pointer: &str) -> &str {
+fn display_pointer(pointer: &str) -> &str {
     if pointer.is_empty() { "(the whole)" } else { pointer }
 }
 
-/// Of a value that is checked.
+/// The size of a value that is checked.
 #[derive(Default)]
 struct Size {
     values: u64,
     bytes: u64,
-    /// Bytes, if one mistake is found in each value: mistakes carry the path to the value, and those of alternatives also
-    /// the value with all that is in it.
+    /// Bytes of memory if every value has one error: an error holds the path to the value, and errors of alternatives
+    /// also a copy of the value.
     copied: u64,
 }
 
@@ -147,7 +148,7 @@ impl Size {
         size
     }
 
-    /// `path`: how long the pointer to the value is.
+    /// `path`: the length of the pointer to the value.
     fn add(&mut self, value: &Value, depth: u64, path: u64) {
         self.values += 1;
         self.copied += VALUE_BYTES * depth + path;
@@ -172,13 +173,13 @@ impl Size {
         self.values.saturating_mul(steps).saturating_add(self.bytes.saturating_mul(text))
     }
 
-    /// Steps of listing for what repeats it once.
-    fn repeated(&self) -> u64 {
-        self.copied / REPEATED
+    /// The steps that copying the value into errors counts as.
+    fn copy_steps(&self) -> u64 {
+        self.copied / COPIED_BYTES_PER_STEP
     }
 
-    fn work_of_listing(&self, cost: Cost) -> u64 {
-        self.work(cost.telling, cost.text).saturating_add(self.repeated().saturating_mul(cost.telling))
+    fn listing_work(&self, cost: Cost) -> u64 {
+        self.work(cost.report_steps, cost.text).saturating_add(self.copy_steps().saturating_mul(cost.report_steps))
     }
 }
 

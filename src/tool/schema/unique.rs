@@ -1,5 +1,5 @@
-//! `uniqueItems` by the texts of the items: linear whatever they are. The library's own compares all that share a hash,
-//! and nested arrays that do are easily made.
+//! `uniqueItems` by the serialised items, which is always linear. The library compares all items with equal hashes, and
+//! it is easy to build many nested arrays that have the same hash.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ impl<'i> Keyword<'i> for Unique {
     }
 }
 
-/// The keyword where it stands; `false` asks for nothing.
+/// The keyword with the value `false`, which requires nothing.
 pub(super) struct Any;
 
 impl<'i> Keyword<'i> for Any {
@@ -43,11 +43,11 @@ fn is_unique(value: &Value) -> bool {
     })
 }
 
-/// The same text for what JSON Schema holds to be equal: 1 and 1.0 are, members have no order.
+/// Serialises so that values are equal in JSON Schema iff their texts are: 1 and 1.0 are equal, members have no order.
 fn write(value: &Value, text: &mut String) {
     match value {
         Value::Number(number) => match number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0) {
-            // Adding nothing makes 0 of -0.
+            // Adding 0.0 turns -0.0 into 0.0.
             Some(whole) => text.push_str(&format!("{:.0}", whole + 0.0)),
             None => text.push_str(&number.to_string()),
         },

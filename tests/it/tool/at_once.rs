@@ -26,7 +26,7 @@ async fn it_is_the_same_as_the_calls() {
     ] {
         let at_once = tools.at_once(tool, &arguments, context.now, &Limits::default()).unwrap();
         let called = tools.get(tool).unwrap().call(arguments, context.clone()).await;
-        assert_eq!(at_once, tools.kept(tool, called, 1 << 20), "{tool}");
+        assert_eq!(at_once, tools.outcome(tool, called, 1 << 20), "{tool}");
     }
     for tool in ["ask_user", "demo_send_email", "unknown"] {
         assert_eq!(tools.at_once(tool, &json!({}), 0, &Limits::default()), None);

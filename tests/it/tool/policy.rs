@@ -8,7 +8,7 @@ use pes::domain::policy::{PolicyRule, RuleScope, Ruling};
 use pes::domain::settings::{PolicyAction, RunSettings};
 use pes::domain::tool::{Proposal, ToolClass};
 use pes::store::documents::{Change, DocumentCache, DocumentKind, Expected};
-use pes::tool::policy::{Compiled, POLICY_ID, Policies, Policy, check};
+use pes::tool::policy::{CompiledRules, POLICY_ID, Policies, Policy, check};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -24,8 +24,8 @@ fn rules(rules: Value) -> Vec<PolicyRule> {
 pub(super) fn policy(server: Value, tenant: Value) -> Policy {
     Policy {
         environment: Environment::Development,
-        server: Arc::new(Compiled::new(&rules(server), RuleScope::Server)),
-        tenant: Some(Arc::new(Compiled::new(&rules(tenant), RuleScope::Tenant))),
+        server: Arc::new(CompiledRules::new(&rules(server), RuleScope::Server)),
+        tenant: Some(Arc::new(CompiledRules::new(&rules(tenant), RuleScope::Tenant))),
     }
 }
 
@@ -33,7 +33,7 @@ pub(super) fn policy(server: Value, tenant: Value) -> Policy {
 pub(super) fn decided(policy: &Policy, settings: &RunSettings, arguments: &Value) -> Ruling {
     let thread = ThreadId::from("vip-1");
     let call = Proposal { thread: &thread, settings, tool: "mail__send", arguments };
-    policy.decide(&call, policy.of_class(ToolClass::Write, false))
+    policy.decide(&call, policy.class_default(ToolClass::Write, false))
 }
 
 fn rule_of(policy: &Policy) -> String {
@@ -144,6 +144,6 @@ async fn a_change_counts_at_once_and_what_cannot_be_read_denies() {
     let (thread, none, nothing) = (ThreadId::from("t"), settings(None, &[]), json!({}));
     let call = Proposal { thread: &thread, settings: &none, tool: "calculator", arguments: &nothing };
     let policy = policies.of(TenantPk(1));
-    assert_eq!(policy.decide(&call, policy.of_class(ToolClass::Read, true)).rule, "unreadable policy");
+    assert_eq!(policy.decide(&call, policy.class_default(ToolClass::Read, true)).rule, "unreadable policy");
     assert_eq!(rule_of(&policies.of(TenantPk(2))), "toolPolicy mail__* = ask", "another tenant's");
 }

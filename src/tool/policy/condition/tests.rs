@@ -6,8 +6,9 @@ use super::*;
 
 /// The answers of a rule that allows and of one that denies.
 fn answers(op: Op, found: Option<&Value>, expected: &Value) -> (bool, bool) {
-    let test = Test::new(&Condition { pointer: String::new(), op, value: expected.clone() }, &Steps::new()).unwrap();
-    let holds = |allows| test.holds(found.map(Argument::new).as_ref(), &Steps::new(), allows);
+    let test =
+        Check::new(&Condition { pointer: String::new(), op, value: expected.clone() }, &StepBudget::new()).unwrap();
+    let holds = |allows| test.holds(found.map(Argument::new).as_ref(), &StepBudget::new(), allows);
     (holds(true), holds(false))
 }
 

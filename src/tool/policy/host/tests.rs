@@ -82,7 +82,7 @@ fn where_two_programs_may_read_another_host_it_is_none() {
 
 #[test]
 fn a_pattern_covers_whole_labels() {
-    let covers = |pattern: &str, host: &str| Pattern::new(pattern).unwrap().covers(&of(host).unwrap());
+    let covers = |pattern: &str, host: &str| HostPattern::new(pattern).unwrap().covers(&of(host).unwrap());
     assert!(covers("example.com", "https://EXAMPLE.com:8443/"));
     assert!(covers("*.example.com", "a.b.example.com"));
     assert!(covers("*.Bücher.example", "www.xn--bcher-kva.example"));
@@ -94,7 +94,7 @@ fn a_pattern_covers_whole_labels() {
     assert!(!covers("*.com", "127.0.0.1"));
     for wrong in ["", "*", "*.", "*.*.com", "a.*.com", "https://example.com", "example.com:80", "*.0.0.1", "2130706433"]
     {
-        assert_eq!(Pattern::new(wrong), None, "{wrong}");
+        assert_eq!(HostPattern::new(wrong), None, "{wrong}");
     }
 }
 
@@ -108,7 +108,7 @@ proptest! {
         if let Some(host) = of(&text) {
             let read = url::Url::parse(&text).map(|url| url.host_str().map(str::to_owned)).unwrap();
             let read = read.unwrap();
-            prop_assert_eq!(named(&read), Some(host), "{}", text);
+            prop_assert_eq!(parse_name(&read), Some(host), "{}", text);
         }
     }
 }

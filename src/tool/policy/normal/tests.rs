@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 fn fold(text: &str) -> String {
-    super::fold(text, &Steps::new()).unwrap()
+    super::fold(text, &StepBudget::new()).unwrap()
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn what_people_read_as_one_text_is_one() {
 
 #[test]
 fn a_text_that_grows_is_not_folded_to_its_end() {
-    let steps = Steps::new();
+    let steps = StepBudget::new();
     assert_eq!(super::fold(&"\u{fdfa}".repeat(20_000), &steps), None);
     assert_eq!(super::fold("a", &steps), None, "nothing is left");
 }

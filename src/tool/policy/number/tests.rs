@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 fn hold(bounds: Value, value: Value) -> Option<bool> {
-    Bounds::new(&bounds).unwrap().hold(&value)
+    NumberBounds::new(&bounds).unwrap().contains(&value)
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn each_bound_means_what_it_says() {
         assert_eq!(hold(bounds.clone(), broken.clone()), Some(false), "{broken} {bounds}");
     }
     for wrong in [json!({}), json!(5), json!({ "least": 1 }), json!({ "min": "1" }), json!({ "min": null, "max": 2 })] {
-        assert!(Bounds::new(&wrong).is_none(), "{wrong}");
+        assert!(NumberBounds::new(&wrong).is_none(), "{wrong}");
     }
 }
 

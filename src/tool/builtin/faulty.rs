@@ -1,4 +1,4 @@
-//! Tools that misbehave, for tests that start the server as a process. Never in a release.
+//! Faulty tools, for tests that start the server as a process. Not compiled into releases.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -15,21 +15,23 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
     let any = json!({ "type": "object" });
     let path = json!({ "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] });
     let times = json!({ "type": "object", "properties": { "times": { "type": "integer", "minimum": 0 } } });
-    let failed: Misdeed = Misdeed::FailTimes(Mutex::new(HashMap::new()));
+    let failed: Misbehaviour = Misbehaviour::FailTimes(Mutex::new(HashMap::new()));
     [
-        ("test_hang", any.clone(), true, Misdeed::Hang),
-        ("test_panic", any.clone(), true, Misdeed::Panic),
-        ("test_huge", any, true, Misdeed::Huge),
+        ("test_hang", any.clone(), true, Misbehaviour::Hang),
+        ("test_panic", any.clone(), true, Misbehaviour::Panic),
+        ("test_huge", any, true, Misbehaviour::Huge),
         ("test_fail_times", times, true, failed),
-        ("test_count", path.clone(), false, Misdeed::Count),
-        ("test_count_idempotent", path.clone(), true, Misdeed::Count),
-        ("test_count_read", path, true, Misdeed::Count),
+        ("test_count", path.clone(), false, Misbehaviour::Count),
+        ("test_count_idempotent", path.clone(), true, Misbehaviour::Count),
+        ("test_count_read", path, true, Misbehaviour::Count),
     ]
-    .map(|(name, schema, idempotent, misdeed)| Arc::new(Evil::new(name, schema, idempotent, misdeed)) as Arc<dyn Tool>)
+    .map(|(name, schema, idempotent, misbehaviour)| {
+        Arc::new(FaultyTool::new(name, schema, idempotent, misbehaviour)) as Arc<dyn Tool>
+    })
     .into()
 }
 
-enum Misdeed {
+enum Misbehaviour {
     /// Never returns.
     Hang,
     Panic,
@@ -37,17 +39,17 @@ enum Misdeed {
     Huge,
     /// Fails `times` times per thread, then succeeds.
     FailTimes(Mutex<HashMap<String, u64>>),
-    /// Appends the idempotency key to the file at `path`: a line for each execution that really happened.
+    /// Appends the idempotency key to the file at `path`: one line for each execution that really took place.
     Count,
 }
 
-struct Evil {
+struct FaultyTool {
     spec: Arc<ToolSpec>,
-    misdeed: Misdeed,
+    misbehaviour: Misbehaviour,
 }
 
-impl Evil {
-    fn new(name: &str, input_schema: Value, idempotent: bool, misdeed: Misdeed) -> Self {
+impl FaultyTool {
+    fn new(name: &str, input_schema: Value, idempotent: bool, misbehaviour: Misbehaviour) -> Self {
         let spec = ToolSpec {
             name: name.to_owned(),
             description: "Misbehaves, for tests.".to_owned(),
@@ -58,23 +60,23 @@ impl Evil {
             timeout_ms: 30_000,
             risk_level: None,
         };
-        Self { spec: Arc::new(spec), misdeed }
+        Self { spec: Arc::new(spec), misbehaviour }
     }
 }
 
 #[async_trait]
-impl Tool for Evil {
+impl Tool for FaultyTool {
     fn spec(&self) -> Arc<ToolSpec> {
         self.spec.clone()
     }
 
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
-        let output = match &self.misdeed {
-            Misdeed::Hang => std::future::pending().await,
-            Misdeed::Panic => panic!("this tool panics"),
-            Misdeed::Huge => Value::String("x".repeat(8 << 20)),
-            Misdeed::FailTimes(failed) => fail_times(failed, &arguments, &context)?,
-            Misdeed::Count => count(&arguments, &context)?,
+        let output = match &self.misbehaviour {
+            Misbehaviour::Hang => std::future::pending().await,
+            Misbehaviour::Panic => panic!("this tool panics"),
+            Misbehaviour::Huge => Value::String("x".repeat(8 << 20)),
+            Misbehaviour::FailTimes(failed) => fail_times(failed, &arguments, &context)?,
+            Misbehaviour::Count => count(&arguments, &context)?,
         };
         Ok(ToolOutput { output, ..ToolOutput::default() })
     }

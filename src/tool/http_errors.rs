@@ -1,0 +1,79 @@
+//! Errors and bodies of tools that make HTTP calls.
+
+use http::StatusCode;
+
+use crate::domain::tool::{ToolClass, ToolError};
+use crate::egress::{Answer, Error, retry_after};
+
+/// How much of a response's body goes into an error message.
+const MAX_BODY_IN_MESSAGE: usize = 1_000;
+
+/// The error of a call without a response. If the request may have reached the service, the call is reported as lost,
+/// because it may have had its effect; calls of class `read` have none.
+pub(super) fn call_error(error: &Error, class: ToolClass) -> ToolError {
+    let code = match error {
+        Error::Cut(why) if class != ToolClass::Read => {
+            return ToolError::lost(format!("The connection to the service broke during the call: {why}."));
+        }
+        Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) if class != ToolClass::Read => {
+            return ToolError::lost(format!("The service did not answer in time: {error}."));
+        }
+        Error::Refused(_) => "egress_refused",
+        Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) => "timeout",
+        Error::TooLarge(_) => "output_too_large",
+        Error::Unreachable(_) | Error::Cut(_) => "failed",
+    };
+    let retry_after_ms = match error {
+        Error::Unreachable(_) | Error::Cut(_) => Some(0),
+        Error::Refused(_) | Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) | Error::TooLarge(_) => None,
+    };
+    ToolError { retry_after_ms, ..ToolError::new(code, error.to_string()) }
+}
+
+/// The error of a response that is no success, with the beginning of its body. A response that a proxy made after it
+/// lost the service is reported as lost, because the call may have had its effect.
+pub(super) async fn status_error(mut answer: Answer, class: ToolClass) -> ToolError {
+    let status = answer.status();
+    let retry_after_ms = is_retryable(status).then(|| retry_after(answer.headers()).unwrap_or(0));
+    let body = answer.read_up_to(MAX_BODY_IN_MESSAGE).await;
+    match lost_error(status, &body, class) {
+        Some(lost) => ToolError { retry_after_ms, ..lost },
+        None => ToolError { retry_after_ms, ..ToolError::new("failed", status_message(status, &body)) },
+    }
+}
+
+/// The error of a response after which it is unknown whether the service processed the call. `None`: the service itself
+/// answered, or the call has no effect.
+pub(super) fn lost_error(status: StatusCode, body: &[u8], class: ToolClass) -> Option<ToolError> {
+    (class != ToolClass::Read && is_outcome_unknown(status, body))
+        .then(|| ToolError::lost(status_message(status, body)))
+}
+
+fn status_message(status: StatusCode, body: &[u8]) -> String {
+    let body = String::from_utf8_lossy(&body[..body.len().min(MAX_BODY_IN_MESSAGE)]);
+    format!("The service answered {status}: {}", body.trim())
+}
+
+/// Whether a proxy answered for a service that it lost. Cloudflare has status codes of its own for that, other proxies
+/// use 598 and 599; Envoy sends a 503 with a text of its own.
+fn is_outcome_unknown(status: StatusCode, body: &[u8]) -> bool {
+    match status.as_u16() {
+        408 | 502 | 504 | 520..=524 | 598 | 599 => true,
+        503 => body.trim_ascii_start().starts_with(b"upstream connect error"),
+        _ => false,
+    }
+}
+
+/// Whether the same request may succeed later.
+fn is_retryable(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502..=504 | 520..=524 | 598 | 599)
+}
+
+/// The whole body; an error if it exceeds the call's bounds.
+pub(super) async fn read_all(answer: &mut Answer) -> Result<Vec<u8>, Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
