@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::catalog::{Catalog, Stand};
+use super::catalog::{Catalog, ListedTool};
 use super::definition::Definition;
 use super::server::{Health, Server};
 use super::tenants::Endpoint;
@@ -19,27 +19,28 @@ impl Catalog {
     /// Every server that the caller's agents may use, by name.
     pub fn list(&self, caller: &Caller) -> Vec<ServerView> {
         let mut views: Vec<ServerView> =
-            self.seen_by(caller.tenant).iter().map(|server| self.view(caller, server)).collect();
+            self.usable_by(caller.tenant).iter().map(|server| self.view(caller, server)).collect();
         for document in self.documents.of(caller.tenant, DocumentKind::McpServer) {
             if views.iter().any(|view| view.name == document.id) {
                 continue;
             }
             match Endpoint::of(&document) {
                 Ok(Some(endpoint)) => {
-                    views.push(ServerView::resting(&document.id, Origin::Tenant, Some(endpoint.stored())));
+                    views.push(ServerView::stopped(&document.id, Origin::Tenant, Some(endpoint.stored())));
                 }
                 Ok(None) => {}
                 Err(why) => views.push(ServerView::illegible(&document.id, &why)),
             }
         }
         for (name, _) in self.config.servers.iter().filter(|(_, server)| !server.enabled) {
-            views.push(ServerView::resting(name, Origin::Config, None));
+            views.push(ServerView::stopped(name, Origin::Config, None));
         }
         views.sort_by(|a, b| a.name.cmp(&b.name));
         views
     }
 
-    /// One of them, with what has changed of its tools: of all servers that would be very long.
+    /// One server, with what has changed in its tools. The list of all servers leaves that out, because it can be very
+    /// long.
     pub fn show(&self, caller: &Caller, name: &str) -> Result<ServerView> {
         let found = self.list(caller).into_iter().find(|view| view.name == name);
         let mut view = found.ok_or_else(|| Fault::not_found("MCP server"))?;
@@ -49,29 +50,30 @@ impl Catalog {
         Ok(view)
     }
 
-    /// Says of the tools that have changed what was approved, and what the server says now.
+    /// Adds the approved and the current definition of each changed tool.
     fn compare(&self, caller: &Caller, server: &Server, tools: &mut [ToolView]) {
         let profile = &server.profile;
-        let trusted = self.pins.of(caller.tenant, profile.owner, &profile.name);
+        let trusted = self.pins.trusted(caller.tenant, profile.owner, &profile.name);
         let listed = server.state().listed.unwrap_or_default();
         for tool in tools.iter_mut().filter(|tool| tool.standing == ToolStanding::Changed) {
-            // It may have been listed anew since the tools were looked at: then it is shown without, and has another hash.
+            // The server may have listed its tools again in the meantime: the hash then differs, and the current
+            // definition is left out.
             let is_it = |known: &&Arc<Definition>| known.name == tool.tool && known.hash() == tool.hash;
             tool.now = listed.iter().find(is_it).map(|known| DefinitionView::of(known));
             tool.approved = trusted.get(&tool.tool).map(DefinitionView::of);
         }
     }
 
-    /// The server of this name that the caller's agents may use.
+    /// The server of this name, if the caller's agents may use it.
     fn server(&self, caller: &Caller, name: &str) -> Option<Arc<Server>> {
-        self.seen_by(caller.tenant).into_iter().find(|server| *server.profile.name == *name)
+        self.usable_by(caller.tenant).into_iter().find(|server| *server.profile.name == *name)
     }
 
-    /// Trusts what the server says of a tool now, for the caller's tenant; if `hash` says what that was, only that.
+    /// Approves the current definition of a tool for the caller's tenant; with `hash`, only if that is still its hash.
     pub async fn approve(&self, caller: &Caller, name: &str, tool: &str, hash: Option<&str>) -> Result<ServerView> {
         let server = self.server(caller, name).ok_or_else(|| Fault::not_found("MCP server"))?;
-        let stands = self.stands(caller.tenant, &server);
-        let found = stands.into_iter().find(|stand| stand.definition.name == tool);
+        let listed_tools = self.listed_tools(caller.tenant, &server);
+        let found = listed_tools.into_iter().find(|listed| listed.definition.name == tool);
         let found = found.ok_or_else(|| Fault::not_found("tool"))?;
         if hash.is_some_and(|hash| hash != found.definition.hash()) {
             let why = "The server describes this tool otherwise by now; look at it again.";
@@ -83,17 +85,17 @@ impl Catalog {
 
     fn view(&self, caller: &Caller, server: &Arc<Server>) -> ServerView {
         let (profile, state) = (&server.profile, server.state());
-        let is_off = self.is_off(caller.tenant, server);
-        let tool = |stand: Stand| {
-            let spec = stand.definition.spec(&profile.name, &profile.settings, profile.owner.is_none());
+        let is_off = self.is_disabled(caller.tenant, server);
+        let tool = |tool: ListedTool| {
+            let spec = tool.definition.spec(&profile.name, &profile.settings, profile.owner.is_none());
             ToolView {
                 name: spec.name,
                 class: spec.class,
                 idempotent: spec.idempotent,
-                standing: stand.standing,
-                reason: stand.definition.refused.clone(),
-                hash: stand.definition.hash().to_owned(),
-                tool: stand.definition.name.clone(),
+                standing: tool.standing,
+                reason: tool.definition.refused.clone(),
+                hash: tool.definition.hash().to_owned(),
+                tool: tool.definition.name.clone(),
                 approved: None,
                 now: None,
             }
@@ -101,18 +103,18 @@ impl Catalog {
         let origin = if profile.owner.is_some() { Origin::Tenant } else { Origin::Config };
         ServerView {
             health: if is_off { Health::Disabled } else { state.health },
-            // What the operator's server says of itself may name the operator's secrets and folders.
+            // Error messages of the operator's servers may contain the operator's secrets and folders.
             reason: state.why.filter(|_| profile.owner.is_some() || caller.may(Scope::Operator)),
             enabled: !is_off,
             protocol_version: state.protocol,
             restarts: state.restarts,
             has_more_tools: state.has_more,
-            tools: self.stands(caller.tenant, server).into_iter().map(tool).collect(),
-            ..ServerView::resting(&profile.name, origin, self.settings_of(server))
+            tools: self.listed_tools(caller.tenant, server).into_iter().map(tool).collect(),
+            ..ServerView::stopped(&profile.name, origin, self.settings_of(server))
         }
     }
 
-    /// What a tenant wrote; of the operator's nothing is shown.
+    /// The settings that a tenant wrote; the operator's are never returned.
     fn settings_of(&self, server: &Server) -> Option<Value> {
         let document = self.documents.get(server.profile.owner?, DocumentKind::McpServer, &server.profile.name)?;
         Endpoint::of(&document).ok()?.map(|endpoint| endpoint.stored())

@@ -1,4 +1,4 @@
-//! One connection to one server. The protocol library is spoken to here, and its types go no further than this room.
+//! One connection to one server. Types of the protocol library are used only in this folder.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::definition::Definition;
 use super::handler::Handler;
-use super::http::{Failure, Wire};
+use super::http::{Failure, HttpTransport};
 use super::lines::{Lines, Pipes, Returned};
 use super::listing;
 use super::process::Process;
@@ -34,34 +34,35 @@ use crate::domain::tool::ToolError;
 use crate::egress::{self, Destination, Egress};
 use crate::tool::{ToolContext, ToolOutput};
 
-/// Where a call's idempotency key stands in `_meta`.
-const KEY: &str = "pes/idempotencyKey";
+/// The member of `_meta` that holds a call's idempotency key.
+const IDEMPOTENCY_KEY: &str = "pes/idempotencyKey";
 
-/// How many calls of all tenants may wait for a server's answers.
-pub(super) const MOST_CALLS: usize = 1_000;
-/// What the protocol library sends at once. A call that it held back could not be told from one that was carried out, so
-/// there is room for all calls, and for what else is said on the connection.
-const SENT_AT_ONCE: usize = MOST_CALLS + 24;
+/// How many calls of all tenants may be in flight to one server.
+pub(super) const MAX_CALLS: usize = 1_000;
+/// How many requests the protocol library sends concurrently. A call that waits in its queue could not be distinguished
+/// from one that was sent, so there is room for all calls and for other requests on the connection.
+const MAX_CONCURRENT_REQUESTS: usize = MAX_CALLS + 24;
 
-/// How often a server may answer a call with what it wants to know first.
-const MOST_ROUNDS: usize = 20;
+/// How often a server may reply to a call with questions instead of a result.
+const MAX_QUESTION_ROUNDS: usize = 20;
 
-type Running = rmcp::service::RunningService<RoleClient, Handler>;
+type RunningClient = rmcp::service::RunningService<RoleClient, Handler>;
 
-/// A connection that stands until [`ended`](Self::ended). Dropping it ends it, and its program with all that it started.
+/// An open connection, until [`ended`](Self::ended) returns. Dropping it closes it and kills the server's program with
+/// all its children.
 pub(super) struct Connection {
     peer: Peer<RoleClient>,
     ended: CancellationToken,
-    /// Why, once it has ended.
+    /// The reason, once the connection has ended.
     why: Arc<OnceLock<String>>,
     questions: Arc<Questions>,
-    forgotten: CancellationToken,
+    session_lost: CancellationToken,
     tasks: TaskTools,
     _end: DropGuard,
 }
 
 impl Connection {
-    /// Starts or reaches the server and agrees on a protocol version. The message says why that failed.
+    /// Starts or connects to the server and negotiates a protocol version. The error text is safe to log.
     pub(super) async fn open(profile: &Profile, egress: &Arc<Egress>, changed: Arc<Notify>) -> Result<Self, String> {
         let questions = Arc::new(Questions::new(Duration::from_millis(profile.settings.timeout_ms.into())));
         let handler = || Handler {
@@ -70,50 +71,50 @@ impl Connection {
             changed: changed.clone(),
             questions: questions.clone(),
         };
-        let (forgotten, tasks) = (CancellationToken::new(), TaskTools::default());
+        let (session_lost, tasks) = (CancellationToken::new(), TaskTools::default());
         let (running, process) = match &profile.settings.url {
             None => {
                 let (process, pipes) = Process::start(&profile.name, &profile.settings)?;
-                match agree(pipes, handler, profile.message_bytes, &tasks).await {
+                match negotiate(pipes, handler, profile.message_bytes, &tasks).await {
                     Ok(running) => (running, Some(process)),
                     Err(error) => return Err(with_last_output(&error.to_string(), &process.kill().await)),
                 }
             }
             Some(url) => {
-                let transport = wire(profile, egress, url, forgotten.clone(), tasks.clone())?;
+                let transport = http_transport(profile, egress, url, session_lost.clone(), tasks.clone())?;
                 let running = handler().serve_with_lifecycle(transport, lifecycle()).await;
-                (running.map_err(|error| chain(&error))?, None)
+                (running.map_err(|error| with_causes(&error))?, None)
             }
         };
         let (ended, end) = (CancellationToken::new(), CancellationToken::new());
         let why: Arc<OnceLock<String>> = Arc::default();
         let peer = running.peer().clone();
-        tokio::spawn(look_after(running, process, end.clone(), ended.clone(), why.clone()));
-        Ok(Self { peer, ended, why, questions, forgotten, tasks, _end: end.drop_guard() })
+        tokio::spawn(supervise(running, process, end.clone(), ended.clone(), why.clone()));
+        Ok(Self { peer, ended, why, questions, session_lost, tasks, _end: end.drop_guard() })
     }
 
-    /// Returns when the connection has ended: why.
+    /// Waits for the end of the connection and returns the reason.
     pub(super) async fn ended(&self) -> String {
         self.ended.cancelled().await;
         self.why.get().cloned().unwrap_or_default()
     }
 
-    /// Returns when the server no longer knows the session: nothing new can be sent, and what it has taken may still be
-    /// answered.
-    pub(super) async fn forgotten(&self) {
-        self.forgotten.cancelled().await;
+    /// Returns when the server no longer knows the session. No new requests can be sent then, but requests in flight
+    /// may still be answered.
+    pub(super) async fn session_lost(&self) {
+        self.session_lost.cancelled().await;
     }
 
-    /// Whether something can still be sent. One that has just broken is replaced soon.
+    /// Whether requests can still be sent. A connection that has just broken is replaced soon.
     pub(super) fn is_live(&self) -> bool {
-        !self.peer.is_transport_closed() && !self.forgotten.is_cancelled()
+        !self.peer.is_transport_closed() && !self.session_lost.is_cancelled()
     }
 
     pub(super) fn protocol(&self) -> Option<String> {
         self.peer.peer_info().map(|info| info.protocol_version.to_string())
     }
 
-    /// At most `most` tools, in the server's order, of a bounded length together; and whether there are more.
+    /// At most `most` tools, in the server's order and bounded in total size, and whether there are more.
     pub(super) async fn definitions(&self, most: usize) -> Result<(Vec<Definition>, bool), String> {
         listing::definitions(&self.peer, &self.tasks, most).await
     }
@@ -135,7 +136,8 @@ impl Connection {
         std::future::pending().await
     }
 
-    /// One call, with all that the server wants to know on the way. Dropping the future tells it that it is cancelled.
+    /// Makes one call, including the questions that the server asks meanwhile. Dropping the future sends a cancellation
+    /// to the server.
     pub(super) async fn call(
         &self,
         tool: &str,
@@ -144,7 +146,7 @@ impl Connection {
     ) -> Result<ToolOutput, ToolError> {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         params.meta = Some(meta(context));
-        for round in 0..MOST_ROUNDS {
+        for round in 0..MAX_QUESTION_ROUNDS {
             let running = self.questions.begin(context);
             match self.peer.call_tool_once(params.clone()).await {
                 Ok(CallToolResponse::Complete(result)) => {
@@ -154,7 +156,7 @@ impl Connection {
                 Ok(CallToolResponse::InputRequired(wanted)) => {
                     running.ended();
                     let wants = wanted.input_requests.unwrap_or_default();
-                    params.input_responses = Some(questions::answers(&*context.people, wants).await?);
+                    params.input_responses = Some(questions::answer_all(&*context.people, wants).await?);
                     params.request_state = wanted.request_state;
                 }
                 Ok(_) => return Err(failed("the server makes a task of the call")),
@@ -164,12 +166,12 @@ impl Connection {
                 }
                 Err(ServiceError::UnexpectedResponse) => return Err(failed("the server's answer is none to a call")),
                 Err(error) => {
-                    let not_taken = (round == 0).then(|| not_taken(&error)).flatten();
-                    if not_taken.is_some() {
+                    let not_started = (round == 0).then(|| not_started(&error)).flatten();
+                    if not_started.is_some() {
                         running.ended();
                     }
                     let message = format!("The connection to the server broke during the call: {error}");
-                    return Err(not_taken.unwrap_or_else(|| ToolError::lost(message)));
+                    return Err(not_started.unwrap_or_else(|| ToolError::lost(message)));
                 }
             }
         }
@@ -177,28 +179,28 @@ impl Connection {
     }
 }
 
-/// Agrees on a protocol with a program, however long it needs before it answers.
-async fn agree(
+/// Negotiates a protocol with a program, however long the program needs for its first answer.
+async fn negotiate(
     pipes: Pipes,
     handler: impl Fn() -> Handler,
     message_bytes: usize,
     tasks: &TaskTools,
-) -> Result<Running, ClientInitializeError> {
+) -> Result<RunningClient, ClientInitializeError> {
     let returned = Returned::default();
     let lines = Lines::new(pipes, message_bytes, tasks.clone(), returned.clone());
     let error = match handler().serve_with_lifecycle(lines, lifecycle()).await {
         Ok(running) => return Ok(running),
         Err(error) => error,
     };
-    let Some(pipes) = returned.to_ask_again() else { return Err(error) };
+    let Some(pipes) = returned.take_to_retry() else { return Err(error) };
     let lines = Lines::new(pipes, message_bytes, tasks.clone(), returned);
     let again = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] };
     handler().serve_with_lifecycle(lines, again).await
 }
 
-/// Waits for the end of a connection, by itself or as asked, and leaves nothing of its program.
-async fn look_after(
-    running: Running,
+/// Waits until the connection ends or is asked to end, then kills the server's program with all its children.
+async fn supervise(
+    running: RunningClient,
     process: Option<Process>,
     asked: CancellationToken,
     ended: CancellationToken,
@@ -210,11 +212,11 @@ async fn look_after(
         _ = waiting => {}
         () = asked.cancelled() => cancel.cancel(),
     }
-    let words = match process {
+    let last_lines = match process {
         Some(process) => process.kill().await,
         None => String::new(),
     };
-    let _: Result<(), String> = why.set(with_last_output("the connection ended", &words));
+    let _: Result<(), String> = why.set(with_last_output("the connection ended", &last_lines));
     ended.cancel();
 }
 
@@ -222,13 +224,13 @@ fn lifecycle() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto { preferred_versions: vec![ProtocolVersion::LATEST], legacy_version: None }
 }
 
-fn wire(
+fn http_transport(
     profile: &Profile,
     egress: &Arc<Egress>,
     url: &str,
-    forgotten: CancellationToken,
+    session_lost: CancellationToken,
     tasks: TaskTools,
-) -> Result<StreamableHttpClientTransport<Wire>, String> {
+) -> Result<StreamableHttpClientTransport<HttpTransport>, String> {
     let to = url::Url::parse(url).map_err(|error| format!("`{url}`: {error}"))?;
     let to = match profile.owner {
         None => Destination::Operator(to),
@@ -244,37 +246,37 @@ fn wire(
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    let wire = Wire {
+    let transport = HttpTransport {
         egress: egress.clone(),
         to,
-        patience: Duration::from_millis(profile.settings.timeout_ms.into()),
+        request_timeout: Duration::from_millis(profile.settings.timeout_ms.into()),
         message_bytes: profile.message_bytes,
-        forgotten,
+        session_lost,
         tasks,
     };
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers)
         .max_sse_event_size(profile.message_bytes)
-        .max_concurrent_requests(SENT_AT_ONCE)
-        // A request is sent once; whoever asks again is the engine.
+        .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
+        // Requests are sent only once; the engine decides about retries.
         .reinit_on_expired_session(false);
-    Ok(StreamableHttpClientTransport::with_client(wire, config))
+    Ok(StreamableHttpClientTransport::with_client(transport, config))
 }
 
 fn meta(context: &ToolContext) -> RequestMetaObject {
     let mut meta = MetaObject::new();
-    // The names of the headers are those of the members (SEP-414).
+    // The members of `_meta` are named like the trace headers (SEP-414).
     for (name, value) in context.trace.headers() {
         meta.0.insert(name.to_owned(), value.into());
     }
-    meta.0.insert(KEY.to_owned(), context.idempotency_key.clone().into());
+    meta.0.insert(IDEMPOTENCY_KEY.to_owned(), context.idempotency_key.clone().into());
     let mut meta = RequestMetaObject(meta);
     meta.set_progress_token(ProgressToken(rmcp::model::NumberOrString::String(context.call_id.as_str().into())));
     meta
 }
 
-/// What a call comes to that the server has certainly not begun; `None`: it may have.
-fn not_taken(error: &ServiceError) -> Option<ToolError> {
+/// The error of a call that the server certainly has not started; `None`: it may have.
+fn not_started(error: &ServiceError) -> Option<ToolError> {
     let ServiceError::TransportSend(sending) = error else { return None };
     let failure = sending.error.downcast_ref::<Failure>()?;
     match failure {
@@ -294,7 +296,7 @@ fn not_taken(error: &ServiceError) -> Option<ToolError> {
     }
 }
 
-/// A call that was refused with a 4xx has not begun; one that ran into a 408 may have.
+/// A call that was rejected with a 4xx has not started; after a 408 it may have.
 fn refused_by_status(error: &HttpStatusError, failure: &Failure) -> Option<ToolError> {
     let wait = error.retry_after.as_ref().and_then(|millis| millis.parse().ok());
     match error.status {
@@ -305,31 +307,31 @@ fn refused_by_status(error: &HttpStatusError, failure: &Failure) -> Option<ToolE
     }
 }
 
-/// Nothing was sent, or the server says that it has begun nothing.
+/// Nothing was sent, or the server reported that it has not started the call.
 fn unavailable(failure: &Failure) -> ToolError {
     ToolError::new("unavailable", format!("The server did not take the call: {failure}")).retry_after(0)
 }
 
 fn refused(failure: &Failure) -> ToolError {
-    failed(format!("The call was refused: {}", chain(failure)))
+    failed(format!("The call was refused: {}", with_causes(failure)))
 }
 
 fn failed(message: impl Into<String>) -> ToolError {
     ToolError::new("failed", message)
 }
 
-fn with_last_output(why: &str, last_words: &str) -> String {
-    if last_words.is_empty() { why.to_owned() } else { format!("{why}; its last words: {last_words}") }
+fn with_last_output(why: &str, last_lines: &str) -> String {
+    if last_lines.is_empty() { why.to_owned() } else { format!("{why}; its last words: {last_lines}") }
 }
 
-/// An error with its causes: the outer one alone says little.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+/// An error with its causes: the outer error alone says little.
+pub(super) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(inner) = cause {
-        let said = inner.to_string();
-        if !text.contains(&said) {
+        let message = inner.to_string();
+        if !text.contains(&message) {
             text.push_str(": ");
-            text.push_str(&said);
+            text.push_str(&message);
         }
         cause = inner.source();
     }

@@ -1,4 +1,5 @@
-//! What a server says of one of its tools, and what we make of it: a name, a class, whether it may be repeated.
+//! The definition of a tool as its server describes it, and what is derived from it: our name, the class, and whether
+//! calls may be repeated.
 
 use std::sync::OnceLock;
 
@@ -14,14 +15,15 @@ use crate::domain::tool::{ToolClass, ToolSpec};
 use crate::tool::policy;
 use crate::tool::schema::{self, Schema};
 
-/// How long a tool's name may be for every provider.
-const NAME_CHARS: usize = 64;
-/// Schemas within the schemas of all tools of a server.
+/// The maximum length of a tool's name that all providers accept.
+const MAX_NAME_CHARS: usize = 64;
+/// Maximum number of subschemas in the schemas of all tools of a server.
 const MOST_SCHEMAS: usize = 10_000;
-/// How much of a description goes into prompts.
-const DESCRIPTION_CHARS: usize = 2_000;
+/// How many characters of a description go into prompts.
+const MAX_DESCRIPTION_CHARS: usize = 2_000;
 
-/// A tool as its server describes it. This is what is pinned: if any of it changes, the tool is off until approved.
+/// A tool as its server describes it. Exactly this is pinned: if any of it changes, the tool is off until it is
+/// approved.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Definition {
@@ -32,15 +34,15 @@ pub(super) struct Definition {
     pub(super) output_schema: Option<Value>,
     #[serde(default)]
     pub(super) hints: Hints,
-    /// Why it cannot be offered, even if it is approved.
+    /// Why the tool cannot be offered, even if it is approved.
     #[serde(skip)]
     pub(super) refused: Option<String>,
-    /// Worked out once: it is asked for whenever tools are looked at.
+    /// Cached, because it is needed whenever tools are listed.
     #[serde(skip)]
     pub(super) hash: OnceLock<String>,
 }
 
-/// By what is pinned, whatever was made of it since.
+/// Compares only what is pinned, not what was derived from it.
 impl PartialEq for Definition {
     fn eq(&self, other: &Self) -> bool {
         let Self { name, description, input_schema, output_schema, hints, refused: _, hash: _ } = self;
@@ -52,7 +54,7 @@ impl PartialEq for Definition {
     }
 }
 
-/// What a server claims of a tool's effects.
+/// A server's claims about the effects of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Hints {
@@ -67,18 +69,19 @@ pub(super) struct Hints {
 }
 
 impl Definition {
-    /// How long it is as it is stored.
+    /// The size of the stored form.
     pub(super) fn bytes(&self) -> usize {
         serde_json::to_string(self).map_or(0, |text| text.len())
     }
 
-    /// Finds out whether its schemas can be used; `left` is how many schemas within them may still be looked at. What could
-    /// not be stored and read again is not kept. The hash is worked out here, too: this runs off the threads that serve.
-    fn checked(mut self, left: &mut usize) -> Self {
+    /// Checks whether the schemas can be used; `budget` is the remaining budget of subschemas. Schemas that are nested
+    /// too deeply to be stored and read again are dropped. The hash is computed here, too, because this runs on a
+    /// blocking thread.
+    fn check_schemas(mut self, budget: &mut usize) -> Self {
         let schemas = [("inputSchema", Some(&self.input_schema)), ("outputSchema", self.output_schema.as_ref())];
         let refused = schemas.into_iter().find_map(|(member, schema)| {
-            let no = usable(schema?, left).err()?;
-            Some(format!("{member}{}: {}", no.pointer, no.detail))
+            let error = check_schema(schema?, budget).err()?;
+            Some(format!("{member}{}: {}", error.pointer, error.detail))
         });
         if exceeds(&self.input_schema, MOST_DEPTH) {
             self.input_schema = Value::Null;
@@ -89,11 +92,11 @@ impl Definition {
         self
     }
 
-    /// The same for the same definition, whatever the order of its members.
+    /// Equal for equal definitions, whatever the order of members.
     pub(super) fn hash(&self) -> &str {
         self.hash.get_or_init(|| {
             let value = serde_json::to_value(self).expect("texts, flags and JSON are JSON");
-            hex::of(&Sha256::digest(sorted(value).to_string())[..16])
+            hex::of(&Sha256::digest(with_sorted_members(value).to_string())[..16])
         })
     }
 
@@ -102,36 +105,35 @@ impl Definition {
         (server.allow.is_empty() || any(&server.allow)) && !any(&server.deny)
     }
 
-    /// What agents are offered. The claims of a server that the operator did not choose make a tool stricter, never
-    /// laxer.
+    /// The spec that agents are offered. Hints of a tenant's server can only make a tool's class stricter.
     pub(super) fn spec(&self, name: &str, server: &McpServer, is_operators: bool) -> ToolSpec {
-        let class = match overruled(&server.class, &self.name) {
+        let class = match override_for(&server.class, &self.name) {
             Some(class) => *class,
             None => self.hints.class(is_operators),
         };
         let claimed = is_operators && (self.hints.idempotent == Some(true) || self.hints.read_only == Some(true));
         ToolSpec {
             name: tool_name(name, &self.name),
-            description: self.description.chars().take(DESCRIPTION_CHARS).collect(),
+            description: self.description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
             input_schema: self.input_schema.clone(),
             output_schema: self.output_schema.clone(),
             class,
-            idempotent: overruled(&server.idempotent, &self.name).copied().unwrap_or(claimed),
+            idempotent: override_for(&server.idempotent, &self.name).copied().unwrap_or(claimed),
             timeout_ms: server.timeout_ms.into(),
             risk_level: None,
         }
     }
 }
 
-/// Finds out of all tools of a server whether their schemas can be used. May take a second.
-pub(super) fn checked(listed: Vec<Definition>) -> Vec<Definition> {
-    let mut left = MOST_SCHEMAS;
-    listed.into_iter().map(|definition| definition.checked(&mut left)).collect()
+/// Checks the schemas of all tools of a server. May take a second.
+pub(super) fn check_schemas(listed: Vec<Definition>) -> Vec<Definition> {
+    let mut budget = MOST_SCHEMAS;
+    listed.into_iter().map(|definition| definition.check_schemas(&mut budget)).collect()
 }
 
-/// One that is refused takes as long as one that is not.
-fn usable(schema: &Value, left: &mut usize) -> Result<(), Pointed> {
-    if *left == 0 {
+/// A rejected schema is charged like an accepted one.
+fn check_schema(schema: &Value, budget: &mut usize) -> Result<(), Pointed> {
+    if *budget == 0 {
         let detail = format!("its server has more than {MOST_SCHEMAS} schemas within the schemas of its tools");
         return Err(Pointed { pointer: String::new(), detail });
     }
@@ -140,7 +142,7 @@ fn usable(schema: &Value, left: &mut usize) -> Result<(), Pointed> {
         Ok(compiled) => compiled.cost().schemas,
         Err(_) => schema::values(schema).min(schema::MOST_SCHEMAS),
     };
-    *left = left.saturating_sub(schemas);
+    *budget = budget.saturating_sub(schemas);
     compiled.map(drop)
 }
 
@@ -156,31 +158,32 @@ impl Hints {
     }
 }
 
-/// The value of the most specific glob that covers the name.
-fn overruled<'v, V>(values: &'v std::collections::BTreeMap<String, V>, name: &str) -> Option<&'v V> {
+/// The value of the most specific glob that matches the name.
+fn override_for<'v, V>(values: &'v std::collections::BTreeMap<String, V>, name: &str) -> Option<&'v V> {
     let covering = values.iter().filter(|(glob, _)| policy::matches(glob, name));
     covering.max_by_key(|(glob, _)| (!glob.contains('*'), glob.len())).map(|(_, value)| value)
 }
 
-/// `<server>__<tool>`, with what no provider takes in a name replaced; what is too long ends in a digest of the whole.
+/// `<server>__<tool>`, with characters that providers reject replaced. Names that are too long are cut and end in a
+/// digest.
 pub(super) fn tool_name(server: &str, tool: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     let name: String = format!("{server}__{tool}").chars().map(plain).collect();
-    if name.len() <= NAME_CHARS {
+    if name.len() <= MAX_NAME_CHARS {
         return name;
     }
     let digest = hex::of(&Sha256::digest(tool)[..4]);
-    format!("{}_{digest}", &name[..NAME_CHARS - digest.len() - 1])
+    format!("{}_{digest}", &name[..MAX_NAME_CHARS - digest.len() - 1])
 }
 
-fn sorted(value: Value) -> Value {
+fn with_sorted_members(value: Value) -> Value {
     match value {
         Value::Object(members) => {
             let ordered: std::collections::BTreeMap<String, Value> =
-                members.into_iter().map(|(name, member)| (name, sorted(member))).collect();
+                members.into_iter().map(|(name, member)| (name, with_sorted_members(member))).collect();
             ordered.into_iter().collect()
         }
-        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        Value::Array(items) => items.into_iter().map(with_sorted_members).collect(),
         plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
     }
 }
@@ -197,11 +200,11 @@ mod tests {
             (0..schema::MOST_SCHEMAS - 1).map(|at| (format!("p{at}"), json!({}))).collect();
         let tool = |input_schema: Value| Definition { input_schema, ..Definition::default() };
         let large = tool(json!({ "properties": members }));
-        let listed = checked(vec![large; MOST_SCHEMAS / schema::MOST_SCHEMAS + 1]);
+        let listed = check_schemas(vec![large; MOST_SCHEMAS / schema::MOST_SCHEMAS + 1]);
         let refused: Vec<bool> = listed.iter().map(|definition| definition.refused.is_some()).collect();
         assert_eq!(refused, [false, false, false, false, false, true], "{:?}", listed[5].refused);
         let no_good = tool(json!({ "type": "objekt", "examples": vec![0; schema::MOST_SCHEMAS] }));
-        let listed = checked([vec![no_good; 5], vec![tool(json!({}))]].concat());
+        let listed = check_schemas([vec![no_good; 5], vec![tool(json!({}))]].concat());
         assert!(listed[5].refused.as_ref().is_some_and(|why| why.contains("its server has")), "refusing takes as long");
     }
 }

@@ -1,5 +1,5 @@
-//! What a server may ask of us, and tell us: nothing of it reaches a model or a file by this way, and a person only in the
-//! middle of a call.
+//! Handles requests and notifications from a server. None of them reaches a model or a file, and a question reaches a
+//! person only during a call.
 
 #![expect(deprecated, reason = "sampling and roots are refused for as long as servers ask for them")]
 
@@ -16,14 +16,14 @@ use tokio::sync::Notify;
 
 use super::questions::Questions;
 
-/// How much of a server's own words is logged.
+/// How much of a server's log message is logged.
 const LOGGED_CHARS: usize = 500;
 
 pub(super) struct Handler {
     pub(super) server: Arc<str>,
-    /// As metrics call it.
+    /// The server's label in metrics.
     pub(super) label: String,
-    /// Notified when the server says that its tools have changed.
+    /// Notified when the server reports that its tools have changed.
     pub(super) changed: Arc<Notify>,
     pub(super) questions: Arc<Questions>,
 }

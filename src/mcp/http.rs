@@ -1,4 +1,4 @@
-//! Streamable HTTP through the guarded client: every byte of it leaves by `egress`.
+//! The streamable HTTP transport. All requests are sent through `egress`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,42 +25,48 @@ use super::tasks::TaskTools;
 use crate::egress::{self, Answer, Bounds, Destination, Egress, Post, retry_after};
 
 /// How much of an error's body is read.
-const ERROR_BYTES: usize = 4 << 10;
-/// How long a server may take to say whether it knows a session.
-const PING: Duration = Duration::from_secs(5);
-/// How long a stream stays open on which a server speaks by itself.
-const STREAM: Duration = Duration::from_secs(3_600);
-/// The same of one that brings the answer to a request: a call may have to wait for a person, who takes as long as that
-/// takes. Whoever gives the request up closes it.
-const ANSWER: Duration = Duration::from_secs(30 * 24 * 3_600);
+const MAX_ERROR_BYTES: usize = 4 << 10;
+/// How long a server may take to answer whether it knows a session.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a stream for the server's own messages stays open.
+const STREAM_LIFETIME: Duration = Duration::from_secs(3_600);
+/// How long the stream of a response stays open: a call may have to wait for a person. It is closed earlier if the
+/// caller gives up.
+const RESPONSE_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 pub(super) type Failure = StreamableHttpError<egress::Error>;
 
-/// The wire of one server.
+/// The transport to one server.
 #[derive(Clone)]
-pub(super) struct Wire {
+pub(super) struct HttpTransport {
     pub(super) egress: Arc<Egress>,
     pub(super) to: Destination,
-    /// How long a request may take.
-    pub(super) patience: Duration,
-    /// The size of one message.
+    /// The timeout of a request.
+    pub(super) request_timeout: Duration,
+    /// Maximum size of one message.
     pub(super) message_bytes: usize,
     /// Cancelled when the server no longer knows the session.
-    pub(super) forgotten: CancellationToken,
+    pub(super) session_lost: CancellationToken,
     pub(super) tasks: TaskTools,
 }
 
-/// What goes with a request besides its body.
+/// The headers of a request.
 #[derive(Clone)]
-struct Extra {
+struct RequestHeaders {
     session: Option<Arc<str>>,
     last_event: Option<String>,
     authorization: Option<String>,
     headers: HashMap<HeaderName, HeaderValue>,
 }
 
-impl Wire {
-    async fn send(&self, method: Method, body: Vec<u8>, extra: Extra, bounds: Bounds) -> Result<Answer, Failure> {
+impl HttpTransport {
+    async fn send(
+        &self,
+        method: Method,
+        body: Vec<u8>,
+        extra: RequestHeaders,
+        bounds: Bounds,
+    ) -> Result<Answer, Failure> {
         let headers = extra.headers().map_err(|why| StreamableHttpError::UnexpectedServerResponse(why.into()))?;
         let post = Post { to: self.to.clone(), headers, body: Bytes::from(body), bounds };
         let answer = self.egress.send(method, post).await.map_err(StreamableHttpError::Client)?;
@@ -74,64 +80,64 @@ impl Wire {
     }
 
     fn bounds(&self) -> Bounds {
-        let patience = self.patience;
-        Bounds { headers: patience, stall: patience, total: patience, bytes: self.message_bytes }
+        let request_timeout = self.request_timeout;
+        Bounds { headers: request_timeout, stall: request_timeout, total: request_timeout, bytes: self.message_bytes }
     }
 
     fn events(&self, answer: Answer) -> BoxStream<'static, Result<Sse, SseError>> {
         let tasks = self.tasks.clone();
         let look = move |event: &Result<Sse, SseError>| {
             if let Some(data) = event.as_ref().ok().and_then(|event| event.data.as_deref()) {
-                tasks.look_for(data.as_bytes());
+                tasks.inspect(data.as_bytes());
             }
         };
         events(answer, self.message_bytes).inspect(look).boxed()
     }
 
     fn stream_bounds(&self, open: Duration) -> Bounds {
-        Bounds { headers: self.patience, stall: open, total: open, bytes: usize::MAX }
+        Bounds { headers: self.request_timeout, stall: open, total: open, bytes: usize::MAX }
     }
 
-    /// The session is over: another one is begun for whatever comes next.
-    fn forgotten(&self) -> Failure {
-        self.forgotten.cancel();
+    /// Reports that the session has ended; the next request opens a new one.
+    fn session_lost(&self) -> Failure {
+        self.session_lost.cancel();
         StreamableHttpError::SessionExpired
     }
 
-    /// Whether the server no longer knows the session of a request that it refused unread. It is asked in that session:
-    /// others have their calls in it, and a refusal of one says nothing of them.
-    async fn has_forgotten(&self, refused: &RequestId, mut extra: Extra) -> bool {
-        extra.headers.retain(|name, _| !is_of_one_request(name));
+    /// Whether the server no longer knows the session of a request that it rejected unread. This sends a ping in that
+    /// session, because other calls share the session and one rejection alone does not say that it has ended.
+    async fn has_lost_session(&self, refused: &RequestId, mut extra: RequestHeaders) -> bool {
+        extra.headers.retain(|name, _| !is_request_header(name));
         let id = RequestId::String(format!("ping-{refused}").into());
         let ping = json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }).to_string();
-        let wait = self.patience.min(PING);
+        let wait = self.request_timeout.min(PING_TIMEOUT);
         let bounds = Bounds { headers: wait, stall: wait, total: wait, bytes: self.message_bytes };
         let Ok(mut answer) = self.send(Method::POST, ping.into_bytes(), extra, bounds).await else { return false };
         match answer.status() {
             StatusCode::NOT_FOUND => true,
             StatusCode::BAD_REQUEST => {
-                let said = answer.beginning(ERROR_BYTES).await;
-                !names(serde_json::from_slice(&said).ok().as_ref(), &id)
+                let said = answer.read_up_to(MAX_ERROR_BYTES).await;
+                !answers(serde_json::from_slice(&said).ok().as_ref(), &id)
             }
             _ => false,
         }
     }
 
-    /// The body of an answer that is no stream; of one that is no success its beginning.
+    /// The body of a response that is no stream; only its beginning if the status is no success.
     async fn body(&self, answer: &mut Answer) -> Result<Vec<u8>, Failure> {
         let read = async {
             if answer.status().is_success() {
-                whole(answer, self.message_bytes).await
+                read_all(answer, self.message_bytes).await
             } else {
-                Ok(answer.beginning(ERROR_BYTES).await)
+                Ok(answer.read_up_to(MAX_ERROR_BYTES).await)
             }
         };
         let endless = |_| Err(StreamableHttpError::UnexpectedServerResponse("it does not end".into()));
-        timeout(self.patience, read).await.unwrap_or_else(endless)
+        timeout(self.request_timeout, read).await.unwrap_or_else(endless)
     }
 }
 
-impl Extra {
+impl RequestHeaders {
     fn headers(self) -> Result<HeaderMap, String> {
         let text = |value: &str| HeaderValue::from_str(value).map_err(|_| "a header cannot be sent".to_owned());
         let mut headers: HeaderMap = self.headers.into_iter().collect();
@@ -153,7 +159,7 @@ impl Extra {
     }
 }
 
-impl StreamableHttpClient for Wire {
+impl StreamableHttpClient for HttpTransport {
     type Error = egress::Error;
 
     async fn post_message(
@@ -165,42 +171,43 @@ impl StreamableHttpClient for Wire {
         mut headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_MIME_TYPE));
-        let extra = Extra { session, last_event: None, authorization, headers };
-        // A request's answer may be a stream, which lasts as long as the call; its messages are bounded one by one.
+        let extra = RequestHeaders { session, last_event: None, authorization, headers };
+        // The response to a request may be a stream that lasts as long as the call; the size limit applies to each
+        // message.
         let id = id_of(&message);
-        let wants_answer = id.is_some();
+        let expects_response = id.is_some();
         let in_session = extra.session.is_some().then(|| extra.clone());
-        let bounds = self.stream_bounds(if wants_answer { ANSWER } else { STREAM });
+        let bounds = self.stream_bounds(if expects_response { RESPONSE_LIFETIME } else { STREAM_LIFETIME });
         let mut answer = self.send(Method::POST, serde_json::to_vec(&message)?, extra, bounds).await?;
         let status = answer.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         if status == StatusCode::NOT_FOUND && in_session.is_some() {
-            return Err(self.forgotten());
+            return Err(self.session_lost());
         }
         let session = answer.headers().get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
         if status.is_success() && is_type(&answer, EVENT_STREAM_MIME_TYPE) {
             return Ok(StreamableHttpPostResponse::Sse(self.events(answer), session));
         }
-        // In milliseconds, as `client.rs` reads it back.
+        // In milliseconds, as `client.rs` expects.
         let wait = retry_after(answer.headers()).map(|millis| millis.to_string());
         let body = self.body(&mut answer).await?;
-        self.tasks.look_for(&body);
+        self.tasks.inspect(&body);
         let said = serde_json::from_slice::<ServerJsonRpcMessage>(&body);
-        let is_said_of_it = id.is_some_and(|id| names(said.as_ref().ok(), id));
-        // Many servers refuse a session like this that they do not know; servers and gateways so refuse single calls, too.
+        let is_about_request = id.is_some_and(|id| answers(said.as_ref().ok(), id));
+        // Many servers reject unknown sessions with 400, but servers and gateways also reject single calls with it.
         if status == StatusCode::BAD_REQUEST
-            && !is_said_of_it
+            && !is_about_request
             && let (Some(id), Some(extra)) = (id, in_session)
-            && self.has_forgotten(id, extra).await
+            && self.has_lost_session(id, extra).await
         {
-            return Err(self.forgotten());
+            return Err(self.session_lost());
         }
-        let is_answer = is_said_of_it || status.is_success() || matches!(said, Ok(ServerJsonRpcMessage::Error(_)));
+        let is_answer = is_about_request || status.is_success() || matches!(said, Ok(ServerJsonRpcMessage::Error(_)));
         match said {
             Ok(said) if is_answer => Ok(StreamableHttpPostResponse::Json(correlated(said, &message), session)),
-            Err(_) if status.is_success() && !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
+            Err(_) if status.is_success() && !expects_response => Ok(StreamableHttpPostResponse::Accepted),
             Err(_) if status.is_client_error() && is_discovery(&message) => {
                 let error = rmcp::ErrorData::invalid_request(format!("HTTP {status}"), None);
                 let said = ServerJsonRpcMessage::error(error, None);
@@ -218,7 +225,7 @@ impl StreamableHttpClient for Wire {
         authorization: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Failure> {
-        let extra = Extra { session: Some(session), last_event: None, authorization, headers };
+        let extra = RequestHeaders { session: Some(session), last_event: None, authorization, headers };
         self.send(Method::DELETE, Vec::new(), extra, self.bounds()).await.map(drop)
     }
 
@@ -230,8 +237,8 @@ impl StreamableHttpClient for Wire {
         authorization: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
-        let extra = Extra { session, last_event, authorization, headers };
-        let answer = self.send(Method::GET, Vec::new(), extra, self.stream_bounds(STREAM)).await?;
+        let extra = RequestHeaders { session, last_event, authorization, headers };
+        let answer = self.send(Method::GET, Vec::new(), extra, self.stream_bounds(STREAM_LIFETIME)).await?;
         match answer.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
             status if !status.is_success() => Err(HttpStatusError::new(status.as_u16(), None).into()),
@@ -251,7 +258,7 @@ fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, ClientJsonRpcMessage::Request(asked) if matches!(asked.request, ClientRequest::DiscoverRequest(_)))
 }
 
-/// Of what wants an answer.
+/// The id of a message that expects a response.
 fn id_of(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     match message {
         ClientJsonRpcMessage::Request(asked) => Some(&asked.id),
@@ -259,14 +266,15 @@ fn id_of(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// Whether a header says something of one request, as 2026-07-28 has them, and not of all.
-fn is_of_one_request(name: &HeaderName) -> bool {
+/// Whether a header describes a single request (since protocol version 2026-07-28) and not the session.
+fn is_request_header(name: &HeaderName) -> bool {
     let name = name.as_str();
     matches!(name, "mcp-method" | "mcp-name") || name.starts_with("mcp-param-")
 }
 
-/// Whether this is said of that very request: what refuses it unread cannot know its id.
-fn names(said: Option<&ServerJsonRpcMessage>, asked: &RequestId) -> bool {
+/// Whether this message answers that request. An error from a server that did not read the request has another id or
+/// none.
+fn answers(said: Option<&ServerJsonRpcMessage>, asked: &RequestId) -> bool {
     match said {
         Some(ServerJsonRpcMessage::Error(error)) => error.id.as_ref() == Some(asked),
         Some(ServerJsonRpcMessage::Response(response)) => response.id == *asked,
@@ -274,7 +282,7 @@ fn names(said: Option<&ServerJsonRpcMessage>, asked: &RequestId) -> bool {
     }
 }
 
-/// A refusal by something in front of the server cannot know the id of what it refuses.
+/// Sets the request's id: a proxy that rejects a request cannot know it.
 fn correlated(said: ServerJsonRpcMessage, asked: &ClientJsonRpcMessage) -> ServerJsonRpcMessage {
     match (said, asked) {
         (ServerJsonRpcMessage::Error(error), ClientJsonRpcMessage::Request(request)) => {
@@ -284,7 +292,7 @@ fn correlated(said: ServerJsonRpcMessage, asked: &ClientJsonRpcMessage) -> Serve
     }
 }
 
-async fn whole(answer: &mut Answer, most: usize) -> Result<Vec<u8>, Failure> {
+async fn read_all(answer: &mut Answer, most: usize) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(StreamableHttpError::Client)? {
         body.extend_from_slice(&chunk);
@@ -296,14 +304,14 @@ async fn whole(answer: &mut Answer, most: usize) -> Result<Vec<u8>, Failure> {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Broken {
+enum EventError {
     #[error(transparent)]
     Egress(#[from] egress::Error),
     #[error("an event of more than {0} bytes")]
     TooLarge(usize),
 }
 
-/// The events of an answer, none of them larger than `most`.
+/// The events of a response; none may be larger than `most`.
 fn events(answer: Answer, most: usize) -> BoxStream<'static, Result<Sse, SseError>> {
     let pieces = stream::unfold(Some(answer), async |answer| {
         let mut answer = answer?;
@@ -315,31 +323,31 @@ fn events(answer: Answer, most: usize) -> BoxStream<'static, Result<Sse, SseErro
     events_in(pieces, most)
 }
 
-/// The events in pieces of a stream, split anywhere.
+/// Decodes events from chunks that are split anywhere.
 fn events_in(
     pieces: impl Stream<Item = Result<Bytes, egress::Error>> + Send + 'static,
     most: usize,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
-    let bounded = stream::unfold(Some((Box::pin(pieces), Gauge::default())), move |state| async move {
-        let (mut pieces, mut gauge) = state?;
+    let bounded = stream::unfold(Some((Box::pin(pieces), EventSize::default())), move |state| async move {
+        let (mut pieces, mut size) = state?;
         match pieces.next().await? {
-            Ok(piece) if gauge.takes(&piece, most) => Some((Ok(piece), Some((pieces, gauge)))),
-            Ok(_) => Some((Err(Broken::TooLarge(most)), None)),
+            Ok(piece) if size.count(&piece, most) => Some((Ok(piece), Some((pieces, size)))),
+            Ok(_) => Some((Err(EventError::TooLarge(most)), None)),
             Err(error) => Some((Err(error.into()), None)),
         }
     });
     SseStream::from_bytes_stream(bounded).boxed()
 }
 
-/// How large the current event is: an empty line ends it.
+/// Measures the current event, which an empty line ends.
 #[derive(Default)]
-struct Gauge {
+struct EventSize {
     read: usize,
     is_at_line_start: bool,
 }
 
-impl Gauge {
-    fn takes(&mut self, piece: &[u8], most: usize) -> bool {
+impl EventSize {
+    fn count(&mut self, piece: &[u8], most: usize) -> bool {
         for byte in piece {
             match byte {
                 b'\n' if self.is_at_line_start => self.read = 0,

@@ -1,13 +1,14 @@
-//! The messages of a program, one on each line. A line that is too long ends the connection before it fills the memory.
+//! The messages of a program, one per line. A line that is too long ends the connection before it fills the memory.
 //!
-//! A program may need long before it answers for the first time (`uvx` downloads it first). Then this happens, which no
-//! other message may be taken for:
-//! 1. the library asks which protocol the program speaks: `discover`, whose id is `asked`;
-//! 2. ten seconds later it begins the older handshake, `initialize`, without the answer: it has `gone_on`;
-//! 3. the program answers `discover`. The library would take that for an error, so it is dropped here; a result, which says
-//!    that the program needs no handshake, sets `said_yes`;
-//! 4. the handshake fails, as such a program knows none, and the library lets go of the pipes, which are `Returned`;
-//! 5. `client::agree` takes them back with `to_ask_again`, and asks `discover` once more, on the same pipes.
+//! A program may take long before its first answer (`uvx` downloads it first). Then the steps below happen, and no other
+//! message may be mistaken for the late answer:
+//! 1. the library asks which protocol the program speaks: a `discover` request with the id `discover_id`;
+//! 2. after ten seconds without an answer it starts the older handshake with `initialize`: `has_fallen_back`;
+//! 3. the program answers `discover`. The library would treat that as an error, so the answer is dropped here; a result,
+//!    which means that the program needs no handshake, sets `answered_discover`;
+//! 4. the handshake fails, because such a program knows none, and the library drops the transport, which puts the pipes
+//!    into `Returned`;
+//! 5. `client::negotiate` takes them with `take_to_retry`, and sends `discover` once more on the same pipes.
 
 use std::io;
 use std::sync::Arc;
@@ -24,30 +25,30 @@ use super::tasks::TaskTools;
 type Input = Box<dyn AsyncWrite + Send + Unpin>;
 type Output = Box<dyn AsyncRead + Send + Unpin>;
 
-/// The ends of the pipes, and what was read of a line.
+/// The two ends of the pipes, and the part of a line that was read so far.
 pub(super) struct Pipes {
     input: Arc<tokio::sync::Mutex<Option<Input>>>,
     output: BufReader<Output>,
     line: Vec<u8>,
 }
 
-/// Where the pipes stand when the library has let go of them.
+/// Receives the pipes when the library drops the transport.
 #[derive(Clone, Default)]
 pub(super) struct Returned {
     pipes: Arc<Mutex<Option<Pipes>>>,
-    /// The program said late that it speaks the protocol without a handshake.
-    said_yes: Arc<Mutex<bool>>,
+    /// The program answered late that it needs no handshake.
+    answered_discover: Arc<Mutex<bool>>,
 }
 
 pub(super) struct Lines {
-    /// `None`: returned.
+    /// `None`: the pipes were returned.
     pipes: Option<Pipes>,
-    most: usize,
+    max_bytes: usize,
     tasks: TaskTools,
     returned: Returned,
-    /// What the library asks first, and whether it has gone on without the answer.
-    asked: Option<RequestId>,
-    gone_on: bool,
+    /// The id of the library's first request.
+    discover_id: Option<RequestId>,
+    has_fallen_back: bool,
 }
 
 impl Pipes {
@@ -60,8 +61,9 @@ impl Pipes {
         Self { input, output: BufReader::new(output), line: Vec::new() }
     }
 
-    /// Reads on until a whole line is there; `false`: there is none any more. What it has read stays when it is dropped.
-    async fn read_line(&mut self, most: usize) -> io::Result<bool> {
+    /// Reads until a whole line is buffered; `false`: the output has ended. Cancel-safe: bytes that were read stay
+    /// buffered.
+    async fn read_line(&mut self, max_bytes: usize) -> io::Result<bool> {
         loop {
             let available = self.output.fill_buf().await?;
             let end = available.iter().position(|byte| *byte == b'\n');
@@ -69,8 +71,8 @@ impl Pipes {
             if taken == 0 {
                 return Ok(false);
             }
-            if self.line.len() + taken > most {
-                let why = format!("a message of more than {most} bytes");
+            if self.line.len() + taken > max_bytes {
+                let why = format!("a message of more than {max_bytes} bytes");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             }
             self.line.extend_from_slice(&available[..taken]);
@@ -83,38 +85,38 @@ impl Pipes {
 }
 
 impl Returned {
-    /// The pipes, if the program has said that it must be asked again.
-    pub(super) fn to_ask_again(&self) -> Option<Pipes> {
-        let said_yes = *self.said_yes.lock();
-        said_yes.then(|| self.pipes.lock().take()).flatten()
+    /// The pipes, if `discover` must be sent again.
+    pub(super) fn take_to_retry(&self) -> Option<Pipes> {
+        let answered_discover = *self.answered_discover.lock();
+        answered_discover.then(|| self.pipes.lock().take()).flatten()
     }
 }
 
 impl Lines {
-    pub(super) fn new(pipes: Pipes, most: usize, tasks: TaskTools, returned: Returned) -> Self {
-        Self { pipes: Some(pipes), most, tasks, returned, asked: None, gone_on: false }
+    pub(super) fn new(pipes: Pipes, max_bytes: usize, tasks: TaskTools, returned: Returned) -> Self {
+        Self { pipes: Some(pipes), max_bytes, tasks, returned, discover_id: None, has_fallen_back: false }
     }
 
-    /// Whether this answers the question that nobody waits for any more.
-    fn is_late(&self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
-        if !self.gone_on || self.asked.is_none() {
+    /// Whether this is the late answer to `discover`, which the library no longer expects.
+    fn is_late_answer(&self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
+        if !self.has_fallen_back || self.discover_id.is_none() {
             return false;
         }
         match message {
-            JsonRpcMessage::Response(said) if Some(&said.id) == self.asked.as_ref() => {
-                *self.returned.said_yes.lock() = true;
+            JsonRpcMessage::Response(said) if Some(&said.id) == self.discover_id.as_ref() => {
+                *self.returned.answered_discover.lock() = true;
                 true
             }
-            JsonRpcMessage::Error(said) => said.id == self.asked,
+            JsonRpcMessage::Error(said) => said.id == self.discover_id,
             JsonRpcMessage::Response(_) | JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => false,
         }
     }
 
-    fn watch(&mut self, message: &TxJsonRpcMessage<RoleClient>) {
+    fn note_request(&mut self, message: &TxJsonRpcMessage<RoleClient>) {
         let JsonRpcMessage::Request(asked) = message else { return };
         match asked.request {
-            ClientRequest::DiscoverRequest(_) => self.asked = Some(asked.id.clone()),
-            ClientRequest::InitializeRequest(_) => self.gone_on = true,
+            ClientRequest::DiscoverRequest(_) => self.discover_id = Some(asked.id.clone()),
+            ClientRequest::InitializeRequest(_) => self.has_fallen_back = true,
             _ => {}
         }
     }
@@ -127,7 +129,7 @@ impl Transport<RoleClient> for Lines {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        self.watch(&message);
+        self.note_request(&message);
         let input = self.pipes.as_ref().map(|pipes| pipes.input.clone());
         async move {
             let mut line = serde_json::to_vec(&message)?;
@@ -141,7 +143,7 @@ impl Transport<RoleClient> for Lines {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             let pipes = self.pipes.as_mut()?;
-            match pipes.read_line(self.most).await {
+            match pipes.read_line(self.max_bytes).await {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => {
@@ -149,13 +151,13 @@ impl Transport<RoleClient> for Lines {
                     return None;
                 }
             }
-            self.tasks.look_for(&pipes.line);
+            self.tasks.inspect(&pipes.line);
             let message = serde_json::from_slice::<RxJsonRpcMessage<RoleClient>>(&pipes.line);
             pipes.line.clear();
             match message {
-                Ok(message) if self.is_late(&message) => {}
+                Ok(message) if self.is_late_answer(&message) => {}
                 Ok(message) => return Some(message),
-                // Programs that print what is no message are not rare.
+                // Many programs print lines that are no messages.
                 Err(error) => tracing::debug!(%error, "a line of an MCP server is no message"),
             }
         }

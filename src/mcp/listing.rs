@@ -1,43 +1,43 @@
-//! The tools that a server lists, page by page: as many as are taken, and no more of them is looked at.
+//! Reads the list of a server's tools page by page, up to the limit.
 
 use rmcp::RoleClient;
 use rmcp::model::PaginatedRequestParams;
 use rmcp::service::Peer;
 use serde_json::Value;
 
-use super::client::chain;
-use super::definition::{Definition, Hints, checked};
+use super::client::with_causes;
+use super::definition::{Definition, Hints, check_schemas};
 use super::tasks::TaskTools;
 
-/// How many pages of tools are read.
-const MOST_PAGES: usize = 500;
-/// Bytes of all tools of a server.
-const MOST_LISTED: usize = 4 << 20;
+/// How many pages are read.
+const MAX_PAGES: usize = 500;
+/// Maximum size of all definitions of a server.
+const MAX_LISTED_BYTES: usize = 4 << 20;
 
-/// At most `most` tools, in the server's order, of a bounded length together; and whether there are more.
+/// At most `most` tools, in the server's order and bounded in total size, and whether there are more.
 pub(super) async fn definitions(
     peer: &Peer<RoleClient>,
     tasks: &TaskTools,
     most: usize,
 ) -> Result<(Vec<Definition>, bool), String> {
     let (found, has_more) = listed(peer, tasks, most).await?;
-    // Compiling may take long: not on a thread that serves everybody.
-    let found = tokio::task::spawn_blocking(|| checked(found)).await;
+    // Compiling schemas may take long, so it runs on a blocking thread.
+    let found = tokio::task::spawn_blocking(|| check_schemas(found)).await;
     Ok((found.map_err(|error| format!("its tools could not be looked at: {error}"))?, has_more))
 }
 
 async fn listed(peer: &Peer<RoleClient>, tasks: &TaskTools, most: usize) -> Result<(Vec<Definition>, bool), String> {
     let (mut found, mut bytes, mut cursor) = (Vec::new(), 0, None);
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let page = peer.list_tools(Some(params)).await.map_err(|error| chain(&error))?;
+        let page = peer.list_tools(Some(params)).await.map_err(|error| with_causes(&error))?;
         for tool in page.tools {
             if found.len() == most {
                 return Ok((found, true));
             }
             let definition = definition(tool, tasks);
             bytes += definition.bytes();
-            if bytes > MOST_LISTED {
+            if bytes > MAX_LISTED_BYTES {
                 return Ok((found, true));
             }
             found.push(definition);

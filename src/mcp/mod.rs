@@ -1,21 +1,21 @@
 //! MCP servers: their tools are offered as `<server>__<tool>`.
 //!
-//! What holds of every server:
-//! - it is started in the background, and again when it ends, with longer and longer pauses; nobody waits for it but the
-//!   calls that need it;
-//! - a program runs in a process group of its own, with an environment that holds nothing of ours, and leaves nothing
-//!   behind, even if it left the group or this process is killed;
-//! - a tool's definition is pinned when it is first seen. If it changes, the tool is off until a person approves;
-//! - a call carries its idempotency key and its trace in `_meta`. One whose connection broke is *lost*: repeated under the
-//!   same key if its tool declared that this is safe, else a person decides;
-//! - it may ask a person in the middle of a call: that is a suspension of kind `input`, and the call runs on;
-//! - it gets no model call and no file out of us.
+//! For every server:
+//! - it is started in the background and restarted with exponential backoff when it ends; only calls that need it wait;
+//! - a program runs in a process group of its own, its environment contains only what we choose, and none of its processes
+//!   survives, even if they left the group or this process is killed;
+//! - a tool's definition is pinned when it is first seen. If it changes, the tool is off until a person approves it;
+//! - a call carries its idempotency key and its trace in `_meta`. A call whose connection broke is *lost*: it is repeated
+//!   with the same key if its tool declares that this is safe, else a person decides;
+//! - the server may ask a person during a call: the question is a suspension of kind `input`, and the call keeps running;
+//! - the server can neither make model calls through us nor read our files.
 //!
-//! The operator's servers stand in the configuration and may be programs or endpoints; tenants add endpoints only, and
-//! those are called through the guard of `egress`.
+//! The operator's servers are in the configuration and may be programs or endpoints. Tenants can only add endpoints, which
+//! are called through the guard of `egress`.
 
 mod admin;
 mod catalog;
+mod changes;
 mod client;
 mod definition;
 mod handler;
@@ -23,7 +23,6 @@ mod http;
 mod lines;
 mod listing;
 mod marked;
-mod news;
 mod pins;
 mod process;
 mod proxy_tool;
@@ -39,7 +38,7 @@ mod view;
 pub use catalog::{Catalog, Parts};
 #[cfg(feature = "internals")]
 pub use server::Health;
-pub use tenants::{Endpoint, exists};
+pub use tenants::{Endpoint, name_taken};
 pub use view::ServerView;
 #[cfg(feature = "internals")]
 pub use view::{DefinitionView, Origin, ToolStanding, ToolView};

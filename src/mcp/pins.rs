@@ -1,6 +1,7 @@
-//! Which definitions of tools are trusted: the first that was seen, and whatever a person approved since.
+//! Which definitions of tools are trusted: the first one that was seen, and those that a person approved since.
 //!
-//! They are documents. The operator's servers have one for all; what a tenant approves of them counts for it alone.
+//! They are stored as documents. The operator's servers share one for all tenants; an approval by a tenant applies only
+//! to that tenant.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,43 +15,44 @@ use crate::domain::ids::TenantPk;
 use crate::store;
 use crate::store::documents::{Change, DocumentCache, DocumentKind, Expected};
 
-/// Whose documents hold what was first seen of the operator's servers: no tenant has this key.
+/// The owner of the documents with the first-seen definitions of the operator's servers. No tenant has this key.
 pub(super) const OPERATOR: TenantPk = TenantPk(0);
-/// Writes that may meet another replica's.
-const TRIES: usize = 8;
+/// How often a write is retried after a conflict with another replica.
+const MAX_WRITE_ATTEMPTS: usize = 8;
 
-/// Definitions of a server that are trusted because they were seen first, and their bytes: whatever it makes up.
-const MOST: usize = 1_024;
-const MOST_BYTES: usize = 2 << 20;
+/// How many definitions of a server, and how many bytes, are trusted because they were seen first. This bounds the
+/// storage that a server can use.
+const MAX_PINNED: usize = 1_024;
+const MAX_PINNED_BYTES: usize = 2 << 20;
 
-/// A document's body.
+/// The body of a document.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Pinned {
+struct PinnedTools {
     tools: BTreeMap<String, Definition>,
 }
 
-/// What a tenant trusts of a server.
-pub(super) struct Trusted {
-    own: Arc<Pinned>,
-    /// Of the operator's server: what holds for every tenant that approved nothing else.
-    for_all: Arc<Pinned>,
+/// The definitions of a server that a tenant trusts.
+pub(super) struct TrustedTools {
+    own: Arc<PinnedTools>,
+    /// For the operator's server: the definitions that apply unless the tenant approved others.
+    for_all: Arc<PinnedTools>,
 }
 
-/// Documents by tenant and name, with their versions.
-type Parsed = HashMap<(TenantPk, String), (i64, Arc<Pinned>)>;
+/// Parsed documents by tenant and server, with their versions.
+type Parsed = HashMap<(TenantPk, String), (i64, Arc<PinnedTools>)>;
 
 pub(super) struct Pins {
     documents: Arc<DocumentCache>,
-    /// What the documents say: they are long, and looked at for every tool of every tenant.
+    /// Cached, because the documents are long and needed for every tool of every tenant.
     parsed: Mutex<Parsed>,
 }
 
-impl Trusted {
+impl TrustedTools {
     pub(super) fn get(&self, tool: &str) -> Option<&Definition> {
         self.own.tools.get(tool).or_else(|| self.for_all.tools.get(tool))
     }
 
-    /// In order of their names.
+    /// Sorted by name.
     pub(super) fn all(&self) -> Vec<Arc<Definition>> {
         let mut all: BTreeMap<&String, &Definition> = self.for_all.tools.iter().collect();
         all.extend(&self.own.tools);
@@ -63,22 +65,22 @@ impl Pins {
         Self { documents, parsed: Mutex::default() }
     }
 
-    /// What a tenant trusts of a server.
-    pub(super) fn of(&self, tenant: TenantPk, owner: Option<TenantPk>, server: &str) -> Trusted {
+    /// The definitions of a server that a tenant trusts.
+    pub(super) fn trusted(&self, tenant: TenantPk, owner: Option<TenantPk>, server: &str) -> TrustedTools {
         let for_all = match owner {
             None => self.read(OPERATOR, server).0,
             Some(_) => Arc::default(),
         };
-        Trusted { own: self.read(tenant, server).0, for_all }
+        TrustedTools { own: self.read(tenant, server).0, for_all }
     }
 
-    /// Of what is trusted first of a server: grows with every change of that.
+    /// The version of a server's first-seen definitions.
     pub(super) fn version(&self, owner: Option<TenantPk>, server: &str) -> i64 {
         self.documents.get(owner.unwrap_or(OPERATOR), KIND, server).map_or(0, |document| document.version)
     }
 
-    /// Trusts what is seen for the first time, as long as that is not too much: the rest is off until somebody approves it.
-    pub(super) async fn first_seen(
+    /// Trusts definitions that are seen for the first time, up to a limit. The rest is off until somebody approves it.
+    pub(super) async fn pin_new(
         &self,
         owner: Option<TenantPk>,
         server: &str,
@@ -97,7 +99,7 @@ impl Pins {
             let mut bytes = if new.is_empty() { 0 } else { pinned.tools.values().map(Definition::bytes).sum() };
             for definition in new {
                 let with_it = bytes + definition.bytes();
-                if pinned.tools.len() < MOST && with_it <= MOST_BYTES {
+                if pinned.tools.len() < MAX_PINNED && with_it <= MAX_PINNED_BYTES {
                     bytes = with_it;
                     pinned.tools.insert(definition.name.clone(), definition);
                 }
@@ -122,14 +124,14 @@ impl Pins {
         .await
     }
 
-    /// Forgets everything about a tenant's server that is gone.
-    pub(super) async fn forget(&self, tenant: TenantPk, server: &str, by: &str, now: Millis) -> store::Result<()> {
+    /// Deletes the approvals of a tenant's server that was removed.
+    pub(super) async fn delete(&self, tenant: TenantPk, server: &str, by: &str, now: Millis) -> store::Result<()> {
         let change =
             Change { tenant, kind: KIND, id: server.to_owned(), body: None, by: by.to_owned(), why: None, now };
         self.documents.write(change, Expected::Any).await.map(drop)
     }
 
-    fn read(&self, tenant: TenantPk, server: &str) -> (Arc<Pinned>, Expected) {
+    fn read(&self, tenant: TenantPk, server: &str) -> (Arc<PinnedTools>, Expected) {
         let key = (tenant, server.to_owned());
         let Some(document) = self.documents.get(tenant, KIND, server) else {
             self.parsed.lock().remove(&key);
@@ -140,10 +142,10 @@ impl Pins {
         let pinned = parsed.unwrap_or_else(|| {
             let pinned = Arc::new(document.legible().unwrap_or_else(|_| {
                 tracing::error!(server, "the approved tools of an MCP server cannot be read; all are off");
-                Pinned::default()
+                PinnedTools::default()
             }));
             let mut parsed = self.parsed.lock();
-            // Nobody asks any more for those of servers that are gone.
+            // Drops entries of servers that were removed, because nothing else would.
             parsed.retain(|(tenant, server), _| self.documents.get(*tenant, KIND, server).is_some());
             parsed.insert(key, (version, pinned.clone()));
             pinned
@@ -157,11 +159,11 @@ impl Pins {
         server: &str,
         by: &str,
         now: Millis,
-        mut edit: impl FnMut(&mut Pinned) -> bool,
+        mut edit: impl FnMut(&mut PinnedTools) -> bool,
     ) -> store::Result<()> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_WRITE_ATTEMPTS {
             let (pinned, expected) = self.read(tenant, server);
-            let mut pinned = Pinned::clone(&pinned);
+            let mut pinned = PinnedTools::clone(&pinned);
             if !edit(&mut pinned) {
                 return Ok(());
             }

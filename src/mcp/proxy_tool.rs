@@ -39,11 +39,11 @@ impl Tool for ProxyTool {
         let Value::Object(arguments) = arguments else {
             return Err(ToolError::new("invalid_arguments", "The arguments of this tool are an object."));
         };
-        let (connection, _place) = self.server.ready().await?;
+        let (connection, _permit) = self.server.connection().await?;
         tokio::select! {
             ended = connection.call(&self.definition.name, arguments, &context) => ended,
             why = connection.ended() => {
-                Err(ToolError::lost(format!("The server ended during the call: {}", self.server.told(why))))
+                Err(ToolError::lost(format!("The server ended during the call: {}", self.server.public_reason(why))))
             }
         }
     }

@@ -1,8 +1,8 @@
-//! What a server asks a person in the middle of a call: the person of that call, and nobody else.
+//! Questions that a server asks during a call. They go to the person of that call and to nobody else.
 //!
-//! Newer servers answer a call with what they want to know. Older ones send a request that names no call; it belongs to
-//! the only one that runs. If several run, or one that was given up may still be asking for somebody else, whose it is
-//! cannot be told, and it is declined.
+//! Newer servers reply to a call with their questions. Older servers send a request that names no call; it can only
+//! belong to the single call that is running. If several calls are running, or if an abandoned call of another tenant
+//! may still be asking, the owner is unknown and the question is declined.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,48 +18,48 @@ use crate::domain::ids::TenantPk;
 use crate::domain::tool::ToolError;
 use crate::tool::{People, ToolContext};
 
-/// How long a server may go on with a call that was given up, at least.
-const GIVEN_UP: Duration = Duration::from_secs(600);
+/// The minimum time for which a server may continue a call that was abandoned.
+const MIN_ABANDONED_TIME: Duration = Duration::from_secs(600);
 
 /// The calls that run on one connection.
 pub(super) struct Questions {
     calls: Mutex<Calls>,
-    /// How long a call that was given up may still ask.
-    given_up: Duration,
+    /// How long an abandoned call may still ask questions.
+    abandoned_for: Duration,
 }
 
 #[derive(Default)]
 struct Calls {
     next: u64,
     running: BTreeMap<u64, (TenantPk, Arc<dyn People>)>,
-    /// Whose calls were given up, and until when the server may not have noticed.
-    given_up: BTreeMap<TenantPk, Instant>,
+    /// The tenants whose calls were abandoned, and until when the server may continue those.
+    abandoned: BTreeMap<TenantPk, Instant>,
 }
 
-/// A call that runs, until it is dropped.
-pub(super) struct Running<'a> {
+/// A running call. Dropping it without [`ended`](Self::ended) marks the call as abandoned.
+pub(super) struct CallGuard<'a> {
     questions: &'a Questions,
     number: u64,
     has_ended: bool,
 }
 
 impl Questions {
-    /// `call`: as long as one may take.
+    /// `call`: the maximum duration of a call.
     pub(super) fn new(call: Duration) -> Self {
-        Self { calls: Mutex::default(), given_up: call.max(GIVEN_UP) }
+        Self { calls: Mutex::default(), abandoned_for: call.max(MIN_ABANDONED_TIME) }
     }
 
-    pub(super) fn begin(&self, context: &ToolContext) -> Running<'_> {
-        let mut calls = self.held();
+    pub(super) fn begin(&self, context: &ToolContext) -> CallGuard<'_> {
+        let mut calls = self.lock();
         calls.next += 1;
         let number = calls.next;
         calls.running.insert(number, (context.tenant, context.people.clone()));
-        Running { questions: self, number, has_ended: false }
+        CallGuard { questions: self, number, has_ended: false }
     }
 
-    /// Asks the person of the only call that it can belong to.
+    /// Asks the person of the only call that the question can belong to.
     pub(super) async fn ask(&self, asked: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
-        match self.people() {
+        match self.only_caller() {
             Some(people) => ask(&*people, asked).await,
             None => {
                 tracing::info!("a question of an MCP server is declined: it is not clear which call asks");
@@ -68,41 +68,41 @@ impl Questions {
         }
     }
 
-    fn people(&self) -> Option<Arc<dyn People>> {
-        let mut calls = self.held();
+    fn only_caller(&self) -> Option<Arc<dyn People>> {
+        let mut calls = self.lock();
         let now = Instant::now();
-        calls.given_up.retain(|_, until| *until > now);
+        calls.abandoned.retain(|_, until| *until > now);
         let mut running = calls.running.values();
         let (tenant, people) = running.next()?;
-        let is_alone = running.next().is_none() && calls.given_up.keys().all(|other| other == tenant);
-        is_alone.then(|| people.clone())
+        let is_only_caller = running.next().is_none() && calls.abandoned.keys().all(|other| other == tenant);
+        is_only_caller.then(|| people.clone())
     }
 
-    fn held(&self) -> MutexGuard<'_, Calls> {
+    fn lock(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock()
     }
 }
 
-impl Running<'_> {
-    /// The server has answered: it asks nothing any more.
+impl CallGuard<'_> {
+    /// The server has answered the call, so it asks no more questions.
     pub(super) fn ended(mut self) {
         self.has_ended = true;
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        let mut calls = self.questions.held();
+        let mut calls = self.questions.lock();
         if let Some((tenant, _)) = calls.running.remove(&self.number)
             && !self.has_ended
         {
-            calls.given_up.insert(tenant, Instant::now() + self.questions.given_up);
+            calls.abandoned.insert(tenant, Instant::now() + self.questions.abandoned_for);
         }
     }
 }
 
-/// What a server wants to know before it goes on with a call. Only people are asked for it.
-pub(super) async fn answers(people: &dyn People, wanted: InputRequests) -> Result<InputResponses, ToolError> {
+/// Answers what a server wants to know before it continues a call. Only questions to people are answered.
+pub(super) async fn answer_all(people: &dyn People, wanted: InputRequests) -> Result<InputResponses, ToolError> {
     let refused = |message: String| ToolError::new("failed", message);
     let mut answers = InputResponses::new();
     for (id, request) in wanted {
@@ -116,7 +116,7 @@ pub(super) async fn answers(people: &dyn People, wanted: InputRequests) -> Resul
     Ok(answers)
 }
 
-/// Only forms: nobody is sent to an address that a server names.
+/// Only forms are supported: people are not sent to a URL that a server chose.
 async fn ask(people: &dyn People, asked: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
     let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = asked else {
         return Ok(ElicitResult::new(ElicitationAction::Decline));

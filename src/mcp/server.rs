@@ -1,4 +1,4 @@
-//! One server, looked after: started, its tools listed, started again when it ends, with longer and longer pauses.
+//! Supervises one server: starts it, lists its tools, and restarts it with exponential backoff when it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,40 +8,41 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::client::{Connection, MOST_CALLS};
+use super::changes::ChangeCounts;
+use super::client::{Connection, MAX_CALLS};
 use super::definition::Definition;
-use super::news::News;
 use crate::config::McpServer;
 use crate::domain::ids::TenantPk;
 use crate::domain::tool::ToolError;
 use crate::egress::Egress;
 
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How long a server must have been up for its next pause to be the first again.
-const STEADY: Duration = Duration::from_secs(60);
-/// How long a call waits for a server that is not there; for one that is starting for the first time, as long as that may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Changes that a server announces within this time are read together. It grows with each announcement that brings nothing
-/// new: a server that announces all the time is asked less and less often.
-const GATHER: Duration = Duration::from_millis(200);
-const LONGEST_GATHER: Duration = Duration::from_secs(5);
+const MIN_BACKOFF: Duration = Duration::from_millis(500);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// How long a server must have been up for the backoff to be reset.
+const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(60);
+/// How long a call waits for a server that is down. While the server starts for the first time, a call waits for the
+/// start timeout if that is longer.
+const MAX_CALL_WAIT: Duration = Duration::from_secs(10);
+/// Change notifications within this time are handled together. The time doubles with each notification that brings no
+/// change, so a server that notifies all the time is queried less often.
+const MIN_DEBOUNCE: Duration = Duration::from_millis(200);
+const MAX_DEBOUNCE: Duration = Duration::from_secs(5);
 
-/// A server as it is described, and on whose word.
+/// A server's configuration and its owner.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
     pub(super) name: Arc<str>,
-    /// `None`: the operator's, for every tenant.
+    /// `None`: the operator's server, which every tenant may use.
     pub(super) owner: Option<TenantPk>,
     pub(super) settings: McpServer,
-    /// Until its tools are listed.
+    /// The timeout until the tools are listed.
     pub(super) start: Duration,
     pub(super) message_bytes: usize,
     pub(super) most_tools: usize,
 }
 
 impl Profile {
-    /// The label in metrics: names that tenants chose do not appear there.
+    /// The label in metrics. Names that tenants chose are not exposed there.
     pub(super) fn label(&self) -> String {
         match self.owner {
             None => self.name.to_string(),
@@ -60,25 +61,25 @@ pub enum Health {
     Disabled,
 }
 
-/// How a server is, for who asks.
+/// A snapshot of a server's state.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(super) struct ServerState {
     pub(super) health: Health,
-    /// Why it is down.
+    /// Why the server is down.
     pub(super) why: Option<String>,
     pub(super) restarts: u32,
     pub(super) protocol: Option<String>,
-    /// What it listed last; `None`: nothing yet.
+    /// The tools that it listed last; `None`: none were listed yet.
     pub(super) listed: Option<Arc<[Arc<Definition>]>>,
-    /// Grows whenever that is something else.
+    /// Incremented whenever `listed` changes.
     pub(super) listing: u64,
-    /// It has more tools than are taken.
+    /// The server has more tools than the limit.
     pub(super) has_more: bool,
 }
 
-impl State {
-    /// Takes what it lists now, if that is something else than before; whether it is.
-    fn list(&mut self, definitions: Vec<Definition>, has_more: bool) -> bool {
+impl ServerState {
+    /// Stores a new listing if it differs from the last one; returns whether it does.
+    fn set_listing(&mut self, definitions: Vec<Definition>, has_more: bool) -> bool {
         let is_same = |known: &Arc<[Arc<Definition>]>| {
             let is_alike =
                 |(old, new): (&Arc<Definition>, &Definition)| old.hash() == new.hash() && old.refused == new.refused;
@@ -96,20 +97,20 @@ impl State {
 
 pub(super) struct Server {
     pub(super) profile: Profile,
-    state: Mutex<State>,
-    live: watch::Sender<Option<Arc<Connection>>>,
-    /// One for each call that may wait for its answer.
-    places: Semaphore,
+    state: Mutex<ServerState>,
+    connection: watch::Sender<Option<Arc<Connection>>>,
+    /// One permit for each call in flight.
+    call_permits: Semaphore,
     stop: CancellationToken,
-    news: News,
-    /// The listing, and the version of what is trusted, whose new tools are pinned and whose changes are announced.
-    settled: Mutex<Option<(u64, i64)>>,
+    changes: ChangeCounts,
+    /// The listing and the version of the pins for which new tools were pinned and changes logged.
+    processed: Mutex<Option<(u64, i64)>>,
 }
 
 impl Server {
-    /// Begins to look after it; returns at once.
-    pub(super) fn start(profile: Profile, egress: Arc<Egress>, news: News) -> Arc<Self> {
-        let state = State {
+    /// Starts the supervision in the background.
+    pub(super) fn start(profile: Profile, egress: Arc<Egress>, changes: ChangeCounts) -> Arc<Self> {
+        let state = ServerState {
             health: Health::Starting,
             why: None,
             restarts: 0,
@@ -118,56 +119,58 @@ impl Server {
             listing: 0,
             has_more: false,
         };
-        let (live, places, stop) = (watch::Sender::new(None), Semaphore::new(MOST_CALLS), CancellationToken::new());
-        let (state, settled) = (Mutex::new(state), Mutex::default());
-        let server = Arc::new(Self { profile, state, live, places, stop, news, settled });
-        let keeper = server.clone();
+        let (connection, call_permits, stop) =
+            (watch::Sender::new(None), Semaphore::new(MAX_CALLS), CancellationToken::new());
+        let (state, processed) = (Mutex::new(state), Mutex::default());
+        let server = Arc::new(Self { profile, state, connection, call_permits, stop, changes, processed });
+        let supervisor = server.clone();
         tokio::spawn(async move {
-            keeper.stop.clone().run_until_cancelled(keeper.look_after(egress)).await;
-            // It was polled once more after `end`, and may have become ready in that moment.
-            keeper.live.send_replace(None);
+            supervisor.stop.clone().run_until_cancelled(supervisor.supervise(egress)).await;
+            // The supervisor may have been polled once more after `end`, and may have published a connection.
+            supervisor.connection.send_replace(None);
         });
         server
     }
 
-    /// Ends it; calls under way are lost.
+    /// Stops the server; calls in flight are lost.
     pub(super) fn end(&self) {
         self.stop.cancel();
-        self.live.send_replace(None);
+        self.connection.send_replace(None);
     }
 
-    pub(super) fn state(&self) -> State {
-        self.held().clone()
+    pub(super) fn state(&self) -> ServerState {
+        self.lock().clone()
     }
 
-    /// Whether nothing is to be pinned or announced of that listing, with what is trusted at that version.
-    pub(super) fn is_settled(&self, seen: (u64, i64)) -> bool {
-        *self.settled.lock() == Some(seen)
+    /// Whether tools of that listing need no pinning or logging, given that version of the pins.
+    pub(super) fn is_processed(&self, seen: (u64, i64)) -> bool {
+        *self.processed.lock() == Some(seen)
     }
 
-    pub(super) fn settle(&self, seen: (u64, i64)) {
-        *self.settled.lock() = Some(seen);
+    pub(super) fn mark_processed(&self, seen: (u64, i64)) {
+        *self.processed.lock() = Some(seen);
     }
 
-    /// The connection, waited for if it is being made, and a place for a call on it. Waiting ends well before the call's own
-    /// time: after that, a call that was never sent would count as one that may have been carried out.
-    pub(super) async fn ready(&self) -> Result<(Arc<Connection>, SemaphorePermit<'_>), ToolError> {
-        let patience = match self.state().health {
-            Health::Starting => self.profile.start.max(PATIENCE),
-            Health::Ready | Health::Down | Health::Disabled => PATIENCE,
+    /// Waits for the connection and for a permit for one call. The wait ends well before the call's own timeout;
+    /// otherwise a call that was never sent would be reported as possibly executed.
+    pub(super) async fn connection(&self) -> Result<(Arc<Connection>, SemaphorePermit<'_>), ToolError> {
+        let max_wait = match self.state().health {
+            Health::Starting => self.profile.start.max(MAX_CALL_WAIT),
+            Health::Ready | Health::Down | Health::Disabled => MAX_CALL_WAIT,
         };
         let half = Duration::from_millis(self.profile.settings.timeout_ms.into()) / 2;
-        let until = Instant::now() + patience.min(half);
-        let Ok(Ok(place)) = timeout_at(until, self.places.acquire()).await else {
+        let until = Instant::now() + max_wait.min(half);
+        let Ok(Ok(permit)) = timeout_at(until, self.call_permits.acquire()).await else {
             return Err(self.unavailable("it has not answered the calls before this one".to_owned()));
         };
-        let mut live = self.live.subscribe();
+        let mut live = self.connection.subscribe();
         let is_live = |live: &Option<Arc<Connection>>| live.as_ref().is_some_and(|live| live.is_live());
         let found = timeout_at(until, live.wait_for(is_live)).await;
         match found.ok().and_then(Result::ok).and_then(|live| live.clone()) {
-            Some(connection) => Ok((connection, place)),
+            Some(connection) => Ok((connection, permit)),
             None => {
-                let why = self.state().why.map_or_else(|| "it has not started yet".to_owned(), |why| self.told(why));
+                let why =
+                    self.state().why.map_or_else(|| "it has not started yet".to_owned(), |why| self.public_reason(why));
                 Err(self.unavailable(why))
             }
         }
@@ -177,42 +180,42 @@ impl Server {
         ToolError::new("unavailable", format!("The MCP server `{}` does not answer: {why}", self.profile.name))
     }
 
-    /// Why it is not there, as runs and their models are told. What a configured server says of itself may name the operator's
-    /// secrets and folders: that is in the log.
-    pub(super) fn told(&self, why: String) -> String {
+    /// The reason as runs and models see it. Errors of the operator's servers may contain the operator's secrets and
+    /// folders, so they are only logged.
+    pub(super) fn public_reason(&self, why: String) -> String {
         match self.profile.owner {
             Some(_) => why,
             None => "it is down; the log of this server says why".to_owned(),
         }
     }
 
-    async fn look_after(&self, egress: Arc<Egress>) {
-        let mut pause = FIRST_PAUSE;
+    async fn supervise(&self, egress: Arc<Egress>) {
+        let mut backoff = MIN_BACKOFF;
         loop {
             let began = Instant::now();
-            let why = self.serve(&egress).await;
-            self.live.send_replace(None);
+            let why = self.run_connection(&egress).await;
+            self.connection.send_replace(None);
             tracing::warn!(server = &*self.profile.name, why, "an MCP server is down; it is started again");
             metrics::counter!("pes_mcp_restarts_total", "server" => self.profile.label()).increment(1);
-            self.tell(|state| {
+            self.update(|state| {
                 state.health = Health::Down;
                 state.why = Some(why);
                 state.restarts += 1;
             });
-            if began.elapsed() > STEADY {
-                pause = FIRST_PAUSE;
+            if began.elapsed() > BACKOFF_RESET_AFTER {
+                backoff = MIN_BACKOFF;
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(backoff).await;
+            backoff = (backoff * 2).min(MAX_BACKOFF);
         }
     }
 
-    /// From the start to the end of one connection: why it ended.
-    async fn serve(&self, egress: &Arc<Egress>) -> String {
+    /// Runs one connection from start to end. Returns why it ended.
+    async fn run_connection(&self, egress: &Arc<Egress>) -> String {
         let changed = Arc::new(Notify::new());
         let opened = timeout(self.profile.start, async {
             let connection = Connection::open(&self.profile, egress, changed.clone()).await?;
-            self.list(&connection).await?;
+            self.refresh_tools(&connection).await?;
             Ok::<_, String>(Arc::new(connection))
         });
         let connection = match opened.await {
@@ -220,25 +223,25 @@ impl Server {
             Ok(Err(why)) => return why,
             Err(_) => return format!("it was not ready within {} ms", self.profile.start.as_millis()),
         };
-        self.live.send_replace(Some(connection.clone()));
+        self.connection.send_replace(Some(connection.clone()));
         tracing::info!(server = &*self.profile.name, "an MCP server is ready");
-        self.tell(|state| {
+        self.update(|state| {
             state.health = Health::Ready;
             state.why = None;
             state.protocol = connection.protocol();
         });
         let mut listens = std::pin::pin!(connection.listen(&changed));
-        let mut gather = GATHER;
+        let mut debounce = MIN_DEBOUNCE;
         loop {
             tokio::select! {
                 why = connection.ended() => return why,
-                // Calls under way hold the connection until they are answered.
-                () = connection.forgotten() => return "it has forgotten the session".to_owned(),
+                // Calls in flight hold their own reference to the connection until they are answered.
+                () = connection.session_lost() => return "it has forgotten the session".to_owned(),
                 () = &mut listens => {}
-                () = async { changed.notified().await; sleep(gather).await } => {
-                    match timeout(self.profile.start, self.list(&connection)).await {
-                        Ok(Ok(true)) => gather = GATHER,
-                        Ok(Ok(false)) => gather = (gather * 2).min(LONGEST_GATHER),
+                () = async { changed.notified().await; sleep(debounce).await } => {
+                    match timeout(self.profile.start, self.refresh_tools(&connection)).await {
+                        Ok(Ok(true)) => debounce = MIN_DEBOUNCE,
+                        Ok(Ok(false)) => debounce = (debounce * 2).min(MAX_DEBOUNCE),
                         Ok(Err(why)) => return why,
                         Err(_) => return "it did not list its tools in time".to_owned(),
                     }
@@ -247,22 +250,22 @@ impl Server {
         }
     }
 
-    /// Asks for its tools; whether they are others than before. Only then somebody's agents are offered something else.
-    async fn list(&self, connection: &Connection) -> Result<bool, String> {
+    /// Lists the tools again. Returns whether they have changed; only then agents are offered something else.
+    async fn refresh_tools(&self, connection: &Connection) -> Result<bool, String> {
         let (definitions, has_more) = connection.definitions(self.profile.most_tools).await?;
-        let is_other = self.held().list(definitions, has_more);
-        if is_other {
-            self.news.tell(self.profile.owner);
+        let has_changed = self.lock().set_listing(definitions, has_more);
+        if has_changed {
+            self.changes.count(self.profile.owner);
         }
-        Ok(is_other)
+        Ok(has_changed)
     }
 
-    fn tell(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.held());
-        self.news.wake();
+    fn update(&self, change: impl FnOnce(&mut ServerState)) {
+        change(&mut self.lock());
+        self.changes.wake();
     }
 
-    fn held(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ServerState> {
         self.state.lock()
     }
 }

@@ -1,5 +1,5 @@
-//! Tools that their server runs as tasks only. The library does not report them, so they are found in what the server
-//! sends.
+//! Tools that a server runs only as tasks. The library does not expose this, so it is parsed from the server's
+//! messages.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-/// How many names are remembered, and their bytes: servers may list in answers that nobody asked for.
-const MOST: usize = 1_024;
-const MOST_BYTES: usize = 256 << 10;
+/// How many names, and how many bytes of names, are stored: servers may send lists that nobody requested.
+const MAX_NAMES: usize = 1_024;
+const MAX_NAME_BYTES: usize = 256 << 10;
 
-/// The names of such tools, as far as the server has listed its tools.
+/// The names of tools that run only as tasks, as far as the server has listed them.
 #[derive(Clone, Default)]
-pub(super) struct TaskTools(Arc<Mutex<Names>>);
+pub(super) struct TaskTools(Arc<Mutex<KnownNames>>);
 
 #[derive(Default)]
-struct Names {
+struct KnownNames {
     known: BTreeSet<String>,
     bytes: usize,
 }
 
 impl TaskTools {
-    /// Looks through one message of the server. Names beyond the bounds are not remembered: their calls fail.
-    pub(super) fn look_for(&self, message: &[u8]) {
-        // Hardly any message is parsed for this.
+    /// Examines one message of the server. KnownNames beyond the limits are not stored; calls of those tools fail.
+    pub(super) fn inspect(&self, message: &[u8]) {
+        // A quick check, so that almost no message is parsed twice.
         if !std::str::from_utf8(message).is_ok_and(|text| text.contains("taskSupport")) {
             return;
         }
@@ -46,9 +46,9 @@ impl TaskTools {
     }
 }
 
-impl Names {
+impl KnownNames {
     fn insert(&mut self, name: &str) {
-        let fits = self.known.len() < MOST && self.bytes + name.len() <= MOST_BYTES;
+        let fits = self.known.len() < MAX_NAMES && self.bytes + name.len() <= MAX_NAME_BYTES;
         if fits && self.known.insert(name.to_owned()) {
             self.bytes += name.len();
         }
@@ -76,15 +76,15 @@ mod tests {
     #[test]
     fn a_server_that_lists_for_ever_fills_no_memory() {
         let tasks = TaskTools::default();
-        tasks.look_for(&message((0..2 * MOST).map(|at| at.to_string()), "required"));
+        tasks.inspect(&message((0..2 * MAX_NAMES).map(|at| at.to_string()), "required"));
         assert!(tasks.contains("1023") && !tasks.contains("1024"));
-        tasks.look_for(&message((0..MOST).map(|at| at.to_string()), "optional"));
+        tasks.inspect(&message((0..MAX_NAMES).map(|at| at.to_string()), "optional"));
         let held = || {
             let names = tasks.0.lock();
             (names.known.len(), names.bytes)
         };
         assert_eq!(held(), (0, 0));
-        tasks.look_for(&message((0..5).map(|at| format!("{at}{}", "x".repeat(MOST_BYTES / 2 - 1))), "required"));
-        assert_eq!(held(), (2, MOST_BYTES));
+        tasks.inspect(&message((0..5).map(|at| format!("{at}{}", "x".repeat(MAX_NAME_BYTES / 2 - 1))), "required"));
+        assert_eq!(held(), (2, MAX_NAME_BYTES));
     }
 }

@@ -1,4 +1,5 @@
-//! A tenant's own MCP servers: add, change, remove; and switching the operator's on or off for the tenant.
+//! A tenant's own MCP servers: adding, changing and removing them, and enabling or disabling the operator's servers for
+//! the tenant.
 
 use std::collections::BTreeMap;
 
@@ -30,10 +31,10 @@ pub struct Endpoint {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub headers: BTreeMap<String, Reference>,
-    #[serde(default = "yes")]
+    #[serde(default = "default_enabled")]
     pub enabled: bool,
     /// How long one call may take.
-    #[serde(default = "usual_timeout")]
+    #[serde(default = "default_timeout_ms")]
     pub timeout_ms: u32,
     /// Only these of its tools: names or globs; empty = all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -47,23 +48,23 @@ pub struct Endpoint {
     pub idempotent: BTreeMap<String, bool>,
 }
 
-fn yes() -> bool {
+fn default_enabled() -> bool {
     true
 }
 
-fn usual_timeout() -> u32 {
+fn default_timeout_ms() -> u32 {
     McpServer::default().timeout_ms
 }
 
-/// What is stored of one of the operator's servers that a tenant switched for itself.
+/// The document of an operator's server that a tenant enabled or disabled for itself.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Switch {
+pub(super) struct ServerToggle {
     pub enabled: bool,
 }
 
-impl Switch {
-    /// `None`: the document describes a server.
+impl ServerToggle {
+    /// `None`: the document describes a server of the tenant.
     pub(super) fn of(document: &Document) -> Option<Self> {
         Self::deserialize(document.body.as_ref()?).ok()
     }
@@ -72,9 +73,9 @@ impl Switch {
 type Result<T> = std::result::Result<T, Fault>;
 
 impl Endpoint {
-    /// What a tenant's document describes; `None`: it only switches one of the operator's servers.
+    /// The endpoint that a tenant's document describes; `None`: it only enables or disables an operator's server.
     pub(super) fn of(document: &Document) -> std::result::Result<Option<Self>, Illegible> {
-        if Switch::of(document).is_some() {
+        if ServerToggle::of(document).is_some() {
             return Ok(None);
         }
         document.legible().map(Some)
@@ -94,44 +95,45 @@ impl Endpoint {
         }
     }
 
-    /// As it is stored.
+    /// The stored form.
     pub fn stored(&self) -> Value {
         serde_json::to_value(self).expect("settings are texts, numbers and flags")
     }
 }
 
 impl Catalog {
-    /// Whether the configuration has a server of this name: tenants can switch it, and nothing else.
+    /// Whether the operator's configuration has a server of this name. Tenants can only enable or disable it.
     pub fn is_configured(&self, name: &str) -> bool {
         self.config.servers.contains_key(name)
     }
 
-    /// Whether the caller's tenant may add this endpoint.
+    /// Checks whether the caller's tenant may add this endpoint.
     pub fn check_new(&self, caller: &Caller, new: &Endpoint) -> Result<()> {
         check_name(&new.name).map_err(|why| invalid("/name", why))?;
         self.check(caller, new)?;
         if self.is_configured(&new.name) {
-            return Err(exists());
+            return Err(name_taken());
         }
         Ok(())
     }
 
-    /// What is stored of a tenant's server that becomes this one.
-    pub fn changed(&self, caller: &Caller, known: &Document, endpoint: Endpoint) -> Result<Value> {
+    /// The new body of the document when a tenant replaces a server.
+    pub fn replaced_body(&self, caller: &Caller, known: &Document, endpoint: Endpoint) -> Result<Value> {
         if endpoint.name != known.id {
             return Err(invalid("/name", "a server keeps its name".to_owned()));
         }
         if self.is_configured(&known.id) {
-            return Err(exists());
+            return Err(name_taken());
         }
         self.check(caller, &endpoint)?;
         Ok(endpoint.stored())
     }
 
-    /// The same after a merge patch; of the operator's only `enabled` changes, for this tenant.
-    pub fn patched(&self, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
+    /// The new body of the document after a merge patch. Of the operator's servers only `enabled` changes, for this
+    /// tenant.
+    pub fn patched_body(&self, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
         if self.is_configured(&known.id) {
-            return switch(&patch);
+            return toggle(&patch);
         }
         let unreadable = |why| Fault::new(Code::Internal, format!("Of this MCP server, {why}."));
         let endpoint = Endpoint::of(known).map_err(unreadable)?;
@@ -139,13 +141,13 @@ impl Catalog {
         json_patch::merge(&mut body, &Value::Object(patch));
         let endpoint: Endpoint =
             serde_json::from_value(body).map_err(|error| invalid("", format!("This is no MCP server: {error}")))?;
-        self.changed(caller, known, endpoint)
+        self.replaced_body(caller, known, endpoint)
     }
 
-    /// A server of the caller's tenant is gone: it ends, and what was approved of it counts no more.
+    /// Stops a server that the caller's tenant removed, and deletes its approvals.
     pub async fn forget(&self, caller: &Caller, name: &str) -> store::Result<()> {
-        self.bring_in_line();
-        self.pins.forget(caller.tenant, name, &caller.name, (self.now)()).await
+        self.reconcile();
+        self.pins.delete(caller.tenant, name, &caller.name, (self.now)()).await
     }
 
     fn check(&self, caller: &Caller, endpoint: &Endpoint) -> Result<()> {
@@ -159,7 +161,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// A tenant's secrets are not ours: it may refer to what the operator put there for it, and nowhere else.
+    /// Tenants store no secrets here: they can only refer to variables that the operator provides for them.
     fn check_reference(&self, value: &Reference) -> std::result::Result<(), String> {
         let is_lent = |name: &str| self.config.tenant_env.iter().any(|glob| policy::matches(glob, name));
         match value {
@@ -171,9 +173,9 @@ impl Catalog {
     }
 }
 
-fn switch(patch: &Map<String, Value>) -> Result<Value> {
+fn toggle(patch: &Map<String, Value>) -> Result<Value> {
     match (patch.len(), patch.get("enabled").and_then(Value::as_bool)) {
-        (1, Some(enabled)) => Ok(json!(Switch { enabled })),
+        (1, Some(enabled)) => Ok(json!(ServerToggle { enabled })),
         _ => Err(invalid("", "of the operator's servers only `enabled` can be changed".to_owned())),
     }
 }
@@ -182,7 +184,7 @@ fn invalid(pointer: &str, why: String) -> Fault {
     Fault::new(Code::Invalid, "This MCP server cannot be used.").at(pointer, why)
 }
 
-/// The fault where a new server's name is taken.
-pub fn exists() -> Fault {
+/// The fault if a new server's name is taken.
+pub fn name_taken() -> Fault {
     Fault::new(Code::ServerExists, "There is an MCP server of this name.")
 }

@@ -1,26 +1,26 @@
-//! Messages of a server, whole and broken, for the tests of whatever reads them.
+//! Valid and corrupt messages of a server, for tests of the code that reads them.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Reading that takes longer does not end.
+/// A test that reads longer than this hangs.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What whole messages are told apart by, from those that were broken on the way.
+/// Marks valid messages, to distinguish them from corrupted ones.
 const WHOLE: &str = "whole-";
 
 pub(super) fn config() -> ProptestConfig {
     ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// An answer of this number.
+/// A response with this number.
 pub(super) fn message(number: usize) -> String {
     json!({ "jsonrpc": "2.0", "id": format!("{WHOLE}{number}"), "result": { "content": [] } }).to_string()
 }
 
-/// Whether it is one of [`message`].
+/// Whether the text is a [`message`].
 pub(super) fn is_whole(text: &str) -> bool {
     serde_json::from_str(text).is_ok_and(|value: Value| {
         let number = value["id"].as_str().and_then(|id| id.strip_prefix(WHOLE)?.parse().ok());
@@ -28,12 +28,12 @@ pub(super) fn is_whole(text: &str) -> bool {
     })
 }
 
-/// The same of what was made of it.
+/// Whether the parsed value is a [`message`].
 pub(super) fn is_numbered(message: &Value) -> bool {
     message["id"].as_str().is_some_and(|id| id.starts_with(WHOLE))
 }
 
-/// Whole messages, messages that were cut or changed, other messages, and bytes.
+/// Valid messages, messages that were cut or changed, other messages, and random bytes.
 pub(super) fn piece() -> impl Strategy<Value = Vec<u8>> {
     const OTHERS: &[&str] = &[
         r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"call_1","progress":1}}"#,
@@ -63,7 +63,7 @@ pub(super) fn piece() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Each piece with what ends it.
+/// Each piece followed by its terminator.
 pub(super) fn joined(pieces: &[Vec<u8>], ends: Vec<&str>) -> Vec<u8> {
     pieces.iter().zip(ends).flat_map(|(piece, end)| [piece, end.as_bytes()].concat()).collect()
 }

@@ -1,4 +1,4 @@
-//! Servers and their tools as `GET /mcp-servers` shows them.
+//! Servers and their tools as `GET /mcp-servers` returns them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::tenants::Endpoint;
 use crate::domain::tool::ToolClass;
 use crate::store::documents::Illegible;
 
-/// How much of a description is shown to whoever compares it, and how long a schema may be to be shown.
+/// The maximum length of a description, and of a schema, that is returned for comparison.
 const SHOWN_CHARS: usize = 16_000;
 const SHOWN_BYTES: usize = 64 << 10;
 
@@ -38,15 +38,15 @@ pub struct ServerView {
 }
 
 impl ServerView {
-    /// As a tenant's server looks when it was just added.
+    /// A tenant's server that was just added.
     pub fn new(endpoint: &Endpoint) -> Self {
         let health = if endpoint.enabled { Health::Starting } else { Health::Disabled };
         let settings = Some(endpoint.stored());
-        Self { enabled: endpoint.enabled, health, ..Self::resting(&endpoint.name, Origin::Tenant, settings) }
+        Self { enabled: endpoint.enabled, health, ..Self::stopped(&endpoint.name, Origin::Tenant, settings) }
     }
 
-    /// A server that does not run.
-    pub(super) fn resting(name: &str, origin: Origin, settings: Option<Value>) -> Self {
+    /// A server that is not running.
+    pub(super) fn stopped(name: &str, origin: Origin, settings: Option<Value>) -> Self {
         Self {
             name: name.to_owned(),
             origin,
@@ -61,9 +61,9 @@ impl ServerView {
         }
     }
 
-    /// A tenant's server of which nothing is known but that it cannot be read.
+    /// A tenant's server whose document cannot be read.
     pub(super) fn illegible(name: &str, why: &Illegible) -> Self {
-        Self { health: Health::Down, reason: Some(why.to_string()), ..Self::resting(name, Origin::Tenant, None) }
+        Self { health: Health::Down, reason: Some(why.to_string()), ..Self::stopped(name, Origin::Tenant, None) }
     }
 }
 

@@ -17,9 +17,9 @@ fn was_killed(mut program: Child) -> bool {
     program.wait().unwrap().signal() == Some(9)
 }
 
-fn look(program: &Child, mark: &str) -> Look {
+fn look(program: &Child, mark: &str) -> ScanResult {
     let pid = i32::try_from(program.id()).unwrap();
-    let variable = format!("{VARIABLE}={mark}");
+    let variable = format!("{MARKER_VARIABLE}={mark}");
     kill_if_marked(Pid::from_raw(pid).unwrap(), Path::new(&format!("/proc/{pid}")), variable.as_bytes())
 }
 
@@ -63,7 +63,7 @@ fn a_process_that_is_becoming_another_program_is_looked_at_again(#[case] stat: S
 
 #[test]
 fn a_process_with_the_mark_is_killed_and_one_without_is_not() {
-    let programs = ["this", "that"].map(|mark| program(|command| command.env(VARIABLE, mark)));
+    let programs = ["this", "that"].map(|mark| program(|command| command.env(MARKER_VARIABLE, mark)));
     kill_marked("this");
     assert_eq!(
         programs.map(|mut program| {
@@ -79,9 +79,9 @@ fn nobody_waits_for_a_process_that_has_no_environment_or_has_ended() {
     // A mark of this test alone: another one kills all that have the same, wherever it was given to them.
     const MARK: &str = "nobody waits";
     let bare = program(Command::env_clear);
-    assert_eq!(look(&bare, MARK), Look::Other);
-    let mut ended = program(|command| command.env(VARIABLE, MARK));
-    assert_eq!(look(&ended, MARK), Look::Killed);
+    assert_eq!(look(&bare, MARK), ScanResult::Other);
+    let mut ended = program(|command| command.env(MARKER_VARIABLE, MARK));
+    assert_eq!(look(&ended, MARK), ScanResult::Killed);
     let mut rest = Vec::new();
     ended.stdout.take().unwrap().read_to_end(&mut rest).unwrap();
     let has_ended = |program: &Child| {
@@ -91,7 +91,7 @@ fn nobody_waits_for_a_process_that_has_no_environment_or_has_ended() {
     while !has_ended(&ended) {
         thread::yield_now();
     }
-    assert_eq!(look(&ended, MARK), Look::Other);
+    assert_eq!(look(&ended, MARK), ScanResult::Other);
     for mut program in [bare, ended] {
         drop(program.stdin.take());
         program.wait().unwrap();

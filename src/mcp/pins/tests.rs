@@ -17,22 +17,22 @@ async fn what_a_server_makes_up_is_trusted_within_bounds() {
     let pins = Pins::new(DocumentCache::open(store).await.unwrap());
     let trusted = |server: &str| pins.read(TENANT, server).0.tools.clone();
     for round in 0..6 {
-        pins.first_seen(Some(TENANT), "many", &listed(round, "x"), 1).await.unwrap();
+        pins.pin_new(Some(TENANT), "many", &listed(round, "x"), 1).await.unwrap();
     }
-    assert_eq!(trusted("many").len(), MOST);
+    assert_eq!(trusted("many").len(), MAX_PINNED);
     assert!(trusted("many").contains_key("t0-0") && !trusted("many").contains_key("t5-0"), "the first stay");
     let late = &listed(5, "x")[0];
     pins.approve(TENANT, "many", late, "ann", 1).await.unwrap();
     assert!(trusted("many").contains_key("t5-0"), "a person decides");
 
-    pins.first_seen(Some(TENANT), "large", &listed(0, &"x".repeat(64 << 10)), 1).await.unwrap();
+    pins.pin_new(Some(TENANT), "large", &listed(0, &"x".repeat(64 << 10)), 1).await.unwrap();
     let bytes: usize = trusted("large").values().map(Definition::bytes).sum();
-    assert!(bytes > MOST_BYTES / 2 && bytes <= MOST_BYTES, "{bytes}");
+    assert!(bytes > MAX_PINNED_BYTES / 2 && bytes <= MAX_PINNED_BYTES, "{bytes}");
 
     // One that is too long by itself keeps none behind it off.
     let mut one_is_long = listed(0, "x");
-    Arc::make_mut(&mut one_is_long[0]).description = "x".repeat(MOST_BYTES);
-    pins.first_seen(Some(TENANT), "one", &one_is_long, 1).await.unwrap();
+    Arc::make_mut(&mut one_is_long[0]).description = "x".repeat(MAX_PINNED_BYTES);
+    pins.pin_new(Some(TENANT), "one", &one_is_long, 1).await.unwrap();
     assert_eq!(trusted("one").len(), one_is_long.len() - 1);
 }
 
@@ -41,14 +41,14 @@ async fn a_tenants_own_approval_comes_first_and_counts_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
     let pins = Pins::new(DocumentCache::open(store).await.unwrap());
-    pins.first_seen(None, "s", &listed(0, "x"), 1).await.unwrap();
-    let trusted = |tenant: TenantPk| pins.of(tenant, None, "s").get("t0-7").unwrap().description.clone();
+    pins.pin_new(None, "s", &listed(0, "x"), 1).await.unwrap();
+    let trusted = |tenant: TenantPk| pins.trusted(tenant, None, "s").get("t0-7").unwrap().description.clone();
     for words in ["y", "z"] {
         pins.approve(TENANT, "s", &listed(0, words)[7], "ann", 1).await.unwrap();
         assert_eq!((trusted(TENANT).as_str(), trusted(TenantPk(2)).as_str()), (words, "x"));
-        assert_eq!(pins.of(TENANT, None, "s").all().len(), 256);
+        assert_eq!(pins.trusted(TENANT, None, "s").all().len(), 256);
     }
-    pins.forget(TENANT, "s", "ann", 1).await.unwrap();
+    pins.delete(TENANT, "s", "ann", 1).await.unwrap();
     assert_eq!(trusted(TENANT), "x");
 }
 
@@ -58,9 +58,9 @@ async fn nothing_is_held_of_servers_that_are_gone() {
     let store = Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
     let pins = Pins::new(DocumentCache::open(store).await.unwrap());
     for server in ["one", "two", "three"] {
-        pins.first_seen(Some(TENANT), server, &listed(0, "x"), 1).await.unwrap();
-        assert!(pins.of(TENANT, Some(TENANT), server).get("t0-0").is_some());
+        pins.pin_new(Some(TENANT), server, &listed(0, "x"), 1).await.unwrap();
+        assert!(pins.trusted(TENANT, Some(TENANT), server).get("t0-0").is_some());
         assert_eq!(pins.parsed.lock().len(), 1, "{server}");
-        pins.forget(TENANT, server, "ann", 1).await.unwrap();
+        pins.delete(TENANT, server, "ann", 1).await.unwrap();
     }
 }

@@ -31,22 +31,22 @@ impl Resource for McpServers {
     }
 
     fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: Endpoint) -> Result<Value> {
-        service.mcp.changed(caller, known, spec)
+        service.mcp.replaced_body(caller, known, spec)
     }
 
     /// Of a server of the configuration only `enabled` can be changed, for this tenant.
     fn patched_body(service: &Service, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
-        service.mcp.patched(caller, known, patch)
+        service.mcp.patched_body(caller, known, patch)
     }
 
     fn view_of(service: &Service, caller: &Caller, document: &Document) -> Result<ServerView> {
-        service.mcp.bring_in_line();
+        service.mcp.reconcile();
         service.mcp.show(caller, &document.id)
     }
 
     /// A new server is connected in the background.
     async fn follow_up(service: &Service, _: &Caller, _: &str) {
-        service.mcp.bring_in_line();
+        service.mcp.reconcile();
     }
 }
 
@@ -65,7 +65,7 @@ impl Collection for McpServers {
     }
 
     fn id_taken() -> Fault {
-        mcp::exists()
+        mcp::name_taken()
     }
 
     fn check_removal(service: &Service, name: &str) -> Result<()> {
