@@ -1,40 +1,40 @@
-//! The models of this server, as its configuration names them.
+//! The models that the configuration names.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::demo::{self, Demo, Script};
-use super::known::Known;
-use super::opening::{Opened, Opening};
+use super::known::KnownFacts;
+use super::opening::{OpenedProvider, ProviderOpener};
 use super::{Catalog, ChatModel, ModelFacts, ModelInfo};
 use crate::config;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::settings::ModelChoice;
 
-/// Providers by name. Building it opens nothing and asks nobody.
+/// Providers by name. Building it opens no connections.
 pub struct Models {
-    entries: Vec<Entry>,
+    entries: Vec<ProviderEntry>,
     default: (String, String),
-    known: Arc<Known>,
+    known: Arc<KnownFacts>,
     fallbacks: Vec<ModelChoice>,
 }
 
-struct Entry {
+struct ProviderEntry {
     provider: String,
-    opened: Opened,
+    opened: OpenedProvider,
     infos: Vec<ModelInfo>,
 }
 
 impl Models {
-    /// The chosen models, the first of them the default, and whatever else is configured. The fault says what of it
-    /// cannot be served, and why.
+    /// The chosen models, the first of them the default, and all other configured providers. The fault says which entry
+    /// cannot be used, and why.
     pub fn new(config: &config::Models) -> Result<Self, Fault> {
-        let known = Arc::new(Known::new(config));
+        let known = Arc::new(KnownFacts::new(config));
         let mut models = Self::empty(known.clone());
-        let opening = Opening::new(config, known);
+        let opener = ProviderOpener::new(config, known);
         for chosen in config.chosen() {
-            models.open(&chosen.provider, config, &opening)?;
+            models.open(&chosen.provider, config, &opener)?;
             models.entry(&chosen.provider)?.some_client()?.admit(&chosen.model, &serde_json::Map::new())?;
             models.offer(&chosen.provider, &chosen.model);
         }
@@ -44,12 +44,12 @@ impl Models {
         for (provider, model, is_set) in config.own_wires() {
             let has_tenants = config.tenant_keys.values().any(|keys| keys.contains_key(provider));
             if is_set || has_tenants {
-                models.open(provider, config, &opening)?;
+                models.open(provider, config, &opener)?;
                 models.offer_default(provider, model)?;
             }
         }
         for (provider, said) in &config.providers {
-            models.open(provider, config, &opening)?;
+            models.open(provider, config, &opener)?;
             if let Some(model) = &said.model {
                 models.offer_default(provider, model)?;
             }
@@ -57,31 +57,31 @@ impl Models {
         Ok(models)
     }
 
-    /// One model alone: for tests and for those who embed the server with a model of their own.
+    /// A single model, for tests and for embedders with a model of their own.
     pub fn only(provider: &str, model: &str, client: Arc<dyn ChatModel>) -> Self {
         let mut models = Self::empty(Arc::default());
-        models.entries.push(Entry::of(provider, client, Vec::new()));
+        models.entries.push(ProviderEntry::of(provider, client, Vec::new()));
         models.offer(provider, model);
         models
     }
 
-    fn empty(known: Arc<Known>) -> Self {
+    fn empty(known: Arc<KnownFacts>) -> Self {
         Self { entries: Vec::new(), default: Default::default(), known, fallbacks: Vec::new() }
     }
 
-    fn open(&mut self, provider: &str, config: &config::Models, opening: &Opening<'_>) -> Result<(), Fault> {
+    fn open(&mut self, provider: &str, config: &config::Models, opener: &ProviderOpener<'_>) -> Result<(), Fault> {
         if self.entries.iter().any(|entry| entry.provider == provider) {
             return Ok(());
         }
         let entry = match provider {
             demo::PROVIDER => demo(config)?,
-            _ => Entry { provider: provider.to_owned(), opened: opening.open(provider)?, infos: Vec::new() },
+            _ => ProviderEntry { provider: provider.to_owned(), opened: opener.open(provider)?, infos: Vec::new() },
         };
         self.entries.push(entry);
         Ok(())
     }
 
-    /// Lists a provider's default, unless one of its models was chosen by name.
+    /// Lists a provider's default model, unless one of its models was chosen by name.
     fn offer_default(&mut self, provider: &str, model: &str) -> Result<(), Fault> {
         if self.entry(provider)?.infos.is_empty() {
             self.offer(provider, model);
@@ -114,7 +114,7 @@ impl Models {
         }
     }
 
-    fn entry(&self, provider: &str) -> Result<&Entry, Fault> {
+    fn entry(&self, provider: &str) -> Result<&ProviderEntry, Fault> {
         if let Some(entry) = self.entries.iter().find(|entry| entry.provider == provider) {
             return Ok(entry);
         }
@@ -124,9 +124,9 @@ impl Models {
     }
 }
 
-impl Entry {
+impl ProviderEntry {
     fn of(provider: &str, client: Arc<dyn ChatModel>, infos: Vec<ModelInfo>) -> Self {
-        let opened = Opened { client: Some(client), by_tenant: Vec::new(), base_url: None };
+        let opened = OpenedProvider { client: Some(client), by_tenant: Vec::new(), base_url: None };
         Self { provider: provider.to_owned(), opened, infos }
     }
 
@@ -144,7 +144,7 @@ impl Entry {
         }
     }
 
-    /// Any client: they differ by their keys alone.
+    /// Any of the clients: they differ only by their keys.
     fn some_client(&self) -> Result<Arc<dyn ChatModel>, Fault> {
         match self.opened.by_tenant.first() {
             Some((_, client)) => Ok(client.clone()),
@@ -179,7 +179,7 @@ impl Catalog for Models {
     }
 }
 
-/// What the demo model answers from: the operator's script, then the one that is compiled in.
+/// The demo model's script: the operator's, then the built-in one.
 pub fn demo_script(config: &config::Models) -> Result<Script, Fault> {
     match &config.demo.script {
         Some(path) => Ok(read(path)?.or(Script::builtin())),
@@ -187,7 +187,7 @@ pub fn demo_script(config: &config::Models) -> Result<Script, Fault> {
     }
 }
 
-fn demo(config: &config::Models) -> Result<Entry, Fault> {
+fn demo(config: &config::Models) -> Result<ProviderEntry, Fault> {
     let client = Demo::new(demo_script(config)?, Duration::from_millis(config.demo.pace_ms));
     let info = ModelInfo {
         provider: demo::PROVIDER.to_owned(),
@@ -199,7 +199,7 @@ fn demo(config: &config::Models) -> Result<Entry, Fault> {
         prompts: client.prompts().to_vec(),
         check: None,
     };
-    Ok(Entry::of(demo::PROVIDER, Arc::new(client), vec![info]))
+    Ok(ProviderEntry::of(demo::PROVIDER, Arc::new(client), vec![info]))
 }
 
 fn read(path: &Path) -> Result<Script, Fault> {

@@ -1,4 +1,4 @@
-//! Checks whether models answer: a short call to each, all at once, in bounded time.
+//! Checks whether models answer: a short call to each, all concurrently, in bounded time.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::domain::fault::Fault;
 use crate::domain::model::{CallContext, FailureKind, ModelFailure, ModelRequest, Phase};
 use crate::domain::prompt::PromptMessage;
 
-/// How long a model has for its first word: a local one may have to be read from disk.
+/// The timeout for a model's first output: a local model may have to be loaded from disk.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Enough for a word; some models accept no less.
+/// Enough for a word; some models reject smaller values.
 const MOST_TOKENS: u32 = 16;
 
 /// What came of asking.
@@ -46,7 +46,7 @@ pub struct ModelCheck {
     pub took_ms: u64,
 }
 
-/// Every model that is listed, with what came of asking it with the keys of this tenant.
+/// Checks every listed model with the keys of this tenant.
 pub async fn check(models: &dyn Catalog, tenant: &str) -> Vec<ModelInfo> {
     let asked = models.list().into_iter().map(|info| async move {
         let began = Instant::now();
@@ -56,7 +56,7 @@ pub async fn check(models: &dyn Catalog, tenant: &str) -> Vec<ModelInfo> {
             Err(_) => (CheckStatus::Unreachable, Some(format!("no answer within {} s", PATIENCE.as_secs()))),
         };
         let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let warning = models.model_of(tenant, &info.provider).ok().and_then(|client| client.trouble());
+        let warning = models.model_of(tenant, &info.provider).ok().and_then(|client| client.warning());
         ModelInfo { check: Some(ModelCheck { status, detail, warning, took_ms }), ..info }
     });
     join_all(asked).await
@@ -83,7 +83,7 @@ async fn ask(models: &dyn Catalog, tenant: &str, info: &ModelInfo) -> Result<(),
     };
     let failed = |failure: ModelFailure| (status(&failure), failure.message);
     let mut deltas = client.call(request).await.map_err(failed)?;
-    // The first piece proves it; the rest is not waited for.
+    // The first delta is enough; the rest is not read.
     match deltas.next().await {
         Some(Ok(_)) => Ok(()),
         Some(Err(failure)) => Err(failed(failure)),

@@ -1,4 +1,4 @@
-//! The client of one endpoint, whatever it speaks.
+//! The generic client of one endpoint, for any protocol.
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -7,23 +7,23 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::endpoint::Endpoint;
-use super::wire::{Body, Framing, Wire};
+use super::wire::{Framing, ReplyDecoder, Wire};
 use super::{ChatModel, DeltaStream, params, reading};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::model::{ModelFailure, ModelRequest};
 
-/// How one kind of provider is spoken to. Pure.
+/// The protocol of one kind of provider. Pure.
 pub(crate) trait Protocol: Send + Sync + 'static {
     type Wire: Wire + 'static;
-    /// How it streams.
+    /// The framing of its streams.
     const FRAMING: Framing;
 
     fn url(&self, endpoint: &Endpoint, request: &ModelRequest) -> Url;
-    /// What is sent, as JSON.
+    /// The request's body, as JSON.
     fn body(&self, request: &ModelRequest) -> Vec<u8>;
-    /// Reads the answer to this request.
+    /// The reader of the response to this request.
     fn wire(&self, request: &ModelRequest) -> Self::Wire;
-    /// Refuses what this vendor does not take of parameters that are sound by themselves.
+    /// Rejects parameters that are valid in themselves but not supported by this vendor.
     fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault>;
 }
 
@@ -45,16 +45,16 @@ impl<P: Protocol> ChatModel for Client<P> {
         let answer = self.endpoint.post(url, self.protocol.body(&request), &request.trace).await?;
         let kind = answer.headers().get(CONTENT_TYPE);
         let is_whole = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-        // A document of one line is a stream of lines, too.
+        // A document on a single line is also a stream of lines.
         let framing = if is_whole && P::FRAMING == Framing::Events { Framing::Whole } else { P::FRAMING };
-        let body = Body::new(framing, self.protocol.wire(&request), self.endpoint.bounds.bytes);
+        let body = ReplyDecoder::new(framing, self.protocol.wire(&request), self.endpoint.bounds.bytes);
         let endpoint = self.endpoint.clone();
         let deltas = reading::stream(answer, body);
         Ok(deltas.map(move |delta| delta.map_err(|failure| endpoint.redacted(failure))).boxed())
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.endpoint.trouble()
+    fn warning(&self) -> Option<String> {
+        self.endpoint.warning()
     }
 
     fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault> {

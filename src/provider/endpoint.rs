@@ -1,4 +1,4 @@
-//! One vendor's endpoint: its URL, the headers of a request, and its errors without secrets.
+//! One vendor's endpoint: its URL and headers, and its errors with secrets removed.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::SecretString;
 use url::Url;
 
-use super::http::{failure, of_egress, refusal};
-use super::key::{Key, KeyAs, hide};
+use super::http::{egress_failure, failure, response_failure};
+use super::key::{Key, KeyHeader, redact_secret};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::model::{FailureKind, ModelFailure};
 use crate::domain::trace::CallTrace;
 use crate::egress::{Answer, Bounds, Destination, Egress, Post, insert_trace_headers};
 
-/// How much of an error's text is redacted.
-const MESSAGE_CHARS: usize = 500;
-/// What is shorter is no secret; replacing it would only make texts unreadable.
-const LEAST_SECRET: usize = 4;
+/// Error texts are cut to this length after redaction.
+const MAX_MESSAGE_CHARS: usize = 500;
+/// Shorter values are not redacted; replacing them would only make texts unreadable.
+const MIN_SECRET_LEN: usize = 4;
 
 #[derive(Clone)]
 pub(crate) struct Endpoint {
@@ -25,18 +25,18 @@ pub(crate) struct Endpoint {
     base: Url,
     headers: HeaderMap,
     key: Option<Key>,
-    /// What no text may repeat, besides the key.
+    /// Values besides the key that must not appear in texts.
     secrets: Vec<SecretString>,
     egress: Arc<Egress>,
     pub(crate) bounds: Bounds,
 }
 
 impl Endpoint {
-    /// `base_url` is what paths are appended to; the fault says why it cannot be.
+    /// `base_url` is the prefix of all paths; the fault says why it is invalid.
     pub(crate) fn new(
         provider: &str,
         base_url: &str,
-        key: Option<(KeyAs, &SecretString)>,
+        key: Option<(KeyHeader, &SecretString)>,
         egress: Arc<Egress>,
         bounds: Bounds,
     ) -> Result<Self, Fault> {
@@ -52,17 +52,17 @@ impl Endpoint {
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
         let mut secrets: Vec<SecretString> = base.password().map(|word| word.to_owned().into()).into_iter().collect();
         secrets.extend(base.query_pairs().map(|(_, value)| value.into_owned().into()));
-        let key = key.map(|(how, key)| Key::new(provider, how, key)).transpose()?;
+        let key = key.map(|(header, key)| Key::new(provider, header, key)).transpose()?;
         Ok(Self { provider: provider.to_owned(), base, headers, key, secrets, egress, bounds })
     }
 
-    /// One more header, the same in every request.
+    /// Adds a header to every request.
     pub(crate) fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         self
     }
 
-    /// The base URL with these segments behind its path.
+    /// The base URL with these path segments appended.
     pub(crate) fn url<'s>(&self, segments: impl IntoIterator<Item = &'s str>) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
@@ -76,22 +76,23 @@ impl Endpoint {
         self.base.path_segments()?.rfind(|segment| !segment.is_empty())
     }
 
-    /// Sends once. What is no success comes back as a failure, classified.
+    /// Sends once. A response that is no success is returned as a classified failure.
     pub(crate) async fn post(&self, url: Url, body: Vec<u8>, trace: &CallTrace) -> Result<Answer, ModelFailure> {
         let mut headers = self.headers.clone();
         insert_trace_headers(&mut headers, trace);
-        self.key.iter().for_each(|key| key.show(&mut headers));
+        self.key.iter().for_each(|key| key.add_to(&mut headers));
         let post = Post {
             to: Destination::Operator(url),
             headers: headers.clone(),
             body: body.into(),
-            // A reply is counted by what it says (`size.rs`), a refusal is read as far as it is redacted.
+            // A reply is limited by its content (`size.rs`), and of an error's body only a part is read.
             bounds: Bounds { bytes: usize::MAX, ..self.bounds },
         };
-        let answer = self.egress.post(post).await.map_err(|error| self.redacted(of_egress(&error)))?;
+        let answer = self.egress.post(post).await.map_err(|error| self.redacted(egress_failure(&error)))?;
         if !answer.status().is_success() {
-            let failure = refusal(answer).await;
-            let is_renewed = failure.http_status == Some(401) && self.key.iter().any(|key| key.is_renewed(&headers));
+            let failure = response_failure(answer).await;
+            let is_renewed =
+                failure.http_status == Some(401) && self.key.iter().any(|key| key.reload_differs_from(&headers));
             let kind = if is_renewed { FailureKind::Retry } else { failure.kind };
             return Err(self.redacted(ModelFailure { kind, ..failure }));
         }
@@ -102,16 +103,16 @@ impl Endpoint {
         Ok(answer)
     }
 
-    /// What is wrong with its key, although there is one.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.key.as_ref().and_then(Key::trouble)
+    /// A problem with the key that does not prevent calls.
+    pub(crate) fn warning(&self) -> Option<String> {
+        self.key.as_ref().and_then(Key::warning)
     }
 
-    /// The failure without secrets in its message, and shortened: vendors repeat keys in their errors, and write at length.
+    /// Removes secrets from the message and shortens it: vendors repeat keys in their errors and write long texts.
     pub(crate) fn redacted(&self, mut failure: ModelFailure) -> ModelFailure {
-        self.key.iter().for_each(|key| key.hidden(&mut failure.message, LEAST_SECRET));
-        self.secrets.iter().for_each(|secret| hide(&mut failure.message, secret, LEAST_SECRET));
-        if let Some((end, _)) = failure.message.char_indices().nth(MESSAGE_CHARS) {
+        self.key.iter().for_each(|key| key.redact(&mut failure.message, MIN_SECRET_LEN));
+        self.secrets.iter().for_each(|secret| redact_secret(&mut failure.message, secret, MIN_SECRET_LEN));
+        if let Some((end, _)) = failure.message.char_indices().nth(MAX_MESSAGE_CHARS) {
             failure.message.truncate(end);
             failure.message.push('…');
         }
@@ -127,7 +128,7 @@ mod tests {
         let zero = std::time::Duration::ZERO;
         let bounds = Bounds { headers: zero, stall: zero, total: zero, bytes: 0 };
         let key: SecretString = key.to_owned().into();
-        Endpoint::new("groq", base_url, Some((KeyAs::Bearer, &key)), Arc::new(Egress::new(zero)), bounds)
+        Endpoint::new("groq", base_url, Some((KeyHeader::Bearer, &key)), Arc::new(Egress::new(zero)), bounds)
     }
 
     #[test]
@@ -148,7 +149,7 @@ mod tests {
     fn a_key_is_taken_out_before_a_text_is_cut() {
         let endpoint = endpoint("http://me:hidden-word@host/v1/", "sk-canary").unwrap();
         assert_eq!(endpoint.url(["chat", "completions"]).path(), "/v1/chat/completions");
-        let long = format!("{}sk-canary and hidden-word", "x".repeat(MESSAGE_CHARS - 5));
+        let long = format!("{}sk-canary and hidden-word", "x".repeat(MAX_MESSAGE_CHARS - 5));
         let message = endpoint.redacted(failure(FailureKind::Refused, long)).message;
         assert!(message.ends_with("x[reda…"), "{message}");
         let message = endpoint.redacted(failure(FailureKind::Refused, "hidden-word sk-canary")).message;

@@ -1,4 +1,4 @@
-//! Parts of frames, read without a copy or an allocation where nothing of them is kept.
+//! Deserialises parts of frames without copying or allocating what is not needed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,69 +7,69 @@ use std::marker::PhantomData;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A word, borrowed from its frame unless something in it is escaped. What is no string is no word.
+/// A string, borrowed from the frame unless it contains escapes. Values of other types become empty strings.
 #[derive(Debug, Default)]
-pub(crate) struct Word<'a>(pub(crate) Cow<'a, str>);
+pub(crate) struct LenientStr<'a>(pub(crate) Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Word<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for LenientStr<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Read;
+        struct LenientVisitor;
 
-        impl<'de> Visitor<'de> for Read {
-            type Value = Word<'de>;
+        impl<'de> Visitor<'de> for LenientVisitor {
+            type Value = LenientStr<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a word")
             }
             fn visit_borrowed_str<E>(self, word: &'de str) -> Result<Self::Value, E> {
-                Ok(Word(Cow::Borrowed(word)))
+                Ok(LenientStr(Cow::Borrowed(word)))
             }
             fn visit_str<E>(self, word: &str) -> Result<Self::Value, E> {
-                Ok(Word(Cow::Owned(word.to_owned())))
+                Ok(LenientStr(Cow::Owned(word.to_owned())))
             }
             fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(Word::default())
+                Ok(LenientStr::default())
             }
             fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-                Ok(Word::default())
+                Ok(LenientStr::default())
             }
             fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-                Ok(Word::default())
+                Ok(LenientStr::default())
             }
             fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-                Ok(Word::default())
+                Ok(LenientStr::default())
             }
             fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-                Ok(Word::default())
+                Ok(LenientStr::default())
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Word::default())
+                Ok(LenientStr::default())
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Word::default())
+                Ok(LenientStr::default())
             }
         }
 
-        from.deserialize_any(Read)
+        from.deserialize_any(LenientVisitor)
     }
 }
 
-/// A list that nearly always holds one thing.
+/// A list that almost always has one element.
 #[derive(Debug)]
-pub(crate) struct Few<T> {
+pub(crate) struct SmallList<T> {
     first: Option<T>,
     more: Vec<T>,
 }
 
-impl<T> Default for Few<T> {
+impl<T> Default for SmallList<T> {
     fn default() -> Self {
         Self { first: None, more: Vec::new() }
     }
 }
 
-impl<T> IntoIterator for Few<T> {
+impl<T> IntoIterator for SmallList<T> {
     type Item = T;
     type IntoIter = std::iter::Chain<std::option::IntoIter<T>, std::vec::IntoIter<T>>;
 
@@ -78,18 +78,18 @@ impl<T> IntoIterator for Few<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for SmallList<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Read<T>(PhantomData<T>);
+        struct ListVisitor<T>(PhantomData<T>);
 
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Read<T> {
-            type Value = Few<T>;
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+            type Value = SmallList<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut few = Few { first: list.next_element()?, more: Vec::new() };
+                let mut few = SmallList { first: list.next_element()?, more: Vec::new() };
                 while let Some(next) = list.next_element()? {
                     few.more.push(next);
                 }
@@ -97,7 +97,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
             }
         }
 
-        from.deserialize_seq(Read(PhantomData))
+        from.deserialize_seq(ListVisitor(PhantomData))
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_word_is_borrowed_and_anything_else_is_none() {
-        let word = |text| serde_json::from_str::<Word<'_>>(text).unwrap().0;
+        let word = |text| serde_json::from_str::<LenientStr<'_>>(text).unwrap().0;
         assert!(matches!(word(r#""error""#), Cow::Borrowed("error")));
         assert_eq!(word(r#""a\nb""#), "a\nb");
         for none in ["null", "true", "1", "-1", "1.5", r#"["error"]"#, r#"{"a": "error"}"#] {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_list_of_few_holds_all_of_them_in_order() {
         for list in ["[]", "[1]", "[1,2,3]"] {
-            let few: Few<u8> = serde_json::from_str(list).unwrap();
+            let few: SmallList<u8> = serde_json::from_str(list).unwrap();
             let whole: Vec<u8> = serde_json::from_str(list).unwrap();
             assert_eq!(few.into_iter().collect::<Vec<_>>(), whole);
         }

@@ -1,4 +1,4 @@
-//! What every wire over HTTP shares: how answers and errors are classified.
+//! Classification of responses and errors, shared by all wires over HTTP.
 
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
@@ -8,14 +8,14 @@ use crate::domain::model::{FailureKind, ModelFailure};
 use crate::egress::{Answer, Error};
 
 /// How much of an error's body is read.
-const ERROR_BYTES: usize = 16 * 1024;
+const MAX_ERROR_BYTES: usize = 16 * 1024;
 
 pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFailure {
     ModelFailure::new(kind, message)
 }
 
-/// What a broken call means: nothing came, or it came to an early end, or it is not what was asked for.
-pub(crate) fn of_egress(error: &Error) -> ModelFailure {
+/// The failure for a broken call: no response, an incomplete one, or one of the wrong kind.
+pub(crate) fn egress_failure(error: &Error) -> ModelFailure {
     let kind = match error {
         Error::Unreachable(_) => FailureKind::Unreachable,
         Error::NoHeaders(_) => FailureKind::Retry,
@@ -35,21 +35,21 @@ pub(crate) fn of_egress(error: &Error) -> ModelFailure {
     failure(kind, message)
 }
 
-/// An answer that is not a success, read and classified.
-pub(crate) async fn refusal(mut answer: Answer) -> ModelFailure {
+/// Reads and classifies a response that is no success.
+pub(crate) async fn response_failure(mut answer: Answer) -> ModelFailure {
     let (status, headers) = (answer.status(), answer.headers().clone());
-    let body = answer.beginning(ERROR_BYTES).await;
+    let body = answer.read_up_to(MAX_ERROR_BYTES).await;
     classify(status, &headers, &body)
 }
 
 fn classify(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ModelFailure {
     let body: Value =
         serde_json::from_slice(body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).trim().to_owned()));
-    let (message, code) = said(&body);
+    let (message, code) = message_and_code(&body);
     let kind = match status.as_u16() {
         400 | 413 | 422 | 500 if is_too_long(&message, &code) => FailureKind::TooLong,
-        400 if is_garbled(&code) => FailureKind::Broken,
-        429 if is_final(&code) => FailureKind::Refused,
+        400 if is_malformed_call(&code) => FailureKind::Broken,
+        429 if is_quota_error(&code) => FailureKind::Refused,
         408 | 409 | 425 | 429 => FailureKind::Retry,
         501 | 505 => FailureKind::Refused,
         500..=599 => FailureKind::Retry,
@@ -63,9 +63,9 @@ fn classify(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ModelFailur
     }
 }
 
-/// An error in the middle of a stream that began with 200.
+/// An error inside a stream whose status was 200.
 pub(crate) fn in_stream(error: &Value) -> ModelFailure {
-    let (message, code) = said(error);
+    let (message, code) = message_and_code(error);
     let status = code.parse::<u16>().ok().filter(|status| (400..600).contains(status));
     let is_retry = match status {
         Some(status) => matches!(status, 408 | 409 | 425 | 429 | 500 | 502..=504 | 506..=599),
@@ -78,7 +78,7 @@ pub(crate) fn in_stream(error: &Value) -> ModelFailure {
     };
     let kind = if is_too_long(&message, &code) {
         FailureKind::TooLong
-    } else if is_garbled(&code) {
+    } else if is_malformed_call(&code) {
         FailureKind::Broken
     } else if is_retry {
         FailureKind::Retry
@@ -92,17 +92,17 @@ pub(crate) fn in_stream(error: &Value) -> ModelFailure {
     }
 }
 
-/// Out of quota: waiting does not help.
-fn is_final(code: &str) -> bool {
+/// The quota is used up: waiting does not help.
+fn is_quota_error(code: &str) -> bool {
     ["insufficient_quota", "billing", "credit"].iter().any(|word| code.contains(word))
 }
 
-/// The model spelled a call that its vendor cannot read: another attempt may be better.
-fn is_garbled(code: &str) -> bool {
+/// The model produced a call that the vendor could not parse: another attempt may be better.
+fn is_malformed_call(code: &str) -> bool {
     code == "tool_use_failed"
 }
 
-/// The prompt does not fit into the model's window, as vendors and local servers say it.
+/// The prompt does not fit into the model's context window, in the words of vendors and local servers.
 fn is_too_long(message: &str, code: &str) -> bool {
     const CODES: [&str; 3] = ["context_length_exceeded", "exceed_context_size", "string_above_max_length"];
     const WORDS: [&str; 12] = [
@@ -113,10 +113,10 @@ fn is_too_long(message: &str, code: &str) -> bool {
         "input token count",
         "context length exceeded",
         "too many input tokens",
-        // Anthropic, with what the reply may be long.
+        // Anthropic, when prompt and output limit together are too large.
         "exceed context limit",
         "maximum prompt length",
-        // LM Studio and llama.cpp, which would keep the beginning of a prompt that they shorten.
+        // LM Studio and llama.cpp, which otherwise would silently cut the prompt.
         "greater than the context length",
         "context the overflows",
         "n_keep",
@@ -125,9 +125,9 @@ fn is_too_long(message: &str, code: &str) -> bool {
     CODES.iter().any(|known| code.contains(known)) || WORDS.iter().any(|words| message.contains(words))
 }
 
-/// The message and the code of an error, in the shapes that vendors give it.
-fn said(body: &Value) -> (String, String) {
-    // Gemini puts an error that answers a stream into a list.
+/// An error's message and code, in the shapes that vendors use.
+fn message_and_code(body: &Value) -> (String, String) {
+    // Gemini wraps an error that answers a stream in a list.
     let body = body.get(0).unwrap_or(body);
     let error = body.get("error").unwrap_or(body);
     let text = |value: &Value| match value {

@@ -1,5 +1,5 @@
-//! A provider's key. One that stands in a file is read again when the file changes, and before a refusal is believed: who
-//! renews it need not start the server again. If the file holds none any more, the last one is used, with a warning.
+//! A provider's API key. A key in a file is read again when the file changes, and before a 401 is treated as final, so
+//! a renewed key needs no restart. If the file no longer contains a key, the last one is used, with a warning.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::fault::{Code, Fault};
 
-/// How many keys are remembered that were in use before: texts may repeat them.
-const REMEMBERED: usize = 4;
+/// How many keys are stored for redaction, including earlier ones: error texts may repeat them.
+const MAX_STORED_KEYS: usize = 4;
 
-/// What a key that cannot be shown has.
-const UNFIT: &str = "has characters that no header can hold";
+/// Describes a key that cannot be sent.
+const INVALID_CHARACTERS: &str = "has characters that no header can hold";
 
-/// How a key is shown to a vendor; never in the URL.
+/// The header that carries the key. It is never part of the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyAs {
+pub(crate) enum KeyHeader {
     Bearer,
     Header(&'static str),
 }
@@ -29,114 +29,114 @@ pub(crate) enum KeyAs {
 #[derive(Clone)]
 pub(crate) struct Key {
     provider: String,
-    how: KeyAs,
-    /// Where it stands, if in a file.
+    header: KeyHeader,
+    /// The file that contains the key, if any.
     file: Option<PathBuf>,
-    held: Arc<Mutex<KeyState>>,
+    state: Arc<Mutex<KeyState>>,
 }
 
 struct KeyState {
-    /// When the file was changed that was read.
+    /// The modification time of the file when it was read.
     changed: Option<SystemTime>,
     value: HeaderValue,
-    /// Why the file holds no key now.
-    trouble: Option<String>,
+    /// Why the file contains no key now.
+    warning: Option<String>,
     /// The newest last.
     secrets: Vec<SecretString>,
 }
 
 impl Key {
-    /// `text` is the key or `file:PATH`; the fault says why it cannot be used, and never the key.
-    pub(crate) fn new(provider: &str, how: KeyAs, text: &SecretString) -> Result<Self, Fault> {
+    /// `text` is the key or `file:PATH`. The fault says why it cannot be used and does not contain the key.
+    pub(crate) fn new(provider: &str, header: KeyHeader, text: &SecretString) -> Result<Self, Fault> {
         let file = text.expose_secret().strip_prefix("file:").map(PathBuf::from);
-        let changed = file.as_ref().and_then(changed);
+        let changed = file.as_ref().and_then(modified_at);
         let secret = match &file {
-            Some(path) => read(path).map_err(|why| unusable(provider, &format!("cannot be read: {why}")))?,
+            Some(path) => read(path).map_err(|why| key_fault(provider, &format!("cannot be read: {why}")))?,
             None => text.expose_secret().trim().to_owned().into(),
         };
-        let value = value(how, &secret).ok_or_else(|| unusable(provider, UNFIT))?;
-        let held = KeyState { changed, value, trouble: None, secrets: vec![secret] };
-        Ok(Self { provider: provider.to_owned(), how, file, held: Arc::new(Mutex::new(held)) })
+        let value = value(header, &secret).ok_or_else(|| key_fault(provider, INVALID_CHARACTERS))?;
+        let state = KeyState { changed, value, warning: None, secrets: vec![secret] };
+        Ok(Self { provider: provider.to_owned(), header, file, state: Arc::new(Mutex::new(state)) })
     }
 
-    /// Adds it to the headers, as it is now.
-    pub(crate) fn show(&self, headers: &mut HeaderMap) {
-        let mut held = self.held.lock();
-        let now = self.file.as_ref().and_then(changed);
-        if held.changed != now {
-            held.changed = now;
-            self.renew(&mut held);
+    /// Adds the current key to the headers.
+    pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
+        let mut state = self.state.lock();
+        let now = self.file.as_ref().and_then(modified_at);
+        if state.changed != now {
+            state.changed = now;
+            self.reload(&mut state);
         }
-        headers.insert(self.name(), held.value.clone());
+        headers.insert(self.name(), state.value.clone());
     }
 
-    /// Whether it is another one by now than that was refused.
-    pub(crate) fn is_renewed(&self, refused: &HeaderMap) -> bool {
-        let mut held = self.held.lock();
-        self.renew(&mut held);
-        refused.get(self.name()) != Some(&held.value)
+    /// Reads the file again. Returns whether the key now differs from the one that was rejected.
+    pub(crate) fn reload_differs_from(&self, refused: &HeaderMap) -> bool {
+        let mut state = self.state.lock();
+        self.reload(&mut state);
+        refused.get(self.name()) != Some(&state.value)
     }
 
-    /// Why the key is not the one that its file holds.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.held.lock().trouble.clone()
+    /// Why the key is not the current content of its file.
+    pub(crate) fn warning(&self) -> Option<String> {
+        self.state.lock().warning.clone()
     }
 
-    /// `text` without this key and those before it.
-    pub(crate) fn hidden(&self, text: &mut String, least: usize) {
-        let held = self.held.lock();
-        held.secrets.iter().for_each(|secret| hide(text, secret, least));
+    /// Removes this key and earlier ones from `text`.
+    pub(crate) fn redact(&self, text: &mut String, min_len: usize) {
+        let state = self.state.lock();
+        state.secrets.iter().for_each(|secret| redact_secret(text, secret, min_len));
     }
 
-    /// Reads the file again. A key that cannot be used changes nothing, and is logged once.
-    fn renew(&self, held: &mut KeyState) {
+    /// Reads the file again. An unusable key changes nothing and is logged once.
+    fn reload(&self, state: &mut KeyState) {
         let Some(file) = &self.file else { return };
-        let found = read(file).and_then(|secret| match value(self.how, &secret) {
+        let found = read(file).and_then(|secret| match value(self.header, &secret) {
             Some(value) => Ok((secret, value)),
-            None => Err(UNFIT.to_owned()),
+            None => Err(INVALID_CHARACTERS.to_owned()),
         });
         let (secret, value) = match found {
             Ok(found) => found,
             Err(why) => {
-                if held.trouble.is_none() {
+                if state.warning.is_none() {
                     tracing::warn!(
                         provider = self.provider,
                         why,
                         "the file of its key holds none; the last one is used"
                     );
                 }
-                held.trouble = Some(format!("the file of its key holds none ({why}); the last one is used"));
+                state.warning = Some(format!("the file of its key holds none ({why}); the last one is used"));
                 return;
             }
         };
-        held.trouble = None;
-        if value == held.value {
+        state.warning = None;
+        if value == state.value {
             return;
         }
         tracing::info!(provider = self.provider, "the key was renewed");
-        held.value = value;
-        held.secrets.push(secret);
-        let old = held.secrets.len().saturating_sub(REMEMBERED);
-        held.secrets.drain(..old);
+        state.value = value;
+        state.secrets.push(secret);
+        let old = state.secrets.len().saturating_sub(MAX_STORED_KEYS);
+        state.secrets.drain(..old);
     }
 
     fn name(&self) -> HeaderName {
-        match self.how {
-            KeyAs::Bearer => AUTHORIZATION,
-            KeyAs::Header(name) => HeaderName::from_static(name),
+        match self.header {
+            KeyHeader::Bearer => AUTHORIZATION,
+            KeyHeader::Header(name) => HeaderName::from_static(name),
         }
     }
 }
 
-/// Takes a secret out of a text, unless it is too short to be one.
-pub(crate) fn hide(text: &mut String, secret: &SecretString, least: usize) {
+/// Removes a secret from a text, unless the secret is too short.
+pub(crate) fn redact_secret(text: &mut String, secret: &SecretString, min_len: usize) {
     let secret = secret.expose_secret();
-    if secret.len() >= least && text.contains(secret) {
+    if secret.len() >= min_len && text.contains(secret) {
         *text = text.replace(secret, "[redacted]");
     }
 }
 
-fn changed(path: &PathBuf) -> Option<SystemTime> {
+fn modified_at(path: &PathBuf) -> Option<SystemTime> {
     fs::metadata(path).and_then(|data| data.modified()).ok()
 }
 
@@ -148,18 +148,18 @@ fn read(path: &PathBuf) -> Result<SecretString, String> {
     }
 }
 
-fn value(how: KeyAs, secret: &SecretString) -> Option<HeaderValue> {
+fn value(header: KeyHeader, secret: &SecretString) -> Option<HeaderValue> {
     let key = secret.expose_secret();
-    let text = match how {
-        KeyAs::Bearer => format!("Bearer {key}"),
-        KeyAs::Header(_) => key.to_owned(),
+    let text = match header {
+        KeyHeader::Bearer => format!("Bearer {key}"),
+        KeyHeader::Header(_) => key.to_owned(),
     };
     let mut value = HeaderValue::try_from(text).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-fn unusable(provider: &str, why: &str) -> Fault {
+fn key_fault(provider: &str, why: &str) -> Fault {
     let detail = format!("The API key of {provider} {why}.");
     Fault::new(Code::Invalid, detail.clone()).at("/api_key", detail)
 }
@@ -184,13 +184,13 @@ mod tests {
 
         fn key(&self) -> Key {
             let text: SecretString = format!("file:{}", self.path().display()).into();
-            Key::new("groq", KeyAs::Bearer, &text).unwrap()
+            Key::new("groq", KeyHeader::Bearer, &text).unwrap()
         }
     }
 
     fn shown(key: &Key) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        key.show(&mut headers);
+        key.add_to(&mut headers);
         headers
     }
 
@@ -203,19 +203,19 @@ mod tests {
         file.holds("key-two\n", 2);
         assert_eq!(shown(&key)[AUTHORIZATION], "Bearer key-two");
         fs::remove_file(file.path()).unwrap();
-        assert_eq!(key.trouble(), None);
+        assert_eq!(key.warning(), None);
         assert_eq!(shown(&key)[AUTHORIZATION], "Bearer key-two", "what cannot be read changes nothing");
-        assert!(key.trouble().unwrap().contains("No such file"), "{:?}", key.trouble());
+        assert!(key.warning().unwrap().contains("No such file"), "{:?}", key.warning());
         for (no_key, why) in [(" \n", "it is empty"), ("two\nlines", "no header can hold")] {
             file.holds(no_key, 3 + no_key.len() as u64);
             assert_eq!(shown(&key)[AUTHORIZATION], "Bearer key-two");
-            assert!(key.trouble().unwrap().contains(why), "{:?}", key.trouble());
+            assert!(key.warning().unwrap().contains(why), "{:?}", key.warning());
         }
         file.holds("key-two", 20);
         shown(&key);
-        assert_eq!(key.trouble(), None, "the file holds a key again");
+        assert_eq!(key.warning(), None, "the file holds a key again");
         let mut text = "key-one, key-two".to_owned();
-        key.hidden(&mut text, 4);
+        key.redact(&mut text, 4);
         assert_eq!(text, "[redacted], [redacted]");
     }
 
@@ -225,12 +225,12 @@ mod tests {
         file.holds("key-one", 1);
         let key = file.key();
         let refused = shown(&key);
-        assert!(!key.is_renewed(&refused));
+        assert!(!key.reload_differs_from(&refused));
         file.holds("key-two", 1);
         assert_eq!(shown(&key)[AUTHORIZATION], "Bearer key-one", "it looks the same");
-        assert!(key.is_renewed(&refused));
+        assert!(key.reload_differs_from(&refused));
         assert_eq!(shown(&key)[AUTHORIZATION], "Bearer key-two");
-        let plain = Key::new("groq", KeyAs::Bearer, &"sk-plain".to_owned().into()).unwrap();
-        assert!(!plain.is_renewed(&shown(&plain)));
+        let plain = Key::new("groq", KeyHeader::Bearer, &"sk-plain".to_owned().into()).unwrap();
+        assert!(!plain.reload_differs_from(&shown(&plain)));
     }
 }

@@ -1,13 +1,13 @@
-//! What is known of models by their names: how much they read and write in one call. A new family is a row here; an
-//! operator's own word (`models.facts`) stands above it.
+//! KnownFacts limits of models by name: context window and output length. A new family is a row here; the operator's
+//! `models.facts` take precedence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ModelFacts;
 use crate::config;
 
-/// A family's beginning, its context window, and the longest reply it gives, in tokens. The longest beginning that fits
-/// counts. Zero = the vendor does not say.
+/// The prefix of a family's names, its context window, and its maximum output, in tokens. The longest matching prefix
+/// is used. Zero = the vendor does not publish it.
 type Row = (&'static str, u64, u64);
 
 const FAMILIES: &[Row] = &[
@@ -77,46 +77,51 @@ const FAMILIES: &[Row] = &[
     ("qwen3", 40_960, 0),
 ];
 
-/// The facts of models: those that the operator configured, else those that follow from the name.
+/// The facts of models: from the configuration, else derived from the name.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownFacts {
     /// By `provider:model`.
-    told: BTreeMap<String, config::Facts>,
-    /// Providers that keep this many tokens at most, whatever the model can.
-    kept: BTreeSet<String>,
+    configured: BTreeMap<String, config::Facts>,
+    /// Providers that use at most `num_ctx` tokens, whatever the model supports.
+    num_ctx_providers: BTreeSet<String>,
     num_ctx: u64,
-    /// Of a model of which nobody knows.
-    usual: u64,
+    /// The context window of unknown models.
+    default_window: u64,
 }
 
-impl Known {
+impl KnownFacts {
     pub(super) fn new(config: &config::Models) -> Self {
         let by_dialect = config.providers.iter().filter(|(_, provider)| provider.dialect.as_deref() == Some("ollama"));
-        let kept = by_dialect.map(|(name, _)| name.clone()).chain(["ollama".to_owned()]).collect();
-        Self { told: config.facts.clone(), kept, num_ctx: config.ollama.num_ctx, usual: config.context_window }
+        let num_ctx_providers = by_dialect.map(|(name, _)| name.clone()).chain(["ollama".to_owned()]).collect();
+        Self {
+            configured: config.facts.clone(),
+            num_ctx_providers,
+            num_ctx: config.ollama.num_ctx,
+            default_window: config.context_window,
+        }
     }
 
     pub(crate) fn facts(&self, provider: &str, model: &str) -> ModelFacts {
-        let told = self.told.get(&format!("{provider}:{model}")).copied().unwrap_or_default();
+        let configured = self.configured.get(&format!("{provider}:{model}")).copied().unwrap_or_default();
         let known = facts(model);
-        let window = told.context_window.or(known.context_window);
-        let window = if self.kept.contains(provider) {
+        let window = configured.context_window.or(known.context_window);
+        let window = if self.num_ctx_providers.contains(provider) {
             window.map_or(self.num_ctx, |window| window.min(self.num_ctx))
         } else {
-            window.unwrap_or(self.usual)
+            window.unwrap_or(self.default_window)
         };
-        ModelFacts { context_window: Some(window), max_output: told.max_output.or(known.max_output) }
+        ModelFacts { context_window: Some(window), max_output: configured.max_output.or(known.max_output) }
     }
 }
 
-/// By the model's name alone: routers and local servers offer the same families under a vendor's path.
+/// Only by the model's name: routers and local servers offer the same families under a vendor's path.
 pub(super) fn facts(model: &str) -> ModelFacts {
     let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let fitting = FAMILIES.iter().filter(|(family, ..)| name.starts_with(family));
-    let said = |tokens: u64| (tokens > 0).then_some(tokens);
+    let published = |tokens: u64| (tokens > 0).then_some(tokens);
     fitting
         .max_by_key(|(family, ..)| family.len())
-        .map(|&(_, window, output)| ModelFacts { context_window: said(window), max_output: said(output) })
+        .map(|&(_, window, output)| ModelFacts { context_window: published(window), max_output: published(output) })
         .unwrap_or_default()
 }
 
@@ -127,9 +132,9 @@ mod tests {
     #[test]
     fn the_operators_word_counts_and_ollama_keeps_no_more_than_it_was_told_to() {
         let mut config = config::Models::default();
-        let told = config::Facts { context_window: Some(1_000), max_output: None };
-        config.facts.insert("openai:gpt-4o".into(), told);
-        let known = Known::new(&config);
+        let configured = config::Facts { context_window: Some(1_000), max_output: None };
+        config.facts.insert("openai:gpt-4o".into(), configured);
+        let known = KnownFacts::new(&config);
         let facts = known.facts("openai", "gpt-4o");
         assert_eq!((facts.context_window, facts.max_output), (Some(1_000), Some(16_384)));
         assert_eq!(known.facts("groq", "gpt-4o").context_window, Some(128_000));

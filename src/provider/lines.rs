@@ -1,31 +1,31 @@
-//! JSON documents, one a line, out of bytes that were split anywhere. Pure; what it holds is bounded.
+//! Splits JSON documents, one per line, from bytes that may be split anywhere. Pure, with bounded memory.
 
 use crate::egress::sse::Error;
 
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct LineDecoder {
     line: Vec<u8>,
-    /// `line` was handed out.
-    is_told: bool,
+    /// `line` was returned to the caller and is cleared at the next call.
+    is_line_returned: bool,
     limit: usize,
 }
 
-impl Lines {
-    /// `limit` bounds one line.
+impl LineDecoder {
+    /// `limit` is the maximum length of one line.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { line: Vec::new(), is_told: false, limit }
+        Self { line: Vec::new(), is_line_returned: false, limit }
     }
 
-    /// The next line that is complete with these bytes, from which it is taken, and not empty; `None`: they are used up.
-    /// A line that stands in them whole is not copied.
+    /// Returns the next complete line that is not empty and advances `bytes` past it; `None` when all bytes are
+    /// consumed. A line that lies completely in `bytes` is not copied.
     pub(crate) fn next<'d, 'b: 'd>(&'d mut self, bytes: &mut &'b [u8]) -> Result<Option<&'d str>, Error> {
-        if std::mem::take(&mut self.is_told) {
+        if std::mem::take(&mut self.is_line_returned) {
             self.line.clear();
         }
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let line = &bytes[..end];
             *bytes = &bytes[end + 1..];
-            self.within_limit(line)?;
+            self.check_limit(line)?;
             if self.line.is_empty() {
                 let line = text(line)?;
                 if !line.trim().is_empty() {
@@ -35,23 +35,23 @@ impl Lines {
             }
             self.line.extend_from_slice(line);
             if !text(&self.line)?.trim().is_empty() {
-                self.is_told = true;
+                self.is_line_returned = true;
                 return text(&self.line).map(Some);
             }
             self.line.clear();
         }
-        self.within_limit(bytes)?;
+        self.check_limit(bytes)?;
         self.line.extend_from_slice(std::mem::take(bytes));
         Ok(None)
     }
 
-    /// The line that was under way when the stream ended, if any.
+    /// The line that was incomplete when the stream ended, if any.
     pub(crate) fn finish(self) -> Result<Option<String>, Error> {
-        let line = if self.is_told { "" } else { text(&self.line)? };
+        let line = if self.is_line_returned { "" } else { text(&self.line)? };
         Ok(if line.trim().is_empty() { None } else { Some(line.to_owned()) })
     }
 
-    fn within_limit(&self, more: &[u8]) -> Result<(), Error> {
+    fn check_limit(&self, more: &[u8]) -> Result<(), Error> {
         if self.line.len() + more.len() > self.limit { Err(Error::TooLarge(self.limit)) } else { Ok(()) }
     }
 }

@@ -1,4 +1,5 @@
-//! Models: one trait, one wire per kind of provider. Nothing here re-sends: only the engine retries, as a new attempt.
+//! Models: one trait, and one wire per kind of provider. Nothing here is sent again: only the engine retries, as a new
+//! attempt.
 
 mod anthropic;
 mod catalog;
@@ -41,18 +42,20 @@ pub use catalog::{Models, demo_script};
 pub use check::{CheckStatus, ModelCheck, check};
 pub use recorded::recorded;
 
-/// What streams from a model. Dropping it aborts the call. The last item is `Delta::Stop` or an error; a stream that
-/// ends with neither is `FailureKind::Incomplete` to its reader.
+/// The stream of a reply. Dropping it aborts the call. The last item is `Delta::Stop` or an error; readers treat a
+/// stream without either as `FailureKind::Incomplete`.
 pub type DeltaStream = BoxStream<'static, Result<Delta, ModelFailure>>;
 
 #[async_trait]
 pub trait ChatModel: Send + Sync {
-    /// Sends the request once; never again by itself. Errors before the first byte and in mid-stream are classified alike.
+    /// Sends the request once, without retries. Errors before the first byte and in the middle of the stream are
+    /// classified alike.
     async fn call(&self, request: ModelRequest) -> Result<DeltaStream, ModelFailure>;
-    /// Whether this request may be made at all; asked when a run is accepted, so that nothing starts on a typo.
+    /// Checks whether such requests can be made. Called when a run is accepted, so that no run starts with invalid
+    /// parameters.
     fn admit(&self, model: &str, params: &serde_json::Map<String, serde_json::Value>) -> Result<(), Fault>;
-    /// What an operator should know although calls are made, if anything.
-    fn trouble(&self) -> Option<String> {
+    /// A problem that the operator should know although calls are made.
+    fn warning(&self) -> Option<String> {
         None
     }
 }
@@ -93,20 +96,20 @@ pub struct ModelFacts {
 
 /// The models that this server can call, by provider name.
 pub trait Catalog: Send + Sync {
-    /// The provider's model client; the fault names the field and lists what is configured.
+    /// The provider's client. The fault names the field and lists what is configured.
     fn model(&self, provider: &str) -> Result<Arc<dyn ChatModel>, Fault>;
-    /// The same with the tenant's own key, where it has one.
+    /// The same with the tenant's own key, if it has one.
     fn model_of(&self, _tenant: &str, provider: &str) -> Result<Arc<dyn ChatModel>, Fault> {
         self.model(provider)
     }
     fn list(&self) -> Vec<ModelInfo>;
-    /// Provider and model for runs that name none.
+    /// Provider and model of runs that choose none.
     fn default_model(&self) -> (String, String);
-    /// The facts of a model: those that the operator configured, else those that follow from its name.
+    /// The facts of a model: from the configuration, else derived from its name.
     fn facts(&self, _provider: &str, model: &str) -> ModelFacts {
         known::facts(model)
     }
-    /// What such runs try next, in order, when that one does not answer.
+    /// What such runs try next, in order, if the default model fails.
     fn fallbacks(&self) -> Vec<ModelChoice> {
         Vec::new()
     }

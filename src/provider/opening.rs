@@ -1,4 +1,4 @@
-//! Opens the client of a configured provider: its endpoint, its wire, and its key.
+//! Builds the client of a configured provider from its endpoint, wire and key.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::endpoint::Endpoint;
-use super::key::KeyAs;
-use super::known::Known;
+use super::key::KeyHeader;
+use super::known::KnownFacts;
 use super::openai::compatible::{ANY, DIALECTS, Dialect};
 use super::{ChatModel, anthropic, gemini, ollama, openai};
 use crate::config;
 use crate::domain::fault::{Code, Fault};
 use crate::egress::{Bounds, Egress};
 
-/// A provider with a wire of its own. A new one is a row below.
+/// A provider with a wire of its own. To add one, add a row below.
 struct OwnWire {
     name: &'static str,
     base_url: &'static str,
-    /// Whether that endpoint is of no use without a key.
+    /// Whether that endpoint requires a key.
     needs_key: bool,
-    key: KeyAs,
-    open: fn(Endpoint, &Opening<'_>) -> Arc<dyn ChatModel>,
+    key: KeyHeader,
+    open: fn(Endpoint, &ProviderOpener<'_>) -> Arc<dyn ChatModel>,
 }
 
 const OWN_WIRES: &[OwnWire] = &[
@@ -31,100 +31,100 @@ const OWN_WIRES: &[OwnWire] = &[
         name: "anthropic",
         base_url: "https://api.anthropic.com",
         needs_key: true,
-        key: KeyAs::Header("x-api-key"),
-        open: |endpoint, opening| anthropic::open(endpoint, opening.known.clone()),
+        key: KeyHeader::Header("x-api-key"),
+        open: |endpoint, opener| anthropic::open(endpoint, opener.known.clone()),
     },
     OwnWire {
         name: "gemini",
         base_url: "https://generativelanguage.googleapis.com/v1beta",
         needs_key: true,
-        key: KeyAs::Header("x-goog-api-key"),
+        key: KeyHeader::Header("x-goog-api-key"),
         open: |endpoint, _| gemini::open(endpoint),
     },
     OwnWire {
         name: "ollama",
         base_url: "http://localhost:11434",
         needs_key: false,
-        key: KeyAs::Bearer,
-        open: |endpoint, opening| ollama::open(endpoint, opening.config.ollama.num_ctx),
+        key: KeyHeader::Bearer,
+        open: |endpoint, opener| ollama::open(endpoint, opener.config.ollama.num_ctx),
     },
 ];
 
-/// How a provider is spoken to.
+/// The wire of a provider.
 #[derive(Clone, Copy)]
-enum Speaks {
+enum WireChoice {
     Own(&'static OwnWire),
     Compatible(Dialect),
 }
 
-/// What the configuration says of one provider.
+/// The configuration of one provider.
 struct ConfiguredProvider<'c> {
     base_url: Option<Cow<'c, str>>,
     key: Option<&'c SecretString>,
     dialect: Option<&'c str>,
 }
 
-pub(super) struct Opening<'c> {
+pub(super) struct ProviderOpener<'c> {
     config: &'c config::Models,
     egress: Arc<Egress>,
-    known: Arc<Known>,
+    known: Arc<KnownFacts>,
 }
 
-/// A provider, ready to be called.
-pub(super) struct Opened {
+/// A provider that can be called.
+pub(super) struct OpenedProvider {
     /// `None`: only tenants with a key of their own can call it.
     pub(super) client: Option<Arc<dyn ChatModel>>,
     pub(super) by_tenant: Vec<(String, Arc<dyn ChatModel>)>,
-    /// As the operator named it, without what may be secret.
+    /// As the operator configured it, without parts that may be secret.
     pub(super) base_url: Option<String>,
 }
 
-impl<'c> Opening<'c> {
-    pub(super) fn new(config: &'c config::Models, known: Arc<Known>) -> Self {
+impl<'c> ProviderOpener<'c> {
+    pub(super) fn new(config: &'c config::Models, known: Arc<KnownFacts>) -> Self {
         let egress = Arc::new(Egress::new(Duration::from_millis(config.connect_timeout_ms)));
         Self { config, egress, known }
     }
 
-    /// Opens nothing and asks nobody: it only says whether the provider can be called, else what is missing.
-    pub(super) fn open(&self, provider: &str) -> Result<Opened, Fault> {
+    /// Opens no connection; only checks that the provider is configured completely. The fault says what is missing.
+    pub(super) fn open(&self, provider: &str) -> Result<OpenedProvider, Fault> {
         let configured = self.configured(provider);
-        let speaks = speaks(provider, &configured)?;
-        let (own_url, needs_key) = match speaks {
-            Speaks::Own(row) => (row.base_url, row.needs_key),
-            Speaks::Compatible(dialect) => (dialect.base_url, dialect.needs_key),
+        let wire = choose_wire(provider, &configured)?;
+        let (own_url, needs_key) = match wire {
+            WireChoice::Own(row) => (row.base_url, row.needs_key),
+            WireChoice::Compatible(dialect) => (dialect.base_url, dialect.needs_key),
         };
         let base_url = configured.base_url.as_deref().unwrap_or(own_url);
         let needs_key = needs_key && configured.base_url.is_none();
         let client = match configured.key {
             None if needs_key => None,
-            key => Some(self.client(provider, speaks, base_url, key)?),
+            key => Some(self.client(provider, wire, base_url, key)?),
         };
         let tenants = self.config.tenant_keys.iter().filter_map(|(tenant, keys)| Some((tenant, keys.get(provider)?)));
         let by_tenant = tenants
-            .map(|(tenant, key)| Ok((tenant.clone(), self.client(provider, speaks, base_url, Some(&key.0))?)))
+            .map(|(tenant, key)| Ok((tenant.clone(), self.client(provider, wire, base_url, Some(&key.0))?)))
             .collect::<Result<Vec<_>, Fault>>()?;
         if client.is_none() && by_tenant.is_empty() {
             return Err(no_key(provider));
         }
-        Ok(Opened { client, by_tenant, base_url: configured.base_url.as_deref().map(shown) })
+        Ok(OpenedProvider { client, by_tenant, base_url: configured.base_url.as_deref().map(without_secrets) })
     }
 
     fn client(
         &self,
         provider: &str,
-        speaks: Speaks,
+        wire: WireChoice,
         base_url: &str,
         key: Option<&SecretString>,
     ) -> Result<Arc<dyn ChatModel>, Fault> {
-        let how = match speaks {
-            Speaks::Own(row) => row.key,
-            Speaks::Compatible(_) => KeyAs::Bearer,
+        let header = match wire {
+            WireChoice::Own(row) => row.key,
+            WireChoice::Compatible(_) => KeyHeader::Bearer,
         };
-        let key = key.map(|key| (how, key));
+        let key = key.map(|key| (header, key));
         let endpoint = Endpoint::new(provider, base_url, key, self.egress.clone(), bounds(self.config))?;
-        Ok(match speaks {
-            Speaks::Own(row) => (row.open)(endpoint, self),
-            Speaks::Compatible(dialect) => openai::open(dialect, endpoint),
+        Ok(match wire {
+            WireChoice::Own(row) => (row.open)(endpoint, self),
+            WireChoice::Compatible(dialect) => openai::open(dialect, endpoint),
         })
     }
 
@@ -155,8 +155,9 @@ impl<'c> Opening<'c> {
     }
 }
 
-/// The row that the dialect names, else the one that the provider's name does, else plain Chat Completions at its URL.
-fn speaks(provider: &str, configured: &ConfiguredProvider<'_>) -> Result<Speaks, Fault> {
+/// The wire that the configured dialect names, else the one with the provider's name, else plain Chat Completions at
+/// the configured URL.
+fn choose_wire(provider: &str, configured: &ConfiguredProvider<'_>) -> Result<WireChoice, Fault> {
     let has_url = configured.base_url.is_some();
     let name = match configured.dialect {
         Some(dialect) => dialect,
@@ -164,11 +165,11 @@ fn speaks(provider: &str, configured: &ConfiguredProvider<'_>) -> Result<Speaks,
         None => provider,
     };
     if let Some(row) = OWN_WIRES.iter().find(|row| row.name == name) {
-        return Ok(Speaks::Own(row));
+        return Ok(WireChoice::Own(row));
     }
     let dialect = DIALECTS.iter().find(|dialect| dialect.name == name);
     match dialect.or((configured.dialect.is_none() && has_url).then_some(&ANY)) {
-        Some(dialect) if has_url || !dialect.base_url.is_empty() => Ok(Speaks::Compatible(*dialect)),
+        Some(dialect) if has_url || !dialect.base_url.is_empty() => Ok(WireChoice::Compatible(*dialect)),
         Some(_) => {
             let detail = format!("models.providers.{provider}.base_url: say where it is.");
             Err(Fault::new(Code::Invalid, detail))
@@ -205,8 +206,8 @@ fn bounds(config: &config::Models) -> Bounds {
     }
 }
 
-/// Host and path alone: user, password and query may be secrets.
-fn shown(base_url: &str) -> String {
+/// Only host and path: user, password and query may be secrets.
+fn without_secrets(base_url: &str) -> String {
     let url = Url::parse(base_url.trim()).ok();
     url.map(|url| format!("{}{}", url.origin().ascii_serialization(), url.path().trim_end_matches('/')))
         .unwrap_or_default()

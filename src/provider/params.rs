@@ -1,13 +1,13 @@
-//! `llmParams`: the closed list of what a caller may set, checked when a run is accepted.
+//! `llmParams`: the closed list of parameters that a caller may set, checked when a run is accepted.
 
 use serde_json::{Map, Value};
 
 use crate::domain::fault::{Code, Fault};
 
-/// Name, what must hold of its value, and that in words.
+/// The name, the check of the value, and the check in words.
 type Rule = (&'static str, fn(&Value) -> bool, &'static str);
 
-/// No model writes longer replies, and what calls may take is summed up.
+/// No model writes longer replies; the bound also keeps sums of token limits from overflowing.
 const MOST_TOKENS: u64 = 10_000_000;
 
 const KNOWN: [Rule; 8] = [
@@ -25,7 +25,7 @@ const KNOWN: [Rule; 8] = [
     ("reasoningEffort", is_effort, "none, minimal, low, medium, high or xhigh"),
 ];
 
-/// The fault points to every parameter that is unknown or out of range.
+/// The fault has a pointer to each parameter that is unknown or out of range.
 pub(crate) fn check(params: &Map<String, Value>) -> Result<(), Fault> {
     let mut fault = Fault::new(Code::Invalid, "Some of `llmParams` cannot be used; see the pointers.");
     for (name, value) in params {
@@ -41,7 +41,7 @@ pub(crate) fn check(params: &Map<String, Value>) -> Result<(), Fault> {
     if fault.errors.is_empty() { Ok(()) } else { Err(fault) }
 }
 
-/// A sound parameter that this provider or model does not take.
+/// A valid parameter that this provider or model does not support.
 pub(crate) fn unsupported(name: &str, why: &str) -> Fault {
     let detail = format!("`llmParams.{name}` cannot be used: {why}.");
     Fault::new(Code::Invalid, detail).at(format!("/options/llmParams/{name}"), why)

@@ -1,4 +1,4 @@
-//! A reply while it is read from the network.
+//! Streams a reply while it is read from the network.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
@@ -8,32 +8,32 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 
 use super::DeltaStream;
-use super::http::of_egress;
-use super::wire::{Body, Wire};
+use super::http::egress_failure;
+use super::wire::{ReplyDecoder, Wire};
 use crate::domain::model::{Delta, ModelFailure};
 use crate::egress::Answer;
 
-/// After the reply the connection is given this long to end, so that it can serve the next call.
-const LAST_BYTES: Duration = Duration::from_millis(50);
-/// How much of what has arrived is taken before it is handed on.
-const MOST_AT_ONCE: usize = 64 << 10;
+/// How long the connection may take to end after the reply, so that it can be reused.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(50);
+/// How many bytes are decoded before the deltas are handed on.
+const MAX_BYTES_PER_POLL: usize = 64 << 10;
 
-struct Reading<W> {
-    /// Gone once the reply is over.
-    source: Option<(Answer, Body<W>)>,
+struct ReplyStream<W> {
+    /// `None` once the reply has ended.
+    source: Option<(Answer, ReplyDecoder<W>)>,
     deltas: VecDeque<Delta>,
     failure: Option<ModelFailure>,
-    /// The connection of a reply that is whole, on its way back.
+    /// Drains the connection of a complete reply, so that it returns to the pool.
     release: Option<BoxFuture<'static, ()>>,
 }
 
-/// The deltas of an answer that began with success. Text that has arrived in several pieces is one delta.
-pub(crate) fn stream<W: Wire + 'static>(answer: Answer, body: Body<W>) -> DeltaStream {
-    let mut reading = Reading { source: Some((answer, body)), deltas: VecDeque::new(), failure: None, release: None };
-    stream::poll_fn(move |context| reading.poll_next(context)).boxed()
+/// The deltas of a successful response. Adjacent texts that have already arrived are merged into one delta.
+pub(crate) fn stream<W: Wire + 'static>(answer: Answer, body: ReplyDecoder<W>) -> DeltaStream {
+    let mut reply = ReplyStream { source: Some((answer, body)), deltas: VecDeque::new(), failure: None, release: None };
+    stream::poll_fn(move |context| reply.poll_next(context)).boxed()
 }
 
-impl<W: Wire> Reading<W> {
+impl<W: Wire> ReplyStream<W> {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Delta, ModelFailure>>> {
         if self.deltas.is_empty() && self.source.is_some() {
             self.read(context);
@@ -51,60 +51,60 @@ impl<W: Wire> Reading<W> {
         }
     }
 
-    /// Takes what has arrived. Pending: it says nothing yet, and the reader is woken when more comes.
+    /// Decodes what has arrived. If that yields no delta, the reader is woken when more arrives.
     fn read(&mut self, context: &mut Context<'_>) {
-        let (mut deltas, mut taken) = (Vec::new(), 0);
+        let (mut deltas, mut bytes_read) = (Vec::new(), 0);
         while let Some((answer, body)) = &mut self.source
-            && (taken < MOST_AT_ONCE || deltas.is_empty())
+            && (bytes_read < MAX_BYTES_PER_POLL || deltas.is_empty())
         {
             let chunk = match answer.poll_chunk(context) {
                 Poll::Pending => break,
-                Poll::Ready(chunk) => chunk.map_err(|error| of_egress(&error)),
+                Poll::Ready(chunk) => chunk.map_err(|error| egress_failure(&error)),
             };
-            let taking = chunk.and_then(|bytes| {
-                let Some(bytes) = bytes else { return Ok(Taking::Ended) };
-                taken += bytes.len();
-                let is_over = body.take(&bytes, &mut deltas)?;
-                Ok(if is_over { Taking::Whole } else { Taking::On })
+            let progress = chunk.and_then(|bytes| {
+                let Some(bytes) = bytes else { return Ok(ReadProgress::BodyEnded) };
+                bytes_read += bytes.len();
+                let is_complete = body.push(&bytes, &mut deltas)?;
+                Ok(if is_complete { ReadProgress::Complete } else { ReadProgress::More })
             });
-            if matches!(taking, Ok(Taking::On)) {
+            if matches!(progress, Ok(ReadProgress::More)) {
                 continue;
             }
             let Some((answer, body)) = self.source.take() else { break };
-            self.failure = match taking {
-                Ok(Taking::Ended) => body.end(&mut deltas).err(),
-                Ok(Taking::Whole | Taking::On) => {
-                    self.release = Some(answer.let_go(LAST_BYTES).boxed());
+            self.failure = match progress {
+                Ok(ReadProgress::BodyEnded) => body.finish(&mut deltas).err(),
+                Ok(ReadProgress::Complete | ReadProgress::More) => {
+                    self.release = Some(answer.drain(DRAIN_TIMEOUT).boxed());
                     None
                 }
                 Err(failure) => Some(failure),
             };
         }
-        self.deltas = joined(deltas);
+        self.deltas = merge_texts(deltas);
     }
 }
 
-/// How a reply goes on after one of its pieces.
-enum Taking {
-    On,
-    /// It is complete, whatever comes behind it.
-    Whole,
-    /// Its body has ended by itself.
-    Ended,
+/// How the reply continues after a chunk.
+enum ReadProgress {
+    More,
+    /// The reply is complete; further bytes are ignored.
+    Complete,
+    /// The body has ended.
+    BodyEnded,
 }
 
-/// The same with neighbouring pieces of text in one.
-fn joined(deltas: Vec<Delta>) -> VecDeque<Delta> {
-    let mut joined: VecDeque<Delta> = VecDeque::with_capacity(deltas.len().min(4));
+/// Merges adjacent deltas of text.
+fn merge_texts(deltas: Vec<Delta>) -> VecDeque<Delta> {
+    let mut merged: VecDeque<Delta> = VecDeque::with_capacity(deltas.len().min(4));
     for delta in deltas {
-        match (joined.back_mut(), delta) {
+        match (merged.back_mut(), delta) {
             (Some(Delta::Text(last)), Delta::Text(next)) | (Some(Delta::Thinking(last)), Delta::Thinking(next)) => {
                 last.push_str(&next);
             }
-            (_, delta) => joined.push_back(delta),
+            (_, delta) => merged.push_back(delta),
         }
     }
-    joined
+    merged
 }
 
 #[cfg(test)]
@@ -117,6 +117,6 @@ mod tests {
         let thought = |text: &str| Delta::Thinking(text.to_owned());
         let said = vec![text("a"), text("b"), thought("c"), thought("d"), text("e"), Delta::WasThinking, text("f")];
         let expected = [text("ab"), thought("cd"), text("e"), Delta::WasThinking, text("f")];
-        assert_eq!(joined(said), expected);
+        assert_eq!(merge_texts(said), expected);
     }
 }

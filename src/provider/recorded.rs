@@ -1,17 +1,17 @@
-//! Bodies that were recorded, read as if they came from the network: for benchmarks, and for programs that check what a
-//! server says against the wire that it claims to speak.
+//! Decodes recorded bodies as if they came from the network: for benchmarks, and for programs that check a server's
+//! output against the wire that it claims to implement.
 
 use super::openai::compatible::Reasoning;
-use super::wire::{Body, Framing, Wire};
+use super::wire::{Framing, ReplyDecoder, Wire};
 use super::{anthropic, gemini, ollama, openai};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::model::{Delta, ModelFailure};
 
-/// How much a reply may say.
+/// Maximum size of a reply.
 const REPLY_BYTES: usize = 4 << 20;
 
-/// Reads the pieces of a streamed body of that wire (`openai`, `anthropic`, `gemini`, `ollama`); every delta is handed
-/// over as soon as it is certain. The fault names a wire that there is not.
+/// Decodes the chunks of a streamed body of that wire (`openai`, `anthropic`, `gemini`, `ollama`); every delta is
+/// passed on as soon as it is certain. The fault reports an unknown wire.
 pub fn recorded<'a>(
     wire: &str,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -33,16 +33,16 @@ fn read<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     mut hear: impl FnMut(Delta),
 ) -> Result<(), ModelFailure> {
-    let mut body = Body::new(framing, wire, REPLY_BYTES);
+    let mut body = ReplyDecoder::new(framing, wire, REPLY_BYTES);
     let mut deltas = Vec::new();
     for piece in pieces {
-        let taken = body.take(piece, &mut deltas);
+        let taken = body.push(piece, &mut deltas);
         deltas.drain(..).for_each(&mut hear);
         if taken? {
             return Ok(());
         }
     }
-    let ended = body.end(&mut deltas);
+    let ended = body.finish(&mut deltas);
     deltas.into_iter().for_each(hear);
     ended
 }

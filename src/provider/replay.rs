@@ -1,9 +1,9 @@
-//! Opaque blocks that a vendor wants back within a tool loop. They mean something to the wire and the model that gave
-//! them alone: another one, after a fall-back, is not shown them.
+//! Opaque blocks that a vendor requires within a tool loop. Only the wire and the model that produced them get them
+//! back; after a fallback another model does not see them.
 
 use serde_json::{Value, json};
 
-/// The blocks with the name of whom they came from.
+/// Wraps the blocks with the names of wire and model.
 pub(crate) fn sealed(wire: &str, model: &str, blocks: Value) -> Value {
     json!({ "wire": wire, "model": model, "blocks": blocks })
 }

@@ -1,16 +1,17 @@
-//! `<think>…</think>` out of streamed text. Pure; never loses a byte: what is not a tag comes out, on one side or the other.
+//! Separates `<think>…</think>` from streamed text. Pure; no byte is lost except tags: all other text is passed on
+//! either as text or as thinking.
 //!
-//! A tag right after a quote, a backtick or a backslash is quoted, not meant, and stays in its text. A `<think>` that is
-//! never closed leaves the rest thinking. A `</think>` that closes nothing is dropped: the first one of a reply closes what
-//! a template opened in the prompt, so whatever was said before it was thinking; unless it stands between blanks, as a word
-//! of a sentence does. Any other `<` is just a `<`.
+//! A tag right after a quotation mark, a backtick or a backslash is a quotation and stays in the text. After a
+//! `<think>` that is never closed, the rest is thinking. A `</think>` without an opening tag is dropped: the first one
+//! in a reply closes a tag that the prompt template opened, so the text before it was thinking, unless the tag stands
+//! between spaces like a word in a sentence. Any other `<` is plain text.
 
 use crate::domain::model::Delta;
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// A piece of text, and whether it is thinking.
+/// A piece of text, classified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TextPart {
     Text {
@@ -24,66 +25,66 @@ enum TextPart {
 #[derive(Debug, Default)]
 pub(crate) struct Splitter {
     thinking: bool,
-    /// A tag came before: what is thinking in this reply is marked.
-    is_marked: bool,
-    /// The beginning of what may become a tag; shorter than a tag.
-    held: String,
-    /// What stands right before `held`.
-    before: Option<char>,
+    /// A tag was found before, so a later stray tag says nothing about earlier text.
+    has_seen_tag: bool,
+    /// The beginning of a possible tag; shorter than a tag.
+    pending: String,
+    /// The character before `pending`.
+    previous: Option<char>,
 }
 
 impl Splitter {
-    /// Takes the next piece and gives what is certain by now, in order.
+    /// Processes the next piece and appends what is certain by now, in order.
     fn push(&mut self, text: &str, pieces: &mut Vec<TextPart>) {
-        let text = std::mem::take(&mut self.held) + text;
+        let text = std::mem::take(&mut self.pending) + text;
         let mut rest = text.as_str();
         while let Some(at) = rest.find('<') {
-            self.keep(&rest[..at], pieces);
+            self.emit(&rest[..at], pieces);
             rest = &rest[at..];
-            let is_quoted = !self.thinking && self.before.is_some_and(|before| "\"'`\\".contains(before));
+            let is_quoted = !self.thinking && self.previous.is_some_and(|before| "\"'`\\".contains(before));
             match self.tag(rest).filter(|_| !is_quoted) {
-                Some(Tag::Switch(tag)) => {
+                Some(Tag::Toggle(tag)) => {
                     self.thinking = !self.thinking;
-                    (self.is_marked, self.before) = (true, None);
+                    (self.has_seen_tag, self.previous) = (true, None);
                     rest = &rest[tag.len()..];
                 }
                 Some(Tag::Stray) => {
                     rest = &rest[CLOSE.len()..];
-                    let is_word = self.before == Some(' ') && rest.starts_with(' ');
-                    if !is_word && !std::mem::replace(&mut self.is_marked, true) {
+                    let is_word = self.previous == Some(' ') && rest.starts_with(' ');
+                    if !is_word && !std::mem::replace(&mut self.has_seen_tag, true) {
                         pieces.push(TextPart::WasThinking);
                     }
                 }
-                Some(Tag::Begun) => {
-                    rest.clone_into(&mut self.held);
+                Some(Tag::Partial) => {
+                    rest.clone_into(&mut self.pending);
                     return;
                 }
                 None => {
-                    self.keep("<", pieces);
+                    self.emit("<", pieces);
                     rest = &rest[1..];
                 }
             }
         }
-        self.keep(rest, pieces);
+        self.emit(rest, pieces);
     }
 
-    /// What the text that begins with `<` begins with.
+    /// The tag at the beginning of the text, which starts with `<`.
     fn tag(&self, rest: &str) -> Option<Tag> {
         let opens = if self.thinking { CLOSE } else { OPEN };
         if rest.starts_with(opens) {
-            return Some(Tag::Switch(opens));
+            return Some(Tag::Toggle(opens));
         }
-        // What follows a stray tag says what it is.
+        // Only the character after a stray tag shows how it is meant.
         if !self.thinking && rest.starts_with(CLOSE) && rest.len() > CLOSE.len() {
             return Some(Tag::Stray);
         }
-        (opens.starts_with(rest) || CLOSE.starts_with(rest)).then_some(Tag::Begun)
+        (opens.starts_with(rest) || CLOSE.starts_with(rest)).then_some(Tag::Partial)
     }
 
-    /// The same as deltas; a text without any `<` is passed on as it is.
-    pub(crate) fn say(&mut self, text: String, deltas: &mut Vec<Delta>) {
-        if self.held.is_empty() && memchr::memchr(b'<', text.as_bytes()).is_none() {
-            self.before = text.chars().next_back().or(self.before);
+    /// Like `push`, but appends deltas; a text without `<` is passed on unchanged.
+    pub(crate) fn push_deltas(&mut self, text: String, deltas: &mut Vec<Delta>) {
+        if self.pending.is_empty() && memchr::memchr(b'<', text.as_bytes()).is_none() {
+            self.previous = text.chars().next_back().or(self.previous);
             deltas.extend((!text.is_empty()).then(|| delta(TextPart::Text { thinking: self.thinking, text })));
             return;
         }
@@ -92,19 +93,19 @@ impl Splitter {
         deltas.extend(pieces.into_iter().map(delta));
     }
 
-    /// What was held back: the text ended before it became a tag.
+    /// Emits the text that was pending back: it ended before it became a tag.
     pub(crate) fn finish(&mut self, deltas: &mut Vec<Delta>) {
         let mut pieces = Vec::new();
-        let held = std::mem::take(&mut self.held);
-        // Nothing follows it: what was said before it is all there is.
-        if held != CLOSE {
-            self.keep(&held, &mut pieces);
+        let pending = std::mem::take(&mut self.pending);
+        // A stray tag at the very end: the text before it is the whole reply.
+        if pending != CLOSE {
+            self.emit(&pending, &mut pieces);
         }
         deltas.extend(pieces.into_iter().map(delta));
     }
 
-    fn keep(&mut self, text: &str, pieces: &mut Vec<TextPart>) {
-        self.before = text.chars().next_back().or(self.before);
+    fn emit(&mut self, text: &str, pieces: &mut Vec<TextPart>) {
+        self.previous = text.chars().next_back().or(self.previous);
         match pieces.last_mut() {
             _ if text.is_empty() => {}
             Some(TextPart::Text { thinking, text: last }) if *thinking == self.thinking => last.push_str(text),
@@ -116,12 +117,12 @@ impl Splitter {
 }
 
 enum Tag {
-    /// It opens or closes thinking.
-    Switch(&'static str),
-    /// It closes nothing.
+    /// Opens or closes thinking.
+    Toggle(&'static str),
+    /// Closes nothing.
     Stray,
-    /// It may become one.
-    Begun,
+    /// May become a tag.
+    Partial,
 }
 
 fn delta(piece: TextPart) -> Delta {

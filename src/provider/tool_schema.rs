@@ -1,16 +1,16 @@
-//! Schemas of tools as vendors take them: at its root an object with properties, and no choice between schemas. Whatever is left
-//! out here, arguments are checked against the whole schema.
+//! Adapts schemas of tools to what vendors accept: an object with properties at the root, without alternatives.
+//! Arguments are checked against the whole schema anyway.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-/// What vendors refuse at the root of a schema.
+/// Keywords that vendors reject at the root of a schema.
 const REFUSED: [&str; 9] = ["anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else"];
-/// Those whose properties are shown as optional ones.
+/// Those whose properties are offered as optional ones.
 const FOLDED: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
-/// The schema, made fit where it is not.
+/// The schema, adapted if necessary.
 pub(super) fn fit(schema: &Value) -> Cow<'_, Value> {
     let Value::Object(root) = schema else { return Cow::Owned(json!({ "type": "object", "properties": {} })) };
     let is_fit = root.get("type").is_some_and(|kind| kind == "object")

@@ -1,25 +1,25 @@
-//! A prompt as turns that alternate, for vendors that want them so: the system's word apart, user first, results right
-//! behind the calls that they answer.
+//! Converts a prompt into alternating turns, for vendors that require them: the system text apart, user first, results
+//! right after their calls.
 
 use serde_json::Value;
 
 use crate::domain::prompt::{PromptCall, PromptMessage};
 
-/// What stands where a conversation that begins with the model's word had its first turn.
-const EARLIER: &str = "(The conversation began earlier.)";
+/// The first user turn of a conversation that starts with the model.
+const MISSING_FIRST_TURN: &str = "(The conversation began earlier.)";
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Conversation<'m> {
-    /// Every system message, in order, with a blank line between.
+    /// All system messages in order, separated by blank lines.
     pub(crate) system: String,
-    /// Never empty; begins with the user, then alternates.
+    /// Not empty; starts with the user, then alternates.
     pub(crate) turns: Vec<Turn<'m>>,
 }
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Turn<'m> {
     pub(crate) speaker: Speaker,
-    /// Never empty. A user's results stand before what else the user says.
+    /// Not empty. In a user's turn, results come before other parts.
     pub(crate) parts: Vec<Part<'m>>,
 }
 
@@ -32,12 +32,12 @@ pub(crate) enum Speaker {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Part<'m> {
     Text(&'m str),
-    /// What came with the reply whose parts follow.
+    /// The replayed blocks of the reply whose parts follow.
     Replay(&'m Value),
-    /// `place`: which call of its reply it was.
+    /// `index`: the index of the call in its reply.
     Call {
         call: &'m PromptCall,
-        place: usize,
+        index: usize,
     },
     Result {
         id: &'m str,
@@ -53,21 +53,21 @@ impl<'m> Conversation<'m> {
         for message in messages {
             match message {
                 PromptMessage::System { content } => system.push(content),
-                PromptMessage::User { content } => say(&mut turns, Speaker::User, text(content).collect()),
+                PromptMessage::User { content } => append(&mut turns, Speaker::User, text(content).collect()),
                 PromptMessage::Assistant { content, tool_calls, replay } => {
-                    let calls = tool_calls.iter().enumerate().map(|(place, call)| Part::Call { call, place });
+                    let calls = tool_calls.iter().enumerate().map(|(index, call)| Part::Call { call, index });
                     let parts: Vec<Part<'m>> = text(content).chain(calls).collect();
                     if !parts.is_empty() {
-                        say(&mut turns, Speaker::Model, replay.iter().map(Part::Replay).chain(parts).collect());
+                        append(&mut turns, Speaker::Model, replay.iter().map(Part::Replay).chain(parts).collect());
                     }
                 }
                 PromptMessage::Tool { tool_call_id, name, content } => {
-                    say(&mut turns, Speaker::User, vec![Part::Result { id: tool_call_id, name, content }]);
+                    append(&mut turns, Speaker::User, vec![Part::Result { id: tool_call_id, name, content }]);
                 }
             }
         }
         if turns.first().is_none_or(|turn| turn.speaker == Speaker::Model) {
-            turns.insert(0, Turn { speaker: Speaker::User, parts: vec![Part::Text(EARLIER)] });
+            turns.insert(0, Turn { speaker: Speaker::User, parts: vec![Part::Text(MISSING_FIRST_TURN)] });
         }
         for turn in turns.iter_mut().filter(|turn| turn.speaker == Speaker::User) {
             turn.parts.sort_by_key(|part| !matches!(part, Part::Result { .. }));
@@ -76,12 +76,12 @@ impl<'m> Conversation<'m> {
     }
 }
 
-/// Vendors refuse a text that says nothing.
+/// Vendors reject empty texts.
 fn text(content: &str) -> impl Iterator<Item = Part<'_>> {
     (!content.trim().is_empty()).then_some(Part::Text(content)).into_iter()
 }
 
-fn say<'m>(turns: &mut Vec<Turn<'m>>, speaker: Speaker, parts: Vec<Part<'m>>) {
+fn append<'m>(turns: &mut Vec<Turn<'m>>, speaker: Speaker, parts: Vec<Part<'m>>) {
     match turns.last_mut() {
         _ if parts.is_empty() => {}
         Some(last) if last.speaker == speaker => last.parts.extend(parts),
@@ -114,7 +114,7 @@ mod tests {
         let conversation = Conversation::of(&messages);
         assert_eq!(conversation.system, "a\n\nb");
         let [first, model, last] = conversation.turns.as_slice() else { panic!("{:?}", conversation.turns) };
-        assert_eq!(first.parts, [Part::Text(EARLIER)]);
+        assert_eq!(first.parts, [Part::Text(MISSING_FIRST_TURN)]);
         assert_eq!((model.speaker, model.parts.len()), (Speaker::Model, 3));
         assert!(matches!(last.parts[..], [Part::Result { id: "c", .. }, Part::Text("and")]), "{:?}", last.parts);
         assert_eq!(Conversation::of(&[]).turns.len(), 1);

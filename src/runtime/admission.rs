@@ -8,21 +8,21 @@ use crate::domain::settings::RunSettings;
 use crate::domain::spend::{Amount, Capped, SpendCaps};
 use crate::domain::usage::Price;
 use crate::engine::ModelBook;
-use crate::provider::gate::{Admitted, Asker, Health};
+use crate::provider::gate::{CallOwner, Health, Reservation};
 use crate::store::Spent;
 
 impl Shared {
     /// For whom the provider's gate counts a tenant's calls.
-    pub(super) fn asker(&self, tenant: TenantPk, provider: &str) -> Asker {
-        Asker { tenant, has_own_key: self.has_own_key(tenant, provider) }
+    pub(super) fn call_owner(&self, tenant: TenantPk, provider: &str) -> CallOwner {
+        CallOwner { tenant, has_own_key: self.has_own_key(tenant, provider) }
     }
 }
 
 impl Runtime {
     /// Reserves a place at the first model of these settings that has one, until the result is dropped; `None`: none has.
-    pub(crate) fn admit_to_model(&self, tenant: TenantPk, settings: &RunSettings) -> Option<Admitted> {
+    pub(crate) fn admit_to_model(&self, tenant: TenantPk, settings: &RunSettings) -> Option<Reservation> {
         let mut providers = (0..).map_while(|n| settings.choice(n)).map(|(provider, _)| provider);
-        providers.find_map(|provider| self.0.gates.admit(provider, self.0.asker(tenant, provider)))
+        providers.find_map(|provider| self.0.gates.reserve(provider, self.0.call_owner(tenant, provider)))
     }
 
     /// The health of a provider; `None`: it has no gate.

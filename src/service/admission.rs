@@ -10,7 +10,7 @@ use crate::domain::settings::{Budget, RunSettings};
 use crate::domain::spend::{Capped, Unit};
 use crate::domain::usage::Price;
 use crate::engine::pes::{least_cost, least_tokens};
-use crate::provider::gate::Admitted;
+use crate::provider::gate::Reservation;
 
 const RETRY_AFTER_MS: i64 = 1_000;
 
@@ -22,7 +22,7 @@ pub(super) async fn check(
     (tenant, payer): (TenantPk, &str),
     settings: &RunSettings,
     query: &str,
-) -> Result<Admitted> {
+) -> Result<Reservation> {
     if let Some(budget) = &settings.budget {
         check_budget(service, budget, settings)?;
     }

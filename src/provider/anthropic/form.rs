@@ -1,22 +1,23 @@
-//! How the form of a reply is asked for.
+//! How a reply in a given JSON form is requested.
 
 use serde_json::{Map, Value};
 
 use super::models::takes_form;
 use crate::domain::model::ModelRequest;
 
-/// The tool that a reply in a given form is asked for with where the form itself is not taken.
+/// The tool whose arguments are the reply, for models that accept no native output format.
 pub(super) const FORM_TOOL: &str = "reply_in_this_form";
-/// What a form may say natively; with anything else the request is refused. `additionalProperties` must be false.
+/// The schema keywords that the native format accepts; other keywords are rejected. `additionalProperties` must be
+/// false.
 const NATIVE: [&str; 9] =
     ["type", "properties", "required", "additionalProperties", "items", "enum", "const", "description", "title"];
 
-/// The prompt says the form in words, too.
+/// The prompt describes the form in words, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// `output_config.format`: goes with everything else.
+    /// `output_config.format`; it can be combined with everything else.
     Native,
-    /// A tool that must be called: vendors refuse it beside thinking, and it hides other tools.
+    /// A tool that must be called. Vendors reject this together with thinking, and it hides other tools.
     Tool,
     Words,
 }

@@ -1,4 +1,5 @@
-//! The Anthropic Messages wire, streamed. Signed thinking is kept with a reply that calls tools and sent back with it.
+//! The Anthropic Messages API, streamed. Signed thinking is stored with a reply that calls tools, and sent back with
+//! the next request.
 
 mod form;
 mod models;
@@ -14,7 +15,7 @@ use url::Url;
 
 use super::client::{Client, Protocol};
 use super::endpoint::Endpoint;
-use super::known::Known;
+use super::known::KnownFacts;
 use super::wire::Framing;
 use super::{ChatModel, params};
 use crate::domain::fault::Fault;
@@ -22,14 +23,14 @@ use crate::domain::model::ModelRequest;
 use models::Generation;
 pub(crate) use wire::Wire;
 
-/// The name under which replayed blocks are kept.
+/// The key of this wire's replayed blocks.
 const WIRE: &str = "anthropic";
-/// The shape of requests and answers that this wire was written for.
+/// The API version that this wire was written for.
 const VERSION: &str = "2023-06-01";
 
 struct Messages {
     provider: String,
-    known: Arc<Known>,
+    known: Arc<KnownFacts>,
 }
 
 impl Messages {
@@ -38,14 +39,14 @@ impl Messages {
     }
 }
 
-/// Parameters that it does not take.
+/// Parameters that the API does not support.
 const REFUSED: [&str; 3] = ["seed", "frequencyPenalty", "presencePenalty"];
 
 impl Protocol for Messages {
     type Wire = Wire;
     const FRAMING: Framing = Framing::Events;
 
-    /// The base URL is known with and without the version in its path.
+    /// The base URL may or may not contain the API version.
     fn url(&self, endpoint: &Endpoint, _: &ModelRequest) -> Url {
         match endpoint.last_segment() {
             Some("v1") => endpoint.url(["messages"]),
@@ -87,8 +88,8 @@ impl Protocol for Messages {
     }
 }
 
-/// Talks to Anthropic, or to whatever speaks its Messages.
-pub(crate) fn open(endpoint: Endpoint, known: Arc<Known>) -> Arc<dyn ChatModel> {
+/// Opens a client for Anthropic or a compatible service.
+pub(crate) fn open(endpoint: Endpoint, known: Arc<KnownFacts>) -> Arc<dyn ChatModel> {
     let messages = Messages { provider: endpoint.provider.clone(), known };
     Arc::new(Client::new(messages, endpoint.with_header("anthropic-version", VERSION)))
 }

@@ -1,19 +1,19 @@
 //! How thinking is requested from an Anthropic model, by the version in its name.
 
-/// What a model's version says of its parameters.
+/// What a model's version implies for its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Generation {
-    /// Does not think before it answers.
+    /// Does not support thinking.
     Silent,
     /// Thinks within a budget of tokens.
     Budgeted,
-    /// Decides itself how long it thinks, by the effort asked for.
+    /// Decides itself how long to think, guided by the requested effort.
     Adaptive,
-    /// The same, and takes neither a budget nor sampling parameters.
+    /// Like `Adaptive`, but accepts neither a budget nor sampling parameters.
     AdaptiveOnly,
 }
 
-/// A name without a version is the newest; what is no Claude at all is taken for one with a budget.
+/// A name without a version is treated as the newest model; other models than Claude as one with a budget.
 pub(super) fn generation(model: &str) -> Generation {
     let Some(rest) = claude(model) else { return Generation::Budgeted };
     match version(&rest) {
@@ -25,18 +25,18 @@ pub(super) fn generation(model: &str) -> Generation {
     }
 }
 
-/// Whether it takes a form for its reply (`output_config.format`). What is no Claude may not know that, or overlook it.
+/// Whether the model supports `output_config.format`. Other models than Claude may reject or ignore it.
 pub(super) fn takes_form(model: &str) -> bool {
     claude(model).is_some_and(|rest| version(&rest).is_none_or(|version| version >= (4, 5)))
 }
 
-/// What its name says behind `claude-`, wherever it is offered.
+/// The part of the name after `claude-`, whatever the provider's prefix.
 fn claude(model: &str) -> Option<String> {
     let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     name.strip_prefix("claude-").map(str::to_owned)
 }
 
-/// `3-7-sonnet-…`, `opus-4-1-…`, `opus-4.1`; a date is no minor version.
+/// Parses `3-7-sonnet-…`, `opus-4-1-…`, `opus-4.1`; a date is not taken for a minor version.
 fn version(name: &str) -> Option<(u32, u32)> {
     let mut parts = name.split(['-', '.']).map(|part| part.parse::<u32>().ok()).skip_while(Option::is_none);
     let major = parts.next()??;

@@ -1,4 +1,4 @@
-//! What is sent: the body of `POST …/v1/messages`.
+//! Builds the body of `POST …/v1/messages`.
 
 use serde_json::{Map, Value, json};
 
@@ -12,15 +12,15 @@ use crate::domain::tool::ToolSpec;
 use crate::provider::turns::{Conversation, Part, Speaker, Turn};
 use crate::provider::{ModelFacts, replay, tool_schema};
 
-/// What a reply may be long where nobody knows what the model can.
+/// The output limit if nothing is known about the model.
 const MOST_OUTPUT: u64 = 8_192;
-/// What is asked for even if the prompt seems to leave no room: it is measured rather too long.
+/// The minimum that is requested even if the prompt seems to leave less room, because its size is overestimated.
 const LEAST_OUTPUT: u64 = 1_024;
-/// The smallest budget that is accepted.
+/// The smallest thinking budget that the API accepts.
 const LEAST_THINKING: u64 = 1_024;
 
-/// How long a reply may be: as long as the model can write, in the room that the prompt leaves in what it reads. More is
-/// refused, not shortened.
+/// The output limit: what the model can write, within the room that the prompt leaves in the context window. The API
+/// rejects a larger value instead of reducing it.
 pub(super) fn most_output(request: &ModelRequest, facts: ModelFacts) -> u64 {
     let most = facts.max_output.unwrap_or(MOST_OUTPUT);
     let room = facts.context_window.map(|window| window.saturating_sub(size(&request.messages, &request.tools)));
@@ -69,14 +69,14 @@ pub(super) fn body(request: &ModelRequest, most_output: u64) -> Value {
     body
 }
 
-/// Whether the reply to this request comes as the arguments of a tool.
+/// Whether the reply to this request is sent as the arguments of a tool.
 pub(super) fn has_form_tool(request: &ModelRequest, most_output: u64) -> bool {
     let conversation = Conversation::of(&request.messages);
     form(request, thinking(request, &conversation, most_output).is_some()) == Form::Tool
 }
 
-/// `None` where it is not asked for, or where a tool loop goes on whose thinking another model did: theirs would be
-/// missed.
+/// `None` if thinking is not requested, or if this request continues a tool loop of another model, whose thinking
+/// blocks would be missing.
 fn thinking(request: &ModelRequest, conversation: &Conversation<'_>, most_output: u64) -> Option<Value> {
     let asked = request.params.get("reasoningEffort")?.as_str()?;
     if asked == "none" || !goes_on(request, conversation) {
@@ -108,7 +108,8 @@ fn effort(request: &ModelRequest) -> &str {
     }
 }
 
-/// Whether the last reply, if its calls are what is being answered, brought thinking of this model.
+/// Whether thinking is possible: either this request does not continue a tool loop, or the last reply contains thinking
+/// of this model.
 fn goes_on(request: &ModelRequest, conversation: &Conversation<'_>) -> bool {
     let Some([reply, answer]) = conversation.turns.last_chunk::<2>() else { return true };
     let is_loop = matches!(answer.parts.first(), Some(Part::Result { .. }));
@@ -135,7 +136,7 @@ fn block(part: &Part<'_>, request: &ModelRequest, thinks: bool) -> Vec<Value> {
             Some(Value::Array(blocks)) if thinks => blocks.clone(),
             Some(_) | None => Vec::new(),
         },
-        Part::Call { call, place: _ } => {
+        Part::Call { call, index: _ } => {
             vec![json!({ "type": "tool_use", "id": id(&call.id), "name": call.name, "input": input(call) })]
         }
         Part::Result { id: of, name: _, content } => {
@@ -144,12 +145,12 @@ fn block(part: &Part<'_>, request: &ModelRequest, thinks: bool) -> Vec<Value> {
     }
 }
 
-/// Another provider's id may have characters that none of theirs has.
+/// Replaces characters that ids of other providers may have but Anthropic rejects.
 fn id(id: &str) -> String {
     id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }
 
-/// An object, always: what a model spelled badly is shown to it as what it was.
+/// Always an object: arguments that a model wrote incorrectly are sent back as a text inside one.
 fn input(call: &PromptCall) -> Value {
     match &call.arguments {
         Value::Object(_) => call.arguments.clone(),
@@ -172,7 +173,7 @@ fn params(params: &Map<String, Value>, body: &mut Value) {
             "temperature" => body["temperature"] = value.clone(),
             "topP" => body["top_p"] = value.clone(),
             "stop" => body["stop_sequences"] = if value.is_array() { value.clone() } else { json!([value]) },
-            // Said already, or refused when the run was accepted.
+            // Handled above, or rejected when the run was accepted.
             _ => {}
         }
     }

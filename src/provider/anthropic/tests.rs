@@ -69,7 +69,7 @@ fn thinking_of_another_model_is_not_sent_and_ends_thinking_in_its_loop() {
 
 #[test]
 fn a_reply_may_be_as_long_as_its_prompt_leaves_room() {
-    let known = crate::provider::known::Known::new(&Default::default());
+    let known = crate::provider::known::KnownFacts::new(&Default::default());
     let messages = super::Messages { provider: "anthropic".into(), known: std::sync::Arc::new(known) };
     let most = |bytes: usize, params: Value| {
         let mut request = step(MODEL, params);

@@ -1,4 +1,4 @@
-//! What comes back: the events of a streamed message, as deltas. Pure.
+//! Converts the events of a streamed message into deltas. Pure.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use crate::provider::replay;
 use crate::provider::think::Splitter;
 use crate::provider::wire;
 
-/// Blocks in one reply at most; far above what any run accepts.
+/// Maximum number of blocks in one reply; far above what any run accepts.
 const MAX_BLOCKS: usize = 1024;
 
-/// Where a reply stands.
+/// The state of one reply.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
     model: String,
@@ -24,11 +24,11 @@ pub(crate) struct Wire {
     splitter: Splitter,
     blocks: Vec<ContentBlock>,
     calls: u32,
-    /// Thinking, to be sent back.
-    kept: Vec<Value>,
+    /// Thinking blocks, to be sent back.
+    thinking_blocks: Vec<Value>,
     usage: Tokens,
     stop: Option<StopReason>,
-    is_over: bool,
+    is_finished: bool,
 }
 
 /// A content block, by the vendor's index.
@@ -41,11 +41,11 @@ struct ContentBlock {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Text,
-    /// Its place among what is kept.
+    /// Its index in the stored thinking blocks.
     Thinking(usize),
     Call(u32),
     Form,
-    /// Of no use here: what the vendor's own tools did.
+    /// Ignored: results of the vendor's own tools.
     Other,
 }
 
@@ -93,7 +93,7 @@ struct Message {
     stop_reason: Option<String>,
 }
 
-/// Counts so far; a later event repeats or adds some.
+/// The counts so far; a later event repeats them or adds more.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Tokens {
     #[serde(default)]
@@ -119,7 +119,7 @@ impl Wire {
         }
         self.count(message.usage);
         self.stop = message.stop_reason.map(stop);
-        self.is_over = true;
+        self.is_finished = true;
         Ok(())
     }
 
@@ -130,17 +130,17 @@ impl Wire {
         let text = |name: &str| block.get(name).and_then(Value::as_str).map(str::to_owned);
         let kind = match block.get("type").and_then(Value::as_str) {
             Some("text") => {
-                self.splitter.say(text("text").unwrap_or_default(), deltas);
+                self.splitter.push_deltas(text("text").unwrap_or_default(), deltas);
                 Kind::Text
             }
             Some("thinking") => {
                 let thought = text("thinking").filter(|thought| !thought.is_empty());
                 deltas.extend(thought.map(Delta::Thinking));
-                self.kept.push(Value::Object(block));
-                Kind::Thinking(self.kept.len() - 1)
+                self.thinking_blocks.push(Value::Object(block));
+                Kind::Thinking(self.thinking_blocks.len() - 1)
             }
             Some("redacted_thinking") => {
-                self.kept.push(Value::Object(block));
+                self.thinking_blocks.push(Value::Object(block));
                 Kind::Other
             }
             Some("tool_use") if self.form.is_some() && text("name").as_deref() == self.form => {
@@ -171,16 +171,16 @@ impl Wire {
         };
         let kind = open.map(|open| open.kind);
         match (&*piece.kind, kind) {
-            ("text_delta", _) => self.splitter.say(piece.text.unwrap_or_default(), deltas),
+            ("text_delta", _) => self.splitter.push_deltas(piece.text.unwrap_or_default(), deltas),
             ("thinking_delta", kind) => {
                 let thought = piece.thinking.unwrap_or_default();
-                if let Some(Kind::Thinking(place)) = kind {
-                    append(&mut self.kept[place], "thinking", &thought);
+                if let Some(Kind::Thinking(index)) = kind {
+                    append(&mut self.thinking_blocks[index], "thinking", &thought);
                 }
                 deltas.extend((!thought.is_empty()).then_some(Delta::Thinking(thought)));
             }
-            ("signature_delta", Some(Kind::Thinking(place))) => {
-                append(&mut self.kept[place], "signature", &piece.signature.unwrap_or_default());
+            ("signature_delta", Some(Kind::Thinking(index))) => {
+                append(&mut self.thinking_blocks[index], "signature", &piece.signature.unwrap_or_default());
             }
             ("input_json_delta", Some(Kind::Call(index))) => {
                 let arguments = piece.partial_json.unwrap_or_default();
@@ -220,7 +220,7 @@ impl wire::Wire for Wire {
                 let index = frame.index.unwrap_or(self.blocks.len() as u64);
                 self.begin(index, frame.content_block.unwrap_or_default(), deltas)?;
             }
-            // What the prompt took, also of a reply that breaks off.
+            // Counts the prompt's tokens, so that they are known even if the reply breaks off.
             "message_start" => {
                 self.count(frame.message.and_then(|message| message.usage));
                 deltas.extend(self.usage.read().map(Delta::Usage));
@@ -230,29 +230,29 @@ impl wire::Wire for Wire {
                 let reason = frame.delta.and_then(|delta| delta.stop_reason);
                 self.stop = reason.map(stop).or(self.stop.take());
             }
-            "message_stop" => self.is_over = true,
+            "message_stop" => self.is_finished = true,
             "message" => self.whole(data, deltas)?,
             "error" => return Err(in_stream(&json!({ "error": frame.error }))),
             _ if frame.error.is_some() => return Err(in_stream(&json!({ "error": frame.error }))),
-            // Pings, and what is new to us.
+            // Pings and unknown events.
             _ => {}
         }
         Ok(())
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over
+    fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
     fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
         self.splitter.finish(deltas);
-        let kept = std::mem::take(&mut self.kept);
-        if self.calls > 0 && !kept.is_empty() {
-            deltas.push(Delta::Replay(replay::sealed(WIRE, &self.model, kept.into())));
+        let thinking_blocks = std::mem::take(&mut self.thinking_blocks);
+        if self.calls > 0 && !thinking_blocks.is_empty() {
+            deltas.push(Delta::Replay(replay::sealed(WIRE, &self.model, thinking_blocks.into())));
         }
         deltas.extend(self.usage.read().map(Delta::Usage));
         match self.stop.take() {
-            // Its one tool was the form of its text.
+            // The only tool was the form of its text.
             Some(StopReason::ToolUse) if self.calls == 0 => deltas.push(Delta::Stop(StopReason::EndTurn)),
             Some(stop) => deltas.push(Delta::Stop(stop)),
             None => return Err(failure(FailureKind::Incomplete, "the reply ended without saying why it stopped")),
@@ -262,7 +262,7 @@ impl wire::Wire for Wire {
 }
 
 impl Tokens {
-    /// `None`: nobody counted. Cached tokens are input tokens, too.
+    /// `None`: there were no counts. Cached tokens are input tokens, too.
     fn read(&self) -> Option<Usage> {
         let cached = self.cache_read_input_tokens.unwrap_or(0);
         let input = self.input_tokens.unwrap_or(0) + self.cache_creation_input_tokens.unwrap_or(0) + cached;
@@ -276,7 +276,7 @@ impl Tokens {
     }
 }
 
-/// Arguments that came whole with their call.
+/// Arguments that arrived whole with the call.
 fn given(block: &Map<String, Value>) -> Option<String> {
     let input = block.get("input")?.as_object()?;
     (!input.is_empty()).then(|| Value::Object(input.clone()).to_string())

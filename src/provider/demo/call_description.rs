@@ -43,7 +43,7 @@ impl<'a> CallDescription<'a> {
         Self { request, phase, item }
     }
 
-    /// What the calls of the last reply brought, one after the other, without the lines that mark it as data.
+    /// The results of the last reply's calls, concatenated, without the lines that mark them as data.
     pub(super) fn tool_results(&self) -> String {
         let messages = &self.request.messages;
         let since = messages.iter().rposition(|message| matches!(message, PromptMessage::Assistant { .. }));
@@ -61,7 +61,7 @@ impl<'a> CallDescription<'a> {
     }
 
     /// `text` with `{{query}}`, `{{item}}`, `{{iteration}}`, `{{attempt}}`, `{{tool_result}}` and
-    /// `{{tool_result/pointer}}` filled in.
+    /// `{{tool_result/pointer}}` replaced.
     pub(super) fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
@@ -82,7 +82,7 @@ impl<'a> CallDescription<'a> {
         filled
     }
 
-    /// `value` with every string in it filled.
+    /// `value` with the placeholders in all its strings replaced.
     pub(super) fn fill_value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.fill(text)),
@@ -108,7 +108,7 @@ impl<'a> CallDescription<'a> {
         })
     }
 
-    /// What stands at that JSON Pointer in the last result that is JSON; nothing if it is not there.
+    /// The value at a JSON Pointer in the last result that is JSON; empty if there is none.
     fn pointed(&self, pointer: &str) -> String {
         let results = self.tool_results();
         let last = results.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -120,14 +120,14 @@ impl<'a> CallDescription<'a> {
     }
 }
 
-/// The name after `Phase:` and what follows it.
+/// The name after `Phase:` and the rest of the line.
 fn phase_line(request: &ModelRequest) -> Option<(&str, &str)> {
     let PromptMessage::System { content } = request.messages.first()? else { return None };
     let line = content.lines().next()?.strip_prefix("Phase:")?.trim();
     Some(line.split_once(' ').unwrap_or((line, "")))
 }
 
-/// When a reply applies: all that is given must hold.
+/// The conditions of a reply; all that are given must hold.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct When {
@@ -141,9 +141,9 @@ pub(super) struct When {
     /// The id that an A2A client gave its message.
     a2a_message: Option<Pattern>,
     thread: Option<String>,
-    /// Something that stands anywhere in the prompt.
+    /// Matches anywhere in the prompt.
     prompt: Option<Pattern>,
-    /// Something that the calls of the last reply brought.
+    /// Matches a result of the last reply's calls.
     tool_result: Option<Pattern>,
 }
 
@@ -181,7 +181,8 @@ fn contents(request: &ModelRequest) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A text that must be the whole, whatever its case and outer blanks, or `/a regular expression/` that matches somewhere.
+/// A text that must match completely, ignoring case and surrounding whitespace, or `/a regular expression/` that
+/// matches anywhere.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) enum Pattern {

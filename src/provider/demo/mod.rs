@@ -1,8 +1,8 @@
-//! The demo model: replies from a script, through the same parser, tools and store as a real model's.
+//! The demo model: replies from a script, processed by the same parser, tools and store as those of a real model.
 //!
-//! The same call gets the same reply, always: what decides is the call's phase, query, item, iteration and attempt, and
-//! nothing is remembered between calls. `docs/DEMO_SCRIPT.md` tells how a script is written; the prompts that every
-//! server knows are one (`prompts.toml`).
+//! The same call always gets the same reply: it depends on the call's phase, query, item, iteration and attempt, and
+//! there is no state between calls. `docs/DEMO_SCRIPT.md` describes scripts; the built-in prompts are one, too
+//! (`prompts.toml`).
 
 mod call_description;
 mod model;
@@ -14,6 +14,6 @@ mod tests;
 pub use model::Demo;
 pub use script::Script;
 
-/// What `providerName` and `modelId` call it.
+/// Its `providerName` and `modelId`.
 pub const PROVIDER: &str = "demo";
 pub const MODEL: &str = "demo-scripted";

@@ -19,12 +19,12 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// `pace` is the time between two pieces of a reply; zero = none.
+    /// `pace` is the time between two deltas of a reply; zero = none.
     pub fn new(script: Script, pace: Duration) -> Self {
         Self { script, pace }
     }
 
-    /// The prompts that it answers.
+    /// The prompts that it can answer.
     pub fn prompts(&self) -> &[String] {
         &self.script.prompts
     }

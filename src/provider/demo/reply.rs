@@ -1,4 +1,4 @@
-//! One scripted reply, and the stream that it becomes.
+//! A scripted reply, and its conversion into a stream.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ pub(super) struct Reply {
     pub(super) when: When,
     thinking: String,
     text: String,
-    /// Replied as JSON text, after `text`.
+    /// Sent as JSON text, after `text`.
     json: Option<Value>,
     calls: Vec<Call>,
     fail: Option<Fail>,
-    /// After all that was said, nothing comes any more until the caller gives up.
+    /// After all output the stream stays open until the caller gives up.
     hang: bool,
-    /// Before the first piece.
+    /// The delay before the first delta.
     delay_ms: u64,
-    /// Between two pieces; the server's pace if absent.
+    /// The delay between two deltas; the server's pace if absent.
     pace_ms: Option<u64>,
     usage: Option<Tokens>,
     stop: Option<StopReason>,
@@ -44,7 +44,7 @@ struct Tokens {
 #[serde(deny_unknown_fields)]
 struct Call {
     tool: String,
-    /// A string is sent as it is, so that it may be broken JSON.
+    /// A string is sent as it is, so that it can be invalid JSON.
     #[serde(default)]
     arguments: Value,
     #[serde(default)]
@@ -61,7 +61,7 @@ struct Fail {
     status: Option<u16>,
     #[serde(default)]
     retry_after_ms: Option<i64>,
-    /// After so many pieces; without it the call fails before the first.
+    /// The number of deltas before the failure; without it the call fails before the first.
     #[serde(default)]
     after: Option<usize>,
 }
@@ -69,7 +69,7 @@ struct Fail {
 type Piece = Result<Delta, ModelFailure>;
 
 impl Reply {
-    /// A reply of text alone, for what no script knows.
+    /// A reply of text only, for calls that no script matches.
     pub(super) fn of_text(text: String) -> Self {
         Self { text, ..Self::default() }
     }
@@ -131,7 +131,7 @@ impl Tokens {
 }
 
 impl Call {
-    /// The name first, then the arguments in two pieces, as vendors do.
+    /// The name first, then the arguments in two deltas, as vendors do.
     fn pieces(&self, index: u32, call: &CallDescription<'_>) -> impl Iterator<Item = Delta> + use<> {
         let arguments = match &self.arguments {
             Value::Null => "{}".to_owned(),
@@ -159,12 +159,12 @@ impl Fail {
     }
 }
 
-/// Words with the blanks that follow them: about what a vendor's tokens are.
+/// Words with the whitespace that follows them: about the size of a vendor's tokens.
 fn tokens(text: &str) -> impl Iterator<Item = String> {
     text.split_inclusive(' ').map(str::to_owned)
 }
 
-/// Counted by rule of thumb, the same for the same call.
+/// A rough estimate, deterministic for the same call.
 fn estimate(call: &CallDescription<'_>, output_tokens: usize) -> Usage {
     Usage { input_tokens: call.prompt_length() as u64 / 4, output_tokens: output_tokens as u64, ..Usage::default() }
 }

@@ -1,4 +1,4 @@
-//! A script: replies and refusals as data.
+//! A script: replies and admission faults as data.
 
 use serde::Deserialize;
 
@@ -6,11 +6,11 @@ use super::call_description::CallDescription;
 use super::reply::Reply;
 use crate::domain::fault::{Code, Fault};
 
-/// What the demo model knows. The first reply whose conditions hold answers.
+/// The data of the demo model. The first reply whose conditions hold is used.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Script {
-    /// Prompts to offer to people.
+    /// Prompts to offer to users.
     pub(super) prompts: Vec<String>,
     reused_message_ids: Vec<String>,
     #[serde(rename = "reply")]
@@ -19,7 +19,7 @@ pub struct Script {
     admissions: Vec<Admission>,
 }
 
-/// What happens when a run asks for this model.
+/// What happens when a run chooses this model.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Admission {
@@ -34,7 +34,7 @@ struct Admission {
 }
 
 impl Script {
-    /// Reads a script in TOML; the error says what is wrong and where.
+    /// Parses a script in TOML; the error has the position.
     pub fn parse(text: &str) -> Result<Self, String> {
         let script: Script = toml::from_str(text).map_err(|error| error.to_string())?;
         match script.replies.iter().position(|reply| !reply.says_something()) {
@@ -43,12 +43,12 @@ impl Script {
         }
     }
 
-    /// The prompts that every server knows.
+    /// The built-in script.
     pub fn builtin() -> Self {
         Self::parse(include_str!("prompts.toml")).expect("the script that is compiled in is tested")
     }
 
-    /// This script, and where it has no answer, the other.
+    /// This script, with the other one as a fallback.
     pub fn or(mut self, other: Script) -> Self {
         self.prompts.extend(other.prompts);
         self.reused_message_ids.extend(other.reused_message_ids);
@@ -57,7 +57,7 @@ impl Script {
         self
     }
 
-    /// How ids of A2A messages begin that the script's clients use for many messages.
+    /// Prefixes of A2A message ids that the script's clients use for more than one message.
     pub fn reused_message_ids(&self) -> &[String] {
         &self.reused_message_ids
     }

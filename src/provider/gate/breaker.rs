@@ -1,4 +1,4 @@
-//! The circuit breaker: after so many failures in a row no call is sent, until a trial call succeeds. Pure.
+//! The circuit breaker: after a number of consecutive failures no calls are sent until a probe call succeeds. Pure.
 
 use std::time::Duration;
 
@@ -19,28 +19,28 @@ pub enum BreakerState {
 
 #[derive(Debug)]
 pub(super) struct Breaker {
-    most: u32,
-    rest: Duration,
-    /// In a row.
+    max_failures: u32,
+    open_for: Duration,
+    /// Consecutive failures.
     failures: u32,
     open_until: Option<Instant>,
     is_probing: bool,
 }
 
-/// What a call through the breaker is to it.
+/// The role of a call for the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
-    Usual,
-    /// It decides whether the breaker closes.
+pub(super) enum CallRole {
+    Regular,
+    /// Its outcome decides whether the breaker closes.
     Probe,
 }
 
-/// How a call ended, as far as the provider's health goes.
+/// The outcome of a call as a measure of the provider's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    Well,
-    Ill,
-    /// It says nothing: given up here, or put off by a rate limit.
+    Success,
+    Failure,
+    /// Says nothing about the provider: the call was abandoned here, or delayed by a rate limit.
     Unknown,
 }
 
@@ -49,9 +49,9 @@ impl Outcome {
         match failure.kind {
             FailureKind::Retry if failure.http_status == Some(429) => Outcome::Unknown,
             FailureKind::Retry | FailureKind::Unreachable | FailureKind::Broken | FailureKind::Incomplete => {
-                Outcome::Ill
+                Outcome::Failure
             }
-            FailureKind::Refused | FailureKind::TooLarge | FailureKind::TooLong => Outcome::Well,
+            FailureKind::Refused | FailureKind::TooLarge | FailureKind::TooLong => Outcome::Success,
             FailureKind::Interrupted | FailureKind::Overflow | FailureKind::Saturated | FailureKind::BreakerOpen => {
                 Outcome::Unknown
             }
@@ -60,45 +60,45 @@ impl Outcome {
 }
 
 impl Breaker {
-    pub(super) fn new(most: u32, rest: Duration) -> Self {
-        Self { most, rest, failures: 0, open_until: None, is_probing: false }
+    pub(super) fn new(max_failures: u32, open_for: Duration) -> Self {
+        Self { max_failures, open_for, failures: 0, open_until: None, is_probing: false }
     }
 
-    /// `Err`: for how long it stays open at least.
-    pub(super) fn enter(&mut self, now: Instant) -> Result<Entry, Duration> {
+    /// `Err`: the minimum time for which no call is sent.
+    pub(super) fn start_call(&mut self, now: Instant) -> Result<CallRole, Duration> {
         match self.state(now) {
-            BreakerState::Closed => Ok(Entry::Usual),
+            BreakerState::Closed => Ok(CallRole::Regular),
             BreakerState::HalfOpen if !self.is_probing => {
                 self.is_probing = true;
-                Ok(Entry::Probe)
+                Ok(CallRole::Probe)
             }
-            // Whoever tries needs a moment.
-            BreakerState::HalfOpen => Err(Duration::from_secs(1).min(self.rest)),
-            BreakerState::Open => Err(self.rest(now).err().unwrap_or(self.rest)),
+            // The probe of another call needs time.
+            BreakerState::HalfOpen => Err(Duration::from_secs(1).min(self.open_for)),
+            BreakerState::Open => Err(self.check_open(now).err().unwrap_or(self.open_for)),
         }
     }
 
-    /// `Err`: for how long nothing is sent yet.
-    pub(super) fn rest(&self, now: Instant) -> Result<(), Duration> {
+    /// `Err`: the time until a call may be sent.
+    pub(super) fn check_open(&self, now: Instant) -> Result<(), Duration> {
         match self.open_until {
             Some(until) if now < until => Err(until - now),
             Some(_) | None => Ok(()),
         }
     }
 
-    pub(super) fn left(&mut self, entry: Entry, outcome: Outcome, now: Instant) {
-        self.is_probing &= entry == Entry::Usual;
-        match (outcome, entry) {
-            (Outcome::Well, Entry::Probe) => {
+    pub(super) fn end_call(&mut self, role: CallRole, outcome: Outcome, now: Instant) {
+        self.is_probing &= role == CallRole::Regular;
+        match (outcome, role) {
+            (Outcome::Success, CallRole::Probe) => {
                 self.open_until = None;
                 self.failures = 0;
             }
-            (Outcome::Well, Entry::Usual) => self.failures = 0,
-            (Outcome::Ill, Entry::Probe) => self.open_until = Some(now + self.rest),
-            (Outcome::Ill, Entry::Usual) => {
+            (Outcome::Success, CallRole::Regular) => self.failures = 0,
+            (Outcome::Failure, CallRole::Probe) => self.open_until = Some(now + self.open_for),
+            (Outcome::Failure, CallRole::Regular) => {
                 self.failures += 1;
-                if self.failures >= self.most && self.open_until.is_none() {
-                    self.open_until = Some(now + self.rest);
+                if self.failures >= self.max_failures && self.open_until.is_none() {
+                    self.open_until = Some(now + self.open_for);
                 }
             }
             (Outcome::Unknown, _) => {}
@@ -118,13 +118,13 @@ impl Breaker {
 mod tests {
     use super::*;
 
-    const REST: Duration = Duration::from_secs(10);
+    const OPEN_FOR: Duration = Duration::from_secs(10);
 
     fn opened(now: Instant) -> Breaker {
-        let mut breaker = Breaker::new(3, REST);
+        let mut breaker = Breaker::new(3, OPEN_FOR);
         for _ in 0..3 {
-            let entry = breaker.enter(now).unwrap();
-            breaker.left(entry, Outcome::Ill, now);
+            let role = breaker.start_call(now).unwrap();
+            breaker.end_call(role, Outcome::Failure, now);
         }
         breaker
     }
@@ -132,27 +132,29 @@ mod tests {
     #[tokio::test]
     async fn it_opens_after_failures_in_a_row_only() {
         let now = Instant::now();
-        let mut breaker = Breaker::new(3, REST);
-        for outcome in [Outcome::Ill, Outcome::Ill, Outcome::Well, Outcome::Ill, Outcome::Ill, Outcome::Unknown] {
-            breaker.left(Entry::Usual, outcome, now);
+        let mut breaker = Breaker::new(3, OPEN_FOR);
+        for outcome in
+            [Outcome::Failure, Outcome::Failure, Outcome::Success, Outcome::Failure, Outcome::Failure, Outcome::Unknown]
+        {
+            breaker.end_call(CallRole::Regular, outcome, now);
         }
         assert_eq!(breaker.state(now), BreakerState::Closed);
-        assert_eq!(opened(now).enter(now), Err(REST));
+        assert_eq!(opened(now).start_call(now), Err(OPEN_FOR));
     }
 
     #[tokio::test]
     async fn one_call_at_a_time_tries_whether_the_provider_is_back() {
         let now = Instant::now();
-        let later = now + REST;
+        let later = now + OPEN_FOR;
         let mut breaker = opened(now);
-        assert_eq!((breaker.state(later), breaker.enter(later)), (BreakerState::HalfOpen, Ok(Entry::Probe)));
-        assert!(breaker.enter(later).is_err(), "another one tries already");
-        breaker.left(Entry::Probe, Outcome::Unknown, later);
-        assert_eq!(breaker.enter(later), Ok(Entry::Probe), "a try that was given up blocks nobody");
-        breaker.left(Entry::Probe, Outcome::Ill, later);
-        assert_eq!(breaker.enter(later), Err(REST));
-        assert_eq!(breaker.enter(later + REST), Ok(Entry::Probe));
-        breaker.left(Entry::Probe, Outcome::Well, later + REST);
-        assert_eq!(breaker.enter(later + REST), Ok(Entry::Usual));
+        assert_eq!((breaker.state(later), breaker.start_call(later)), (BreakerState::HalfOpen, Ok(CallRole::Probe)));
+        assert!(breaker.start_call(later).is_err(), "another one tries already");
+        breaker.end_call(CallRole::Probe, Outcome::Unknown, later);
+        assert_eq!(breaker.start_call(later), Ok(CallRole::Probe), "a try that was given up blocks nobody");
+        breaker.end_call(CallRole::Probe, Outcome::Failure, later);
+        assert_eq!(breaker.start_call(later), Err(OPEN_FOR));
+        assert_eq!(breaker.start_call(later + OPEN_FOR), Ok(CallRole::Probe));
+        breaker.end_call(CallRole::Probe, Outcome::Success, later + OPEN_FOR);
+        assert_eq!(breaker.start_call(later + OPEN_FOR), Ok(CallRole::Regular));
     }
 }

@@ -1,9 +1,8 @@
-//! The gate before a provider: how many calls go out at once, how many wait for how long, and whether the provider is
-//! left alone because it failed too often. It sends nothing again: a call that it holds back is a failure like any
-//! other, and the engine decides what follows.
+//! Limits on the calls to each provider: concurrency, queue length and queue time, and a circuit breaker. Nothing is
+//! retried here: a rejected call is a failure like any other, and the engine decides what to do.
 
 mod breaker;
-mod places;
+mod permits;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -22,16 +21,16 @@ use crate::config;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest};
-use breaker::{Breaker, Entry, Outcome};
-use places::{Crowded, Place, Places, Waits};
+use breaker::{Breaker, CallRole, Outcome};
+use permits::{CallPermit, CallPermits, QueueEntry, Saturation};
 
 pub use breaker::BreakerState;
 
-/// On whose behalf a call is made.
+/// The tenant that a call is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct CallOwner {
     pub tenant: TenantPk,
-    /// Its calls carry a key of its own, not the server's.
+    /// The tenant's calls use a key of its own, not the server's.
     pub has_own_key: bool,
 }
 
@@ -53,14 +52,14 @@ pub struct Health {
     pub last_error: Option<String>,
 }
 
-/// The gates of all providers, made as they are needed.
+/// The gates of all providers, created on first use.
 pub struct Gates {
     config: config::Gate,
     gates: Mutex<BTreeMap<String, Arc<Gate>>>,
 }
 
 struct Gate {
-    places: Places,
+    permits: CallPermits,
     breaker: Mutex<Breaker>,
     last_error: Mutex<Option<String>>,
 }
@@ -70,45 +69,51 @@ impl Gates {
         Self { config: config.clone(), gates: Mutex::default() }
     }
 
-    /// Waits until it is one's turn, however long that takes. The failure is `BreakerOpen`: no request may be sent.
-    pub async fn enter(&self, provider: &str, asker: Asker) -> Result<Pass, ModelFailure> {
-        self.pass(provider, |gate| async move { Ok(gate.places.take(asker).await) }).await
+    /// QueueEntry without a limit for a permit. Fails with `BreakerOpen` if no request may be sent.
+    pub async fn acquire(&self, provider: &str, owner: CallOwner) -> Result<CallPass, ModelFailure> {
+        self.acquire_with(provider, |gate| async move { Ok(gate.permits.acquire(owner).await) }).await
     }
 
-    /// The same of a call that may go elsewhere: where too many wait, or for too long, the failure is `Saturated`.
-    pub async fn enter_soon(&self, provider: &str, asker: Asker) -> Result<Pass, ModelFailure> {
-        self.pass(provider, |gate| async move { gate.places.take_soon(asker).await.map_err(crowded) }).await
+    /// The same for a call with an alternative: fails with `Saturated` if too many calls wait, or the wait takes too
+    /// long.
+    pub async fn acquire_soon(&self, provider: &str, owner: CallOwner) -> Result<CallPass, ModelFailure> {
+        self.acquire_with(provider, |gate| async move { gate.permits.acquire_soon(owner).await.map_err(saturated) })
+            .await
     }
 
-    async fn pass<F>(&self, provider: &str, take: impl FnOnce(Arc<Gate>) -> F) -> Result<Pass, ModelFailure>
+    async fn acquire_with<F>(
+        &self,
+        provider: &str,
+        acquire: impl FnOnce(Arc<Gate>) -> F,
+    ) -> Result<CallPass, ModelFailure>
     where
-        F: Future<Output = Result<Place, ModelFailure>>,
+        F: Future<Output = Result<CallPermit, ModelFailure>>,
     {
-        let Some(gate) = self.gate(provider) else { return Ok(Pass(None)) };
-        gate.breaker().rest(Instant::now()).map_err(left_alone)?;
-        let place = take(gate.clone()).await?;
-        let entry = gate.breaker().enter(Instant::now()).map_err(left_alone)?;
-        Ok(Pass(Some(CallUnderWay { gate, entry, outcome: Outcome::Unknown, _place: place })))
+        let Some(gate) = self.gate(provider) else { return Ok(CallPass(None)) };
+        gate.breaker().check_open(Instant::now()).map_err(breaker_open)?;
+        let permit = acquire(gate.clone()).await?;
+        let role = gate.breaker().start_call(Instant::now()).map_err(breaker_open)?;
+        Ok(CallPass(Some(ActiveCall { gate, role, outcome: Outcome::Unknown, _permit: permit })))
     }
 
-    /// Whether the first call of a run that is to be accepted would be served by this provider, or may wait, by all limits
-    /// that apply to it. `Some`: until this is dropped there is room for it.
-    pub fn admit(&self, provider: &str, asker: Asker) -> Option<Admitted> {
-        let Some(gate) = self.gate(provider) else { return Some(Admitted { _waits: None }) };
-        Some(Admitted { _waits: Some(gate.places.admit(asker)?) })
+    /// Reserves room for the first call of a run that is about to be accepted: it would be served by this provider or
+    /// may wait, by all limits that apply. The reservation ends when the value is dropped.
+    pub fn reserve(&self, provider: &str, owner: CallOwner) -> Option<Reservation> {
+        let Some(gate) = self.gate(provider) else { return Some(Reservation { _entry: None }) };
+        Some(Reservation { _entry: Some(gate.permits.reserve(owner)?) })
     }
 
-    /// How the provider does; `None`: it has no gate.
+    /// The provider's health; `None`: it has no gate.
     pub fn health(&self, provider: &str, now: Millis) -> Option<Health> {
         let gate = self.gate(provider)?;
         let (breaker, rest) = {
             let (breaker, at) = (gate.breaker(), Instant::now());
-            (breaker.state(at), breaker.rest(at).err())
+            (breaker.state(at), breaker.check_open(at).err())
         };
         Some(Health {
             breaker,
-            running: gate.places.running(),
-            waiting: gate.places.waiting(),
+            running: gate.permits.running(),
+            waiting: gate.permits.waiting(),
             retry_at: rest.and_then(|rest| Some(now + i64::try_from(rest.as_millis()).ok()?)),
             last_error: gate.last_error.lock().clone(),
         })
@@ -124,7 +129,7 @@ impl Gates {
         }
         let rest = Duration::from_millis(self.config.breaker_ms);
         let breaker = Mutex::new(Breaker::new(self.config.breaker_failures, rest));
-        let gate = Arc::new(Gate { places: Places::new(&self.config), breaker, last_error: Mutex::default() });
+        let gate = Arc::new(Gate { permits: CallPermits::new(&self.config), breaker, last_error: Mutex::default() });
         gates.insert(provider.to_owned(), gate.clone());
         Some(gate)
     }
@@ -136,83 +141,83 @@ impl Gate {
     }
 }
 
-fn left_alone(rest: Duration) -> ModelFailure {
+fn breaker_open(rest: Duration) -> ModelFailure {
     let message = "the provider failed too often in a row and is left alone for a while";
     let retry_after_ms = i64::try_from(rest.as_millis()).ok();
     ModelFailure { retry_after_ms, ..failure(FailureKind::BreakerOpen, message) }
 }
 
-fn crowded(why: Crowded) -> ModelFailure {
+fn saturated(why: Saturation) -> ModelFailure {
     failure(
         FailureKind::Saturated,
         match why {
-            Crowded::QueueFull => "too many calls wait for this provider already",
-            Crowded::TooLate => "no place at this provider came free in time",
+            Saturation::QueueFull => "too many calls wait for this provider already",
+            Saturation::TimedOut => "no place at this provider came free in time",
         },
     )
 }
 
-/// Room for a run that is about to be accepted.
-pub struct Admitted {
-    _waits: Option<Waits>,
+/// The reserved room for a run that is about to be accepted.
+pub struct Reservation {
+    _entry: Option<QueueEntry>,
 }
 
-/// The right to send one request. Dropped unused, it is given back.
-pub struct Pass(Option<CallUnderWay>);
+/// The permission to send one request. It is returned if dropped unused.
+pub struct CallPass(Option<ActiveCall>);
 
-impl Pass {
-    /// Sends it. The place is held until the reply has ended or is dropped.
+impl CallPass {
+    /// Sends the request. The permit is held until the reply has ended or is dropped.
     pub async fn call(self, client: &dyn ChatModel, request: ModelRequest) -> Result<DeltaStream, ModelFailure> {
-        let Pass(Some(mut held)) = self else { return client.call(request).await };
+        let CallPass(Some(mut call)) = self else { return client.call(request).await };
         let opened = client.call(request).await;
         if let Err(failure) = &opened {
-            held.failed(failure);
+            call.failed(failure);
         }
-        Ok(Passing { deltas: opened?, held }.boxed())
+        Ok(MonitoredStream { deltas: opened?, call }.boxed())
     }
 }
 
-/// A call under way. However it ends, the breaker counts its outcome.
-struct CallUnderWay {
+/// A call in flight. When dropped, it reports its outcome to the breaker.
+struct ActiveCall {
     gate: Arc<Gate>,
-    entry: Entry,
+    role: CallRole,
     outcome: Outcome,
-    _place: Place,
+    _permit: CallPermit,
 }
 
-impl CallUnderWay {
-    fn went_well(&mut self) {
-        self.outcome = Outcome::Well;
+impl ActiveCall {
+    fn succeeded(&mut self) {
+        self.outcome = Outcome::Success;
         *self.gate.last_error.lock() = None;
     }
 
     fn failed(&mut self, failure: &ModelFailure) {
         self.outcome = Outcome::of(failure);
-        if self.outcome == Outcome::Ill {
+        if self.outcome == Outcome::Failure {
             *self.gate.last_error.lock() = Some(failure.message.clone());
         }
     }
 }
 
-impl Drop for CallUnderWay {
+impl Drop for ActiveCall {
     fn drop(&mut self) {
-        self.gate.breaker().left(self.entry, self.outcome, Instant::now());
+        self.gate.breaker().end_call(self.role, self.outcome, Instant::now());
     }
 }
 
-struct Passing {
+struct MonitoredStream {
     deltas: DeltaStream,
-    held: CallUnderWay,
+    call: ActiveCall,
 }
 
-impl Stream for Passing {
+impl Stream for MonitoredStream {
     type Item = Result<Delta, ModelFailure>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.deltas.poll_next_unpin(context);
         match &next {
-            Poll::Ready(Some(Ok(Delta::Stop(_)))) => self.held.went_well(),
-            Poll::Ready(Some(Err(failure))) => self.held.failed(failure),
+            Poll::Ready(Some(Ok(Delta::Stop(_)))) => self.call.succeeded(),
+            Poll::Ready(Some(Err(failure))) => self.call.failed(failure),
             Poll::Ready(Some(Ok(_)) | None) | Poll::Pending => {}
         }
         next

@@ -1,5 +1,5 @@
-//! Gemini's own wire: `streamGenerateContent`, as server-sent events. Thought signatures are kept with a reply that calls
-//! tools and sent back with it.
+//! Gemini's own API: `streamGenerateContent`, as server-sent events. Thought signatures are stored with a reply that
+//! calls tools, and sent back with the next request.
 
 mod request;
 mod schema;
@@ -21,7 +21,7 @@ use crate::domain::model::ModelRequest;
 use request::{Thinks, thinks};
 pub(crate) use wire::Wire;
 
-/// The name under which replayed blocks are kept.
+/// The key of this wire's replayed blocks.
 const WIRE: &str = "gemini";
 
 struct GenerateContent;
@@ -55,7 +55,7 @@ impl Protocol for GenerateContent {
     }
 }
 
-/// Talks to Gemini.
+/// Opens a client for Gemini.
 pub(crate) fn open(endpoint: Endpoint) -> Arc<dyn ChatModel> {
     Arc::new(Client::new(GenerateContent, endpoint))
 }

@@ -1,4 +1,4 @@
-//! What is sent: the body of `POST …/models/{model}:streamGenerateContent`.
+//! Builds the body of `POST …/models/{model}:streamGenerateContent`.
 
 use serde_json::{Map, Value, json};
 
@@ -9,16 +9,16 @@ use crate::domain::tool::ToolSpec;
 use crate::provider::replay;
 use crate::provider::turns::{Conversation, Part, Speaker, Turn};
 
-/// What stands for the signature of a call that another model made: documented for histories that were moved.
+/// The documented placeholder for the signature of a call that another model made.
 const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// How a model is made to think.
+/// How a model's thinking is controlled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thinks {
     Not,
-    /// Within a budget of tokens.
+    /// By a budget of tokens.
     Budgeted,
-    /// By a level; its calls must come back signed.
+    /// By a level; its calls must be sent back signed.
     Levelled,
 }
 
@@ -63,7 +63,7 @@ fn content(turn: &Turn<'_>, model: &str) -> Value {
         match part {
             Part::Text(text) => parts.push(json!({ "text": text })),
             Part::Replay(replay) => signatures = replay::opened(WIRE, model, Some(replay)),
-            Part::Call { call, place } => parts.push(called(call, *place, signatures, model)),
+            Part::Call { call, index } => parts.push(called(call, *index, signatures, model)),
             Part::Result { id: _, name, content } => {
                 parts.push(json!({ "functionResponse": { "name": name, "response": { "output": content } } }));
             }
@@ -111,7 +111,7 @@ fn config(request: &ModelRequest) -> Map<String, Value> {
                 continue;
             }
             same @ ("temperature" | "topP" | "seed" | "frequencyPenalty" | "presencePenalty") => same,
-            // Said below, or refused when the run was accepted.
+            // Handled below, or rejected when the run was accepted.
             _ => continue,
         };
         config.insert(name.to_owned(), value.clone());
@@ -127,7 +127,7 @@ fn config(request: &ModelRequest) -> Map<String, Value> {
     config
 }
 
-/// Thoughts are asked for wherever there are any.
+/// Thoughts are requested wherever the model has any.
 fn thinking(model: &str, effort: Option<&str>) -> Option<Value> {
     let mut thinking = json!({ "includeThoughts": true });
     match (thinks(model), effort) {
@@ -137,7 +137,7 @@ fn thinking(model: &str, effort: Option<&str>) -> Option<Value> {
         (Thinks::Levelled, Some(_)) => thinking["thinkingLevel"] = "high".into(),
         (Thinks::Budgeted, Some(effort)) => {
             thinking["thinkingBudget"] = match effort {
-                // The larger model cannot be kept from thinking.
+                // Thinking cannot be turned off in the larger model.
                 "none" if model.contains("pro") => 128.into(),
                 "none" => 0.into(),
                 "minimal" => 512.into(),

@@ -1,9 +1,9 @@
-//! The part of JSON Schema that Gemini understands. What it does not know is left out: the answer is checked against the
-//! whole schema anyway.
+//! Reduces a JSON Schema to the subset that Gemini supports. Other keywords are dropped: the reply is checked against
+//! the whole schema anyway.
 
 use serde_json::{Map, Value, json};
 
-/// Keywords that are passed on as they are.
+/// Keywords that are copied.
 const KNOWN: &[&str] = &[
     "$ref",
     "description",
@@ -21,9 +21,9 @@ const KNOWN: &[&str] = &[
 const NESTED: &[&str] = &["additionalProperties", "items"];
 /// Keywords whose value is a list of schemas.
 const LISTS: &[&str] = &["anyOf", "prefixItems"];
-/// Keywords whose value is schemas by name.
+/// Keywords whose value maps names to schemas.
 const TABLES: &[&str] = &["$defs", "properties"];
-/// Deeper than any schema of use; below it, anything goes.
+/// Deeper than any useful schema; below this depth any value is allowed.
 const DEEPEST: usize = 32;
 
 pub(super) fn cleaned(schema: &Value) -> Value {
@@ -46,7 +46,7 @@ fn clean(schema: &Value, depth: usize) -> Value {
                     more.into_iter().for_each(|(keyword, value)| merge(&mut out, keyword, value));
                 }
             }
-            // The older name of `$defs`; references say which.
+            // The older name of `$defs`, which references may use.
             ("definitions", Value::Object(table)) => drop(out.insert(keyword.clone(), by_name(table, depth))),
             (name, Value::Array(forms)) if LISTS.contains(&name) => {
                 drop(out.insert(keyword.clone(), list(forms, depth)))
@@ -70,7 +70,7 @@ fn by_name(table: &Map<String, Value>, depth: usize) -> Value {
     Value::Object(table.iter().map(|(name, form)| (name.clone(), clean(form, depth + 1))).collect())
 }
 
-/// Properties and required names of several forms count together; of anything else the first one does.
+/// Properties and required names of several alternatives are merged; for other keywords the first value is used.
 fn merge(out: &mut Map<String, Value>, keyword: String, value: Value) {
     match (out.get_mut(&keyword), value) {
         (Some(Value::Object(known)), Value::Object(more)) => known.extend(more),

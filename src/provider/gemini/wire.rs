@@ -1,37 +1,38 @@
-//! What comes back: pieces of a generated content, as deltas. Pure.
+//! Converts chunks of a generated content into deltas. Pure.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::WIRE;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason, Usage};
-use crate::provider::frame::Few;
+use crate::provider::frame::SmallList;
 use crate::provider::http::{failure, in_stream};
 use crate::provider::replay;
 use crate::provider::think::Splitter;
 use crate::provider::wire;
 
-/// Tool calls in one reply at most; far above what any run accepts.
+/// Maximum number of tool calls in one reply; far above what any run accepts.
 const MAX_CALLS: u32 = 256;
 
-/// Where a reply stands.
+/// The state of one reply.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
     model: String,
     splitter: Splitter,
     calls: u32,
-    /// Signatures by the place of their call.
+    /// Signatures by the index of their call.
     signatures: Map<String, Value>,
     usage: Option<Usage>,
     stop: Option<StopReason>,
 }
 
-/// A chunk, which is read for every few tokens. What few of them have is boxed: a struct is moved for each level of its frame.
+/// A chunk; one is parsed for every few tokens. Rare members are boxed, because the struct is moved at each level of
+/// deserialisation.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Chunk {
     #[serde(default)]
-    candidates: Option<Few<Candidate>>,
+    candidates: Option<SmallList<Candidate>>,
     #[serde(default)]
     prompt_feedback: Option<Feedback>,
     #[serde(default)]
@@ -56,7 +57,7 @@ struct Candidate {
 #[derive(Default, Deserialize)]
 struct Content {
     #[serde(default)]
-    parts: Option<Few<Part>>,
+    parts: Option<SmallList<Part>>,
 }
 
 #[derive(Deserialize)]
@@ -122,7 +123,7 @@ impl Wire {
         if let Some(text) = part.text.filter(|text| !text.is_empty()) {
             match part.thought {
                 Some(true) => deltas.push(Delta::Thinking(text)),
-                Some(false) | None => self.splitter.say(text, deltas),
+                Some(false) | None => self.splitter.push_deltas(text, deltas),
             }
         }
         let Some(call) = part.function_call else { return Ok(()) };
@@ -147,7 +148,7 @@ impl Wire {
             "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" => {
                 StopReason::Refusal
             }
-            // What was meant is lost: only another attempt can tell.
+            // The intended call is lost, so only a new attempt can help.
             "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "MALFORMED_RESPONSE" => {
                 let message = message.unwrap_or_default();
                 return Err(failure(FailureKind::Broken, format!("the reply broke off: {reason} {message}")));
@@ -178,8 +179,8 @@ impl wire::Wire for Wire {
         }
     }
 
-    /// Nothing says that the last chunk was the last: the body ends.
-    fn is_over(&self) -> bool {
+    /// No chunk is marked as the last: the end of the body ends the reply.
+    fn is_finished(&self) -> bool {
         false
     }
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<String>, Error> {
-    let (mut decoder, mut lines) = (Lines::new(20), Vec::new());
+    let (mut decoder, mut lines) = (LineDecoder::new(20), Vec::new());
     for mut piece in pieces {
         while let Some(line) = decoder.next(&mut piece)? {
             lines.push(line.to_owned());

@@ -1,11 +1,12 @@
-//! `OLLAMA_HOST`, in the forms that Ollama itself takes.
+//! Parses `OLLAMA_HOST`, in all forms that Ollama accepts.
 
 use std::borrow::Cow;
 
-/// Ollama's port where no scheme says another one.
+/// Ollama's port if the scheme implies no other.
 const PORT: &str = "11434";
 
-/// With and without scheme, with and without port; an address that a server binds to mean "all" is this machine.
+/// With or without scheme and port. An unspecified address such as 0.0.0.0, which a server binds to, means this
+/// machine.
 pub(crate) fn base_url(host: &str) -> Cow<'_, str> {
     let host = host.trim();
     if host.contains("://") {
@@ -16,7 +17,7 @@ pub(crate) fn base_url(host: &str) -> Cow<'_, str> {
         None => (host, ""),
     };
     let (name, port) = match place.rsplit_once(':') {
-        // A bare IPv6 address is full of colons.
+        // A bare IPv6 address contains colons.
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, port),
         Some(_) | None => (place, ""),
     };

@@ -1,5 +1,5 @@
-//! Ollama's own wire: `POST /api/chat`, a JSON document per line. Unlike its `/v1` it says how long a prompt may be, and
-//! takes a form for the reply.
+//! Ollama's own API: `POST /api/chat`, a JSON document per line. Unlike its `/v1` it accepts the context length, and a
+//! schema for the reply.
 
 mod address;
 mod request;
@@ -50,7 +50,7 @@ impl Protocol for Chat {
     }
 }
 
-/// Talks to an Ollama that keeps `num_ctx` tokens of a prompt and its reply.
+/// Opens a client for an Ollama server that uses `num_ctx` tokens for prompt and reply.
 pub(crate) fn open(endpoint: Endpoint, num_ctx: u64) -> Arc<dyn ChatModel> {
     Arc::new(Client::new(Chat { num_ctx }, endpoint))
 }

@@ -1,4 +1,4 @@
-//! What is sent: the body of `POST …/api/chat`.
+//! Builds the body of `POST …/api/chat`.
 
 use serde_json::{Map, Value, json};
 
@@ -22,7 +22,7 @@ pub(super) fn body(request: &ModelRequest, num_ctx: u64) -> Value {
     body
 }
 
-/// Only gpt-oss takes levels, and it cannot be kept from thinking; the others think or do not.
+/// Only gpt-oss accepts levels, and its thinking cannot be turned off; for other models it is on or off.
 fn think_of(model: &str, effort: &str) -> Value {
     match effort {
         effort if !model.contains("gpt-oss") => (effort != "none").into(),
@@ -49,7 +49,7 @@ fn message(message: &PromptMessage) -> Value {
     }
 }
 
-/// Arguments are an object here, never text.
+/// Arguments are an object in this API, not text.
 fn call(call: &PromptCall) -> Value {
     let arguments = match &call.arguments {
         Value::Object(_) => call.arguments.clone(),
@@ -71,7 +71,7 @@ fn tool(spec: &ToolSpec) -> Value {
 }
 
 fn options(params: &Map<String, Value>, num_ctx: u64) -> Map<String, Value> {
-    // Without it Ollama keeps a few thousand tokens and drops the rest of the prompt without a word.
+    // Without it Ollama uses a few thousand tokens and silently drops the rest of the prompt.
     let mut options = Map::from_iter([("num_ctx".to_owned(), num_ctx.into())]);
     for (name, value) in params {
         let name = match name.as_str() {
@@ -85,7 +85,7 @@ fn options(params: &Map<String, Value>, num_ctx: u64) -> Map<String, Value> {
                 continue;
             }
             same @ ("temperature" | "seed") => same,
-            // Said above, or refused when the run was accepted.
+            // Handled above, or rejected when the run was accepted.
             _ => continue,
         };
         options.insert(name.to_owned(), value.clone());

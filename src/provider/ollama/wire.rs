@@ -1,4 +1,4 @@
-//! What comes back: lines of a streamed chat, as deltas. Pure.
+//! Converts the lines of a streamed chat into deltas. Pure.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -8,17 +8,17 @@ use crate::provider::http::{failure, in_stream};
 use crate::provider::think::Splitter;
 use crate::provider::wire;
 
-/// Tool calls in one reply at most; far above what any run accepts.
+/// Maximum number of tool calls in one reply; far above what any run accepts.
 const MAX_CALLS: u32 = 256;
 
-/// Where a reply stands.
+/// The state of one reply.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
     splitter: Splitter,
     calls: u32,
     usage: Option<Usage>,
     stop: Option<StopReason>,
-    is_over: bool,
+    is_finished: bool,
 }
 
 #[derive(Deserialize)]
@@ -64,7 +64,7 @@ struct Function {
 impl Wire {
     fn message(&mut self, message: Message, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
         deltas.extend(message.thinking.filter(|text| !text.is_empty()).map(Delta::Thinking));
-        self.splitter.say(message.content.unwrap_or_default(), deltas);
+        self.splitter.push_deltas(message.content.unwrap_or_default(), deltas);
         for call in message.tool_calls.unwrap_or_default() {
             if self.calls == MAX_CALLS {
                 return Err(failure(FailureKind::Broken, format!("the reply has more than {MAX_CALLS} tool calls")));
@@ -81,7 +81,7 @@ impl Wire {
         Ok(())
     }
 
-    /// `done` is the vendor's word for the end; older servers give no reason with it.
+    /// `done` marks the end; older servers send no reason with it.
     fn stop(&self, reason: Option<String>) -> StopReason {
         match reason.as_deref() {
             None | Some("stop" | "") if self.calls > 0 => StopReason::ToolUse,
@@ -97,7 +97,7 @@ impl wire::Wire for Wire {
         let line: StreamedLine = serde_json::from_str(data)
             .map_err(|error| failure(FailureKind::Broken, format!("a line is not of the protocol: {error}")))?;
         if let Some(error) = line.error {
-            // What it refuses it refuses before it streams: this is a runner that broke down.
+            // Ollama rejects requests before it streams, so this is a crashed runner.
             return Err(ModelFailure { kind: FailureKind::Retry, ..in_stream(&json!({ "error": error })) });
         }
         if let Some(message) = line.message {
@@ -112,13 +112,13 @@ impl wire::Wire for Wire {
         }
         if line.done == Some(true) {
             self.stop = Some(self.stop(line.done_reason));
-            self.is_over = true;
+            self.is_finished = true;
         }
         Ok(())
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over
+    fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
     fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {

@@ -1,14 +1,14 @@
-//! Puts the fragments of streamed tool calls together: which call of a reply each belongs to.
+//! Assembles streamed tool calls from fragments: finds the call that each fragment belongs to.
 
 use std::collections::HashMap;
 
 use crate::domain::model::{FailureKind, ModelFailure};
 use crate::provider::http::failure;
 
-/// Tool calls in one reply at most; far above what any run accepts.
+/// Maximum number of tool calls in one reply; far above what any run accepts.
 const MAX_CALLS: usize = 256;
 
-/// A piece of a call as it came; an empty id or name is none.
+/// A fragment of a call. `None` for an empty id or name.
 pub(super) struct CallFragment {
     pub(super) index: Option<u64>,
     pub(super) id: Option<String>,
@@ -31,13 +31,13 @@ struct PartialCall {
     brackets: Brackets,
 }
 
-/// Whether the arguments are complete JSON, by their brackets: each byte is looked at once.
+/// Tracks whether the arguments are complete JSON, by their brackets, in one pass.
 #[derive(Debug, Default)]
 struct Brackets {
     open: usize,
     is_text: bool,
     is_escaped: bool,
-    /// The outermost one was closed.
+    /// The outermost bracket was closed.
     is_whole: bool,
 }
 
@@ -46,9 +46,9 @@ impl Calls {
         self.begun.is_empty()
     }
 
-    /// Our index of the piece's call: the one with its index; without an index the one with its id, else the last. A piece
-    /// with a name begins another call if the known one is whole or has another id: some servers number every call 0.
-    /// `None`: it repeats a call that came whole under its id.
+    /// Returns our index of the fragment's call: the call with its index; without an index the one with its id, else
+    /// the last. A fragment with a name starts another call if the found one is complete or has another id, because
+    /// some servers number every call 0. `None`: the fragment repeats a complete call with the same id.
     pub(super) fn take(&mut self, piece: &CallFragment) -> Result<Option<u32>, ModelFailure> {
         let slot = match self.known(piece) {
             Some(slot) if !self.begun[slot].ends_before(piece) => slot,
@@ -80,7 +80,8 @@ impl Calls {
 }
 
 impl PartialCall {
-    /// Whether the piece is of another call. A name alone says nothing: some servers repeat it with every piece.
+    /// Whether the fragment belongs to another call. A name alone is not enough: some servers repeat it in every
+    /// fragment.
     fn ends_before(&self, piece: &CallFragment) -> bool {
         let has_other_id = piece.id.is_some() && self.id.is_some() && piece.id != self.id;
         let says_more = piece.name != self.name || !piece.arguments.trim().is_empty();

@@ -1,5 +1,5 @@
-//! Who speaks Chat Completions, and how their dialects differ. A new one is a row here; its key comes from
-//! `<NAME>_API_KEY`, its base URL, where it is another, from `<NAME>_BASE_URL`.
+//! Providers with the Chat Completions API, and the differences between their dialects. A new provider is a row here;
+//! its key is read from `<NAME>_API_KEY`, another base URL from `<NAME>_BASE_URL`.
 
 /// One vendor's dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,36 +7,36 @@ pub(crate) struct Dialect {
     /// The provider's name in configurations.
     pub(crate) name: &'static str,
     pub(crate) base_url: &'static str,
-    /// Whether that endpoint is of no use without a key.
+    /// Whether that endpoint requires a key.
     pub(crate) needs_key: bool,
-    /// What bounds a reply's length is called.
+    /// The name of the parameter that limits a reply's length.
     pub(crate) max_tokens: &'static str,
     pub(crate) seed: &'static str,
     pub(crate) effort: Effort,
     pub(crate) schema: Schema,
-    /// Whether the usage must be asked for, and may be.
+    /// Whether the usage must be requested, and can be.
     pub(crate) has_usage_option: bool,
     pub(crate) reasoning: Reasoning,
-    /// It, or a template that it may use, takes a prompt only if user and assistant take turns.
+    /// The server, or a prompt template on it, requires that user and assistant alternate.
     pub(crate) takes_turns: bool,
     /// Ids of tool calls must be nine letters or digits.
     pub(crate) has_short_ids: bool,
-    /// `llmParams` that it answers with an error.
+    /// `llmParams` that it rejects.
     pub(crate) refuses: &'static [&'static str],
 }
 
-/// How structured output is asked for. The prompt asks for the same in words.
+/// How structured output is requested. The prompt also asks for it in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Schema {
     /// `response_format: json_schema`.
     Whole,
-    /// `response_format: json_object`: some JSON, in no form.
+    /// `response_format: json_object`: JSON without a schema.
     Object,
-    /// Not with every model, or not in a stream.
+    /// Not supported by every model, or not in a stream.
     None,
 }
 
-/// Where the effort of reasoning stands.
+/// Where the reasoning effort is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effort {
     /// `reasoning_effort`.
@@ -45,22 +45,22 @@ pub(crate) enum Effort {
     Nested,
 }
 
-/// What of its reasoning a vendor wants back within a tool loop.
+/// What must be sent back of the model's reasoning within a tool loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reasoning {
     #[default]
     Nothing,
-    /// `reasoning_content`, as it was.
+    /// `reasoning_content`, unchanged.
     Content,
-    /// `reasoning_details`, merged from their pieces.
+    /// `reasoning_details`, merged from their fragments.
     Details,
 }
 
-/// Families of OpenAI's from before forms: they answer one with an error, whoever offers them.
+/// OpenAI's model families that reject a schema, at every provider.
 const FORMLESS: [&str; 6] = ["chatgpt-4o", "gpt-3.5", "gpt-4-", "gpt-4o-2024-05-13", "o1-mini", "o1-preview"];
 
 impl Dialect {
-    /// How this model's replies may be held to a form.
+    /// How the format of this model's replies can be enforced.
     pub(crate) fn schema_of(&self, model: &str) -> Schema {
         let name = model.rsplit('/').next().unwrap_or(model);
         let name = name.strip_prefix("ft:").unwrap_or(name);
@@ -84,7 +84,7 @@ pub(crate) const OPENAI: Dialect = Dialect {
     refuses: &[],
 };
 
-/// Any other endpoint that is named by its URL: only what all of them understand.
+/// Any other endpoint that is configured by URL: only what all servers support.
 pub(crate) const ANY: Dialect = Dialect {
     name: "any",
     base_url: "",
@@ -95,7 +95,7 @@ pub(crate) const ANY: Dialect = Dialect {
     ..OPENAI
 };
 
-/// A server on one's own machine that turns schemas into grammars.
+/// A local server that turns schemas into grammars.
 const LOCAL: Dialect = Dialect { schema: Schema::Whole, ..ANY };
 
 pub(crate) const DIALECTS: &[Dialect] = &[

@@ -1,6 +1,6 @@
-//! The OpenAI Chat Completions wire, streamed; and every provider that speaks it, each described by a row of data.
+//! The OpenAI Chat Completions API, streamed, and every provider that implements it, each described by a row of data.
 //!
-//! A reply is complete only if its end came *and* the vendor said why it stopped; anything else is an error, never a
+//! A reply is complete only if its end arrived *and* the vendor gave a stop reason; anything else is an error, never a
 //! shorter reply.
 
 mod calls;
@@ -24,7 +24,7 @@ use crate::domain::model::ModelRequest;
 use compatible::Dialect;
 pub(crate) use wire::Wire;
 
-/// The name under which replayed blocks are kept.
+/// The key of this wire's replayed blocks.
 const WIRE: &str = "openai";
 
 struct ChatCompletions(Dialect);
@@ -53,7 +53,7 @@ impl Protocol for ChatCompletions {
     }
 }
 
-/// Talks to an endpoint that speaks this dialect.
+/// Opens a client for an endpoint with this dialect.
 pub(crate) fn open(dialect: Dialect, endpoint: Endpoint) -> std::sync::Arc<dyn ChatModel> {
     std::sync::Arc::new(Client::new(ChatCompletions(dialect), endpoint))
 }

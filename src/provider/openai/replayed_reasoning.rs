@@ -1,10 +1,10 @@
-//! The reasoning of a reply that must be sent back with its tool calls.
+//! The reasoning of a reply that must be sent back together with its tool calls.
 
 use serde_json::{Map, Value};
 
 use super::compatible::Reasoning;
 
-/// Blocks of reasoning in one reply at most.
+/// Maximum number of reasoning blocks in one reply.
 const MOST: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl ReplayedReasoning {
         }
     }
 
-    /// `None`: there was nothing.
+    /// `None`: there was no reasoning.
     pub(super) fn blocks(self) -> Option<Value> {
         match self.what {
             Reasoning::Content if !self.text.is_empty() => Some(Value::String(self.text)),
@@ -38,7 +38,8 @@ impl ReplayedReasoning {
         }
     }
 
-    /// Pieces of one block have its index and type: texts are put together, the other members are as they came last.
+    /// Fragments of one block have the same index and type: their texts are concatenated, other members keep the last
+    /// value.
     fn detail(&mut self, piece: Map<String, Value>) {
         let is_same =
             |known: &Map<String, Value>| ["index", "type"].iter().all(|key| known.get(*key) == piece.get(*key));

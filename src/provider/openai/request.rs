@@ -1,4 +1,4 @@
-//! What is sent: the body of `POST …/chat/completions`.
+//! Builds the body of `POST …/chat/completions`.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::domain::prompt::{PromptCall, PromptMessage};
 use crate::domain::tool::ToolSpec;
 use crate::provider::{replay, tool_schema};
 
-/// The body, with what the request has already borrowed from it.
+/// The body; it borrows most values from the request.
 #[derive(Serialize)]
 struct Body<'r> {
     model: &'r str,
@@ -99,7 +99,7 @@ struct Form<'r> {
     schema: &'r Value,
 }
 
-/// `llmParams`, as this vendor calls them.
+/// `llmParams`, renamed for this vendor.
 struct Params<'r> {
     dialect: &'r Dialect,
     given: &'r Map<String, Value>,
@@ -122,7 +122,7 @@ pub(super) fn body(dialect: &Dialect, request: &ModelRequest) -> Vec<u8> {
 
 fn format<'r>(dialect: &Dialect, model: &str, schema: &'r Value) -> Option<Format<'r>> {
     match dialect.schema_of(model) {
-        // Of a schema that names no member nothing but that it is an object can be held to.
+        // For a schema without members only "an object" can be enforced.
         Schema::Whole if schema.get("properties").is_none() => Some(Format::JsonObject),
         Schema::Whole => Some(Format::JsonSchema { json_schema: Form { name: "reply", schema } }),
         Schema::Object => Some(Format::JsonObject),
@@ -158,7 +158,7 @@ fn call<'r>(dialect: &Dialect, call: &'r PromptCall) -> Call<'r> {
     Call { id: id(dialect, &call.id), function: Typed::Function(Called { name: &call.name, arguments }) }
 }
 
-/// A call's id as this vendor takes it: the same for the call and its result.
+/// A call's id in the form that this vendor accepts: the same for the call and its result.
 fn id<'i>(dialect: &Dialect, id: &'i str) -> Cow<'i, str> {
     let is_short = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if is_short || !dialect.has_short_ids {
@@ -194,7 +194,7 @@ impl Serialize for Params<'_> {
                     }
                 },
                 same @ ("temperature" | "stop") => same,
-                // Refused when the run was accepted; a newer version's run may still carry it.
+                // Rejected when the run was accepted; but a run of a newer version may still contain it.
                 _ => continue,
             };
             members.serialize_entry(name, value)?;

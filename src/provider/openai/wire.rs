@@ -1,4 +1,4 @@
-//! What comes back: chunks of a streamed completion, as deltas. Pure; tolerant of what vendors add and leave out.
+//! Converts chunks of a streamed completion into deltas. Pure; tolerates members that vendors add or omit.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -8,38 +8,39 @@ use super::calls::{CallFragment, Calls};
 use super::compatible::Reasoning;
 use super::replayed_reasoning::ReplayedReasoning;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason, Usage};
-use crate::provider::frame::{Few, Word};
+use crate::provider::frame::{LenientStr, SmallList};
 use crate::provider::http::{failure, in_stream};
 use crate::provider::replay;
 use crate::provider::think::Splitter;
 use crate::provider::wire;
 
-/// Where a reply stands.
+/// The state of one reply.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
     splitter: Splitter,
     calls: Calls,
     usage: Option<Usage>,
     stop: Option<StopReason>,
-    /// A piece came: a whole message beside or after it says the same again.
+    /// A delta has arrived: a whole message beside or after it repeats the same content.
     is_begun: bool,
     refused: bool,
-    is_over: bool,
+    is_finished: bool,
     model: String,
     reasoning: ReplayedReasoning,
 }
 
-/// A chunk, which is read for every token. What few of them have is boxed: a struct is moved for each level of its frame.
+/// A chunk; one is parsed for every token. Rare members are boxed, because the struct is moved at each level of
+/// deserialisation.
 #[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(default)]
-    choices: Option<Few<Choice>>,
+    choices: Option<SmallList<Choice>>,
     #[serde(default)]
     usage: Option<Box<WireUsage>>,
     #[serde(default)]
     error: Option<Box<Value>>,
     #[serde(borrow, default)]
-    object: Word<'a>,
+    object: LenientStr<'a>,
 }
 
 #[derive(Deserialize)]
@@ -48,7 +49,7 @@ struct Choice {
     index: Option<u64>,
     #[serde(default)]
     delta: Option<Part>,
-    /// Where a server answers whole although a stream was asked for; or what was said so far.
+    /// The whole message, from a server that does not stream although requested; or the message so far.
     #[serde(default)]
     message: Option<Box<Part>>,
     #[serde(default)]
@@ -123,7 +124,7 @@ impl Wire {
 impl wire::Wire for Wire {
     fn event(&mut self, data: &str, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
         if data.trim() == "[DONE]" {
-            self.is_over = true;
+            self.is_finished = true;
             return Ok(());
         }
         let chunk: Chunk<'_> = serde_json::from_str(data)
@@ -145,9 +146,9 @@ impl wire::Wire for Wire {
         Ok(())
     }
 
-    /// `[DONE]` came.
-    fn is_over(&self) -> bool {
-        self.is_over
+    /// `[DONE]` was received.
+    fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
     fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ModelFailure> {
@@ -177,7 +178,7 @@ impl Wire {
             self.content(part.content, deltas);
             if let Some(refusal) = part.refusal.filter(|text| !text.is_empty()) {
                 self.refused = true;
-                self.splitter.say(refusal, deltas);
+                self.splitter.push_deltas(refusal, deltas);
             }
             for call in part.tool_calls.unwrap_or_default() {
                 self.call(call, deltas)?;
@@ -189,10 +190,10 @@ impl Wire {
         Ok(())
     }
 
-    /// A text, or parts of which some are thinking.
+    /// A text, or a list of parts, some of which are thinking.
     fn content(&mut self, content: Value, deltas: &mut Vec<Delta>) {
         match content {
-            Value::String(text) => self.splitter.say(text, deltas),
+            Value::String(text) => self.splitter.push_deltas(text, deltas),
             Value::Array(parts) => {
                 for part in &parts {
                     match (&part["thinking"], &part["text"]) {
@@ -203,7 +204,7 @@ impl Wire {
                                 .filter_map(|part| part["text"].as_str())
                                 .map(|t| Delta::Thinking(t.to_owned())),
                         ),
-                        (_, Value::String(text)) => self.splitter.say(text.clone(), deltas),
+                        (_, Value::String(text)) => self.splitter.push_deltas(text.clone(), deltas),
                         _ => {}
                     }
                 }
@@ -218,7 +219,7 @@ impl Wire {
         let name = function.name.filter(|name| !name.is_empty());
         let arguments = match function.arguments {
             Some(Value::String(piece)) => piece,
-            // Some servers send an object, whole, where text is due.
+            // Some servers send a whole object instead of text.
             Some(object @ Value::Object(_)) => object.to_string(),
             Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => String::new(),
         };
@@ -236,7 +237,7 @@ impl WireUsage {
         let prompt = self.prompt_tokens_details.unwrap_or_default();
         let (input, written) = (self.prompt_tokens.unwrap_or(0), self.completion_tokens.unwrap_or(0));
         let thought = self.completion_tokens_details.unwrap_or_default().reasoning_tokens.unwrap_or(0);
-        // Some vendors count what the model thought beside what it wrote; the sum tells.
+        // Some vendors do not include thinking in the output count; the total shows whether that is so.
         let sum = input.checked_add(written).and_then(|sum| sum.checked_add(thought));
         let is_beside = self.total_tokens.is_some_and(|total| Some(total) == sum);
         Usage {

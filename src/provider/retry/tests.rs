@@ -11,7 +11,7 @@ fn every_form_is_read() {
         (&[("retry-after", "9"), ("retry-after-ms", "120")], Some(120)),
         (&[("retry-after", "Sat, 21 Nov 2026 10:00:30 GMT"), ("date", "Sat, 21 Nov 2026 10:00:00 GMT")], Some(30_000)),
         (&[("retry-after", "Sat, 21 Nov 2026 09:00:00 GMT"), ("date", "Sat, 21 Nov 2026 10:00:00 GMT")], Some(0)),
-        (&[("retry-after", "1e300")], Some(LONGEST)),
+        (&[("retry-after", "1e300")], Some(MAX_RETRY_AFTER)),
         (&[("retry-after", "soon")], None),
         (&[], None),
     ];

@@ -6,9 +6,9 @@ fn text(length: usize) -> Vec<Delta> {
 
 /// How many events of that many bytes pass, each of which says this.
 fn passes(limit: usize, event: usize, deltas: &[Delta]) -> usize {
-    let mut size = Size::new(limit);
+    let mut size = ReplySize::new(limit);
     (0..100_000)
-        .take_while(|_| size.came(event).and_then(|()| size.count_event(&mut deltas.to_vec(), 0)).is_ok())
+        .take_while(|_| size.add_bytes(event).and_then(|()| size.count_event(&mut deltas.to_vec(), 0)).is_ok())
         .count()
 }
 
@@ -25,6 +25,6 @@ fn what_says_nothing_counts_as_it_came() {
     assert_eq!(passes(1_000, 16, &[]), 62, "pings");
     assert_eq!(passes(1_000, 16, &[Delta::Usage(Default::default())]), 62);
     assert_eq!(passes(10_000, 2_029, &text(1)), 9, "a token and two kilobytes beside it");
-    let mut size = Size::new(1_000);
-    assert!(size.came(4_024).is_ok() && size.came(1_001).is_err(), "an event without end");
+    let mut size = ReplySize::new(1_000);
+    assert!(size.add_bytes(4_024).is_ok() && size.add_bytes(1_001).is_err(), "an event without end");
 }

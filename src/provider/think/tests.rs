@@ -5,7 +5,7 @@ use super::*;
 /// Text and thinking, each whole.
 fn split<'a>(parts: impl IntoIterator<Item = &'a str>) -> (String, String) {
     let (mut splitter, mut deltas) = (Splitter::default(), Vec::new());
-    parts.into_iter().for_each(|part| splitter.say(part.to_owned(), &mut deltas));
+    parts.into_iter().for_each(|part| splitter.push_deltas(part.to_owned(), &mut deltas));
     splitter.finish(&mut deltas);
     let (mut text, mut thinking) = (String::new(), String::new());
     for delta in deltas {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Body, Framing, Wire};
+use super::{Framing, ReplyDecoder, Wire};
 use crate::domain::model::{CallContext, Delta, FailureKind, ModelFailure, ModelRequest, Phase};
 use crate::domain::prompt::{PromptCall, PromptMessage};
 use crate::domain::tool::{ToolClass, ToolSpec};
@@ -21,15 +21,15 @@ pub(crate) fn read<'a, W: Wire>(
     wire: W,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Vec<Delta>, Result<(), ModelFailure>) {
-    let (mut body, mut deltas) = (Body::new(framing, wire, 2 << 20), Vec::new());
+    let (mut body, mut deltas) = (ReplyDecoder::new(framing, wire, 2 << 20), Vec::new());
     for piece in pieces {
-        match body.take(piece, &mut deltas) {
+        match body.push(piece, &mut deltas) {
             Ok(false) => {}
             Ok(true) => return (deltas, Ok(())),
             Err(failure) => return (deltas, Err(failure)),
         }
     }
-    let ended = body.end(&mut deltas);
+    let ended = body.finish(&mut deltas);
     (deltas, ended)
 }
 
@@ -83,12 +83,12 @@ pub(crate) fn cut_everywhere<W: Wire>(folder: &str, framing: Framing, wire: impl
 /// The number of deltas and of bytes in them that `pieces` equal pieces of a call's arguments come to: each is passed on
 /// alone, so the work is linear.
 pub(crate) fn passed_on<W: Wire>(framing: Framing, wire: W, begin: &str, piece: &str, pieces: usize) -> (usize, usize) {
-    let (mut body, mut deltas) = (Body::new(framing, wire, 2 << 20), Vec::new());
-    body.take(begin.as_bytes(), &mut deltas).unwrap();
+    let (mut body, mut deltas) = (ReplyDecoder::new(framing, wire, 2 << 20), Vec::new());
+    body.push(begin.as_bytes(), &mut deltas).unwrap();
     let (mut count, mut bytes) = (0, 0);
     for _ in 0..pieces {
         deltas.clear();
-        body.take(piece.as_bytes(), &mut deltas).unwrap();
+        body.push(piece.as_bytes(), &mut deltas).unwrap();
         count += deltas.len();
         for delta in &deltas {
             let Delta::ToolCall { arguments, .. } = delta else { panic!("{delta:?}") };

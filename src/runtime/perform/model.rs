@@ -68,12 +68,12 @@ impl ModelCall {
             Ok(client) => client,
             Err(fault) => return Some(model_failed(&stream, attempt, FailureKind::Refused, &fault.detail)),
         };
-        let (gates, asker) = (&shared.gates, shared.asker(tenant, &provider));
+        let (gates, owner) = (&shared.gates, shared.call_owner(tenant, &provider));
         let enter = async {
             if request.context.has_other {
-                gates.enter_soon(&provider, asker).await
+                gates.acquire_soon(&provider, owner).await
             } else {
-                gates.enter(&provider, asker).await
+                gates.acquire(&provider, owner).await
             }
         };
         let entered = interrupt.run_until_cancelled(enter).await?;

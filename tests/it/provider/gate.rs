@@ -9,7 +9,7 @@ use pes::config;
 use pes::domain::fault::Fault;
 use pes::domain::ids::TenantPk;
 use pes::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest, StopReason};
-use pes::provider::gate::{Asker, BreakerState, Gates};
+use pes::provider::gate::{BreakerState, CallOwner, Gates};
 use pes::provider::{ChatModel, DeltaStream};
 use serde_json::{Map, Value};
 
@@ -52,13 +52,13 @@ fn gates(change: impl FnOnce(&mut config::Gate)) -> Gates {
     Gates::new(&gate)
 }
 
-fn tenant(n: i64) -> Asker {
-    Asker { tenant: TenantPk(n), has_own_key: false }
+fn tenant(n: i64) -> CallOwner {
+    CallOwner { tenant: TenantPk(n), has_own_key: false }
 }
 
 /// A call that may go elsewhere.
-async fn call(gates: &Gates, model: &Model, asker: Asker) -> Result<DeltaStream, FailureKind> {
-    let pass = gates.enter_soon("openai", asker).await.map_err(|failure| failure.kind)?;
+async fn call(gates: &Gates, model: &Model, owner: CallOwner) -> Result<DeltaStream, FailureKind> {
+    let pass = gates.acquire_soon("openai", owner).await.map_err(|failure| failure.kind)?;
     pass.call(model, super::request()).await.map_err(|failure| failure.kind)
 }
 
@@ -67,11 +67,11 @@ async fn so_many_calls_go_out_at_once_so_many_wait_and_the_rest_is_turned_away()
     let (gates, model) = (gates(|gate| (gate.per_provider, gate.queue) = (2, 1)), Model::default());
     let first = call(&gates, &model, tenant(1)).await.ok().unwrap();
     let _second = call(&gates, &model, tenant(2)).await.ok().unwrap();
-    assert!(gates.admit("openai", tenant(3)).is_some());
+    assert!(gates.reserve("openai", tenant(3)).is_some());
     let third = call(&gates, &model, tenant(3));
     tokio::pin!(third);
     assert!(third.as_mut().now_or_never().is_none(), "it waits");
-    assert!(gates.admit("openai", tenant(4)).is_none());
+    assert!(gates.reserve("openai", tenant(4)).is_none());
     let health = gates.health("openai", 1_000).unwrap();
     assert_eq!((health.running, health.waiting), (2, 1));
     let fourth = call(&gates, &model, tenant(4)).now_or_never().expect("it is told at once").err();
@@ -95,7 +95,7 @@ async fn what_may_go_elsewhere_waits_no_longer_than_the_queue_allows() {
 async fn a_call_of_an_accepted_run_waits_however_long_and_whatever_waits_already() {
     let (gates, model) = (gates(|gate| (gate.per_provider, gate.queue) = (1, 0)), Model::default());
     let held = call(&gates, &model, tenant(1)).await.ok().unwrap();
-    let second = gates.enter("openai", tenant(1));
+    let second = gates.acquire("openai", tenant(1));
     tokio::pin!(second);
     assert!(second.as_mut().now_or_never().is_none(), "it waits");
     tokio::time::advance(std::time::Duration::from_secs(3_600)).await;
@@ -111,12 +111,12 @@ async fn a_run_is_admitted_by_every_limit_that_applies_to_it() {
         let gates = gates(|gate| {
             (gate.per_provider, gate.per_key, gate.per_tenant, gate.queue) = (per_provider, per_key, per_tenant, 0);
         });
-        let first = gates.admit("openai", tenant(1)).expect("a place is free");
-        assert!(gates.admit("openai", tenant(1)).is_none(), "it is kept for the first");
+        let first = gates.reserve("openai", tenant(1)).expect("a place is free");
+        assert!(gates.reserve("openai", tenant(1)).is_none(), "it is kept for the first");
         drop(first);
         let _held = call(&gates, &Model::default(), tenant(1)).await.ok().unwrap();
-        assert!(gates.admit("openai", tenant(1)).is_none(), "{per_provider} {per_key} {per_tenant}");
-        assert_eq!(gates.admit("openai", tenant(2)).is_some(), per_tenant == 1, "its own tenant's limit is its own");
+        assert!(gates.reserve("openai", tenant(1)).is_none(), "{per_provider} {per_key} {per_tenant}");
+        assert_eq!(gates.reserve("openai", tenant(2)).is_some(), per_tenant == 1, "its own tenant's limit is its own");
     }
 }
 
@@ -125,12 +125,12 @@ async fn the_backlog_of_one_tenant_leaves_room_for_others() {
     let gates = gates(|gate| (gate.per_provider, gate.queue) = (1, 8));
     let model = Model::default();
     let _held = call(&gates, &model, tenant(1)).await.ok().unwrap();
-    let backlog: Vec<_> = std::iter::from_fn(|| gates.admit("openai", tenant(1))).take(100).collect();
+    let backlog: Vec<_> = std::iter::from_fn(|| gates.reserve("openai", tenant(1))).take(100).collect();
     assert_eq!(backlog.len(), 4, "as much as it leaves");
-    let others: Vec<_> = (2..4).map_while(|n| gates.admit("openai", tenant(n))).collect();
+    let others: Vec<_> = (2..4).map_while(|n| gates.reserve("openai", tenant(n))).collect();
     assert_eq!(others.len(), 2, "whoever comes finds room");
     drop(backlog);
-    assert!(gates.admit("openai", tenant(1)).is_some(), "and so does it, once it has less waiting");
+    assert!(gates.reserve("openai", tenant(1)).is_some(), "and so does it, once it has less waiting");
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,7 +138,7 @@ async fn one_tenant_cannot_take_every_place_nor_one_key() {
     for (per_tenant, per_key, own) in [(1, 9, false), (9, 1, true)] {
         let gates = gates(|gate| (gate.per_provider, gate.per_tenant, gate.per_key) = (3, per_tenant, per_key));
         let model = Model::default();
-        let greedy = Asker { has_own_key: own, ..tenant(1) };
+        let greedy = CallOwner { has_own_key: own, ..tenant(1) };
         let _held = call(&gates, &model, greedy).await.ok().unwrap();
         assert_eq!(call(&gates, &model, greedy).await.err(), Some(FailureKind::Saturated));
         assert!(call(&gates, &model, tenant(2)).await.is_ok());
@@ -152,13 +152,13 @@ async fn a_provider_that_keeps_failing_is_left_alone_until_one_call_succeeds() {
     for _ in 0..2 {
         assert_eq!(call(&gates, &model, tenant(1)).await.err(), Some(FailureKind::Unreachable));
     }
-    let refused = gates.enter("openai", tenant(1)).await.err().unwrap();
+    let refused = gates.acquire("openai", tenant(1)).await.err().unwrap();
     assert_eq!((refused.kind, refused.retry_after_ms), (FailureKind::BreakerOpen, Some(5_000)));
     assert_eq!(model.calls.load(Ordering::SeqCst), 2, "nothing is sent");
     let health = gates.health("openai", 1_000).unwrap();
     assert_eq!(health.breaker, BreakerState::Open);
     assert!(health.retry_at.is_some_and(|at| at > 1_000) && health.last_error.is_some(), "{health:?}");
-    assert!(gates.enter("another", tenant(1)).await.is_ok(), "each provider has its own");
+    assert!(gates.acquire("another", tenant(1)).await.is_ok(), "each provider has its own");
     tokio::time::advance(std::time::Duration::from_millis(5_000)).await;
     assert_eq!(gates.health("openai", 1_000).unwrap().breaker, BreakerState::HalfOpen);
     *model.fails.lock().unwrap() = None;
@@ -186,5 +186,5 @@ async fn refusals_and_replies_that_are_given_up_open_no_breaker() {
 #[tokio::test]
 async fn the_demo_has_no_gate() {
     let gates = gates(|gate| (gate.per_provider, gate.queue) = (1, 0));
-    assert!(gates.admit("demo", tenant(1)).is_some() && gates.health("demo", 1_000).is_none());
+    assert!(gates.reserve("demo", tenant(1)).is_some() && gates.health("demo", 1_000).is_none());
 }
