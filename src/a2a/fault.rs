@@ -1,4 +1,4 @@
-//! The protocol's errors: one table for both bindings, in both directions.
+//! The protocol's errors: one table for both bindings and both directions.
 
 use serde_json::{Map, Value, json};
 
@@ -6,21 +6,21 @@ use crate::domain::fault::Pointed;
 
 macro_rules! errors {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $http:literal, $grpc:literal, $reason:literal, $message:literal;)+) => {
-        /// What may go wrong between agents. The statuses are those of 1.0.1.
+        /// The errors between agents. The statuses are those of 1.0.1.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Error { $($(#[$doc])* $name,)+ }
 
         impl Error {
             pub const ALL: &'static [Error] = &[$(Error::$name,)+];
 
-            /// Of JSON-RPC.
+            /// The code in JSON-RPC.
             pub fn code(self) -> i64 {
                 match self { $(Error::$name => $code,)+ }
             }
             pub fn http_status(self) -> u16 {
                 match self { $(Error::$name => $http,)+ }
             }
-            /// The name of the gRPC status, which stands in bodies of the HTTP binding.
+            /// The name of the gRPC status, which the bodies of the HTTP binding contain.
             pub fn status(self) -> &'static str {
                 match self { $(Error::$name => $grpc,)+ }
             }
@@ -49,7 +49,7 @@ errors! {
     MethodNotFound = -32601, 404, "NOT_FOUND", "METHOD_NOT_FOUND", "There is no such method";
     InvalidParams = -32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS", "The parameters are not valid";
     Internal = -32603, 500, "INTERNAL", "INTERNAL_ERROR", "Something broke here";
-    /// The protocol leaves these to HTTP; their codes are of the range that JSON-RPC leaves to servers.
+    /// The protocol leaves these to HTTP; their codes are in the range that JSON-RPC reserves for servers.
     Unauthenticated = -32050, 401, "UNAUTHENTICATED", "UNAUTHENTICATED", "A valid key is needed";
     PermissionDenied = -32051, 403, "PERMISSION_DENIED", "PERMISSION_DENIED", "The key may not do this";
     ResourceExhausted = -32052, 429, "RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "Too many requests";
@@ -60,16 +60,16 @@ const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
 const BAD_REQUEST: &str = "type.googleapis.com/google.rpc.BadRequest";
 const DOMAIN: &str = "a2a-protocol.org";
 
-/// An error and what there is to say about it.
+/// An error with its details.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}: {detail}", error.reason())]
 pub struct Fault {
     pub error: Error,
     /// A sentence that says what to do.
     pub detail: String,
-    /// More to know, by name: texts only.
+    /// Additional texts, by name.
     pub metadata: Box<Map<String, Value>>,
-    /// What in the request is wrong, by JSON Pointer.
+    /// The mistakes in the request, by JSON Pointer.
     pub violations: Vec<Pointed>,
 }
 
@@ -78,7 +78,7 @@ impl Fault {
         Self { error, detail: detail.into(), metadata: Box::default(), violations: Vec::new() }
     }
 
-    /// Unknown, or somebody else's: nobody can tell which.
+    /// The task is unknown or belongs to somebody else; callers cannot distinguish the two.
     pub fn no_task() -> Self {
         Self::new(Error::TaskNotFound, "There is no such task; check the id.")
     }
@@ -137,7 +137,7 @@ impl Fault {
             503 => Some(Error::Unavailable),
             _ => None,
         };
-        // 0.3 answers with the error of JSON-RPC; 1.0 has it in `error`.
+        // 0.3 returns the error of JSON-RPC; 1.0 wraps it in `error`.
         let error = body.get("error").unwrap_or(body);
         let code = Error::ALL.iter().find(|it| Some(it.code()) == error["code"].as_i64()).copied();
         let mut fault = Self::read(known.or(code), error, error.get("details").unwrap_or(&error["data"]));
@@ -147,7 +147,7 @@ impl Fault {
         fault
     }
 
-    /// The reason in `details` says more than a code, which several errors may share.
+    /// The reason in `details` is more specific than a code, which several errors may share.
     fn read(known: Option<Error>, error: &Value, details: &Value) -> Self {
         let details = details.as_array().map_or(&[][..], Vec::as_slice);
         let info = details.iter().find(|it| it["@type"] == ERROR_INFO);

@@ -1,12 +1,12 @@
-//! The A2A protocol between agents, both as a server and as a client.
+//! The A2A protocol between agents, as a server and as a client.
 //!
-//! [`types`] are the protocol's nouns, as version 1.0 names them. [`wire`] reads and writes them as JSON of 1.0 and of 0.3;
-//! no other place knows that there are two. [`fault`] is the protocol's list of errors.
+//! [`types`] are the protocol's nouns, with the names of version 1.0. [`wire`] reads and writes them as JSON of 1.0 and
+//! 0.3; all other code is independent of the version. [`fault`] is the protocol's list of errors.
 //!
-//! Outbound: [`directory`] knows the agents that work can be given to, [`client`] speaks to them, [`seen`] is what their
-//! tasks say, [`callback`] the secret under which they may report.
+//! Outbound: [`directory`] has the agents that work can be delegated to, [`client`] calls them, [`seen`] converts their
+//! tasks for the engine, [`callback`] is the secret with which they may report.
 //!
-//! Inbound: [`view`] shows a run as a task, [`task_events`] makes the task's events of what happens in it.
+//! Inbound: [`view`] presents a run as a task, [`task_events`] converts what happens in it to the task's events.
 
 pub mod callback;
 pub mod client;

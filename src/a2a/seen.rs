@@ -1,4 +1,4 @@
-//! Another agent's task as the engine takes it: its state, its question, its result.
+//! Converts another agent's task for the engine: its state, its question, its result.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -9,7 +9,7 @@ use crate::domain::Millis;
 use crate::domain::hitl::FeedbackSchema;
 use crate::domain::task::{PeerReport, PeerState};
 
-/// How much of an agent's words is kept beside the result.
+/// How much of an agent's own text is stored beside the result.
 const MOST_CHARS: usize = 4_000;
 
 pub fn state(state: TaskState) -> PeerState {
@@ -24,7 +24,7 @@ pub fn state(state: TaskState) -> PeerState {
     }
 }
 
-/// `bytes` bounds what is kept of its artifacts.
+/// `bytes` limits the artifacts that are stored.
 pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> PeerReport {
     let said = task.status.message.as_ref();
     let state = state(task.status.state);
@@ -48,7 +48,7 @@ pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> PeerRe
     }
 }
 
-/// An agent that answers at once makes no task of it.
+/// An agent that answers immediately returns a message instead of a task.
 pub fn of_message(message: &Message, bytes: usize, patience_ms: Option<Millis>) -> PeerReport {
     let seen = PeerReport {
         state: PeerState::Completed,
@@ -71,7 +71,8 @@ fn with_output(seen: PeerReport, output: Value, bytes: usize) -> PeerReport {
     PeerReport { state: PeerState::Failed, message, ..seen }
 }
 
-/// `{text?, artifacts?: [{artifactId, name?, description?, parts}], message?}`: `text` is that of all artifacts.
+/// `{text?, artifacts?: [{artifactId, name?, description?, parts}], message?}`: `text` joins the texts of all
+/// artifacts.
 fn output(artifacts: &[Artifact], said: Option<&Message>) -> Value {
     let mut output = json!({});
     let texts: Vec<&str> = artifacts.iter().flat_map(|artifact| &artifact.parts).filter_map(text).collect();
@@ -128,7 +129,7 @@ fn words(message: &Message) -> String {
     texts.join("\n").chars().take(MOST_CHARS).collect()
 }
 
-/// How an answer must look, if a data part says so as this server's own questions do.
+/// The form of the expected answer, if a data part describes it like this server's own questions.
 fn form(message: &Message) -> Option<FeedbackSchema> {
     message.parts.iter().find_map(|part| match &part.content {
         Content::Data(data) => {

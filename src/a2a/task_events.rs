@@ -1,8 +1,8 @@
-//! A run's observations and tokens as events of its A2A task.
+//! Converts a run's observations and tokens to events of its A2A task.
 //!
-//! A [`TaskEvents`] takes a run's observations in order, and its tokens. The same observations always give the same events:
-//! all streams of one task agree, and so do pushes. Tokens only bring the answer earlier: their text is completed, or
-//! replaced, by the answer itself.
+//! A [`TaskEvents`] receives a run's observations in order, and its tokens. The same observations always give the same
+//! events, so all streams and pushes of a task agree. Tokens only make the answer available earlier: the final answer
+//! completes or replaces their text.
 
 use super::types::{Artifact, ArtifactUpdate, Message, Metadata, StatusUpdate, StreamEvent, TaskState, TaskStatus};
 use super::view;
@@ -24,40 +24,40 @@ pub struct TaskEvents {
     state: TaskState,
     /// The open questions, oldest first.
     open: Vec<AskedQuestion>,
-    /// The suspension of the last event.
-    asked: Option<SuspensionId>,
-    /// The stream of tokens that the events follow.
+    /// The question of the last event.
+    last_question: Option<SuspensionId>,
+    /// The token stream that the events follow.
     streamed: Option<StreamedAnswer>,
     failure: Option<Code>,
     answer: Option<ConversationMessage>,
     urls: Option<ConsoleUrls>,
 }
 
-/// A stream of tokens, and what came of it.
+/// A token stream, and its text so far.
 struct StreamedAnswer {
     stream: String,
-    /// How many bytes came.
-    heard: u64,
+    /// How many bytes were received.
+    received_bytes: u64,
     text: AnswerText,
 }
 
 impl StreamedAnswer {
     fn new(stream: &str) -> Self {
-        Self { stream: stream.to_owned(), heard: 0, text: AnswerText::default() }
+        Self { stream: stream.to_owned(), received_bytes: 0, text: AnswerText::default() }
     }
 
     /// Adds the next tokens; returns the text that may be sent.
     fn apply(&mut self, piece: &str) -> String {
-        self.heard += piece.len() as u64;
+        self.received_bytes += piece.len() as u64;
         self.text.push(piece)
     }
 }
 
 impl TaskEvents {
-    /// What it must hear.
-    pub const HEARD: [ObservationType; 7] = ObservationType::STANDING;
+    /// The observation types that must be passed to `apply`.
+    pub const OBSERVATION_TYPES: [ObservationType; 7] = ObservationType::STANDING;
 
-    /// Continues from this state; `open` are the open questions, oldest first.
+    /// Starts from this state; `open` are the open questions, oldest first.
     pub fn new(task_id: &str, context_id: &str, state: TaskState, open: Vec<AskedQuestion>) -> Self {
         let asked = open.first().map(|oldest| oldest.suspension_id.clone());
         Self {
@@ -65,7 +65,7 @@ impl TaskEvents {
             context_id: context_id.to_owned(),
             state,
             open,
-            asked,
+            last_question: asked,
             streamed: None,
             failure: None,
             answer: None,
@@ -73,7 +73,7 @@ impl TaskEvents {
         }
     }
 
-    /// The same; its questions say where people find them.
+    /// Adds links to the questions.
     #[must_use]
     pub fn linked(self, urls: Option<ConsoleUrls>) -> Self {
         Self { urls, ..self }
@@ -84,21 +84,21 @@ impl TaskEvents {
         self.state
     }
 
-    /// What a fact of the thread means for the task; payloads are inlined.
+    /// The events that a fact of the thread causes; payloads must be inlined.
     pub fn apply(&mut self, run: &RunId, at: Millis, fact: Fact) -> Vec<StreamEvent> {
         if run.as_str() != self.task_id {
             return Vec::new();
         }
         match fact {
-            Fact::RunStarted(_) => self.stands(at),
+            Fact::RunStarted(_) => self.status_if_changed(at),
             Fact::AgentSuspended(question) => {
                 self.open.push(question);
-                self.stands(at)
+                self.status_if_changed(at)
             }
-            // Whoever is reminded is still asked.
+            // A reminder does not close the question.
             Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => Vec::new(),
-            Fact::SuspensionTimeout(body) => self.closed(&body.suspension_id, at),
-            Fact::AgentResumed(body) => self.closed(&body.suspension_id, at),
+            Fact::SuspensionTimeout(body) => self.on_question_closed(&body.suspension_id, at),
+            Fact::AgentResumed(body) => self.on_question_closed(&body.suspension_id, at),
             Fact::Error(body) => {
                 if body.fatal {
                     self.failure = Code::ALL.iter().copied().find(|code| code.as_str() == body.code);
@@ -112,7 +112,7 @@ impl TaskEvents {
                 }
                 Vec::new()
             }
-            Fact::RunFinished(body) => self.ended(body.status, at),
+            Fact::RunFinished(body) => self.on_run_ended(body.status, at),
             Fact::Intent(_)
             | Fact::Title(_)
             | Fact::Plan(_)
@@ -131,13 +131,13 @@ impl TaskEvents {
         }
     }
 
-    fn closed(&mut self, id: &SuspensionId, at: Millis) -> Vec<StreamEvent> {
+    fn on_question_closed(&mut self, id: &SuspensionId, at: Millis) -> Vec<StreamEvent> {
         self.open.retain(|open| open.suspension_id != *id);
-        self.stands(at)
+        self.status_if_changed(at)
     }
 
-    /// A piece of the answer. Another stream (a new attempt) begins it anew; after a piece that was lost, the rest waits
-    /// for the whole.
+    /// A piece of the answer. Another stream (a new attempt) starts it again; after a lost piece nothing is sent until
+    /// the whole answer is known.
     pub fn token(&mut self, token: &Token) -> Option<StreamEvent> {
         if token.run_id.as_str() != self.task_id || token.token_type != TokenType::SynthesisResponse {
             return None;
@@ -146,7 +146,7 @@ impl TaskEvents {
             self.streamed = Some(StreamedAnswer::new(token.stream_id.as_str()));
         }
         let streamed = self.streamed.as_mut()?;
-        if streamed.stream != token.stream_id.as_str() || streamed.heard != token.offset {
+        if streamed.stream != token.stream_id.as_str() || streamed.received_bytes != token.offset {
             return None;
         }
         let append = !streamed.text.sent().is_empty();
@@ -154,25 +154,25 @@ impl TaskEvents {
         (!next.is_empty()).then(|| self.update(view::answer_artifact(&next), append, false))
     }
 
-    /// Working, or waiting for the answer to the oldest question; an event only if the state changed.
-    fn stands(&mut self, at: Millis) -> Vec<StreamEvent> {
+    /// An event for "working" or "waiting for the oldest question", if the state has changed.
+    fn status_if_changed(&mut self, at: Millis) -> Vec<StreamEvent> {
         let oldest = self.open.first();
         let asked = oldest.map(|oldest| oldest.suspension_id.clone());
         let state = view::standing(&self.open);
-        if state == self.state && asked == self.asked {
+        if state == self.state && asked == self.last_question {
             return Vec::new();
         }
         let question = oldest.map(|oldest| view::question(&self.task_id, &self.context_id, oldest, self.urls.as_ref()));
-        self.asked = asked;
+        self.last_question = asked;
         vec![self.status(state, question, at)]
     }
 
-    fn ended(&mut self, status: RunStatus, at: Millis) -> Vec<StreamEvent> {
+    fn on_run_ended(&mut self, status: RunStatus, at: Millis) -> Vec<StreamEvent> {
         let answer = self.answer.take();
         let mut events = Vec::new();
         let (state, why) = match status {
             RunStatus::Completed => {
-                events.extend(answer.iter().flat_map(|answer| self.delivered(answer)));
+                events.extend(answer.iter().flat_map(|answer| self.answer_events(answer)));
                 (TaskState::Completed, None)
             }
             RunStatus::Cancelled => (TaskState::Canceled, None),
@@ -184,8 +184,8 @@ impl TaskEvents {
         events
     }
 
-    /// What stands beside the answer, then what the tokens have not said of it.
-    fn delivered(&self, whole: &ConversationMessage) -> Vec<StreamEvent> {
+    /// First the deliverables beside the answer, then the part of the answer that was not streamed.
+    fn answer_events(&self, whole: &ConversationMessage) -> Vec<StreamEvent> {
         let beside = view::deliverables(whole).into_iter().map(|artifact| self.update(artifact, false, true));
         let mut events: Vec<StreamEvent> = beside.collect();
         let streamed = self.streamed.as_ref().map(|streamed| &streamed.text).filter(|text| !text.sent().is_empty());

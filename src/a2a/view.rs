@@ -1,7 +1,7 @@
-//! A run as the task that others see: its state, its history, what it asks and what it brought forth. Pure.
+//! Presents a run as an A2A task: its state, history, questions and artifacts. Pure.
 //!
-//! All of it is derived from what is stored, so that an answer, a stream and a push say the same. A run with an open
-//! question waits for input, also while other items go on: whoever is asked may answer at once.
+//! Everything is derived from stored data, so that responses, streams and pushes agree. A run with an open question is
+//! in the state "input required" even if other items continue, because the question can be answered at once.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,14 +15,14 @@ use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::{CallerStatus, Run, RunStatus};
 
-/// The artifact that is the final response.
+/// The id of the artifact with the final response.
 pub const ANSWER: &str = "answer";
 
-/// The extension under which a question's data part is described; its text part needs none.
+/// The extension that describes a question's data part; its text part needs none.
 pub const QUESTIONS: &str = "urn:pes:a2a:questions:1";
 
-/// `open` are the run's open suspensions, oldest first; `messages` what was said in it, in order; `urls` where people find
-/// what is asked.
+/// `open` are the run's open suspensions, oldest first; `messages` its messages in order; `urls` the links to its
+/// questions.
 pub fn task(run: &Run, open: &[Suspension], messages: &[ConversationMessage], urls: Option<&ConsoleUrls>) -> Task {
     let answer = answer_of(run, messages);
     let is_answered = run.status == RunStatus::Completed;
@@ -36,7 +36,7 @@ pub fn task(run: &Run, open: &[Suspension], messages: &[ConversationMessage], ur
     }
 }
 
-/// The task right after its first message was taken in.
+/// The task right after its first message was accepted.
 pub fn accepted(run: &Run, messages: &[ConversationMessage]) -> Task {
     let asked = messages.iter().filter(|message| message.message_id == run.message_id);
     Task {
@@ -49,18 +49,18 @@ pub fn accepted(run: &Run, messages: &[ConversationMessage]) -> Task {
     }
 }
 
-/// The message in which the run ended, if it is among these.
+/// The message that ended the run, if it is among these.
 pub fn answer_of<'a>(run: &Run, messages: &'a [ConversationMessage]) -> Option<&'a ConversationMessage> {
     let named = &run.outcome.as_ref()?.message_id;
     messages.iter().find(|message| message.message_id == *named)
 }
 
-/// Whether the answer wants to be the only thing that is sent.
+/// Whether the answer is to be sent without other parts.
 pub fn is_bare(answer: &ConversationMessage) -> bool {
     ui(answer).is_some_and(|ui| ui["a2a"]["reply"] == "message")
 }
 
-/// What was delivered: what stands beside the answer first, the answer last.
+/// The artifacts: the deliverables first, the answer last.
 pub fn artifacts(answer: &ConversationMessage) -> Vec<Artifact> {
     let mut artifacts = deliverables(answer);
     artifacts.push(answer_artifact(&answer.content));
@@ -72,7 +72,7 @@ pub fn answer_artifact(text: &str) -> Artifact {
     Artifact { name: Some("Answer".to_owned()), ..artifact(ANSWER.to_owned(), Part::text(text)) }
 }
 
-/// What stands beside the answer.
+/// The deliverables beside the answer.
 pub fn deliverables(answer: &ConversationMessage) -> Vec<Artifact> {
     let delivered = ui(answer).and_then(|ui| ui["artifacts"].as_array());
     delivered.into_iter().flatten().enumerate().filter_map(|(at, value)| deliverable(at, value.as_object()?)).collect()
@@ -102,7 +102,7 @@ fn artifact(artifact_id: String, part: Part) -> Artifact {
     }
 }
 
-/// A message of the conversation: the client's as it sent it, anybody else's as text.
+/// A message of the conversation: a client's as it was sent, all others as text.
 pub fn message(said: &ConversationMessage) -> Message {
     let (task_id, context_id) = (said.run_id.as_ref().map(ToString::to_string), Some(said.thread_id.to_string()));
     let sent = said.metadata.as_ref().and_then(|metadata| metadata.get("a2a"));
@@ -138,7 +138,7 @@ fn status(
     };
     let asked = oldest.map(|oldest| question(run.run_id.as_str(), run.thread_id.as_str(), &oldest.asked(), urls));
     let why = answer.filter(|_| run.status == RunStatus::Failed).map(message);
-    // A core that does not say when it changed: its last known time.
+    // For cores that do not record the time of the last change: the last known time.
     let known = run.finished_at.or(run.started_at).unwrap_or(run.created_at);
     let since = if run.since == 0 { known } else { run.since };
     TaskStatus { state, message: asked.or(why), timestamp: Some(since) }
@@ -157,18 +157,17 @@ fn of(standing: CallerStatus) -> TaskState {
     }
 }
 
-/// How a run failed.
+/// The state of a failed run.
 pub fn failed(code: Option<Code>) -> TaskState {
     if code == Some(Code::TaskRefused) { TaskState::Rejected } else { TaskState::Failed }
 }
 
-/// How a run stands that goes on, by its open questions, oldest first.
+/// The state of a run in progress, by its open questions, oldest first.
 pub fn standing(open: &[AskedQuestion]) -> TaskState {
     of(CallerStatus::of(RunStatus::Running, open.first().map(|oldest| oldest.kind)))
 }
 
-/// What `AGENT_SUSPENDED` says, as a message: a text for people, and the same as data for programs, with where people find
-/// it.
+/// The content of `AGENT_SUSPENDED` as a message: a text for people, and the same as data for programs, with a link.
 pub fn question(task_id: &str, context_id: &str, asked: &AskedQuestion, urls: Option<&ConsoleUrls>) -> Message {
     let schema = &asked.feedback_schema;
     let mut form = json!({ "suspensionId": asked.suspension_id, "kind": asked.kind, "schema": schema });

@@ -31,7 +31,7 @@ pub(crate) fn check(config: &Config) -> Vec<Error> {
         policy::check_server(config).map_err(Error::from),
         outward::tenant_allows(config).map(drop).map_err(Error::from),
         outward::webhooks(config).map(drop).map_err(Error::from),
-        outward::vouched(config).map(drop).map_err(Error::from),
+        outward::operator_agents(config).map(drop).map_err(Error::from),
         Traces::new(&config.telemetry, egress.clone()).map(drop).map_err(|why| config::Error(why).into()),
     ];
     found.into_iter().filter_map(Result::err).collect()

@@ -12,7 +12,7 @@ use super::Runtime;
 use super::command::CommitExtras;
 use super::rows::read;
 use super::shared::Shared;
-use crate::a2a::client::{Events, Line};
+use crate::a2a::client::{ChosenInterface, Events};
 use crate::a2a::directory::Peer;
 use crate::domain::ids::{TaskId, TenantPk, ThreadPk};
 use crate::domain::task::{PeerState, Task};
@@ -35,7 +35,7 @@ pub(super) struct StreamedTask {
     /// The last known state.
     pub(super) state: PeerState,
     pub(super) peer: Peer,
-    pub(super) line: Line,
+    pub(super) line: ChosenInterface,
 }
 
 /// Reads the stream of a task; frees its place when dropped.

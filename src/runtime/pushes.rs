@@ -88,7 +88,7 @@ impl Shared {
         step: &Step,
     ) -> store::Result<(Vec<NewDelivery>, Vec<Row>)> {
         let relevant: Vec<&Record> =
-            step.records.iter().filter(|record| TaskEvents::HEARD.contains(&record.kind())).collect();
+            step.records.iter().filter(|record| TaskEvents::OBSERVATION_TYPES.contains(&record.kind())).collect();
         let contents: Vec<Value> = relevant.iter().map(|record| record.fact.content()).collect();
         let mut known: Payloads = step.payloads.iter().cloned().collect();
         self.fetch(pk, &contents, &mut known).await?;

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::super::directory::Peer;
 use super::super::fault::{self, Fault};
-use super::line::Request;
-use super::{Binding, Client, Error, Line};
+use super::interface::Request;
+use super::{Binding, ChosenInterface, Client, Error};
 use crate::domain::{Millis, depth};
 use crate::egress::{self, Answer, Bounds, Post, insert_trace_headers};
 
@@ -16,20 +16,25 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 impl Client {
     /// The result, or the agent's error.
-    pub(super) async fn call(&self, peer: &Peer, line: &Line, request: Request) -> Result<Value, Error> {
-        let mut answer = self.answer(peer, line, request, JSON, self.bounds).await?;
+    pub(super) async fn call(
+        &self,
+        peer: &Peer,
+        interface: &ChosenInterface,
+        request: Request,
+    ) -> Result<Value, Error> {
+        let mut answer = self.answer(peer, interface, request, JSON, self.bounds).await?;
         let (status, retry_after_ms) = (answer.status(), retry_after(&answer));
         if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
             return Err(Error::Unreachable { why: format!("the agent answers HTTP {status}"), retry_after_ms });
         }
         let bytes = whole(&mut answer).await?;
         let body = depth::read(&bytes).unwrap_or_default();
-        match line.binding {
+        match interface.binding {
             Binding::JsonRpc if body.get("error").is_some_and(|error| !error.is_null()) => {
-                Err(said(Fault::from_json_rpc(&body["error"]), retry_after_ms))
+                Err(agent_error(Fault::from_json_rpc(&body["error"]), retry_after_ms))
             }
             Binding::JsonRpc | Binding::HttpJson if !status.is_success() => {
-                Err(said(Fault::from_http(status.as_u16(), &body), retry_after_ms))
+                Err(agent_error(Fault::from_http(status.as_u16(), &body), retry_after_ms))
             }
             Binding::JsonRpc => match body.get("result") {
                 Some(result) => Ok(result.clone()),
@@ -42,7 +47,7 @@ impl Client {
     pub(super) async fn answer(
         &self,
         peer: &Peer,
-        line: &Line,
+        interface: &ChosenInterface,
         request: Request,
         accepted: HeaderValue,
         bounds: Bounds,
@@ -53,7 +58,7 @@ impl Client {
         if body.is_some() {
             headers.insert(CONTENT_TYPE, JSON);
         }
-        headers.insert("a2a-version", HeaderValue::from_static(line.version.as_str()));
+        headers.insert("a2a-version", HeaderValue::from_static(interface.version.as_str()));
         headers.extend(peer.authorization()?.map(|token| (AUTHORIZATION, token)));
         insert_trace_headers(&mut headers, &peer.trace);
         let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
@@ -62,8 +67,8 @@ impl Client {
     }
 }
 
-/// An error of the agent's own making leaves open how far it came.
-fn said(fault: Fault, retry_after_ms: Option<Millis>) -> Error {
+/// After an error inside the agent it is unknown how far the call got.
+fn agent_error(fault: Fault, retry_after_ms: Option<Millis>) -> Error {
     match fault.error {
         fault::Error::Internal | fault::Error::InvalidAgentResponse => Error::Unknown(fault.detail),
         fault::Error::ResourceExhausted | fault::Error::Unavailable => {
@@ -82,7 +87,7 @@ fn said(fault: Fault, retry_after_ms: Option<Millis>) -> Error {
         | fault::Error::MethodNotFound
         | fault::Error::InvalidParams
         | fault::Error::Unauthenticated
-        | fault::Error::PermissionDenied => Error::Said(fault),
+        | fault::Error::PermissionDenied => Error::AgentError(fault),
     }
 }
 
@@ -106,7 +111,7 @@ pub(in crate::a2a) async fn whole(answer: &mut Answer) -> Result<Vec<u8>, Error>
     Ok(bytes)
 }
 
-/// Only seconds are understood.
+/// Only the form in seconds is supported.
 fn retry_after(answer: &Answer) -> Option<Millis> {
     let seconds: Millis = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(seconds.clamp(0, 86_400) * 1_000)

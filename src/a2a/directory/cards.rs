@@ -1,4 +1,4 @@
-//! Cards as they were fetched: asked for again when they are no longer fresh, and only whether they changed.
+//! A cache of agent cards. Cards that are too old are requested again, conditionally.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::domain::depth;
 use crate::domain::ids::TenantPk;
 use crate::egress::{Bounds, Egress, Post};
 
-/// How old a card may be.
-pub(super) const FRESH: Duration = Duration::from_secs(300);
-const MOST_BYTES: usize = 1 << 20;
+/// The age after which a card is requested again.
+pub(super) const MAX_AGE: Duration = Duration::from_secs(300);
+const MAX_CARD_BYTES: usize = 1 << 20;
 
-type Key = (Option<TenantPk>, String, i64);
+type CardKey = (Option<TenantPk>, String, i64);
 
 struct CachedCard {
     card: Arc<AgentCard>,
@@ -35,8 +35,8 @@ struct CachedCard {
 pub(super) struct Cards {
     egress: Arc<Egress>,
     time: Duration,
-    kept: Mutex<HashMap<Key, CachedCard>>,
-    /// Grows whenever a card says something new.
+    kept: Mutex<HashMap<CardKey, CachedCard>>,
+    /// Incremented whenever a card changes.
     pub generation: AtomicU64,
 }
 
@@ -45,38 +45,39 @@ impl Cards {
         Self { egress, time, kept: Mutex::default(), generation: AtomicU64::new(0) }
     }
 
-    /// Without IO, however old.
-    pub fn kept(&self, peer: &Peer) -> Option<Arc<AgentCard>> {
+    /// The cached card, without IO, however old.
+    pub fn cached(&self, peer: &Peer) -> Option<Arc<AgentCard>> {
         self.kept.lock().get(&key(peer)).map(|kept| kept.card.clone())
     }
 
     pub async fn get(&self, peer: &Peer) -> Result<Arc<AgentCard>, Error> {
         let (known, etag) = match self.kept.lock().get(&key(peer)) {
-            Some(kept) if kept.since.elapsed() < FRESH => return Ok(kept.card.clone()),
+            Some(kept) if kept.since.elapsed() < MAX_AGE => return Ok(kept.card.clone()),
             Some(kept) => (Some(kept.card.clone()), kept.etag.clone()),
             None => (None, None),
         };
         match self.fetch(peer, etag.clone()).await {
             Ok(None) => {
                 let card = known.ok_or_else(|| Error::Refused("its card is empty".to_owned()))?;
-                self.keep(peer, CachedCard { card: card.clone(), etag, since: Instant::now() });
+                self.store(peer, CachedCard { card: card.clone(), etag, since: Instant::now() });
                 Ok(card)
             }
             Ok(Some((card, etag))) => {
                 let card = Arc::new(card);
                 let is_news = known.is_none_or(|known| known != card);
-                self.keep(peer, CachedCard { card: card.clone(), etag, since: Instant::now() });
+                self.store(peer, CachedCard { card: card.clone(), etag, since: Instant::now() });
                 if is_news {
                     self.generation.fetch_add(1, Ordering::SeqCst);
                 }
                 Ok(card)
             }
-            // An old card serves better than none.
+            // An outdated card is better than none.
             Err(error) => known.ok_or(error),
         }
     }
 
-    /// `None`: it has not changed. What did not answer as it should was not spoken to yet: another time.
+    /// `None`: the card has not changed. If this request fails, the agent itself was not called yet, so every error
+    /// allows another attempt.
     async fn fetch(
         &self,
         peer: &Peer,
@@ -86,12 +87,12 @@ impl Cards {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.extend(etag.map(|etag| (IF_NONE_MATCH, etag)));
         headers.extend(peer.authorization()?.map(|token| (AUTHORIZATION, token)));
-        let bounds = Bounds { headers: self.time, stall: self.time, total: self.time, bytes: MOST_BYTES };
+        let bounds = Bounds { headers: self.time, stall: self.time, total: self.time, bytes: MAX_CARD_BYTES };
         let post = Post { to: peer.destination(peer.card.clone()), headers, body: Bytes::new(), bounds };
         let not_yet = |why: String| Error::Unreachable { why: format!("its card: {why}"), retry_after_ms: None };
         let unsent = |error: Error| match error {
             Error::Unknown(why) => not_yet(why),
-            other @ (Error::Unreachable { .. } | Error::Said(_) | Error::Refused(_)) => other,
+            other @ (Error::Unreachable { .. } | Error::AgentError(_) | Error::Refused(_)) => other,
         };
         let (_, mut answer) = self.egress.follow(Method::GET, post).await.map_err(|it| unsent(of_egress(it)))?;
         if answer.status() == StatusCode::NOT_MODIFIED {
@@ -107,17 +108,17 @@ impl Cards {
         Ok(Some((wire::read_card(&value).map_err(|error| unreadable(error.to_string()))?, etag)))
     }
 
-    fn keep(&self, peer: &Peer, card: CachedCard) {
+    fn store(&self, peer: &Peer, card: CachedCard) {
         self.kept.lock().insert(key(peer), card);
     }
 
-    /// Forgets the cards of all others: of agents that are gone, and of what these were before.
+    /// Drops the cards of all other agents: of removed ones, and of earlier versions of these.
     pub fn retain(&self, peers: &[Peer]) {
-        let known: HashSet<Key> = peers.iter().map(key).collect();
+        let known: HashSet<CardKey> = peers.iter().map(key).collect();
         self.kept.lock().retain(|kept, _| known.contains(kept));
     }
 }
 
-fn key(peer: &Peer) -> Key {
+fn key(peer: &Peer) -> CardKey {
     (peer.owner, peer.id.clone(), peer.version)
 }

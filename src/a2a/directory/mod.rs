@@ -1,6 +1,5 @@
-//! The agents that work can be given to: those of the configuration, which every tenant has, and each tenant's own.
-//! What they say of themselves is fetched from their cards and cached; the description of `delegate_to_agent` gives it
-//! to the planner.
+//! The agents that work can be delegated to: those of the configuration, which every tenant has, and each tenant's own.
+//! Their cards are fetched and cached; the description of `delegate_to_agent` passes them to the planner.
 
 mod cards;
 mod tool;
@@ -29,21 +28,21 @@ use cards::Cards;
 pub use tool::Delegating;
 use tool::line;
 
-/// Cards that are fetched at once.
-const AT_ONCE: usize = 16;
+/// How many cards are fetched concurrently.
+const MAX_CONCURRENT_FETCHES: usize = 16;
 
-/// One agent, as somebody named it.
+/// One agent, as it was configured.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub id: String,
     pub card: Url,
-    /// Whose it is; `None`: the operator vouches for it.
+    /// The tenant that added it; `None`: the operator configured it.
     pub owner: Option<TenantPk>,
-    /// On behalf of whom it is called.
+    /// The tenant for which it is called.
     pub tenant: TenantPk,
-    /// The value of `Authorization`, if it has one. One whose token cannot be opened is not spoken to.
+    /// The value of `Authorization`, if it has one. An agent whose token cannot be opened is not called.
     pub token: Result<Option<HeaderValue>, Unreadable>,
-    /// It takes a message once, however often it is sent.
+    /// It processes a message only once, even if it is sent again.
     pub dedupes: bool,
     /// The trace headers of this call.
     pub trace: CallTrace,
@@ -53,7 +52,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// What it is shown of who speaks. If that cannot be opened, nothing is sent: it may be another time.
+    /// The credentials that it is sent. If they cannot be opened, the call fails and may be tried again later.
     pub(super) fn authorization(&self) -> Result<Option<HeaderValue>, super::client::Error> {
         self.token.clone().map_err(|why| {
             why.warn(DocumentKind::Agent.as_str(), self.tenant, &self.id);
@@ -62,8 +61,8 @@ impl Peer {
         })
     }
 
-    /// An address of the agent, on whose word it is called: what the operator vouches for is the origin of the card.
-    /// What the card names elsewhere is judged.
+    /// How a URL of the agent is called. For the operator's agents, URLs with the card's origin are trusted; all other
+    /// URLs are checked.
     pub fn destination(&self, url: Url) -> Destination {
         match self.owner {
             None if url.origin() == self.card.origin() => Destination::Operator(url),
@@ -72,9 +71,9 @@ impl Peer {
     }
 }
 
-/// An agent of the configuration, its token read.
+/// An agent of the configuration, with its resolved token.
 #[derive(Clone)]
-pub struct Vouched {
+pub struct OperatorAgent {
     pub id: String,
     pub card: Url,
     pub token: Option<HeaderValue>,
@@ -82,9 +81,9 @@ pub struct Vouched {
     pub timeout_ms: Option<i64>,
 }
 
-/// A tenant's agent as it is stored, under its id.
+/// The stored form of a tenant's agent.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredAgent {
     card: String,
     /// Sealed.
     token: Option<String>,
@@ -93,7 +92,7 @@ struct Stored {
 }
 
 pub struct Directory {
-    vouched: Vec<Vouched>,
+    operator_agents: Vec<OperatorAgent>,
     documents: Arc<DocumentCache>,
     sealer: Arc<Sealer>,
     pub client: Client,
@@ -102,7 +101,7 @@ pub struct Directory {
 
 impl Directory {
     pub fn new(
-        vouched: Vec<Vouched>,
+        operator_agents: Vec<OperatorAgent>,
         documents: Arc<DocumentCache>,
         sealer: Arc<Sealer>,
         egress: Arc<Egress>,
@@ -110,25 +109,26 @@ impl Directory {
         bytes: usize,
     ) -> Arc<Self> {
         let cards = Cards::new(egress.clone(), time);
-        Arc::new(Self { vouched, documents, sealer, client: Client::new(egress, time, bytes), cards })
+        Arc::new(Self { operator_agents, documents, sealer, client: Client::new(egress, time, bytes), cards })
     }
 
-    /// The operator's first.
+    /// The operator's agents come first.
     pub fn of(&self, tenant: TenantPk) -> Vec<Peer> {
         let own = self.documents.of(tenant, DocumentKind::Agent);
         let own = own.iter().filter_map(|document| self.peer(document).ok());
-        self.vouched.iter().map(|agent| agent.peer(tenant)).chain(own).collect()
+        self.operator_agents.iter().map(|agent| agent.peer(tenant)).chain(own).collect()
     }
 
     pub fn one(&self, tenant: TenantPk, id: &str) -> Option<Peer> {
-        self.vouched(tenant, id).or_else(|| self.peer(&*self.documents.get(tenant, DocumentKind::Agent, id)?).ok())
+        self.operator_agent(tenant, id)
+            .or_else(|| self.peer(&*self.documents.get(tenant, DocumentKind::Agent, id)?).ok())
     }
 
-    fn vouched(&self, tenant: TenantPk, id: &str) -> Option<Peer> {
-        self.vouched.iter().find(|agent| agent.id == id).map(|agent| agent.peer(tenant))
+    fn operator_agent(&self, tenant: TenantPk, id: &str) -> Option<Peer> {
+        self.operator_agents.iter().find(|agent| agent.id == id).map(|agent| agent.peer(tenant))
     }
 
-    /// The same, as it is stored now: one that was just added elsewhere is there, too.
+    /// The agent as it is stored now, so that one that another process just added is found, too.
     pub async fn find(&self, tenant: TenantPk, id: &str) -> store::Result<Option<Peer>> {
         if let Some(known) = self.one(tenant, id) {
             return Ok(Some(known));
@@ -137,19 +137,19 @@ impl Directory {
         Ok(self.one(tenant, id))
     }
 
-    /// The agent's card: the one that is kept while it is fresh, else as the agent gives it now.
+    /// The agent's card: from the cache while it is fresh, else fetched.
     pub async fn card(&self, peer: &Peer) -> Result<Arc<AgentCard>, super::client::Error> {
         self.cards.get(peer).await
     }
 
-    /// Everybody's agents.
+    /// The agents of all tenants.
     fn all(&self) -> Vec<Peer> {
         let own = self.documents.all(DocumentKind::Agent);
         let own = own.iter().filter_map(|document| self.peer(document).ok());
-        self.vouched.iter().map(|agent| agent.peer(TenantPk::NONE)).chain(own).collect()
+        self.operator_agents.iter().map(|agent| agent.peer(TenantPk::NONE)).chain(own).collect()
     }
 
-    /// Keeps the cards fresh until dropped: the planner reads them without IO.
+    /// Keeps the cards fresh until dropped, because the planner reads them without IO.
     pub async fn follow(&self) {
         let mut changes = self.documents.changes();
         loop {
@@ -160,52 +160,53 @@ impl Directory {
                     tracing::warn!(agentId = peer.id, %error, "an agent's card cannot be read");
                 }
             });
-            // Those that do not answer keep few others waiting.
-            stream::iter(fetched).for_each_concurrent(AT_ONCE, |fetched| fetched).await;
-            // Whoever changes the agents is gone with the process.
-            tokio::time::timeout(cards::FRESH, changes.changed()).await.ok();
+            // Agents that do not answer must not delay many others.
+            stream::iter(fetched).for_each_concurrent(MAX_CONCURRENT_FETCHES, |fetched| fetched).await;
+            // The sender is only dropped when the process ends.
+            tokio::time::timeout(cards::MAX_AGE, changes.changed()).await.ok();
         }
     }
 
-    /// Those that work can be given to, as clients see them.
+    /// The agents that work can be delegated to, as clients see them.
     pub fn known(&self, tenant: TenantPk) -> Vec<KnownAgent> {
-        self.of(tenant).iter().map(|peer| self.shown(peer)).collect()
+        self.of(tenant).iter().map(|peer| self.view(peer)).collect()
     }
 
-    /// All, also those that cannot be read.
+    /// All agents, including those that cannot be read.
     pub fn listed(&self, tenant: TenantPk) -> Vec<KnownAgent> {
         let own = self.documents.of(tenant, DocumentKind::Agent);
-        let own = own.iter().map(|document| self.look_at(document));
-        self.vouched.iter().map(|agent| self.shown(&agent.peer(tenant))).chain(own).collect()
+        let own = own.iter().map(|document| self.view_of(document));
+        self.operator_agents.iter().map(|agent| self.view(&agent.peer(tenant))).chain(own).collect()
     }
 
-    /// One of [`listed`](Self::listed), with the version of what is stored of it.
-    pub fn look(&self, tenant: TenantPk, id: &str) -> Option<(KnownAgent, i64)> {
-        let vouched = self.vouched(tenant, id).map(|peer| (self.shown(&peer), peer.version));
-        vouched.or_else(|| {
+    /// One of [`listed`](Self::listed), with the version of its document.
+    pub fn agent_view(&self, tenant: TenantPk, id: &str) -> Option<(KnownAgent, i64)> {
+        let found = self.operator_agent(tenant, id).map(|peer| (self.view(&peer), peer.version));
+        found.or_else(|| {
             let document = self.documents.get(tenant, DocumentKind::Agent, id)?;
-            Some((self.look_at(&document), document.version))
+            Some((self.view_of(&document), document.version))
         })
     }
 
-    fn look_at(&self, document: &Document) -> KnownAgent {
+    fn view_of(&self, document: &Document) -> KnownAgent {
         match self.peer(document) {
-            Ok(peer) => self.shown(&peer),
+            Ok(peer) => self.view(&peer),
             Err(why) => KnownAgent::illegible(document.id.clone(), why.to_string()),
         }
     }
 
-    /// With what its card says, as it was read last.
-    pub fn shown(&self, peer: &Peer) -> KnownAgent {
-        known(peer, self.cards.kept(peer).as_deref())
+    /// With the content of its cached card.
+    pub fn view(&self, peer: &Peer) -> KnownAgent {
+        known(peer, self.cards.cached(peer).as_deref())
     }
 
-    /// A tenant's agent as it is written, whatever its card says.
-    pub fn unread(&self, document: &Document) -> Result<KnownAgent, Illegible> {
+    /// A tenant's agent as it was written, without its card.
+    pub fn view_without_card(&self, document: &Document) -> Result<KnownAgent, Illegible> {
         self.peer(document).map(|peer| known(&peer, None))
     }
 
-    /// What is stored of an agent: its token sealed for it, or the one that is `kept`, sealed, where it brings none.
+    /// The stored form of an agent: its token is sealed; if the specification has none, the sealed token in `kept`
+    /// stays.
     pub fn stored(
         &self,
         tenant: TenantPk,
@@ -217,12 +218,12 @@ impl Directory {
             Some(token) => Some(self.sealer.seal(token, owner)?),
             None => kept.and_then(serde_json::Value::as_str).map(str::to_owned),
         };
-        let stored = Stored { card: spec.card.clone(), token, dedupes: spec.dedupes, timeout_ms: spec.timeout_ms };
+        let stored = StoredAgent { card: spec.card.clone(), token, dedupes: spec.dedupes, timeout_ms: spec.timeout_ms };
         Ok(serde_json::json!(stored))
     }
 
     fn peer(&self, document: &Document) -> Result<Peer, Illegible> {
-        let stored: Stored = document.legible()?;
+        let stored: StoredAgent = document.legible()?;
         let card = stored.card.parse().map_err(|why| document.illegible(format!("its card: {why}")))?;
         let token = document.secrets(&self.sealer).and_then(|secrets| {
             let tokens = secrets.iter().map(|token| bearer(token).ok_or(Unreadable::Malformed));
@@ -242,7 +243,7 @@ impl Directory {
     }
 }
 
-impl Vouched {
+impl OperatorAgent {
     fn peer(&self, tenant: TenantPk) -> Peer {
         Peer {
             id: self.id.clone(),
@@ -258,9 +259,9 @@ impl Vouched {
     }
 }
 
-/// What a tenant wrote of an agent, without its token.
-pub fn sent(document: &Document) -> Result<AgentSpec, Illegible> {
-    let Stored { card, token: _, dedupes, timeout_ms } = document.legible()?;
+/// The specification that a tenant wrote, without its token.
+pub fn written_spec(document: &Document) -> Result<AgentSpec, Illegible> {
+    let StoredAgent { card, token: _, dedupes, timeout_ms } = document.legible()?;
     Ok(AgentSpec { id: document.id.clone(), card, token: None, dedupes, timeout_ms })
 }
 
@@ -279,7 +280,7 @@ fn known(peer: &Peer, card: Option<&AgentCard>) -> KnownAgent {
     }
 }
 
-/// A token as it is sent; `None`: no header can hold it.
+/// The header value for a token; `None`: it is invalid in a header.
 pub fn bearer(token: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
     value.set_sensitive(true);

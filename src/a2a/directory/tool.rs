@@ -1,5 +1,5 @@
-//! `delegate_to_agent`: there for tenants that have agents, and its description says which. Its calls become tasks; it
-//! never runs.
+//! `delegate_to_agent`: offered to tenants that have agents, which its description lists. Its calls become tasks; the
+//! tool itself never runs.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -18,10 +18,10 @@ use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 use crate::store::documents::DocumentKind;
 use crate::tool::{Tool, ToolContext, ToolOutput, ToolSource};
 
-/// How much of each of an agent's own words is given to the planner.
-const MOST_CHARS: usize = 300;
-/// How many skills of one agent are.
-const MOST_SKILLS: usize = 20;
+/// How many characters of each text of an agent are passed to the planner.
+const MAX_TEXT_CHARS: usize = 300;
+/// How many skills of one agent are listed.
+const MAX_SKILLS: usize = 20;
 
 struct DelegateToAgent {
     spec: Arc<ToolSpec>,
@@ -38,13 +38,13 @@ impl Tool for DelegateToAgent {
     }
 }
 
-/// A tenant's tools, and of which generation they are.
-type Made = (u64, Arc<[Arc<dyn Tool>]>);
+/// A tenant's tools, with their generation.
+type CachedTools = (u64, Arc<[Arc<dyn Tool>]>);
 
 /// The source of that tool.
 pub struct Delegating {
     directory: Arc<Directory>,
-    made: Mutex<HashMap<TenantPk, Made>>,
+    made: Mutex<HashMap<TenantPk, CachedTools>>,
 }
 
 impl Delegating {
@@ -84,7 +84,7 @@ fn spec(agents: &[KnownAgent]) -> ToolSpec {
         if let Some(about) = &agent.description {
             let _ = write!(description, ": {}", line(about));
         }
-        for skill in agent.skills.iter().take(MOST_SKILLS) {
+        for skill in agent.skills.iter().take(MAX_SKILLS) {
             let [id, name, about] = [&skill.id, &skill.name, &skill.description].map(|text| line(text));
             let _ = write!(description, "\n  - skill {id}: {name}. {about}");
         }
@@ -112,9 +112,9 @@ fn spec(agents: &[KnownAgent]) -> ToolSpec {
     }
 }
 
-/// Another's words, as one bounded line.
+/// A text from another agent, as one bounded line.
 pub(super) fn line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST_CHARS).collect()
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_TEXT_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -140,10 +140,10 @@ mod tests {
             output_modes: texts(),
         };
         let shown = known_skill(&skill);
-        assert_eq!([&shown.id, &shown.name].map(|text| text.chars().count()), [MOST_CHARS; 2]);
+        assert_eq!([&shown.id, &shown.name].map(|text| text.chars().count()), [MAX_TEXT_CHARS; 2]);
         agent.skills = vec![KnownSkill { id: skill.id, name: skill.name, ..shown }];
         let told = spec(&[agent]).description;
-        assert!(told.len() < 6 * MOST_CHARS, "{} bytes", told.len());
+        assert!(told.len() < 6 * MAX_TEXT_CHARS, "{} bytes", told.len());
         assert_eq!(told.lines().count(), 3, "{told}");
         assert!(told.contains("\n- helper (Helper - xx") && told.contains("\n  - skill help - xx"), "{told}");
     }

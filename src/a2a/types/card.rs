@@ -9,14 +9,14 @@ pub struct AgentCard {
     pub name: String,
     pub description: String,
     pub version: String,
-    /// Where it is spoken to, the preferred place first.
+    /// How it can be called, the preferred interface first.
     pub interfaces: Vec<Interface>,
     pub provider: Option<Provider>,
     pub documentation_url: Option<String>,
     pub icon_url: Option<String>,
     pub capabilities: Capabilities,
     pub security_schemes: BTreeMap<String, SecurityScheme>,
-    /// One of these is enough.
+    /// One of these is sufficient.
     pub security_requirements: Vec<SecurityRequirement>,
     pub default_input_modes: Vec<String>,
     pub default_output_modes: Vec<String>,
@@ -26,7 +26,7 @@ pub struct AgentCard {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
     pub url: String,
-    /// `JSONRPC`, `HTTP+JSON`, `GRPC` or a name of somebody's own.
+    /// `JSONRPC`, `HTTP+JSON`, `GRPC` or a custom name.
     pub binding: String,
     /// Major and minor: `1.0`, `0.3`.
     pub version: String,
@@ -55,7 +55,7 @@ pub struct Extension {
     pub params: Metadata,
 }
 
-/// The ways to authenticate that this server can name or use; others are known by nothing but their kind.
+/// The authentication schemes that this server can describe or use; others are kept only by kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SecurityScheme {
     Http { scheme: String, bearer_format: Option<String> },

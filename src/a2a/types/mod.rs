@@ -1,4 +1,4 @@
-//! The nouns of the protocol, bound to no version's JSON. An empty map or list is the same as an absent one.
+//! The protocol's nouns, independent of any version's JSON. An empty map or list means the same as an absent one.
 
 mod card;
 
@@ -12,7 +12,7 @@ pub use card::{AgentCard, Capabilities, Extension, Interface, Provider, Security
 /// Additional members that the protocol passes through.
 pub type Metadata = Map<String, Value>;
 
-/// One request and everything done for it.
+/// One request and all work for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     pub id: String,
@@ -32,7 +32,7 @@ pub struct TaskStatus {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// A state that this server has no name for.
+    /// A state that this server does not know.
     Unspecified,
     Submitted,
     Working,
@@ -57,7 +57,7 @@ impl TaskState {
         TaskState::Rejected,
     ];
 
-    /// Nothing follows it.
+    /// No other state follows.
     pub fn is_terminal(self) -> bool {
         match self {
             TaskState::Completed | TaskState::Failed | TaskState::Canceled | TaskState::Rejected => true,
@@ -69,7 +69,7 @@ impl TaskState {
         }
     }
 
-    /// It goes on when the other side has done something.
+    /// It continues after the other side has acted.
     pub fn is_interrupted(self) -> bool {
         match self {
             TaskState::InputRequired | TaskState::AuthRequired => true,
@@ -130,7 +130,7 @@ impl Part {
     }
 }
 
-/// What a task brought forth.
+/// A result of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Artifact {
     pub artifact_id: String,
@@ -190,16 +190,16 @@ pub struct Configuration {
     pub push: Option<PushConfig>,
     /// At most that many of the latest messages; `None`: all.
     pub history_length: Option<u32>,
-    /// Answer as soon as the task exists, not when it is over or interrupted.
+    /// Return as soon as the task exists, without waiting until it ends or is interrupted.
     pub return_immediately: bool,
 }
 
-/// Where a task's changes are to be posted.
+/// Where changes of a task are posted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PushConfig {
     pub tenant: Option<String>,
     pub id: Option<String>,
-    /// Absent where the task is only being made.
+    /// Absent while the task is being created.
     pub task_id: Option<String>,
     pub url: String,
     pub token: Option<String>,
@@ -247,7 +247,7 @@ pub struct TaskPage {
 pub struct PushQuery {
     pub tenant: Option<String>,
     pub task_id: String,
-    /// Only 0.3 leaves it out: the task's only one.
+    /// Only 0.3 may omit it: the task's only configuration is meant.
     pub id: Option<String>,
 }
 

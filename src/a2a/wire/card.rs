@@ -1,4 +1,4 @@
-//! Agent cards. 1.0 has its places in `supportedInterfaces`, 0.3 in `url`; one document can serve both.
+//! Agent cards. 1.0 lists interfaces in `supportedInterfaces`, 0.3 in `url`; one document can serve both.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::super::types::{
 use super::Version;
 use super::json::{Doc, Object, Read, list, refuse, text};
 
-/// The version that 0.3's own members of a card name.
+/// The protocol version in a card's 0.3 members.
 const OLD: &str = "0.3.0";
 
 /// A card of 1.0.
@@ -18,7 +18,7 @@ pub fn card(card: &AgentCard) -> Value {
     members(card, false).done()
 }
 
-/// A card of 1.0 that has what those need who read 0.3, too.
+/// A card of 1.0 with the additional members of 0.3.
 pub fn card_of_both(card: &AgentCard) -> Value {
     let old: Vec<&Interface> = card.interfaces.iter().filter(|it| it.version == Version::V03.as_str()).collect();
     let preferred = old.first();
@@ -32,7 +32,7 @@ pub fn card_of_both(card: &AgentCard) -> Value {
         .done()
 }
 
-/// What both versions read, and what only 1.0 does.
+/// The members that both versions read, and those of 1.0.
 fn members(card: &AgentCard, of_both: bool) -> Doc {
     let schemes: Map<String, Value> =
         card.security_schemes.iter().filter_map(|(name, it)| Some((name.clone(), scheme(it, of_both)?))).collect();
@@ -121,7 +121,7 @@ fn read_old_interfaces(it: Object<'_>) -> Read<Vec<Interface>> {
         let it = Object::of(value)?;
         Ok(Interface { url: it.name("url")?, binding: it.name("transport")?, version: version(), tenant: None })
     })?;
-    // Some name the preferred one among the others, too.
+    // Some cards repeat the preferred interface among the others.
     let others = others.into_iter().filter(|it| *it != preferred).collect::<Vec<_>>();
     Ok(std::iter::once(preferred).chain(others).collect())
 }
@@ -173,7 +173,7 @@ fn read_extension(value: &Value) -> Read<Extension> {
     })
 }
 
-/// 0.3 finds its members beside those of 1.0, where it is to find any.
+/// The members of 0.3 are added beside those of 1.0, if requested.
 fn scheme(scheme: &SecurityScheme, of_both: bool) -> Option<Value> {
     let old = |doc: Doc| if of_both { doc } else { Doc::new() };
     match scheme {

@@ -1,4 +1,4 @@
-//! Reading and writing JSON members. An error knows its place: each step outwards puts a name in front.
+//! Reads and writes JSON members. An error has a pointer, which is extended at each level on the way out.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -39,17 +39,17 @@ impl<'v> Object<'v> {
         value.as_object().map_or_else(|| refuse("is no object"), |members| Ok(Self(members)))
     }
 
-    /// `null` is absent.
+    /// `null` counts as absent.
     pub(super) fn get(self, name: &str) -> Option<&'v Value> {
         self.found(name).filter(|value| !value.is_null())
     }
 
-    /// Whether it is there at all, be it `null`.
+    /// Whether the member exists, even as `null`.
     pub(super) fn has(self, name: &str) -> bool {
         self.found(name).is_some()
     }
 
-    /// As JSON names it, or as the protocol's own definition does: `task_id` is `taskId`.
+    /// Also finds the spelling of the protobuf definition: `task_id` for `taskId`.
     fn found(self, name: &str) -> Option<&'v Value> {
         self.0.get(name).or_else(|| self.0.get(&snake(name)?))
     }
@@ -70,7 +70,7 @@ impl<'v> Object<'v> {
         Ok(listed.unwrap_or_default())
     }
 
-    /// A text that must say something.
+    /// A text that must not be empty.
     pub(super) fn name(self, name: &str) -> Read<String> {
         self.need(name, |value| match text(value)? {
             empty if empty.is_empty() => refuse("is empty"),
@@ -78,7 +78,7 @@ impl<'v> Object<'v> {
         })
     }
 
-    /// A text; the empty one is absent.
+    /// A text; an empty one counts as absent.
     pub(super) fn word(self, name: &str) -> Read<Option<String>> {
         Ok(self.maybe(name, text)?.filter(|text| !text.is_empty()))
     }
@@ -102,7 +102,7 @@ impl<'v> Object<'v> {
     }
 }
 
-/// `None`: it is the same.
+/// `None`: both spellings are equal.
 fn snake(name: &str) -> Option<String> {
     let is_upper = |it: char| it.is_ascii_uppercase();
     name.contains(is_upper).then(|| {
@@ -123,7 +123,7 @@ pub(super) fn text(value: &Value) -> Read<String> {
     value.as_str().map_or_else(|| refuse("is no text"), |text| Ok(text.to_owned()))
 }
 
-/// Also as a text, as query strings have it.
+/// A text is accepted, too, as in query strings.
 pub(super) fn flag(value: &Value) -> Read<bool> {
     match (value.as_bool(), value.as_str()) {
         (Some(flag), _) => Ok(flag),
@@ -133,7 +133,7 @@ pub(super) fn flag(value: &Value) -> Read<bool> {
     }
 }
 
-/// A number from 0; also as a text, as query strings have it.
+/// A number from 0; a text is accepted, too, as in query strings.
 pub(super) fn count(value: &Value) -> Read<u32> {
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
     number.and_then(|it| i32::try_from(it).ok()?.try_into().ok()).map_or_else(|| refuse("is no number from 0"), Ok)
@@ -150,7 +150,7 @@ pub(super) fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// A time without a zone is one of UTC.
+/// A time without a zone is taken as UTC.
 pub(super) fn time(value: &Value) -> Read<Millis> {
     let text = text(value)?;
     let zoned = text.parse::<jiff::Timestamp>();
@@ -163,7 +163,7 @@ pub(super) fn timestamp(at: Millis) -> String {
     format!("{:.3}", jiff::Timestamp::from_millisecond(at).unwrap_or_default())
 }
 
-/// A document under construction: what is absent or empty is left out, but for what is `put`.
+/// A document under construction. Absent and empty values are omitted, except with `put`.
 #[derive(Default)]
 pub(super) struct Doc(Map<String, Value>);
 

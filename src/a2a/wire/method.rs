@@ -1,4 +1,4 @@
-//! What may be asked of an agent, and how either version calls it.
+//! The methods of an agent, and their names in either version.
 
 use super::Version;
 
@@ -32,7 +32,7 @@ impl Method {
         Method::GetExtendedAgentCard,
     ];
 
-    /// In 1.0 and in 0.3, which cannot list tasks.
+    /// The names in 1.0 and in 0.3, which cannot list tasks.
     fn names(self) -> (&'static str, Option<&'static str>) {
         match self {
             Method::SendMessage => ("SendMessage", Some("message/send")),

@@ -43,7 +43,7 @@ pub enum Version {
 
 impl Version {
     pub const ALL: [Version; 3] = [Version::V1, Version::V03, Version::V03Rest];
-    /// Those that have a name.
+    /// The versions that have a name.
     pub const NAMED: [Version; 2] = [Version::V1, Version::V03];
 
     pub fn as_str(self) -> &'static str {
@@ -53,7 +53,7 @@ impl Version {
         }
     }
 
-    /// As HTTP+JSON has it.
+    /// The form for HTTP+JSON.
     pub fn over_rest(self) -> Version {
         match self {
             Version::V1 => Version::V1,
@@ -61,7 +61,7 @@ impl Version {
         }
     }
 
-    /// What `A2A-Version` names; who names nothing speaks 0.3. Only major and minor count.
+    /// Parses `A2A-Version`; an absent header means 0.3. Only major and minor are compared.
     pub fn named(text: &str) -> Option<Version> {
         let text = text.trim();
         if text.is_empty() {

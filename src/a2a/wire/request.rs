@@ -1,4 +1,4 @@
-//! What is asked, and what push configurations look like.
+//! Parameters of requests, and push configurations.
 
 use serde_json::Value;
 
@@ -162,7 +162,7 @@ impl Version {
         }
     }
 
-    /// The protocol's own definition of 0.3 calls it a request.
+    /// The protobuf definition of 0.3 names it `request`.
     fn message_name(self, it: Object<'_>) -> &'static str {
         match self {
             Version::V03Rest if it.has("request") => "request",
@@ -170,7 +170,7 @@ impl Version {
         }
     }
 
-    /// How a task and its configuration are named in a query.
+    /// The names of task and configuration in a query.
     fn push_names(self) -> (&'static str, &'static str) {
         match self {
             Version::V1 => ("taskId", "id"),
@@ -178,7 +178,7 @@ impl Version {
         }
     }
 
-    /// 0.3 knows no tenants.
+    /// 0.3 has no tenants.
     fn tenant(self, tenant: &Option<String>) -> Option<&str> {
         match self {
             Version::V1 => tenant.as_deref(),

@@ -1,4 +1,4 @@
-//! Tasks, messages, artifacts and the frames of a stream: what both versions have in common.
+//! Tasks, messages, artifacts and stream frames: the JSON that both versions share.
 
 use std::borrow::Cow;
 
@@ -65,7 +65,7 @@ impl Version {
         let (role, message) = match self {
             Version::V1 => (v1::role(message.role), Cow::Borrowed(message)),
             Version::V03 => (v03::role(message.role), Cow::Borrowed(message)),
-            Version::V03Rest => (v1::role(message.role), v03_rest::aside(message)),
+            Version::V03Rest => (v1::role(message.role), v03_rest::with_metadata(message)),
         };
         Doc::new()
             .maybe("kind", self.kind("message"))
@@ -94,7 +94,7 @@ impl Version {
         };
         Ok(match self {
             Version::V1 | Version::V03 => message,
-            Version::V03Rest => v03_rest::back(message),
+            Version::V03Rest => v03_rest::without_metadata(message),
         })
     }
 
@@ -213,7 +213,7 @@ impl Version {
         })
     }
 
-    /// What `SendMessage` answers.
+    /// The result of `SendMessage`.
     pub fn sent(self, sent: &SendResult) -> Value {
         let (name, value) = match sent {
             SendResult::Task(task) => ("task", self.task(task)),
@@ -252,7 +252,7 @@ impl Version {
         })
     }
 
-    /// Where the parts of a message stand.
+    /// The name of the member with a message's parts.
     fn parts(self) -> &'static str {
         match self {
             Version::V1 | Version::V03 => "parts",
@@ -260,7 +260,7 @@ impl Version {
         }
     }
 
-    /// Only 0.3 says in each document what it is.
+    /// Only 0.3 has a `kind` in each document.
     fn kind(self, kind: &'static str) -> Option<&'static str> {
         match self {
             Version::V1 | Version::V03Rest => None,
@@ -269,7 +269,7 @@ impl Version {
     }
 }
 
-/// By the name of either version.
+/// By the name in either version.
 pub(super) fn named_state(name: &str) -> Option<TaskState> {
     TaskState::ALL.into_iter().find(|it| [v1::state(*it), v03::state(*it), v03_rest::state(*it)].contains(&name))
 }

@@ -1,11 +1,11 @@
-//! What is 0.3's own.
+//! JSON that is specific to 0.3.
 
 use serde_json::{Value, json};
 
 use super::super::types::{Authentication, Configuration, Content, Metadata, Part, PushConfig, Role, TaskState};
 use super::json::{Doc, Object, Read, base64, bytes, count, flag, refuse, text};
 
-/// Marks, in a part's metadata, data that is no object: it stands in `value`, since 0.3 takes objects only.
+/// In a part's metadata, marks data that is no object: it is in `value`, because 0.3 accepts only objects.
 const IS_WRAPPED: &str = "data_part_compat";
 
 pub(super) fn state(state: TaskState) -> &'static str {
@@ -35,9 +35,9 @@ pub(super) fn kind(value: &Value) -> Read<&str> {
 
 pub(super) fn part(part: &Part) -> Value {
     let (kind, content, metadata) = match &part.content {
-        Content::Text(text) => ("text", text.as_str().into(), aside(part)),
+        Content::Text(text) => ("text", text.as_str().into(), with_metadata(part)),
         Content::Data(data) => {
-            let (data, metadata) = wrapped(data, aside(part));
+            let (data, metadata) = wrapped(data, with_metadata(part));
             ("data", data, metadata)
         }
         Content::Raw(raw) => ("file", file(part, "bytes", &base64(raw)), part.metadata.clone()),
@@ -46,8 +46,8 @@ pub(super) fn part(part: &Part) -> Value {
     Doc::new().put("kind", kind).put(kind, content).map("metadata", &metadata).done()
 }
 
-/// A part's metadata, with what it has no member for.
-pub(super) fn aside(part: &Part) -> Metadata {
+/// A part's metadata, with the values that 0.3 has no member for.
+pub(super) fn with_metadata(part: &Part) -> Metadata {
     let mut metadata = part.metadata.clone();
     for (name, text) in [("filename", &part.filename), ("mediaType", &part.media_type)] {
         metadata.extend(text.as_ref().map(|text| (name.to_owned(), text.as_str().into())));
@@ -55,7 +55,7 @@ pub(super) fn aside(part: &Part) -> Metadata {
     metadata
 }
 
-/// Data as an object.
+/// Wraps data that is no object.
 pub(super) fn wrapped(data: &Value, mut metadata: Metadata) -> (Value, Metadata) {
     if data.is_object() {
         return (data.clone(), metadata);
@@ -76,7 +76,7 @@ pub(super) fn read_part(value: &Value) -> Read<Part> {
     read_part_with(value, read_file, |data| Ok(data.clone()))
 }
 
-/// A part whose file and data are read so.
+/// Reads a part; file and data are read by these functions.
 pub(super) fn read_part_with(
     value: &Value,
     file: impl FnOnce(&Value) -> Read<Part>,
@@ -103,11 +103,11 @@ pub(super) fn read_part_with(
     } else {
         return refuse("must hold one of `text`, `file` and `data`");
     };
-    let mut aside = |name: &str| match metadata.get(name) {
+    let mut with_metadata = |name: &str| match metadata.get(name) {
         Some(Value::String(_)) => metadata.shift_remove(name).and_then(|it| it.as_str().map(str::to_owned)),
         Some(_) | None => None,
     };
-    Ok(Part { content, filename: aside("filename"), media_type: aside("mediaType"), metadata })
+    Ok(Part { content, filename: with_metadata("filename"), media_type: with_metadata("mediaType"), metadata })
 }
 
 fn read_file(value: &Value) -> Read<Part> {

@@ -1,4 +1,4 @@
-//! What is 0.3's own over HTTP+JSON: the JSON of its protobuf messages.
+//! JSON that is specific to 0.3 over HTTP+JSON: the JSON of its protobuf messages.
 
 use std::borrow::Cow;
 
@@ -22,10 +22,10 @@ pub(super) fn state(state: TaskState) -> &'static str {
     }
 }
 
-/// What a message has no member for stands in its metadata: its readers take nothing that they do not know.
+/// Moved into the metadata, because readers of 0.3 reject unknown members.
 const REFERRED: &str = "referenceTaskIds";
 
-pub(super) fn aside(message: &Message) -> Cow<'_, Message> {
+pub(super) fn with_metadata(message: &Message) -> Cow<'_, Message> {
     if message.reference_task_ids.is_empty() {
         return Cow::Borrowed(message);
     }
@@ -35,8 +35,8 @@ pub(super) fn aside(message: &Message) -> Cow<'_, Message> {
     Cow::Owned(message)
 }
 
-/// The message as it was before it was put [`aside`].
-pub(super) fn back(mut message: Message) -> Message {
+/// The inverse of [`with_metadata`].
+pub(super) fn without_metadata(mut message: Message) -> Message {
     if let Some(referred) = message.metadata.get(REFERRED).and_then(|referred| list(referred, text).ok()) {
         message.metadata.shift_remove(REFERRED);
         message.reference_task_ids = referred;
@@ -46,12 +46,13 @@ pub(super) fn back(mut message: Message) -> Message {
 
 pub(super) fn part(part: &Part) -> Value {
     let (name, content, metadata) = match &part.content {
-        Content::Text(text) => ("text", text.as_str().into(), v03::aside(part)),
+        Content::Text(text) => ("text", text.as_str().into(), v03::with_metadata(part)),
         Content::Data(data) => {
-            let (data, metadata) = v03::wrapped(data, v03::aside(part));
+            let (data, metadata) = v03::wrapped(data, v03::with_metadata(part));
             ("data", json!({ "data": data }), metadata)
         }
-        // Its bytes are the base64 that JSON-RPC has there, and JSON shows bytes as base64.
+        // The member has the type bytes and contains the base64 text of JSON-RPC; protobuf's JSON encodes bytes as
+        // base64 again.
         Content::Raw(raw) => {
             ("file", file(part, "fileWithBytes", &base64(base64(raw).as_bytes())), part.metadata.clone())
         }
@@ -82,7 +83,7 @@ fn read_file(value: &Value) -> Read<Part> {
     Ok(Part { content, filename: it.word("name")?, media_type: it.word("mimeType")?, metadata: Metadata::new() })
 }
 
-/// Encoded twice, or once by those who mean the bytes themselves.
+/// Encoded twice, or once by senders that use the bytes directly.
 fn read_bytes(value: &Value) -> Read<Content> {
     let once = bytes(value)?;
     let twice = std::str::from_utf8(&once).ok().and_then(|text| bytes(&text.into()).ok());
@@ -98,7 +99,7 @@ pub(super) fn configuration(configuration: &Configuration) -> Value {
         .done()
 }
 
-/// What is left out is 0 or false, so nobody waits.
+/// Absent members are 0 or false, so the call does not wait.
 pub(super) fn read_configuration(value: &Value) -> Read<Configuration> {
     let it = Object::of(value)?;
     Ok(Configuration {
@@ -117,7 +118,7 @@ pub(super) fn push(config: &PushConfig) -> Value {
         .done()
 }
 
-/// As it is answered, or, to make one, in `config` beside the id that it is to have.
+/// Either the form of responses, or, to create one, in `config` beside its future id.
 pub(super) fn read_push(value: &Value) -> Read<PushConfig> {
     let it = Object::of(value)?;
     let read = |value: &Value| {

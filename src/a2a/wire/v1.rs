@@ -1,4 +1,4 @@
-//! What is 1.0's own.
+//! JSON that is specific to 1.0.
 
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ pub(super) fn part(part: &Part) -> Value {
 
 pub(super) fn read_part(value: &Value) -> Read<Part> {
     let it = Object::of(value)?;
-    // `data` may be `null`, the others are absent then.
+    // `data` may be `null`; then the other members are absent.
     let data = it.has("data").then(|| Content::Data(value["data"].clone()));
     let contents = [
         it.maybe("text", text)?.map(Content::Text),
@@ -63,7 +63,7 @@ pub(super) fn read_part(value: &Value) -> Read<Part> {
     })
 }
 
-/// The one member of a `StreamResponse` or `SendMessageResponse`.
+/// The only member of a `StreamResponse` or `SendMessageResponse`.
 pub(super) fn event(value: &Value) -> Read<(&'static str, &Value)> {
     let it = Object::of(value)?;
     let known = ["task", "message", "statusUpdate", "artifactUpdate"];

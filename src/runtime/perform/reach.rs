@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::a2a::client::{Client, Error, Line};
+use crate::a2a::client::{ChosenInterface, Client, Error};
 use crate::a2a::directory::{Directory, Peer};
 use crate::a2a::fault::Fault;
 use crate::a2a::types::{self, AgentCard, ListQuery};
@@ -25,7 +25,7 @@ pub(in crate::runtime) struct PeerConnection<'d> {
     directory: &'d Directory,
     pub(super) peer: Peer,
     pub(super) card: Arc<AgentCard>,
-    pub(super) line: Line,
+    pub(super) line: ChosenInterface,
 }
 
 /// Identifies our task at another agent: by the agent's id, or by the message that began the task.
@@ -60,7 +60,7 @@ impl<'d> PeerConnection<'d> {
             |error: crate::store::Error| Error::Unreachable { why: error.to_string(), retry_after_ms: None };
         let Some(peer) = directory.find(tenant, id).await.map_err(store_error)? else { return Ok(None) };
         let card = directory.card(&peer).await?;
-        let line = directory.client.line(&card)?;
+        let line = directory.client.choose_interface(&card)?;
         Ok(Some(Self { directory, peer, card, line }))
     }
 
@@ -72,7 +72,7 @@ impl<'d> PeerConnection<'d> {
     pub(in crate::runtime) async fn cancel(&self, task: &RemoteTaskRef) -> Result<types::Task, Error> {
         let id = match &task.remote_task_id {
             Some(id) => id.clone(),
-            None => self.find(task).await?.ok_or_else(|| Error::Said(Fault::no_task()))?.id,
+            None => self.find(task).await?.ok_or_else(|| Error::AgentError(Fault::no_task()))?.id,
         };
         self.client().cancel(&self.peer, &self.line, &id).await
     }
@@ -90,7 +90,7 @@ impl<'d> PeerConnection<'d> {
             let page = match self.client().tasks(&self.peer, &self.line, &query).await {
                 Ok(page) => page,
                 // The agent does not list tasks.
-                Err(Error::Said(_) | Error::Refused(_)) => return Ok(None),
+                Err(Error::AgentError(_) | Error::Refused(_)) => return Ok(None),
                 Err(error @ (Error::Unreachable { .. } | Error::Unknown(_))) => return Err(error),
             };
             if let Some(found) = page.tasks.into_iter().find(|theirs| task.is_in(theirs)) {

@@ -36,7 +36,7 @@ impl Resource for RemoteAgents {
     type View = KnownAgent;
 
     async fn get(service: &Service, caller: &Caller, id: &str) -> Result<Versioned<KnownAgent>> {
-        let known = service.agents.look(caller.tenant, id);
+        let known = service.agents.agent_view(caller.tenant, id);
         let (value, version) = known.ok_or_else(|| Fault::not_found(Self::NAME))?;
         Ok(Versioned { value, version })
     }
@@ -50,7 +50,7 @@ impl Resource for RemoteAgents {
     }
 
     fn as_spec(known: &Document) -> Result<Value> {
-        let spec = crate::a2a::directory::sent(known).map_err(unreadable)?;
+        let spec = crate::a2a::directory::written_spec(known).map_err(unreadable)?;
         serde_json::to_value(spec).map_err(|error| Fault::new(Code::Internal, error.to_string()))
     }
 
@@ -65,7 +65,7 @@ impl Resource for RemoteAgents {
     }
 
     fn view_of(service: &Service, _: &Caller, document: &Document) -> Result<KnownAgent> {
-        service.agents.unread(document).map_err(unreadable)
+        service.agents.view_without_card(document).map_err(unreadable)
     }
 
     /// Reads the agent's card at once if possible. An agent that does not respond yet is stored all the same.

@@ -117,7 +117,7 @@ impl TaskStream {
         let (run, thread) = (&snapshot.run.run_id, &snapshot.run.thread_id);
         let task_events = TaskEvents::new(run.as_str(), thread.as_str(), task.status.state, open);
         let task_events = task_events.linked(snapshot.urls.clone());
-        let types = TaskEvents::HEARD.to_vec();
+        let types = TaskEvents::OBSERVATION_TYPES.to_vec();
         let ask = FeedAsk { after, types, tokens: true, until: Some(run.clone()), ends_suspended: false };
         let service = &ctx.app.service;
         let feed = match early {

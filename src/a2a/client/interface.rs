@@ -1,4 +1,4 @@
-//! Which of an agent's interfaces is spoken to.
+//! Chooses which of an agent's interfaces is called.
 
 use serde_json::{Value, json};
 use url::Url;
@@ -14,25 +14,25 @@ pub enum Binding {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct ChosenInterface {
     pub url: Url,
     pub binding: Binding,
     pub version: Version,
-    /// Goes into every request, where the interface names one.
+    /// Sent with every request, if the interface names one.
     pub tenant: Option<String>,
 }
 
-/// What is sent over HTTP.
+/// One HTTP request.
 pub(super) struct Request {
     pub verb: http::Method,
     pub url: Url,
     pub body: Option<Value>,
 }
 
-impl Line {
-    /// The agent's order is kept, except that a newer version of the protocol comes first.
+impl ChosenInterface {
+    /// Keeps the agent's order, except that newer protocol versions come first.
     pub fn of(card: &AgentCard) -> Option<Self> {
-        let mut lines = card.interfaces.iter().filter_map(|interface| {
+        let mut supported = card.interfaces.iter().filter_map(|interface| {
             let binding = match interface.binding.as_str() {
                 "JSONRPC" => Binding::JsonRpc,
                 "HTTP+JSON" => Binding::HttpJson,
@@ -42,16 +42,16 @@ impl Line {
                 Binding::JsonRpc => Version::named(&interface.version)?,
                 Binding::HttpJson => Version::named(&interface.version)?.over_rest(),
             };
-            // 0.3 knows no tenants.
+            // 0.3 has no tenants.
             let tenant = interface.tenant.clone().filter(|name| version == Version::V1 && !name.is_empty());
-            Some(Line { url: interface.url.parse().ok()?, binding, version, tenant })
+            Some(ChosenInterface { url: interface.url.parse().ok()?, binding, version, tenant })
         });
-        let first = lines.next()?;
-        let newer = std::iter::once(first.clone()).chain(lines).find(|line| line.version == Version::V1);
+        let first = supported.next()?;
+        let newer = std::iter::once(first.clone()).chain(supported).find(|interface| interface.version == Version::V1);
         Some(newer.unwrap_or(first))
     }
 
-    /// As the binding has it; `path` and `verb` are those of HTTP+JSON, where the tenant stands before the path.
+    /// The request in this binding; `path` and `verb` are those of HTTP+JSON, where the tenant precedes the path.
     pub(super) fn request(
         &self,
         method: Method,
