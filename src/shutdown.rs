@@ -33,7 +33,7 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
         tokio::spawn(async move { traces.export_requests(closing).await })
     });
     let stop_auditing = CancellationToken::new();
-    let auditing = tokio::spawn(state.keys.clone().tell_refused(stop_auditing.clone()));
+    let auditing = tokio::spawn(state.keys.clone().audit_refused_logins(stop_auditing.clone()));
     stop.cancelled().await;
     let delay = state.config.drain_delay();
     if !delay.is_zero() {

@@ -1,5 +1,5 @@
-//! The key that signs what the audit says: checkpoints of its chains, and receipts. Ed25519; what is signed is a compact JWS,
-//! so that others verify it with what they have.
+//! The key that signs checkpoints of audit chains, and receipts. Ed25519; the signed form is a compact JWS, which
+//! others can verify with common tools.
 
 use aws_lc_rs::signature::{ED25519, ED25519_PUBLIC_KEY_LEN, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use base64::Engine;
@@ -11,12 +11,12 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::digest;
 
-/// What a signed text is: a text of one kind is no text of another.
+/// What is signed. A signature of one kind is not valid for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signed {
     Checkpoint,
     Receipt,
-    /// Up to which line of a chain the server forgot what was too old.
+    /// The line of a chain up to which older lines were deleted by retention.
     Forgotten,
 }
 
@@ -30,13 +30,13 @@ impl Signed {
     }
 }
 
-/// A key and its name.
+/// A signing key and its id.
 pub struct AuditKey {
     pair: Ed25519KeyPair,
     verifying: VerifyingKey,
 }
 
-/// What verifies the signatures of a key.
+/// The public half of a key, for verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyingKey {
     public: Vec<u8>,
@@ -58,7 +58,7 @@ pub struct PublicKey {
 }
 
 impl AuditKey {
-    /// From 64 hexadecimal digits; `None`: it is no such text.
+    /// From 64 hexadecimal digits; `None` for any other text.
     pub fn of(seed: &SecretString) -> Option<Self> {
         let hex = seed.expose_secret();
         if hex.len() != 64 || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -71,7 +71,7 @@ impl AuditKey {
         Some(Self { pair, verifying })
     }
 
-    /// The thumbprint of its public half.
+    /// The thumbprint of the public half.
     pub fn id(&self) -> &str {
         &self.verifying.id
     }
@@ -85,7 +85,7 @@ impl AuditKey {
         PublicKey { kty: "OKP", crv: "Ed25519", x, kid: self.id().to_owned(), alg: "EdDSA", usage: "sig" }
     }
 
-    /// The canonical text of this value, signed.
+    /// Signs the canonical form of this value.
     pub fn sign(&self, what: Signed, payload: &Value) -> String {
         let header = json!({ "alg": "EdDSA", "kid": self.id(), "typ": what.media_type() });
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(digest::canonical(value));
@@ -101,7 +101,7 @@ impl VerifyingKey {
         Self { public, id }
     }
 
-    /// Those of a JSON Web Key Set, as `GET /audit/keys` answers. An error says what it is instead.
+    /// The keys of a JSON Web Key Set, as `GET /audit/keys` returns them. The error says what the text is instead.
     pub fn of_set(text: &str) -> Result<Vec<Self>, String> {
         let set: PublishedKeys = serde_json::from_str(text).map_err(|error| format!("no JSON Web Key Set: {error}"))?;
         let key = |key: &PublishedKey| {
@@ -119,7 +119,7 @@ impl VerifyingKey {
         &self.id
     }
 
-    /// What was signed, if it was signed as this with this key.
+    /// The payload, if it was signed as this kind with this key.
     pub fn open(&self, what: Signed, jws: &str) -> Option<Value> {
         let (text, signature) = jws.rsplit_once('.')?;
         let (header, payload) = text.split_once('.')?;
@@ -142,7 +142,7 @@ struct PublishedKey {
     x: String,
 }
 
-/// The name of the key that a text says it was signed with.
+/// The id of the key that a signed text claims to be signed with.
 pub fn signer(jws: &str) -> Option<String> {
     let header = part(jws.split_once('.')?.0)?;
     Some(header["kid"].as_str()?.to_owned())

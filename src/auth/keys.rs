@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
-use super::ledger::{self, ApiKey, Issued, KeyRotation, NewKey, Rotated, overlaps, same};
+use super::ledger::{self, ApiKey, Issued, KeyRotation, NewKey, RotationResult, equals, overlaps};
 use super::mint::hash;
 use super::oidc::{self, Issuers, Logins};
-use super::refused_logins::{Cause, Refusal, RefusedLogins, told_of_strangers};
-use super::sessions::Holder;
+use super::refused_logins::{Refusal, RefusalCause, RefusedLogins, tenants_for_unknown_keys};
+use super::sessions::SessionHolder;
 use super::wrong_key_throttle::WrongKeyThrottle;
 use crate::config::Auth;
 use crate::domain::Millis;
@@ -22,29 +22,29 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::store::{self, KeyRow, Store};
 
-/// The tenant of a server without keys.
+/// The tenant of a server that needs no keys.
 pub const OPEN_TENANT: &str = "default";
 
-/// How long an answer of the store is believed.
-pub(super) const FRESH: Duration = Duration::from_millis(1500);
+/// How long a result from the store is cached.
+pub(super) const CACHE_TTL: Duration = Duration::from_millis(1500);
 
-/// How long an open stream may be held up by a look at its caller's pass.
-pub(super) const PATIENCE: Duration = Duration::from_millis(500);
+/// How long an open stream may be delayed by a check of its credentials.
+pub(super) const RECHECK_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How often the key of an open stream is checked again: with [`FRESH`], a revoked key has nothing left after five
-/// seconds.
-pub const LOOK_AGAIN: Duration = Duration::from_secs(3);
+/// How often the credentials of an open stream are checked again. Together with [`CACHE_TTL`], a revoked key loses all
+/// access within five seconds.
+pub const RECHECK_INTERVAL: Duration = Duration::from_secs(3);
 
-/// What a caller showed, to be looked at again.
+/// A caller's credentials, kept for later checks.
 #[derive(Clone)]
-pub struct Pass(pub(super) Shown);
+pub struct Pass(pub(super) Credential);
 
-/// Keys and sessions by their hashes.
+/// Keys and sessions are held as hashes.
 #[derive(Clone)]
-pub(super) enum Shown {
-    Nothing,
+pub(super) enum Credential {
+    None,
     Key(String),
-    /// What has the form of a token, as it is.
+    /// A bearer value that has the form of a token, unchanged.
     Token(Arc<str>),
     Session(String),
 }
@@ -52,52 +52,51 @@ pub(super) enum Shown {
 impl Pass {
     pub fn of(bearer: Option<&str>) -> Self {
         Self(match bearer {
-            None => Shown::Nothing,
-            Some(bearer) if oidc::is_token(bearer) => Shown::Token(bearer.into()),
-            Some(key) => Shown::Key(hash(key)),
+            None => Credential::None,
+            Some(bearer) if oidc::is_token(bearer) => Credential::Token(bearer.into()),
+            Some(key) => Credential::Key(hash(key)),
         })
     }
 
-    /// What a browser holds of its session.
+    /// The credentials of a browser's session.
     pub fn of_session(token: &str) -> Self {
-        Self(Shown::Session(hash(token)))
+        Self(Credential::Session(hash(token)))
     }
 }
 
-/// Tells the time of the process.
+/// The server's clock.
 pub type Now = Arc<dyn Fn() -> Millis + Send + Sync>;
 
-/// How often it is written down that a key is used.
-const TOUCH_EVERY: Millis = 3_600_000;
+/// How often the last use of a key is stored.
+const TOUCH_INTERVAL: Millis = 3_600_000;
 
-/// Answers kept at most; guessing keys must not fill the memory, so only good ones are kept.
-pub(super) const KEPT: usize = 10_000;
+/// How many callers are cached. Failed lookups are not cached, so that guessing keys cannot fill the memory.
+pub(super) const MAX_CACHED: usize = 10_000;
 
-/// All keys that count: the configured ones and those in the store.
+/// All valid keys: the configured ones and those in the store.
 pub struct Keys {
     configured: Vec<(String, Caller)>,
     open_tenant: TenantPk,
     pub(super) store: Arc<dyn Store>,
     pub(super) now: Now,
     pub(super) issuers: Issuers,
-    /// `None`: nobody signs in at an issuer.
+    /// `None`: browsers cannot sign in.
     pub(super) logins: Option<Logins>,
-    /// Those that people of issuers belong to, by name.
+    /// The tenants of people, by name, with the time of the lookup.
     pub(super) tenants: Mutex<HashMap<String, (Instant, TenantPk)>>,
-    /// Callers, and when they were read from the store. They are found by the hash of their key, or by `session ` and that of their
-    /// session.
-    known: Mutex<HashMap<String, (Instant, Caller)>>,
-    /// Whether the store ever held a key. Once seen it stays so: revoking the last key does not open the server.
+    /// Callers and when they were read; by the hash of their key, or by `session ` and the hash of their session.
+    cached_callers: Mutex<HashMap<String, (Instant, Caller)>>,
+    /// Whether the store ever contained a key. It stays set: revoking the last key does not open the server.
     is_locked: AtomicBool,
-    looked_at: Mutex<Option<Instant>>,
+    open_checked_at: Mutex<Option<Instant>>,
     wrong_keys: WrongKeyThrottle,
     pub(super) refused: RefusedLogins,
-    /// The tenants whose audit tells of refused logins if the key or token that was shown belongs to no tenant.
-    pub(super) strangers: Vec<TenantPk>,
+    /// The tenants whose audit lists refused logins if the key or token belongs to no tenant.
+    pub(super) unknown_key_tenants: Vec<TenantPk>,
 }
 
 impl Keys {
-    /// Reads which tenants the configured keys belong to.
+    /// Looks up the tenants of the configured keys.
     pub async fn open(auth: &Auth, store: Arc<dyn Store>, now: Now) -> store::Result<Self> {
         let mut configured = Vec::new();
         for key in &auth.keys {
@@ -105,7 +104,7 @@ impl Keys {
             let caller = Caller {
                 tenant: store.tenant(&key.tenant, now()).await?,
                 tenant_name: key.tenant.clone(),
-                name: key.name.clone().unwrap_or_else(|| derived(&hash)),
+                name: key.name.clone().unwrap_or_else(|| derived_name(&hash)),
                 scopes: key.scopes.clone(),
                 groups: Vec::new(),
             };
@@ -123,7 +122,7 @@ impl Keys {
         let open_tenant = store.tenant(OPEN_TENANT, now()).await?;
         Ok(Self {
             is_locked: AtomicBool::new(!configured.is_empty()),
-            strangers: told_of_strangers(&configured, open_tenant),
+            unknown_key_tenants: tenants_for_unknown_keys(&configured, open_tenant),
             configured,
             open_tenant,
             store,
@@ -131,20 +130,25 @@ impl Keys {
             issuers: Issuers::default(),
             logins: None,
             tenants: Mutex::default(),
-            known: Mutex::new(HashMap::new()),
-            looked_at: Mutex::new(None),
+            cached_callers: Mutex::new(HashMap::new()),
+            open_checked_at: Mutex::new(None),
             wrong_keys: WrongKeyThrottle::default(),
             refused: RefusedLogins::default(),
         })
     }
 
-    /// Who calls with this key. Without one: the open tenant, if no key exists anywhere; else `unauthorized`.
+    /// The caller with this key. Without a key: the open tenant if no key exists anywhere, else `unauthorized`.
     pub async fn authenticate(&self, bearer: Option<&str>) -> Result<Caller, Fault> {
-        self.let_in(&Pass::of(bearer), || Ok(())).await
+        self.authenticate_pass(&Pass::of(bearer), || Ok(())).await
     }
 
-    /// The same for a request: many wrong keys are answered slowly, each after `count` has counted it where it came from.
-    pub async fn let_in(&self, pass: &Pass, count: impl FnOnce() -> Result<(), Fault>) -> Result<Caller, Fault> {
+    /// The same for a request. Answers to wrong keys are throttled; `count` first counts the failure for the client's
+    /// address.
+    pub async fn authenticate_pass(
+        &self,
+        pass: &Pass,
+        count: impl FnOnce() -> Result<(), Fault>,
+    ) -> Result<Caller, Fault> {
         let refusal = match self.admit(pass).await {
             Ok(caller) => return Ok(caller),
             Err(refusal) => refusal,
@@ -153,88 +157,87 @@ impl Keys {
             return Err(refusal.fault);
         }
         let Refusal { fault, cause } = refusal;
-        // Nobody signs in with a session: those that are over go on asking for a while.
-        if let (Shown::Key(_) | Shown::Token(_), Some((cause, tenant))) = (&pass.0, cause) {
+        // Sessions are not logins: pages keep sending expired ones for a while, so they are not in the audit.
+        if let (Credential::Key(_) | Credential::Token(_), Some((cause, tenant))) = (&pass.0, cause) {
             self.count_refused(cause, tenant);
         }
         match &pass.0 {
-            // Nobody guesses a signature either, but all that come from one address can be bounded.
-            Shown::Token(token) if self.issuers.concern(token) => {
+            // A signature cannot be guessed, but failures from one address are limited all the same.
+            Credential::Token(token) if self.issuers.may_be_token(token) => {
                 count()?;
                 metrics::counter!("pes_auth_failures_total", "reason" => "refused").increment(1);
                 Err(fault)
             }
-            Shown::Key(_) | Shown::Token(_) => {
+            Credential::Key(_) | Credential::Token(_) => {
                 count().inspect_err(|_| {
                     metrics::counter!("pes_auth_failures_total", "reason" => "slowed").increment(1);
                 })?;
                 Err(self.wrong_keys.throttled(fault).await)
             }
-            // Nobody guesses a session, and those that are over go on asking for a while.
-            Shown::Nothing | Shown::Session(_) => {
+            // A session cannot be guessed, and pages keep sending expired ones for a while.
+            Credential::None | Credential::Session(_) => {
                 metrics::counter!("pes_auth_failures_total", "reason" => "missing").increment(1);
                 Err(fault)
             }
         }
     }
 
-    /// Who was let in with this, as it stands now.
+    /// The caller with these credentials, as of now.
     pub(super) async fn admit(&self, pass: &Pass) -> Result<Caller, Refusal> {
         match &pass.0 {
-            Shown::Nothing => self.local_if_open(|| missing().into()).await,
-            Shown::Key(key) => Ok(self.admit_key(key).await?.1),
-            Shown::Token(token) => self.admit_token(token).await,
-            Shown::Session(session) => self.admit_session(session).await,
+            Credential::None => self.local_if_open(|| no_key().into()).await,
+            Credential::Key(key) => Ok(self.admit_key(key).await?.1),
+            Credential::Token(token) => self.admit_token(token).await,
+            Credential::Session(session) => self.admit_session(session).await,
         }
     }
 
     async fn admit_session(&self, session: &str) -> Result<Caller, Refusal> {
-        let known = format!("session {session}");
-        if let Some((_, caller)) = self.remembered(&known) {
+        let cache_key = format!("session {session}");
+        if let Some((_, caller)) = self.cached_caller(&cache_key) {
             return Ok(caller);
         }
         let now = Instant::now();
         let (read_at, caller) = match self.holder(session).await? {
-            // What is known of the key is believed for no longer because a session names it.
-            Some(Holder::Key(key)) => self.admit_key(&key).await?,
-            Some(Holder::Person(person)) => (now, self.caller_of(person).await?),
-            None => return self.local_if_open(|| over().into()).await,
+            // A session does not extend the time for which its key's data is cached.
+            Some(SessionHolder::Key(key)) => self.admit_key(&key).await?,
+            Some(SessionHolder::Person(person)) => (now, self.caller_of(person).await?),
+            None => return self.local_if_open(|| session_expired().into()).await,
         };
-        Ok(self.remember(&known, caller, read_at.min(now)))
+        Ok(self.cache_caller(&cache_key, caller, read_at.min(now)))
     }
 
-    /// Where no key is needed everybody is let in.
+    /// If no key is needed, every caller is accepted.
     async fn local_if_open(&self, refusal: fn() -> Refusal) -> Result<Caller, Refusal> {
         if self.is_open().await? { Ok(self.local()) } else { Err(refusal()) }
     }
 
-    /// Whose key this is, and as of when that is known.
+    /// The caller with this key, and the time as of which that is known.
     pub(super) async fn admit_key(&self, hash: &str) -> Result<(Instant, Caller), Refusal> {
         let now = Instant::now();
         if let Some(caller) = self.configured(hash) {
             return Ok((now, caller));
         }
-        if let Some(known) = self.remembered(hash) {
+        if let Some(known) = self.cached_caller(hash) {
             return Ok(known);
         }
         let Some(row) = self.store.key_by_hash(hash).await.map_err(unavailable)? else {
-            // Whoever may call without a key may call with one: programs made for keys always send some.
-            let unknown = || Refusal { fault: refused(), cause: Some((Cause::UnknownKey, None)) };
+            // On an open server any key is accepted, because many programs always send one.
+            let unknown = || Refusal { fault: unknown_key(), cause: Some((RefusalCause::UnknownKey, None)) };
             return Ok((now, self.local_if_open(unknown).await?));
         };
-        if let Some(cause) = ledger::refused_as(&row, hash, (self.now)()) {
-            return Err(Refusal { fault: refused(), cause: Some((cause, Some(row.tenant))) });
+        if let Some(cause) = ledger::refusal_cause(&row, hash, (self.now)()) {
+            return Err(Refusal { fault: unknown_key(), cause: Some((cause, Some(row.tenant))) });
         }
         self.touch(&row).await;
-        Ok((now, self.remember(hash, caller(row), now)))
+        Ok((now, self.cache_caller(hash, caller(row), now)))
     }
 
-    /// Writes down that the key is used, if that was not done within the hour; the first time also in the audit. It lets its holder in all the same where
-    /// that cannot be written.
+    /// Stores the key's use, at most hourly; the first is also audited. A failed write does not refuse the caller.
     async fn touch(&self, key: &KeyRow) {
         let now = (self.now)();
-        let since = now - TOUCH_EVERY;
-        let first = key.used_at.is_none().then(|| ledger::line(key, "use key", &key.name, now));
+        let since = now - TOUCH_INTERVAL;
+        let first = key.used_at.is_none().then(|| ledger::audit_line(key, "use key", &key.name, now));
         if key.used_at.is_none_or(|at| at <= since)
             && let Err(error) = self.store.touch_key(&key.key_id, now, since, first).await
         {
@@ -242,23 +245,23 @@ impl Keys {
         }
     }
 
-    /// Whether everybody who reaches this server may call: no key is configured and none was ever made.
+    /// Whether callers need no key: none is configured and none was ever created.
     pub async fn is_open(&self) -> Result<bool, Fault> {
         if self.is_locked.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        let looked_at = *self.looked_at.lock();
-        if looked_at.is_some_and(|at| at.elapsed() < FRESH) {
+        let open_checked_at = *self.open_checked_at.lock();
+        if open_checked_at.is_some_and(|at| at.elapsed() < CACHE_TTL) {
             return Ok(true);
         }
         let now = Instant::now();
         let exists = self.store.has_keys().await.map_err(unavailable)?;
         self.is_locked.fetch_or(exists, Ordering::Relaxed);
-        *self.looked_at.lock() = Some(now);
+        *self.open_checked_at.lock() = Some(now);
         Ok(!exists)
     }
 
-    /// Makes a key for the caller's own tenant; on an open server, whose caller is the operator, for any.
+    /// Creates a key for the caller's own tenant; on an open server, whose caller is the operator, for any tenant.
     pub async fn issue(&self, caller: &Caller, new: &NewKey) -> Result<Issued, Fault> {
         new.check((self.now)())?;
         if new.tenant != caller.tenant_name && !self.is_open().await? {
@@ -267,10 +270,10 @@ impl Keys {
         }
         let mut others = self.configured.iter().map(|(_, other)| (&other.tenant_name, &other.name));
         if others.any(|other| other == (&new.tenant, &new.name)) {
-            return Err(taken(&new.name));
+            return Err(name_taken(&new.name));
         }
         let issued = ledger::issue(&*self.store, new, &caller.name, (self.now)()).await.map_err(unavailable)?;
-        let issued = issued.ok_or_else(|| taken(&new.name))?;
+        let issued = issued.ok_or_else(|| name_taken(&new.name))?;
         self.is_locked.store(true, Ordering::Relaxed);
         Ok(issued)
     }
@@ -291,26 +294,26 @@ impl Keys {
         if self.is_own(caller, key_id).await?
             && ledger::revoke(&*self.store, key_id, by, (self.now)()).await.map_err(unavailable)?
         {
-            self.forget_callers();
+            self.clear_cached_callers();
             return Ok(());
         }
         Err(Fault::not_found("active key"))
     }
 
-    /// Makes another key in the place of a stored one of the caller's tenant. The old one counts until the overlap is over.
-    pub async fn rotate(&self, caller: &Caller, key_id: &str, how: &KeyRotation) -> Result<Issued, Fault> {
+    /// Replaces a stored key of the caller's tenant by a new one. The old one stays valid until the overlap has passed.
+    pub async fn rotate(&self, caller: &Caller, key_id: &str, rotation: &KeyRotation) -> Result<Issued, Fault> {
         let now = (self.now)();
-        how.check(now)?;
+        rotation.check(now)?;
         if !self.is_own(caller, key_id).await? {
             return Err(Fault::not_found("active key"));
         }
-        match ledger::rotate(&*self.store, key_id, how, &caller.name, now).await.map_err(unavailable)? {
-            Rotated::Made(issued) => {
-                self.forget_callers();
+        match ledger::rotate(&*self.store, key_id, rotation, &caller.name, now).await.map_err(unavailable)? {
+            RotationResult::Made(issued) => {
+                self.clear_cached_callers();
                 Ok(issued)
             }
-            Rotated::NoKey => Err(Fault::not_found("active key")),
-            Rotated::Overlaps(until) => Err(overlaps(until)),
+            RotationResult::NoKey => Err(Fault::not_found("active key")),
+            RotationResult::Overlaps(until) => Err(overlaps(until)),
         }
     }
 
@@ -324,7 +327,7 @@ impl Keys {
         }
     }
 
-    /// From now on nobody is let in without a key or a token.
+    /// Requires a key or a token from now on.
     pub(super) fn lock(&self) {
         self.is_locked.store(true, Ordering::Relaxed);
     }
@@ -333,29 +336,29 @@ impl Keys {
         self.configured(hash).is_some()
     }
 
-    /// Compares with every configured key, so that time tells nothing about which one is near.
+    /// Compares with every configured key, so that the time does not reveal which one is similar.
     fn configured(&self, hash: &str) -> Option<Caller> {
         let mut found = None;
         for (configured, caller) in &self.configured {
-            if same(configured, hash) {
+            if equals(configured, hash) {
                 found = Some(caller.clone());
             }
         }
         found
     }
 
-    /// Whoever comes next is looked up again.
-    pub(super) fn forget_callers(&self) {
-        self.known.lock().clear();
+    /// Clears the cache, so that every caller is looked up again.
+    pub(super) fn clear_cached_callers(&self) {
+        self.cached_callers.lock().clear();
     }
 
-    fn remembered(&self, hash: &str) -> Option<(Instant, Caller)> {
-        self.known.lock().get(hash).filter(|(at, _)| at.elapsed() < FRESH).cloned()
+    fn cached_caller(&self, hash: &str) -> Option<(Instant, Caller)> {
+        self.cached_callers.lock().get(hash).filter(|(at, _)| at.elapsed() < CACHE_TTL).cloned()
     }
 
-    fn remember(&self, hash: &str, caller: Caller, read_at: Instant) -> Caller {
-        let mut known = self.known.lock();
-        if known.len() >= KEPT {
+    fn cache_caller(&self, hash: &str, caller: Caller, read_at: Instant) -> Caller {
+        let mut known = self.cached_callers.lock();
+        if known.len() >= MAX_CACHED {
             known.clear();
         }
         known.insert(hash.to_owned(), (read_at, caller.clone()));
@@ -363,13 +366,13 @@ impl Keys {
     }
 }
 
-/// The name of a configured key that was given none: the same wherever it stands.
-fn derived(hash: &str) -> String {
+/// The name of a configured key without a name; the same on every replica.
+fn derived_name(hash: &str) -> String {
     format!("configured-{}", &hash[..12])
 }
 
-/// A name says who decided, also when its key is long revoked.
-pub(crate) fn taken(name: &str) -> Fault {
+/// Names are never reused: the audit refers to them even after a key was revoked.
+pub(crate) fn name_taken(name: &str) -> Fault {
     let detail = format!("`{name}` is or was the name of a key of this tenant, and stands in its audit; take another.");
     Fault::new(Code::KeyExists, detail).at("/name", "is taken")
 }
@@ -379,15 +382,15 @@ fn caller(row: KeyRow) -> Caller {
     Caller { tenant: row.tenant, tenant_name: row.tenant_name, name: row.name, scopes, groups: Vec::new() }
 }
 
-fn missing() -> Fault {
+fn no_key() -> Fault {
     Fault::new(Code::Unauthorized, "Send a key: `Authorization: Bearer pes_…`; `pes keys new` makes one.")
 }
 
-fn refused() -> Fault {
+fn unknown_key() -> Fault {
     Fault::new(Code::Unauthorized, "This key is not known, was revoked or has expired; `pes keys new` makes another.")
 }
 
-fn over() -> Fault {
+fn session_expired() -> Fault {
     Fault::new(Code::Unauthorized, "This session is over; sign in again.")
 }
 

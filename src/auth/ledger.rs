@@ -5,7 +5,7 @@ use serde_json::json;
 use subtle::ConstantTimeEq;
 
 use super::mint::{hash, mint_id, mint_key};
-use super::refused_logins::Cause;
+use super::refused_logins::RefusalCause;
 use crate::config::auth::{check_key_name, check_name, scope, scope_name};
 use crate::domain::Millis;
 use crate::domain::caller::Scope;
@@ -39,7 +39,7 @@ pub struct KeyRotation {
     pub expires_at: Option<Millis>,
 }
 
-const LONGEST_OVERLAP: Millis = 30 * 24 * 3_600_000;
+const MAX_OVERLAP: Millis = 30 * 24 * 3_600_000;
 
 fn invalid(at: &str, how: &str) -> std::result::Result<(), Fault> {
     Err(Fault::new(Code::Invalid, format!("`{at}` {how}.")).at(format!("/{at}"), how))
@@ -54,7 +54,7 @@ fn check_end(expires_at: Option<Millis>, now: Millis) -> std::result::Result<(),
 
 impl KeyRotation {
     pub fn check(&self, now: Millis) -> std::result::Result<(), Fault> {
-        if !(0..=LONGEST_OVERLAP).contains(&self.overlap_ms) {
+        if !(0..=MAX_OVERLAP).contains(&self.overlap_ms) {
             return invalid("overlapMs", "must be from 0 to 2592000000 (30 days)");
         }
         check_end(self.expires_at, now)
@@ -62,7 +62,7 @@ impl KeyRotation {
 }
 
 impl NewKey {
-    /// Refuses names that nobody could tell apart, a key that may do nothing, and one that has ended.
+    /// Rejects ambiguous names, keys without scopes, and an expiry in the past.
     pub fn check(&self, now: Millis) -> std::result::Result<(), Fault> {
         check_end(self.expires_at, now)?;
         check_tenant(&self.tenant)?;
@@ -77,7 +77,7 @@ impl NewKey {
     }
 }
 
-/// Refuses what is no name of a tenant.
+/// Rejects invalid tenant names.
 pub fn check_tenant(name: &str) -> std::result::Result<(), Fault> {
     check_name(name).map_err(|how| Fault::new(Code::Invalid, format!("`tenant` {how}.")).at("/tenant", how))
 }
@@ -117,7 +117,7 @@ pub struct ApiKey {
     pub former_until: Option<Millis>,
 }
 
-/// Makes a key that was checked; after `Ok` it is stored and counts. `None`: its name is taken.
+/// Creates a key that was checked; after `Ok` it is stored and valid. `None`: its name is taken.
 pub async fn issue(store: &dyn Store, new: &NewKey, by: &str, now: Millis) -> Result<Option<Issued>> {
     let issued = Issued { key_id: mint_id(), key: mint_key() };
     let scopes: Vec<&str> = new.scopes.iter().copied().map(scope_name).collect();
@@ -135,12 +135,12 @@ pub async fn issue(store: &dyn Store, new: &NewKey, by: &str, now: Millis) -> Re
         former_hash: None,
         former_until: None,
     };
-    let line = line(&row, "make key", by, now);
+    let line = audit_line(&row, "make key", by, now);
     Ok(store.add_key(row, line).await?.then_some(issued))
 }
 
-/// What the audit says of a key.
-pub(super) fn line(key: &KeyRow, action: &str, by: &str, at: Millis) -> AuditRow {
+/// The audit line for a key.
+pub(super) fn audit_line(key: &KeyRow, action: &str, by: &str, at: Millis) -> AuditRow {
     AuditRow {
         tenant: key.tenant,
         thread: ThreadPk::NONE,
@@ -152,60 +152,66 @@ pub(super) fn line(key: &KeyRow, action: &str, by: &str, at: Millis) -> AuditRow
     }
 }
 
-/// Every key of the store, revoked ones too, oldest first.
+/// All keys in the store, including revoked ones, oldest first.
 pub async fn list(store: &dyn Store) -> Result<Vec<ApiKey>> {
-    Ok(listed(store.keys().await?))
+    Ok(sorted_keys(store.keys().await?))
 }
 
-/// Those of the tenant.
+/// The keys of the tenant.
 pub(super) async fn list_of(store: &dyn Store, tenant: TenantPk) -> Result<Vec<ApiKey>> {
-    Ok(listed(store.keys_of(tenant).await?))
+    Ok(sorted_keys(store.keys_of(tenant).await?))
 }
 
-fn listed(mut rows: Vec<KeyRow>) -> Vec<ApiKey> {
+fn sorted_keys(mut rows: Vec<KeyRow>) -> Vec<ApiKey> {
     rows.sort_by(|a, b| (a.created_at, &a.key_id).cmp(&(b.created_at, &b.key_id)));
-    rows.into_iter().map(shown).collect()
+    rows.into_iter().map(api_key).collect()
 }
 
-/// `false`: there is no such active key. A running server notices within five seconds.
+/// `false`: there is no such active key. Running servers notice within five seconds.
 pub async fn revoke(store: &dyn Store, key_id: &str, by: &str, now: Millis) -> Result<bool> {
     match store.key(key_id).await? {
-        Some(key) => store.revoke_key(key_id, now, line(&key, "revoke key", by, now)).await,
+        Some(key) => store.revoke_key(key_id, now, audit_line(&key, "revoke key", by, now)).await,
         None => Ok(false),
     }
 }
 
-/// What became of a rotation.
+/// The result of a rotation.
 #[derive(Debug)]
-pub enum Rotated {
+pub enum RotationResult {
     Made(Issued),
-    /// There is no such key that counts.
+    /// There is no such valid key.
     NoKey,
-    /// The key that it was before counts until then, and somebody may use it.
+    /// The previous key is valid until this time and may be in use.
     Overlaps(Millis),
 }
 
-/// Makes another key in the place of one that counts, as was checked.
-pub async fn rotate(store: &dyn Store, key_id: &str, how: &KeyRotation, by: &str, now: Millis) -> Result<Rotated> {
-    let Some(row) = store.key(key_id).await? else { return Ok(Rotated::NoKey) };
+/// Replaces a valid key, after the rotation was checked.
+pub async fn rotate(
+    store: &dyn Store,
+    key_id: &str,
+    rotation: &KeyRotation,
+    by: &str,
+    now: Millis,
+) -> Result<RotationResult> {
+    let Some(row) = store.key(key_id).await? else { return Ok(RotationResult::NoKey) };
     let issued = Issued { key_id: key_id.to_owned(), key: mint_key() };
-    let rotation = Rotation {
+    let replacement = Rotation {
         key_id: key_id.to_owned(),
         hash: hash(&issued.key),
-        former_until: now + how.overlap_ms,
-        expires_at: how.expires_at,
+        former_until: now + rotation.overlap_ms,
+        expires_at: rotation.expires_at,
         now,
     };
-    if store.rotate_key(rotation, line(&row, "rotate key", by, now)).await? {
-        return Ok(Rotated::Made(issued));
+    if store.rotate_key(replacement, audit_line(&row, "rotate key", by, now)).await? {
+        return Ok(RotationResult::Made(issued));
     }
     let stored =
         store.key(key_id).await?.filter(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now));
     let former = stored.and_then(|key| key.former_until).filter(|until| *until > now);
-    Ok(former.map_or(Rotated::NoKey, Rotated::Overlaps))
+    Ok(former.map_or(RotationResult::NoKey, RotationResult::Overlaps))
 }
 
-/// A rotation that would end a key before its time.
+/// The fault for a rotation that would end the previous key before its overlap.
 pub(crate) fn overlaps(until: Millis) -> Fault {
     let until = jiff::Timestamp::from_millisecond(until).unwrap_or(jiff::Timestamp::MAX);
     let detail = format!(
@@ -215,31 +221,31 @@ pub(crate) fn overlaps(until: Millis) -> Fault {
     Fault::new(Code::KeyOverlap, detail)
 }
 
-/// Why nobody is let in with what has this hash; `None`: its holder is.
-pub(super) fn refused_as(key: &KeyRow, hash: &str, now: Millis) -> Option<Cause> {
-    let is_former = key.former_hash.as_ref().is_some_and(|former| same(former, hash));
-    let counts = same(&key.hash, hash) || is_former && key.former_until.is_some_and(|until| until > now);
+/// Why a key with this hash is refused; `None`: it is valid.
+pub(super) fn refusal_cause(key: &KeyRow, hash: &str, now: Millis) -> Option<RefusalCause> {
+    let is_former = key.former_hash.as_ref().is_some_and(|former| equals(former, hash));
+    let is_current = equals(&key.hash, hash) || is_former && key.former_until.is_some_and(|until| until > now);
     if key.revoked_at.is_some() {
-        Some(Cause::RevokedKey)
-    } else if !counts {
-        Some(Cause::RotatedKey)
+        Some(RefusalCause::RevokedKey)
+    } else if !is_current {
+        Some(RefusalCause::RotatedKey)
     } else {
-        key.expires_at.is_some_and(|end| end <= now).then_some(Cause::ExpiredKey)
+        key.expires_at.is_some_and(|end| end <= now).then_some(RefusalCause::ExpiredKey)
     }
 }
 
-/// Takes as long whatever they are.
-pub(super) fn same(one: &str, other: &str) -> bool {
+/// Compares in constant time.
+pub(super) fn equals(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
-/// What the holder of this key may do. Whoever can write to the database does not become the operator by that.
+/// The scopes of a stored key. `operator` is removed, so that write access to the database does not give it.
 pub(super) fn scopes(key: &KeyRow) -> Vec<Scope> {
     let scopes = key.scopes.split(' ').filter_map(|name| scope(name).ok());
     scopes.filter(|scope| *scope != Scope::Operator).collect()
 }
 
-fn shown(row: KeyRow) -> ApiKey {
+fn api_key(row: KeyRow) -> ApiKey {
     ApiKey {
         scopes: scopes(&row),
         key_id: row.key_id,

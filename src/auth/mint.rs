@@ -1,4 +1,4 @@
-//! Making new keys, and the hash of them that is stored.
+//! Creates new keys, and the hashes that are stored.
 
 use sha2::{Digest, Sha256};
 
@@ -9,17 +9,17 @@ pub fn mint_key() -> String {
     format!("pes_{}", hex::of(&random::<32>()))
 }
 
-/// A public name for a key, for lists and for revoking it.
+/// A public id for a key, for lists and revocation.
 pub(super) fn mint_id() -> String {
     format!("key_{}", hex::of(&random::<8>()))
 }
 
-/// What a browser holds instead of a key: as hard to guess.
+/// A browser's session token, as hard to guess as a key.
 pub(super) fn mint_session() -> String {
     hex::of(&random::<32>())
 }
 
-/// What is stored of a key: it has 256 bits of chance, so one round is enough.
+/// The stored form of a key. A key has 256 random bits, so one round of hashing is enough.
 pub fn hash(key: &str) -> String {
     hex::of(&Sha256::digest(key.as_bytes()))
 }

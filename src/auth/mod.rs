@@ -1,9 +1,9 @@
-//! Who may call: API keys of tenants, with scopes.
+//! Authentication: API keys of tenants, with scopes.
 //!
-//! A key is 256 random bits behind `pes_`; only its SHA-256 is stored, and compared in constant time. Keys come from the
-//! configuration and from the store (`pes keys new`); where there is none at all, a loopback server is open.
+//! A key is `pes_` and 256 random bits; only its SHA-256 is stored, and compared in constant time. Keys come from the
+//! configuration and from the store (`pes keys new`); if there are none at all, a loopback server is open.
 //!
-//! People come with tokens of issuers that are configured (`oidc/`, OpenID Connect), and need no key.
+//! People use tokens of configured issuers (`oidc/`, OpenID Connect), and need no key.
 
 mod audit_key;
 mod keys;
@@ -18,18 +18,18 @@ mod wrong_key_throttle;
 pub use audit_key::{AuditKey, PublicKey, Signed, VerifyingKey, signer};
 #[cfg(feature = "internals")]
 pub use keys::Now;
-pub(crate) use keys::taken;
-pub use keys::{Keys, LOOK_AGAIN, OPEN_TENANT, Pass};
+pub(crate) use keys::name_taken;
+pub use keys::{Keys, OPEN_TENANT, Pass, RECHECK_INTERVAL};
 pub(crate) use ledger::overlaps;
-pub use ledger::{ApiKey, Issued, KeyRotation, NewKey, Rotated, check_tenant, issue, list, revoke, rotate};
+pub use ledger::{ApiKey, Issued, KeyRotation, NewKey, RotationResult, check_tenant, issue, list, revoke, rotate};
 #[cfg(feature = "internals")]
 pub use mint::hash;
 pub use mint::mint_key;
-pub use oidc::{Issuers, LOGIN, Returned};
+pub use oidc::{Issuers, LOGIN_TTL, LoginCallback};
 #[cfg(feature = "internals")]
-pub use people::Ended;
+pub use people::AccessEnd;
 #[cfg(feature = "internals")]
-pub use refused_logins::SUMMED_UP;
+pub use refused_logins::AUDIT_INTERVAL;
 #[cfg(feature = "internals")]
-pub use sessions::SESSION;
+pub use sessions::SESSION_TTL;
 pub use sessions::Session;

@@ -1,5 +1,5 @@
-//! Logins that were refused, summed up for the audit: one line for each cause and tenant in a quarter of an hour, however many
-//! they were. Nothing of what was shown is in it. A process that is killed loses what it has not written yet.
+//! Aggregates refused logins for the audit: one line per cause and tenant every quarter of an hour. The lines contain
+//! nothing of the credentials. A process that is killed loses what it has not written yet.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use crate::domain::fault::Fault;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::{self, AuditRow};
 
-/// How long logins are summed up.
-pub const SUMMED_UP: Duration = Duration::from_secs(15 * 60);
+/// How long logins are aggregated.
+pub const AUDIT_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
 /// Why a login was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cause {
+pub(super) enum RefusalCause {
     UnknownKey,
     RevokedKey,
     ExpiredKey,
-    /// It was replaced by another, and its overlap is over.
+    /// The key was replaced, and its overlap has passed.
     RotatedKey,
-    /// It is not believed, or its time is over.
+    /// The token is not accepted or has expired.
     Token,
-    /// Somebody came back from an issuer with what nobody began, or the issuer refused it.
+    /// A browser came back from an issuer without a started login, or the issuer refused it.
     SignIn,
 }
 
-impl Cause {
-    /// As the audit names it.
+impl RefusalCause {
+    /// The name in the audit.
     fn as_str(self) -> &'static str {
         match self {
             Self::UnknownKey => "unknown key",
@@ -48,11 +48,11 @@ impl Cause {
     }
 }
 
-/// Why somebody is not let in.
+/// Why a caller is refused.
 pub(super) struct Refusal {
     pub(super) fault: Fault,
-    /// What was wrong with what was shown, and whose key it was, if that is known.
-    pub(super) cause: Option<(Cause, Option<TenantPk>)>,
+    /// What is wrong with the credentials, and the tenant that they belong to, if known.
+    pub(super) cause: Option<(RefusalCause, Option<TenantPk>)>,
 }
 
 impl From<Fault> for Refusal {
@@ -61,28 +61,28 @@ impl From<Fault> for Refusal {
     }
 }
 
-/// Those of one cause.
-struct Sum {
+/// The aggregate of one cause.
+struct LoginCount {
     count: u64,
     first: Millis,
     last: Millis,
 }
 
-/// What was not written yet: as many sums as there are causes and tenants, at most.
+/// The aggregates that are not written yet: at most one per cause and tenant.
 #[derive(Default)]
-pub(super) struct RefusedLogins(Mutex<BTreeMap<(TenantPk, Cause), Sum>>);
+pub(super) struct RefusedLogins(Mutex<BTreeMap<(TenantPk, RefusalCause), LoginCount>>);
 
 impl RefusedLogins {
-    fn add(&self, tenant: TenantPk, cause: Cause, new: Sum) {
+    fn add(&self, tenant: TenantPk, cause: RefusalCause, new: LoginCount) {
         let mut sums = self.0.lock();
-        let sum = sums.entry((tenant, cause)).or_insert(Sum { count: 0, ..new });
+        let sum = sums.entry((tenant, cause)).or_insert(LoginCount { count: 0, ..new });
         sum.count += new.count;
         (sum.first, sum.last) = (sum.first.min(new.first), sum.last.max(new.last));
     }
 }
 
-/// Who is told of logins with what is nobody's: the tenants of the operator's keys; where there is none, the open tenant.
-pub(super) fn told_of_strangers(configured: &[(String, Caller)], open: TenantPk) -> Vec<TenantPk> {
+/// The tenants whose audit lists logins with unknown credentials: those with an operator's key, else the open tenant.
+pub(super) fn tenants_for_unknown_keys(configured: &[(String, Caller)], open: TenantPk) -> Vec<TenantPk> {
     let of_operators = configured.iter().filter(|(_, caller)| caller.scopes.contains(&Scope::Operator));
     let mut tenants: Vec<TenantPk> = of_operators.map(|(_, caller)| caller.tenant).collect();
     tenants.sort_unstable();
@@ -91,18 +91,18 @@ pub(super) fn told_of_strangers(configured: &[(String, Caller)], open: TenantPk)
 }
 
 impl Keys {
-    /// Counts a login with what is this tenant's, or nobody's.
-    pub(super) fn count_refused(&self, cause: Cause, tenant: Option<TenantPk>) {
+    /// Counts a refused login. `None`: the credentials belong to no tenant.
+    pub(super) fn count_refused(&self, cause: RefusalCause, tenant: Option<TenantPk>) {
         let now = (self.now)();
-        for tenant in tenant.as_ref().map_or(&self.strangers[..], std::slice::from_ref) {
-            self.refused.add(*tenant, cause, Sum { count: 1, first: now, last: now });
+        for tenant in tenant.as_ref().map_or(&self.unknown_key_tenants[..], std::slice::from_ref) {
+            self.refused.add(*tenant, cause, LoginCount { count: 1, first: now, last: now });
         }
     }
 
-    /// Writes into the audit which logins were refused, every quarter of an hour, and what is left when the server closes.
-    pub async fn tell_refused(self: Arc<Self>, closing: CancellationToken) {
+    /// Writes the refused logins to the audit every quarter of an hour, and once more when the server closes.
+    pub async fn audit_refused_logins(self: Arc<Self>, closing: CancellationToken) {
         loop {
-            let is_closing = closing.run_until_cancelled(sleep(SUMMED_UP)).await.is_none();
+            let is_closing = closing.run_until_cancelled(sleep(AUDIT_INTERVAL)).await.is_none();
             if let Err(error) = self.write_refused().await {
                 tracing::warn!(%error, "which logins were refused is written into the audit later");
             }
@@ -112,7 +112,7 @@ impl Keys {
         }
     }
 
-    /// A line for each sum. What cannot be written is summed up further.
+    /// Writes a line for each aggregate. Aggregates that cannot be written are kept.
     async fn write_refused(&self) -> store::Result<()> {
         let sums = std::mem::take(&mut *self.refused.0.lock());
         let mut written = Ok(());
@@ -128,7 +128,7 @@ impl Keys {
     }
 }
 
-fn line(tenant: TenantPk, cause: Cause, sum: &Sum, now: Millis) -> AuditRow {
+fn line(tenant: TenantPk, cause: RefusalCause, sum: &LoginCount, now: Millis) -> AuditRow {
     AuditRow {
         tenant,
         thread: ThreadPk::NONE,

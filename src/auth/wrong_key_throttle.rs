@@ -1,4 +1,4 @@
-//! Slows down answers to requests with wrong keys, and reports them in the log, so that guessing keys is slow and seen.
+//! Delays answers to requests with wrong keys, and logs them, so that guessing keys is slow and visible.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::domain::fault::{Code, Fault};
 
-/// Wrong keys that are answered without delay when there were none for a while.
+/// How many wrong keys are answered without delay after a quiet period.
 const BURST: u32 = 50;
-/// Between two answers after the burst.
+/// The time between two answers after the burst.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// The longest delay of an answer; a request that would wait longer is refused with 429.
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
-/// Between two lines of the log.
+/// The minimum time between two log lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The recent wrong keys of all callers. Requests with a right key are not delayed.
@@ -23,15 +23,16 @@ pub(super) struct WrongKeyThrottle(Mutex<RecentWrongKeys>);
 
 #[derive(Default)]
 struct RecentWrongKeys {
-    /// When the last of the delayed answers is due.
+    /// When the last delayed answer is due.
     until: Option<Instant>,
     logged_at: Option<Instant>,
-    /// Wrong keys since then.
+    /// Wrong keys since the last log line.
     not_logged: u64,
 }
 
 impl WrongKeyThrottle {
-    /// Counts a wrong key. Returns `refused` when its answer is due, or at once a fault that says when to try again.
+    /// Counts a wrong key. Waits until its answer is due and returns `refused`; if that would take too long, returns a
+    /// fault with a retry delay at once.
     pub(super) async fn throttled(&self, refused: Fault) -> Fault {
         let (now, due) = self.count_and_schedule();
         if due.saturating_duration_since(now) > LONGEST_DELAY {
@@ -45,7 +46,7 @@ impl WrongKeyThrottle {
         refused
     }
 
-    /// The time now, and the time at which the answer is due.
+    /// The current time, and the time when the answer is due.
     fn count_and_schedule(&self) -> (Instant, Instant) {
         let now = Instant::now();
         let mut recent = self.0.lock();
@@ -55,7 +56,7 @@ impl WrongKeyThrottle {
             (recent.logged_at, recent.not_logged) = (Some(now), 0);
         }
         let until = recent.until.unwrap_or(now).max(now);
-        // The burst is answered as if its delay had passed already.
+        // The burst gets a credit of its own delay.
         let due = until.checked_sub(INTERVAL * BURST).map_or(now, |due| due.max(now));
         if due.duration_since(now) <= LONGEST_DELAY {
             recent.until = Some(until + INTERVAL);

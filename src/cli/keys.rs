@@ -11,7 +11,7 @@ use super::client::{print, tell};
 use super::server::Server;
 use super::which_server::{named, only_asks};
 use super::{Error, health};
-use crate::auth::{self, ApiKey, Issued, KeyRotation, NewKey, OPEN_TENANT, Rotated};
+use crate::auth::{self, ApiKey, Issued, KeyRotation, NewKey, OPEN_TENANT, RotationResult};
 use crate::config::auth::scope_name;
 use crate::config::env::Variables;
 use crate::config::{Auth, Config};
@@ -182,7 +182,7 @@ impl KeysLocation {
             KeysLocation::Server(server) => server.issue(new).await,
             KeysLocation::Store(store, _) => match auth::issue(&**store, new, LOCAL, System::default().now()).await? {
                 Some(issued) => Ok(issued),
-                None => Err(Error::Failed(auth::taken(&new.name).detail)),
+                None => Err(Error::Failed(auth::name_taken(&new.name).detail)),
             },
         }
     }
@@ -199,9 +199,9 @@ impl KeysLocation {
             KeysLocation::Server(server) => server.rotate(key_id, how).await,
             KeysLocation::Store(store, _) => {
                 match auth::rotate(&**store, key_id, how, LOCAL, System::default().now()).await? {
-                    Rotated::Made(issued) => Ok(issued),
-                    Rotated::NoKey => Err(Error::Failed(format!("there is no active key {key_id}"))),
-                    Rotated::Overlaps(until) => Err(Error::Failed(auth::overlaps(until).detail)),
+                    RotationResult::Made(issued) => Ok(issued),
+                    RotationResult::NoKey => Err(Error::Failed(format!("there is no active key {key_id}"))),
+                    RotationResult::Overlaps(until) => Err(Error::Failed(auth::overlaps(until).detail)),
                 }
             }
         }

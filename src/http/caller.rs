@@ -81,7 +81,7 @@ async fn authenticate_uncounted(app: &AppState, parts: &Parts) -> Result<Caller,
         let client = peer.map(|peer| app.links.client(peer, &parts.headers));
         client.map_or(Ok(()), |client| app.rates.count_wrong_key(client))
     };
-    app.keys.let_in(&pass(app, parts)?, wrong).await
+    app.keys.authenticate_pass(&pass(app, parts)?, wrong).await
 }
 
 /// The request's credentials, which are checked again while the response lasts. A key takes precedence over a session.

@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, Method};
 
 use super::app_state::AppState;
 use super::remote_addr::RemoteAddr;
-use crate::auth::{LOGIN, Session};
+use crate::auth::{LOGIN_TTL, Session};
 
 const NAME: &str = "pes_session";
 /// The cookie that a browser has while it signs in at an issuer.
@@ -71,7 +71,7 @@ pub(crate) fn login(parts: &Parts) -> Option<&str> {
 }
 
 pub(crate) fn set_login(app: &AppState, parts: &Parts, carried: &str) -> HeaderValue {
-    login_cookie_header(app, parts, carried, LOGIN / 1000)
+    login_cookie_header(app, parts, carried, LOGIN_TTL / 1000)
 }
 
 pub(crate) fn forget_login(app: &AppState, parts: &Parts) -> HeaderValue {

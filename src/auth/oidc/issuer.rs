@@ -1,7 +1,7 @@
-//! One issuer: where it says its keys are, and the keys as they were fetched last.
+//! One issuer, and its metadata and keys as they were fetched last.
 //!
-//! Keys are believed for an hour. While the issuer cannot be asked they are believed for a day; with none, nobody is let in.
-//! A token that names an unknown key has them fetched anew, at most every 30 seconds however many such tokens come.
+//! Keys are cached for an hour. While the issuer is unreachable they stay valid for a day; without keys all its tokens
+//! are refused. A token with an unknown key id triggers a fetch, at most every 30 seconds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,45 +17,45 @@ use url::Url;
 use super::jwks::{Key, KeySet};
 use super::jwt::Jwt;
 use super::login::Client;
-use super::{in_time, refused};
+use super::{check_validity, refused};
 use crate::config::{Algorithm, OidcIssuer};
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::egress::{Answer, Bounds, Destination, Egress, Post};
 
-const FRESH: Millis = 3_600_000;
-const BELIEVED: Millis = 24 * 3_600_000;
-const PAUSE: Millis = 30_000;
+const KEY_TTL: Millis = 3_600_000;
+const MAX_KEY_AGE: Millis = 24 * 3_600_000;
+const MIN_FETCH_INTERVAL: Millis = 30_000;
 
-const PATIENCE: Duration = Duration::from_secs(5);
-/// What one of its documents may have.
-const MOST_BYTES: usize = 256 << 10;
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum size of a document from the issuer.
+const MAX_DOCUMENT_BYTES: usize = 256 << 10;
 
 pub(super) struct Issuer {
     pub(super) config: OidcIssuer,
-    /// Where people sign in with browsers.
+    /// Set if browsers can sign in at this issuer.
     pub(super) client: Option<Client>,
     url: Url,
     egress: Arc<Egress>,
     cached: Mutex<Cached>,
-    /// Held by the one who asks the issuer.
-    asking: Arc<tokio::sync::Mutex<()>>,
+    /// Held while the issuer is queried.
+    fetch_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
 struct Cached {
-    found: Option<Found>,
-    asked_at: Option<Millis>,
+    found: Option<FetchedMetadata>,
+    fetched_at: Option<Millis>,
 }
 
-struct Found {
+struct FetchedMetadata {
     metadata: Arc<Metadata>,
     keys: KeySet,
     at: Millis,
 }
 
-/// What an issuer says of itself (OpenID Connect Discovery 1.0), as far as it is needed.
+/// The issuer's metadata (OpenID Connect Discovery 1.0), as far as it is needed.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Metadata {
     issuer: String,
@@ -65,72 +65,73 @@ pub(super) struct Metadata {
     pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
 }
 
-/// What is known of a key.
-enum Known {
-    /// Believed without asking.
+/// The result of looking up a key in the cache.
+enum KeyLookup {
+    /// Valid without a fetch.
     Fresh(Key),
-    /// Believed if the issuer cannot be asked.
+    /// Valid only if the issuer cannot be reached.
     Stale(Key),
-    /// There are keys, and not this one.
+    /// There are valid keys, but not this one.
     Unknown,
-    /// There are none that may be believed.
-    Nothing,
+    /// There are no valid keys.
+    NoKeys,
 }
 
 impl Issuer {
     pub(super) fn new(config: OidcIssuer, egress: Arc<Egress>) -> Result<Self, String> {
         let url = config.issuer.parse().map_err(|error| format!("`{}` is no URL: {error}", config.issuer))?;
         let client = Client::of(&config)?;
-        Ok(Self { config, client, url, egress, cached: Mutex::default(), asking: Arc::default() })
+        Ok(Self { config, client, url, egress, cached: Mutex::default(), fetch_lock: Arc::default() })
     }
 
-    /// The key that a token names; `None`: the issuer has none of that name. Fails while nothing is known of its keys.
+    /// The key that a token names; `None`: the issuer has no such key. Fails while there are no valid keys.
     pub(super) async fn key(
         self: &Arc<Self>,
         kid: Option<&str>,
         algorithm: Algorithm,
         now: Millis,
     ) -> Result<Option<Key>, Fault> {
-        let asking = match self.known(kid, algorithm, now) {
-            Known::Fresh(key) => return Ok(Some(key)),
-            // One asks; whoever has a key need not wait for what comes of it.
-            Known::Stale(key) => match self.asking.clone().try_lock_owned() {
-                Ok(asking) => asking,
+        let fetch_lock = match self.look_up(kid, algorithm, now) {
+            KeyLookup::Fresh(key) => return Ok(Some(key)),
+            // A single task fetches; others with a stale key do not wait for it.
+            KeyLookup::Stale(key) => match self.fetch_lock.clone().try_lock_owned() {
+                Ok(fetch_lock) => fetch_lock,
                 Err(_) => return Ok(Some(key)),
             },
-            Known::Unknown | Known::Nothing => self.asking.clone().lock_owned().await,
+            KeyLookup::Unknown | KeyLookup::NoKeys => self.fetch_lock.clone().lock_owned().await,
         };
-        self.ask_again(asking, now).await;
-        match self.known(kid, algorithm, now) {
-            Known::Fresh(key) | Known::Stale(key) => Ok(Some(key)),
-            Known::Unknown => Ok(None),
-            Known::Nothing => Err(self.closed()),
+        self.refresh(fetch_lock, now).await;
+        match self.look_up(kid, algorithm, now) {
+            KeyLookup::Fresh(key) | KeyLookup::Stale(key) => Ok(Some(key)),
+            KeyLookup::Unknown => Ok(None),
+            KeyLookup::NoKeys => Err(self.keys_unavailable()),
         }
     }
 
-    /// Whether a token is the issuer's, and of now. Fails with the reason, and while nothing is known of its keys.
+    /// Checks signature and validity period, and returns when the token expires. Also fails while there are no valid
+    /// keys.
     pub(super) async fn verify(self: &Arc<Self>, jwt: &Jwt<'_>, now: Millis) -> Result<Millis, Fault> {
         if !self.config.algorithms.contains(&jwt.algorithm) {
             return Err(refused("is signed in a way that is not configured for its issuer".to_owned()));
         }
-        // What is over is not worth asking the issuer about.
-        let until = in_time(&jwt.claims, now, Millis::from(self.config.leeway_s) * 1000).map_err(refused)?;
+        // An expired token is not worth a fetch.
+        let until = check_validity(&jwt.claims, now, Millis::from(self.config.leeway_s) * 1000).map_err(refused)?;
         let key = self.key(jwt.kid.as_deref(), jwt.algorithm, now).await?;
         let key = key.ok_or_else(|| refused("is signed with a key that its issuer does not publish".to_owned()))?;
-        if !key.signed(jwt.signed, &jwt.signature) {
+        if !key.verifies(jwt.signed, &jwt.signature) {
             return Err(refused("has a signature that is not its issuer's".to_owned()));
         }
         Ok(until)
     }
 
-    /// What it says of itself, as old as its keys may be.
-    pub(super) async fn described(self: &Arc<Self>, now: Millis) -> Result<Arc<Metadata>, Fault> {
-        if let Some(metadata) = self.metadata_since(now - FRESH) {
+    /// The issuer's metadata, cached like its keys.
+    pub(super) async fn current_metadata(self: &Arc<Self>, now: Millis) -> Result<Arc<Metadata>, Fault> {
+        if let Some(metadata) = self.metadata_since(now - KEY_TTL) {
             return Ok(metadata);
         }
-        let asking = self.asking.clone().lock_owned().await;
-        self.ask_again(asking, now).await;
-        self.metadata_since(now - BELIEVED).ok_or_else(|| self.closed())
+        let fetch_lock = self.fetch_lock.clone().lock_owned().await;
+        self.refresh(fetch_lock, now).await;
+        self.metadata_since(now - MAX_KEY_AGE).ok_or_else(|| self.keys_unavailable())
     }
 
     fn metadata_since(&self, then: Millis) -> Option<Arc<Metadata>> {
@@ -138,57 +139,58 @@ impl Issuer {
         cached.found.as_ref().filter(|found| found.at > then).map(|found| found.metadata.clone())
     }
 
-    fn known(&self, kid: Option<&str>, algorithm: Algorithm, now: Millis) -> Known {
+    fn look_up(&self, kid: Option<&str>, algorithm: Algorithm, now: Millis) -> KeyLookup {
         let cached = self.cached.lock();
-        let Some(Found { keys, at, .. }) = &cached.found else { return Known::Nothing };
+        let Some(FetchedMetadata { keys, at, .. }) = &cached.found else { return KeyLookup::NoKeys };
         let age = now - at;
         match keys.find(kid, algorithm) {
-            _ if age >= BELIEVED => Known::Nothing,
-            Some(key) if age < FRESH => Known::Fresh(key.clone()),
-            Some(key) => Known::Stale(key.clone()),
-            None => Known::Unknown,
+            _ if age >= MAX_KEY_AGE => KeyLookup::NoKeys,
+            Some(key) if age < KEY_TTL => KeyLookup::Fresh(key.clone()),
+            Some(key) => KeyLookup::Stale(key.clone()),
+            None => KeyLookup::Unknown,
         }
     }
 
-    /// Asks it, unless that was done a moment ago, perhaps by somebody else. Whoever needs a key next may not ask again, so
-    /// what comes is kept even if whoever asks hangs up.
-    async fn ask_again(self: &Arc<Self>, asking: OwnedMutexGuard<()>, now: Millis) {
-        if !self.may_ask(now) {
+    /// Fetches metadata and keys, unless that was done a moment ago. The fetch is a task of its own: its result is
+    /// stored even if the caller disconnects, because the next caller may not fetch again so soon.
+    async fn refresh(self: &Arc<Self>, fetch_lock: OwnedMutexGuard<()>, now: Millis) {
+        if !self.start_fetch(now) {
             return;
         }
         let issuer = self.clone();
-        let asked = tokio::spawn(async move {
-            let _asking = asking;
-            if let Err(why) = issuer.ask(now).await {
+        let fetched = tokio::spawn(async move {
+            let _asking = fetch_lock;
+            if let Err(why) = issuer.fetch_keys(now).await {
                 tracing::warn!(issuer = issuer.config.issuer, %why, "the keys of an issuer cannot be fetched");
             }
         });
-        // It breaks off with the runtime alone.
-        let _ = asked.await;
+        // Fails only when the runtime shuts down.
+        let _ = fetched.await;
     }
 
-    /// Whether the pause since it was asked last is over; a clock that was put back waits for nothing.
-    fn may_ask(&self, now: Millis) -> bool {
+    /// Whether the minimum interval between fetches has passed; then a new one starts now. A clock that was set back
+    /// causes no delay.
+    fn start_fetch(&self, now: Millis) -> bool {
         let mut cached = self.cached.lock();
-        let may = cached.asked_at.is_none_or(|at| !(0..PAUSE).contains(&(now - at)));
-        if may {
-            cached.asked_at = Some(now);
+        let is_due = cached.fetched_at.is_none_or(|at| !(0..MIN_FETCH_INTERVAL).contains(&(now - at)));
+        if is_due {
+            cached.fetched_at = Some(now);
         }
-        may
+        is_due
     }
 
-    /// Fetches its keys, and says how many.
-    pub(super) async fn ask(&self, now: Millis) -> Result<usize, String> {
-        let metadata = self.metadata().await?;
+    /// Fetches the keys, and returns their number.
+    pub(super) async fn fetch_keys(&self, now: Millis) -> Result<usize, String> {
+        let metadata = self.fetch_metadata().await?;
         let keys = metadata.jwks_uri.parse().map_err(|error| format!("`{}` is no URL: {error}", metadata.jwks_uri))?;
         let keys = KeySet::read(&self.fetch(keys).await?)?;
         let count = keys.len();
-        self.cached.lock().found = Some(Found { metadata: Arc::new(metadata), keys, at: now });
+        self.cached.lock().found = Some(FetchedMetadata { metadata: Arc::new(metadata), keys, at: now });
         Ok(count)
     }
 
-    /// What it says of itself. One that calls itself otherwise is not the one that was configured.
-    pub(super) async fn metadata(&self) -> Result<Metadata, String> {
+    /// Fetches the metadata, which must have the configured issuer's name.
+    pub(super) async fn fetch_metadata(&self) -> Result<Metadata, String> {
         let issuer = self.config.issuer.trim_end_matches('/');
         let at: Url = format!("{issuer}/.well-known/openid-configuration").parse().map_err(|_| "it is no URL")?;
         let metadata: Metadata = document(&self.fetch(at).await?)?;
@@ -199,15 +201,15 @@ impl Issuer {
     }
 
     async fn fetch(&self, url: Url) -> Result<Bytes, String> {
-        let place = url.clone();
+        let url_text = url.clone();
         match self.call(Method::GET, url, HeaderMap::new(), Bytes::new()).await? {
             (StatusCode::OK, body) => Ok(body),
-            (status, _) => Err(format!("{place} answered {status}")),
+            (status, _) => Err(format!("{url_text} answered {status}")),
         }
     }
 
-    /// Whether what is said there is as hidden as what the issuer itself is told.
-    pub(super) fn is_as_safe(&self, url: &Url) -> bool {
+    /// Whether this URL is as protected as the issuer's own: https, unless the issuer itself uses http.
+    pub(super) fn is_as_secure(&self, url: &Url) -> bool {
         url.scheme() == "https" || url.scheme() == "http" && self.url.scheme() == "http"
     }
 
@@ -219,40 +221,41 @@ impl Issuer {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), String> {
-        if !self.is_as_safe(&to) {
+        if !self.is_as_secure(&to) {
             return Err(format!("{to} is not https, as the issuer is"));
         }
-        let place = to.clone();
+        let url_text = to.clone();
         let to = if to.origin() == self.url.origin() {
             Destination::Operator(to)
         } else {
             Destination::Untrusted { url: to, tenant: TenantPk::NONE }
         };
-        let bounds = Bounds { headers: PATIENCE, stall: PATIENCE, total: PATIENCE, bytes: MOST_BYTES };
+        let bounds =
+            Bounds { headers: CALL_TIMEOUT, stall: CALL_TIMEOUT, total: CALL_TIMEOUT, bytes: MAX_DOCUMENT_BYTES };
         let post = Post { to, headers, body, bounds };
-        let answer = self.egress.send(method, post).await.map_err(|error| format!("{place}: {error}"))?;
+        let answer = self.egress.send(method, post).await.map_err(|error| format!("{url_text}: {error}"))?;
         let status = answer.status();
-        let body = whole(answer).await.map_err(|error| format!("{place}: {error}"))?;
+        let body = read_all(answer).await.map_err(|error| format!("{url_text}: {error}"))?;
         Ok((status, body))
     }
 
-    /// It answers, and nobody can sign in with what it says.
+    /// The fault if the issuer's answers make signing in impossible.
     pub(super) fn unusable(&self, why: &str) -> Fault {
         tracing::warn!(issuer = self.config.issuer, why, "nobody can sign in at an issuer");
         let detail = format!("Nobody can sign in at {} now: the log of this server says why.", self.config.issuer);
         Fault::new(Code::IssuerUnavailable, detail)
     }
 
-    fn closed(&self) -> Fault {
+    fn keys_unavailable(&self) -> Fault {
         let detail = format!(
             "The keys of the issuer {} cannot be fetched, so its tokens cannot be checked; try again.",
             self.config.issuer
         );
-        Fault::new(Code::IssuerUnavailable, detail).retry_after(PAUSE)
+        Fault::new(Code::IssuerUnavailable, detail).retry_after(MIN_FETCH_INTERVAL)
     }
 }
 
-async fn whole(mut answer: Answer) -> Result<Bytes, crate::egress::Error> {
+async fn read_all(mut answer: Answer) -> Result<Bytes, crate::egress::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
         body.extend_from_slice(&chunk);

@@ -1,4 +1,4 @@
-//! The public keys of an issuer (RFC 7517, RFC 8037), and whether one of them made a signature. Pure.
+//! The public keys of an issuer (RFC 7517, RFC 8037), and the verification of signatures. Pure.
 
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
@@ -10,23 +10,23 @@ use serde_json::Value;
 
 use crate::config::Algorithm;
 
-/// Those keys of a published set that can sign tokens; others are left out.
+/// The keys of a published set that can sign tokens; others are ignored.
 #[derive(Debug, Default)]
 pub(super) struct KeySet(Vec<Key>);
 
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     kid: Option<String>,
-    public: Public,
+    public: KeyMaterial,
 }
 
 #[derive(Clone, Debug)]
-enum Public {
+enum KeyMaterial {
     Rsa {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
     },
-    /// Uncompressed.
+    /// The uncompressed point.
     P256(Vec<u8>),
     Ed25519(Vec<u8>),
 }
@@ -59,7 +59,7 @@ impl KeySet {
         Ok(Self(keys.collect()))
     }
 
-    /// The key of this name for this algorithm. A token that names none was signed with the only one there is.
+    /// The key with this id for this algorithm. A token without a key id matches only if there is a single key.
     pub(super) fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&Key> {
         let mut fitting = self.0.iter().filter(|key| key.public.algorithm() == algorithm);
         match kid {
@@ -79,34 +79,34 @@ impl Key {
             && jwk.key_ops.as_ref().is_none_or(|ops| ops.iter().any(|op| op == "verify"));
         let bytes = |member: &Option<String>| BASE64_URL_SAFE_NO_PAD.decode(member.as_ref()?).ok();
         let public = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
-            ("RSA", _) => Public::Rsa { modulus: bytes(&jwk.n)?, exponent: bytes(&jwk.e)? },
+            ("RSA", _) => KeyMaterial::Rsa { modulus: bytes(&jwk.n)?, exponent: bytes(&jwk.e)? },
             ("EC", Some("P-256")) => {
                 let (x, y) = (bytes(&jwk.x)?, bytes(&jwk.y)?);
-                Public::P256([&[4], x.as_slice(), y.as_slice()].concat())
+                KeyMaterial::P256([&[4], x.as_slice(), y.as_slice()].concat())
             }
-            ("OKP", Some("Ed25519")) => Public::Ed25519(bytes(&jwk.x)?),
+            ("OKP", Some("Ed25519")) => KeyMaterial::Ed25519(bytes(&jwk.x)?),
             _ => return None,
         };
         let is_for_this = jwk.alg.as_deref().is_none_or(|name| public.is_called(name));
         (is_for_signatures && is_for_this).then(|| Self { kid: jwk.kid.clone(), public })
     }
 
-    pub(super) fn signed(&self, text: &str, signature: &[u8]) -> bool {
+    pub(super) fn verifies(&self, text: &str, signature: &[u8]) -> bool {
         let text = text.as_bytes();
         let checked = match &self.public {
-            Public::Rsa { modulus, exponent } => {
+            KeyMaterial::Rsa { modulus, exponent } => {
                 let key = RsaPublicKeyComponents { n: modulus, e: exponent };
                 key.verify(&RSA_PKCS1_2048_8192_SHA256, text, signature)
             }
-            Public::P256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(text, signature),
-            Public::Ed25519(point) => UnparsedPublicKey::new(&ED25519, point).verify(text, signature),
+            KeyMaterial::P256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(text, signature),
+            KeyMaterial::Ed25519(point) => UnparsedPublicKey::new(&ED25519, point).verify(text, signature),
         };
         checked.is_ok()
     }
 }
 
-impl Public {
-    /// A key signs in one way only, whatever a token says of it.
+impl KeyMaterial {
+    /// Each key has exactly one algorithm, whatever a token claims.
     fn algorithm(&self) -> Algorithm {
         match self {
             Self::Rsa { .. } => Algorithm::Rs256,

@@ -1,4 +1,4 @@
-//! A JSON Web Token taken apart (RFC 7515, RFC 7519), and what its claims say. Pure: no key and no clock of its own.
+//! Parses a JSON Web Token (RFC 7515, RFC 7519) and its claims. Pure: it has no keys and no clock.
 
 use std::fmt;
 
@@ -11,19 +11,19 @@ use serde_json::{Map, Value};
 use crate::config::Algorithm;
 use crate::domain::Millis;
 
-/// Longer tokens are not looked at: those with hundreds of groups are shorter.
-const MOST_BYTES: usize = 16 << 10;
+/// Longer tokens are rejected; tokens with hundreds of groups are shorter.
+const MAX_TOKEN_BYTES: usize = 16 << 10;
 
-/// Why a token is not accepted: the end of a sentence that begins with "the token".
-pub(super) type Refusal = String;
+/// Why a token is rejected: the rest of a sentence that begins with "the token".
+pub(super) type RejectReason = String;
 
-/// A token whose signature was not looked at yet.
+/// A parsed token whose signature was not verified yet.
 pub(super) struct Jwt<'t> {
     pub(super) algorithm: Algorithm,
-    /// The name of the key, if the issuer gives its keys names.
+    /// The id of the key, if the issuer uses ids.
     pub(super) kid: Option<String>,
     pub(super) claims: Claims,
-    /// What was signed.
+    /// The signed part of the text.
     pub(super) signed: &'t str,
     pub(super) signature: Vec<u8>,
 }
@@ -34,15 +34,15 @@ pub(in crate::auth) fn is_token(text: &str) -> bool {
 }
 
 impl<'t> Jwt<'t> {
-    pub(super) fn read(token: &'t str) -> Result<Self, Refusal> {
-        if token.len() > MOST_BYTES {
-            return Err(format!("has more than {MOST_BYTES} bytes"));
+    pub(super) fn read(token: &'t str) -> Result<Self, RejectReason> {
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(format!("has more than {MAX_TOKEN_BYTES} bytes"));
         }
         let unreadable = || "is no signed JSON Web Token".to_owned();
         let (signed, signature) = token.rsplit_once('.').ok_or_else(unreadable)?;
         let (header, claims) = signed.split_once('.').ok_or_else(unreadable)?;
         let header = part(header)?;
-        // An extension that must be understood, and is not.
+        // Critical extensions are not supported.
         if header.0.contains_key("crit") {
             return Err("has a critical header, and this server knows none".to_owned());
         }
@@ -66,15 +66,15 @@ impl<'t> Jwt<'t> {
     }
 }
 
-fn part(text: &str) -> Result<Claims, Refusal> {
+fn part(text: &str) -> Result<Claims, RejectReason> {
     serde_json::from_slice(&decoded(text)?).map_err(|error| format!("has a part that cannot be read: {error}"))
 }
 
-fn decoded(text: &str) -> Result<Vec<u8>, Refusal> {
+fn decoded(text: &str) -> Result<Vec<u8>, RejectReason> {
     BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| "has a part that is not base64url".to_owned())
 }
 
-/// The members of a token, each there once: readers that differ about which of two counts could be played off.
+/// The members of a token. Duplicates are rejected: other readers might use the other value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims(pub(super) Map<String, Value>);
 
@@ -83,8 +83,8 @@ impl Claims {
         self.0.get(name)?.as_str()
     }
 
-    /// Seconds since 1970, which may have a fraction, in milliseconds.
-    pub(super) fn time(&self, name: &str) -> Result<Option<Millis>, Refusal> {
+    /// Seconds since 1970, possibly with a fraction, converted to milliseconds.
+    pub(super) fn time(&self, name: &str) -> Result<Option<Millis>, RejectReason> {
         let Some(value) = self.0.get(name) else { return Ok(None) };
         let seconds = value.as_f64().filter(|seconds| (0.0..1e12).contains(seconds));
         #[allow(clippy::cast_possible_truncation, reason = "the range was looked at")]
@@ -92,7 +92,7 @@ impl Claims {
         millis.map(Some).ok_or_else(|| format!("has a claim `{name}` that is no time"))
     }
 
-    /// A list of texts; a single text is a list of one.
+    /// A list of texts; a single text counts as a list of one.
     pub(super) fn list(&self, name: &str) -> Vec<&str> {
         match self.0.get(name) {
             Some(Value::String(one)) => vec![one],
@@ -101,7 +101,7 @@ impl Claims {
         }
     }
 
-    /// The same, where a single text is words with spaces between them.
+    /// The same, but a single text is split at spaces.
     pub(super) fn words(&self, name: &str) -> Vec<&str> {
         self.list(name).into_iter().flat_map(str::split_whitespace).collect()
     }
@@ -109,9 +109,9 @@ impl Claims {
 
 impl<'de> Deserialize<'de> for Claims {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Once;
+        struct UniqueMembers;
 
-        impl<'de> Visitor<'de> for Once {
+        impl<'de> Visitor<'de> for UniqueMembers {
             type Value = Claims;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,6 +130,6 @@ impl<'de> Deserialize<'de> for Claims {
             }
         }
 
-        from.deserialize_map(Once)
+        from.deserialize_map(UniqueMembers)
     }
 }

@@ -1,5 +1,5 @@
-//! Signing in with a browser: the code flow with PKCE (OpenID Connect Core 3.1, RFC 7636). The code is exchanged by the
-//! server; what a login began with is carried by the browser, sealed, and counts once and for ten minutes.
+//! Sign-in with a browser: the code flow with PKCE (OpenID Connect Core 3.1, RFC 7636). The server exchanges the code.
+//! The browser carries the login's sealed state, which is valid once and for ten minutes.
 
 use std::sync::Arc;
 
@@ -17,48 +17,48 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::issuer::{Issuer, Metadata};
 use super::jwt::{Claims, Jwt};
-use super::over::Over;
+use super::used_logins::UsedLogins;
 use super::{Issuers, Person, person, refused};
 use crate::auth::keys::Keys;
-use crate::auth::ledger::same;
+use crate::auth::ledger::equals;
 use crate::auth::mint::mint_session;
-use crate::auth::refused_logins::Cause;
-use crate::auth::sessions::{Holder, Session};
+use crate::auth::refused_logins::RefusalCause;
+use crate::auth::sessions::{Session, SessionHolder};
 use crate::config::env::Variables;
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::store::documents::{Owner, Sealer};
 
-/// How long somebody may take to sign in at the issuer.
-pub const LOGIN: Millis = 600_000;
+/// How long a sign-in at the issuer may take.
+pub const LOGIN_TTL: Millis = 600_000;
 
-/// What an issuer knows this server by.
+/// This server's registration at an issuer.
 pub(super) struct Client {
     pub(super) id: String,
     pub(super) secret: Option<SecretString>,
-    /// What it is asked for.
+    /// The requested scopes.
     pub(super) scope: String,
 }
 
-/// Where a browser is sent, and what it is to hold until it comes back.
+/// The URL to redirect the browser to, and the state that it carries until it comes back.
 pub struct Login {
     pub to: String,
     pub carried: String,
 }
 
-/// What the issuer has a browser bring back.
+/// The parameters that the issuer sends back through the browser.
 #[derive(Clone, Debug, Default)]
-pub struct Returned {
+pub struct LoginCallback {
     pub code: Option<String>,
     pub state: Option<String>,
     pub iss: Option<String>,
     pub error: Option<String>,
 }
 
-/// What a login began with.
+/// The state of a login that was started.
 #[derive(Serialize, Deserialize)]
-struct Begun {
+struct LoginState {
     state: String,
     nonce: String,
     verifier: String,
@@ -69,13 +69,13 @@ struct Begun {
 /// What logins need besides their issuers.
 pub(in crate::auth) struct Logins {
     sealer: Arc<Sealer>,
-    over: Mutex<Over>,
+    used: Mutex<UsedLogins>,
 }
 
 #[derive(Deserialize)]
 struct Tokens {
     id_token: String,
-    /// What was granted.
+    /// The granted scopes.
     scope: Option<String>,
 }
 
@@ -89,97 +89,107 @@ impl Client {
 }
 
 impl Logins {
-    fn opened(&self, carried: &str, name: &str) -> Option<Begun> {
+    fn open_state(&self, carried: &str, name: &str) -> Option<LoginState> {
         let sealed = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(carried).ok()?).ok()?;
         serde_json::from_str(&self.sealer.open(&sealed, owner(name)).ok()?).ok()
     }
 }
 
 impl Issuers {
-    /// The names of those that browsers can sign in with.
+    /// The names of the issuers at which browsers can sign in.
     pub fn with_login(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|(_, issuer)| issuer.client.is_some()).map(|(name, _)| name.as_str())
     }
 
     fn client(&self, name: &str) -> Result<(&Arc<Issuer>, &Client), Fault> {
         let issuer = self.0.get(name);
-        issuer.and_then(|issuer| Some((issuer, issuer.client.as_ref()?))).ok_or_else(nowhere)
+        issuer.and_then(|issuer| Some((issuer, issuer.client.as_ref()?))).ok_or_else(no_such_login)
     }
 }
 
 impl Keys {
-    /// The same with browsers that sign in at an issuer; `sealer` seals what they carry.
+    /// Enables sign-in with browsers; `sealer` seals the state that they carry.
     pub fn with_logins(mut self, sealer: Arc<Sealer>) -> Self {
-        self.logins = Some(Logins { sealer, over: Mutex::default() });
+        self.logins = Some(Logins { sealer, used: Mutex::default() });
         self
     }
 
     fn logins(&self) -> Result<&Logins, Fault> {
-        self.logins.as_ref().ok_or_else(nowhere)
+        self.logins.as_ref().ok_or_else(no_such_login)
     }
 
-    /// The names of the issuers that browsers can sign in with.
+    /// The names of the issuers at which browsers can sign in.
     pub fn sign_in_issuers(&self) -> Vec<String> {
         self.issuers.with_login().map(str::to_owned).collect()
     }
 
-    /// Begins to sign in: the browser comes back to `redirect_uri`.
+    /// Starts a login; the issuer redirects the browser to `redirect_uri`.
     pub async fn begin_login(&self, name: &str, redirect_uri: String) -> Result<Login, Fault> {
         let (issuer, client) = self.issuers.client(name)?;
         let now = (self.now)();
-        let metadata = issuer.described(now).await?;
-        let begun = Begun {
+        let metadata = issuer.current_metadata(now).await?;
+        let login = LoginState {
             state: mint_session(),
             nonce: mint_session(),
             verifier: mint_session(),
             redirect_uri,
-            until: now + LOGIN,
+            until: now + LOGIN_TTL,
         };
         let mut to = endpoint(issuer, metadata.authorization_endpoint.as_deref())?;
         to.query_pairs_mut()
             .append_pair("response_type", "code")
             .append_pair("client_id", &client.id)
-            .append_pair("redirect_uri", &begun.redirect_uri)
+            .append_pair("redirect_uri", &login.redirect_uri)
             .append_pair("scope", &client.scope)
-            .append_pair("state", &begun.state)
-            .append_pair("nonce", &begun.nonce)
-            .append_pair("code_challenge", &BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&begun.verifier)))
+            .append_pair("state", &login.state)
+            .append_pair("nonce", &login.nonce)
+            .append_pair("code_challenge", &BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&login.verifier)))
             .append_pair("code_challenge_method", "S256");
-        let carried = self.logins()?.sealer.seal(&json!(begun).to_string(), owner(name))?;
+        let carried = self.logins()?.sealer.seal(&json!(login).to_string(), owner(name))?;
         Ok(Login { to: to.into(), carried: BASE64_URL_SAFE_NO_PAD.encode(carried) })
     }
 
-    /// Signs in whoever came back from the issuer with what they carried.
-    pub async fn finish_login(&self, name: &str, carried: Option<&str>, returned: &Returned) -> Result<Session, Fault> {
-        let signed_in = self.signed_in(name, carried, returned).await;
+    /// Completes the login of a browser that came back from the issuer.
+    pub async fn finish_login(
+        &self,
+        name: &str,
+        carried: Option<&str>,
+        callback: &LoginCallback,
+    ) -> Result<Session, Fault> {
+        let signed_in = self.complete_login(name, carried, callback).await;
         if signed_in.as_ref().is_err_and(|fault| fault.code == Code::Unauthorized) {
-            self.count_refused(Cause::SignIn, None);
+            self.count_refused(RefusalCause::SignIn, None);
         }
         signed_in
     }
 
-    async fn signed_in(&self, name: &str, carried: Option<&str>, returned: &Returned) -> Result<Session, Fault> {
+    async fn complete_login(
+        &self,
+        name: &str,
+        carried: Option<&str>,
+        callback: &LoginCallback,
+    ) -> Result<Session, Fault> {
         let ((issuer, client), logins) = (self.issuers.client(name)?, self.logins()?);
         let now = (self.now)();
-        let begun = carried.and_then(|carried| logins.opened(carried, name)).filter(|begun| begun.until > now);
-        let begun = begun.filter(|begun| returned.state.as_deref().is_some_and(|state| same(&begun.state, state)));
-        let begun = begun.ok_or_else(|| failed("it began elsewhere, or more than ten minutes ago"))?;
-        if returned.iss.as_ref().is_some_and(|iss| *iss != issuer.config.issuer) {
+        let login = carried.and_then(|carried| logins.open_state(carried, name)).filter(|login| login.until > now);
+        let login = login.filter(|login| callback.state.as_deref().is_some_and(|state| equals(&login.state, state)));
+        let login = login.ok_or_else(|| failed("it began elsewhere, or more than ten minutes ago"))?;
+        if callback.iss.as_ref().is_some_and(|iss| *iss != issuer.config.issuer) {
             return Err(failed("another issuer answered"));
         }
-        let code = match (&returned.error, &returned.code) {
+        let code = match (&callback.error, &callback.code) {
             (Some(error), _) => return Err(failed(&format!("the issuer says `{}`", plain(error)))),
             (None, None) => return Err(failed("the issuer sent no code")),
             (None, Some(code)) => code,
         };
-        if !logins.over.lock().record_first(begun.state.clone(), begun.until, now) {
+        if !logins.used.lock().record_first(login.state.clone(), login.until, now) {
             return Err(failed("it was finished before"));
         }
-        let tokens = exchanged(issuer, client, code, &begun, now).await?;
-        let mut person = identified(name, issuer, client, &tokens, &begun, now).await?;
-        // The id token says who signed in: how long that counts is the session's.
+        let tokens = exchange_code(issuer, client, code, &login, now).await?;
+        let mut person = identify(name, issuer, client, &tokens, &login, now).await?;
+        // The lifetime of the id token does not limit the session.
         person.until = Millis::MAX;
-        self.add_session(&Holder::Person(person)).await
+        self.add_session(&SessionHolder::Person(person)).await
     }
 }
 
@@ -188,21 +198,21 @@ fn owner(name: &str) -> Owner<'_> {
 }
 
 fn endpoint(issuer: &Issuer, named: Option<&str>) -> Result<Url, Fault> {
-    let url = named.and_then(|url| url.parse::<Url>().ok()).filter(|url| issuer.is_as_safe(url));
+    let url = named.and_then(|url| url.parse::<Url>().ok()).filter(|url| issuer.is_as_secure(url));
     url.ok_or_else(|| issuer.unusable("it does not say where people sign in"))
 }
 
-/// Has the issuer give its tokens for the code.
-async fn exchanged(
+/// Exchanges the code for the issuer's tokens.
+async fn exchange_code(
     issuer: &Arc<Issuer>,
     client: &Client,
     code: &str,
-    begun: &Begun,
+    login: &LoginState,
     now: Millis,
 ) -> Result<Tokens, Fault> {
-    let metadata = issuer.described(now).await?;
+    let metadata = issuer.current_metadata(now).await?;
     let to = endpoint(issuer, metadata.token_endpoint.as_deref())?;
-    let (headers, form) = request(client, code, begun, metadata.takes_secrets_in_forms());
+    let (headers, form) = request(client, code, login, metadata.takes_secrets_in_forms());
     let (status, body) =
         issuer.call(Method::POST, to, headers, form.into()).await.map_err(|why| issuer.unusable(&why))?;
     if status.is_client_error() {
@@ -212,14 +222,14 @@ async fn exchanged(
     serde_json::from_slice(&body).map_err(|error| issuer.unusable(&format!("its tokens cannot be read: {error}")))
 }
 
-/// What exchanges a code: headers and a form, one of which has the client's secret.
-fn request(client: &Client, code: &str, begun: &Begun, is_secret_in_form: bool) -> (HeaderMap, String) {
+/// The request that exchanges a code. Either the headers or the form contain the client's secret.
+fn request(client: &Client, code: &str, login: &LoginState, is_secret_in_form: bool) -> (HeaderMap, String) {
     let mut form = Serializer::new(String::new());
     form.append_pair("grant_type", "authorization_code")
         .append_pair("code", code)
-        .append_pair("redirect_uri", &begun.redirect_uri)
+        .append_pair("redirect_uri", &login.redirect_uri)
         .append_pair("client_id", &client.id)
-        .append_pair("code_verifier", &begun.verifier);
+        .append_pair("code_verifier", &login.verifier);
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
     if let Some(secret) = &client.secret {
@@ -232,7 +242,7 @@ fn request(client: &Client, code: &str, begun: &Begun, is_secret_in_form: bool) 
     (headers, form.finish())
 }
 
-/// RFC 6749, 2.3.1: both are written as in a form first.
+/// RFC 6749, 2.3.1: both are form-encoded first.
 fn basic(id: &str, secret: &SecretString) -> HeaderValue {
     let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
     let pair = format!("{}:{}", encoded(id), encoded(secret.expose_secret()));
@@ -241,16 +251,16 @@ fn basic(id: &str, secret: &SecretString) -> HeaderValue {
     value
 }
 
-/// Who signed in, as the id token says that was made for this login.
-async fn identified(
+/// The person in the id token, which must belong to this login.
+async fn identify(
     name: &str,
     issuer: &Arc<Issuer>,
     client: &Client,
     tokens: &Tokens,
-    begun: &Begun,
+    login: &LoginState,
     now: Millis,
 ) -> Result<Person, Fault> {
-    let Jwt { mut claims, .. } = believed(issuer, client, &tokens.id_token, begun, now).await?;
+    let Jwt { mut claims, .. } = verified(issuer, client, &tokens.id_token, login, now).await?;
     let scope = &issuer.config.scope_claim;
     if let Some(granted) = tokens.scope.as_ref().filter(|_| scope == "scope" && !claims.0.contains_key(scope)) {
         claims.0.insert(scope.clone(), json!(granted));
@@ -258,11 +268,11 @@ async fn identified(
     person(name, &issuer.config, &claims, now)
 }
 
-async fn believed<'t>(
+async fn verified<'t>(
     issuer: &Arc<Issuer>,
     client: &Client,
     token: &'t str,
-    begun: &Begun,
+    login: &LoginState,
     now: Millis,
 ) -> Result<Jwt<'t>, Fault> {
     let jwt = Jwt::read(token).map_err(refused)?;
@@ -277,19 +287,19 @@ async fn believed<'t>(
     if !is_for_us(&jwt.claims) {
         return Err(refused("was made for another client".to_owned()));
     }
-    if !jwt.claims.text("nonce").is_some_and(|nonce| same(nonce, &begun.nonce)) {
+    if !jwt.claims.text("nonce").is_some_and(|nonce| equals(nonce, &login.nonce)) {
         return Err(refused("was made for another login".to_owned()));
     }
     issuer.verify(&jwt, now).await?;
     Ok(jwt)
 }
 
-/// What may stand in a sentence of an answer.
+/// Reduces a text to characters that are safe in a sentence of a response.
 fn plain(text: &str) -> String {
     text.chars().filter(|c| c.is_ascii_graphic() && *c != '`').take(64).collect()
 }
 
-fn nowhere() -> Fault {
+fn no_such_login() -> Fault {
     Fault::not_found("way to sign in")
 }
 
@@ -298,7 +308,7 @@ fn failed(why: &str) -> Fault {
 }
 
 impl Metadata {
-    /// Whether a client's secret stands in the form, as there is no other way.
+    /// Whether the client's secret must be sent in the form, because the issuer supports nothing else.
     fn takes_secrets_in_forms(&self) -> bool {
         let methods = self.token_endpoint_auth_methods_supported.as_deref().unwrap_or_default();
         let has = |name: &str| methods.iter().any(|known| known == name);

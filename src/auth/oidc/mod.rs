@@ -1,14 +1,14 @@
-//! People of issuers (OpenID Connect): from a JSON Web Token to who somebody is and what they may.
+//! People of OpenID Connect issuers: from a JSON Web Token to an identity and its scopes.
 //!
-//! A token is believed if a configured issuer signed it, in a way and with a key that are the issuer's, for this server and
-//! for now. Who somebody is, is `iss#sub`: the same in every token, and nobody else's. What they may comes from the token
-//! alone, and is never `operator`.
+//! A token is accepted if a configured issuer signed it with a permitted algorithm and one of its own keys, for this
+//! server's audience and for the present time. The identity is `iss#sub`, which is stable and unique. The scopes come
+//! only from the token, and never include `operator`.
 
 mod issuer;
 mod jwks;
 mod jwt;
 mod login;
-mod over;
+mod used_logins;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use self::issuer::Issuer;
 pub(super) use self::jwt::is_token;
-use self::jwt::{Claims, Jwt, Refusal};
+use self::jwt::{Claims, Jwt, RejectReason};
 pub(super) use self::login::Logins;
-pub use self::login::{LOGIN, Returned};
+pub use self::login::{LOGIN_TTL, LoginCallback};
 use crate::config::OidcIssuer;
 use crate::config::auth::{check_name, is_legible, scope};
 use crate::domain::Millis;
@@ -28,13 +28,13 @@ use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::egress::Egress;
 
-/// The longest id that an issuer may give to somebody (OpenID Connect Core, 2).
-const MOST_SUBJECT: usize = 255;
-/// How many groups of one person are kept, and how long the name of one may be.
-const MOST_GROUPS: usize = 1_000;
-const MOST_GROUP: usize = 256;
+/// The maximum length of a subject (OpenID Connect Core, 2).
+const MAX_SUBJECT_BYTES: usize = 255;
+/// How many groups of one person are used, and the maximum length of a group's name.
+const MAX_GROUPS: usize = 1_000;
+const MAX_GROUP_BYTES: usize = 256;
 
-/// Who showed a token.
+/// The holder of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Person {
     /// The name of the issuer in the configuration.
@@ -44,7 +44,7 @@ pub(super) struct Person {
     pub(super) name: String,
     pub(super) scopes: Vec<Scope>,
     pub(super) groups: Vec<String>,
-    /// When the token ends.
+    /// When the token expires.
     pub(super) until: Millis,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Person {
 pub struct Issuers(BTreeMap<String, Arc<Issuer>>);
 
 impl Issuers {
-    /// Nothing is fetched before the first token comes. The message names the issuer that cannot be one.
+    /// Fetches nothing until the first token arrives. The error names the issuer that is configured incorrectly.
     pub fn new(configured: &BTreeMap<String, OidcIssuer>, egress: &Arc<Egress>) -> Result<Self, String> {
         let issuer = |(name, config): (&String, &OidcIssuer)| {
             let issuer =
@@ -63,28 +63,28 @@ impl Issuers {
         configured.iter().map(issuer).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Asks each for its keys: its name, and how many it has that can sign tokens, or what is wrong.
-    pub async fn ask(&self) -> Vec<(String, Result<usize, String>)> {
-        let asked = self.0.iter().map(async |(name, issuer)| (name.clone(), issuer.ask(0).await));
-        join_all(asked).await
+    /// Fetches the keys of each issuer. Returns the issuers' names, each with the number of usable keys or the error.
+    pub async fn fetch_keys(&self) -> Vec<(String, Result<usize, String>)> {
+        let fetches = self.0.iter().map(async |(name, issuer)| (name.clone(), issuer.fetch_keys(0).await));
+        join_all(fetches).await
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether somebody is of an issuer that is still configured under the same name.
-    pub(super) fn know(&self, person: &Person) -> bool {
+    /// Whether the person's issuer is still configured under the same name.
+    pub(super) fn knows(&self, person: &Person) -> bool {
         let issuer = self.0.get(&person.provider).map(|issuer| issuer.config.issuer.as_str());
         issuer.is_some_and(|issuer| person.name.strip_prefix(issuer).is_some_and(|rest| rest.starts_with('#')))
     }
 
-    /// Whether a text may be a token of theirs, and no key.
-    pub(super) fn concern(&self, bearer: &str) -> bool {
+    /// Whether a bearer value may be a token of these issuers, and not a key.
+    pub(super) fn may_be_token(&self, bearer: &str) -> bool {
         !self.is_empty() && is_token(bearer)
     }
 
-    /// Who showed this token. `unauthorized`: it is not believed; `forbidden`: it does not say whose tenant it is.
+    /// The holder of this token. `unauthorized`: the token is not accepted; `forbidden`: it names no tenant.
     pub(super) async fn person(&self, token: &str, now: Millis) -> Result<Person, Fault> {
         let jwt = Jwt::read(token).map_err(refused)?;
         let (name, issuer) = self.of(&jwt.claims).map_err(refused)?;
@@ -92,26 +92,26 @@ impl Issuers {
         person(name, &issuer.config, &jwt.claims, until)
     }
 
-    /// The issuer that a token names, and for whose audience it was made.
-    fn of(&self, claims: &Claims) -> Result<(&String, &Arc<Issuer>), Refusal> {
+    /// The issuer that a token names, if the token has its audience.
+    fn of(&self, claims: &Claims) -> Result<(&String, &Arc<Issuer>), RejectReason> {
         let named = claims.text("iss").unwrap_or_default();
-        let mut those = self.0.iter().filter(|(_, issuer)| issuer.config.issuer == named).peekable();
-        if those.peek().is_none() {
+        let mut matching = self.0.iter().filter(|(_, issuer)| issuer.config.issuer == named).peekable();
+        if matching.peek().is_none() {
             return Err("is of no issuer that is configured here".to_owned());
         }
         let audience = claims.list("aud");
-        let found = those.find(|(_, issuer)| audience.contains(&issuer.config.audience.as_str()));
+        let found = matching.find(|(_, issuer)| audience.contains(&issuer.config.audience.as_str()));
         found.ok_or_else(|| "was made for another audience".to_owned())
     }
 }
 
-/// When an open stream of a token's holder ends; the token was believed when the stream was opened.
+/// When an open stream of the token's holder ends. The token was verified when the stream was opened.
 pub(super) fn ends_at(token: &str) -> Option<Millis> {
     Jwt::read(token).ok()?.claims.time("exp").ok()?
 }
 
-/// When the token ends, if that is not over and its time has begun.
-fn in_time(claims: &Claims, now: Millis, leeway: Millis) -> Result<Millis, Refusal> {
+/// Checks that the token is valid now; returns when it expires.
+fn check_validity(claims: &Claims, now: Millis, leeway: Millis) -> Result<Millis, RejectReason> {
     let until = claims.time("exp")?.ok_or("does not say when it ends")?;
     if until + leeway <= now {
         return Err("has expired".to_owned());
@@ -125,7 +125,7 @@ fn in_time(claims: &Claims, now: Millis, leeway: Millis) -> Result<Millis, Refus
 }
 
 fn person(provider: &str, config: &OidcIssuer, claims: &Claims, until: Millis) -> Result<Person, Fault> {
-    let is_subject = |subject: &&str| (1..=MOST_SUBJECT).contains(&subject.len()) && is_legible(subject);
+    let is_subject = |subject: &&str| (1..=MAX_SUBJECT_BYTES).contains(&subject.len()) && is_legible(subject);
     let subject = claims.text(&config.name_claim).filter(is_subject);
     let subject =
         subject.ok_or_else(|| refused(format!("does not say who somebody is in its claim `{}`", config.name_claim)))?;
@@ -134,11 +134,11 @@ fn person(provider: &str, config: &OidcIssuer, claims: &Claims, until: Millis) -
         (None, claim) => {
             let claim = claim.as_deref().unwrap_or_default();
             let named = claims.text(claim).filter(|tenant| check_name(tenant).is_ok());
-            named.ok_or_else(|| homeless(claim))?
+            named.ok_or_else(|| no_tenant(claim))?
         }
     };
     let groups = config.groups_claim.as_deref().map(|claim| claims.list(claim)).unwrap_or_default();
-    let groups = groups.into_iter().filter(|group| group.len() <= MOST_GROUP).take(MOST_GROUPS);
+    let groups = groups.into_iter().filter(|group| group.len() <= MAX_GROUP_BYTES).take(MAX_GROUPS);
     Ok(Person {
         provider: provider.to_owned(),
         tenant: tenant.to_owned(),
@@ -149,8 +149,7 @@ fn person(provider: &str, config: &OidcIssuer, claims: &Claims, until: Millis) -
     })
 }
 
-/// What the issuer's words come to here; those that mean nothing here are no harm. `operator` counts for nobody: see
-/// `Keys::caller_of`.
+/// Maps the issuer's scopes to ours; unknown ones are ignored. `operator` has no effect: see `Keys::caller_of`.
 fn scopes(config: &OidcIssuer, words: &[&str]) -> Vec<Scope> {
     let mut scopes = Vec::new();
     for word in words {
@@ -168,11 +167,11 @@ fn scopes(config: &OidcIssuer, words: &[&str]) -> Vec<Scope> {
     scopes
 }
 
-fn refused(why: Refusal) -> Fault {
+fn refused(why: RejectReason) -> Fault {
     Fault::new(Code::Unauthorized, format!("The token is not accepted: it {why}. Get another from your issuer."))
 }
 
-fn homeless(claim: &str) -> Fault {
+fn no_tenant(claim: &str) -> Fault {
     let detail = format!("The token does not name a tenant in its claim `{claim}`; ask who runs the issuer for it.");
     Fault::new(Code::Forbidden, detail)
 }

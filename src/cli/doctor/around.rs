@@ -196,7 +196,7 @@ async fn issuers(config: &Config) -> Vec<Finding> {
         .and_then(|egress| Issuers::new(&config.auth.oidc, &egress));
     match issuers {
         Err(why) => vec![Finding::of("issuers", Err(why))],
-        Ok(issuers) => issuers.ask().await.into_iter().map(|(name, asked)| issuer(&name, asked)).collect(),
+        Ok(issuers) => issuers.fetch_keys().await.into_iter().map(|(name, asked)| issuer(&name, asked)).collect(),
     }
 }
 

@@ -22,7 +22,7 @@ use super::poll_gate::PollGate;
 use super::read_ahead::ReadAhead;
 use super::sse::RETRY_MS;
 use super::{Frames, WRITE_BYTES, delayed_interval, open};
-use crate::auth::{LOOK_AGAIN, Pass};
+use crate::auth::{Pass, RECHECK_INTERVAL};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
@@ -145,7 +145,7 @@ struct SocketLoop {
 
 impl SocketLoop {
     fn new(socket: WebSocket, session: SocketSession, frames: Frames) -> Self {
-        let (pings, credential_checks) = (delayed_interval(PING_INTERVAL), delayed_interval(LOOK_AGAIN));
+        let (pings, credential_checks) = (delayed_interval(PING_INTERVAL), delayed_interval(RECHECK_INTERVAL));
         let stopping = Box::pin(session.app.stopping.clone().cancelled_owned());
         let (ops, rare_events) = (FuturesUnordered::new(), PollGate::new());
         Self {

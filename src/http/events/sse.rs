@@ -19,7 +19,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::poll_gate::PollGate;
 use super::read_ahead::ReadAhead;
 use super::{Frames, delayed_interval};
-use crate::auth::{LOOK_AGAIN, Pass};
+use crate::auth::{Pass, RECHECK_INTERVAL};
 use crate::http::app_state::AppState;
 use crate::http::metrics::OpenStream;
 use crate::live::Encoded;
@@ -65,7 +65,7 @@ pub(crate) fn event_response(app: &AppState, pass: Pass, events: EventBytes, clo
         events: ReadAhead::new(events),
         comments: delayed_interval(COMMENT_INTERVAL),
         written_at: Instant::now(),
-        credential_checks: delayed_interval(LOOK_AGAIN),
+        credential_checks: delayed_interval(RECHECK_INTERVAL),
         stopping: Box::pin(app.stopping.clone().cancelled_owned()),
         rare_events: PollGate::new(),
         app: app.clone(),

@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::AppendHeaders;
 use serde::Serialize;
 
-use crate::auth::Returned;
+use crate::auth::LoginCallback;
 use crate::domain::fault::{Code, Fault};
 use crate::http::app_state::AppState;
 use crate::http::params::{NoParams, Params};
@@ -64,7 +64,7 @@ pub(crate) async fn finish(
     parts: Parts,
 ) -> HttpResult<Redirect<4>> {
     // Issuers add parameters of their own.
-    let returned = Returned {
+    let returned = LoginCallback {
         code: params.text("code"),
         state: params.text("state"),
         iss: params.text("iss"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use pes::auth::{Ended, NewKey, Pass, Returned};
+use pes::auth::{AccessEnd, LoginCallback, NewKey, Pass};
 use pes::config::{Config, OidcIssuer};
 use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
@@ -158,7 +158,7 @@ async fn what_a_token_opened_ends_with_it() {
     let corp = keys(&[("corp", configured.clone())], &[], store.clone(), &now).await;
     let token = signer.token(&issuer.claims("ann", NOW + 60));
     let pass = Pass::of(Some(&token));
-    corp.let_in(&pass, || Ok(())).await.unwrap();
+    corp.authenticate_pass(&pass, || Ok(())).await.unwrap();
     assert_eq!(corp.ended(&pass).await, None);
 
     // A session is that person, and no longer.
@@ -166,18 +166,18 @@ async fn what_a_token_opened_ends_with_it() {
     assert_eq!(session.seconds, 60);
     let session = Pass::of_session(&session.token);
     let name = format!("{}#ann", issuer.url);
-    assert_eq!(corp.let_in(&session, || Ok(())).await.unwrap().name, name);
+    assert_eq!(corp.authenticate_pass(&session, || Ok(())).await.unwrap().name, name);
     // It is over with its issuer, too.
     for other in [&[][..], &[("other", configured)]] {
         let others = keys(other, &["acme:admin:k1"], store.clone(), &now).await;
-        assert_eq!(others.let_in(&session, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
+        assert_eq!(others.authenticate_pass(&session, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
     }
 
     now.store((NOW + 60) * 1000, Ordering::SeqCst);
     tokio::time::advance(std::time::Duration::from_secs(2)).await;
-    assert_eq!(corp.ended(&pass).await, Some(Ended::Expired), "whatever leeway requests have");
-    assert_eq!(corp.ended(&session).await, Some(Ended::Revoked));
-    assert_eq!(corp.let_in(&session, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
+    assert_eq!(corp.ended(&pass).await, Some(AccessEnd::Expired), "whatever leeway requests have");
+    assert_eq!(corp.ended(&session).await, Some(AccessEnd::Revoked));
+    assert_eq!(corp.authenticate_pass(&session, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn nobody_becomes_an_operator_by_a_session_that_somebody_wrote() {
     let (hash, expires_at) = (pes::auth::hash("written"), (NOW + 60) * 1000);
     let row = SessionRow { hash, key_hash: String::new(), person: Some(person.to_string()), expires_at };
     store.add_session(row).await.unwrap();
-    let eve = corp.let_in(&Pass::of_session("written"), || Ok(())).await.unwrap();
+    let eve = corp.authenticate_pass(&Pass::of_session("written"), || Ok(())).await.unwrap();
     assert_eq!(eve.scopes, [Scope::Admin]);
 }
 
@@ -214,7 +214,7 @@ async fn a_login_is_over_after_ten_minutes() {
         issuer.said.lock().tokens = json!({ "id_token": signer.token(&claims) });
         now.store((NOW + later) * 1000, Ordering::SeqCst);
         let (code, state) = (Some("c0de".to_owned()), Some(asked("state")));
-        let returned = Returned { code, state, ..Returned::default() };
+        let returned = LoginCallback { code, state, ..LoginCallback::default() };
         let finished = corp.finish_login("corp", Some(&login.carried), &returned).await;
         assert_eq!(finished.is_ok(), is_let_in, "{later}");
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use pes::auth::{Issued, KeyRotation, Keys, NewKey, Pass, Returned, SUMMED_UP};
+use pes::auth::{AUDIT_INTERVAL, Issued, KeyRotation, Keys, LoginCallback, NewKey, Pass};
 use pes::config::OidcIssuer;
 use pes::domain::caller::Scope;
 use pes::store::{AuditRow, PageAsk, Store};
@@ -39,7 +39,7 @@ fn sum(cause: &str, count: u64, first: i64, last: i64) -> Value {
 async fn closed(keys: &Arc<Keys>) {
     let closing = CancellationToken::new();
     closing.cancel();
-    keys.clone().tell_refused(closing).await;
+    keys.clone().audit_refused_logins(closing).await;
 }
 
 async fn refuses(keys: &Keys, key: &str) {
@@ -56,7 +56,7 @@ async fn guesses_are_one_line_for_the_operator_without_what_was_guessed() {
     }
     keys.authenticate(None).await.expect_err("nothing was shown");
     keys.authenticate(Some("key-a")).await.expect("that is right");
-    let over = keys.let_in(&Pass::of_session("over"), || Ok(())).await;
+    let over = keys.authenticate_pass(&Pass::of_session("over"), || Ok(())).await;
     over.expect_err("a session that is over is no login");
     closed(&keys).await;
     let lines = told(&*store, "ops").await;
@@ -74,7 +74,7 @@ async fn guesses_that_are_not_even_compared_count_too() {
     let store = fresh_store().await;
     let keys = keys(&[], &KEYS, store.clone(), &Arc::new(AtomicI64::new(10))).await;
     let full = || Err(pes::domain::fault::Fault::new(pes::domain::fault::Code::TooManyRequests, "too many"));
-    keys.let_in(&Pass::of(Some("guess")), full).await.expect_err("too many came from there");
+    keys.authenticate_pass(&Pass::of(Some("guess")), full).await.expect_err("too many came from there");
     closed(&keys).await;
     assert_eq!(sums(&*store, "ops").await, [sum("unknown key", 1, 10, 10)]);
 }
@@ -122,7 +122,7 @@ async fn tokens_and_logins_at_an_issuer_are_told_as_such() {
     keys.authenticate(Some(&signer.token(&claims))).await.expect("it is good");
     claims["aud"] = "other".into();
     refuses(&keys, &signer.token(&claims)).await;
-    keys.finish_login("corp", None, &Returned::default()).await.err().expect("nobody began that");
+    keys.finish_login("corp", None, &LoginCallback::default()).await.err().expect("nobody began that");
     closed(&keys).await;
     let at = NOW * 1000;
     assert_eq!(sums(&*store, "ops").await, [sum("token", 1, at, at), sum("sign-in", 1, at, at)]);
@@ -144,16 +144,16 @@ async fn a_line_sums_up_a_quarter_of_an_hour_and_is_written_later_where_it_canno
     let (store, now) = (Moody::fresh().await, Arc::new(AtomicI64::new(10)));
     let keys = keys(&[], &KEYS, store.clone(), &now).await;
     let closing = CancellationToken::new();
-    let telling = tokio::spawn(keys.clone().tell_refused(closing.clone()));
+    let telling = tokio::spawn(keys.clone().audit_refused_logins(closing.clone()));
     refuses(&keys, "guess").await;
     refuses(&keys, "guess").await;
     assert_eq!(told(&*store, "ops").await, [], "their time is not over");
-    tokio::time::advance(SUMMED_UP).await;
+    tokio::time::advance(AUDIT_INTERVAL).await;
     assert_eq!(lines(&*store, 1).await, [sum("unknown key", 2, 10, 10)]);
     now.store(20, Ordering::SeqCst);
     refuses(&keys, "guess").await;
     store.set("add_line", Mood::Hangs);
-    tokio::time::advance(SUMMED_UP).await;
+    tokio::time::advance(AUDIT_INTERVAL).await;
     store.holds("add_line").await;
     store.set("add_line", Mood::FailsOnce);
     now.store(30, Ordering::SeqCst);
