@@ -16,39 +16,40 @@ use crate::domain::run::SCHEDULE_PREFIX;
 section! {
     /// Who may call.
     Auth {
-        /// "tenant:scope+scope:key" or "tenant/name:scope+scope:key", scopes of read, run, approve, admin, operator. Decisions
-        /// are told by the name; without one it is `configured-` and a part of the key's digest. Keys made with
-        /// `pes keys new` count beside them; none of those has `operator`, which is for what concerns the whole server.
+        /// "tenant:scope+scope:key" or "tenant/name:scope+scope:key", with the scopes read, run, approve, admin,
+        /// operator. Decisions are recorded under the name; without one it is `configured-` and a part of the key's
+        /// digest. Keys created with `pes keys new` are valid, too; they never have `operator`, the scope for
+        /// operations on the whole server.
         keys: Vec<ConfiguredKey> = Vec::new(), named("PES_API_KEYS").secret();
-        /// What seals secrets in the database: any long text, the same for all replicas. Unset = a file in
-        /// `store.data_dir`; with `DATABASE_URL` secrets are refused then.
+        /// Seals secrets in the database: any long text, the same for all replicas. Unset = a file in `store.data_dir`;
+        /// with `DATABASE_URL` secrets are then rejected.
         #[serde(with = "super::secret")]
         sealing_key: Option<SecretString> = None, named("PES_SEALING_KEY").secret().example("\"what nobody guesses: 16 characters or more\"");
-        /// The keys that it replaced: they open what they sealed, and seal nothing. In the environment separated by commas.
-        /// `pes reseal` makes them superfluous.
+        /// Earlier sealing keys: they only open what they have sealed. In the environment separated by commas. After
+        /// `pes reseal` they are no longer needed.
         sealing_keys_old: Vec<secret::Key> = Vec::new(), named("PES_SEALING_KEYS_OLD").secret();
-        /// What signs checkpoints of the audit and receipts: 64 hexadecimal digits, the same for all replicas. Unset = they
-        /// are not signed.
+        /// Signs audit checkpoints and receipts: 64 hexadecimal digits, the same for all replicas. Unset = they are not
+        /// signed.
         #[serde(with = "super::secret")]
         audit_key: Option<SecretString> = None, named("PES_AUDIT_KEY").secret().example("\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"");
-        /// Issuers whose people may call with their tokens (OpenID Connect), by a name of yours. Each is a table
-        /// `[auth.oidc.NAME]`: `issuer` and `audience` as its tokens name them, `tenant` or `tenant_claim`, and `algorithms`
-        /// (RS256, ES256, EdDSA), `scope_claim` ("scope"), `scope_map`, `name_claim` ("sub"), `groups_claim`, `leeway_s` (30).
-        /// With `client_id` (and `client_secret`, which may be `env:NAME` or `file:PATH`) people sign in at the page, asked for
-        /// `login_scope` ("openid").
-        /// Its keys are fetched from where it says; where that is another host, `egress` must let it through.
+        /// OpenID Connect issuers whose people may call with their tokens. Each is a table `[auth.oidc.NAME]` with a
+        /// name of your choice: `issuer` and `audience` as in its tokens, `tenant` or `tenant_claim`, and `algorithms`
+        /// (RS256, ES256, EdDSA), `scope_claim` ("scope"), `scope_map`, `name_claim` ("sub"), `groups_claim`,
+        /// `leeway_s` (30). With `client_id` (and `client_secret`, which may be `env:NAME` or `file:PATH`) people can
+        /// sign in at the console, with the scopes in `login_scope` ("openid"). Its keys are fetched from the URL in
+        /// its metadata; if that is on another host, `egress` must allow it.
         oidc: BTreeMap<String, OidcIssuer> = BTreeMap::new(), file_only().example(
             "{ corp = { issuer = \"https://login.example\", audience = \"pes\", tenant = \"acme\", \
              scope_map = { \"pes.use\" = [\"read\", \"run\"] } } }");
     }
 }
 
-/// A key that the operator wrote down.
+/// A key in the configuration.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ConfiguredKey {
     pub tenant: String,
-    /// What its decisions are told by; else it has one that is derived from the key.
+    /// The name under which decisions are recorded; else it is derived from the key.
     pub name: Option<String>,
     pub scopes: Vec<Scope>,
     pub key: SecretString,
@@ -59,7 +60,7 @@ const FORM: &str = "an API key is written tenant:scope+scope:key or tenant/name:
 impl FromStr for ConfiguredKey {
     type Err = String;
 
-    /// The message never repeats the text: it holds a secret.
+    /// The error never repeats the text, which contains a secret.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.trim().splitn(3, ':');
         let (Some(whose), Some(scopes), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
@@ -77,7 +78,7 @@ impl FromStr for ConfiguredKey {
 }
 
 impl Auth {
-    /// Refuses keys that can be guessed, and those that are not one caller's.
+    /// Rejects keys that can be guessed, and duplicates.
     pub(crate) fn check(&self, env: Environment) -> Result<(), Error> {
         oidc::check(&self.oidc, env)?;
         for (place, key) in self.keys.iter().enumerate() {
@@ -113,7 +114,7 @@ impl Auth {
         ))
     }
 
-    /// Of the ring of sealing keys each is one of its own, and can be written in a list.
+    /// All sealing keys must differ, and be writable in a list.
     fn check_sealing(&self) -> Result<(), Error> {
         const CURRENT: &str = "auth.sealing_key (PES_SEALING_KEY)";
         const OLD: &str = "auth.sealing_keys_old (PES_SEALING_KEYS_OLD)";
@@ -153,12 +154,12 @@ impl Auth {
 
 const WEAK: &str = "can be guessed: take at least 16 characters, 8 of them different; `openssl rand -hex 32` makes one";
 
-/// Whether somebody who tries may find it.
+/// Whether the key can be guessed.
 fn is_weak(key: &str) -> bool {
     key.chars().count() < 16 || key.chars().collect::<HashSet<_>>().len() < 8
 }
 
-/// Tenants and keys go by their names, in lists, rules and logs: what cannot be seen there is not in them.
+/// Checks a name of a tenant or key. Names appear in lists, rules and logs, so they contain only visible characters.
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     if (1..=128).contains(&name.len()) && is_legible(name) {
         Ok(())
@@ -167,15 +168,16 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// How the names of people of an issuer begin, and in rules those of their groups.
+/// Prefixes of the names of issuers' people, and in rules of their groups.
 const PEOPLE: [&str; 3] = ["http://", "https://", GROUP_PREFIX];
 
-/// Whether all of a name can be seen.
+/// Whether every character is visible.
 pub(crate) fn is_legible(name: &str) -> bool {
     name.trim() == name && !name.chars().any(is_unseen)
 }
 
-/// As [`check_name`], and no name that the audit gives to the server itself, to somebody of an issuer or to a group.
+/// Like [`check_name`]; also rejects names that the audit uses for the server itself, for people of issuers and for
+/// groups.
 pub(crate) fn check_key_name(name: &str) -> Result<(), &'static str> {
     const OURS: [&str; 7] = ["policy", "timer", LOCAL, "engine", "interrupt", "server", "retention"];
     const OUR_PREFIXES: [&str; 2] = ["configured-", SCHEDULE_PREFIX];
@@ -193,7 +195,7 @@ pub(crate) fn check_key_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Controls, line ends, and whatever changes or hides its neighbours without being seen.
+/// Control characters, line ends, and invisible characters that change or hide others.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'

@@ -1,4 +1,4 @@
-//! Checks across settings: values that must fit together.
+//! Checks across settings: values that must be consistent.
 
 use std::net::IpAddr;
 
@@ -8,11 +8,11 @@ use super::cidr::Cidr;
 use super::{Config, Environment, Error};
 use crate::domain::depth::MOST_DEPTH;
 
-/// A request of a line or two fits.
+/// The smallest useful limit: a request of one or two lines fits.
 const LEAST_BODY_BYTES: usize = 512;
 
 impl Config {
-    /// Everything that can be said without the store.
+    /// All checks that are possible without the store.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let server = &self.server;
         if !server.base_path.is_empty() && (!server.base_path.starts_with('/') || server.base_path.ends_with('/')) {
@@ -64,7 +64,7 @@ impl Config {
         Ok(())
     }
 
-    /// Whether it may be served without keys; `stored` tells whether the store has one that is not revoked.
+    /// Whether the server may run without keys; `stored` tells whether the store has a key that is not revoked.
     pub fn check_keys(&self, stored: bool) -> Result<(), Error> {
         if stored || !self.auth.keys.is_empty() || !self.auth.oidc.is_empty() {
             return Ok(());
@@ -80,7 +80,7 @@ impl Config {
     }
 }
 
-/// What a browser sends as the Origin of a page.
+/// Checks the format in which a browser sends the Origin of a page.
 fn check_origin(origin: &str) -> Result<(), Error> {
     let url = url::Url::parse(origin).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     if url.is_some_and(|url| url.origin().ascii_serialization() == origin.trim_end_matches('/')) {
@@ -99,10 +99,10 @@ fn check_origin(origin: &str) -> Result<(), Error> {
 }
 
 impl super::Store {
-    /// What is no URL of ours is told apart before a driver says something of its own.
+    /// Rejects unsupported URLs before a driver reports them in its own words.
     fn check(&self) -> Result<(), Error> {
         let Some(url) = &self.url else { return Ok(()) };
-        // Not repeated: it holds a password.
+        // Not repeated: it may contain a password.
         match url.expose_secret().split_once(':').map_or("", |(scheme, _)| scheme) {
             "postgres" | "postgresql" => Ok(()),
             "sqlite" => Err(Error(
@@ -119,7 +119,7 @@ impl super::Store {
 }
 
 impl super::Server {
-    /// Whether only this machine can reach it.
+    /// Whether the server can only be reached from this machine.
     pub fn is_loopback(&self) -> bool {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -11,7 +11,7 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// An IPv4 address that comes in IPv6 clothes counts as IPv4.
+    /// An IPv4-mapped IPv6 address counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let (number, is_v4) = number(address.to_canonical());
         is_v4 == self.is_v4 && number & self.mask() == self.base

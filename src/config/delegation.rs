@@ -6,35 +6,35 @@ use super::Reference;
 use super::section::by_path;
 
 section! {
-    /// Tasks that are given to other agents.
+    /// Tasks that are delegated to other agents.
     Delegation {
-        /// How soon an agent is asked how its task stands, in milliseconds; doubling as long as nothing changes.
+        /// The first interval between queries of a task's state, in milliseconds; it doubles while nothing changes.
         poll_ms: i64 = 5_000, by_path();
-        /// The longest time between two such questions, in milliseconds.
+        /// The maximum interval, in milliseconds.
         poll_most_ms: i64 = 300_000, by_path();
-        /// How long one call to an agent may take, in milliseconds.
+        /// The timeout of one call to an agent, in milliseconds.
         call_ms: u64 = 30_000, by_path();
-        /// How many tasks are listened to at once, of agents that tell of them over streams and cannot call back; others
-        /// are only asked.
+        /// How many tasks are followed over event streams at the same time, for agents that support streams and no
+        /// callbacks; other tasks are only polled.
         streams: usize = 256, by_path();
     }
 }
 
-/// Another agent, known by its card. The operator vouches for the addresses that are named here.
+/// Another agent, known by its card. The addresses that are named here are trusted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoteAgent {
-    /// As `delegate_to_agent` names it.
+    /// The agent's id in calls of `delegate_to_agent`.
     pub id: String,
-    /// Where its agent card is.
+    /// The URL of its agent card.
     pub card: String,
-    /// Where the bearer token for it is: `env:NAME` or `file:PATH`.
+    /// The reference to its bearer token: `env:NAME` or `file:PATH`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Reference>,
-    /// It takes a message once, however often it is sent: what may have been lost is sent again.
+    /// It processes a message only once, even if it is sent again: a message that may have been lost is sent again.
     #[serde(default)]
     pub dedupes: bool,
-    /// How long it may take for one task.
+    /// The maximum duration of one task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! The process environment. Nothing else reads it.
+//! The process environment. No other code reads it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,18 +7,18 @@ use secrecy::SecretString;
 
 use super::Error;
 
-/// The variables as they were when asked for; empty ones count as unset.
+/// A snapshot of the variables; empty ones count as unset.
 #[derive(Clone, Debug, Default)]
 pub struct Variables(BTreeMap<String, String>);
 
-/// How a secret is given.
+/// How a secret was given.
 enum Given<'v> {
     Value(&'v str),
     File(&'v str),
 }
 
 impl Variables {
-    /// Those of this process. Values that are not UTF-8 are left out: none of ours can be.
+    /// The variables of this process. Values that are not UTF-8 are ignored: none of ours can be.
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn of_process() -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
@@ -31,7 +31,7 @@ impl Variables {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The value of `name`, or what the file holds that `<name>_FILE` names.
+    /// The value of `name`, or the content of the file in `<name>_FILE`.
     pub fn get_secret(&self, name: &str) -> Result<Option<String>, Error> {
         let path = match self.value_or_file(name)? {
             None => return Ok(None),
@@ -44,7 +44,7 @@ impl Variables {
         }
     }
 
-    /// The value of `name`, or a reference to the file that `<name>_FILE` names.
+    /// The value of `name`, or a reference to the file in `<name>_FILE`.
     pub fn get_reference(&self, name: &str) -> Result<Option<String>, Error> {
         Ok(self.value_or_file(name)?.map(|given| match given {
             Given::Value(value) => value.to_owned(),
@@ -52,7 +52,7 @@ impl Variables {
         }))
     }
 
-    /// Where both are set nobody can tell which is meant.
+    /// Setting both is an error, because it is ambiguous.
     fn value_or_file(&self, name: &str) -> Result<Option<Given<'_>>, Error> {
         match (self.get(name), self.get(&format!("{name}_FILE"))) {
             (Some(_), Some(_)) => {
@@ -64,7 +64,7 @@ impl Variables {
         }
     }
 
-    /// The secret behind a reference: `env:NAME` or `file:PATH`. The message names the reference, never the secret.
+    /// The secret behind a reference: `env:NAME` or `file:PATH`. The error contains the reference, never the secret.
     pub fn referred(&self, reference: &str) -> Result<SecretString, Error> {
         let found = match reference.split_once(':') {
             Some(("env", name)) => self.get(name).map(str::to_owned),
@@ -73,7 +73,7 @@ impl Variables {
                     .map_err(|error| Error(format!("the secret `{reference}` cannot be read: {error}")))?;
                 Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())
             }
-            // Perhaps the secret itself: not repeated.
+            // The text may be the secret itself, so it is not repeated.
             Some(_) | None => return Err(Error("a secret is written env:NAME or file:PATH".to_owned())),
         };
         found.map(SecretString::from).ok_or_else(|| {
@@ -96,8 +96,8 @@ impl FromIterator<(String, String)> for Variables {
     }
 }
 
-/// Names of ours that are no configuration: where client commands find the server, the conversation of the examples, the
-/// mark that programs of MCP servers inherit, and what tests stop at.
+/// Variables with our prefix that are not settings: the server and conversation for client commands, the marker of MCP
+/// programs, and failpoints of tests.
 pub const OTHERS: &[&str] = &[
     "PES_URL",
     "PES_TOKEN",

@@ -4,22 +4,22 @@ use super::Error;
 use super::section::by_path;
 
 section! {
-    /// How much is asked of a provider at once, and when it is left alone. The demo model asks nobody and has no gate.
+    /// Limits on the calls to each model provider. They do not apply to the demo model.
     Gate {
-        /// Calls of one provider at the same time.
+        /// Concurrent calls to one provider.
         per_provider: usize = 256, by_path();
-        /// Of one of its keys: a tenant's own, or the server's.
+        /// Concurrent calls with one of its keys: a tenant's own, or the server's.
         per_key: usize = 256, by_path();
-        /// Of one tenant.
+        /// Concurrent calls of one tenant.
         per_tenant: usize = 128, by_path();
-        /// Calls that may wait for one provider; one tenant's take no more of it than they leave to others. While there is no
-        /// room, no run is accepted: provider_saturated. What was accepted waits as long as it takes.
+        /// How many calls may wait for one provider; a single tenant can use at most half of it. While the queue is
+        /// full, no run is accepted: provider_saturated. Calls of accepted runs wait without a limit.
         queue: usize = 1024, by_path();
-        /// How long a call waits that has a fallback, in milliseconds; then it goes there.
+        /// How long a call with a fallback waits, in milliseconds; then the fallback is used.
         queue_ms: u64 = 30_000, by_path();
-        /// Failures in a row after which a provider is left alone; a refusal is none.
+        /// Consecutive failures after which no calls are sent for a while; rejected requests do not count.
         breaker_failures: u32 = 5, by_path();
-        /// For how long, in milliseconds; then one call tries whether it is back.
+        /// For how long, in milliseconds; then one call probes whether the provider works again.
         breaker_ms: u64 = 15_000, by_path();
     }
 }

@@ -1,4 +1,4 @@
-//! How the layers become one configuration.
+//! Merges the layers into one configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -8,18 +8,18 @@ use super::env::{self, Variables};
 use super::section::{Env, Key, Leaf, Section, leaves};
 use super::{Config, Error};
 
-/// Where values come from.
+/// The sources of values.
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
-    /// `--config FILE`: must exist. `None` = `config/local.toml`, if there is one.
+    /// `--config FILE`: must exist. `None` = `config/local.toml`, if that exists.
     pub file: Option<PathBuf>,
     pub variables: Variables,
-    /// Flags, as a table of the same shape.
+    /// Flags, as a table with the structure of the file.
     pub flags: Table,
 }
 
 impl Layers {
-    /// Reads and merges them. The error names the layer and the key.
+    /// Reads and merges the layers. The error names the layer and the key.
     pub fn load(self) -> Result<Config, Error> {
         let mut merged = Table::new();
         self.tables()?.into_iter().for_each(|(_, layer)| merge(&mut merged, layer));
@@ -29,7 +29,7 @@ impl Layers {
         Ok(config)
     }
 
-    /// Of every setting the layer that it comes from: a file, the variable's name, `flags`, or `default`.
+    /// For every setting its source: a file, the variable's name, `flags`, or `default`.
     pub fn sources(&self) -> Result<Vec<(String, String)>, Error> {
         let tables = self.tables()?;
         let source = |leaf: &Leaf| {
@@ -43,7 +43,7 @@ impl Layers {
         Ok(leaves(&Config::keys()).iter().map(|leaf| (leaf.path.join("."), source(leaf))).collect())
     }
 
-    /// From the weakest to the strongest, each with its name.
+    /// From lowest to highest precedence, each with its name.
     fn tables(&self) -> Result<Vec<(String, Table)>, Error> {
         let (path, is_required) = match &self.file {
             Some(path) => (path.as_path(), true),
@@ -62,7 +62,7 @@ impl Layers {
     }
 }
 
-/// The layer of the environment's variables.
+/// The name of the layer of environment variables.
 const ENVIRONMENT: &str = "environment";
 
 fn file_layer(path: &Path, required: bool) -> Result<Table, Error> {
@@ -132,8 +132,8 @@ fn environment(variables: &Variables, known: &[Leaf]) -> Result<Table, Error> {
     Ok(merged)
 }
 
-/// Refuses what begins as our names do and is none: no key's, no other of ours, and none that a layer or another variable
-/// refers to.
+/// Rejects variables with our prefix that are neither a setting nor another known name, nor referred to by a layer or
+/// variable.
 fn check_names(variables: &Variables, known: &[Leaf], layers: &[(String, Table)]) -> Result<(), Error> {
     let mut referred = Vec::new();
     layers.iter().flat_map(|(_, layer)| layer.values()).for_each(|value| add_referred(value, &mut referred));
@@ -158,10 +158,10 @@ fn check_names(variables: &Variables, known: &[Leaf], layers: &[(String, Table)]
     Ok(())
 }
 
-/// How a value begins that stands in a variable.
+/// The prefix of a reference to a variable.
 const REFERENCE: &str = "env:";
 
-/// The variables that a value refers to, however deep.
+/// Collects the variables that a value refers to, at any depth.
 fn add_referred(value: &Value, names: &mut Vec<String>) {
     match value {
         Value::String(text) => names.extend(text.strip_prefix(REFERENCE).map(str::to_owned)),
@@ -173,12 +173,12 @@ fn add_referred(value: &Value, names: &mut Vec<String>) {
 
 const FOREVER: &str = "forever";
 
-/// Text as the type that the default has, or the example of a key without one; else it is text.
+/// Converts text to the type of the default, or of the example of a key without default; otherwise it remains text.
 fn typed(name: &str, text: &str, like: Option<&Value>) -> Result<Value, Error> {
     match like {
         Some(Value::Integer(_)) => match text.trim().parse() {
             Ok(number) => Ok(Value::Integer(number)),
-            // Some numbers of days may also be this word; whoever takes only numbers refuses it.
+            // Some numbers of days may also be this word; keys that accept only numbers reject it later.
             Err(_) if text.trim() == FOREVER => Ok(Value::String(FOREVER.to_owned())),
             Err(_) if name.starts_with("PES_RETENTION_") => {
                 Err(Error(format!("{name}: `{text}` is no number of days; write one, or {FOREVER}")))
@@ -220,7 +220,7 @@ fn merge(base: &mut Table, layer: Table) {
     }
 }
 
-/// `; did you mean …?` if something known is near.
+/// `; did you mean …?` if a known name is similar.
 pub fn did_you_mean<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
     known
         .map(|candidate| match name.strip_prefix("PES_") {

@@ -21,40 +21,41 @@ section! {
         ws_message_bytes: usize = 65_536, by_path();
         /// Open connections: too_many_connections.
         connections: usize = 10_000, by_path();
-        /// What waits for a slow reader, per socket, in bytes; more becomes a `gap`.
+        /// Data that waits for a slow reader, per socket, in bytes; more becomes a `gap`.
         socket_queue_bytes: usize = 256 * 1024, by_path();
-        /// Until a request's headers are complete, in milliseconds: request_timeout.
+        /// Timeout for a request's headers, in milliseconds: request_timeout.
         header_timeout_ms: u64 = 10_000, by_path();
-        /// Until a request's body is complete, in milliseconds: request_timeout.
+        /// Timeout for a request's body, in milliseconds: request_timeout.
         body_timeout_ms: u64 = 30_000, by_path();
         /// Runs that wait on one thread: queue_full.
         queued_runs: usize = 32, by_path();
-        /// Messages that one request may bring along in `history`: invalid.
+        /// Messages in the `history` of one request: invalid.
         history_messages: usize = 1000, by_path();
         /// Todo items of one plan: too_many_items.
         items_per_plan: usize = 1000, by_path();
-        /// Tool calls of one model reply; those beyond are not made, and the model is told so.
+        /// Tool calls of one model reply; further calls are not made, and the model is told so.
         calls_per_reply: usize = 32, by_path();
         /// A thread's application state as JSON, in bytes: state_too_large.
         state_bytes: usize = 1 << 20, by_path();
         /// A tool's output as JSON, in bytes; a larger one ends in the tool error output_too_large.
         tool_output_bytes: usize = 1 << 20, by_path();
-        /// Requests that wait for one thread's turn: too_many_requests.
+        /// Requests that wait for one thread: too_many_requests.
         mailbox: usize = 64, by_path();
-        /// Requests with one key, and over its sockets, as `600/60s`: too_many_requests. Each process counts for itself.
+        /// Rate of requests with one key, including its sockets, as `600/60s`: too_many_requests. Each process counts
+        /// for itself.
         requests_per_key: Option<Rate> = None, by_path().example("\"600/60s\"");
-        /// The same of all keys of a tenant together.
+        /// The same for all keys of a tenant together.
         requests_per_tenant: Option<Rate> = None, by_path().example("\"3000/60s\"");
-        /// Requests of one key that are answered at once, with its open streams and sockets: too_many_requests. Each process
-        /// counts for itself; an open server, whose callers have no keys, does not.
+        /// Concurrent requests of one key, including its open streams and sockets: too_many_requests. Each process
+        /// counts for itself. Does not apply to an open server, whose callers have no keys.
         requests_at_once_per_key: usize = 5_000, by_path();
-        /// Wrong keys from one address, or from one /64 of version 6: too_many_requests for those beyond. Behind a proxy
-        /// name it in `server.trusted_proxies`. Right keys are let in all the same.
+        /// Rate of wrong keys from one IPv4 address, or one IPv6 /64: too_many_requests beyond it. Behind a proxy, set
+        /// `server.trusted_proxies`. Valid keys are not affected.
         wrong_keys_per_address: Option<Rate> = None, by_path().example("\"30/60s\"");
-        /// What a tenant may add over the API, of each kind: webhooks, HTTP tools, agents, MCP servers, schedules:
-        /// too_many_documents.
+        /// Documents of each kind that a tenant may create over the API: webhooks, HTTP tools, agents, MCP servers,
+        /// schedules: too_many_documents.
         documents: usize = 100, by_path();
-        /// Entries of one page of a list, at most 1000; a larger `limit` gives so many, and a cursor to the rest.
+        /// Entries on one page of a list, at most 1000; a larger `limit` is reduced to this, with a cursor to the rest.
         page: u32 = 1000, by_path();
         spend: Spend = Spend::default(), table::<Spend>();
         tenant: RunLimits = RunLimits::default(), table::<RunLimits>();
@@ -62,14 +63,14 @@ section! {
 }
 
 section! {
-    /// How many runs each tenant may have at once, so that one leaves room for the others. `PUT /limits/runs` gives a
-    /// tenant others.
+    /// How many runs each tenant may have at the same time, so that tenants do not block each other. `PUT /limits/runs`
+    /// changes the limits of a tenant.
     RunLimits {
-        /// Runs under way; each process counts its own. One beyond them is accepted and waits, `queued` with the reason
-        /// `tenant_busy`, until another has ended, or waits for an answer or another agent. One that has its answer goes
-        /// on at once.
+        /// Active runs, counted per process. A further run is accepted and waits, `queued` with the reason
+        /// `tenant_busy`, until another one ends, or waits for an answer or another agent. A run that receives its
+        /// answer continues at once.
         running_runs: Option<usize> = None, by_path().example("50");
-        /// Threads whose next run waits for that: queue_full for those beyond.
+        /// Threads whose next run waits for that: queue_full beyond it.
         queued_runs: u32 = 1000, by_path();
     }
 }
@@ -84,26 +85,26 @@ impl RunLimits {
 }
 
 section! {
-    /// What model calls may take over all runs: in US dollars, by `prices`, and in tokens of prompts and replies. The server
-    /// reserves what a call may take before it is made. Days and months are those of UTC. At a cap no run is accepted:
-    /// spend_cap_reached; one that is under way ends, or asks, as its `onBudget` says.
+    /// Caps on the cost of model calls over all runs: in US dollars, by `prices`, and in tokens of prompts and replies.
+    /// The server reserves a call's maximum cost before it is made. Days and months are in UTC. When a cap is reached,
+    /// no run is accepted: spend_cap_reached; active runs end, or ask, as their `onBudget` says.
     Spend {
-        /// Of each tenant in a day.
+        /// For each tenant per day.
         tenant_day_usd: Option<f64> = None, by_path().example("20.0");
-        /// Of each tenant in a month.
+        /// For each tenant per month.
         tenant_month_usd: Option<f64> = None, by_path().example("200.0");
-        /// Of each key in a day, for the runs that it asked for.
+        /// For each key per day, for the runs that it requested.
         key_day_usd: Option<f64> = None, by_path().example("5.0");
-        /// Of each key in a month.
+        /// For each key per month.
         key_month_usd: Option<f64> = None, by_path().example("50.0");
         /// The same in tokens.
         tenant_day_tokens: Option<i64> = None, by_path().example("2_000_000");
         tenant_month_tokens: Option<i64> = None, by_path().example("20_000_000");
         key_day_tokens: Option<i64> = None, by_path().example("500_000");
         key_month_tokens: Option<i64> = None, by_path().example("5_000_000");
-        /// Of the server, which is of all tenants together, in a day. `PUT /limits` cannot change it.
+        /// For the whole server, all tenants together, per day. `PUT /limits` cannot change it.
         server_day_usd: Option<f64> = None, by_path().example("100.0");
-        /// Of the server in a month.
+        /// For the whole server per month.
         server_month_usd: Option<f64> = None, by_path().example("1000.0");
         /// The same in tokens.
         server_day_tokens: Option<i64> = None, by_path().example("10_000_000");
@@ -112,7 +113,7 @@ section! {
 }
 
 impl Spend {
-    /// What is said of this cap.
+    /// The value of this cap.
     pub fn of(&self, capped: Capped) -> Option<Amount> {
         match capped {
             Capped::ServerDay => self.server_day_usd.map(nanos),
@@ -130,7 +131,7 @@ impl Spend {
         }
     }
 
-    /// Whether money is capped.
+    /// Whether any cap is in US dollars.
     pub fn has_money(&self) -> bool {
         SpendCaps::new(|capped| self.of(capped)).has_money()
     }
@@ -173,7 +174,7 @@ impl Spend {
 }
 
 impl Config {
-    /// The bounds that the engine keeps.
+    /// The limits that the engine enforces.
     pub fn of_threads(&self) -> thread::Limits {
         let limits = &self.limits;
         thread::Limits {

@@ -13,23 +13,23 @@ use crate::domain::tool::ToolClass;
 section! {
     /// MCP servers. Each is a table `[mcp.servers.NAME]`; its tools are called `NAME__tool`.
     Mcp {
-        /// How long a server may take until its tools are listed, in milliseconds.
+        /// The timeout until a server's tools are listed, in milliseconds.
         start_timeout_ms: u64 = 30_000, by_path();
-        /// The size of one message of a server, in bytes. One that sends more is stopped and started again.
+        /// Maximum size of one message of a server, in bytes. A server that sends more is restarted.
         message_bytes: usize = 4 << 20, by_path();
-        /// How many tools of one server are offered; the others are left out.
+        /// How many tools of one server are offered; the rest is ignored.
         tools_per_server: usize = 256, by_path();
         /// Names of environment variables (or globs) that tenants may refer to in the headers of their own servers.
         tenant_env: Vec<String> = Vec::new(), by_path();
-        /// By name. A server is `command` (and `args`, `env`, `cwd`, `open_files`, `memory_mb`) or `url` (and `headers`);
-        /// both know `enabled`, `timeout_ms`, `allow` and `deny` (globs of tools), `class` and `idempotent` (by glob).
-        /// Values of `env` and `headers` may be references: `env:NAME`, `file:PATH`.
+        /// By name. A server has `command` (and `args`, `env`, `cwd`, `open_files`, `memory_mb`) or `url` (and
+        /// `headers`); both have `enabled`, `timeout_ms`, `allow` and `deny` (globs of tools), `class` and `idempotent`
+        /// (by glob). Values of `env` and `headers` may be references: `env:NAME`, `file:PATH`.
         servers: BTreeMap<String, McpServer> = BTreeMap::new(),
             file_only().example("{ time = { command = \"uvx\", args = [\"mcp-server-time\"] } }");
     }
 }
 
-/// One server, as the operator or a tenant describes it.
+/// The settings of one server, from the operator or a tenant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpServer {
@@ -38,32 +38,32 @@ pub struct McpServer {
     pub command: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// What the program finds in its environment, besides PATH, HOME and the language.
+    /// The program's environment, besides PATH, HOME and the language.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, Reference>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
-    /// How many files the program may hold open.
+    /// How many files the program may have open.
     #[serde(skip_serializing_if = "is_usual_files")]
     pub open_files: u32,
-    /// How much memory the program may address; absent = no limit.
+    /// The program's address space limit; absent = no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mb: Option<u32>,
-    /// Or an endpoint that speaks streamable HTTP.
+    /// Or a streamable HTTP endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Reference>,
     pub enabled: bool,
-    /// How long one call may take.
+    /// The timeout of one call.
     pub timeout_ms: u32,
-    /// Only these tools, by their names at the server or globs; empty = all.
+    /// Only these tools, by the server's names or globs; empty = all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
-    /// Not these.
+    /// Excludes these tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
-    /// What the server says of its tools, overruled.
+    /// Overrides what the server claims about its tools.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub class: BTreeMap<String, ToolClass>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -117,7 +117,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 }
 
 impl McpServer {
-    /// Everything that can be said without starting it.
+    /// All checks that are possible without starting it.
     pub fn check(&self) -> Result<(), String> {
         let refuse = |why: &str| Err(why.to_owned());
         match (&self.command, &self.url) {

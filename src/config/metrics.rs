@@ -9,8 +9,8 @@ use super::section::named;
 section! {
     /// Numbers for Prometheus (docs/METRICS.md).
     Metrics {
-        /// `/metrics` on an address of its own, where nothing else is and no key is asked for: let nobody but Prometheus
-        /// reach it. Unset = only beside everything else, where it needs a key with the scope operator if any key is needed.
+        /// A separate address for `/metrics` only, without authentication: restrict it to Prometheus. Unset = only on
+        /// the main address, where it needs a key with the scope operator if keys are required.
         #[serde(deserialize_with = "address")]
         listen: Option<SocketAddr> = None, named("PES_METRICS_LISTEN").example("\"127.0.0.1:9464\"");
     }

@@ -1,7 +1,7 @@
-//! What an operator may set. Flag > environment > `--config FILE` (else `config/local.toml`) > `config/default.toml` >
-//! the default that stands beside each key here. An unknown key or `PES_*` name is an error, never ignored.
+//! The operator's settings. Precedence: flag > environment > `--config FILE` (else `config/local.toml`) >
+//! `config/default.toml` > the default beside each key here. An unknown key or `PES_*` name is an error.
 //!
-//! One file per section; `config/default.toml` is printed from them (`pes config --template`).
+//! One file per section; `config/default.toml` is generated from them (`pes config --template`).
 
 #[macro_use]
 mod section;
@@ -72,18 +72,18 @@ pub use tools::{HttpTool, Tools};
 use section::{file_only, named, table};
 
 section! {
-    /// Everything that can be set, resolved.
+    /// All settings, resolved.
     Config {
-        /// `production` refuses the demo model and refuses to run without keys.
+        /// `production` rejects the demo model and requires keys.
         env: Environment = Environment::Development, named("PES_ENV");
         /// What tokens cost in US dollars per million, by "provider:model" or "provider:*".
         prices: BTreeMap<String, Price> = BTreeMap::new(), file_only().example(
             "{ \"openai:gpt-4.1-mini\" = { input_per_million = 0.4, output_per_million = 1.6 } }");
-        /// Whom outside this server tells of what happens. Write them as [[webhooks]] tables.
+        /// Receivers of events outside this server. Write them as [[webhooks]] tables.
         webhooks: Vec<Webhook> = Vec::new(), file_only().example(
             "[{ id = \"ops\", url = \"https://ops.example/pes\", events = [\"run.failed\"], \
              secrets = [\"env:OPS_SECRET\"] }]");
-        /// Other agents that work can be given to. Write them as [[agents]] tables.
+        /// Other agents that work can be delegated to. Write them as [[agents]] tables.
         agents: Vec<RemoteAgent> = Vec::new(), file_only().example(
             "[{ id = \"research\", card = \"https://research.example/.well-known/agent-card.json\", \
              token = \"env:RESEARCH_TOKEN\", dedupes = true }]");
@@ -109,7 +109,7 @@ section! {
     }
 }
 
-/// Where the server stands: what is convenient on a desk is refused in production.
+/// The environment of the server: production rejects what is only convenient in development.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Environment {
@@ -117,7 +117,7 @@ pub enum Environment {
     Production,
 }
 
-/// Why the configuration cannot be used: one line that names the place and says what to do.
+/// Why the configuration cannot be used: one line with the place and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(pub String);

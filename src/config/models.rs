@@ -14,39 +14,40 @@ use super::secret::Key;
 use super::section::{by_path, file_only, named, table};
 
 section! {
-    /// Which model answers.
+    /// The models and their providers.
     Models {
-        /// What runs use that name none, the first that is able: "provider:model". Empty = the first that has what it
-        /// needs: openai (a key or a base URL), anthropic (the same), gemini (a key), ollama (a host), a provider of
-        /// one's own with a model; else the demo.
+        /// The models of runs that choose none, as "provider:model", in order of preference. Empty = the first provider
+        /// that is configured: openai (a key or a base URL), anthropic (the same), gemini (a key), ollama (a host), a
+        /// provider in `providers` with a model; else the demo.
         choice: Vec<ModelRef> = Vec::new(), named("PES_MODEL");
-        /// Until a connection stands, in milliseconds.
+        /// The timeout for opening a connection, in milliseconds.
         connect_timeout_ms: u64 = 10_000, by_path();
-        /// From the request to the reply's headers, in milliseconds.
+        /// The timeout from the request to the reply's headers, in milliseconds.
         header_timeout_ms: u64 = 60_000, by_path();
-        /// Between two pieces of a reply, in milliseconds.
+        /// The timeout between two chunks of a reply, in milliseconds.
         stall_timeout_ms: u64 = 60_000, by_path();
-        /// A whole reply, in milliseconds.
+        /// The timeout of a whole reply, in milliseconds.
         total_timeout_ms: u64 = 600_000, by_path();
-        /// How long a call that was not answered is tried again, from its first failure on, in milliseconds.
+        /// How long a failed call is retried after its first failure, in milliseconds.
         retry_ms: i64 = 120_000, by_path();
-        /// The same for a provider that cannot be reached at all.
+        /// The same for a provider that cannot be reached.
         connect_retry_ms: i64 = 30_000, by_path();
-        /// What a reply may say, in bytes: reply_too_large.
+        /// Maximum size of a reply's content, in bytes: reply_too_large.
         reply_bytes: usize = 4 << 20, by_path();
-        /// How many tokens a model of which nobody knows reads and writes in one call.
+        /// The context window of unknown models, in tokens.
         context_window: u64 = 32_768, by_path();
-        /// How many tokens a model reads and writes in one call, where the server does not know it or knows it wrong;
-        /// by provider:model.
+        /// Context window and maximum output of models that the server does not know or knows incorrectly; by
+        /// provider:model.
         facts: BTreeMap<String, Facts> = BTreeMap::new(),
             file_only().example("{ \"openai:my-model\" = { context_window = 32768, max_output = 4096 } }");
         /// More providers, by name: `base_url`, `api_key` ("env:NAME", "file:PATH" or the key; unset = the variable
-        /// <NAME>_API_KEY), `model` (what runs use that name none), `dialect`. Known by name are openrouter, groq,
-        /// deepseek, mistral, xai, together, vllm, lmstudio, llamacpp and ollama-v1; any other needs a `base_url`, and
-        /// speaks what `dialect` names: one of these, openai, anthropic, gemini or ollama (unset = plain Chat Completions).
+        /// <NAME>_API_KEY), `model` (for runs that choose none), `dialect`. The names openrouter, groq, deepseek,
+        /// mistral, xai, together, vllm, lmstudio, llamacpp and ollama-v1 are built in; any other needs a `base_url`,
+        /// and uses the protocol in `dialect`: one of these names, openai, anthropic, gemini or ollama (unset = plain
+        /// Chat Completions).
         providers: BTreeMap<String, Provider> = BTreeMap::new(),
             file_only().example("{ groq = { model = \"llama-3.3-70b-versatile\" }, mine = { base_url = \"http://gpu:8000/v1\" } }");
-        /// Keys of a tenant's own, by tenant and provider; its runs use them, and nobody else's do.
+        /// Keys of single tenants, by tenant and provider; only the tenant's runs use them.
         tenant_keys: BTreeMap<String, BTreeMap<String, Key>> = BTreeMap::new(),
             file_only().example("{ acme = { openai = \"env:ACME_OPENAI_KEY\" } }");
         gate: Gate = Gate::default(), table::<Gate>();
@@ -59,25 +60,25 @@ section! {
 }
 
 section! {
-    /// OpenAI, or anything that speaks its Chat Completions.
+    /// OpenAI, or a service with its Chat Completions API.
     OpenAi {
         #[serde(with = "super::secret")]
         api_key: Option<SecretString> = None, named("OPENAI_API_KEY").renewed().example("\"sk-…\"");
-        /// Another endpoint; it needs no key.
+        /// Another endpoint; it then needs no key.
         base_url: Option<String> = None, named("OPENAI_BASE_URL").example("\"http://localhost:11434/v1\"");
-        /// The model when only this provider is chosen.
+        /// The model if only this provider is chosen.
         model: String = "gpt-4.1-mini".to_owned(), by_path();
     }
 }
 
 section! {
-    /// Anthropic, or anything that speaks its Messages.
+    /// Anthropic, or a service with its Messages API.
     Anthropic {
         #[serde(with = "super::secret")]
         api_key: Option<SecretString> = None, named("ANTHROPIC_API_KEY").renewed().example("\"sk-ant-…\"");
-        /// Another endpoint; it needs no key.
+        /// Another endpoint; it then needs no key.
         base_url: Option<String> = None, named("ANTHROPIC_BASE_URL").example("\"http://localhost:4000\"");
-        /// The model when only this provider is chosen.
+        /// The model if only this provider is chosen.
         model: String = "claude-sonnet-4-5".to_owned(), by_path();
     }
 }
@@ -87,9 +88,9 @@ section! {
     Gemini {
         #[serde(with = "super::secret")]
         api_key: Option<SecretString> = None, named("GEMINI_API_KEY").renewed().example("\"AIza…\"");
-        /// Another endpoint; it needs no key.
+        /// Another endpoint; it then needs no key.
         base_url: Option<String> = None, by_path().example("\"http://localhost:8081/v1beta\"");
-        /// The model when only this provider is chosen.
+        /// The model if only this provider is chosen.
         model: String = "gemini-2.5-flash".to_owned(), by_path();
     }
 }
@@ -99,11 +100,11 @@ section! {
     Ollama {
         #[serde(with = "super::secret")]
         api_key: Option<SecretString> = None, named("OLLAMA_API_KEY").renewed().example("\"…\"");
-        /// Where it is, with or without scheme and port.
+        /// Its address, with or without scheme and port.
         host: Option<String> = None, named("OLLAMA_HOST").example("\"localhost:11434\"");
-        /// The model when only this provider is chosen.
+        /// The model if only this provider is chosen.
         model: String = "llama3.2".to_owned(), by_path();
-        /// How many tokens of a prompt and its reply are kept; more take more memory.
+        /// How many tokens prompt and reply may use together; more tokens need more memory.
         num_ctx: u64 = 16_384, by_path();
     }
 }
@@ -111,20 +112,20 @@ section! {
 section! {
     /// The scripted model: no key, no network.
     Demo {
-        /// More replies, for tests.
+        /// A script with more replies, for tests.
         script: Option<PathBuf> = None, named("PES_DEMO_SCRIPT").example("\"script.toml\"");
-        /// Between two tokens, in milliseconds; 0 = none.
+        /// The time between two tokens, in milliseconds; 0 = none.
         pace_ms: u64 = 20, named("PES_DEMO_PACE");
     }
 }
 
-/// What an operator says of a model, in tokens.
+/// The limits of a model, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Facts {
     /// Prompt and reply together.
     pub context_window: Option<u64>,
-    /// The longest reply.
+    /// The maximum output.
     pub max_output: Option<u64>,
 }
 
@@ -132,7 +133,7 @@ pub struct Facts {
 pub const DEMO: (&str, &str) = ("demo", "demo-scripted");
 
 impl Models {
-    /// What runs use that name no model: `choice`, else what is configured, else the demo. Never empty.
+    /// The models of runs that choose none: `choice`, else the configured providers, else the demo. Never empty.
     pub fn chosen(&self) -> Vec<ModelRef> {
         if !self.choice.is_empty() {
             return self.choice.clone();
@@ -144,8 +145,8 @@ impl Models {
         vec![ModelRef { provider, model }]
     }
 
-    /// Providers with a section of their own, in the order in which they are chosen: the model that each names, and
-    /// whether it has what it needs.
+    /// Providers with a section of their own, in order of preference: each with its model, and whether it is
+    /// configured.
     pub fn own_wires(&self) -> [(&'static str, &String, bool); 4] {
         let Self { openai, anthropic, gemini, ollama, .. } = self;
         [
@@ -162,7 +163,7 @@ impl Models {
     }
 }
 
-/// `provider:model`; the model's name may itself hold colons.
+/// `provider:model`; the model's name may contain colons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ModelRef {

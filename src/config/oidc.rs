@@ -1,4 +1,4 @@
-//! `[auth.oidc.NAME]`: issuers of tokens whose people this server lets in (OpenID Connect).
+//! `[auth.oidc.NAME]`: OpenID Connect issuers whose tokens this server accepts.
 
 use std::collections::BTreeMap;
 
@@ -10,49 +10,49 @@ use super::reference::Reference;
 use super::{Environment, Error};
 use crate::domain::caller::Scope;
 
-/// One issuer, as the operator describes it.
+/// The settings of one issuer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OidcIssuer {
-    /// Its URL, exactly as its tokens name it in `iss`.
+    /// Its URL, exactly as in the `iss` of its tokens.
     pub issuer: String,
-    /// What its tokens must name in `aud`.
+    /// The required `aud` of its tokens.
     pub audience: String,
-    /// The signatures that are believed.
+    /// The accepted signature algorithms.
     #[serde(default = "all_algorithms")]
     pub algorithms: Vec<Algorithm>,
-    /// The tenant of everybody who comes from here.
+    /// The tenant of all its people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Or the claim that names it.
+    /// Or the claim with the tenant's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_claim: Option<String>,
-    /// The claim that says what somebody may: words with spaces between them, or a list of words.
+    /// The claim with the scopes: words separated by spaces, or a list of words.
     #[serde(default = "scope_claim")]
     pub scope_claim: String,
-    /// What each of the issuer's words means here. Empty = read, run, approve and admin mean what they say.
+    /// Maps the issuer's words to scopes. Empty = read, run, approve and admin are used as they are.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scope_map: BTreeMap<String, Vec<Scope>>,
-    /// The claim that says who somebody is, for ever.
+    /// The claim with a person's permanent id.
     #[serde(default = "name_claim")]
     pub name_claim: String,
-    /// How far the issuer's clock and this one may be apart.
+    /// The tolerated difference between the issuer's clock and this one.
     #[serde(default = "leeway_s")]
     pub leeway_s: u32,
     /// The claim with the groups that rules may name as approvers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups_claim: Option<String>,
-    /// What the issuer calls this server: then people sign in at the page with it.
+    /// This server's client id at the issuer; with it people can sign in at the console.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<Reference>,
-    /// What it is asked for then.
+    /// The scopes that are requested at sign-in.
     #[serde(default = "login_scope")]
     pub login_scope: String,
 }
 
-/// How a token may be signed: never with a secret that both sides hold.
+/// Signature algorithms; only asymmetric ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Algorithm {
     #[serde(rename = "RS256")]
@@ -83,11 +83,11 @@ fn leeway_s() -> u32 {
     30
 }
 
-/// The longest difference of clocks that is overlooked.
+/// The maximum tolerated clock difference.
 const MOST_LEEWAY_S: u32 = 300;
 
 impl OidcIssuer {
-    /// An issuer with nothing else than what must be said.
+    /// An issuer with only the required settings.
     pub fn new(issuer: &str, audience: &str, tenant: &str) -> Self {
         Self {
             issuer: issuer.to_owned(),
@@ -106,7 +106,7 @@ impl OidcIssuer {
         }
     }
 
-    /// Its words that mean something here.
+    /// Its words that map to scopes.
     pub(crate) fn words(&self) -> Vec<String> {
         if self.scope_map.is_empty() {
             return ["read", "run", "approve", "admin"].map(str::to_owned).into();
@@ -114,7 +114,7 @@ impl OidcIssuer {
         self.scope_map.keys().cloned().collect()
     }
 
-    /// Everything that can be said without asking it.
+    /// All checks that are possible without contacting it.
     pub(super) fn check(&self, env: Environment) -> Result<(), String> {
         check_issuer(&self.issuer, env)?;
         if self.audience.is_empty() {
@@ -134,7 +134,7 @@ impl OidcIssuer {
         if self.scope_map.values().flatten().any(|scope| *scope == Scope::Operator) {
             return Err("scope_map: nobody from an issuer is an operator; configure a key for that".to_owned());
         }
-        // Issuers give such names to another person one day.
+        // Issuers may reassign such names to another person.
         if ["email", "preferred_username", "upn", "name", "nickname"].contains(&self.name_claim.as_str()) {
             let claim = &self.name_claim;
             return Err(format!(
@@ -154,7 +154,7 @@ impl OidcIssuer {
     }
 }
 
-/// An issuer is the beginning of URLs and of people's names: nothing may stand behind its path.
+/// Checks the issuer's URL, which is the prefix of other URLs and of people's names: nothing may follow its path.
 fn check_issuer(issuer: &str, env: Environment) -> Result<(), String> {
     let url = Url::parse(issuer).map_err(|error| format!("issuer: `{issuer}` is no URL: {error}"))?;
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {
@@ -177,7 +177,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Refuses issuers that cannot be told apart, and those that are not sound by themselves.
+/// Rejects ambiguous and invalid issuers.
 pub(super) fn check(issuers: &BTreeMap<String, OidcIssuer>, env: Environment) -> Result<(), Error> {
     for (name, issuer) in issuers {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';

@@ -4,9 +4,9 @@ use super::section::file_only;
 use crate::domain::policy::PolicyRule;
 
 section! {
-    /// Who must be asked: the server's own rules, which no tenant and no thread loosens where they deny.
+    /// The server's own policy rules. Neither tenants nor threads can loosen their denials.
     Policy {
-        /// Rules as `PUT /policy` takes them, also written as tables `[[policy.rules]]`.
+        /// Rules in the form of `PUT /policy`, also as tables `[[policy.rules]]`.
         rules: Vec<PolicyRule> = Vec::new(),
             file_only().example("[{ id = \"no-mail-out\", tool = \"mail__*\", action = \"deny\" }]");
     }

@@ -10,21 +10,21 @@ use super::models::Models;
 use super::secret::Key;
 use super::{Error, models};
 
-/// A provider that has no section of its own.
+/// A provider without a section of its own.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Provider {
     pub base_url: Option<String>,
     pub api_key: Option<Key>,
-    /// What runs use that name this provider and no model.
+    /// The model of runs that choose this provider and no model.
     pub model: Option<String>,
-    /// Whose dialect it speaks.
+    /// The name of its dialect.
     pub dialect: Option<String>,
 }
 
 impl Models {
-    /// Puts keys in the place of references, and gives every provider that is named the variables of its name:
-    /// `groq` has `GROQ_API_KEY` and `GROQ_BASE_URL`.
+    /// Resolves references to keys, and reads the variables of every named provider: for `groq` these are
+    /// `GROQ_API_KEY` and `GROQ_BASE_URL`.
     pub(super) fn resolve(&mut self, variables: &Variables) -> Result<(), Error> {
         let own = self.own_wires().map(|(name, ..)| name);
         let chosen = self.choice.iter().map(|chosen| &chosen.provider);
@@ -71,8 +71,8 @@ impl Models {
     }
 }
 
-/// What a reference refers to; a key that is none stays as it is, and so does a file that can be read: it may change. The
-/// error names the place, never a key.
+/// Resolves a reference. A plain key stays as it is, and so does a file that can be read, because its content may
+/// change. The error names the setting, never a key.
 fn follow(key: &mut SecretString, place: &str, variables: &Variables) -> Result<(), Error> {
     let text = key.expose_secret();
     let is_file = text.starts_with("file:");

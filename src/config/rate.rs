@@ -1,4 +1,4 @@
-//! How much in how long: `600/60s`.
+//! Rates: `600/60s`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// At most so many in any stretch of time of this length.
+/// At most `count` events in any period of this length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Rate {
@@ -14,7 +14,7 @@ pub struct Rate {
     pub window: Duration,
 }
 
-/// The longest stretch that is counted.
+/// The longest period.
 const DAY: u64 = 24 * 3_600;
 
 impl FromStr for Rate {

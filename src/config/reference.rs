@@ -1,4 +1,4 @@
-//! Values that may be secret: written as they are, or as a reference to where they stand.
+//! Values that may be secret: written directly, or as a reference.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::env::Variables;
 use super::secret::REDACTED;
 
-/// `env:NAME`, `file:PATH`, or the value itself, which is never shown.
+/// `env:NAME`, `file:PATH`, or the value itself, which is never displayed.
 #[derive(Clone)]
 pub enum Reference {
     Env(String),
@@ -18,7 +18,7 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// The value as it is now. The message names the reference, never the value.
+    /// The current value. The error contains the reference, never the value.
     pub fn resolve(&self, variables: &Variables) -> Result<SecretString, String> {
         match self {
             Self::Plain(value) => Ok(value.clone()),
@@ -26,7 +26,7 @@ impl Reference {
         }
     }
 
-    /// The value of a variable or of a file as it is now; one that is written down itself is refused.
+    /// The current value of a variable or file; a value that is written directly is rejected.
     pub fn follow(&self, variables: &Variables) -> Result<SecretString, String> {
         variables.referred(&self.to_string()).map_err(|error| error.0)
     }

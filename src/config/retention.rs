@@ -9,25 +9,25 @@ use super::section::{by_path, file_only};
 use crate::domain::retention::{Kept, Terms};
 
 section! {
-    /// How long things are kept: a number of days, or "forever". What is older is deleted, a little at a time.
+    /// How long data is kept: a number of days, or "forever". Older data is deleted in small steps.
     Retention {
-        /// Observations of runs that are over, and what these left beside them. State, runs and messages stay; what was before
-        /// cannot be read event by event.
+        /// Observations of completed runs, and the data that belongs to them. State, runs and messages stay, but older
+        /// events can no longer be read.
         log_days: Kept = Kept::Days(90), by_path();
-        /// Threads at rest, from their last activity on: the whole thread is deleted. Its audit stays.
+        /// Inactive threads, counted from their last activity: the whole thread is deleted. Its audit stays.
         thread_days: Kept = Kept::Days(400), by_path();
-        /// What model calls took, also of deleted threads, and what was spent in days and months that are over.
+        /// The usage of model calls, also of deleted threads, and the spending of past days and months.
         usage_days: Kept = Kept::Days(400), by_path();
-        /// Lines of the audit, in the order of their chain; a line that says so takes their place.
+        /// Lines of the audit, in chain order; a line that records the deletion replaces them.
         audit_days: Kept = Kept::Days(730), by_path();
-        /// The terms of threads for one tenant, by its name, and whether its threads may be deleted at all. Write them as
-        /// [retention.tenants.NAME] tables.
+        /// The terms for the threads of one tenant, by its name, and whether its threads may be deleted at all. Write
+        /// them as [retention.tenants.NAME] tables.
         tenants: BTreeMap<String, TenantRetention> = BTreeMap::new(), file_only().example(
             "{ acme = { log_days = 30, thread_days = \"forever\" }, umbrella = { hold = \"case 4711\" } }");
     }
 }
 
-/// What holds for the threads of one tenant.
+/// The terms for the threads of one tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantRetention {
@@ -35,13 +35,13 @@ pub struct TenantRetention {
     pub log_days: Option<Kept>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_days: Option<Kept>,
-    /// Why nothing of this tenant may be deleted.
+    /// Why no data of this tenant may be deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
 }
 
 impl Retention {
-    /// What holds for a tenant's threads that say nothing themselves.
+    /// The terms of a tenant's threads without terms of their own.
     pub fn of_tenant(&self, tenant: &str) -> Terms {
         let server = Terms { log_days: Some(self.log_days), thread_days: Some(self.thread_days) };
         let own = self.tenants.get(tenant);
@@ -49,7 +49,7 @@ impl Retention {
         own.unwrap_or_default().or(server)
     }
 
-    /// Why nothing of this tenant may be deleted.
+    /// Why no data of this tenant may be deleted.
     pub fn hold_of(&self, tenant: &str) -> Option<&str> {
         self.tenants.get(tenant)?.hold.as_deref()
     }

@@ -1,9 +1,9 @@
-//! Secrets in files: read as text, never written back.
+//! Secrets in files: read as text, never written.
 
 use secrecy::SecretString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What stands where a secret would.
+/// Replaces a secret in output.
 pub const REDACTED: &str = "[redacted]";
 
 pub fn serialize<S: Serializer>(secret: &Option<SecretString>, out: S) -> Result<S::Ok, S::Error> {

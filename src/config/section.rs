@@ -1,6 +1,6 @@
-//! How a section is declared: its keys with their documentation, defaults and environment names, in one place.
+//! Declares sections: their keys with documentation, defaults and environment names, in one place.
 
-/// A key as the layers and the template know it.
+/// A key, for the layers and the template.
 #[derive(Clone, Debug)]
 pub struct Key {
     pub name: &'static str,
@@ -8,21 +8,21 @@ pub struct Key {
     pub source: Source,
 }
 
-/// Where a key's value may come from besides a file.
+/// The sources of a key's value besides a file.
 #[derive(Clone, Debug)]
 pub struct Source {
     pub env: Env,
-    /// Also from the file that `<NAME>_FILE` names, and never printed.
+    /// It can also be read from the file in `<NAME>_FILE`, and is never printed.
     pub secret: bool,
-    /// Such a file is not read here: the value refers to it, so that what it holds may change.
+    /// That file is not read at startup: the value refers to it, because its content may change.
     pub is_referred: bool,
-    /// What the template shows for a key without a default, as TOML.
+    /// The example in the template for a key without a default, as TOML.
     pub example: Option<&'static str>,
 }
 
 #[derive(Clone, Debug)]
 pub enum Env {
-    /// The name that everybody knows.
+    /// A common name that is not derived from the path.
     Named(&'static str),
     /// `PES_` and the path in capitals: `PES_LIMITS_BODY_BYTES`.
     ByPath,
@@ -58,7 +58,7 @@ impl Source {
     pub fn secret(self) -> Self {
         Self { secret: true, ..self }
     }
-    /// A secret that is read again when its file changes.
+    /// A secret whose file is read again when it changes.
     pub fn renewed(self) -> Self {
         Self { secret: true, is_referred: true, ..self }
     }
@@ -67,15 +67,15 @@ impl Source {
     }
 }
 
-/// A leaf of the tree of keys.
+/// A leaf in the tree of keys.
 #[derive(Clone, Debug)]
 pub struct Leaf {
-    /// From the root: `["models", "openai", "api_key"]`.
+    /// The path from the root: `["models", "openai", "api_key"]`.
     pub path: Vec<&'static str>,
     pub env: Option<String>,
     pub secret: bool,
     pub is_referred: bool,
-    /// Of one without a default, as TOML.
+    /// The example of a key without default, as TOML.
     pub example: Option<&'static str>,
 }
 
@@ -105,7 +105,7 @@ fn collect(keys: &[Key], path: &mut Vec<&'static str>, found: &mut Vec<Leaf>) {
     }
 }
 
-/// Declares a section: struct, defaults, and what the layers and the template need to know of its keys.
+/// Declares a section: the struct, its defaults, and the data of its keys for the layers and the template.
 macro_rules! section {
     ($(#[doc = $about:literal])* $name:ident { $(
         $(#[doc = $doc:literal])*

@@ -8,16 +8,17 @@ use serde::{Deserialize, Serialize};
 use super::section::{by_path, named};
 
 section! {
-    /// Where everything is kept.
+    /// The database.
     Store {
         /// A postgres:// URL. Unset = SQLite in `data_dir`.
         #[serde(with = "super::secret")]
         url: Option<SecretString> = None, named("DATABASE_URL").secret().example("\"postgres://pes:password@localhost/pes\"");
-        /// The folder of `pes.db`. One process holds it at a time.
+        /// The folder of `pes.db`. Only one process can use it at a time.
         data_dir: PathBuf = PathBuf::from("./data"), named("PES_DATA_DIR");
         /// SQLite's `synchronous`: with `normal` the last commits before a power cut may be lost.
         synchronous: Synchronous = Synchronous::Full, by_path();
-        /// Connections to PostgreSQL for what is read, half by the engine, half by people; four more do everything else.
+        /// PostgreSQL connections for reads, half for the engine and half for clients; four more are used for
+        /// everything else.
         connections: u32 = 16, by_path();
     }
 }

@@ -1,4 +1,4 @@
-//! `config/default.toml`, printed from the sections: every key, commented, with its default and its names.
+//! Generates `config/default.toml` from the sections: every key, commented out, with its default and its names.
 
 use std::fmt::Write as _;
 
