@@ -1,7 +1,7 @@
-//! The text of an answer while it is written. Blanks around an answer are no part of it: those before it are left out, and
-//! those behind it are held back until something follows.
+//! The text of an answer while it is streamed. Surrounding whitespace is not part of an answer: leading whitespace is
+//! dropped, and trailing whitespace is held back until more text follows.
 
-/// What came of one stream of tokens, and what of it may be sent.
+/// The text of one token stream, and how much of it may be sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnswerText {
     sent: String,
@@ -21,12 +21,12 @@ impl AnswerText {
         next
     }
 
-    /// All that could be sent so far.
+    /// All text that could be sent so far.
     pub fn sent(&self) -> &str {
         &self.sent
     }
 
-    /// What of the whole answer is still to be sent; `None`: what was sent is not how it begins.
+    /// The part of the whole answer that was not sent yet; `None`: the sent text is not a prefix of it.
     pub fn rest_of<'w>(&self, whole: &'w str) -> Option<&'w str> {
         whole.strip_prefix(self.sent.as_str())
     }

@@ -20,7 +20,7 @@ impl Scope {
     pub const ALL: [Scope; 5] = [Scope::Read, Scope::Run, Scope::Approve, Scope::Admin, Scope::Operator];
 }
 
-/// The name of whoever calls an open loopback server, and, in the audit, of whoever works on the database itself by a command.
+/// The name of callers of an open loopback server, and, in the audit, of commands that work on the database directly.
 pub const LOCAL: &str = "local";
 
 /// The authenticated origin of a request.
@@ -29,21 +29,21 @@ pub struct Caller {
     pub tenant: TenantPk,
     /// The tenant's public name.
     pub tenant_name: String,
-    /// What audits and `decidedBy` show: the key's name, `iss#sub` of somebody with a token, or `local` on an open loopback
-    /// server.
+    /// The name in audits and in `decidedBy`: the key's name, `iss#sub` for the holder of a token, or `local` on an
+    /// open loopback server.
     pub name: String,
     pub scopes: Vec<Scope>,
-    /// Those that the issuer of a token says its holder is in.
+    /// The groups in the caller's token.
     pub groups: Vec<String>,
 }
 
 impl Caller {
-    /// `admin` includes every other scope of its tenant: not `operator`.
+    /// `admin` includes all other scopes of the tenant, but not `operator`.
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope) || scope != Scope::Operator && self.scopes.contains(&Scope::Admin)
     }
 
-    /// The same as one who answers questions.
+    /// The caller as a person who answers questions.
     pub fn answerer(&self) -> Answerer {
         Answerer { name: self.name.clone(), groups: self.groups.clone() }
     }

@@ -1,8 +1,8 @@
-//! Where people find things in the page of this server: addresses to be sent to them.
+//! URLs of pages in this server's console, to be sent to people.
 
 use super::ids::{RunId, SuspensionId, ThreadId};
 
-/// Makes the addresses; the base has no slash at its end.
+/// Builds the URLs; the base has no trailing slash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConsoleUrls {
     base: String,
@@ -10,25 +10,25 @@ pub struct ConsoleUrls {
 }
 
 impl ConsoleUrls {
-    /// `None`: this is an address that is bound and not one that anybody opens. `is_public`: it is the configured one, the
-    /// same for every process and after every start.
+    /// `None`: an unspecified address such as 0.0.0.0, which nobody can open. `is_public`: the URL is the configured
+    /// one, equal for all processes and after every restart.
     pub fn of(base: &str, is_public: bool) -> Option<Self> {
         let base = url::Url::parse(base).ok()?;
         let is_bound_only = matches!(base.host_str()?, "0.0.0.0" | "[::]");
         (!is_bound_only).then(|| Self { base: base.as_str().trim_end_matches('/').to_owned(), is_public })
     }
 
-    /// Whether they may stand in what every process must tell alike.
+    /// Whether the URLs may be part of data that must be the same in every process.
     pub fn is_public(&self) -> bool {
         self.is_public
     }
 
-    /// A run of a thread.
+    /// The page of a run.
     pub fn run(&self, thread: &ThreadId, run: &RunId) -> String {
         format!("{}/#/t/{thread}?run={run}", self.base)
     }
 
-    /// A question, where it can be answered.
+    /// The page where a question can be answered.
     pub fn question(&self, suspension: &SuspensionId) -> String {
         format!("{}/#/questions/{suspension}", self.base)
     }

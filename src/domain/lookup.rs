@@ -1,10 +1,10 @@
-//! Keys under which a run is found again by a client that names neither run nor thread: digests of what it sent.
+//! Keys that find a run for a client that names neither run nor thread: digests of what the client sent.
 
 use super::Millis;
 use super::ids::{RunId, ThreadId};
 
-/// What a run is to be found under. Another kind is another name space; whoever may not find the run must not come to the
-/// same digest.
+/// The key of a run. Each kind is a separate namespace. Clients that may not find the run must not produce the same
+/// digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupKey {
     pub kind: &'static str,
@@ -17,8 +17,8 @@ pub struct LookupKey {
 pub struct FoundRun {
     pub thread_id: ThreadId,
     pub run_id: RunId,
-    /// When the run was asked for.
+    /// When the run was requested.
     pub created_at: Millis,
-    /// Until when somebody said that it listens; 0: nobody did.
+    /// Until when a client declared that it is listening; 0: no client did.
     pub listening_until: Millis,
 }

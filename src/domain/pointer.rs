@@ -1,4 +1,4 @@
-//! JSON Pointers (RFC 6901) that grow and shrink with a reader.
+//! A JSON Pointer (RFC 6901) that follows a reader down and up.
 
 use std::fmt;
 

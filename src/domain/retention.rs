@@ -24,7 +24,7 @@ pub enum Forever {
 impl Kept {
     pub const FOREVER: Self = Self::Forever(Forever::Forever);
 
-    /// What is older than this is not kept; `None`: all is.
+    /// Items older than this are deleted; `None`: none are.
     pub fn cut_off(self, now: Millis) -> Option<Millis> {
         match self {
             Self::Days(days) => Some(now - Millis::from(days) * DAY),
@@ -50,7 +50,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// These, and what they leave open as `others` say it.
+    /// These terms, completed by `others`.
     #[must_use]
     pub fn or(self, others: Self) -> Self {
         Self { log_days: self.log_days.or(others.log_days), thread_days: self.thread_days.or(others.thread_days) }

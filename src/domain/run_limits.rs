@@ -19,7 +19,7 @@ pub struct TenantRunLimits {
 }
 
 impl TenantRunLimits {
-    /// What is no limit, by its name, and what it must be.
+    /// The name of the first invalid limit, and what it must be.
     pub fn unsound(&self) -> Option<(&'static str, &'static str)> {
         (self.running_runs == Some(0)).then_some(("runningRuns", "must be 1 or more: no run would ever begin"))
     }

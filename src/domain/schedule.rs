@@ -12,7 +12,7 @@ use super::caller::Scope;
 use super::ids::ThreadId;
 use super::settings::CallOptions;
 
-pub use timing::{Passed, Timing};
+pub use timing::{DueTimes, Timing};
 
 /// A schedule as a tenant writes it. Of `cron`, `everyMs` and `at` it has one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -182,7 +182,7 @@ impl ScheduleResource {
     }
 }
 
-/// Says what is wanted where a date is written as people write it.
+/// Names the expected form if a date is written as text.
 fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Millis>, D::Error> {
     let said = Option::<Value>::deserialize(from)?.unwrap_or_default();
     match (said.as_i64(), said.is_null()) {

@@ -1,5 +1,5 @@
-//! Caps on what model calls may take, in US dollars and in tokens: of the whole server, of a tenant and of each key, in a day
-//! and in a month, all in UTC.
+//! Caps on the cost of model calls, in US dollars and in tokens: for the whole server, a tenant and each key, per day
+//! and per month in UTC.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 use super::Millis;
 use super::usage::{CapSet, nanos, usd};
 
-/// How much of a cap is told to webhooks, in percent.
+/// At which percentages of a cap webhooks are notified.
 pub const THRESHOLDS: [i64; 2] = [80, 100];
 
-/// What a cap counts: billionths of a US dollar, or tokens.
+/// The unit of amounts: billionths of a US dollar, or tokens.
 pub type Amount = i64;
 
-/// What may be spent at most, in the order of [`Capped::ALL`]; `None`: as much as anybody likes.
+/// The caps, in the order of [`Capped::ALL`]; `None`: no cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpendCaps([Option<Amount>; Capped::ALL.len()]);
 
-/// The id of the one document in which a tenant's caps stand.
+/// The id of the only document with a tenant's caps.
 pub const CAPS_ID: &str = "caps";
 
-/// No cap is higher: more would not fit into the store's numbers.
+/// The highest cap: the store's numbers could not hold more.
 pub const MOST_USD: f64 = 1_000_000_000.0;
 pub const MOST_TOKENS: i64 = 1_000_000_000_000_000;
 
@@ -126,7 +126,7 @@ pub struct SpentOfCap {
 }
 
 impl Unit {
-    /// A number of it as it is shown.
+    /// An amount as it is displayed.
     pub fn shown(self, amount: Amount) -> String {
         match self {
             Unit::Usd => usd(amount).to_string(),
@@ -136,7 +136,7 @@ impl Unit {
 }
 
 impl Capped {
-    /// Their places in a [`CapSet`] are stored: new ones come last.
+    /// Their positions in a [`CapSet`] are stored: add new ones at the end.
     pub const ALL: [Capped; 12] = [
         Capped::TenantDay,
         Capped::TenantMonth,
@@ -169,13 +169,13 @@ impl Capped {
         }
     }
 
-    /// What a row counts, by the form of its period.
+    /// The cap that a row counts, by the form of its period.
     pub fn of_period(period: &str, unit: Unit, spender: Spender) -> Option<Self> {
         let every = if period.len() == "2026-11".len() { Every::Month } else { Every::Day };
         Self::ALL.into_iter().find(|capped| capped.facts() == (spender, every, unit))
     }
 
-    /// As metrics name it.
+    /// The name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TenantDay => "tenant_day",
@@ -205,12 +205,12 @@ impl Capped {
         self.facts().1 == Every::Month
     }
 
-    /// Its place in a [`CapSet`].
+    /// Its bit in a [`CapSet`].
     fn bit(self) -> u16 {
         1 << self as u16
     }
 
-    /// Whether it is among these.
+    /// Whether it is in the set.
     pub fn is_in(self, set: CapSet) -> bool {
         set.0 & self.bit() != 0
     }
@@ -230,7 +230,7 @@ impl Capped {
         midnight.map_or(Millis::MAX, |midnight| midnight.timestamp().as_millisecond())
     }
 
-    /// The cap and until when it holds, in words.
+    /// The cap and the end of its period as text.
     pub fn words(self, cap: Amount, at: Millis) -> String {
         let unit = match self.unit() {
             Unit::Usd => "US dollars",
@@ -248,7 +248,7 @@ impl Capped {
     }
 }
 
-/// The amount from which on so many percent of a cap are used.
+/// The amount at which this percentage of a cap is used.
 pub fn part_of(cap: Amount, percent: i64) -> Amount {
     let part = (i128::from(cap) * i128::from(percent) + 99) / 100;
     Amount::try_from(part).unwrap_or(Amount::MAX)
@@ -267,12 +267,12 @@ impl SpendCaps {
         *self == Self::default()
     }
 
-    /// Whether money is capped.
+    /// Whether any cap is in US dollars.
     pub fn has_money(&self) -> bool {
         Capped::ALL.into_iter().any(|capped| capped.unit() == Unit::Usd && self.of(capped).is_some())
     }
 
-    /// Those that there are.
+    /// The caps that are set.
     pub fn set(&self) -> CapSet {
         let those = Capped::ALL.into_iter().filter(|capped| self.of(*capped).is_some());
         CapSet(those.map(Capped::bit).sum())
@@ -280,7 +280,7 @@ impl SpendCaps {
 }
 
 impl TenantCaps {
-    /// What is said of this cap.
+    /// The value of this cap.
     pub fn of(&self, capped: Capped) -> Option<Amount> {
         match capped {
             Capped::TenantDay => self.tenant_day_usd.map(nanos),
@@ -295,7 +295,7 @@ impl TenantCaps {
         }
     }
 
-    /// The first that is no cap, by its name, and what it must be.
+    /// The name of the first invalid cap, and what it must be.
     pub fn unsound(&self) -> Option<(&'static str, String)> {
         let usd = [
             ("tenantDayUsd", self.tenant_day_usd),
@@ -313,7 +313,7 @@ impl TenantCaps {
     }
 }
 
-/// The first of these that is no cap, by its name, and what it must be.
+/// The name of the first invalid cap among these, and what it must be.
 pub fn unsound(
     usd: &[(&'static str, Option<f64>)],
     tokens: &[(&'static str, Option<i64>)],

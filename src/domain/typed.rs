@@ -1,4 +1,4 @@
-//! From a JSON value to a request's type: whatever does not fit is named by its pointer.
+//! Converts a JSON value to a request type; every mistake has a pointer.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error, IntoDeserializer, Unexpected, Visitor};
@@ -9,7 +9,7 @@ use serde_path_to_error::{Path, Segment};
 use super::fault::{Code, Fault};
 use super::pointer::Pointer;
 
-/// Unknown members, missing ones and wrong types are `invalid`, each with a pointer.
+/// Unknown members, missing members and wrong types are `invalid`, each with a pointer.
 pub(crate) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Fault> {
     serde_path_to_error::deserialize(Named(value)).map_err(|error| {
         let detail = error.inner().to_string();
@@ -34,8 +34,8 @@ fn pointer(path: &Path, detail: &str) -> Pointer {
     pointer
 }
 
-/// A value whose members have names where the type's have: serde also takes an array for a struct, by position. It does so
-/// still inside enums and flattened members, which it buffers before it looks.
+/// Accepts only objects for structs. Serde also accepts arrays, by position, and still does so inside enums and
+/// flattened members, which it buffers first.
 struct Named(Value);
 
 impl<'de> Deserializer<'de> for Named {

@@ -1,4 +1,4 @@
-//! Webhooks: the events that can be sent to a URL, and how the API shows them.
+//! Webhooks: the events that can be sent to a URL, and their representation in the API.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,10 +1,10 @@
-//! Which thread a request belongs to whose client sends the whole conversation each time.
+//! Finds the thread of a request whose client sends the whole conversation each time.
 //!
-//! A client that names its thread is told what the thread holds: [`place`] says where its request goes on. For one that names
-//! none, a request is found by the digest of what people said in it ([`key_of`]), which the next request of the
-//! conversation comes to again ([`keys_before`]); of what is found, [`choose`] takes only a thread whose agent showed exactly what
-//! the client sends back. So nobody is shown an answer that he did not send himself; who edits or asks again gets a copy, and
-//! the thread that went on is untouched.
+//! If the client names its thread, [`resume_point`] finds where in that thread the request continues. Otherwise a request is
+//! found by the digest of what people said in it ([`key_of`]); the next request of the conversation produces the same
+//! digest ([`keys_before`]). Of the runs found, [`choose`] takes only one on whose thread the agent showed exactly what
+//! the client sends back. So nobody sees an answer that they did not send themselves. A client that edits or asks again
+//! gets a copy, and the original thread is not changed.
 
 mod compare;
 
@@ -17,11 +17,11 @@ use super::message::{ConversationMessage, HistoryMessage, HistoryRole, MessageRo
 pub use compare::{Normal, SentBack, Shown, ShownUntil};
 use compare::{is_same, normal};
 
-/// A message of a request, as far as it counts. What the system says is none: it holds dates, and memories.
+/// A message of a request. System messages are ignored: they contain dates and memories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     User(String),
-    /// What the client shows as the agent's: its text, and the ids of its calls.
+    /// What the client shows as the agent's output: its text, and the ids of its calls.
     Assistant {
         text: String,
         calls: Vec<String>,
@@ -32,45 +32,45 @@ pub enum Said {
     },
 }
 
-/// Who sends a request. Requests of different senders never come to the same key.
+/// The sender of a request. Different senders never produce the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender<'a> {
     pub tenant: TenantPk,
     /// The name of the key.
     pub key: &'a str,
-    /// Whom the client asks for, if it says so: one key may serve many people.
+    /// The user named by the client, if any: one key may serve many people.
     pub user: Option<&'a str>,
 }
 
-/// A run that was found, and its thread as of a place in the log: the run's end, or a question of it.
+/// A run that was found, and its thread as of a position in the log: the run's end, or one of its questions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub thread: ThreadId,
     pub run: RunId,
-    /// The place in the thread's log.
+    /// The position in the thread's log.
     pub seq: i64,
-    /// Everything that the thread's agent showed until then, in order.
+    /// Everything that the thread's agent had shown until then, in order.
     pub shown: ShownUntil,
-    /// Nothing was said on the thread since.
+    /// Nothing was said on the thread after that position.
     pub ends_there: bool,
 }
 
-/// What becomes of a request that names no thread.
+/// How a request that names no thread is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice<'a> {
-    /// It goes on there.
+    /// It continues this thread.
     Continue(&'a Candidate),
-    /// It goes on in a copy of that thread as of the run's end.
+    /// It continues a copy of this thread as of the run's end.
     Fork(&'a Candidate),
-    /// A thread begins with it, and with what was said before ([`earlier`]).
+    /// It starts a thread, with the earlier messages ([`earlier`]).
     Begin,
 }
 
-/// Where on a thread that it names a request goes on.
+/// Where a request continues on the thread that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum ResumePoint<'a> {
     End,
-    /// After this answer of the agent: what was said later is taken back.
+    /// After this answer of the agent: later messages are superseded.
     After(&'a MessageId),
     /// Before everything: the first query is asked again.
     Start,
@@ -79,14 +79,14 @@ pub enum Place<'a> {
 /// The kind of these keys.
 const CONVERSATION: &str = "conversation";
 
-/// Steps of one choice: what takes more to compare is not found. Conversations take thousands.
+/// The step budget of one choice; a comparison that needs more finds nothing. Usual conversations need thousands.
 const MOST_STEPS: usize = 8_000_000;
 
-/// How often at most a question is put again and still found.
-const MOST_REPEATED: usize = 8;
+/// How often a question may be repeated and still be found.
+const MAX_REPETITIONS: usize = 8;
 
-/// What this request is found under by the next one of its conversation. Answers are no part of it: clients show them in
-/// other words, with or without what the model thought.
+/// The key under which the next request of the conversation finds this one. Answers are not part of it, because clients
+/// show them in different forms, with or without the model's thinking.
 pub fn key_of(sender: Sender<'_>, said: &[Said]) -> LookupKey {
     let people = said.iter().filter_map(|said| match said {
         Said::User(text) => Some(json!(["user", text.trim()])),
@@ -98,24 +98,25 @@ pub fn key_of(sender: Sender<'_>, said: &[Said]) -> LookupKey {
     LookupKey { kind: CONVERSATION, digest }
 }
 
-/// What the request before this one is found under: the first key that finds something counts. There is none where nothing
-/// was answered yet, and more than one where the agent's last words were shown several times: a question that is put again
-/// is put by no new run, so it is found under what was said before it was put first.
+/// The keys of the request before this one, in order of preference. There is none if nothing was answered yet. There
+/// are several if the agent's last message was shown several times: a repeated question does not start a new run, so
+/// its run is found by what was said before the first repetition.
 pub fn keys_before(sender: Sender<'_>, said: &[Said]) -> Vec<LookupKey> {
     let answers = said.iter().enumerate().rev().filter(|(_, said)| matches!(said, Said::Assistant { .. }));
     let same = answers.scan(None, |last, (at, said)| (*last.get_or_insert(said) == said).then_some(at));
-    same.take(MOST_REPEATED).map(|at| key_of(sender, &said[..at])).collect()
+    same.take(MAX_REPETITIONS).map(|at| key_of(sender, &said[..at])).collect()
 }
 
-/// What follows the agent's last words.
-pub fn news(said: &[Said]) -> &[Said] {
+/// The messages after the agent's last message.
+pub fn new_messages(said: &[Said]) -> &[Said] {
     &said[last_answer(said).map_or(0, |at| at + 1)..]
 }
 
-/// Whether the agent's last words, as the client shows them, ask the first of these open questions, and before it none of
-/// those that were answered: a text that was sent for one of those is not for this. `None`: it shows no words of the agent.
+/// Whether the agent's last message, as the client shows it, asks the first of these open questions, without one of the
+/// answered ones before it: a text that was sent for an answered question is not an answer to this one. `None`: there
+/// is no message of the agent.
 pub fn asks_first(said: &[Said], open: &[String], answered: &[String]) -> Option<bool> {
-    let before = said[..said.len() - news(said).len()].iter().rev();
+    let before = said[..said.len() - new_messages(said).len()].iter().rev();
     let last = before.map_while(|said| match said {
         Said::Assistant { text, .. } => Some(normal(text)),
         Said::User(_) | Said::ToolResult { .. } => None,
@@ -126,27 +127,27 @@ pub fn asks_first(said: &[Said], open: &[String], answered: &[String]) -> Option
     if last.is_empty() {
         return None;
     }
-    // Of several that read the same, as many stand last as are open.
+    // Of questions with the same text, the last ones shown are the open ones.
     let alike = open.iter().filter(|one| normal(one) == first).count();
     let found = shown.rmatch_indices(&first).take(alike).last();
     Some(found.is_some_and(|(at, _)| answered.iter().all(|one| !shown[..at].contains(&normal(one)))))
 }
 
-/// What was said before that, for a thread that begins. Calls of tools and their results are left out: the thread that
-/// made them is not there.
+/// The messages before those, for a new thread. Tool calls and their results are left out, because they belong to
+/// another thread.
 pub fn earlier(said: &[Said]) -> Vec<HistoryMessage> {
-    let before = &said[..said.len() - news(said).len()];
-    let told = before.iter().filter_map(|said| match said {
+    let before = &said[..said.len() - new_messages(said).len()];
+    let messages = before.iter().filter_map(|said| match said {
         Said::User(text) => Some((HistoryRole::User, text)),
         Said::Assistant { text, .. } => Some((HistoryRole::Assistant, text)),
         Said::ToolResult { .. } => None,
     });
-    let told = told.filter(|(_, text)| !text.trim().is_empty());
-    told.map(|(role, text)| HistoryMessage { role, content: text.clone() }).collect()
+    let messages = messages.filter(|(_, text)| !text.trim().is_empty());
+    messages.map(|(role, text)| HistoryMessage { role, content: text.clone() }).collect()
 }
 
-/// Of what [`keys_before`] found, the newest first: the newest thread that ends there, else the newest at all; only of those
-/// whose agent showed what the client sends back as the agent's, all of it and nothing else.
+/// Chooses from what [`keys_before`] found, newest first: the newest thread that ends there, else the newest of all.
+/// Only threads qualify whose agent showed exactly what the client sends back.
 pub fn choose<'a>(sent: &SentBack, found: &'a [Candidate]) -> Choice<'a> {
     let mut steps = MOST_STEPS;
     let is_same = |one: &&Candidate| is_same(one.shown.as_slice(), sent, &mut steps) == Some(true);
@@ -158,9 +159,9 @@ pub fn choose<'a>(sent: &SentBack, found: &'a [Candidate]) -> Choice<'a> {
     }
 }
 
-/// Where a request goes on whose thread is named, by the agent's last words in it. Never by counting messages: clients prune
-/// what they send. What cannot be placed is new.
-pub fn place<'a>(said: &[Said], thread: &'a [ConversationMessage]) -> Place<'a> {
+/// Where a request continues on its named thread, by the agent's last message in it. Messages are not counted, because
+/// clients prune them. If the message is not found, the request continues at the end.
+pub fn resume_point<'a>(said: &[Said], thread: &'a [ConversationMessage]) -> ResumePoint<'a> {
     let answers: Vec<&ConversationMessage> = thread.iter().filter(|one| one.role == MessageRole::Ai).collect();
     let last = said.iter().rev().find_map(|said| match said {
         Said::Assistant { text, .. } => Some(normal(text)),
@@ -169,13 +170,13 @@ pub fn place<'a>(said: &[Said], thread: &'a [ConversationMessage]) -> Place<'a> 
     match last {
         None => {
             let first = thread.iter().find(|one| one.role == MessageRole::User).map(|one| one.content.trim());
-            let is_again = matches!(news(said), [Said::User(text)] if Some(text.trim()) == first);
-            if is_again { Place::Start } else { Place::End }
+            let is_again = matches!(new_messages(said), [Said::User(text)] if Some(text.trim()) == first);
+            if is_again { ResumePoint::Start } else { ResumePoint::End }
         }
         Some(text) => match answers.iter().rfind(|answer| normal(&answer.content) == text) {
-            // What was said since came to nothing that the client has seen.
-            Some(answer) if thread.last() != Some(answer) => Place::After(&answer.message_id),
-            Some(_) | None => Place::End,
+            // Later messages had no answer that the client has seen.
+            Some(answer) if thread.last() != Some(answer) => ResumePoint::After(&answer.message_id),
+            Some(_) | None => ResumePoint::End,
         },
     }
 }

@@ -1,10 +1,10 @@
-//! Cron patterns of five fields, and the times that they mean in a time zone.
+//! Cron patterns with five fields, and the times that they match in a time zone.
 //!
-//! `minute hour day-of-month month day-of-week`: lists, ranges, steps, and names of months and days. As in other crons, a
-//! day fits if one of the two day fields does, when neither begins with `*`; else it must fit both.
+//! `minute hour day-of-month month day-of-week`: lists, ranges, steps, and names of months and days. As in other crons,
+//! a day matches if one of the two day fields does, unless one of them begins with `*`; then both must match.
 //!
-//! A pattern means times on a clock on the wall. One that the clock leaves out when it is put forward is due at the end of
-//! the gap; one that it shows twice when it is put back is due the first time only.
+//! A pattern matches local times. A time that a clock change skips is due at the end of the gap; a time that occurs
+//! twice is due only the first time.
 
 use std::str::FromStr;
 
@@ -17,10 +17,10 @@ use crate::domain::Millis;
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// The 29th of February falls on each day of the week again after at most so many years.
-const YEARS: i16 = 41;
+/// After at most this many years, February 29 has fallen on every day of the week.
+const MAX_YEARS_BETWEEN_MATCHES: i16 = 41;
 
-/// A pattern; of each field a bit for every value that fits.
+/// A pattern: for each field a bit for every matching value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
     minutes: u64,
@@ -31,7 +31,7 @@ pub struct Cron {
     either_day: bool,
 }
 
-/// What a field may have.
+/// The valid values of a field.
 struct Field {
     name: &'static str,
     least: u32,
@@ -81,7 +81,7 @@ impl Field {
                 self.name,
                 self.least,
                 self.most,
-                self.also()
+                self.names_hint()
             )
         };
         let (range, step) = match text.split_once('/') {
@@ -103,8 +103,8 @@ impl Field {
         Ok(values.fold(0, |bits, value| bits | 1 << value))
     }
 
-    /// The names that may stand for numbers.
-    fn also(&self) -> String {
+    /// A hint about the names that may be used instead of numbers.
+    fn names_hint(&self) -> String {
         match (self.names.first(), self.names.last()) {
             (Some(first), Some(last)) => format!(" or {first} to {last}"),
             _ => String::new(),
@@ -118,7 +118,7 @@ impl Field {
     }
 }
 
-/// Digits and nothing else.
+/// Digits only.
 fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
@@ -130,15 +130,15 @@ impl Cron {
         loop {
             wall = self.next_on_the_wall(wall)?;
             let time = instant(zone, wall)?.as_millisecond();
-            // What the wall shows for the second time was due before.
+            // A local time that occurs twice may have been due before.
             if time > after {
                 return Some(time);
             }
         }
     }
 
-    /// How many times lie after `after` up to `until`, at most so many; and where the counting came to: no time lies
-    /// between the last one counted and that. Costs as much as there are days, not times.
+    /// Counts the times after `after` up to `until`, at most `most`. Also returns where the count stopped: no time lies
+    /// between the last counted one and that point. The cost depends on the number of days, not of times.
     pub fn count(&self, zone: &TimeZone, after: Millis, until: Millis, most: u64) -> (u64, Millis) {
         let (mut count, mut reached) = (0, after);
         let Some(mut date) = date_of(zone, after) else { return (count, reached) };
@@ -162,7 +162,7 @@ impl Cron {
         (count, reached)
     }
 
-    /// The first time on the wall after the minute of this one.
+    /// The first matching local time after this minute.
     fn next_on_the_wall(&self, after: DateTime) -> Option<DateTime> {
         let mut date = after.date();
         if let Some(time) = self.next_time(i32::from(after.hour()) * 60 + i32::from(after.minute()))
@@ -171,7 +171,7 @@ impl Cron {
             return Some(date.to_datetime(time));
         }
         let first = self.next_time(-1)?;
-        let last_year = after.year().saturating_add(YEARS);
+        let last_year = after.year().saturating_add(MAX_YEARS_BETWEEN_MATCHES);
         loop {
             date = match self.months >> date.month() & 1 {
                 1 => date.tomorrow().ok()?,
@@ -186,7 +186,7 @@ impl Cron {
         }
     }
 
-    /// The first time of a day after this minute of it.
+    /// The first matching time of a day after this minute of the day.
     fn next_time(&self, after: i32) -> Option<Time> {
         let fits = |minute: &i32| self.hours >> (minute / 60) & 1 == 1 && self.minutes >> (minute % 60) & 1 == 1;
         let minute = (after + 1..24 * 60).find(fits)?;
@@ -201,12 +201,12 @@ impl Cron {
     }
 }
 
-/// When the wall shows this: the first time if it does twice, the end of the gap if it never does.
+/// The instant of a local time: the first if it occurs twice, the end of the gap if it is skipped.
 fn instant(zone: &TimeZone, wall: DateTime) -> Option<Timestamp> {
     let ambiguous = zone.to_ambiguous_timestamp(wall);
     match ambiguous.offset() {
         AmbiguousOffset::Gap { after, .. } => {
-            // By the clock as it goes afterwards this was before the gap.
+            // With the offset after the gap, this local time lies before the gap.
             let before = after.to_timestamp(wall).ok()?;
             zone.following(before).next().map(|transition| transition.timestamp())
         }
@@ -218,7 +218,7 @@ fn date_of(zone: &TimeZone, time: Millis) -> Option<Date> {
     Some(zone.to_datetime(Timestamp::from_millisecond(time).ok()?).date())
 }
 
-/// When a day begins and when it is over; and whether its clock is neither put forward nor back, not as it begins either.
+/// When a day begins and ends, and whether no clock change happens during it or at its beginning.
 fn day(zone: &TimeZone, date: Date) -> Option<(Millis, Millis, bool)> {
     let start = instant(zone, date.to_datetime(Time::midnight()))?;
     let end = instant(zone, date.tomorrow().ok()?.to_datetime(Time::midnight()))?;

@@ -1,21 +1,21 @@
-//! What an agent showed, and what a client sends back of it, as they are compared. Each text is brought into its normal form
-//! once, however often it is looked at then.
+//! Compares what an agent showed with what a client sends back of it. Each text is normalised once, however often it is
+//! compared.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Candidate, Said};
 
-/// Between questions that are put together, [`normal`].
-const BETWEEN: &str = " --- ";
+/// Separates questions that were shown together, after [`normal`].
+const QUESTION_SEPARATOR: &str = " --- ";
 
-/// As many are compared in the time of a step.
-const BYTES_A_STEP: usize = 1 << 10;
+/// How many bytes are compared in one step.
+const BYTES_PER_STEP: usize = 1 << 10;
 
-/// Blocks that clients lay around what the model thought, or take away.
+/// Blocks that clients put around a model's thinking, or remove.
 const BLOCKS: [(&str, &str); 2] = [("<think>", "</think>"), ("<details", "</details>")];
 
-/// A text as it is compared. Clones share it.
+/// A normalised text. Clones share it.
 #[derive(Clone, Debug, Eq)]
 pub struct Normal(Arc<str>);
 
@@ -31,18 +31,18 @@ impl PartialEq for Normal {
     }
 }
 
-/// Something that an agent showed.
+/// An item that an agent showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// The answer of a run. What was asked since the answer before stands in front of it.
+    /// The answer of a run. Questions since the previous answer come before it.
     Answer(Normal),
-    /// A question as text: it may have been put again, and together with others.
+    /// A question as text; it may have been repeated, and shown together with others.
     Question(Normal),
-    /// A call of one of the client's own tools, by its id; likewise.
+    /// A call of one of the client's own tools, by its id; it may have been repeated, too.
     Call(Arc<str>),
 }
 
-/// What an agent showed until somewhere: the beginning of a list that others share.
+/// What an agent had shown up to some point: a prefix of a shared list.
 #[derive(Clone, Debug)]
 pub struct ShownUntil {
     all: Arc<[Shown]>,
@@ -50,7 +50,7 @@ pub struct ShownUntil {
 }
 
 impl ShownUntil {
-    /// So many of these.
+    /// The first `count` items.
     pub fn new(all: Arc<[Shown]>, count: usize) -> Self {
         Self { count: count.min(all.len()), all }
     }
@@ -74,7 +74,7 @@ impl PartialEq for ShownUntil {
 
 impl Eq for ShownUntil {}
 
-/// What a client sends back as the agent's, in its order.
+/// What a client sends back as the agent's output, in its order.
 #[derive(Clone, Debug, Default)]
 pub struct SentBack(Vec<Sent>);
 
@@ -94,45 +94,45 @@ impl SentBack {
         Self(sent.collect())
     }
 
-    /// About how many steps it takes to compare this with what all of these showed.
+    /// The approximate number of steps to compare this with all candidates.
     pub fn steps(&self, found: &[Candidate]) -> usize {
         let texts: usize = self.0.iter().map(|sent| sent.text.0.len()).sum();
-        let each = self.0.len() + texts / BYTES_A_STEP + 1;
+        let each = self.0.len() + texts / BYTES_PER_STEP + 1;
         found.iter().map(|one| each + one.shown.count).sum()
     }
 }
 
-/// Whether all of what was shown is sent back, and nothing else. Takes from `steps` what it takes; `None`: they do not suffice.
+/// Whether exactly what was shown is sent back. Consumes `steps`; `None`: they are used up.
 pub(super) fn is_same(shown: &[Shown], sent: &SentBack, steps: &mut usize) -> Option<bool> {
-    let mut part = Part::of(shown, 0, steps)?;
+    let mut round = Round::of(shown, 0, steps)?;
     for one in &sent.0 {
-        if part.is_answered_by(one) {
-            part = Part::of(shown, part.end + 1, steps)?;
-        } else if !part.asks(one, steps)? {
+        if round.is_answered_by(one) {
+            round = Round::of(shown, round.end + 1, steps)?;
+        } else if !round.mark_seen(one, steps)? {
             return Some(false);
         }
     }
-    Some(part.answer.is_none() && part.is_all_seen())
+    Some(round.answer.is_none() && round.is_all_seen())
 }
 
-/// What was asked since the answer before, and what was answered then.
-struct Part<'a> {
-    /// `None`: nothing yet.
+/// The questions since the previous answer, and the answer after them.
+struct Round<'a> {
+    /// `None`: not answered yet.
     answer: Option<&'a Normal>,
-    /// The place of the answer.
+    /// The index of the answer.
     end: usize,
     count: usize,
-    /// With their places.
+    /// With their indices.
     questions: Vec<(usize, &'a str)>,
-    /// The places of calls, by their ids.
+    /// The indices of calls, by id.
     calls: HashMap<&'a str, usize>,
-    /// The places of what was sent back.
+    /// The indices of items that were sent back.
     seen: HashSet<usize>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> Round<'a> {
     fn of(shown: &'a [Shown], from: usize, steps: &mut usize) -> Option<Self> {
-        let mut part = Self {
+        let mut round = Self {
             answer: None,
             end: shown.len(),
             count: 0,
@@ -141,23 +141,23 @@ impl<'a> Part<'a> {
             seen: HashSet::new(),
         };
         for (at, one) in shown.iter().enumerate().skip(from) {
-            take(steps)?;
+            take_step(steps)?;
             match one {
                 Shown::Answer(answer) => {
-                    (part.answer, part.end) = (Some(answer), at);
+                    (round.answer, round.end) = (Some(answer), at);
                     break;
                 }
-                Shown::Question(question) => part.questions.push((at, &*question.0)),
+                Shown::Question(question) => round.questions.push((at, &*question.0)),
                 Shown::Call(id) => {
-                    part.calls.entry(&**id).or_insert(at);
+                    round.calls.entry(&**id).or_insert(at);
                 }
             }
-            part.count += 1;
+            round.count += 1;
         }
-        Some(part)
+        Some(round)
     }
 
-    /// Whether this is the answer, after all that was asked before it.
+    /// Whether this is the answer, after all items before it were sent back.
     fn is_answered_by(&self, sent: &Sent) -> bool {
         self.answer == Some(&sent.text) && sent.calls.is_empty() && self.is_all_seen()
     }
@@ -166,45 +166,45 @@ impl<'a> Part<'a> {
         self.seen.len() == self.count
     }
 
-    /// Whether this shows what was asked, and nothing else.
-    fn asks(&mut self, sent: &Sent, steps: &mut usize) -> Option<bool> {
+    /// Marks the questions and calls in this message as sent back. `false`: it contains anything else.
+    fn mark_seen(&mut self, sent: &Sent, steps: &mut usize) -> Option<bool> {
         let mut rest = &*sent.text.0;
         for (at, question) in &self.questions {
             if rest.is_empty() {
                 break;
             }
-            take(steps)?;
-            let Some(behind) = rest.strip_prefix(*question) else { continue };
-            if behind.is_empty() || behind.starts_with(BETWEEN) {
-                rest = behind.strip_prefix(BETWEEN).unwrap_or_default();
+            take_step(steps)?;
+            let Some(rest_of_text) = rest.strip_prefix(*question) else { continue };
+            if rest_of_text.is_empty() || rest_of_text.starts_with(QUESTION_SEPARATOR) {
+                rest = rest_of_text.strip_prefix(QUESTION_SEPARATOR).unwrap_or_default();
                 self.seen.insert(*at);
             }
         }
         for call in &sent.calls {
-            take(steps)?;
+            take_step(steps)?;
             let Some(at) = self.calls.get(call.as_str()) else { return Some(false) };
             self.seen.insert(*at);
         }
-        take(steps)?;
+        take_step(steps)?;
         Some(rest.is_empty())
     }
 }
 
-fn take(steps: &mut usize) -> Option<()> {
+fn take_step(steps: &mut usize) -> Option<()> {
     *steps = steps.checked_sub(1)?;
     Some(())
 }
 
-/// A text as it is compared: without such blocks, each run of white space as one blank.
+/// Normalises a text: removes these blocks and collapses whitespace.
 pub(super) fn normal(text: &str) -> String {
     #[cfg(test)]
     tests::NORMALISED.set(tests::NORMALISED.get() + 1);
-    let text = BLOCKS.iter().fold(text.to_owned(), |text, block| without(&text, *block));
+    let text = BLOCKS.iter().fold(text.to_owned(), |text, block| without_blocks(&text, *block));
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A blank in the place of each such block.
-fn without(text: &str, (begin, end): (&str, &str)) -> String {
+/// Replaces each such block by a space.
+fn without_blocks(text: &str, (begin, end): (&str, &str)) -> String {
     let (mut rest, mut kept) = (text, String::with_capacity(text.len()));
     while let Some(from) = rest.find(begin)
         && let Some(length) = rest[from..].find(end)

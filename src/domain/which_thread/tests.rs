@@ -82,7 +82,7 @@ fn a_thread_with_another_answer_anywhere_is_not_taken() {
     let history = earlier(&said);
     let texts: Vec<&str> = history.iter().map(|one| one.content.as_str()).collect();
     assert_eq!(texts, ["hi", "Hello!", "and?", "So."]);
-    assert_eq!(news(&said), [user("well?")]);
+    assert_eq!(new_messages(&said), [user("well?")]);
 }
 
 fn message(id: &str, role: MessageRole, content: &str) -> ConversationMessage {
@@ -108,25 +108,25 @@ fn on_a_named_thread_the_last_answer_says_where_it_goes_on() {
         message("a2", agent, "So."),
     ];
     let hello = MessageId::from("a1");
-    let cases: [(&[Said], Place<'_>); 6] = [
-        (&[answer("So."), user("new")], Place::End),
-        (&[user("hi"), answer("<think>x</think> Hello."), user("and?")], Place::After(&hello)),
-        (&[user("hi")], Place::Start),
-        (&[user("hi there")], Place::End),
-        (&[user("hi"), answer("Unheard of."), user("and?")], Place::End),
+    let cases: [(&[Said], ResumePoint<'_>); 6] = [
+        (&[answer("So."), user("new")], ResumePoint::End),
+        (&[user("hi"), answer("<think>x</think> Hello."), user("and?")], ResumePoint::After(&hello)),
+        (&[user("hi")], ResumePoint::Start),
+        (&[user("hi there")], ResumePoint::End),
+        (&[user("hi"), answer("Unheard of."), user("and?")], ResumePoint::End),
         // A client may prune what it sends.
-        (&[answer("Hello."), user("otherwise?")], Place::After(&hello)),
+        (&[answer("Hello."), user("otherwise?")], ResumePoint::After(&hello)),
     ];
     for (said, wants) in cases {
-        assert_eq!(place(said, &thread), wants, "{said:?}");
+        assert_eq!(resume_point(said, &thread), wants, "{said:?}");
     }
-    assert_eq!(place(&[user("hi")], &[]), Place::End);
+    assert_eq!(resume_point(&[user("hi")], &[]), ResumePoint::End);
     let stopped = [&thread[..2], &thread[2..3]].concat();
-    assert_eq!(place(&[user("hi"), answer("Hello."), user("or?")], &stopped), Place::After(&hello));
+    assert_eq!(resume_point(&[user("hi"), answer("Hello."), user("or?")], &stopped), ResumePoint::After(&hello));
     let twice = [&thread[..2], &[message("u2", human, "again"), message("a2", agent, "Hello.")]].concat();
     assert_eq!(
-        place(&[user("hi"), answer("Hello."), user("x")], &twice),
-        Place::End,
+        resume_point(&[user("hi"), answer("Hello."), user("x")], &twice),
+        ResumePoint::End,
         "the later of two that are equal"
     );
 }
@@ -233,7 +233,7 @@ impl Server {
         self.answered += 1;
         let text = ["yes", "no"][(words + self.answered) % 2].to_owned();
         let into = &mut self.threads[thread];
-        into.said.extend(news(said).iter().cloned());
+        into.said.extend(new_messages(said).iter().cloned());
         into.users.push(by);
         let shown = into.said.clone();
         into.said.push(answer(&text));
@@ -307,7 +307,7 @@ fn act(said: &mut Vec<Said>, deed: &Deed) -> bool {
         }
         Deed::Begin => *said = vec![user("hi")],
     }
-    !news(said).is_empty()
+    !new_messages(said).is_empty()
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, TenantPk, ThreadId};
 use crate::domain::run::{OnBusy, RunStatus, SCHEDULE_PREFIX};
-use crate::domain::schedule::{Overlap, Passed, StoredSchedule, ThreadMode, Timing};
+use crate::domain::schedule::{DueTimes, Overlap, StoredSchedule, ThreadMode, Timing};
 use crate::failpoint;
 use crate::service::Service;
 use crate::service::runs::{self, ProcessAsk};
@@ -107,7 +107,7 @@ pub(super) fn thread(service: &Service, stored: &StoredSchedule) -> ThreadId {
 
 impl DueTime<'_> {
     async fn handle(&self) -> Result<bool> {
-        let Passed { missed, first } = self.timing.passed(self.due, self.service.now());
+        let DueTimes { missed, first } = self.timing.due_times(self.due, self.service.now());
         if missed > 0 {
             let said = format!("{missed} times came too late");
             let is_moved = self.move_to(self.at(first), missed, Some(said)).await?;

@@ -84,7 +84,7 @@ async fn store_plan(service: &Service, document: &Document, stored: &StoredSched
 
 /// A due time with the time at which its run begins.
 pub(super) fn due(timing: &Timing, id: &str, time: Option<i64>) -> Option<Due> {
-    time.map(|due| Due { due, look_at: timing.begins(id, due) })
+    time.map(|due| Due { due, look_at: timing.starts_at(id, due) })
 }
 
 /// The state of a schedule. `None`: it was not planned yet.

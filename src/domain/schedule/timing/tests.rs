@@ -49,13 +49,13 @@ fn what_cannot_be_is_pointed_at() {
 
 #[test]
 fn what_came_too_late_is_counted_and_at_most_a_hundred_are_made_up_for() {
-    let passed = |spec: Value, due, now| timing(spec).unwrap().passed(due, now);
+    let passed = |spec: Value, due, now| timing(spec).unwrap().due_times(due, now);
     let every = |catch_up: Millis| json!({ "everyMs": 1_000, "catchUpMs": catch_up });
-    assert_eq!(passed(every(10_000), 5_000, 5_000), Passed { missed: 0, first: Some(5_000) });
-    assert_eq!(passed(every(10_000), 5_000, 15_000), Passed { missed: 0, first: Some(5_000) });
-    assert_eq!(passed(every(10_000), 5_000, 15_001), Passed { missed: 1, first: Some(6_000) });
-    assert_eq!(passed(every(10_000), 5_000, 1_000_000), Passed { missed: 985, first: Some(990_000) });
-    assert_eq!(passed(every(600_000), 1_000, 200_000), Passed { missed: 100, first: Some(101_000) });
+    assert_eq!(passed(every(10_000), 5_000, 5_000), DueTimes { missed: 0, first: Some(5_000) });
+    assert_eq!(passed(every(10_000), 5_000, 15_000), DueTimes { missed: 0, first: Some(5_000) });
+    assert_eq!(passed(every(10_000), 5_000, 15_001), DueTimes { missed: 1, first: Some(6_000) });
+    assert_eq!(passed(every(10_000), 5_000, 1_000_000), DueTimes { missed: 985, first: Some(990_000) });
+    assert_eq!(passed(every(600_000), 1_000, 200_000), DueTimes { missed: 100, first: Some(101_000) });
     // As many for a pattern as for a span.
     let minutes = |rule: Value| {
         let mut spec = json!({ "catchUpMs": 7_200_000, "endAt": 50_000_000 });
@@ -64,22 +64,22 @@ fn what_came_too_late_is_counted_and_at_most_a_hundred_are_made_up_for() {
     };
     let of_pattern = minutes(json!({ "cron": "* * * * *" }));
     assert_eq!(of_pattern, minutes(json!({ "everyMs": 60_000 })));
-    assert_eq!(of_pattern[0], Passed { missed: 233, first: Some(14_040_000) });
-    assert_eq!(of_pattern[2], Passed { missed: 833, first: None });
+    assert_eq!(of_pattern[0], DueTimes { missed: 233, first: Some(14_040_000) });
+    assert_eq!(of_pattern[2], DueTimes { missed: 833, first: None });
     // A server that was away for years.
     let years = passed(json!({ "cron": "* * * * *" }), 60_000, 100_000 * 600_000);
-    assert_eq!(years, Passed { missed: 999_939, first: Some(100_000 * 600_000 - 3_600_000) });
+    assert_eq!(years, DueTimes { missed: 999_939, first: Some(100_000 * 600_000 - 3_600_000) });
     // Nor does it matter how many of them would still be in time.
     let lenient = passed(json!({ "cron": "* * * * *", "catchUpMs": 315_360_000_000_i64 }), 60_000, 60_000_000_000);
-    assert_eq!(lenient, Passed { missed: 999_900, first: Some(60_000_000_000 - 99 * 60_000) });
+    assert_eq!(lenient, DueTimes { missed: 999_900, first: Some(60_000_000_000 - 99 * 60_000) });
 }
 
 #[test]
 fn a_run_begins_later_by_what_its_time_says() {
     let timing = timing(json!({ "everyMs": 1_000, "jitterMs": 500 })).unwrap();
-    let begins: Vec<Millis> = (1..100).map(|n| timing.begins("s", n * 1_000) - n * 1_000).collect();
+    let begins: Vec<Millis> = (1..100).map(|n| timing.starts_at("s", n * 1_000) - n * 1_000).collect();
     assert!(begins.iter().all(|later| (0..=500).contains(later)));
     assert!(begins.iter().collect::<std::collections::BTreeSet<_>>().len() > 50);
-    assert_eq!(timing.begins("s", 1_000), timing.begins("s", 1_000));
+    assert_eq!(timing.starts_at("s", 1_000), timing.starts_at("s", 1_000));
     assert_eq!(begins[..3], [3, 194, 26], "replicas of other builds work out the same");
 }

@@ -69,8 +69,8 @@ fn is_plainly_same(shown: &[Shown], said: &[Said]) -> bool {
         for (at, one) in shown.iter().enumerate().take(end).skip(from) {
             let Shown::Question(question) = one else { continue };
             let Some(behind) = rest.strip_prefix(&*question.0) else { continue };
-            if behind.is_empty() || behind.starts_with(BETWEEN) {
-                rest = behind.strip_prefix(BETWEEN).unwrap_or_default();
+            if behind.is_empty() || behind.starts_with(QUESTION_SEPARATOR) {
+                rest = behind.strip_prefix(QUESTION_SEPARATOR).unwrap_or_default();
                 seen.insert(at);
             }
         }

@@ -59,7 +59,7 @@ pub(super) async fn accept(
     key: Option<Idempotent>,
 ) -> Result<AcceptedCompletion, OpenAiError> {
     let named = named(&ctx.app, sent.headers, request)?;
-    let news = which_thread::news(&request.said);
+    let news = which_thread::new_messages(&request.said);
     if news.is_empty() {
         return Err(OpenAiError::bad_request(
             "invalid",

@@ -131,10 +131,10 @@ impl ThreadFinder<'_> {
             Err(fault) if fault.code == Code::NotFound => return Ok(None),
             messages => messages?,
         };
-        let at = match which_thread::place(said, &messages) {
-            which_thread::Place::End => None,
-            which_thread::Place::After(message) => Some(ContinueAt::After(message.clone())),
-            which_thread::Place::Start => Some(ContinueAt::Start),
+        let at = match which_thread::resume_point(said, &messages) {
+            which_thread::ResumePoint::End => None,
+            which_thread::ResumePoint::After(message) => Some(ContinueAt::After(message.clone())),
+            which_thread::ResumePoint::Start => Some(ContinueAt::Start),
         };
         Ok(Some(TargetThread { may_answer: at.is_none(), at, ..TargetThread::end_of(thread.clone()) }))
     }
