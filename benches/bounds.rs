@@ -16,8 +16,8 @@ use pes::domain::settings::RunSettings;
 use pes::domain::tool::{Proposal, ToolClass};
 use pes::domain::which_thread::{Candidate, Normal, Said, SentBack, Shown, ShownUntil, choose};
 use pes::tool::answer;
-use pes::tool::policy::{CompiledRules, MOST_EXAMINED, Policy, check};
-use pes::tool::schema::{MOST_SCHEMAS, MOST_WORK, Schema};
+use pes::tool::policy::{CompiledRules, MAX_EXAMINED, Policy, check};
+use pes::tool::schema::{MAX_SCHEMAS, MAX_WORK, Schema};
 use serde_json::{Map, Value, json};
 
 fn compiled(schema: &Value) -> Schema {
@@ -26,13 +26,13 @@ fn compiled(schema: &Value) -> Schema {
 
 /// As many values as the schema takes: one more is refused.
 fn fullest(schema: &Schema, item: &Value, values_of_item: u64) -> Value {
-    let count = MOST_WORK / schema.cost().steps / values_of_item;
+    let count = MAX_WORK / schema.cost().steps / values_of_item;
     vec![item.clone(); usize::try_from(count).expect("it is small").saturating_sub(1)].into()
 }
 
 fn schemas(criterion: &mut Criterion) {
     let wide: Map<String, Value> =
-        (0..MOST_SCHEMAS - 1).map(|at| (format!("p{at}"), json!({ "type": "string" }))).collect();
+        (0..MAX_SCHEMAS - 1).map(|at| (format!("p{at}"), json!({ "type": "string" }))).collect();
     let wide = json!({ "type": "object", "properties": wide });
     criterion.bench_function("bounds/compiling the largest schema", |bench| {
         bench.iter(|| compiled(black_box(&wide)));
@@ -63,7 +63,7 @@ fn schemas(criterion: &mut Criterion) {
         });
     }
     let slow = compiled(&json!({ "pattern": "[01]*1[01]{900}$" }));
-    let text = "01".repeat(usize::try_from(MOST_WORK / slow.cost().text / 2).expect("it is small") - 8);
+    let text = "01".repeat(usize::try_from(MAX_WORK / slow.cost().text / 2).expect("it is small") - 8);
     criterion.bench_function("bounds/checking an expression", |bench| {
         bench.iter(|| slow.mistakes(black_box(&text.as_str().into())));
     });
@@ -116,7 +116,7 @@ fn conversations(criterion: &mut Criterion) {
 
 /// All steps of a judgement, each way that takes the longest for its steps.
 fn conditions(criterion: &mut Criterion) {
-    let long = |text: &str| text.repeat((MOST_EXAMINED - 64) / text.len());
+    let long = |text: &str| text.repeat((MAX_EXAMINED - 64) / text.len());
     let (thread, settings) = (ThreadId::from("t"), RunSettings::default());
     for (name, op, value, argument) in [
         ("texts that grow", "eq", json!("x"), json!(long("\u{fdfa}"))),

@@ -10,7 +10,7 @@ use crate::domain::hitl::FeedbackSchema;
 use crate::domain::task::{PeerReport, PeerState};
 
 /// How much of an agent's own text is stored beside the result.
-const MOST_CHARS: usize = 4_000;
+const MAX_CHARS: usize = 4_000;
 
 pub fn state(state: TaskState) -> PeerState {
     match state {
@@ -126,7 +126,7 @@ fn text(part: &Part) -> Option<&str> {
 
 fn words(message: &Message) -> String {
     let texts: Vec<&str> = message.parts.iter().filter_map(text).collect();
-    texts.join("\n").chars().take(MOST_CHARS).collect()
+    texts.join("\n").chars().take(MAX_CHARS).collect()
 }
 
 /// The form of the expected answer, if a data part describes it like this server's own questions.

@@ -13,7 +13,7 @@ const BURST: u32 = 50;
 /// The time between two answers after the burst.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// The longest delay of an answer; a request that would wait longer is refused with 429.
-const LONGEST_DELAY: Duration = Duration::from_secs(5);
+const MAX_DELAY: Duration = Duration::from_secs(5);
 /// The minimum time between two log lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -35,10 +35,10 @@ impl WrongKeyThrottle {
     /// fault with a retry delay at once.
     pub(super) async fn throttled(&self, refused: Fault) -> Fault {
         let (now, due) = self.count_and_schedule();
-        if due.saturating_duration_since(now) > LONGEST_DELAY {
+        if due.saturating_duration_since(now) > MAX_DELAY {
             counter!("pes_auth_failures_total", "reason" => "slowed").increment(1);
             let mut fault = Fault::new(Code::TooManyRequests, "Too many wrong keys were sent; try again in a while.");
-            fault.retry_after_ms = i64::try_from(LONGEST_DELAY.as_millis()).ok();
+            fault.retry_after_ms = i64::try_from(MAX_DELAY.as_millis()).ok();
             return fault;
         }
         counter!("pes_auth_failures_total", "reason" => "refused").increment(1);
@@ -58,7 +58,7 @@ impl WrongKeyThrottle {
         let until = recent.until.unwrap_or(now).max(now);
         // The burst gets a credit of its own delay.
         let due = until.checked_sub(INTERVAL * BURST).map_or(now, |due| due.max(now));
-        if due.duration_since(now) <= LONGEST_DELAY {
+        if due.duration_since(now) <= MAX_DELAY {
             recent.until = Some(until + INTERVAL);
         }
         (now, due)

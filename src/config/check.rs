@@ -9,7 +9,7 @@ use super::{Config, Environment, Error};
 use crate::domain::depth::MOST_DEPTH;
 
 /// The smallest useful limit: a request of one or two lines fits.
-const LEAST_BODY_BYTES: usize = 512;
+const MIN_BODY_BYTES: usize = 512;
 
 impl Config {
     /// All checks that are possible without the store.
@@ -36,8 +36,8 @@ impl Config {
         if self.limits.json_depth > MOST_DEPTH {
             return Err(Error(format!("limits.json_depth: at most {MOST_DEPTH}; what is deeper could not be stored")));
         }
-        if self.limits.body_bytes < LEAST_BODY_BYTES {
-            return Err(Error(format!("limits.body_bytes: at least {LEAST_BODY_BYTES}; no query would fit")));
+        if self.limits.body_bytes < MIN_BODY_BYTES {
+            return Err(Error(format!("limits.body_bytes: at least {MIN_BODY_BYTES}; no query would fit")));
         }
         self.store.check()?;
         self.auth.check(self.env)?;

@@ -84,7 +84,7 @@ fn leeway_s() -> u32 {
 }
 
 /// The maximum tolerated clock difference.
-const MOST_LEEWAY_S: u32 = 300;
+const MAX_LEEWAY_S: u32 = 300;
 
 impl OidcIssuer {
     /// An issuer with only the required settings.
@@ -147,8 +147,8 @@ impl OidcIssuer {
         if !self.login_scope.split(' ').any(|word| word == "openid") {
             return Err("login_scope: it must contain openid, which has the issuer say who signs in".to_owned());
         }
-        if self.leeway_s > MOST_LEEWAY_S {
-            return Err(format!("leeway_s: at most {MOST_LEEWAY_S}; set the clocks right"));
+        if self.leeway_s > MAX_LEEWAY_S {
+            return Err(format!("leeway_s: at most {MAX_LEEWAY_S}; set the clocks right"));
         }
         Ok(())
     }

@@ -23,8 +23,8 @@ pub struct SpendCaps([Option<Amount>; Capped::ALL.len()]);
 pub const CAPS_ID: &str = "caps";
 
 /// The highest cap: the store's numbers could not hold more.
-pub const MOST_USD: f64 = 1_000_000_000.0;
-pub const MOST_TOKENS: i64 = 1_000_000_000_000_000;
+pub const MAX_USD: f64 = 1_000_000_000.0;
+pub const MAX_TOKENS: i64 = 1_000_000_000_000_000;
 
 /// What a tenant may spend; what is absent is as in the server's settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -318,11 +318,11 @@ pub fn unsound(
     usd: &[(&'static str, Option<f64>)],
     tokens: &[(&'static str, Option<i64>)],
 ) -> Option<(&'static str, String)> {
-    let is_sound = |cap: f64| cap > 0.0 && cap <= MOST_USD;
+    let is_sound = |cap: f64| cap > 0.0 && cap <= MAX_USD;
     let usd = usd.iter().find(|(_, cap)| cap.is_some_and(|cap| !is_sound(cap)));
-    let tokens = tokens.iter().find(|(_, cap)| cap.is_some_and(|cap| !(1..=MOST_TOKENS).contains(&cap)));
-    usd.map(|(name, _)| (*name, format!("must be more than 0, and {MOST_USD} at most")))
-        .or_else(|| tokens.map(|(name, _)| (*name, format!("must be from 1 to {MOST_TOKENS}"))))
+    let tokens = tokens.iter().find(|(_, cap)| cap.is_some_and(|cap| !(1..=MAX_TOKENS).contains(&cap)));
+    usd.map(|(name, _)| (*name, format!("must be more than 0, and {MAX_USD} at most")))
+        .or_else(|| tokens.map(|(name, _)| (*name, format!("must be from 1 to {MAX_TOKENS}"))))
 }
 
 impl From<SpendCaps> for TenantCaps {
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn a_part_of_a_cap_is_reached_when_no_less_is_used() {
         assert_eq!((part_of(100, 80), part_of(1, 80), part_of(11, 80), part_of(11, 100)), (80, 1, 9, 11));
-        let most = nanos(MOST_USD);
+        let most = nanos(MAX_USD);
         assert_eq!((part_of(most, 80), part_of(most, 100)), (most / 5 * 4, most));
     }
 

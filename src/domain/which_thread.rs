@@ -80,7 +80,7 @@ pub enum ResumePoint<'a> {
 const CONVERSATION: &str = "conversation";
 
 /// The step budget of one choice; a comparison that needs more finds nothing. Usual conversations need thousands.
-const MOST_STEPS: usize = 8_000_000;
+const MAX_STEPS: usize = 8_000_000;
 
 /// How often a question may be repeated and still be found.
 const MAX_REPETITIONS: usize = 8;
@@ -149,7 +149,7 @@ pub fn earlier(said: &[Said]) -> Vec<HistoryMessage> {
 /// Chooses from what [`keys_before`] found, newest first: the newest thread that ends there, else the newest of all.
 /// Only threads qualify whose agent showed exactly what the client sends back.
 pub fn choose<'a>(sent: &SentBack, found: &'a [Candidate]) -> Choice<'a> {
-    let mut steps = MOST_STEPS;
+    let mut steps = MAX_STEPS;
     let is_same = |one: &&Candidate| is_same(one.shown.as_slice(), sent, &mut steps) == Some(true);
     let mut same = found.iter().filter(is_same).peekable();
     let Some(newest) = same.peek().copied() else { return Choice::Begin };

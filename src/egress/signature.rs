@@ -72,7 +72,7 @@ pub fn sign(headers: &mut HeaderMap, secrets: &[SigningSecret], id: &str, second
 mod tests {
     use super::*;
 
-    /// The example of the specification's own libraries.
+    /// The example in the specification's own libraries.
     #[test]
     fn a_signature_is_the_one_that_every_receiver_computes() {
         let secret = SigningSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();

@@ -22,7 +22,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::definition::Definition;
 use super::handler::Handler;
 use super::http::{Failure, HttpTransport};
-use super::lines::{Lines, Pipes, Returned};
+use super::lines::{Pipes, Returned, StdioTransport};
 use super::listing;
 use super::process::Process;
 use super::questions::{self, Questions};
@@ -187,15 +187,15 @@ async fn negotiate(
     tasks: &TaskTools,
 ) -> Result<RunningClient, ClientInitializeError> {
     let returned = Returned::default();
-    let lines = Lines::new(pipes, message_bytes, tasks.clone(), returned.clone());
-    let error = match handler().serve_with_lifecycle(lines, lifecycle()).await {
+    let transport = StdioTransport::new(pipes, message_bytes, tasks.clone(), returned.clone());
+    let error = match handler().serve_with_lifecycle(transport, lifecycle()).await {
         Ok(running) => return Ok(running),
         Err(error) => error,
     };
     let Some(pipes) = returned.take_to_retry() else { return Err(error) };
-    let lines = Lines::new(pipes, message_bytes, tasks.clone(), returned);
+    let transport = StdioTransport::new(pipes, message_bytes, tasks.clone(), returned);
     let again = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] };
-    handler().serve_with_lifecycle(lines, again).await
+    handler().serve_with_lifecycle(transport, again).await
 }
 
 /// Waits until the connection ends or is asked to end, then kills the server's program with all its children.

@@ -18,7 +18,7 @@ use crate::tool::schema::{self, Schema};
 /// The maximum length of a tool's name that all providers accept.
 const MAX_NAME_CHARS: usize = 64;
 /// Maximum number of subschemas in the schemas of all tools of a server.
-const MOST_SCHEMAS: usize = 10_000;
+const MAX_SCHEMAS: usize = 10_000;
 /// How many characters of a description go into prompts.
 const MAX_DESCRIPTION_CHARS: usize = 2_000;
 
@@ -127,20 +127,20 @@ impl Definition {
 
 /// Checks the schemas of all tools of a server. May take a second.
 pub(super) fn check_schemas(listed: Vec<Definition>) -> Vec<Definition> {
-    let mut budget = MOST_SCHEMAS;
+    let mut budget = MAX_SCHEMAS;
     listed.into_iter().map(|definition| definition.check_schemas(&mut budget)).collect()
 }
 
 /// A rejected schema is charged like an accepted one.
 fn check_schema(schema: &Value, budget: &mut usize) -> Result<(), Pointed> {
     if *budget == 0 {
-        let detail = format!("its server has more than {MOST_SCHEMAS} schemas within the schemas of its tools");
+        let detail = format!("its server has more than {MAX_SCHEMAS} schemas within the schemas of its tools");
         return Err(Pointed { pointer: String::new(), detail });
     }
     let compiled = Schema::compile(schema);
     let schemas = match &compiled {
         Ok(compiled) => compiled.cost().schemas,
-        Err(_) => schema::values(schema).min(schema::MOST_SCHEMAS),
+        Err(_) => schema::values(schema).min(schema::MAX_SCHEMAS),
     };
     *budget = budget.saturating_sub(schemas);
     compiled.map(drop)
@@ -197,13 +197,13 @@ mod tests {
     #[test]
     fn the_schemas_of_all_tools_are_bounded_together() {
         let members: serde_json::Map<String, Value> =
-            (0..schema::MOST_SCHEMAS - 1).map(|at| (format!("p{at}"), json!({}))).collect();
+            (0..schema::MAX_SCHEMAS - 1).map(|at| (format!("p{at}"), json!({}))).collect();
         let tool = |input_schema: Value| Definition { input_schema, ..Definition::default() };
         let large = tool(json!({ "properties": members }));
-        let listed = check_schemas(vec![large; MOST_SCHEMAS / schema::MOST_SCHEMAS + 1]);
+        let listed = check_schemas(vec![large; MAX_SCHEMAS / schema::MAX_SCHEMAS + 1]);
         let refused: Vec<bool> = listed.iter().map(|definition| definition.refused.is_some()).collect();
         assert_eq!(refused, [false, false, false, false, false, true], "{:?}", listed[5].refused);
-        let no_good = tool(json!({ "type": "objekt", "examples": vec![0; schema::MOST_SCHEMAS] }));
+        let no_good = tool(json!({ "type": "objekt", "examples": vec![0; schema::MAX_SCHEMAS] }));
         let listed = check_schemas([vec![no_good; 5], vec![tool(json!({}))]].concat());
         assert!(listed[5].refused.as_ref().is_some_and(|why| why.contains("its server has")), "refusing takes as long");
     }

@@ -40,7 +40,7 @@ pub(super) struct Returned {
     answered_discover: Arc<Mutex<bool>>,
 }
 
-pub(super) struct Lines {
+pub(super) struct StdioTransport {
     /// `None`: the pipes were returned.
     pipes: Option<Pipes>,
     max_bytes: usize,
@@ -92,7 +92,7 @@ impl Returned {
     }
 }
 
-impl Lines {
+impl StdioTransport {
     pub(super) fn new(pipes: Pipes, max_bytes: usize, tasks: TaskTools, returned: Returned) -> Self {
         Self { pipes: Some(pipes), max_bytes, tasks, returned, discover_id: None, has_fallen_back: false }
     }
@@ -122,7 +122,7 @@ impl Lines {
     }
 }
 
-impl Transport<RoleClient> for Lines {
+impl Transport<RoleClient> for StdioTransport {
     type Error = io::Error;
 
     fn send(
@@ -171,7 +171,7 @@ impl Transport<RoleClient> for Lines {
     }
 }
 
-impl Drop for Lines {
+impl Drop for StdioTransport {
     fn drop(&mut self) {
         *self.returned.pipes.lock() = self.pipes.take();
     }

@@ -16,7 +16,7 @@ use crate::domain::prompt::PromptMessage;
 /// The timeout for a model's first output: a local model may have to be loaded from disk.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Enough for a word; some models reject smaller values.
-const MOST_TOKENS: u32 = 16;
+const MAX_TOKENS: u32 = 16;
 
 /// What came of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -65,7 +65,7 @@ pub async fn check(models: &dyn Catalog, tenant: &str) -> Vec<ModelInfo> {
 async fn ask(models: &dyn Catalog, tenant: &str, info: &ModelInfo) -> Result<(), (CheckStatus, String)> {
     let refused = |fault: Fault| (CheckStatus::Failed, fault.detail);
     let client = models.model_of(tenant, &info.provider).map_err(refused)?;
-    let mut params = Map::from_iter([("maxTokens".to_owned(), json!(MOST_TOKENS))]);
+    let mut params = Map::from_iter([("maxTokens".to_owned(), json!(MAX_TOKENS))]);
     if client.admit(&info.model, &params).is_err() {
         params.clear();
     }

@@ -175,7 +175,7 @@ mod tests {
             self.0.path().join("key")
         }
 
-        /// Writes the key as if at that second.
+        /// Writes the key with this second as the modification time.
         fn holds(&self, key: &str, second: u64) {
             fs::write(self.path(), key).unwrap();
             let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(second);

@@ -8,14 +8,14 @@ use crate::domain::fault::{Code, Fault};
 type Rule = (&'static str, fn(&Value) -> bool, &'static str);
 
 /// No model writes longer replies; the bound also keeps sums of token limits from overflowing.
-const MOST_TOKENS: u64 = 10_000_000;
+const MAX_TOKENS: u64 = 10_000_000;
 
 const KNOWN: [Rule; 8] = [
     ("temperature", |value| within(value, 0.0, 2.0), "a number from 0 to 2"),
     ("topP", |value| within(value, 0.0, 1.0), "a number from 0 to 1"),
     (
         "maxTokens",
-        |value| value.as_u64().is_some_and(|n| (1..=MOST_TOKENS).contains(&n)),
+        |value| value.as_u64().is_some_and(|n| (1..=MAX_TOKENS).contains(&n)),
         "a whole number from 1 to 10000000",
     ),
     ("seed", Value::is_i64, "a whole number"),

@@ -17,7 +17,7 @@ use crate::domain::settings::{
 };
 use crate::provider::Catalog;
 use crate::store::ThreadRow;
-use crate::tool::schema::{MOST_SCHEMAS, Schema};
+use crate::tool::schema::{MAX_SCHEMAS, Schema};
 
 /// The settings of a run of this caller.
 pub(super) fn of_run(
@@ -138,8 +138,8 @@ fn check_answer_schema(schema: &Value) -> Result<()> {
     };
     match Schema::compile(schema) {
         Err(no) => unfit(&no.pointer, &no.detail),
-        Ok(compiled) if compiled.cost().schemas > MOST_SCHEMAS => {
-            unfit("", &format!("has more than {MOST_SCHEMAS} schemas within it"))
+        Ok(compiled) if compiled.cost().schemas > MAX_SCHEMAS => {
+            unfit("", &format!("has more than {MAX_SCHEMAS} schemas within it"))
         }
         Ok(_) => Ok(()),
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::policy::{self, Policy};
-use super::schema::{MOST_SCHEMAS, Schema, describe};
+use super::schema::{MAX_SCHEMAS, Schema, describe};
 use super::{Approval, Nature, Tool, ToolOutput, answer, builtin, panic_error};
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault, Pointed};
@@ -144,8 +144,8 @@ impl Toolset {
                 return Err(invalid_tool(&tool.name, &place, "name", "is declared twice".to_owned()));
             }
             schemas += self.check(&tool.spec(), &place)?;
-            if schemas > MOST_SCHEMAS {
-                let why = format!("and those before it have more than {MOST_SCHEMAS} schemas within their schemas");
+            if schemas > MAX_SCHEMAS {
+                let why = format!("and those before it have more than {MAX_SCHEMAS} schemas within their schemas");
                 return Err(invalid_tool(&tool.name, &place, "inputSchema", why));
             }
         }

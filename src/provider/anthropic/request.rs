@@ -13,18 +13,18 @@ use crate::provider::turns::{Conversation, Part, Speaker, Turn};
 use crate::provider::{ModelFacts, replay, tool_schema};
 
 /// The output limit if nothing is known about the model.
-const MOST_OUTPUT: u64 = 8_192;
+const MAX_OUTPUT: u64 = 8_192;
 /// The minimum that is requested even if the prompt seems to leave less room, because its size is overestimated.
-const LEAST_OUTPUT: u64 = 1_024;
+const MIN_OUTPUT: u64 = 1_024;
 /// The smallest thinking budget that the API accepts.
-const LEAST_THINKING: u64 = 1_024;
+const MIN_THINKING: u64 = 1_024;
 
 /// The output limit: what the model can write, within the room that the prompt leaves in the context window. The API
 /// rejects a larger value instead of reducing it.
 pub(super) fn most_output(request: &ModelRequest, facts: ModelFacts) -> u64 {
-    let most = facts.max_output.unwrap_or(MOST_OUTPUT);
+    let most = facts.max_output.unwrap_or(MAX_OUTPUT);
     let room = facts.context_window.map(|window| window.saturating_sub(size(&request.messages, &request.tools)));
-    room.map_or(most, |room| most.min(room.max(LEAST_OUTPUT)))
+    room.map_or(most, |room| most.min(room.max(MIN_OUTPUT)))
 }
 
 pub(super) fn body(request: &ModelRequest, most_output: u64) -> Value {
@@ -83,7 +83,7 @@ fn thinking(request: &ModelRequest, conversation: &Conversation<'_>, most_output
         return None;
     }
     let budget = match asked {
-        "minimal" => LEAST_THINKING,
+        "minimal" => MIN_THINKING,
         "low" => 4_096,
         "medium" => 10_240,
         "high" => 20_480,
@@ -92,7 +92,7 @@ fn thinking(request: &ModelRequest, conversation: &Conversation<'_>, most_output
     let budget = budget.min(most_output / 2);
     match generation(&request.model) {
         Generation::Silent => None,
-        Generation::Budgeted if budget < LEAST_THINKING => None,
+        Generation::Budgeted if budget < MIN_THINKING => None,
         Generation::Budgeted => Some(json!({ "type": "enabled", "budget_tokens": budget })),
         Generation::Adaptive => Some(json!({ "type": "adaptive" })),
         Generation::AdaptiveOnly => Some(json!({ "type": "adaptive", "display": "summarized" })),

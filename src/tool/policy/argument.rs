@@ -10,7 +10,7 @@ use super::{email, normal};
 
 /// The largest argument that conditions examine: the bytes of its texts, plus 16 for each value in it. Larger ones are
 /// in doubt.
-pub const MOST_EXAMINED: usize = 64 * 1024;
+pub const MAX_EXAMINED: usize = 64 * 1024;
 
 /// StepBudget per byte that is parsed as a host or an email address.
 const STEPS_PER_PARSED_BYTE: usize = 256;
@@ -40,8 +40,8 @@ impl<'v> Argument<'v> {
     pub(super) fn exact(&self, steps: &StepBudget) -> Option<(&'v Value, usize)> {
         let measure = || {
             steps.take(1)?;
-            let size = normal::size(self.value, MOST_EXAMINED);
-            steps.take(size.unwrap_or(MOST_EXAMINED))?;
+            let size = normal::size(self.value, MAX_EXAMINED);
+            steps.take(size.unwrap_or(MAX_EXAMINED))?;
             size
         };
         Some((self.value, (*self.size.get_or_init(measure))?))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::argument::{Argument, MOST_EXAMINED};
+use super::argument::{Argument, MAX_EXAMINED};
 use super::condition::Check;
 use super::steps::StepBudget;
 use super::{glob, normal, strictness};
@@ -16,12 +16,12 @@ use crate::domain::settings::{MAX_WAIT_MS, PolicyAction};
 use crate::domain::tool::Proposal;
 
 /// How many rules one scope may have.
-pub const MOST_RULES: usize = 2_000;
+pub const MAX_RULES: usize = 2_000;
 /// How many conditions all rules of one scope may have. A call is judged by the rules of two scopes, the server's and
 /// its tenant's.
-pub const MOST_CONDITIONS: usize = 4_000;
-/// The total size of the values of all conditions of one scope, measured like [`MOST_EXAMINED`].
-pub const MOST_VALUES: usize = 8 * MOST_EXAMINED;
+pub const MAX_CONDITIONS: usize = 4_000;
+/// The total size of the values of all conditions of one scope, measured like [`MAX_EXAMINED`].
+pub const MOST_VALUES: usize = 8 * MAX_EXAMINED;
 /// For how many tools the matching rules are cached.
 const MAX_CACHED_TOOLS: usize = 4_096;
 
@@ -215,8 +215,8 @@ fn compile<'r>(
 /// Rejects unusable rules; each error has a pointer into `/rules`.
 pub fn check(rules: &[PolicyRule]) -> Result<(), Fault> {
     let mut errors = Vec::new();
-    if rules.len() > MOST_RULES {
-        errors.push(("/rules".to_owned(), format!("has {} rules; at most {MOST_RULES} are taken", rules.len())));
+    if rules.len() > MAX_RULES {
+        errors.push(("/rules".to_owned(), format!("has {} rules; at most {MAX_RULES} are taken", rules.len())));
     }
     let mut ids = HashSet::new();
     for (at, rule) in rules.iter().enumerate() {
@@ -248,9 +248,8 @@ fn condition_errors(rules: &[PolicyRule]) -> Vec<(String, String)> {
         rule.when.iter().enumerate().map(move |(of, when)| (format!("/rules/{at}/when/{of}"), when))
     });
     for (number, (place, when)) in conditions.enumerate() {
-        if number == MOST_CONDITIONS {
-            errors
-                .push((place, format!("is one condition too many; at most {MOST_CONDITIONS} are taken in all rules")));
+        if number == MAX_CONDITIONS {
+            errors.push((place, format!("is one condition too many; at most {MAX_CONDITIONS} are taken in all rules")));
             break;
         }
         let Some(size) = normal::size(&when.value, room) else {

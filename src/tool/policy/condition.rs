@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::argument::{Argument, MOST_EXAMINED};
+use super::argument::{Argument, MAX_EXAMINED};
 use super::host::{Host, HostPattern};
 use super::number::{self, NumberBounds};
 use super::steps::StepBudget;
@@ -115,7 +115,7 @@ impl ComparisonCheck {
         if !is_right {
             return invalid("value", how);
         }
-        let Some(size) = normal::size(value, MOST_EXAMINED) else { return invalid("value", "is larger than 64 KiB") };
+        let Some(size) = normal::size(value, MAX_EXAMINED) else { return invalid("value", "is larger than 64 KiB") };
         let (mut exact, Some(mut folded)) = (value.clone(), normal::fold_all(value, steps)) else {
             return invalid("value", "is too long with those before it, once they are normalised");
         };
@@ -241,7 +241,7 @@ fn within(hosts: Option<&[Host]>, patterns: &[HostPattern], steps: &StepBudget) 
 
 /// One host or a list of hosts: only names, or addresses too.
 fn patterns(value: &Value, with_addresses: bool) -> Result<Vec<HostPattern>, ConditionError> {
-    if normal::size(value, MOST_EXAMINED).is_none() {
+    if normal::size(value, MAX_EXAMINED).is_none() {
         return invalid("value", "is larger than 64 KiB");
     }
     let how = if with_addresses {

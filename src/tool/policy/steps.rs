@@ -4,14 +4,14 @@ use std::cell::Cell;
 
 /// How many steps one judgement may take; comparing a byte is one step. This limits it to some tens of milliseconds.
 /// Conditions that are evaluated after the limit are in doubt.
-pub const MOST_STEPS: usize = 32 * 1024 * 1024;
+pub const MAX_STEPS: usize = 32 * 1024 * 1024;
 
 /// The remaining steps.
 pub(super) struct StepBudget(Cell<usize>);
 
 impl StepBudget {
     pub(super) fn new() -> Self {
-        Self(Cell::new(MOST_STEPS))
+        Self(Cell::new(MAX_STEPS))
     }
 
     /// Consumes `steps`, if that many remain.

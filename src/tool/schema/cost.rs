@@ -12,11 +12,11 @@ use crate::domain::depth::MOST_DEPTH;
 use crate::domain::fault::Pointed;
 
 /// Maximum number of subschemas, including those that are referenced.
-pub const MOST_SCHEMAS: usize = 2_000;
+pub const MAX_SCHEMAS: usize = 2_000;
 /// Maximum number of JSON values in a schema, including lists of `enum` and `required`, and examples.
 const MOST_VALUES: usize = 20_000;
 /// Maximum number of steps for one value, or one byte of text.
-const MOST_STEPS: u64 = 20_000;
+const MAX_STEPS: u64 = 20_000;
 /// How many values are compared with a constant in one step.
 const VALUES_COMPARED_PER_STEP: u64 = 8;
 /// Steps of a keyword that examines the whole value and not only its direct members.
@@ -85,7 +85,7 @@ pub(super) fn of(schema: &Value) -> Result<Cost, Pointed> {
     }
     let order = walk.order()?;
     let cost = walk.root_cost(&order);
-    if cost.steps.max(cost.text) > MOST_STEPS {
+    if cost.steps.max(cost.text) > MAX_STEPS {
         let why = "applies too many schemas to one value: references or alternatives multiply".to_owned();
         return Err(refused("", why));
     }
@@ -121,8 +121,8 @@ impl<'s> SchemaWalk<'s> {
         if let Some(number) = self.numbers.get(&pointer) {
             return Ok(*number);
         }
-        if self.nodes.len() == MOST_SCHEMAS {
-            return Err(refused(&pointer, format!("is one of more than {MOST_SCHEMAS} schemas within one")));
+        if self.nodes.len() == MAX_SCHEMAS {
+            return Err(refused(&pointer, format!("is one of more than {MAX_SCHEMAS} schemas within one")));
         }
         let number = self.nodes.len();
         self.nodes.push(Node::default());
@@ -298,7 +298,7 @@ impl<'s> SchemaWalk<'s> {
     fn expression(&mut self, place: &str, pattern: &str) -> Result<u64, Pointed> {
         let size = text::size(pattern).map_err(|why| refused(place, why))?;
         self.expressions = self.expressions.saturating_add(size.ranges);
-        if self.expressions > text::MOST_RANGES {
+        if self.expressions > text::MAX_RANGES {
             return Err(refused(place, "is a regular expression too large, by itself or with the others".to_owned()));
         }
         Ok(size.positions)

@@ -20,12 +20,12 @@ use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::fault::{Code, Fault, Pointed};
 use crate::domain::tool::ToolError;
 
-pub use cost::{Cost, MOST_SCHEMAS, values};
+pub use cost::{Cost, MAX_SCHEMAS, values};
 
 /// How many errors of one value are listed.
-const MOST_ERRORS: usize = 8;
+const MAX_ERRORS: usize = 8;
 /// Maximum number of steps for one value; `benches/bounds.rs` measures the worst cases.
-pub const MOST_WORK: u64 = 4_000_000;
+pub const MAX_WORK: u64 = 4_000_000;
 /// Beyond this many steps only the first fact is reported, that the value is invalid: all errors are computed before
 /// the first is listed, and each costs memory.
 const MAX_LISTING_WORK: u64 = 100_000;
@@ -69,7 +69,7 @@ impl Schema {
             return whole(&format!("nests deeper than {MOST_DEPTH}"));
         }
         let size = Size::of(value);
-        if size.work(self.cost.steps, self.cost.text) > MOST_WORK {
+        if size.work(self.cost.steps, self.cost.text) > MAX_WORK {
             return whole("is too large to be checked against this schema");
         }
         if self.validator.is_valid(value) {
@@ -78,7 +78,7 @@ impl Schema {
         if size.listing_work(self.cost) > MAX_LISTING_WORK {
             return whole("does not fit; it is too large for its mistakes to be listed");
         }
-        self.validator.iter_errors(value).take(MOST_ERRORS).map(|error| pointed(&error)).collect()
+        self.validator.iter_errors(value).take(MAX_ERRORS).map(|error| pointed(&error)).collect()
     }
 
     /// An error for the model: the first error's pointer, and all errors in the message.

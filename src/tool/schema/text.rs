@@ -3,7 +3,7 @@
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// Maximum number of character ranges in all expressions of one schema, which determines the cost of compilation.
-pub(super) const MOST_RANGES: u64 = 20_000;
+pub(super) const MAX_RANGES: u64 = 20_000;
 /// Maximum size of one compiled expression, in bytes.
 pub(super) const COMPILED_BYTES: usize = 512 << 10;
 

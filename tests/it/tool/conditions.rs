@@ -3,7 +3,7 @@
 
 use pes::domain::policy::PolicyRules;
 use pes::domain::settings::PolicyAction;
-use pes::tool::policy::{MOST_CONDITIONS, MOST_EXAMINED, MOST_VALUES, check};
+use pes::tool::policy::{MAX_CONDITIONS, MAX_EXAMINED, MOST_VALUES, check};
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -102,7 +102,7 @@ fn an_argument_is_normalised_once_however_many_conditions_look_at_it() {
     let rules = (0..1_000)
         .map(|at| json!({ "action": "deny", "when": [{ "pointer": "/to", "op": "eq", "value": at.to_string() }] }));
     let policy = policy(json!([]), rules.collect());
-    let arguments = json!({ "to": "ﬁ".repeat(MOST_EXAMINED / 3 - 10) });
+    let arguments = json!({ "to": "ﬁ".repeat(MAX_EXAMINED / 3 - 10) });
     assert_eq!(decided(&policy, &settings(None, &[]), &arguments).action, PolicyAction::Auto);
 }
 
@@ -115,7 +115,7 @@ fn what_would_cost_too_much_counts_against_the_call() {
     let rule_of = |rules: Value, to: &str| {
         decided(&policy(json!([]), rules), &settings(None, &[]), &json!({ "to": to })).rule == "rule"
     };
-    let (short, long) = ("a".repeat(MOST_EXAMINED - 16), "a".repeat(MOST_EXAMINED));
+    let (short, long) = ("a".repeat(MAX_EXAMINED - 16), "a".repeat(MAX_EXAMINED));
     assert!(!rule_of(searches("deny", 1), &short), "it is looked at whole");
     assert!(rule_of(searches("deny", 1), &long), "it is too long to be looked at");
     let found = format!("x{}", &short[1..]);
@@ -149,7 +149,7 @@ fn conditions_that_cannot_be_used_are_refused_at_their_place() {
         ("number", json!({ "atLeast": 5 }), "value"),
         ("contains", json!("\u{200b} "), "value"),
         ("matches", json!(""), "value"),
-        ("in", json!(["x".repeat(MOST_EXAMINED)]), "value"),
+        ("in", json!(["x".repeat(MAX_EXAMINED)]), "value"),
     ] {
         assert_eq!(when(op, value), format!("/rules/0/when/0/{place}"), "{op}");
     }
@@ -158,18 +158,18 @@ fn conditions_that_cannot_be_used_are_refused_at_their_place() {
     assert_eq!(refused(rules), "/rules/0/when/0/pointer");
 
     let condition = json!({ "pointer": "/to", "op": "exists" });
-    let whole = json!({ "action": "ask", "when": vec![condition.clone(); MOST_CONDITIONS] });
+    let whole = json!({ "action": "ask", "when": vec![condition.clone(); MAX_CONDITIONS] });
     let one = json!({ "action": "ask", "when": [condition] });
     assert_eq!(refused(json!([whole, one])), "/rules/1/when/0");
-    let large = json!({ "pointer": "/to", "op": "eq", "value": "x".repeat(MOST_EXAMINED - 16) });
-    let large = json!({ "action": "ask", "when": vec![large; MOST_VALUES / MOST_EXAMINED + 1] });
+    let large = json!({ "pointer": "/to", "op": "eq", "value": "x".repeat(MAX_EXAMINED - 16) });
+    let large = json!({ "action": "ask", "when": vec![large; MOST_VALUES / MAX_EXAMINED + 1] });
     let growing = json!({ "pointer": "/to", "op": "eq", "value": "\u{fdfa}".repeat(10_000) });
     assert_eq!(
         refused(json!([{ "action": "ask", "when": [growing] }])),
         "/rules/0/when/0/value",
         "normalised it is too long"
     );
-    assert_eq!(refused(json!([large])), format!("/rules/0/when/{}/value", MOST_VALUES / MOST_EXAMINED));
+    assert_eq!(refused(json!([large])), format!("/rules/0/when/{}/value", MOST_VALUES / MAX_EXAMINED));
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn rules_that_cannot_mean_anything_are_refused_at_their_place() {
     assert_eq!(when("/to", "lt", json!([])), "/rules/1/when/0/value");
     assert_eq!(when("/to", "in", json!("a")), "/rules/1/when/0/value");
     assert_eq!(when("/to", "matches", json!(1)), "/rules/1/when/0/value");
-    let many = vec![PolicyRule::of_tool("*", PolicyAction::Ask); pes::tool::policy::MOST_RULES + 1];
+    let many = vec![PolicyRule::of_tool("*", PolicyAction::Ask); pes::tool::policy::MAX_RULES + 1];
     assert_eq!(check(&many).unwrap_err().errors[0].pointer, "/rules");
     for unknown in [json!({ "action": "ask", "tenant": "x" }), json!({ "action": "perhaps" }), json!({ "tool": "*" })] {
         assert!(serde_json::from_value::<PolicyRule>(unknown).is_err());
