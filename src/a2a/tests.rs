@@ -1,4 +1,4 @@
-//! Which task events are made of a run's observations.
+//! The task events that a run's observations produce.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn task_events() -> TaskEvents {
     TaskEvents::new("run_1", "thr_1", TaskState::Submitted, Vec::new())
 }
 
-/// What is heard of a run.
+/// The observations of a run.
 struct Heard {
     run: &'static str,
     fact: Fact,
@@ -99,7 +99,7 @@ fn what_tokens_said_otherwise_is_replaced_and_what_was_lost_is_completed() {
     assert_eq!(pieces_of(&events)[0], piece("one", false, true));
 }
 
-/// The answer is what stands between them, and it is said once.
+/// The answer is the concatenation of these texts, without repetition.
 #[test]
 fn blanks_around_an_answer_are_none_of_it() {
     let mut task_events = task_events();

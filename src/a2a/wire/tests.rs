@@ -160,7 +160,7 @@ fn returns<T: PartialEq + std::fmt::Debug>(
     read: impl Fn(Version, &Value) -> Read<T>,
 ) -> Result<(), TestCaseError> {
     for version in Version::ALL {
-        // Through bytes, as it travels.
+        // Through bytes, as on the wire.
         let bytes = write(version, it).to_string();
         let value: Value = serde_json::from_str(&bytes).unwrap();
         let read = read(version, &value);

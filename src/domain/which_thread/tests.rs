@@ -42,7 +42,7 @@ fn other_senders_come_to_other_keys() {
     for other in others {
         assert_ne!(key_of(other, &said), mine, "{other:?}");
     }
-    // What stands in one message never reads as two.
+    // The content of one message is never taken for two messages.
     let one = [user("a\",\"b")];
     assert_ne!(key_of(sender(None), &one), key_of(sender(None), &[user("a"), user("b")]));
 }
@@ -74,7 +74,7 @@ fn the_newest_thread_that_ends_there_goes_on_else_the_newest_is_copied() {
     assert_eq!(choose(&said, &[other, longer]), Choice::Begin);
 }
 
-/// An answer that was edited is none that an agent gave.
+/// An edited answer is not an answer that the agent gave.
 #[test]
 fn a_thread_with_another_answer_anywhere_is_not_taken() {
     let said = [user("hi"), answer("Hello!"), user("and?"), answer("So."), user("well?")];
@@ -114,7 +114,7 @@ fn on_a_named_thread_the_last_answer_says_where_it_goes_on() {
         (&[user("hi")], ResumePoint::Start),
         (&[user("hi there")], ResumePoint::End),
         (&[user("hi"), answer("Unheard of."), user("and?")], ResumePoint::End),
-        // A client may prune what it sends.
+        // A client may prune the conversation.
         (&[answer("Hello."), user("otherwise?")], ResumePoint::After(&hello)),
     ];
     for (said, wants) in cases {
@@ -137,7 +137,7 @@ fn what_was_asked_is_sent_back_once_or_more_often_and_together_or_not() {
     let called = |text: &str, id: &str| Said::Assistant { text: text.to_owned(), calls: vec![id.to_owned()] };
     let shown = [question("May I?"), question("Which?"), Shown::Call("c".into()), Shown::Answer(Normal::of("Done."))];
     let is_same = |said: &[Said]| {
-        let mut steps = MOST_STEPS;
+        let mut steps = MAX_STEPS;
         is_same(&shown, &SentBack::of(said), &mut steps) == Some(true)
     };
     let together = called("May I?\n\n---\n\nWhich?", "c");
@@ -171,11 +171,11 @@ fn a_question_that_was_put_again_is_found_where_it_was_put_first() {
     assert_eq!(keys_before(sender(None), &other).len(), 1);
 }
 
-/// A server that holds threads and chooses as a door does.
+/// A server that holds threads and chooses like an API endpoint does.
 #[derive(Default)]
 struct Server {
     threads: Vec<Thread>,
-    /// Newest last.
+    /// The newest last.
     keys: Vec<(LookupKey, usize, usize)>,
     answered: usize,
 }
@@ -183,7 +183,7 @@ struct Server {
 #[derive(Clone, Default)]
 struct Thread {
     said: Vec<Said>,
-    /// Where each run ended: how many messages there were.
+    /// The number of messages at the end of each run.
     runs: Vec<usize>,
     users: Vec<Option<usize>>,
 }
@@ -204,7 +204,7 @@ impl Server {
         self.keys.iter().rev().filter(|(known, ..)| known == key).map(of).collect()
     }
 
-    /// Takes a request; gives the answer, and what the model was shown.
+    /// Processes a request; returns the answer, and the messages that the model received.
     fn serve(&mut self, by: Option<usize>, said: &[Said], words: usize) -> (String, Vec<Said>) {
         let name = by.map(|by| format!("user {by}"));
         let sender = sender(name.as_deref());
@@ -256,12 +256,12 @@ fn answers(said: &[Said]) -> Vec<Shown> {
     answers.collect()
 }
 
-/// What somebody does with one of his conversations.
+/// An action of a user on one of their conversations.
 #[derive(Clone, Debug)]
 enum Deed {
     Say(usize),
     AskAgain,
-    /// Another text in the place of an earlier one, from there on anew.
+    /// Replaces an earlier text and continues from there.
     Edit(usize, usize),
     EditAnswer(usize),
     Begin,
@@ -289,7 +289,7 @@ fn plain(said: &[Said]) -> Vec<(bool, String)> {
     texts.collect()
 }
 
-/// Leaves the request that the deed comes to in `said`; `false`: there is nothing to send.
+/// Leaves the request of the action in `said`; `false`: there is nothing to send.
 fn act(said: &mut Vec<Said>, deed: &Deed) -> bool {
     let places: Vec<usize> = (0..said.len()).filter(|at| matches!(said[*at], Said::User(_))).collect();
     match deed {
@@ -362,7 +362,7 @@ fn a_text_is_for_the_first_of_the_questions_that_were_shown() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Three people whose client sends their names, and two behind one key, who all say the same few words.
+    /// Three people whose client sends their names, and two who share a key, all using the same few texts.
     #[test]
     fn the_model_is_shown_what_the_client_sent_and_no_thread_is_two_users(deeds in prop::collection::vec(deed(), 1..40)) {
         let mut server = Server::default();
@@ -375,7 +375,7 @@ proptest! {
             let by = Some(*who).filter(|who| *who < 3);
             let (text, shown) = server.serve(by, said, *words);
             prop_assert_eq!(plain(&shown), plain(said));
-            // A client shows the answer in clothes of its own.
+            // A client decorates the answer.
             said.push(answer(&format!("<think>why</think>\n{text}  ")));
         }
         for thread in &server.threads {

@@ -1,4 +1,4 @@
-//! Every range that has a name, and its neighbours.
+//! Every named range, and the addresses next to it.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Whatever an endpoint streams: its events arrive in their order wherever they are cut. Nothing breaks, reading comes to
-//! an end, and no event is larger than it may be.
+//! Arbitrary streams of an endpoint: events arrive in order, wherever the bytes are split. There is no panic and no
+//! endless read, and no event exceeds the limit.
 
 use futures_util::TryStreamExt;
 use proptest::collection::vec;
@@ -54,7 +54,7 @@ proptest! {
             let (_, data) = str::from_utf8(piece).ok()?.split_once("data:")?;
             is_whole(data.trim_start()).then(|| serde_json::from_str(data).unwrap())
         }).collect();
-        // What is no text, or too large, ends the stream: what came before has arrived.
+        // Data that is no text, or too large, ends the stream; earlier events have arrived.
         prop_assert!(whole.starts_with(&arrived), "{:?} of {:?}", arrived, whole);
         prop_assert!(is_broken || arrived.len() == whole.len(), "{:?} of {:?}", arrived, whole);
     }

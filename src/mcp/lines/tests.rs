@@ -1,5 +1,5 @@
-//! Whatever a program prints: its messages arrive in their order, and what is no message is left out. Nothing breaks, and
-//! reading comes to an end.
+//! Arbitrary output of a program: its messages arrive in order, and other lines are ignored. There is no panic and no
+//! endless read.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -11,21 +11,21 @@ use crate::mcp::test_messages::{self, PATIENCE, is_numbered, is_whole, joined, m
 
 const MOST: usize = 1_000;
 
-/// What the bytes come to, when they arrive in pieces of this size.
+/// The messages in the bytes, if they arrive in chunks of this size.
 fn received(bytes: Vec<u8>, size: usize) -> Vec<Value> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let (mut theirs, ours) = tokio::io::duplex(64);
         tokio::spawn(async move {
             for piece in bytes.chunks(size) {
-                // Whoever has ended the connection reads no more.
+                // Nothing is read after the end of the connection.
                 if theirs.write_all(piece).await.is_err() {
                     return;
                 }
             }
         });
         let pipes = Pipes::new(tokio::io::sink(), ours);
-        let mut lines = Lines::new(pipes, MOST, TaskTools::default(), Returned::default());
+        let mut lines = StdioTransport::new(pipes, MOST, TaskTools::default(), Returned::default());
         let reading = async {
             let mut all = Vec::new();
             while let Some(message) = lines.receive().await {
@@ -37,7 +37,7 @@ fn received(bytes: Vec<u8>, size: usize) -> Vec<Value> {
     })
 }
 
-/// The messages that stand in a line of their own, up to the line that is too long.
+/// The messages on lines of their own, up to the line that is too long.
 fn sent(bytes: &[u8]) -> Vec<String> {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').take_while(|line| line.len() <= MOST);
     let texts = lines.filter_map(|line| str::from_utf8(line.strip_suffix(b"\n")?).ok());

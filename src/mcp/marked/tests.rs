@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::*;
 
-/// A program that runs, and ends by itself when its input does.
+/// A program that ends by itself when its input closes.
 fn program(change: impl FnOnce(&mut Command) -> &mut Command) -> Child {
     let mut command = Command::new("/bin/cat");
     let mut program = change(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -23,7 +23,7 @@ fn look(program: &Child, mark: &str) -> ScanResult {
     kill_if_marked(Pid::from_raw(pid).unwrap(), Path::new(&format!("/proc/{pid}")), variable.as_bytes())
 }
 
-/// The fields of `/proc/PID/stat` of a process with memory whose environment stands between these addresses.
+/// The `/proc/PID/stat` of a process with memory whose environment lies between these addresses.
 fn stat(begin: u64, end: u64) -> String {
     let mut fields = vec!["0".to_owned(); 53];
     fields[1] = "(a) R (b)".to_owned();
@@ -31,7 +31,7 @@ fn stat(begin: u64, end: u64) -> String {
     fields.join(" ")
 }
 
-/// A process that is looked at while it becomes another program: its environment is empty, and there at the second look.
+/// A process that is examined during `exec`: its environment is empty at the first read and filled at the second.
 #[rstest::rstest]
 #[case::not_yet_made(stat(0, 0))]
 #[case::made_between_the_two_files(stat(16, 64))]
@@ -44,7 +44,8 @@ fn a_process_that_is_becoming_another_program_is_looked_at_again(#[case] stat: S
     assert!(Command::new("mkfifo").arg(folder.join("stat")).status().unwrap().success());
     let (input, at_stat) = (program.stdin.take(), folder.join("stat"));
     let other = thread::spawn(move || {
-        // Opened when the other end is: somebody has seen the empty environment and looks why.
+        // Opening blocks until the other end is opened: then the empty environment was read, and the reason is being
+        // checked.
         let mut end = fs::OpenOptions::new().write(true).open(folder.join("stat")).unwrap();
         fs::write(folder.join("new"), "A=1\0PES_MCP_PROCESS=this\0").unwrap();
         fs::rename(folder.join("new"), folder.join("environ")).unwrap();
@@ -55,7 +56,7 @@ fn a_process_that_is_becoming_another_program_is_looked_at_again(#[case] stat: S
         was_killed
     });
     kill_marked_in(processes.path(), "this");
-    // If nobody has looked there, the other thread goes on by this, and the program by the end of its input.
+    // If nothing was read there, this unblocks the other thread, and the program ends with its input.
     let _held = fs::OpenOptions::new().read(true).write(true).open(at_stat);
     drop(input);
     assert!(other.join().unwrap());
@@ -76,7 +77,7 @@ fn a_process_with_the_mark_is_killed_and_one_without_is_not() {
 
 #[test]
 fn nobody_waits_for_a_process_that_has_no_environment_or_has_ended() {
-    // A mark of this test alone: another one kills all that have the same, wherever it was given to them.
+    // A marker that only this test uses: a shared one would kill the processes of other tests.
     const MARK: &str = "nobody waits";
     let bare = program(Command::env_clear);
     assert_eq!(look(&bare, MARK), ScanResult::Other);

@@ -29,7 +29,7 @@ async fn what_a_server_makes_up_is_trusted_within_bounds() {
     let bytes: usize = trusted("large").values().map(Definition::bytes).sum();
     assert!(bytes > MAX_PINNED_BYTES / 2 && bytes <= MAX_PINNED_BYTES, "{bytes}");
 
-    // One that is too long by itself keeps none behind it off.
+    // A definition that is too large by itself does not exclude the following ones.
     let mut one_is_long = listed(0, "x");
     Arc::make_mut(&mut one_is_long[0]).description = "x".repeat(MAX_PINNED_BYTES);
     pins.pin_new(Some(TENANT), "one", &one_is_long, 1).await.unwrap();

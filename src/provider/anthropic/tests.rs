@@ -92,7 +92,7 @@ fn no_length_is_too_great_to_be_asked_for() {
     assert_eq!((&body["max_tokens"], &body["thinking"]["budget_tokens"]), (&json!(u64::MAX), &json!(4_096)));
 }
 
-/// A call that is forced is refused beside thinking, and would hide the tools of a step.
+/// A forced call is rejected together with thinking, and would hide the tools of a step.
 #[test]
 fn a_model_that_takes_no_form_is_forced_only_where_that_is_taken() {
     let older = planned("claude-opus-4-1");
@@ -111,7 +111,8 @@ fn a_model_that_takes_no_form_is_forced_only_where_that_is_taken() {
     }
 }
 
-/// A schema that says more than the form may is no form: the request would be refused.
+/// A schema with more keywords than the native format supports is not sent as one, because the request would be
+/// rejected.
 #[test]
 fn a_schema_that_is_no_form_is_asked_for_by_a_tool() {
     let member = |member: Value| json!({ "type": "object", "properties": { "a": member }, "required": ["a"], "additionalProperties": false });

@@ -24,7 +24,7 @@ fn request(line: &str, query: &str, iteration: u32) -> ModelRequest {
     }
 }
 
-/// Text, calls by name and arguments, and why it stopped.
+/// Text, calls by name and arguments, and the stop reason.
 async fn ask(
     script: Script,
     request: ModelRequest,
@@ -193,6 +193,6 @@ async fn the_scenarios_of_the_conformance_kit_are_found_by_the_message_of_the_cl
     assert!(said("Phase: synthesis", Some("tck-artifact-file-7f")).await.contains("dGNr"));
     assert!(said("Phase: refinement", Some("whatever")).await.contains("Done: anything"));
     assert!(script.reused_message_ids().contains(&"tck-".to_owned()));
-    // Whoever is no A2A client is not concerned.
+    // Other clients than A2A clients are not affected.
     assert!(said("Phase: planning", None).await.contains("demo model"));
 }

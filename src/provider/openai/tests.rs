@@ -8,7 +8,7 @@ use crate::domain::prompt::PromptMessage;
 use crate::provider::wire::Framing;
 use crate::provider::wire::tests::{asked, cut_everywhere, passed_on, planned, read, replay_everywhere, reply};
 
-/// Cassettes say by their name what their dialect keeps.
+/// The name of a cassette says what its dialect replays.
 fn wire(case: &str) -> Wire {
     match case {
         "deepseek_tools" => Wire::new(Reasoning::Content, "deepseek-chat"),
@@ -39,8 +39,8 @@ fn dialect(name: &str) -> &'static Dialect {
     DIALECTS.iter().find(|known| known.name == name).unwrap()
 }
 
-/// What Mistral and the templates of local models hold a prompt to: no user right behind a result; and without calls and
-/// their results, user and assistant take turns.
+/// The rules of Mistral and of local templates: no user message right after a result; and apart from calls and results,
+/// user and assistant alternate.
 fn is_in_turns(messages: &[Value]) -> bool {
     let said: Vec<&Value> = messages.iter().skip_while(|said| said["role"] == "system").collect();
     let is_apart = said.windows(2).all(|pair| pair[0]["role"] != "tool" || pair[1]["role"] != "user");
@@ -94,7 +94,7 @@ fn older_families_are_asked_for_a_form_in_words_alone() {
     assert_eq!(routed.get("response_format"), None);
 }
 
-/// Without members there is no form, and a schema without members is refused.
+/// A schema without members cannot be enforced, and would be rejected.
 #[test]
 fn any_object_is_asked_for_as_that() {
     let any = ModelRequest { response_schema: Some(json!({ "type": "object" }).into()), ..planned("gpt-5") };
@@ -157,7 +157,7 @@ fn what_is_not_the_protocol_is_broken_and_errors_are_classified() {
     }
 }
 
-/// The calls that these pieces come to, each an index, an id, a name and arguments.
+/// The calls that these fragments form: index, id, name and arguments of each.
 fn called(pieces: &[(Option<u64>, &str, &str, &str)]) -> Value {
     let event = |(index, id, name, arguments): &(Option<u64>, &str, &str, &str)| {
         let call = json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}});
@@ -207,7 +207,7 @@ fn the_number_of_calls_is_bounded_and_other_choices_are_ignored() {
     assert_eq!(deltas, [Delta::Text("mine".into()), Delta::Stop(StopReason::Other("weird".into()))]);
 }
 
-/// Grok counts what it thought beside what it wrote, and the sum with it.
+/// Grok counts thinking separately from output, and the total includes both.
 #[test]
 fn what_is_thought_is_among_the_output_however_it_is_counted() {
     let usage = |written: u64, total: u64| {

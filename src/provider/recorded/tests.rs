@@ -1,4 +1,5 @@
-//! Any bytes, in any pieces: no wire panics, pieces do not matter, nothing is made up, and no text is lost.
+//! Arbitrary bytes in arbitrary chunks: no wire panics, the chunking has no effect, nothing is invented, and no text is
+//! lost.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -6,7 +7,7 @@ use serde_json::json;
 use super::recorded;
 use crate::domain::model::{Delta, FailureKind};
 
-/// Frames of all wires, right and wrong; what is foreign to one is noise to it.
+/// Valid and invalid frames of all wires; each wire also gets the frames of the others as noise.
 const FRAMES: &[&str] = &[
     r#"{"choices":[{"index":0,"delta":{"content":"a<th"}}]}"#,
     r#"{"choices":[{"delta":{"content":"ink>b</think>c","reasoning_content":"r"}}]}"#,
@@ -44,7 +45,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Text, thinking, names and arguments together; and how it ended.
+/// Text, thinking, names and arguments together; and the end of the reply.
 fn heard<'a>(wire: &str, pieces: impl IntoIterator<Item = &'a [u8]>) -> (String, Result<(), FailureKind>) {
     let mut all = String::new();
     let ended = recorded(wire, pieces, |delta| match delta {
@@ -71,7 +72,7 @@ proptest! {
             let whole = heard(wire, [bytes.as_slice()]);
             let pieces = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]);
             prop_assert_eq!(&heard(wire, pieces), &whole, "{}", wire);
-            // A call without arguments is told as an empty object.
+            // A call without arguments is reported as an empty object.
             prop_assert!(whole.0.len() <= bytes.len() + 2 * soup.len(), "{} made up {:?}", wire, whole.0);
         }
     }

@@ -4,7 +4,7 @@ fn text(length: usize) -> Vec<Delta> {
     vec![Delta::Text("x".repeat(length))]
 }
 
-/// How many events of that many bytes pass, each of which says this.
+/// How many events of this size and content are accepted.
 fn passes(limit: usize, event: usize, deltas: &[Delta]) -> usize {
     let mut size = ReplySize::new(limit);
     (0..100_000)

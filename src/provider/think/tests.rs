@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Text and thinking, each whole.
+/// All text and all thinking, concatenated.
 fn split<'a>(parts: impl IntoIterator<Item = &'a str>) -> (String, String) {
     let (mut splitter, mut deltas) = (Splitter::default(), Vec::new());
     parts.into_iter().for_each(|part| splitter.push_deltas(part.to_owned(), &mut deltas));

@@ -1,4 +1,4 @@
-//! What the tests of all wires share: cassettes, cut at every byte.
+//! Shared by the tests of all wires: cassettes, split at every byte.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::domain::model::{CallContext, Delta, FailureKind, ModelFailure, ModelR
 use crate::domain::prompt::{PromptCall, PromptMessage};
 use crate::domain::tool::{ToolClass, ToolSpec};
 
-// One file, read here and by the tests over a real socket.
+// A single file, also used by the tests over a real socket.
 #[path = "../../../tests/it/provider/exchange.rs"]
 mod exchange;
 pub(crate) use exchange::reply;
 
-/// What pieces of a body come to.
+/// The deltas of a body in chunks.
 pub(crate) fn read<'a, W: Wire>(
     framing: Framing,
     wire: W,
@@ -60,7 +60,7 @@ pub(crate) fn replay_everywhere<W: Wire>(folder: &str, framing: Framing, least: 
     }
 }
 
-/// A reply that was cut is never taken for a shorter one.
+/// A truncated reply is never accepted as a shorter one.
 pub(crate) fn cut_everywhere<W: Wire>(folder: &str, framing: Framing, wire: impl Fn(&str) -> W) {
     for path in cassettes(folder, extension(framing), 1) {
         let (bytes, whole) = (fs::read(&path).unwrap(), expected(&path));
@@ -80,8 +80,8 @@ pub(crate) fn cut_everywhere<W: Wire>(folder: &str, framing: Framing, wire: impl
     }
 }
 
-/// The number of deltas and of bytes in them that `pieces` equal pieces of a call's arguments come to: each is passed on
-/// alone, so the work is linear.
+/// The number of deltas, and of bytes in them, for a call's arguments in `pieces` equal fragments: each fragment is
+/// passed on alone, so the work is linear.
 pub(crate) fn passed_on<W: Wire>(framing: Framing, wire: W, begin: &str, piece: &str, pieces: usize) -> (usize, usize) {
     let (mut body, mut deltas) = (ReplyDecoder::new(framing, wire, 2 << 20), Vec::new());
     body.push(begin.as_bytes(), &mut deltas).unwrap();
@@ -106,7 +106,7 @@ fn extension(framing: Framing) -> &'static str {
     }
 }
 
-/// A step in the middle of a tool loop, with everything that a request can hold.
+/// A step in the middle of a tool loop, with everything that a request can contain.
 pub(crate) fn asked(model: &str) -> ModelRequest {
     let call = |id: &str, arguments: Value| PromptCall { id: id.into(), name: "calculator".into(), arguments };
     let returned = |id: &str, content: &str| PromptMessage::Tool {
@@ -157,7 +157,7 @@ pub(crate) fn asked(model: &str) -> ModelRequest {
     }
 }
 
-/// A plan is asked for, in a form.
+/// A plan is requested, in a schema.
 pub(crate) fn planned(model: &str) -> ModelRequest {
     let form = json!({
         "type": "object",

@@ -10,7 +10,7 @@ fn refused(schema: &Value) -> Pointed {
     }
 }
 
-/// Each level names the next one twice.
+/// Each level refers to the next one twice.
 fn doubling(levels: usize, level: impl Fn(&str) -> Value) -> Value {
     let mut defs = Map::new();
     for at in 0..levels {
@@ -30,12 +30,12 @@ fn a_schema_that_multiplies_is_refused() {
         |next| json!({ "if": { "$ref": next }, "then": { "$ref": next }, "else": { "$ref": next } }),
     ));
     refused(&doubling(40, |next| json!({ "allOf": [{ "items": { "$ref": next } }, { "items": { "$ref": next } }] })));
-    // It goes deeper each time, and twice.
+    // Each reference goes one level deeper, twice.
     refused(&json!({ "allOf": [{ "items": { "$ref": "#" } }, { "items": { "$ref": "#" } }] }));
     refused(&json!({ "properties": { "a": { "$ref": "#" } }, "patternProperties": { "a": { "$ref": "#" } } }));
 }
 
-/// The first schema of each name says nothing, the second names the next one twice.
+/// The first schema of each name is empty, the second refers to the next one twice.
 fn named_twice(levels: usize) -> Value {
     let mut defs = Map::new();
     for at in 0..levels {
@@ -93,7 +93,7 @@ fn what_grows_with_more_than_the_value_is_refused_with_its_place() {
     let circle = json!({ "$ref": "#/$defs/a", "$defs": { "a": { "not": { "$ref": "#/$defs/b" } }, "b": { "$ref": "#/$defs/a" } } });
     assert!(refused(&circle).detail.contains("refers to itself"));
     assert!(refused(&(0..70).fold(json!({}), |inner, _| json!({ "items": inner }))).detail.contains("nests"));
-    let many: Map<String, Value> = (0..MOST_SCHEMAS + 1).map(|at| (format!("p{at}"), json!({}))).collect();
+    let many: Map<String, Value> = (0..MAX_SCHEMAS + 1).map(|at| (format!("p{at}"), json!({}))).collect();
     assert!(refused(&json!({ "properties": many })).detail.contains("more than"));
     let listed = |count: usize| json!({ "examples": vec![0; count] });
     assert!(refused(&listed(20_000)).detail.contains("more than 20000 values"));
@@ -139,7 +139,7 @@ fn what_people_write_is_taken() {
     assert_eq!(Schema::compile(&named).unwrap().mistakes(&json!({ "a": 1 })).len(), 1);
 }
 
-/// So zod-to-json-schema writes it.
+/// The output of zod-to-json-schema.
 #[test]
 fn a_part_may_name_its_draft_where_nothing_is_referred_to() {
     let seventh = "http://json-schema.org/draft-07/schema#";
@@ -154,7 +154,7 @@ fn a_part_may_name_its_draft_where_nothing_is_referred_to() {
     let mut refers = part(json!({}));
     refers["properties"]["g"] = json!({ "$ref": "#/properties/f" });
     assert_eq!(refused(&refers).pointer, "/properties/f/$schema");
-    // One draft in two spellings is one.
+    // Two spellings of the same draft.
     refers["$schema"] = json!("http://json-schema.org/draft-07/schema");
     assert!(Schema::compile(&refers).is_ok());
     assert_eq!(refused(&part(json!({ "$id": "f" }))).pointer, "/properties/f/$id");
@@ -169,14 +169,14 @@ fn a_value_too_large_for_its_schema_is_a_mistake() {
     assert!(of(200_000)[0].detail.contains("too large"));
     let wrong = schema.mistakes(&vec![json!(-1); 1_000].into());
     assert!(wrong.len() == 1 && wrong[0].detail.contains("does not fit"), "{wrong:?}");
-    // Each mistake of an alternative repeats the value, and each mistake the names on the way to it.
+    // Each error of an alternative copies the value, and each error the path to it.
     let many: Vec<Value> = (0..500).map(|at| json!({ "const": at })).collect();
     let choices = Schema::compile(&json!({ "anyOf": many })).unwrap();
     assert_eq!(choices.mistakes(&json!("short"))[0].pointer, "");
     assert!(choices.mistakes(&json!("x".repeat(100_000)))[0].detail.contains("too large for its mistakes"));
     let inner = Schema::compile(&json!({ "additionalProperties": { "items": { "type": "string" } } })).unwrap();
     let named = |name: &str| json!({ name: vec![0; 200] });
-    assert_eq!(inner.mistakes(&named("a")).len(), MOST_ERRORS);
+    assert_eq!(inner.mistakes(&named("a")).len(), MAX_ERRORS);
     assert!(inner.mistakes(&named(&"x".repeat(100_000)))[0].detail.contains("too large for its mistakes"));
     let deep = |levels: usize| (0..levels).fold(json!([]), |inner, _| json!([inner]));
     let any = Schema::compile(&json!({})).unwrap();
@@ -254,7 +254,8 @@ fn any_value() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is sent as a schema is refused or used, and what is used says the same with and without its own `uniqueItems`.
+    /// Any schema is either rejected or accepted, and an accepted one gives the same results with the library's own
+    /// `uniqueItems`.
     #[test]
     fn no_schema_breaks_or_holds_up(schema in any_schema(), a in any_schema(), b in any_schema(), value in any_value()) {
         let whole = match schema {

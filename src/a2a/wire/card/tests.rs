@@ -33,7 +33,7 @@ fn one_card_is_understood_by_readers_of_both_versions() {
     assert_eq!(read_card(&card(&ours)).unwrap(), ours);
     let document = card_of_both(&ours);
     assert_eq!(read_card(&document).unwrap(), ours);
-    // Who knows 0.3 only sees its own members.
+    // A client of 0.3 sees only the members of 0.3.
     let mut old = document.as_object().unwrap().clone();
     for new in ["supportedInterfaces", "securityRequirements"] {
         old.remove(new);

@@ -16,7 +16,7 @@ fn at(text: &str) -> Millis {
     text.parse::<Timestamp>().unwrap().as_millisecond()
 }
 
-/// The times after `from`, as the zone's clock shows them.
+/// The times after `from`, in the zone's local time.
 fn times(pattern: &str, name: &str, from: &str, count: usize) -> Vec<String> {
     let (cron, zone, mut time, mut times) = (cron(pattern), zone(name), at(from), Vec::new());
     for _ in 0..count {
@@ -94,12 +94,12 @@ fn berlin() {
     assert_eq!(spring, ["2026-03-28 02:30+01:00", "2026-03-29 03:00+02:00", "2026-03-30 02:30+02:00"]);
     let autumn = times("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2);
     assert_eq!(autumn, ["2026-10-25 02:30+02:00", "2026-10-26 02:30+01:00"]);
-    // Those of a gap are due together with what is due at its end: once.
+    // Times in a gap are due together with the time at its end, only once.
     let gap = times("*/30 * * * *", "Europe/Berlin", "2026-03-29T00:15:00Z", 3);
     assert_eq!(gap, ["2026-03-29 01:30+01:00", "2026-03-29 03:00+02:00", "2026-03-29 03:30+02:00"]);
     let fold = times("*/30 * * * *", "Europe/Berlin", "2026-10-25T00:15:00Z", 2);
     assert_eq!(fold, ["2026-10-25 02:30+02:00", "2026-10-25 03:00+01:00"]);
-    // Asked in the hour that comes for the second time.
+    // Starting in the hour that occurs twice.
     assert_eq!(times("45 2 * * *", "Europe/Berlin", "2026-10-25T01:30:00Z", 1), ["2026-10-26 02:45+01:00"]);
 }
 
@@ -139,7 +139,7 @@ fn field(least: u32, most: u32) -> impl Strategy<Value = String> {
     prop_oneof![4 => Just("*".to_owned()), 3 => proptest::collection::vec(part, 1..4).prop_map(|parts| parts.join(","))]
 }
 
-/// Every time that a pattern means in some days, found by looking at each minute that a clock on the wall could show.
+/// All times that a pattern matches in some days, found by testing every minute of local time.
 fn by_looking(cron: &Cron, zone: &TimeZone, from: Millis, until: Millis) -> BTreeSet<Millis> {
     let day = jiff::Span::new().days(2);
     let mut wall = zone.to_datetime(Timestamp::from_millisecond(from).unwrap()).checked_sub(day).unwrap();
@@ -152,7 +152,7 @@ fn by_looking(cron: &Cron, zone: &TimeZone, from: Millis, until: Millis) -> BTre
             let ambiguous = zone.to_ambiguous_timestamp(wall);
             let mut time = ambiguous.earlier().unwrap().as_millisecond();
             if matches!(ambiguous.offset(), AmbiguousOffset::Gap { .. }) {
-                // The first moment at which the wall shows more than this.
+                // The first instant with a later local time.
                 while zone.to_datetime(Timestamp::from_millisecond(time).unwrap()) < wall {
                     time += 60_000;
                 }
@@ -166,7 +166,7 @@ fn by_looking(cron: &Cron, zone: &TimeZone, from: Millis, until: Millis) -> BTre
     found
 }
 
-/// A time near which clocks are put forward or back somewhere, or any.
+/// A time close to a clock change somewhere, or any time.
 fn begins() -> impl Strategy<Value = Millis> {
     let near = prop_oneof![
         Just(at("2026-03-28T00:00:00Z")),

@@ -56,7 +56,7 @@ fn what_came_too_late_is_counted_and_at_most_a_hundred_are_made_up_for() {
     assert_eq!(passed(every(10_000), 5_000, 15_001), DueTimes { missed: 1, first: Some(6_000) });
     assert_eq!(passed(every(10_000), 5_000, 1_000_000), DueTimes { missed: 985, first: Some(990_000) });
     assert_eq!(passed(every(600_000), 1_000, 200_000), DueTimes { missed: 100, first: Some(101_000) });
-    // As many for a pattern as for a span.
+    // As many for a pattern as for an interval.
     let minutes = |rule: Value| {
         let mut spec = json!({ "catchUpMs": 7_200_000, "endAt": 50_000_000 });
         json_patch::merge(&mut spec, &rule);
@@ -66,10 +66,10 @@ fn what_came_too_late_is_counted_and_at_most_a_hundred_are_made_up_for() {
     assert_eq!(of_pattern, minutes(json!({ "everyMs": 60_000 })));
     assert_eq!(of_pattern[0], DueTimes { missed: 233, first: Some(14_040_000) });
     assert_eq!(of_pattern[2], DueTimes { missed: 833, first: None });
-    // A server that was away for years.
+    // A server that was down for years.
     let years = passed(json!({ "cron": "* * * * *" }), 60_000, 100_000 * 600_000);
     assert_eq!(years, DueTimes { missed: 999_939, first: Some(100_000 * 600_000 - 3_600_000) });
-    // Nor does it matter how many of them would still be in time.
+    // The number of times that are still in time does not matter either.
     let lenient = passed(json!({ "cron": "* * * * *", "catchUpMs": 315_360_000_000_i64 }), 60_000, 60_000_000_000);
     assert_eq!(lenient, DueTimes { missed: 999_900, first: Some(60_000_000_000 - 99 * 60_000) });
 }

@@ -7,7 +7,7 @@ use super::super::{Choice, choose};
 use super::*;
 
 thread_local! {
-    /// How many texts were brought into their normal form on this thread.
+    /// How many texts were normalised on this thread.
     pub(super) static NORMALISED: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -27,7 +27,7 @@ fn each_text_is_brought_into_its_normal_form_once() {
     let said = [&begin[..], &empty[..], &[answer(&long), user("well?")][..]].concat();
     let sent = SentBack::of(&said);
     assert_eq!(choose(&sent, &found), Choice::Continue(&found[0]));
-    // Those of what was shown, and those of what is sent back.
+    // The texts that were shown, and those that are sent back.
     assert_eq!(NORMALISED.get(), 2 + (EMPTY + 2));
     assert!(sent.steps(&found) > 20 * EMPTY);
 }
@@ -39,7 +39,7 @@ fn what_takes_too_long_to_compare_is_not_the_same() {
     let all: Vec<Said> = (0..2_000).map(|at| answer(&format!("May I {at}?"))).collect();
     let found = [candidate(&shown)];
     assert_eq!(choose(&SentBack::of(&all), &found), Choice::Continue(&found[0]));
-    // The last question again and again, for which all of them are looked at.
+    // The last question repeated many times; each repetition compares with all questions.
     let again = [all, vec![last; 5_000]].concat();
     assert_eq!(choose(&SentBack::of(&again), &found), Choice::Begin);
 }
@@ -52,7 +52,7 @@ fn the_beginning_of_a_list_is_what_was_shown_until_then() {
     assert_ne!(ShownUntil::new(all.clone(), 1), ShownUntil::new(all, 2));
 }
 
-/// The same said plainly: whoever compares message by message with all that is not answered yet.
+/// The same in a simple form: compares each message with all items that are not answered yet.
 fn is_plainly_same(shown: &[Shown], said: &[Said]) -> bool {
     let (mut from, mut seen) = (0, HashSet::new());
     for one in said {
@@ -105,7 +105,7 @@ fn said() -> impl Strategy<Value = Said> {
     (text, calls).prop_map(said)
 }
 
-/// What somebody sends back who was shown this, with what he may add.
+/// What a client sends back after it was shown this, with its possible additions.
 fn sent_back(shown: &[Shown]) -> Vec<Said> {
     let sent = |one: &Shown| match one {
         Shown::Answer(text) | Shown::Question(text) => answer(&text.0),

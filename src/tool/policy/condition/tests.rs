@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// The answers of a rule that allows and of one that denies.
+/// The results in a rule that allows and in one that denies.
 fn answers(op: Op, found: Option<&Value>, expected: &Value) -> (bool, bool) {
     let test =
         Check::new(&Condition { pointer: String::new(), op, value: expected.clone() }, &StepBudget::new()).unwrap();

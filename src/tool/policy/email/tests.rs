@@ -1,4 +1,4 @@
-//! What is an address, and whose.
+//! Which texts are addresses, and their domains.
 
 use serde_json::json;
 

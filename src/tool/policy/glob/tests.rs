@@ -1,4 +1,4 @@
-//! Patterns and what they cover.
+//! Patterns and what they match.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Which host is meant, and where nobody can tell.
+//! Which host is meant, and which texts are ambiguous.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What is the same text to people, and how large a value is.
+//! Which texts are equal after normalisation, and the size of values.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -23,7 +23,7 @@ fn what_people_read_as_one_text_is_one() {
     ] {
         assert_eq!(fold(text), fold(same), "{text:?} {same:?}");
     }
-    // Letters of other scripts that look alike are other letters.
+    // Similar letters of other scripts remain different.
     assert_ne!(fold("р\u{430}ypal"), fold("paypal"));
 }
 

@@ -1,4 +1,4 @@
-//! Numbers and what is written as one.
+//! Numbers, and their text forms.
 
 use serde_json::json;
 
