@@ -1,4 +1,4 @@
-//! KnownFacts limits of models by name: context window and output length. A new family is a row here; the operator's
+//! Known limits of models by name: context window and output length. A new family is a row here; the operator's
 //! `models.facts` take precedence.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -69,7 +69,7 @@ impl Gates {
         Self { config: config.clone(), gates: Mutex::default() }
     }
 
-    /// QueueEntry without a limit for a permit. Fails with `BreakerOpen` if no request may be sent.
+    /// Waits without a limit for a permit. Fails with `BreakerOpen` if no request may be sent.
     pub async fn acquire(&self, provider: &str, owner: CallOwner) -> Result<CallPass, ModelFailure> {
         self.acquire_with(provider, |gate| async move { Ok(gate.permits.acquire(owner).await) }).await
     }

@@ -49,7 +49,7 @@ impl CallPermits {
         }
     }
 
-    /// QueueEntry for permits, first come first served within each group. While it waits for its tenant or key, a call holds
+    /// Waits for permits, first come first served within each group. While it waits for its tenant or key, a call holds
     /// no permit of the provider.
     pub(super) async fn acquire(&self, owner: CallOwner) -> CallPermit {
         let groups = self.groups(owner);

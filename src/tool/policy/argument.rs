@@ -12,7 +12,7 @@ use super::{email, normal};
 /// in doubt.
 pub const MAX_EXAMINED: usize = 64 * 1024;
 
-/// StepBudget per byte that is parsed as a host or an email address.
+/// Steps per byte that is parsed as a host or an email address.
 const STEPS_PER_PARSED_BYTE: usize = 256;
 
 /// The value at a condition's pointer, with its derived forms.

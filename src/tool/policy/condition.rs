@@ -14,7 +14,7 @@ use crate::domain::policy::{Condition, Op};
 
 /// Maximum length of a pointer, in bytes.
 const MAX_POINTER_BYTES: usize = 1_024;
-/// StepBudget per comparison of one host with one pattern.
+/// Steps per comparison of one host with one pattern.
 const STEPS_PER_HOST_PATTERN: usize = 16;
 
 /// A compiled condition.

@@ -3,7 +3,7 @@
 use super::normal::{is_invisible, is_line_break};
 use super::steps::StepBudget;
 
-/// StepBudget per byte that is scanned to split a text, and per part that is compared.
+/// Steps per byte that is scanned to split a text, and per part that is compared.
 const STEPS_PER_BYTE: usize = 8;
 const STEPS_PER_PART: usize = 64;
 

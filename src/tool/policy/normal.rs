@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::steps::StepBudget;
 
-/// StepBudget per byte of input, and per character of output if the text is not all ASCII.
+/// Steps per byte of input, and per character of output if the text is not all ASCII.
 const STEPS_PER_BYTE: usize = 16;
 const STEPS_PER_CHARACTER: usize = 256;
 
