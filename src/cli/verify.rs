@@ -45,15 +45,15 @@ pub(super) async fn verify(
     }
 }
 
-fn print_words(found: &[Verified], has_keys: bool) -> Result<(), Error> {
+fn print_words(found: &[ChainReport], has_keys: bool) -> Result<(), Error> {
     found.iter().try_for_each(|tenant| print(&words(tenant, has_keys)))?;
     if has_keys { Ok(()) } else { print("signatures were not looked at: PES_AUDIT_KEY is not set") }
 }
 
 /// `signed` is absent where signatures were not looked at, `broken` where all is what it was.
-fn document(found: &[Verified], has_keys: bool) -> String {
-    let tenant = |found: &Verified| {
-        let Verified { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter, broken } = found;
+fn document(found: &[ChainReport], has_keys: bool) -> String {
+    let tenant = |found: &ChainReport| {
+        let ChainReport { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter, broken } = found;
         let mut told = json!({
             "tenant": tenant, "ok": broken.is_none(), "lines": lines, "checkpoints": checkpoints, "unchained": unchained,
             "forgotten": forgotten, "isShorter": is_shorter

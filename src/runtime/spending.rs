@@ -224,7 +224,11 @@ impl Shared {
             let threshold = SpendThreshold { percent, spent: &shown };
             let tenant = spent.of.tenant;
             let deliveries = self.outbox.directory.announce_spending(tenant, &threshold, now, &mut self.mint());
-            match self.store.add_spend_notice(NewSpendNotice { of: spent.of.clone(), percent, cap, now, deliveries }).await {
+            match self
+                .store
+                .add_spend_notice(NewSpendNotice { of: spent.of.clone(), percent, cap, now, deliveries })
+                .await
+            {
                 Ok(is_told) if is_told => self.outbox.wakeup.notify([TargetKind::Webhook]),
                 Ok(_) => {}
                 Err(error) => {

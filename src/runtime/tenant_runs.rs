@@ -128,7 +128,9 @@ impl Actor {
     /// Takes a slot for the thread's next run if these events may begin one. [`Self::count_run`] keeps or frees it after the
     /// decision.
     pub(super) async fn try_begin_run(&mut self, events: &[Arc<Event>]) -> store::Result<RunAdmission> {
-        let Some(loaded) = self.loaded.as_ref().filter(|_| self.run_slot.is_none()) else { return Ok(RunAdmission::Now) };
+        let Some(loaded) = self.loaded.as_ref().filter(|_| self.run_slot.is_none()) else {
+            return Ok(RunAdmission::Now);
+        };
         let (tenant, has_waited) = (loaded.row.tenant, loaded.machine.waits_to_begin());
         let RunLimits { running, queued: most } = self.shared.run_limits(tenant);
         if self.shared.tenant_runs.try_begin(tenant, running, has_waited) {

@@ -100,7 +100,9 @@ async fn delete_expired(service: &Service, kind: ExpiredKind) -> Result<()> {
         let count = match kind {
             ExpiredKind::Answers => service.store.forget_idempotency(now - IDEMPOTENCY_RETENTION, BATCH).await?,
             ExpiredKind::Lookups => service.store.forget_lookups(now - LOOKUP_RETENTION, BATCH).await?,
-            ExpiredKind::Deliveries => service.store.forget_deliveries(now - service.outbox.timing.retention, BATCH).await?,
+            ExpiredKind::Deliveries => {
+                service.store.forget_deliveries(now - service.outbox.timing.retention, BATCH).await?
+            }
             ExpiredKind::Sessions => service.store.forget_sessions(now, BATCH).await?,
             ExpiredKind::Documents => service.store.forget_documents(now - DELETED_DOCUMENT_RETENTION, BATCH).await?,
         };

@@ -133,7 +133,12 @@ fn change_by(service: &Service, caller: &Caller, kind: DocumentKind, id: &str, b
 }
 
 /// Why a write was not made: a response to the same request is stored by now, or else `otherwise`.
-async fn not_first(service: &Service, caller: &Caller, key: &Option<Idempotent>, otherwise: Fault) -> Result<CommandError> {
+async fn not_first(
+    service: &Service,
+    caller: &Caller,
+    key: &Option<Idempotent>,
+    otherwise: Fault,
+) -> Result<CommandError> {
     match key {
         Some(key) if once::is_stored(service, caller, key).await? => Ok(CommandError::Duplicate),
         Some(_) | None => Ok(otherwise.into()),

@@ -164,8 +164,12 @@ async fn answer(
         Err(complaint) => return Ok(complain(complaint)),
     };
     let push = push_of(ctx, request).map(|(config, version)| PushRegistration { run: task.clone(), config, version });
-    let said_ask =
-        ReplyMessage { content: message::query(message), metadata: Some(stored_metadata(message)), push, lookups: None };
+    let said_ask = ReplyMessage {
+        content: message::query(message),
+        metadata: Some(stored_metadata(message)),
+        push,
+        lookups: None,
+    };
     let early = if wants_events { Some(feed::subscribe(service, &ctx.caller, &thread).await?) } else { None };
     match runs::reply(service, &ctx.caller, &thread, answer, said_ask, once).await {
         Ok(_) => Ok(AcceptedMessage { task, complaint: None, early, is_new: false }),

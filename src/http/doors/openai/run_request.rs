@@ -207,7 +207,8 @@ impl RunReply<'_> {
             let is_said = open.kind != SuspensionKind::ClientTool && !self.approvals.contains_key(&open.suspension_id);
             let found = (open.run_id.clone(), self.lookups.to_vec());
             let answered = if is_said {
-                let message = ReplyMessage { content: self.text.to_owned(), lookups: Some(found), ..ReplyMessage::default() };
+                let message =
+                    ReplyMessage { content: self.text.to_owned(), lookups: Some(found), ..ReplyMessage::default() };
                 runs::reply(service, caller, self.thread, answer, message, key).await
             } else {
                 runs::resume_with_lookups(service, caller, self.thread, answer, found, key).await
