@@ -24,11 +24,11 @@ struct Silent {
 }
 
 impl Silent {
-    fn after(answers: &[String]) -> Self {
+    fn after(answers: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (tell, unanswered) = mpsc::channel();
-        let mut answers = answers.to_vec().into_iter();
+        let mut answers = answers.into_iter();
         std::thread::spawn(move || {
             // A connection that is dropped would be an answer.
             let mut open = Vec::new();
@@ -98,7 +98,7 @@ fn open() -> String {
 #[test]
 fn control_c_is_heard_while_the_server_is_silent() {
     let folder = tempfile::tempdir().unwrap();
-    let silent = Silent::after(&[thread(), stream()]);
+    let silent = Silent::after(vec![thread(), stream()]);
     let mut command = command(folder.path(), &["watch", "t", "--after", "4"], &[("PES_URL", &silent.url)]);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     silent.is_asked("GET /runs/run_1 ");
@@ -113,7 +113,7 @@ fn control_c_is_heard_while_the_server_is_silent() {
 #[test]
 fn whoever_waits_for_so_long_only_does_not_wait_for_a_silent_server() {
     let folder = tempfile::tempdir().unwrap();
-    let silent = Silent::after(&[thread(), found(&json!({ "runId": "run_1" })), stream()]);
+    let silent = Silent::after(vec![thread(), found(&json!({ "runId": "run_1" })), stream()]);
     let began = Instant::now();
     let arguments = ["run", "x", "--thread", "t", "--timeout", "1s"];
     let output = run(folder.path(), &arguments, &[("PES_URL", &silent.url)]);
@@ -125,7 +125,7 @@ fn whoever_waits_for_so_long_only_does_not_wait_for_a_silent_server() {
 
 #[test]
 fn an_answer_that_is_on_its_way_may_have_been_sent() {
-    let silent = Silent::after(&[thread(), stream(), suspended(), open()]);
+    let silent = Silent::after(vec![thread(), stream(), suspended(), open()]);
     let terminal = Terminal::new(110, 30, &[("PES_URL", &silent.url), ("LANG", "C.UTF-8")]);
     terminal.line(&format!("{} watch t --after 4; echo code $?", pes()));
     terminal.shows(&["[a]pprove"]);
@@ -137,7 +137,7 @@ fn an_answer_that_is_on_its_way_may_have_been_sent() {
 
 #[test]
 fn a_query_that_is_on_its_way_may_have_been_sent() {
-    let silent = Silent::after(&[thread()]);
+    let silent = Silent::after(vec![thread()]);
     let terminal = Terminal::new(110, 30, &[("PES_URL", &silent.url), ("LANG", "C.UTF-8")]);
     terminal.line(&format!("{} chat t; echo code $?", pes()));
     terminal.shows(&["Thread t."]);
