@@ -106,15 +106,17 @@ fn every_code_is_explained_with_its_status() {
 /// The codes that tool calls and todo items fail with, as the sources write them.
 fn failing_codes() -> BTreeSet<String> {
     // What stands before such a code, up to its quotes; between the last two there is one argument.
-    const BEFORE: [&str; 8] = [
+    const BEFORE: [&str; 10] = [
         "tool_failed(",
         "ToolError::new(",
         "code: ",
         "refuse(",
         "item::fail(tx, ",
         "ends(TaskStatus::",
-        "ended_without(tx, task, ",
-        "undeliverable(tx, task, ",
+        "end_without_report(tx, task, ",
+        "end_undeliverable(tx, task, ",
+        "give_up(tx, &task.call_id, ",
+        "RequiredTools::Failed(",
     ];
     let mut codes = BTreeSet::new();
     for source in all_sources("src") {
@@ -123,7 +125,8 @@ fn failing_codes() -> BTreeSet<String> {
         for (place, before) in BEFORE.iter().flat_map(|before| code.match_indices(before)) {
             let rest = code[place + before.len()..].trim_start();
             let own = rest.split([';', '{']).next().unwrap_or_default();
-            let takes_more = ["item::fail(tx, ", "ends(TaskStatus::", "ended_without(tx, task, "].contains(&before);
+            let takes_more =
+                ["item::fail(tx, ", "ends(TaskStatus::", "end_without_report(tx, task, "].contains(&before);
             let quoted = if takes_more { own.split_once(", ").map(|(_, rest)| rest) } else { Some(own) };
             let word = quoted.and_then(|text| text.trim_start().strip_prefix('"')?.split('"').next());
             let is_code = |word: &&str| word.len() > 3 && word.chars().all(|c| c == '_' || c.is_ascii_lowercase());

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{self, Cancel, Query, Status};
 use super::client::McpClient;
-use super::error::{ErrorKind, McpError};
+use super::error::{McpError, RpcErrorKind};
 use super::nesting;
 use super::round::{Round, may_ask_people};
 use super::run_report::RunReport;
@@ -58,7 +58,7 @@ pub(super) struct RunWait {
 }
 
 pub(super) async fn call(ctx: &McpRequest, mut params: Map<String, Value>) -> Result<CallOutcome, McpError> {
-    let wrong = |how: String| McpError::new(ErrorKind::InvalidParams, how);
+    let wrong = |how: String| McpError::new(RpcErrorKind::InvalidParams, how);
     let Some(name) = params.get("name").and_then(Value::as_str) else {
         return Err(wrong("`name` is missing.".to_owned()));
     };

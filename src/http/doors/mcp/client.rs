@@ -10,7 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::envelope::RpcRequest;
-use super::error::{ErrorKind, McpError};
+use super::error::{McpError, RpcErrorKind};
 use super::tasks::EXTENSION;
 
 /// The supported versions, oldest first. Their names sort by age.
@@ -53,7 +53,8 @@ impl McpClient {
             return Ok(Self { progress_token, ..Self::default() });
         }
         let missing = |name: &str| {
-            McpError::new(ErrorKind::InvalidParams, format!("`params._meta[\"{name}\"]` is missing.")).with_status(400)
+            McpError::new(RpcErrorKind::InvalidParams, format!("`params._meta[\"{name}\"]` is missing."))
+                .with_status(400)
         };
         let version = version.ok_or_else(|| missing(META_VERSION))?;
         if named != Some(version) {
@@ -129,7 +130,7 @@ fn check_version(version: &str) -> Result<(), McpError> {
     }
     let detail = format!("The versions {} of the protocol are spoken.", VERSIONS.join(", "));
     let data = json!({ "supported": VERSIONS, "requested": version });
-    Err(McpError::new(ErrorKind::UnsupportedVersion, detail).with_data(data).with_status(400))
+    Err(McpError::new(RpcErrorKind::UnsupportedVersion, detail).with_data(data).with_status(400))
 }
 
 fn check_header(headers: &HeaderMap, name: &'static str, body: &str) -> Result<(), McpError> {
@@ -159,5 +160,5 @@ fn single_header<'h>(headers: &'h HeaderMap, name: &'static str) -> Result<Optio
 }
 
 fn mismatch(how: String) -> McpError {
-    McpError::new(ErrorKind::HeaderMismatch, how).with_status(400)
+    McpError::new(RpcErrorKind::HeaderMismatch, how).with_status(400)
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::call::{CallOutcome, McpRequest, call};
 use super::client::{McpClient, VERSIONS, negotiated};
 use super::envelope::{self, RpcMessage, RpcRequest};
-use super::error::{ErrorKind, McpError};
+use super::error::{McpError, RpcErrorKind};
 use super::tasks;
 use super::tools;
 use super::waiting;
@@ -77,7 +77,7 @@ async fn authenticated_request(app: &AppState, parts: &mut Parts, caller: Caller
 
 fn initialized(ctx: &McpRequest, request: &RpcRequest) -> Result<Value, McpError> {
     let Some(asked) = request.params.get("protocolVersion").and_then(Value::as_str) else {
-        return Err(McpError::new(ErrorKind::InvalidParams, "`params.protocolVersion` is missing."));
+        return Err(McpError::new(RpcErrorKind::InvalidParams, "`params.protocolVersion` is missing."));
     };
     Ok(json!({
         "protocolVersion": negotiated(asked),
@@ -110,5 +110,5 @@ fn implementation(ctx: &McpRequest) -> Value {
 
 fn no_method(ctx: &McpRequest, name: &str) -> McpError {
     let status = if ctx.client.is_modern { Code::NotFound.status() } else { 200 };
-    McpError::new(ErrorKind::MethodNotFound, format!("There is no method `{name}`.")).with_status(status)
+    McpError::new(RpcErrorKind::MethodNotFound, format!("There is no method `{name}`.")).with_status(status)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::error::{ErrorKind, McpError};
+use super::error::{McpError, RpcErrorKind};
 
 /// The message in a body.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct RpcRequest {
 
 /// Sets `id` to the request's id as soon as it is known, so that errors can carry it.
 pub(super) fn read(document: Value, id: &mut Value) -> Result<RpcMessage, McpError> {
-    let invalid = |how: &str| McpError::new(ErrorKind::InvalidRequest, how).with_status(400);
+    let invalid = |how: &str| McpError::new(RpcErrorKind::InvalidRequest, how).with_status(400);
     let Value::Object(mut members) = document else {
         return Err(invalid("Send one message; batches are not answered."));
     };
@@ -46,7 +46,7 @@ pub(super) fn read(document: Value, id: &mut Value) -> Result<RpcMessage, McpErr
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(params)) => params,
         Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-            return Err(McpError::new(ErrorKind::InvalidParams, "`params` is an object.").with_status(400));
+            return Err(McpError::new(RpcErrorKind::InvalidParams, "`params` is an object.").with_status(400));
         }
     };
     Ok(RpcMessage::Request(RpcRequest { id: id.clone(), method, params }))

@@ -11,7 +11,7 @@ use crate::http::problem;
 
 /// The protocol's error codes that this server uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ErrorKind {
+pub(super) enum RpcErrorKind {
     Parse,
     InvalidRequest,
     MethodNotFound,
@@ -24,18 +24,18 @@ pub(super) enum ErrorKind {
     UnsupportedVersion,
 }
 
-impl ErrorKind {
+impl RpcErrorKind {
     fn code(self) -> i32 {
         match self {
-            ErrorKind::Parse => -32700,
-            ErrorKind::InvalidRequest => -32600,
-            ErrorKind::MethodNotFound => -32601,
-            ErrorKind::InvalidParams => -32602,
-            ErrorKind::Internal => -32603,
-            ErrorKind::Server => -32000,
-            ErrorKind::HeaderMismatch => -32020,
-            ErrorKind::MissingCapability => -32021,
-            ErrorKind::UnsupportedVersion => -32022,
+            RpcErrorKind::Parse => -32700,
+            RpcErrorKind::InvalidRequest => -32600,
+            RpcErrorKind::MethodNotFound => -32601,
+            RpcErrorKind::InvalidParams => -32602,
+            RpcErrorKind::Internal => -32603,
+            RpcErrorKind::Server => -32000,
+            RpcErrorKind::HeaderMismatch => -32020,
+            RpcErrorKind::MissingCapability => -32021,
+            RpcErrorKind::UnsupportedVersion => -32022,
         }
     }
 }
@@ -43,7 +43,7 @@ impl ErrorKind {
 /// An error response.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct McpError {
-    error: ErrorKind,
+    error: RpcErrorKind,
     message: String,
     data: Option<Value>,
     status: u16,
@@ -51,7 +51,7 @@ pub(super) struct McpError {
 }
 
 impl McpError {
-    pub(super) fn new(error: ErrorKind, message: impl Into<String>) -> Self {
+    pub(super) fn new(error: RpcErrorKind, message: impl Into<String>) -> Self {
         Self { error, message: message.into(), data: None, status: 200, retry_after_ms: None }
     }
 
@@ -83,11 +83,11 @@ impl McpError {
 impl From<Fault> for McpError {
     fn from(fault: Fault) -> Self {
         let error = match fault.code {
-            Code::Malformed => ErrorKind::Parse,
-            Code::BodyTooLarge | Code::UnsupportedMediaType | Code::MethodNotAllowed => ErrorKind::InvalidRequest,
-            Code::Invalid => ErrorKind::InvalidParams,
-            Code::Internal => ErrorKind::Internal,
-            _others => ErrorKind::Server,
+            Code::Malformed => RpcErrorKind::Parse,
+            Code::BodyTooLarge | Code::UnsupportedMediaType | Code::MethodNotAllowed => RpcErrorKind::InvalidRequest,
+            Code::Invalid => RpcErrorKind::InvalidParams,
+            Code::Internal => RpcErrorKind::Internal,
+            _others => RpcErrorKind::Server,
         };
         let mut data = json!({ "code": fault.code, "retryable": fault.code.retryable() });
         if !fault.errors.is_empty() {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::call::McpRequest;
-use super::error::{ErrorKind, McpError};
+use super::error::{McpError, RpcErrorKind};
 use super::forms::{self, FormReply};
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
@@ -40,7 +40,7 @@ impl Round {
         let opened = sealed.as_str().and_then(|text| open(&ctx.app.service, &ctx.caller, SEAL_PURPOSE, text));
         let round = opened.and_then(|text| serde_json::from_str(&text).ok());
         let unknown =
-            || McpError::new(ErrorKind::InvalidParams, "`requestState` is not what this server gave to this key.");
+            || McpError::new(RpcErrorKind::InvalidParams, "`requestState` is not what this server gave to this key.");
         round.map(Some).ok_or_else(unknown)
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::{McpRequest, report};
 use super::envelope::RpcRequest;
-use super::error::{ErrorKind, McpError};
+use super::error::{McpError, RpcErrorKind};
 use super::forms::{self, FormReply};
 use super::round::{is_closed, may_ask_people};
 use crate::domain::caller::Scope;
@@ -60,11 +60,11 @@ pub(super) async fn answer(ctx: &McpRequest, request: &RpcRequest) -> Result<Opt
     }
     if !ctx.client.has_tasks {
         let required = json!({ "extensions": { EXTENSION: {} } });
-        let error = McpError::new(ErrorKind::MissingCapability, format!("Declare the extension {EXTENSION}."));
+        let error = McpError::new(RpcErrorKind::MissingCapability, format!("Declare the extension {EXTENSION}."));
         return Err(error.with_data(json!({ "requiredCapabilities": required })).with_status(400));
     }
     let params = serde_json::from_value::<Params>(Value::Object(request.params.clone()));
-    let params = params.map_err(|error| McpError::new(ErrorKind::InvalidParams, format!("`params`: {error}.")))?;
+    let params = params.map_err(|error| McpError::new(RpcErrorKind::InvalidParams, format!("`params`: {error}.")))?;
     let run = RunId::from(params.task_id.as_str());
     let result = match method {
         TaskMethod::Get => get(ctx, &run).await,
@@ -72,7 +72,7 @@ pub(super) async fn answer(ctx: &McpRequest, request: &RpcRequest) -> Result<Opt
         TaskMethod::Cancel => cancel(ctx, &run).await,
     };
     result.map(Some).map_err(|fault| match fault.code {
-        Code::NotFound => McpError::new(ErrorKind::InvalidParams, format!("There is no task `{run}`.")),
+        Code::NotFound => McpError::new(RpcErrorKind::InvalidParams, format!("There is no task `{run}`.")),
         _others => fault.into(),
     })
 }
