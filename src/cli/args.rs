@@ -153,7 +153,7 @@ pub(super) struct Flags {
 }
 
 impl Flags {
-    /// The same flags, for another process.
+    /// The same flags as arguments for another process.
     pub(super) fn as_arguments(&self) -> Vec<OsString> {
         let port = self.port.map(|port| port.to_string());
         let model = (!self.model.is_empty()).then(|| self.model.join(","));
@@ -180,7 +180,7 @@ impl Flags {
         !self.model.is_empty()
     }
 
-    /// The first that says which server of this machine is asked.
+    /// The first given flag that chooses a server on this machine.
     pub(super) fn of_this_machine(&self) -> Option<&'static str> {
         let given =
             [("--host", self.host.is_some()), ("--port", self.port.is_some()), ("--data-dir", self.names_folder())];
@@ -204,7 +204,7 @@ impl Flags {
     }
 }
 
-/// What a key that is made here may do; only keys in the settings can have `operator`, so it is not offered.
+/// The scopes that a key made here may have. `operator` is left out: only keys in the settings can have it.
 fn scope(name: &str) -> Result<Scope, String> {
     auth::scope(name).map_err(|_| format!("`{name}` is no scope; use read, run, approve or admin"))
 }

@@ -1,5 +1,5 @@
-//! `pes backup` and `pes restore`: a copy of the SQLite database beside a running server, and the way back. PostgreSQL has
-//! tools of its own; `pes restore --adopt` says that one of them was used.
+//! `pes backup` and `pes restore`: copies the SQLite database while a server may be running, and puts a copy back. PostgreSQL
+//! has tools of its own; `pes restore --adopt` declares that one of them was used.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -20,17 +20,17 @@ use crate::store::sqlite::{self, AuditedAction, RestoreMode};
 
 const FORMAT: &str = "pes-backup/1";
 
-/// What stands beside a backup, as `FILE.json`.
+/// The file `FILE.json` beside a backup.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Manifest {
     format: String,
     version: String,
-    /// When the copy was begun: what was committed before is in it.
+    /// When the copy began. It contains everything that was committed before.
     taken_at: Millis,
     bytes: u64,
     sha256: String,
-    /// Which key opens what is sealed in it; the key itself is not in it.
+    /// Identifies the key that opens the sealed secrets in the backup; the key itself is not in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sealing_key: Option<String>,
 }
@@ -48,7 +48,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     }
     let taken_at = System::default().now();
     let part = with_suffix(to, ".part");
-    // Of one that was interrupted.
+    // Left by an interrupted backup.
     let _ = fs::remove_file(&part);
     let act = AuditedAction { by: LOCAL, at: taken_at, detail: json!({ "program": env!("CARGO_PKG_VERSION") }) };
     sqlite::back_up(&config.store.data_dir, &part, &act)?;
@@ -62,7 +62,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
         sealing_key: outward::sealer(config).fingerprints().current,
     };
     let text = serde_json::to_string_pretty(&said).expect("a manifest is plain data");
-    // Each is on the disk before the next step: a copy that has its name has its manifest, also after a power failure.
+    // Each file is synced before the next step: a copy under its final name has its manifest, also after a power failure.
     File::create_new(&manifest)?.write_all((text + "\n").as_bytes())?;
     File::open(&manifest)?.sync_all()?;
     sync_folder_of(to)?;
@@ -133,7 +133,7 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// The database was put back by other tools.
+/// Takes over a database that other tools restored.
 async fn adopt(config: &Config) -> Result<(), Error> {
     let store = crate::store::open(&config.store).await?;
     let marked = store.mark_restored(System::default().now()).await;
@@ -157,7 +157,7 @@ fn sync_folder_of(file: &Path) -> io::Result<()> {
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// How long the file is, and its SHA-256.
+/// The length of the file and its SHA-256.
 fn sum(file: &Path) -> io::Result<(u64, String)> {
     let (mut file, mut hash, mut bytes) = (File::open(file)?, Sha256::new(), 0);
     let mut part = vec![0; 1 << 16];

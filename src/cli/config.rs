@@ -8,11 +8,11 @@ use crate::config::Config;
 use crate::config::layers::Layers;
 use crate::config::template;
 
-/// What is printed.
+/// What to print.
 pub(super) enum Shown {
     Template,
     Effective,
-    /// Each setting with the layer that it comes from.
+    /// Each setting with its layer.
     Sources,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn show(shown: Shown, layers: Layers) -> Result<(), Error> {
     }
 }
 
-/// What is in force. The host of Ollama may name somebody without being a whole URL.
+/// The effective configuration. The host of Ollama may have user information without being a whole URL.
 fn effective(layers: Layers) -> Result<Config, Error> {
     let mut config = layers.load()?;
     if let Some(host) = &mut config.models.ollama.host
@@ -48,7 +48,7 @@ fn effective(layers: Layers) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// A text without the user information of the URLs in it, wherever they stand: it may be a password.
+/// Removes the user information, which may be a password, from all URLs in a text.
 fn without_user_info(text: &str) -> String {
     let mut pieces = text.split("://");
     let first = pieces.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! `pes doctor`: a line for each thing that a server with this configuration needs.
+//! `pes doctor`: one line for each thing that a server with this configuration needs.
 
 mod around;
 
@@ -13,7 +13,7 @@ use crate::config::{self, Config};
 use crate::provider::{self, CheckStatus, ModelInfo, Models};
 use crate::telemetry;
 
-/// What was found of one thing.
+/// The result of one check.
 struct Finding {
     what: String,
     said: String,
@@ -39,7 +39,7 @@ fn document(findings: &[Finding]) -> String {
     json!({ "ok": is_well, "checks": findings.iter().map(check).collect::<Vec<_>>() }).to_string()
 }
 
-/// It failed if something is not well. `json`: what was found is one document.
+/// Fails if any check fails. `json`: prints the results as one document.
 pub(super) async fn doctor(config: &Config, variables: &Variables, json: bool) -> Result<(), Error> {
     let models = Models::new(&config.models).map_err(|fault| Error::Config(config::Error(fault.in_full())))?;
     let mut findings = settings(config);
@@ -47,14 +47,14 @@ pub(super) async fn doctor(config: &Config, variables: &Variables, json: bool) -
     let checked = provider::check(&models, OPEN_TENANT).await;
     findings.extend(checked.iter().map(|model| Finding::of(name(model), answers(model))));
     let printed = if json { print(&document(&findings)) } else { findings.iter().try_for_each(Finding::print) };
-    // Also where nobody reads it any more, the exit code says what was found.
+    // The exit code stays correct if stdout is closed.
     match findings.iter().filter(|finding| !finding.is_well).count() {
         0 => printed,
         count => Err(Error::Failed(format!("{count} of {} checks failed", findings.len()))),
     }
 }
 
-/// What a start would refuse of the settings themselves.
+/// Checks for settings that a start would refuse.
 fn settings(config: &Config) -> Vec<Finding> {
     let filter = telemetry::check(&config.log).map_err(app::Error::from);
     let wrong: Vec<app::Error> = filter.err().into_iter().chain(checks::check(config)).collect();

@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked for, and the exit code that says so. docs/CLI.md has the table.
+//! Why a command failed, and its exit code. docs/CLI.md has the table.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub enum Error {
     Conflict(String),
     #[error("{0}")]
     Unreachable(String),
-    /// Something answers, but not for the server: it stops, its database is away, or whoever stands before it cannot reach it.
+    /// Something answers, but not the server: it is stopping, its database is unreachable, or a proxy cannot reach it.
     #[error("{said}")]
     Unavailable { said: String, again_in: Option<Duration> },
     #[error("{said}")]
@@ -37,7 +37,7 @@ pub enum Error {
     Store(#[from] store::Error),
     #[error("{0}")]
     TimedOut(String),
-    /// Whoever read the output went away: there is nobody to tell.
+    /// The reader of the output closed it: an error message would reach nobody.
     #[error("the output was closed")]
     OutputClosed,
 }

@@ -43,7 +43,7 @@ pub(super) async fn health(
     print("ready")
 }
 
-/// Where a server with this configuration is found from this machine.
+/// The address of a server with this configuration, as seen from this machine.
 pub(super) fn local(server: &config::Server) -> String {
     let host = match server.host.as_str() {
         "0.0.0.0" => "127.0.0.1",
@@ -54,7 +54,7 @@ pub(super) fn local(server: &config::Server) -> String {
     format!("http://{host}:{}{}", server.port, server.base_path)
 }
 
-/// The status of `GET /readyz`, as in its first line, and what is failing, if its body says so.
+/// The status of `GET /readyz`, as in its first line, and the failing parts, if the body names them.
 async fn ask(url: &Url) -> Result<(String, String), String> {
     if url.scheme() != "http" {
         return Err("only plain http is asked for health".to_owned());
@@ -75,7 +75,7 @@ async fn ask(url: &Url) -> Result<(String, String), String> {
     Ok((line(status), failing(body)))
 }
 
-/// What a problem document says is failing, behind the status.
+/// The failing parts that a problem document names, to follow the status.
 fn failing(body: &str) -> String {
     let problem: Value = serde_json::from_str(body).unwrap_or_default();
     let failing = problem["failing"].as_array().into_iter().flatten().filter_map(Value::as_str);

@@ -1,5 +1,5 @@
-//! `pes keys`: through the server that is named, or through the one that holds the folder of the database, else in the database
-//! itself. Never in another one than that of the server that is running.
+//! `pes keys`: works through the named server, or through the one that holds the database's folder, else in the database
+//! itself. Never in another database than that of the running server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,10 +36,10 @@ pub(super) async fn keys(
     done
 }
 
-/// Where the keys are.
+/// Where the keys are managed.
 enum KeysLocation {
     Server(Box<Server>),
-    /// With the keys that are configured.
+    /// Together with the configured keys.
     Store(Arc<dyn Store>, Auth),
 }
 
@@ -86,7 +86,7 @@ fn end(after: Duration) -> Millis {
     System::default().now().saturating_add(Millis::try_from(after.as_millis()).unwrap_or(Millis::MAX))
 }
 
-/// What the first key of a server shuts.
+/// Reports what stops working with the first key of a server.
 fn say_first(new: &NewKey) {
     tell("this is the first key: within five seconds every call needs one");
     if !new.scopes.contains(&Scope::Admin) {
@@ -120,7 +120,7 @@ fn described(key: &ApiKey) -> String {
 }
 
 impl KeysLocation {
-    /// Where the server at work has its keys, or will have them. `url`: which server that is.
+    /// Finds where the running server has its keys, or will have them. `url`: names that server.
     async fn find(
         url: Option<String>,
         flags: &Flags,
@@ -151,7 +151,7 @@ impl KeysLocation {
         Ok(KeysLocation::Store(crate::store::open(store).await?, config.auth))
     }
 
-    /// Whether nobody has a key yet.
+    /// Whether no key exists yet.
     async fn is_first(&self) -> Result<bool, Error> {
         match self {
             KeysLocation::Server(server) => Ok(!server.has_key() && server.list().await?.is_empty()),
@@ -161,7 +161,7 @@ impl KeysLocation {
         }
     }
 
-    /// Gives what was made without keys to a tenant. The store refuses it while servers share the database.
+    /// Moves everything that was made without keys to a tenant. The store refuses this while servers share the database.
     async fn adopt(&self, tenant: &str) -> Result<(), Error> {
         let KeysLocation::Store(store, _) = self else {
             return Err(Error::Failed("stop the server first: it has its tenants in mind".to_owned()));

@@ -1,5 +1,5 @@
-//! The command line: the server, the operator's commands, and the client (`client`). Each failure is one line on stderr,
-//! but for arguments that cannot be read, and has an exit code of its own (`error`).
+//! The command line: the server, the operator's commands, and the client (`client`). Each failure has its own exit code
+//! (`error`) and is one line on stderr, except for arguments that cannot be parsed.
 
 mod args;
 mod backup;
@@ -30,7 +30,7 @@ pub fn run() -> ExitCode {
     let arguments = Arguments::parse();
     let runtime = tokio::runtime::Runtime::new().expect("without threads and timers there is no server");
     let done = runtime.block_on(command(arguments, Variables::of_process()));
-    // Everything was closed in order; code that does not yield must not hold up the end.
+    // Everything was closed in order; a task that does not yield must not block the exit.
     runtime.shutdown_background();
     match done {
         Ok(()) | Err(Error::OutputClosed) => ExitCode::SUCCESS,

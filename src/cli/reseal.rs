@@ -1,5 +1,5 @@
-//! `pes reseal`: everything that is sealed, under the key that seals now. Each entry is written by itself, and only if it
-//! stands as it was read: it may run beside servers on PostgreSQL, be interrupted, and be run again.
+//! `pes reseal`: seals all secrets under the current key. Each entry is written separately, and only if it is unchanged since
+//! it was read. So it may run beside servers on PostgreSQL, be interrupted, and be run again.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use crate::store::documents::{ANSWER, Document, Expected, Sealer, Unreadable, an
 use crate::store::sealed::{SealedKind, SealedRow};
 use crate::store::{self, AuditRow, Store, sqlite};
 
-/// Rows that are read at once.
+/// Rows per read.
 const BATCH: u32 = 200;
 
 pub(super) async fn reseal(config: &Config) -> Result<(), Error> {
@@ -44,7 +44,7 @@ pub(super) async fn reseal(config: &Config) -> Result<(), Error> {
     let ResealReport { stale, current, unreadable } = done?;
     let printed = print(&format!("sealed again with the key {key}: {stale}; sealed with it already: {current}"));
     let printed = printed.and_then(|()| unreadable.iter().try_for_each(|one| print(&format!("not opened: {one}"))));
-    // Also where nobody reads it any more, the exit code says what was not opened.
+    // The exit code reports unreadable entries also if stdout is closed.
     match unreadable.len() {
         0 => printed,
         count => Err(Error::Failed(format!(
@@ -54,21 +54,21 @@ pub(super) async fn reseal(config: &Config) -> Result<(), Error> {
     }
 }
 
-/// How the entries that hold sealed texts stand.
+/// Counts of the entries with sealed texts.
 #[derive(Default)]
 pub(super) struct ResealReport {
-    /// Under another key than the one that seals now, when they were found.
+    /// Found sealed under another key than the current one.
     pub stale: usize,
     pub current: usize,
-    /// Each as a sentence: kind, name, tenant, and why.
+    /// One sentence each: kind, name, tenant, and why.
     pub unreadable: Vec<String>,
 }
 
-/// A walk past all that is sealed.
+/// A walk over all sealed entries.
 pub(super) struct Walk<'s> {
     store: &'s dyn Store,
     sealer: &'s Sealer,
-    /// Whether what is stale is sealed again.
+    /// Whether stale entries are sealed again.
     writes: bool,
     found: ResealReport,
     tenants: HashMap<TenantPk, String>,
@@ -113,7 +113,7 @@ impl<'s> Walk<'s> {
                     }
                 }
             }
-            // Somebody else was faster.
+            // A concurrent write won.
             match self.store.document(document.tenant, document.kind, &document.id).await? {
                 Some(newer) => document = newer,
                 None => return Ok(()),
@@ -137,7 +137,7 @@ impl<'s> Walk<'s> {
         Ok(written.is_some())
     }
 
-    /// One that changed meanwhile was written by a server, under its own key, or is gone.
+    /// A row that changed in between is gone, or a server wrote it under its own key.
     async fn row(&mut self, row: SealedRow) -> store::Result<()> {
         let again = match row.kind {
             SealedKind::Receiver => self.receiver(&row),
@@ -181,12 +181,12 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// What is sealed in one row.
+/// The sealed content of one row.
 enum Entry {
-    /// Nothing.
+    /// Nothing is sealed.
     Open,
     Current,
-    /// What to store in its place.
+    /// The text to store instead.
     Stale(String),
 }
 

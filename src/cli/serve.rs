@@ -45,7 +45,7 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
     Ok(())
 }
 
-/// Bound before anything is opened: a second server on the port touches nothing.
+/// Binds before anything is opened: a second server on the same port changes nothing.
 async fn bind(config: &Config) -> Result<TcpListener, Error> {
     let host = config.server.host.trim_start_matches('[').trim_end_matches(']');
     let bound = TcpListener::bind((host, config.server.port)).await;
@@ -60,7 +60,7 @@ async fn bind(config: &Config) -> Result<TcpListener, Error> {
     })
 }
 
-/// The address of `/metrics` alone, if it has one.
+/// The separate listener of `/metrics`, if configured.
 async fn bind_metrics(config: &Config) -> Result<Option<(TcpListener, SocketAddr)>, Error> {
     let Some(wanted) = config.metrics.listen else { return Ok(None) };
     let failed = |error: std::io::Error| {
@@ -71,7 +71,7 @@ async fn bind_metrics(config: &Config) -> Result<Option<(TcpListener, SocketAddr
     Ok(Some((listener, address)))
 }
 
-/// Where this machine finds it.
+/// The URL under which this machine reaches the server.
 fn here(address: SocketAddr, config: &Config) -> String {
     let mut server = config.server.clone();
     server.port = address.port();
@@ -86,7 +86,7 @@ fn unusable(error: app::Error) -> Error {
     }
 }
 
-/// One line per fact; the last one when it answers.
+/// The startup lines, one fact each; the last one when the server answers.
 async fn facts(app: &App, address: SocketAddr, url: String, variables: &Variables) -> Vec<String> {
     let config = &app.config;
     let auth = match app.keys.is_open().await {
@@ -95,7 +95,7 @@ async fn facts(app: &App, address: SocketAddr, url: String, variables: &Variable
     };
     let is_bold = telemetry::is_coloured(variables) && std::io::stdout().is_terminal();
     let mut facts = vec![format!("pes      {}", env!("CARGO_PKG_VERSION")), format!("url      {url}")];
-    // Whoever passes on what comes there must know where to.
+    // A proxy in front needs the bound address.
     facts.extend(config.server.public_url.as_ref().map(|_| format!("bound    http://{address}")));
     facts.extend([format!("store    {}", app.store.describe())]);
     facts.extend(app.store.weakness().map(|why| format!("durable  NO: {why}")));
@@ -113,7 +113,7 @@ fn model(config: &Config, is_bold: bool) -> String {
     if is_bold { format!("\u{1b}[1m{line}\u{1b}[0m") } else { line }
 }
 
-/// Prints the lines. A closed standard output is no error.
+/// Prints the lines. A closed stdout is no error.
 fn say(lines: &[String]) {
     let mut out = std::io::stdout();
     for line in lines {

@@ -1,4 +1,4 @@
-//! Commands that ask a running server over HTTP.
+//! Commands that call a running server over HTTP.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ const BOUNDS: Bounds = Bounds {
     bytes: 16 << 20,
 };
 
-/// A stream says something every 15 seconds.
+/// A stream sends something every 15 seconds.
 const STREAM_BOUNDS: Bounds = Bounds {
     headers: Duration::from_secs(30),
     stall: Duration::from_secs(45),
@@ -32,7 +32,7 @@ const STREAM_BOUNDS: Bounds = Bounds {
     bytes: usize::MAX,
 };
 
-/// The server that PES_URL names, with the key of PES_TOKEN.
+/// The server of PES_URL, with the key of PES_TOKEN.
 pub(super) struct Server {
     base: String,
     headers: HeaderMap,
@@ -45,7 +45,7 @@ struct Listed<T> {
 }
 
 impl Server {
-    /// The one at this address.
+    /// The server at this address.
     pub(super) fn at(base: &str, variables: &Variables) -> Result<Self, Error> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -59,7 +59,7 @@ impl Server {
         Ok(Self { base, headers, egress: Egress::new(Duration::from_secs(10)) })
     }
 
-    /// Whether a pes answers there.
+    /// Whether a pes answers at this address.
     pub(super) async fn is_pes(&self) -> bool {
         let said = self.call(Method::GET, "/version", Vec::new()).await;
         said.is_ok_and(|said| serde_json::from_slice::<Value>(&said).is_ok_and(|said| said["name"] == "pes"))
@@ -97,12 +97,12 @@ impl Server {
         read(&self.call(Method::GET, path, Vec::new()).await?)
     }
 
-    /// The body as it is, for whoever passes it on.
+    /// The body unchanged, for a caller that passes it on.
     pub(super) async fn get_text(&self, path: &str) -> Result<String, Error> {
         Ok(String::from_utf8_lossy(&self.call(Method::GET, path, Vec::new()).await?).into_owned())
     }
 
-    /// With a key of its own, so that it is done once.
+    /// Posts with a new idempotency key, so that it takes effect once.
     pub(super) async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Error> {
         let key = HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()).expect("an id is plain text");
         let mut headers = self.headers.clone();
@@ -111,7 +111,7 @@ impl Server {
         read(&whole(answer, &self.base).await?)
     }
 
-    /// A JSON patch of what had this ETag.
+    /// A JSON patch against the version of this ETag.
     pub(super) async fn patch<T: DeserializeOwned>(&self, path: &str, etag: &str, body: &Value) -> Result<T, Error> {
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json-patch+json"));
@@ -122,7 +122,7 @@ impl Server {
         read(&whole(answer, &self.base).await?)
     }
 
-    /// A merge patch, whatever the version of what it changes.
+    /// A merge patch, independent of the version.
     pub(super) async fn merge<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Error> {
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/merge-patch+json"));
@@ -137,7 +137,7 @@ impl Server {
         Ok((read(&whole(answer, &self.base).await?)?, etag))
     }
 
-    /// A stream of events, for as long as it lasts.
+    /// An endless stream of events.
     pub(super) async fn events(&self, path: &str) -> Result<Answer, Error> {
         let mut headers = self.headers.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -145,18 +145,18 @@ impl Server {
         if answer.status().is_success() { Ok(answer) } else { Err(refused(answer, &self.base).await) }
     }
 
-    /// A long text, piece by piece.
+    /// A long text, in pieces.
     pub(super) async fn lines(&self, path: &str) -> Result<Answer, Error> {
         let answer = self.send(Method::GET, path, self.headers.clone(), Vec::new(), STREAM_BOUNDS).await?;
         if answer.status().is_success() { Ok(answer) } else { Err(refused(answer, &self.base).await) }
     }
 
-    /// The next piece of it; `None`: that was all.
+    /// The next piece; `None`: the end.
     pub(super) async fn piece(&self, answer: &mut Answer) -> Result<Option<Bytes>, Error> {
         answer.chunk().await.map_err(|error| unreachable(&self.base, &error))
     }
 
-    /// Posts what [`lines`](Self::lines) gave.
+    /// Posts the text that [`lines`](Self::lines) returned.
     pub(super) async fn post_lines<T: DeserializeOwned>(&self, path: &str, text: Vec<u8>) -> Result<T, Error> {
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
@@ -200,7 +200,7 @@ async fn whole(mut answer: Answer, base: &str) -> Result<Vec<u8>, Error> {
     Ok(whole)
 }
 
-/// A refusal, by what the caller can do about it.
+/// Converts a refusal to the error by which a caller can act.
 async fn refused(mut answer: Answer, base: &str) -> Error {
     let status = answer.status();
     let again_in = retry_after(answer.headers()).map(|ms| Duration::from_millis(ms.unsigned_abs()));
@@ -221,7 +221,7 @@ async fn refused(mut answer: Answer, base: &str) -> Error {
     }
 }
 
-/// What a problem document says and points at, which may repeat what others wrote.
+/// The message and the details of a problem document, which may contain untrusted text.
 fn said(status: u16, body: &[u8]) -> String {
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
     let errors = problem.get("errors").and_then(|errors| Vec::<Pointed>::deserialize(errors).ok()).unwrap_or_default();

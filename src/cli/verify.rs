@@ -1,4 +1,4 @@
-//! `pes verify`: whether the audit in the database is what it was. Reads only, also beside a running server.
+//! `pes verify`: checks that the audit in the database is unchanged. Only reads, also beside a running server.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub(super) async fn verify(
     let found = found?;
     let has_keys = key.is_some() || !former.is_empty();
     let printed = if json { print(&document(&found, has_keys)) } else { print_words(&found, has_keys) };
-    // Also where nobody reads it any more, the exit code says what was found.
+    // The exit code stays correct if stdout is closed.
     match found.iter().filter(|tenant| tenant.broken.is_some()).count() {
         0 if !found.is_empty() && found.iter().all(|tenant| tenant.is_shorter) => Err(Error::NotFound(
             "nothing was looked at: no tenant has the line that --since names; begin behind one that there is"
@@ -50,7 +50,7 @@ fn print_words(found: &[ChainReport], has_keys: bool) -> Result<(), Error> {
     if has_keys { Ok(()) } else { print("signatures were not looked at: PES_AUDIT_KEY is not set") }
 }
 
-/// `signed` is absent where signatures were not looked at, `broken` where all is what it was.
+/// `signed` is absent if signatures were not checked, `broken` if everything is unchanged.
 fn document(found: &[ChainReport], has_keys: bool) -> String {
     let tenant = |found: &ChainReport| {
         let ChainReport { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter, broken } = found;
@@ -70,7 +70,7 @@ fn document(found: &[ChainReport], has_keys: bool) -> String {
     json!({ "ok": is_well, "tenants": found.iter().map(tenant).collect::<Vec<_>>() }).to_string()
 }
 
-/// What was found of a tenant's audit.
+/// The result for a tenant's audit.
 fn words(found: &ChainReport, has_keys: bool) -> String {
     let ChainReport { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter: _, broken } = found;
     if let Some(broken) = broken {
@@ -89,7 +89,7 @@ fn text(file: &Path) -> Result<String, Error> {
     std::fs::read_to_string(file).map_err(|error| Error::NotFound(format!("{}: {error}", name(file))))
 }
 
-/// A line, a day or a moment.
+/// Parses a line number, a day or a time.
 pub(super) fn since(text: &str) -> Result<Since, String> {
     if let Ok(line) = text.parse() {
         return Ok(Since::Line(line));

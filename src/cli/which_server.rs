@@ -1,12 +1,11 @@
-//! Which server a command asks: the one that its flags name, else that of `PES_URL`, else the one on this machine. A flag
-//! that would say nothing is refused: whoever gave it would take the answer of another server, or of another model, for the
-//! one that was asked for.
+//! Chooses the server of a command: the one of its flags, else that of `PES_URL`, else the one on this machine. A flag without
+//! effect is refused: its user would take the answer of another server or model for that of the requested one.
 
 use super::Error;
 use super::args::Flags;
 use crate::config::env::Variables;
 
-/// The address that is named; `None`: it is asked on this machine.
+/// The named address; `None`: the server on this machine.
 pub(super) fn named(url: Option<String>, flags: &Flags, variables: &Variables) -> Result<Option<String>, Error> {
     if url.is_some() {
         only_asks(flags)?;
@@ -22,7 +21,7 @@ pub(super) fn named(url: Option<String>, flags: &Flags, variables: &Variables) -
     if named.is_some() { only_asks(flags).map(|()| named) } else { Ok(None) }
 }
 
-/// Refuses what says how a server is started, where none is.
+/// Refuses flags that only apply to the start of a server.
 pub(super) fn only_asks(flags: &Flags) -> Result<(), Error> {
     if flags.names_model() {
         return Err(Error::Usage(

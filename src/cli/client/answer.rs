@@ -1,4 +1,4 @@
-//! Answering a question.
+//! Answers questions.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -18,11 +18,11 @@ use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::hitl::{AskedQuestion, Suspension, SuspensionKind};
 
-/// Sends an answer; members that are absent stay so.
+/// Sends an answer. Absent members stay absent.
 pub(super) async fn send(server: &Server, thread: &str, asked: &AskedQuestion, answer: Value) -> Result<(), Error> {
     let mut body = answer;
     body["suspensionId"] = json!(asked.suspension_id);
-    // What runs is what was shown.
+    // Names the arguments that were shown, so that no others can be approved.
     if body["approved"] == true
         && body.get("modifiedArgs").is_none()
         && let Some(digest) = &asked.digest
@@ -39,7 +39,7 @@ pub(super) async fn approve(server: &Server, arguments: ApproveArguments) -> Res
         Some(id) => find(server, &id).await?,
         None => only_one(server).await?,
     };
-    // A pause only ends.
+    // A pause has no yes or no: it only ends.
     let mut answer = if found.kind == SuspensionKind::Pause { json!({}) } else { json!({ "approved": true }) };
     if let Some(edit) = edit {
         answer["modifiedArgs"] = edit;
@@ -69,7 +69,7 @@ pub(super) async fn answer(server: &Server, arguments: AnswerArguments) -> Resul
     done(server, &found, body, ("answer", "answered")).await
 }
 
-/// `verb`: the command, and what was done by it.
+/// `verb`: the command, and its past participle for the output.
 async fn done(server: &Server, found: &Suspension, answer: Value, verb: (&str, &str)) -> Result<(), Error> {
     let (asked, (command, word)) = (found.asked(), verb);
     let usual = commands(found);
@@ -82,7 +82,7 @@ async fn done(server: &Server, found: &Suspension, answer: Value, verb: (&str, &
     print(&format!("{word} {} in {}", subject(&asked), line(found.thread_id.as_str())))
 }
 
-/// What answers such a question.
+/// The commands that answer such a question.
 pub(super) fn commands(found: &Suspension) -> String {
     let id = found.suspension_id.as_str();
     match found.kind {
@@ -97,7 +97,7 @@ pub(super) fn commands(found: &Suspension) -> String {
     }
 }
 
-/// By its id, or by as much of it as names one.
+/// Finds a question by its id or by an unambiguous part of it.
 async fn find(server: &Server, id: &str) -> Result<Suspension, Error> {
     let open = lists::open_questions(server).await?;
     let mut like: Vec<Suspension> = open.into_iter().filter(|one| one.suspension_id.as_str().starts_with(id)).collect();
@@ -125,7 +125,7 @@ async fn only_one(server: &Server) -> Result<Suspension, Error> {
     }
 }
 
-/// What somebody wrote in $EDITOR. Its file stays until it is known what became of it.
+/// What a person wrote in $EDITOR. Its file stays until the outcome is known.
 pub(super) struct Draft {
     value: Value,
     path: PathBuf,
@@ -136,7 +136,7 @@ impl Draft {
         &self.value
     }
 
-    /// It was sent with this outcome: what was not taken is still there, and whoever wrote it is told where.
+    /// Deletes the file if the server took the value; else keeps it and reports its path.
     pub fn settle<T>(self, sent: Result<T, Error>) -> Result<T, Error> {
         if sent.is_ok() {
             forget(&self.path);
@@ -146,7 +146,7 @@ impl Draft {
         sent
     }
 
-    /// It stays where it is.
+    /// Reports the path of the file, which stays.
     pub fn tell_where(&self) {
         tell(&kept(&self.path));
     }
@@ -156,12 +156,12 @@ fn kept(path: &Path) -> String {
     format!("Your text is in {}.", path.display())
 }
 
-/// The file is in the folder for temporary files: left there, it harms nobody.
+/// A failure is ignored: the file is in the folder for temporary files.
 fn forget(path: &Path) {
     let _ = fs::remove_file(path);
 }
 
-/// What somebody makes of this value in $EDITOR; `None`: it was left as it was.
+/// Opens this value in $EDITOR; `None`: it was not changed.
 pub(super) fn edited(value: &Value) -> Result<Option<Draft>, Error> {
     edited_by(value, run_editor)
 }
@@ -196,7 +196,7 @@ fn edited_by(value: &Value, edit: impl FnOnce(&Path) -> Result<(), Error>) -> Re
 
 fn run_editor(path: &Path) -> Result<(), Error> {
     let chosen = ["VISUAL", "EDITOR"].into_iter().find_map(variable);
-    // Nobody sees an editor in a pipe; a program that was chosen for it may need no terminal.
+    // The default editor needs a terminal; a configured program may not.
     if chosen.is_none() && !has_terminal() {
         return Err(Error::Usage(
             "There is no terminal for `vi`: set EDITOR to a program that changes the file that it is given.".to_owned(),

@@ -245,7 +245,7 @@ pub(in crate::cli) fn duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
 }
 
-/// What may stand in a path; the server says what else an id has to be.
+/// Characters that are allowed in a path. The server checks the other rules of ids.
 pub(super) fn id(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte));
     if is_plain && text.bytes().any(|byte| byte != b'.') {
@@ -255,7 +255,7 @@ pub(super) fn id(text: &str) -> Result<String, String> {
     }
 }
 
-/// A plan that is refused without one ends its run, which a variable that happens to be empty must not do.
+/// Refuses an empty reason, for example of an unset variable: a plan refused without a reason ends its run.
 fn reason(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
         return Err("it is empty; to end the run: pes cancel THREAD".to_owned());

@@ -1,4 +1,4 @@
-//! A question on a terminal: all that is needed to decide, whole, and what may be answered.
+//! A question on a terminal: everything that the decision needs, uncut, and the possible answers.
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
     lines.join("\n")
 }
 
-/// The first digits in groups: enough for eyes; the whole digest is sent.
+/// The first digits in groups, for people to compare; the whole digest is sent.
 fn grouped(digest: &str, style: Style) -> String {
     let digits: Vec<char> = digest.chars().take(12).collect();
     digits.chunks(4).map(String::from_iter).collect::<Vec<_>>().join(" ") + if style.unicode { "…" } else { "~" }
@@ -63,23 +63,23 @@ fn indented(text: &str) -> String {
     block(text).lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Never cut: the whole of it is approved.
+/// Never cut: the person approves all of it.
 fn plan(plan: &Value) -> String {
     match PlanForecast::deserialize(plan) {
         Ok(known) => forecast::lines(&known).iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n"),
-        // Another version wrote it.
+        // Written by another version.
         Err(_) => indented(&format!("{plan:#}")),
     }
 }
 
-/// Never cut: what runs is what was shown.
+/// Never cut: the call runs with exactly these arguments.
 fn arguments(input: &Value) -> String {
     let Value::Object(members) = input else { return indented(&format!("{input:#}")) };
     let names = members.keys().map(|name| width(&line(name))).max().unwrap_or(0).min(24);
     let member = |(name, value): (&String, &Value)| {
         let value = match value {
             Value::String(text) => block(text),
-            // JSON escapes few of the characters that are not seen.
+            // JSON leaves most invisible characters unescaped.
             Value::Array(_) | Value::Object(_) => block(&format!("{value:#}")),
             Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
         };
@@ -97,7 +97,7 @@ fn options(asked: &AskedQuestion) -> Option<String> {
     (!options.is_empty()).then(|| options.iter().map(option).collect::<Vec<_>>().join("\n"))
 }
 
-/// What may be typed.
+/// The input that is accepted.
 pub(super) fn prompt(asked: &AskedQuestion) -> &'static str {
     match asked.kind {
         SuspensionKind::Approval | SuspensionKind::PlanReview if asked.feedback_schema.allow_modify_args => {
@@ -113,12 +113,12 @@ pub(super) fn prompt(asked: &AskedQuestion) -> &'static str {
     }
 }
 
-/// The value of an option as it is shown, and typed.
+/// An option's value as it is shown and typed.
 fn written(value: &Value) -> String {
     line(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-/// A typed value, as the question's form takes it.
+/// Converts typed text to the value that the question's form expects.
 pub(super) fn value(text: &str, form: &FeedbackSchema) -> Value {
     let parsed = serde_json::from_str(text).ok();
     match form.input_type {
@@ -137,7 +137,7 @@ pub(super) fn value(text: &str, form: &FeedbackSchema) -> Value {
                     one => one,
                 })
                 .collect(),
-            // Its name may have a comma.
+            // The label of an option may contain a comma.
             (_, Some(only)) => json!([only]),
             (_, None) => text.split(',').map(|one| option_or_text(one, form)).collect(),
         },
@@ -147,7 +147,7 @@ pub(super) fn value(text: &str, form: &FeedbackSchema) -> Value {
     }
 }
 
-/// The value of the option that is called so: by its value, else by its label.
+/// Finds an option by its value, else by its label.
 fn option_called(text: &str, form: &FeedbackSchema) -> Option<Value> {
     let text = line(text);
     let by_value = form.options.iter().find(|option| written(&option.value) == text);
@@ -155,7 +155,7 @@ fn option_called(text: &str, form: &FeedbackSchema) -> Option<Value> {
     found.map(|option| option.value.clone())
 }
 
-/// What names no option is sent as it is: the server says what it takes.
+/// Text that names no option is sent unchanged: the server decides whether to accept it.
 fn option_or_text(text: &str, form: &FeedbackSchema) -> Value {
     option_called(text, form).unwrap_or_else(|| Value::String(text.trim().to_owned()))
 }

@@ -14,7 +14,7 @@ use crate::cli::server::Server;
 
 pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut Input) -> Result<(), Error> {
     let mut place = begin(server, thread).await?;
-    // Once a run was followed, the process no longer ends of itself.
+    // After a run was followed, Ctrl-C no longer ends the process by default.
     let mut interrupts = signal(SignalKind::interrupt())?;
     loop {
         if can_ask() {
@@ -49,7 +49,7 @@ pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut In
         match outcome(server, &thread, ended, false) {
             Ok(()) if is_left => return Ok(()),
             Ok(()) => {}
-            // The talk goes on after what did not work.
+            // The chat continues after a failed run.
             Err(error @ (Error::Failed(_) | Error::Partial(_))) => tell(&error.to_string()),
             Err(error) => return Err(error),
         }
@@ -59,10 +59,10 @@ pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut In
     }
 }
 
-/// The thread that is named; `None`: it is made with the first query.
+/// The named thread; `None`: the first query creates it.
 async fn begin(server: &Server, thread: Option<String>) -> Result<Option<Thread>, Error> {
     let Some(thread) = thread else {
-        // Who is not let in learns it before a query is typed.
+        // A refused key is reported before a query is typed.
         server.get::<Value>("/threads?limit=1").await?;
         tell("An empty line, Ctrl-D or Ctrl-C ends the talk.");
         return Ok(None);

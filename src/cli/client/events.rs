@@ -1,4 +1,4 @@
-//! The live events of a thread, read over broken connections: each frame once, in order.
+//! The live events of a thread, read across reconnects: each frame once, in order.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::domain::ids::{ItemId, ThreadId};
 use crate::domain::run::RunResource;
 use crate::egress::Answer;
 
-/// Waits between attempts to connect again, in seconds.
+/// Delays before reconnects, in seconds.
 const PAUSES: [u64; 6] = [1, 2, 4, 8, 16, 30];
 
-/// How long a server is left alone that did not answer so many times before, and wants to be left alone for so long.
+/// The delay after so many failures, and at least `wanted`, which the server asked for.
 pub(super) fn pause(failures: usize, wanted: Option<Duration>) -> Duration {
     let pause = Duration::from_secs(PAUSES[failures.min(PAUSES.len() - 1)]);
     wanted.map_or(pause, |wanted| wanted.max(pause))
@@ -28,7 +28,7 @@ pub(super) struct Frame {
     pub data: String,
 }
 
-/// What a frame says, as far as it matters here.
+/// The content of a frame, as far as it is used here.
 pub(super) enum Said {
     Observation(Box<ObservationFrame>),
     Token(TokenFrame),
@@ -61,7 +61,7 @@ pub(super) struct TokenFrame {
     pub stream_id: String,
 }
 
-/// Where a frame leads.
+/// The cursor in a frame.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Place {
@@ -71,7 +71,7 @@ struct Place {
 }
 
 impl Frame {
-    /// The frame as a WebSocket tells it.
+    /// The frame in its WebSocket form.
     pub fn json(&self) -> String {
         format!(r#"{{"event":"{}","data":{}}}"#, self.event, self.data)
     }
@@ -94,10 +94,10 @@ impl Frame {
     }
 }
 
-/// What came next.
+/// The result of one read.
 pub(super) enum Next {
     Frame(Frame),
-    /// The connection broke; it is made again after so long.
+    /// The connection broke; a reconnect follows after this delay.
     Lost {
         why: String,
         again_in: Duration,
@@ -107,12 +107,12 @@ pub(super) enum Next {
 pub(super) struct Events<'s> {
     server: &'s Server,
     thread: String,
-    /// The last observation that came.
+    /// `seq` of the last observation received.
     after: i64,
     until: Option<String>,
     with_tokens: bool,
     connection: Option<(Answer, Blocks)>,
-    /// A pause that a lost connection asked for.
+    /// Delay before the reconnect after a lost connection.
     pause: Duration,
     failures: usize,
 }
@@ -123,7 +123,7 @@ impl<'s> Events<'s> {
         Self { server, thread, after, until, with_tokens, connection: None, pause: Duration::ZERO, failures: 0 }
     }
 
-    /// The next frame. An error if nothing answers the first time, or the server refuses for good. May be dropped and called again.
+    /// The next frame. Fails if the first connection gets no answer, or if the server refuses for good. Cancel safe.
     pub async fn next(&mut self) -> Result<Next, Error> {
         loop {
             if self.connection.is_none()
@@ -180,7 +180,7 @@ impl<'s> Events<'s> {
         Next::Lost { why, again_in }
     }
 
-    /// Notes where the frame leads; `None`: it is for this reader alone.
+    /// Updates the cursor from the frame; `None`: the frame only concerns this reader.
     fn take(&mut self, frame: Frame) -> Option<Frame> {
         self.failures = 0;
         self.pause = Duration::ZERO;
@@ -205,7 +205,7 @@ impl<'s> Events<'s> {
     }
 }
 
-/// Server-sent events out of bytes that were split anywhere.
+/// Parses server-sent events from bytes that may be split anywhere.
 #[derive(Default)]
 pub(super) struct Blocks {
     bytes: Vec<u8>,
@@ -217,7 +217,7 @@ impl Blocks {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Our server writes one line of data for each event.
+    /// Our server writes one `data` line per event.
     pub fn next(&mut self) -> Option<Frame> {
         while let Some(end) = memchr::memchr(b'\n', &self.bytes) {
             let line: Vec<u8> = self.bytes.drain(..=end).collect();

@@ -1,6 +1,6 @@
-//! Which items of a plan give way where a terminal has too few rows for all of them.
+//! Chooses the items of a plan that are hidden when a terminal has too few rows.
 
-/// How far an item is, in the order in which items give way.
+/// How far an item is, in the order in which items are hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Over,
@@ -9,7 +9,7 @@ pub(super) enum Stage {
     Asks,
 }
 
-/// What gives way. For all items of one stage that do there is one line.
+/// The hidden items. One line replaces all hidden items of a stage.
 #[derive(Debug)]
 pub(super) struct Folded {
     is_hidden: Vec<bool>,
@@ -17,8 +17,8 @@ pub(super) struct Folded {
 }
 
 impl Folded {
-    /// As few as must so that the rest has room, with the lines for those that give way: what is over from the first on,
-    /// of the others the last one first.
+    /// Hides as few items as possible so that the others and the replacement lines fit: finished items from the first on, items
+    /// of other stages from the last on.
     pub fn of(stages: &[Stage], room: usize) -> Self {
         let all = |stage: Stage| (0..stages.len()).filter(move |at| stages[*at] == stage);
         let others = [Stage::Pending, Stage::Running, Stage::Asks];
@@ -39,7 +39,7 @@ impl Folded {
         self.is_hidden[item]
     }
 
-    /// How many items of this stage give way.
+    /// The number of hidden items of this stage.
     pub fn count(&self, stage: Stage) -> usize {
         self.counts[stage as usize]
     }

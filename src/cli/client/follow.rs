@@ -1,4 +1,4 @@
-//! Watching a run to its end: drawing it, asking people, and what Ctrl-C means.
+//! Follows a run to its end: draws it, asks people, and handles Ctrl-C.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -29,29 +29,29 @@ use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{RunId, SuspensionId};
 use crate::domain::run::{RunResource, RunStatus};
 
-/// How often what changed is drawn.
+/// The interval between redraws.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 /// A second Ctrl-C within this time cancels the run.
 const SECOND_PRESS: Duration = Duration::from_secs(2);
 
-/// The run that is watched, and how.
+/// The run to follow, and how.
 pub(super) struct Watched {
     pub thread: String,
-    /// Of the thread, where it has one.
+    /// Title of the thread, or empty.
     pub title: String,
     pub run: String,
     pub after: i64,
     pub output: Output,
-    /// Whether questions may be put to whoever sits here.
+    /// Whether questions may be put to the person at this terminal.
     pub may_ask: bool,
     pub timeout: Option<Duration>,
 }
 
 pub(super) enum Ended {
     Run(Box<RunResource>),
-    /// It waits for a person, and nobody here answered.
+    /// The run waits for a person, and nobody answered here.
     Waits(Vec<AskedQuestion>),
-    /// The watching ended, and the run goes on.
+    /// The client stopped following; the run continues.
     Detached,
 }
 
@@ -63,21 +63,21 @@ struct Follower<'s> {
     style: Style,
     is_drawn: bool,
     is_caught_up: bool,
-    /// When it is asked again how the run stands, as the server did not say.
+    /// When to ask the server again for the run's status, after it failed to answer.
     catch_up_at: Option<Instant>,
     failures: usize,
     turn: usize,
-    /// What is asked right now.
+    /// The question that is shown now.
     asking: Option<AskedQuestion>,
-    /// Questions that whoever sits here leaves to others.
+    /// Questions that the person here left to others.
     left: Vec<SuspensionId>,
-    /// Questions that were answered from here; the log may not have it yet.
+    /// Questions that were answered here; the log may not have the answers yet.
     sent: Vec<SuspensionId>,
     status: RunStatus,
-    /// The run that waits for a person, where this one is queued behind it.
+    /// The run that waits for a person while this one is queued behind it.
     ahead: Option<RunId>,
     input: &'s mut Input,
-    /// When nobody waits for the run any more.
+    /// When the client stops waiting for the run.
     deadline: Option<Instant>,
 }
 
@@ -109,7 +109,7 @@ pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input)
 
 impl Follower<'_> {
     async fn run(mut self, events: Events<'_>, mut interrupts: Signal) -> Result<Ended, Error> {
-        // A stream may be left and polled again: what it waits for goes on.
+        // The unfolded stream keeps a pending read when the loop handles something else and polls it again.
         let mut frames = pin!(stream::unfold(events, async |mut events| {
             let next = events.next().await;
             Some((next, events))
@@ -189,9 +189,9 @@ impl Follower<'_> {
         Ok(None)
     }
 
-    /// The log may begin later than what is watched.
+    /// Handles a log that begins after the requested cursor.
     async fn begin_later(&mut self, from_seq: i64) {
-        // Without it that is drawn which the log tells.
+        // Without the base, the plan is drawn from the log alone.
         if self.is_drawn
             && self.view.seq < from_seq - 1
             && let Ok(base) = Base::of(self.server, &self.watched.thread, from_seq - 1).await
@@ -259,7 +259,7 @@ impl Follower<'_> {
         ));
     }
 
-    /// Puts the next question, if there is one and somebody to ask.
+    /// Shows the next question, if there is one and somebody can answer.
     fn ask(&mut self) {
         if self.asking.is_some() || !self.is_caught_up || !self.can_ask() {
             return;
@@ -268,7 +268,7 @@ impl Follower<'_> {
         let Some(asked) = next.map(|one| one.asked.clone()) else { return };
         self.draw();
         self.screen.leave();
-        // Whoever typed it had not seen this question.
+        // Earlier input was typed before this question was visible.
         self.input.forget();
         tell(&format!("\n{}", card::card(&asked, now(), self.style)));
         prompt::show(&asked);
@@ -282,11 +282,11 @@ impl Follower<'_> {
     async fn typed(&mut self, typed: Option<String>, interrupts: &mut Signal) -> Result<Option<Ended>, Error> {
         let Some(asked) = self.asking.take() else { return Ok(None) };
         let Some(text) = typed else {
-            // The input is closed: nobody will answer here.
+            // The input is closed: nobody can answer here.
             self.watched.may_ask = false;
             return Ok(None);
         };
-        // More may be asked for, and nobody wants to say it.
+        // An answer may need further input, which the person may break off.
         let understood = prompt::understood(&asked, text.trim(), self.input);
         let understood = match unless_left(understood, interrupts, self.deadline).await {
             Ok(understood) => understood,
@@ -305,7 +305,7 @@ impl Follower<'_> {
         Ok(None)
     }
 
-    /// `draft`: what the answer was made of.
+    /// `draft`: the edited text that the answer was made from.
     async fn send(
         &mut self,
         asked: AskedQuestion,
@@ -331,7 +331,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Leaves the question, or asks it again with what was wrong.
+    /// Closes the question, or asks it again together with the refusal.
     fn settle(&mut self, asked: AskedQuestion, sent: Result<(), Error>) -> Result<(), Error> {
         match sent {
             Ok(()) => self.sent.push(asked.suspension_id),
@@ -347,7 +347,7 @@ impl Follower<'_> {
         self.asking = Some(asked);
     }
 
-    /// Whether the run stands still until somebody answers who is not here.
+    /// Whether the run is blocked on an answer that nobody can give here.
     fn waits(&mut self) -> Option<Ended> {
         let open: Vec<AskedQuestion> = self.view.questions.iter().map(|one| one.asked.clone()).collect();
         let is_for_others = |asked: &AskedQuestion| !self.can_ask() || self.left.contains(&asked.suspension_id);
@@ -380,7 +380,7 @@ impl Follower<'_> {
         }
         let (path, nothing) = (format!("/runs/{}/cancel", self.watched.run), json!({}));
         let cancelling = self.server.post::<Value>(&path, &nothing);
-        // Whoever presses it once more does not wait for the server either.
+        // A further Ctrl-C also stops waiting for the server.
         match unless_left(cancelling, interrupts, None).await {
             Ok(Ok(_)) => Err(Error::Cancelled("The run is being cancelled: nothing new starts.".to_owned())),
             Ok(Err(why)) => Err(why),

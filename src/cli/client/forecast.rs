@@ -1,4 +1,4 @@
-//! What a plan may do, in words: each item that is open, whole, with what policy says of its tools.
+//! What a plan may do, in words: each open item, uncut, with the policy's decision on its tools.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::show::line;
 use crate::domain::forecast::{ItemForecast, PlanForecast, ToolForecast};
 use crate::domain::settings::PolicyAction;
 
-/// Two lines for each open item; where one may call any tool, what these are stands below.
+/// Two lines for each open item. If one may call any tool, the tools are listed below.
 pub(super) fn lines(plan: &PlanForecast) -> Vec<String> {
     let open = || plan.items.iter().filter(|item| !item.status.is_settled());
     let mut lines: Vec<String> = open().flat_map(|item| of_item(item, &plan.tools)).collect();
@@ -20,7 +20,7 @@ pub(super) fn lines(plan: &PlanForecast) -> Vec<String> {
 
 fn of_item(item: &ItemForecast, tools: &[ToolForecast]) -> [String; 2] {
     let named = item.may_call.iter().map(|call| match tools.iter().find(|tool| tool.tool_name == call.tool_name) {
-        // An item that is done again may ask where policy does not.
+        // A repeated item may ask even if the policy allows the call.
         Some(tool) => of_tool(tool, call.action.unwrap_or(tool.policy.action)),
         None => line(&call.tool_name),
     });

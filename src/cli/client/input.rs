@@ -1,5 +1,5 @@
-//! The lines that somebody types here. One reader for the whole command: whoever waits for a line borrows it, so a line
-//! that one of them no longer waits for comes to the next.
+//! Lines typed at the terminal. The whole command has one reader. Each caller borrows it, so a line whose caller stopped
+//! waiting goes to the next caller.
 
 use std::io::stdin;
 use std::sync::mpsc;
@@ -7,12 +7,12 @@ use std::thread;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Reads only while somebody waits, so that an editor has the terminal to itself.
+/// Reads only on demand, so that an editor has the terminal to itself.
 pub(super) struct Input {
     asks: mpsc::Sender<()>,
-    /// One for each time that it was asked; `None`: the input is closed.
+    /// One entry per request; `None`: the input is closed.
     lines: UnboundedReceiver<Option<String>>,
-    /// Whether a line was asked for that has not been handed over.
+    /// Whether a requested line has not been handed over yet.
     is_asked: bool,
 }
 
@@ -25,11 +25,11 @@ impl Input {
         })
     }
 
-    /// What `read` gives, which may wait for it.
+    /// An input from the results of `read`, which may block.
     pub(super) fn of(mut read: impl FnMut() -> Option<String> + Send + 'static) -> Self {
         let (asks, asked) = mpsc::channel();
         let (tell, lines) = unbounded_channel();
-        // Nobody waits for this thread: a read of a terminal cannot be broken off.
+        // The thread is never joined: a terminal read cannot be cancelled.
         thread::spawn(move || {
             while asked.recv().is_ok() {
                 if tell.send(read()).is_err() {
@@ -40,7 +40,7 @@ impl Input {
         Self { asks, lines, is_asked: false }
     }
 
-    /// The next line; `None`: the input is closed. May be dropped and called again: no line is lost.
+    /// The next line; `None`: the input is closed. Cancel safe: no line is lost.
     pub async fn line(&mut self) -> Option<String> {
         if !self.is_asked {
             self.asks.send(()).ok()?;
@@ -51,9 +51,9 @@ impl Input {
         line
     }
 
-    /// Forgets what was typed up to now, also a line that is not finished: it was not meant for what is asked next.
+    /// Discards pending input, including an unfinished line: it was not meant for the next question.
     pub fn forget(&mut self) {
-        // Without a terminal there is nothing that somebody types.
+        // Fails without a terminal, where nobody types.
         let _ = rustix::termios::tcflush(stdin(), rustix::termios::QueueSelector::IFlush);
         if self.lines.try_recv().is_ok() {
             self.is_asked = false;

@@ -1,20 +1,20 @@
-//! The lanes of a plan, as of a version history: one row for each item, and the lanes of its dependencies.
+//! The lanes of a plan, drawn like a version history: one row for each item, and the lanes of its dependencies.
 
 use std::collections::HashMap;
 
-/// What a row shows.
+/// The content of a row.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Row {
     /// The item's own lane.
     pub lane: usize,
     /// Lanes of its dependencies, and whether the lane ends here.
     pub from: Vec<(usize, bool)>,
-    /// Lanes that pass.
+    /// Lanes that pass through.
     pub through: Vec<usize>,
 }
 
-/// An item takes the lane of its leftmost dependency that ends here, else the first free one; a lane stays open until
-/// the last dependent of its item. Dependencies are indices of earlier rows; others are left out.
+/// An item takes the lane of its leftmost dependency that ends here, else the first free one. A lane stays open until the
+/// last dependent of its item. Dependencies are indices of earlier rows; others are ignored.
 pub(super) fn rows(dependencies: &[Vec<usize>]) -> Vec<Row> {
     let mut last: HashMap<usize, usize> = HashMap::new();
     for (row, of) in dependencies.iter().enumerate() {
@@ -43,7 +43,7 @@ pub(super) fn rows(dependencies: &[Vec<usize>]) -> Vec<Row> {
     rows
 }
 
-/// The lanes of a row, with the item's shape in its own; as wide as `lanes` lanes.
+/// Draws the lanes of a row, with the item's shape in its own lane; `lanes` lanes wide.
 pub(super) fn draw(row: &Row, shape: &str, lanes: usize, unicode: bool) -> String {
     let ends = row.from.iter().map(|(lane, _)| *lane).chain([row.lane]);
     let (first, last) = ends.fold((row.lane, row.lane), |(first, last), lane| (first.min(lane), last.max(lane)));
@@ -83,7 +83,7 @@ pub(super) fn draw(row: &Row, shape: &str, lanes: usize, unicode: bool) -> Strin
     drawn
 }
 
-/// A lane that a dependency comes from; `sides`: whether a line goes on to the left and to the right.
+/// A lane that comes from a dependency; `sides`: whether a line continues to the left and to the right.
 fn joined(ends: bool, sides: (bool, bool), unicode: bool) -> &'static str {
     match (unicode, ends, sides) {
         (false, true, (true, false)) => "/",

@@ -1,25 +1,25 @@
-//! Waiting that whoever sits here may leave: by Ctrl-C, or as the time that was given is up.
+//! Waits that Ctrl-C or a deadline can end.
 
 use std::future::pending;
 
 use tokio::signal::unix::Signal;
 use tokio::time::{Instant, sleep_until};
 
-/// Why nobody waits any more.
+/// Why the wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     Interrupted,
     TooLate,
 }
 
-/// What comes of it, unless it is left before: then it is dropped, and what was sent may have reached the server.
+/// The result of `waiting`, unless the wait ends first. Then the future is dropped; the server may have got its request.
 pub(super) async fn unless_left<T>(
     waiting: impl Future<Output = T>,
     interrupts: &mut Signal,
     deadline: Option<Instant>,
 ) -> Result<T, Left> {
     tokio::select! {
-        // What is there counts.
+        // A finished result wins.
         biased;
         done = waiting => Ok(done),
         _ = interrupts.recv() => Err(Left::Interrupted),
@@ -27,7 +27,7 @@ pub(super) async fn unless_left<T>(
     }
 }
 
-/// Without one it never passes.
+/// Never completes without a deadline.
 pub(super) async fn passed(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,

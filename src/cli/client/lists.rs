@@ -21,8 +21,8 @@ struct Page<T> {
     next_cursor: Option<String>,
 }
 
-/// The first so many entries, if there are as many, over as many pages as that takes, and whether there are more. The path
-/// has a query, perhaps an empty one.
+/// The first `most` entries, over as many pages as needed, and whether there are more. The path has a query, which may be
+/// empty.
 async fn first<T: DeserializeOwned>(server: &Server, path: &str, most: usize) -> Result<(Vec<T>, bool), Error> {
     let mut items = Vec::new();
     let mut cursor: Option<String> = None;
@@ -46,7 +46,7 @@ pub(super) async fn all<T: DeserializeOwned>(server: &Server, path: &str) -> Res
     Ok(first(server, path, usize::MAX).await?.0)
 }
 
-/// All pages as one, with the entries as the API has them.
+/// All pages as one, with the entries unchanged from the API.
 async fn print_all_as_json(server: &Server, path: &str) -> Result<(), Error> {
     let items: Vec<Value> = all(server, path).await?;
     print(&json!({ "items": items }).to_string())
@@ -58,7 +58,7 @@ pub(super) async fn open_questions(server: &Server) -> Result<Vec<Suspension>, E
     all(server, OPEN).await
 }
 
-/// Those of one thread.
+/// The open questions of one thread.
 pub(super) async fn open_questions_of(server: &Server, thread: &str) -> Result<Vec<Suspension>, Error> {
     all(server, &format!("{OPEN}&threadId={thread}")).await
 }
@@ -79,7 +79,7 @@ pub(super) fn print_questions(open: &[Suspension]) -> Result<(), Error> {
     let threads = widest(open.iter().map(|one| one.thread_id.as_str()));
     for one in open {
         let left = one.expires_at.map(|at| format!("  {} left", span(at - now))).unwrap_or_default();
-        // It is neither approved nor answered with a value.
+        // A doubt is neither approved nor answered with a value.
         let how =
             if one.kind == SuspensionKind::InDoubt { format!("  in doubt: {}", commands(one)) } else { String::new() };
         let (id, thread) = (one.suspension_id.as_str(), line(one.thread_id.as_str()));
@@ -89,7 +89,7 @@ pub(super) fn print_questions(open: &[Suspension]) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many columns the longest of these ids takes: an id is for the next command, so it is never cut.
+/// The width of the longest id. Ids are input of other commands, so they are never cut.
 fn widest<'i>(ids: impl Iterator<Item = &'i str>) -> usize {
     ids.map(|id| width(&line(id))).max().unwrap_or_default()
 }
@@ -103,10 +103,10 @@ pub(super) struct ThreadRow {
     updated_at: Millis,
 }
 
-/// So many threads are listed where nobody says which.
+/// The number of threads that are listed by default.
 const NEWEST: usize = 50;
 
-/// The newest threads, the newest first, and whether there are more.
+/// The newest threads in that order, and whether there are more.
 pub(super) async fn newest(server: &Server) -> Result<(Vec<ThreadRow>, bool), Error> {
     first(server, &format!("/threads?limit={NEWEST}"), NEWEST).await
 }
@@ -115,12 +115,12 @@ fn of_status(status: &str) -> String {
     format!("/threads?limit=200&status={status}")
 }
 
-/// All threads that stand so, the newest first.
+/// All threads with this status, the newest first.
 pub(super) async fn threads_of(server: &Server, status: &str) -> Result<Vec<ThreadRow>, Error> {
     all(server, &of_status(status)).await
 }
 
-/// Without a status the newest; with `json` all.
+/// Without a status only the newest; with `json` all.
 pub(super) async fn threads(server: &Server, status: Option<&str>, json: bool) -> Result<(), Error> {
     if json {
         let path = status.map_or_else(|| "/threads?limit=200".to_owned(), of_status);
@@ -152,7 +152,7 @@ pub(super) fn print_threads(found: &[ThreadRow]) -> Result<(), Error> {
     Ok(())
 }
 
-/// So many days are told of where sums are by day, with today.
+/// The number of days in sums by day, including today.
 const DAYS: i64 = 30;
 
 fn usage_path(by: &str, now: Millis) -> String {
@@ -160,7 +160,7 @@ fn usage_path(by: &str, now: Millis) -> String {
     format!("/usage?groupBy={by}&limit=200{from}")
 }
 
-/// Of the days that are told of, in UTC.
+/// The first of these days, in UTC.
 fn first_day(now: Millis) -> jiff::civil::Date {
     let then = jiff::Timestamp::from_millisecond(now - (DAYS - 1) * 86_400_000).unwrap_or_default();
     then.to_zoned(jiff::tz::TimeZone::UTC).date()
@@ -193,7 +193,7 @@ pub(super) async fn usage(server: &Server, by: Option<&str>, json: bool) -> Resu
     Ok(())
 }
 
-/// What calls have in common that are summed: by each name that the sum has, as `run_… openai:gpt-4.1`.
+/// The names of a group of calls, for example `run_… openai:gpt-4.1`.
 fn group(row: &Value) -> String {
     let names =
         ["day", "tenant", "runId", "itemId"].into_iter().filter_map(|name| row[name].as_str().map(str::to_owned));

@@ -1,4 +1,4 @@
-//! A server for somebody who has none yet: started in the background, and left running.
+//! Starts a server in the background, and leaves it running, if there is none yet.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions};
@@ -16,15 +16,15 @@ use crate::cli::which_server::only_asks;
 use crate::config::Config;
 use crate::store::sqlite;
 
-/// How long a start may take, and how often it is asked for.
+/// How many times a starting server is polled, and the interval.
 const PATIENCE: u32 = 300;
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Offers to start a server where none answers and the caller named none. One that answers was started without the flags.
+/// Offers to start a server if none answers and the caller named none. A server that answers was started without these flags.
 pub(super) async fn offer(server: &Server, here: Option<(&Config, &Flags)>, input: &mut Input) -> Result<(), Error> {
     let Some((config, flags)) = here else { return Ok(()) };
     if server.is_pes().await {
-        // Folder and address may both be named, if they are those of one server.
+        // Folder and address may both be given if they belong to the same server.
         let is_holder = || sqlite::served(&config.store.data_dir).is_some_and(|holder| holder == server.base());
         return if !flags.names_model() && is_holder() { Ok(()) } else { only_asks(flags) };
     }
@@ -43,7 +43,7 @@ pub(super) async fn offer(server: &Server, here: Option<(&Config, &Flags)>, inpu
 
 async fn start(server: &Server, config: &Config, arguments: &[OsString]) -> Result<(), Error> {
     let failed = |why: std::io::Error| Error::Failed(format!("The server cannot be started: {why}. Try: pes serve"));
-    // As the server itself makes it: for nobody else.
+    // As the server itself creates it: private to the user.
     DirBuilder::new().recursive(true).mode(0o700).create(&config.store.data_dir).map_err(failed)?;
     let log = config.store.data_dir.join("server.log");
     let output = OpenOptions::new().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
@@ -54,7 +54,7 @@ async fn start(server: &Server, config: &Config, arguments: &[OsString]) -> Resu
         .stdin(Stdio::null())
         .stderr(output.try_clone().map_err(failed)?)
         .stdout(output);
-    // Ctrl-C here is not for it.
+    // Ctrl-C here must not stop the server.
     let mut child = command.process_group(0).spawn().map_err(failed)?;
     for _ in 0..PATIENCE {
         if let Some(status) = child.try_wait().map_err(failed)? {

@@ -43,8 +43,7 @@ use crate::config::env::Variables;
 use crate::store::sqlite;
 use input::Input;
 
-/// Runs a command on the server that is named, or on that of this machine; `flags` are those that one would be started
-/// with.
+/// Runs a command on the named server, or on the one of this machine; `flags` would be used to start one.
 pub(super) async fn client(
     command: ClientCommand,
     url: Option<String>,
@@ -90,8 +89,8 @@ pub(super) async fn client(
     }
 }
 
-/// Where the server is that holds the folder of the database; else, or if flags say where it is, where the configuration
-/// says that one listens.
+/// The address of the server that holds the database's folder. Without one, or if flags give an address: the address in the
+/// configuration.
 fn local(config: &Config, flags: &Flags) -> String {
     let holder = sqlite::served(&config.store.data_dir).filter(|_| !flags.names_address());
     holder.unwrap_or_else(|| super::health::local(&config.server))
@@ -102,7 +101,7 @@ async fn fork(server: &Server, thread: &str, at: Option<i64>) -> Result<(), Erro
     print(made["threadId"].as_str().unwrap_or_default())
 }
 
-/// `-`: the ids stand on stdin, one a line. What cannot be cancelled keeps nothing else running.
+/// `-`: reads ids from stdin, one a line. A thread that cannot be cancelled does not stop the others.
 async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
     let listed = if thread == "-" { std::io::read_to_string(std::io::stdin())? } else { thread.to_owned() };
     let threads: Vec<&str> = listed.split_whitespace().collect();
@@ -111,10 +110,10 @@ async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
         match cancel_one(server, thread).await {
             Ok(runs) => {
                 let mut told = runs.iter().map(|run| format!("{thread} {run} is being cancelled"));
-                // Also where nobody reads it any more, the others are to end.
+                // If stdout is closed, the remaining threads are cancelled nevertheless.
                 printed = printed.and(told.try_for_each(|told| print(&told)));
             }
-            // That is so for all of them.
+            // This error would affect every thread.
             Err(error @ (Error::Unreachable(_) | Error::KeyRefused(_))) => return Err(error),
             Err(error) if threads.len() == 1 => return Err(error),
             Err(error) => {
@@ -129,7 +128,7 @@ async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
     }
 }
 
-/// The runs that end.
+/// Returns the runs that were cancelled.
 async fn cancel_one(server: &Server, thread: &str) -> Result<Vec<String>, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! A run as lines, one for each change: for pipes and logs. The number of the observation comes first.
+//! A run as lines, one for each change, for pipes and logs. Each begins with the number of the observation.
 
 use serde::Deserialize as _;
 
@@ -11,10 +11,10 @@ use crate::domain::hitl::ExpiryPolicy;
 use crate::domain::observation::ObservationType;
 use crate::domain::plan::ItemStatus;
 
-/// How much of a text stands in a line.
+/// The longest text in a line.
 const WORDS: usize = 200;
 
-/// `None`: it changes nothing that is told.
+/// `None`: the observation changes nothing that is shown.
 pub(super) fn told(frame: &ObservationFrame) -> Option<String> {
     let item = frame.parent_id.as_ref().map(|id| line(id.as_str())).unwrap_or_else(|| "run".to_owned());
     let said = match ObservationType::parse(&frame.kind)? {
@@ -25,7 +25,7 @@ pub(super) fn told(frame: &ObservationFrame) -> Option<String> {
     Some(format!("{} {}", frame.seq, cut(&line(&said), 4 * WORDS)))
 }
 
-/// How the plan stood where the log begins, as if it had just been told.
+/// The plan at the beginning of the log, as lines like those of live changes.
 pub(super) fn stood(base: &Base) -> Vec<String> {
     let Base { todo_list: items, plan_version, last_seq, .. } = base;
     if items.is_empty() {
@@ -47,7 +47,7 @@ fn update(update: &WholePlanUpdate) -> Option<String> {
     let changes = &update.changes.changes;
     let changes = changes.iter().map(|change| format!("{}:{}", wire_word(&change.kind), change.item_id.as_str()));
     let changes: Vec<String> = changes.collect();
-    // The planner's own list was told by the plan itself.
+    // The planner's own list is already in its plan observation.
     let is_news = update.source != PlanSource::Planner && !changes.is_empty();
     is_news.then(|| format!("plan version={} {}", update.plan_version, changes.join(" ")))
 }
@@ -56,7 +56,7 @@ fn of_fact(fact: &Fact, item: &str, frame: &ObservationFrame) -> Option<String> 
     Some(match fact {
         Fact::RunStarted(body) => {
             let query = body.query.as_str().unwrap_or_default();
-            // Nothing else says which thread it is where none was named.
+            // If the caller named no thread, only this line shows its id.
             let thread = frame.thread_id.as_str();
             format!("run started thread={thread} model={}:{} query={}", body.provider, body.model, cut(query, WORDS))
         }
@@ -118,7 +118,7 @@ fn of_fact(fact: &Fact, item: &str, frame: &ObservationFrame) -> Option<String> 
     })
 }
 
-/// A word of ours as the wire has it.
+/// An enum value in its wire form.
 fn wire_word(word: &impl serde::Serialize) -> String {
     serde_json::to_value(word).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

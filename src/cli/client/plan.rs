@@ -1,4 +1,4 @@
-//! `pes plan`: show it, edit it, see how it changed and what it may do.
+//! `pes plan`: shows a plan, edits it, and shows how it changed and what it may do.
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub(super) async fn plan(
     }
 }
 
-/// The only thread that runs or asks.
+/// The only thread that is running or has an open question.
 async fn only_one(server: &Server) -> Result<String, Error> {
     let mut live = Vec::new();
     for status in ["running", "suspended", "waiting"] {
@@ -67,7 +67,7 @@ async fn show(server: &Server, thread: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// `json`: the plan as it is then is printed.
+/// `json`: prints the resulting plan.
 async fn edit(server: &Server, path: &str, json: bool) -> Result<(), Error> {
     let (plan, etag) = server.get_with_etag(path).await?;
     let Some(draft) = edited(&plan)? else {
@@ -79,7 +79,7 @@ async fn edit(server: &Server, path: &str, json: bool) -> Result<(), Error> {
     if json { print(&changed.to_string()) } else { print("The plan was changed.") }
 }
 
-/// `json`: the contents of the observations that tell of changes, one a line.
+/// `json`: prints the contents of the observations that changed the plan, one a line.
 async fn diff(server: &Server, thread: &str, json: bool) -> Result<(), Error> {
     let History { base, frames } = history(server, thread, None).await?;
     if let Some(base) = base {
@@ -115,7 +115,7 @@ async fn diff(server: &Server, thread: &str, json: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// The plan where the log begins.
+/// Prints the plan at the beginning of the log.
 fn stood(base: &Base) -> Result<(), Error> {
     if base.todo_list.is_empty() {
         return Ok(());
@@ -132,7 +132,7 @@ fn tell_forecast(Forecast { plan, cost }: &Forecast) -> Result<(), Error> {
     print(&cost_words(cost))
 }
 
-/// What it may cost, and by what that is said.
+/// The expected cost, and the data it is based on.
 fn cost_words(cost: &ExpectedCost) -> String {
     let CostBasis { days, items, calls, unpriced_items } = cost.basis;
     let model = line(&format!("{}:{}", cost.provider, cost.model));

@@ -1,4 +1,4 @@
-//! A run as people watch it: its plan, what each item does, what it asks. Made of observations, one after another.
+//! A run as people see it: its plan, the work on each item, its questions. Built from observations in order.
 
 use serde::Deserialize as _;
 
@@ -14,7 +14,7 @@ use crate::domain::plan::{ItemStatus, TodoItem};
 use crate::domain::task::TaskStatus;
 use crate::domain::tool::ToolClass;
 
-/// How much of what a model is saying is kept for its item.
+/// How many characters of a model's current output are kept for its item.
 const SAYING: usize = 400;
 
 #[derive(Default)]
@@ -23,14 +23,14 @@ pub(super) struct PlanView {
     pub model: String,
     pub items: Vec<ItemView>,
     pub questions: Vec<AskedQuestionView>,
-    /// When the run began; moves on with each run.
+    /// When the run began; updated by each run.
     pub began: Option<Millis>,
     pub tokens: u64,
     pub cost: Option<f64>,
     pub seq: i64,
     /// The time of the last observation.
     pub at: Millis,
-    /// What the model says that plans or sums up.
+    /// Current output of the model that plans or synthesizes.
     pub saying: Option<Saying>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct ItemView {
     pub ended: Option<Millis>,
     pub attempts: u32,
     pub errors: u32,
-    /// The agent that it waits for, and since when.
+    /// The agent that the item waits for, and since when.
     pub agent: Option<(String, Millis)>,
     pub saying: Option<Saying>,
 }
@@ -56,12 +56,12 @@ pub(super) struct Saying {
 pub(super) struct AskedQuestionView {
     pub item: Option<ItemId>,
     pub asked: AskedQuestion,
-    /// How long it is open, and as long again after each reminder.
+    /// How long the question stays open; each reminder extends it by the same time.
     patience: Option<Millis>,
 }
 
 impl PlanView {
-    /// Goes on from where the log begins.
+    /// Starts from the base of the log.
     pub fn begin(&mut self, base: &Base) {
         if self.title.is_empty() {
             self.title = show::line(&base.title);
@@ -71,12 +71,12 @@ impl PlanView {
         self.at = base.todo_list.iter().map(|item| item.updated_timestamp).max().unwrap_or_default();
     }
 
-    /// What cannot be read by this version changes nothing here; the log has it.
+    /// Ignores an observation that this version cannot read.
     pub fn take(&mut self, frame: &ObservationFrame) {
         self.seq = frame.seq;
         self.at = frame.timestamp;
         let Some(kind) = ObservationType::parse(&frame.kind) else { return };
-        // A plan is told with its whole list, which its fact does not have.
+        // The observation of a plan has the whole list, which `Fact` does not have.
         if kind == ObservationType::Plan {
             if let Ok(plan) = WholePlan::deserialize(&frame.content) {
                 self.plan(&plan.todo_list);
@@ -98,7 +98,7 @@ impl PlanView {
                 (self.began, self.tokens, self.cost, self.saying) = (Some(now), 0, None, None);
                 self.questions.clear();
             }
-            // A thread keeps the title that it was given first.
+            // The first title of a thread stays.
             Fact::Title(body) => {
                 if self.title.is_empty() {
                     self.title = show::line(&body.title);
@@ -171,13 +171,13 @@ impl PlanView {
         }
     }
 
-    /// Takes a question that is open, whether an observation told of it or not.
+    /// Adds an open question, whether an observation announced it or not.
     pub fn add_open(&mut self, open: &Suspension) {
         let patience = open.expires_after_ms.or_else(|| open.expires_at.map(|at| at - open.created_at));
         self.asks(AskedQuestionView { item: open.item_id.clone(), asked: open.asked(), patience });
     }
 
-    /// Asks nothing twice.
+    /// Adds a question once.
     fn asks(&mut self, question: AskedQuestionView) {
         let id = &question.asked.suspension_id;
         match self.questions.iter_mut().find(|known| known.asked.suspension_id == *id) {
@@ -186,7 +186,7 @@ impl PlanView {
         }
     }
 
-    /// The question stays open for as long again.
+    /// A reminder extends the question by its full time.
     fn reminded(&mut self, suspension: &SuspensionId, now: Millis) {
         for question in self.questions.iter_mut().filter(|question| question.asked.suspension_id == *suspension) {
             question.asked.expires_at = question.patience.map(|patience| now + patience);
@@ -227,7 +227,7 @@ impl PlanView {
         self.questions.iter().find(|question| question.item.as_ref() == Some(item)).map(|question| &question.asked)
     }
 
-    /// Those that no item of the plan asks: a review of the plan, a pause, the budget.
+    /// Questions of no item: a plan review, a pause, the budget.
     pub fn questions_of_the_run(&self) -> impl Iterator<Item = &AskedQuestion> {
         let no_item = move |question: &&AskedQuestionView| {
             question.item.as_ref().is_none_or(|id| self.items.iter().all(|item| item.id != *id))
@@ -235,9 +235,9 @@ impl PlanView {
         self.questions.iter().filter(no_item).map(|question| &question.asked)
     }
 
-    /// How many items are over, of how many.
+    /// The number of settled items, and of all.
     pub fn progress(&self) -> (usize, usize) {
-        // Also what an earlier run did, of which nothing was told here.
+        // Counts items of earlier runs too, whose observations are not in this view.
         let over = self.items.iter().filter(|item| item.status.is_settled()).count();
         (over, self.items.len())
     }
@@ -277,7 +277,7 @@ impl ItemView {
     }
 }
 
-/// What a question is about, in a word or two.
+/// The subject of a question, in a word or two.
 pub(super) fn subject(asked: &AskedQuestion) -> String {
     match &asked.tool_name {
         Some(tool) => show::line(tool),
@@ -299,18 +299,18 @@ pub(super) fn kind(kind: SuspensionKind) -> &'static str {
     }
 }
 
-/// The rule that asks. Of a call in doubt it let the call be made, and is not why it is asked.
+/// The rule that asks. For a call in doubt the rule allowed the call, so it is not the reason.
 pub(super) fn rule(asked: &AskedQuestion) -> Option<String> {
     let ruling = asked.policy.as_ref().filter(|_| asked.kind != SuspensionKind::InDoubt);
     ruling.map(|ruling| show::line(&ruling.rule))
 }
 
-/// Why it is asked what became of a call.
+/// Why a call in doubt is asked about.
 pub(super) fn doubt(asked: &AskedQuestion) -> Option<&'static str> {
     (asked.kind == SuspensionKind::InDoubt).then_some("in doubt, it may have been made")
 }
 
-/// What cannot be taken back of a call of a tool of this class.
+/// What cannot be undone after a call of this class.
 pub(super) fn consequence(class: ToolClass) -> Option<&'static str> {
     match class {
         ToolClass::Irreversible => Some("cannot be undone"),

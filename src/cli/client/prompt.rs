@@ -1,4 +1,4 @@
-//! What somebody types at a question, and what it means.
+//! Interprets what is typed at a question.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ use super::terminal::ask;
 use crate::cli::Error;
 use crate::domain::hitl::{AskedQuestion, SuspensionKind};
 
-/// What was typed.
+/// The meaning of the input.
 pub(super) enum Typed {
     /// Members of the body of `POST /threads/{id}/resume`.
     Answer(Value),
-    /// It is approved with other arguments.
+    /// An approval with other arguments.
     Edited(Draft),
     Later,
-    /// It means nothing here.
+    /// Invalid input: ask again.
     Again(String),
 }
 
@@ -24,7 +24,7 @@ pub(super) fn show(asked: &AskedQuestion) {
     ask(card::prompt(asked));
 }
 
-/// Asks for what an answer needs besides its letter.
+/// Asks for what the answer needs besides its letter.
 pub(super) async fn understood(asked: &AskedQuestion, text: &str, input: &mut Input) -> Result<Typed, Error> {
     let letter = text.to_lowercase();
     let is_choice = !matches!(
@@ -74,7 +74,7 @@ fn changed(value: Option<&Value>) -> Result<Typed, Error> {
     })
 }
 
-/// A plan under review, as it is approved.
+/// The list to approve for a plan under review.
 fn todo_list(plan: &Value) -> Value {
     let items = plan["items"].as_array().into_iter().flatten();
     let kept = ["id", "description", "dependencies", "requiredTools", "expectedOutcome", "stepType"];
@@ -88,7 +88,7 @@ fn nothing_sent() -> Typed {
     Typed::Again("\nNothing was sent.".to_owned())
 }
 
-/// `None`: whoever was asked closed the input, which is no answer.
+/// `None`: the input was closed, which is no answer.
 async fn more(question: &str, input: &mut Input) -> Option<String> {
     ask(question);
     input.line().await.map(|text| text.trim().to_owned())

@@ -1,4 +1,4 @@
-//! `pes replay`: the past of a thread, as it was.
+//! `pes replay`: shows the past of a thread.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::plan::TodoItem;
 
-/// Longer pauses are shortened to this.
+/// Longer pauses are cut to this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
-/// What there is of a thread's past.
+/// The stored history of a thread.
 pub(super) struct History {
-    /// Absent if the log has everything.
+    /// Absent if the log is complete.
     pub base: Option<Base>,
     pub frames: Vec<ObservationFrame>,
 }
 
-/// How a thread was before its log begins: what was told before was deleted because of its age.
+/// The state of a thread before the first stored observation: earlier ones were deleted by retention.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Base {
     pub title: String,
     pub todo_list: Vec<TodoItem>,
     pub plan_version: i64,
-    /// The observation that it is as of.
+    /// `seq` of the observation that this state includes.
     pub last_seq: i64,
 }
 
@@ -54,7 +54,7 @@ struct Page {
     min_seq: i64,
 }
 
-/// All that is kept of a thread's observations, up to this one.
+/// All stored observations of a thread, up to `at`.
 pub(super) async fn history(server: &Server, thread: &str, at: Option<i64>) -> Result<History, Error> {
     let mut frames: Vec<ObservationFrame> = Vec::new();
     let mut after = "0".to_owned();
@@ -74,7 +74,7 @@ pub(super) async fn history(server: &Server, thread: &str, at: Option<i64>) -> R
     }
     frames.retain(|frame| at.is_none_or(|at| frame.seq <= at));
     let base = match begins.filter(|begins| *begins > 1) {
-        // The server says so where that is asked for which is deleted.
+        // If `at` itself was deleted, the server's answer to this request reports it.
         Some(begins) => Some(Base::of(server, thread, at.unwrap_or(i64::MAX).min(begins - 1)).await?),
         None => None,
     };

@@ -21,13 +21,13 @@ pub(super) struct Receipt {
     pub run_id: String,
 }
 
-/// What of a thread is known before it is watched.
+/// What is known of a thread before it is followed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Thread {
     pub thread_id: String,
     pub last_seq: i64,
-    /// Empty until there is one.
+    /// Empty until the thread has one.
     pub title: String,
     last_run: Option<LastRun>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Thread {
 pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut Input) -> Result<(), Error> {
     let RunArguments { query, thread, review, timeout, no_input, detach, output } = arguments;
     let query = if query == "-" { std::io::read_to_string(std::io::stdin())? } else { query };
-    // Before a thread is made for it.
+    // Checked before a thread is created.
     if query.trim().is_empty() {
         return Err(Error::Usage("Nothing is asked: the query is empty.".to_owned()));
     }
@@ -55,7 +55,7 @@ pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut In
     outcome(server, &thread, ended, output.json)
 }
 
-/// The thread of a query.
+/// The thread for a query.
 pub(super) async fn thread_of(server: &Server, thread: Option<String>) -> Result<Thread, Error> {
     let Some(thread) = thread else { return server.post("/threads", &json!({})).await };
     match server.get(&format!("/threads/{thread}")).await {
@@ -82,7 +82,7 @@ pub(super) async fn watch(server: &Server, arguments: WatchArguments, input: &mu
     outcome(server, &thread, ended, output.json)
 }
 
-/// Says which threads are called like the one that is not there.
+/// Names similar threads if this one does not exist.
 pub(super) async fn no_such(server: &Server, thread: &str) -> Error {
     let (known, _) = super::lists::newest(server).await.unwrap_or_default();
     let like = known
@@ -93,7 +93,7 @@ pub(super) async fn no_such(server: &Server, thread: &str) -> Error {
     Error::NotFound(format!("No thread {thread}.{like} Try: pes threads"))
 }
 
-/// Prints the answer, and says by the exit code what it is worth.
+/// Prints the answer; the exit code says how the run ended.
 pub(super) fn outcome(server: &Server, thread: &str, ended: Ended, json: bool) -> Result<(), Error> {
     let run = match ended {
         Ended::Run(run) => run,
@@ -107,18 +107,18 @@ pub(super) fn outcome(server: &Server, thread: &str, ended: Ended, json: bool) -
     };
     let shown = run.result.as_ref().filter(|_| !json && run.status == RunStatus::Completed);
     let printed = shown.map_or(Ok(()), |result| print(&block(&result.response.content)));
-    // Also where nobody reads it any more, the exit code says what it is worth.
+    // The exit code stays correct if stdout is closed.
     judged(&run, server.base()).and(printed)
 }
 
-/// What is asked, for a sentence.
+/// The open questions, as part of a sentence.
 fn named(open: &[AskedQuestion]) -> String {
     let named: Vec<String> =
         open.iter().map(|asked| format!("{} ({})", subject(asked), asked.suspension_id.as_str())).collect();
     named.join(", ")
 }
 
-/// `base`: of the server, which explains its codes.
+/// `base`: address of the server, which documents its codes.
 fn judged(run: &RunResource, base: &str) -> Result<(), Error> {
     let metadata = run.result.as_ref().map(|result| &result.metadata);
     let why = metadata.and_then(|metadata| metadata.error.as_ref());

@@ -1,4 +1,4 @@
-//! Schedules: list them, pause one and let it go on, ask now what one asks.
+//! Schedules: lists them, pauses or resumes one, or triggers one now.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ async fn list(server: &Server, json: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// When it is due, in the words of who wrote it.
+/// The schedule's rule as its author wrote it.
 fn rule(one: &ScheduleResource) -> String {
     let spec = &one.spec;
     match (&spec.cron, spec.every_ms, spec.at) {

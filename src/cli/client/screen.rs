@@ -1,4 +1,4 @@
-//! Lines that are drawn again in place: only those that changed.
+//! Lines that are redrawn in place, only where they changed.
 
 use std::io::{Write as _, stderr};
 
@@ -9,9 +9,9 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Draws these lines where the last ones stood.
+    /// Replaces the lines of the last call.
     pub fn draw(&mut self, lines: Vec<String>, columns: usize) {
-        // Another width has wrapped the old lines anew: nobody knows where they stand.
+        // After a resize the terminal has rewrapped the old lines, so their position is unknown.
         if std::mem::replace(&mut self.columns, columns) != columns {
             self.drawn.clear();
         }
@@ -33,11 +33,11 @@ impl Screen {
             out.push_str("\u{1b}[J");
         }
         self.drawn = lines;
-        // Nobody has to look.
+        // Progress output is optional.
         let _ = stderr().lock().write_all(out.as_bytes());
     }
 
-    /// What comes next stands below.
+    /// Further output goes below.
     pub fn leave(&mut self) {
         self.drawn.clear();
     }

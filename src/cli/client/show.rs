@@ -1,11 +1,11 @@
-//! Text of others for a terminal: whatever a model, a tool or a person wrote is shown, and nothing of it is obeyed.
+//! Untrusted text for a terminal: everything of a model, a tool or a person is shown, and no control sequence takes effect.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// So many marks may be stacked on one letter: more would be drawn over other lines.
+/// The most combining marks on one letter: more would cover other lines.
 const MOST_STACKED: usize = 4;
 
-/// Characters that are not seen, or that change how others are shown: those that the page marks (`console/text.js`).
+/// Characters that are invisible or change how others are shown: the same as in `console/text.js`.
 fn is_hidden(c: char) -> bool {
     matches!(
         c,
@@ -15,12 +15,12 @@ fn is_hidden(c: char) -> bool {
     ) || c.is_control()
 }
 
-/// With this in the place of each line break.
+/// Replaces each line break by this character.
 fn shown(text: &str, line_break: char) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut stacked = 0;
     for c in text.replace("\r\n", "\n").chars() {
-        // What takes no column is drawn on the letter before it.
+        // A character without width is drawn on the letter before it.
         stacked = if c.width() == Some(0) { stacked + 1 } else { 0 };
         match c {
             '\n' => shown.push(line_break),
@@ -32,7 +32,7 @@ fn shown(text: &str, line_break: char) -> String {
     shown
 }
 
-/// Lines stay lines.
+/// Line breaks stay.
 pub(super) fn block(text: &str) -> String {
     shown(text, '\n')
 }
@@ -46,7 +46,7 @@ pub(super) fn width(shown: &str) -> usize {
     shown.width()
 }
 
-/// At most so many columns wide; what was cut off is an ellipsis.
+/// At most this many columns; an ellipsis replaces the rest.
 pub(super) fn cut(shown: &str, columns: usize) -> String {
     if shown.width() <= columns {
         return shown.to_owned();
@@ -66,7 +66,7 @@ pub(super) fn cut(shown: &str, columns: usize) -> String {
     kept
 }
 
-/// The end of a text, at most so many columns wide.
+/// The end of a text, at most this many columns.
 pub(super) fn tail(shown: &str, columns: usize) -> String {
     let mut kept: Vec<char> = Vec::new();
     let mut taken = 1;
@@ -81,18 +81,18 @@ pub(super) fn tail(shown: &str, columns: usize) -> String {
     kept.iter().rev().collect()
 }
 
-/// Filled up with spaces.
+/// Cut, and padded with spaces.
 pub(super) fn pad(shown: &str, columns: usize) -> String {
     fill(&cut(shown, columns), columns)
 }
 
-/// The same, never cut.
+/// Padded with spaces, never cut.
 pub(super) fn fill(shown: &str, columns: usize) -> String {
     let missing = columns.saturating_sub(shown.width());
     format!("{shown}{}", " ".repeat(missing))
 }
 
-/// A span of time: `7.3s`, `2:21`, `1:02:03`.
+/// A duration: `7.3s`, `2:21`, `1:02:03`.
 pub(super) fn span(ms: i64) -> String {
     let ms = ms.max(0);
     let seconds = ms / 1000;

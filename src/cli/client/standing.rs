@@ -1,4 +1,4 @@
-//! How a run stands now. The stream of its thread tells what changes, and not what was before its first observation.
+//! The current status of a run. The stream of its thread has only the changes, not what was true before its first observation.
 
 use serde::Deserialize;
 
@@ -12,9 +12,9 @@ use crate::domain::thread::ThreadStatus;
 
 pub(super) struct Standing {
     pub status: RunStatus,
-    /// The run of the thread that waits for a person, if this one is queued behind it.
+    /// The run of the thread that waits for a person while this one is queued behind it.
     pub ahead: Option<RunId>,
-    /// What people are asked on the thread.
+    /// The open questions of the thread.
     pub open: Vec<Suspension>,
 }
 
@@ -28,7 +28,7 @@ impl Standing {
         let is_blocked = run.status == RunStatus::Queued
             && server.get::<Thread>(&format!("/threads/{thread}")).await?.status == ThreadStatus::Suspended;
         let open = open_questions_of(server, thread).await?;
-        // Only the active run of a thread asks.
+        // Only the active run of a thread can ask.
         let ahead = open.first().filter(|_| is_blocked).map(|asked| asked.run_id.clone());
         Ok(Self { status: run.status, ahead, open })
     }

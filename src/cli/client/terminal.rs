@@ -1,36 +1,36 @@
-//! What the terminal can, and writing to it.
+//! What the terminal supports, and output to it.
 
 use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 
 use crate::cli::Error;
 use crate::config::env::Variables;
 
-/// A line on stdout: a result. An error if whoever read it went away.
+/// Writes a result line to stdout. Fails if the reader has closed it.
 pub(in crate::cli) fn print(line: &str) -> Result<(), Error> {
     let mut out = stdout().lock();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
 }
 
-/// A line on stderr: progress.
+/// Writes a progress line to stderr.
 pub(in crate::cli) fn tell(line: &str) {
-    // Nobody has to look.
+    // Progress output is optional.
     let _ = writeln!(stderr().lock(), "{line}");
 }
 
-/// On stderr, with the cursor behind it: what is typed stands in the same line.
+/// Writes to stderr without a line break: the input follows in the same line.
 pub(super) fn ask(text: &str) {
     let mut out = stderr().lock();
-    // Nobody has to look.
+    // Progress output is optional.
     let _ = write!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// A variable of the terminal's user; an empty one is none.
+/// A variable of the user's environment; an empty one counts as unset.
 pub(super) fn variable(name: &str) -> Option<String> {
     Variables::of_process().get(name).filter(|value| !value.is_empty()).map(str::to_owned)
 }
 
-/// Whether progress is drawn in place; else it is one line for each change.
+/// Whether progress is redrawn in place; else one line is written per change.
 pub(super) fn is_drawn() -> bool {
     let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
     stderr().is_terminal() && !is_dumb && variable("CI").is_none()
@@ -41,7 +41,7 @@ pub(super) fn can_ask() -> bool {
     stdin().is_terminal() && stderr().is_terminal()
 }
 
-/// Whether a program that is started here has a terminal to draw on and to read.
+/// Whether a program started here has a terminal to draw on and to read.
 pub(super) fn has_terminal() -> bool {
     stdin().is_terminal() && stdout().is_terminal()
 }
@@ -52,7 +52,7 @@ pub(super) struct Size {
     pub rows: usize,
 }
 
-/// Of the terminal that progress is drawn on.
+/// Size of the terminal that progress is drawn on.
 pub(super) fn size() -> Size {
     match rustix::termios::tcgetwinsize(stderr()) {
         Ok(found) if found.ws_col > 0 && found.ws_row > 0 => {
@@ -62,7 +62,7 @@ pub(super) fn size() -> Size {
     }
 }
 
-/// How a tree looks.
+/// The style of a tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub unicode: bool,

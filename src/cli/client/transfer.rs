@@ -1,4 +1,4 @@
-//! `pes export` and `pes import`: a thread as a file, and back.
+//! `pes export` and `pes import`: writes a thread to a file, and reads it back.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write, stdin, stdout};
@@ -11,10 +11,10 @@ use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
 
-/// What the last line begins with.
+/// The beginning of the last line of a complete export.
 const END: &[u8] = br#"{"end":"#;
 
-/// How the last line of a text begins.
+/// Collects the beginning of a text's last line.
 #[derive(Default)]
 struct LastLine {
     begun: Vec<u8>,
@@ -34,7 +34,7 @@ impl LastLine {
     }
 }
 
-/// Into the file, which has its name only once it is whole; else to stdout.
+/// Writes to stdout or to a file, which gets its name only when it is complete.
 pub(super) async fn export(server: &Server, export: ExportArguments) -> Result<(), Error> {
     let ExportArguments { thread, output } = export;
     let path = format!("/threads/{thread}/export");
@@ -46,7 +46,7 @@ pub(super) async fn export(server: &Server, export: ExportArguments) -> Result<(
     part.push(".part");
     let written = write_whole(server, &path, Path::new(&part)).await;
     if written.is_err() {
-        // What there is of it is of no use.
+        // A partial file is of no use.
         let _ = fs::remove_file(&part);
         return written;
     }

@@ -11,7 +11,7 @@ use crate::domain::Millis;
 use crate::domain::hitl::{AskedQuestion, SuspensionKind};
 use crate::domain::plan::ItemStatus;
 
-/// What an item does, as a shape.
+/// The state of an item, as a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Pending,
@@ -50,7 +50,7 @@ impl Shape {
         }
     }
 
-    /// `turn` moves what runs.
+    /// `turn` animates running items.
     fn drawn(self, style: Style, turn: usize) -> String {
         const RUNNING: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
         let (shape, ascii, colour) = match self {
@@ -68,10 +68,10 @@ impl Shape {
     }
 }
 
-/// One line less than there are rows, at most: items that are over give way first, then those that are pending.
+/// Draws at most one line less than there are rows. Finished items are hidden first, then pending ones.
 pub(super) fn draw(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, turn: usize) -> Vec<String> {
     let mut lines = lines(view, thread, now, size, style, turn);
-    // A line more would scroll the first one away, and what is drawn next would not stand in its place.
+    // A line in the last row would scroll the first one away, and the next drawing would be misplaced.
     lines.truncate(size.rows.saturating_sub(1));
     if style.unicode {
         return lines;
@@ -90,7 +90,7 @@ fn lines(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, t
         lines.extend(asked);
         return lines;
     }
-    // Besides the items there are the head, what is asked, what the model says, and the row of the cursor.
+    // Other rows: the head, the questions, the model's output, the cursor.
     let room = size.rows.saturating_sub(2 + asked.len() + usize::from(view.saying.is_some()));
     lines.extend(items(view, now, Size { rows: room, ..size }, style, turn));
     lines.extend(asked);
@@ -100,7 +100,7 @@ fn lines(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, t
     lines
 }
 
-/// What a person is asked about no item, with the id by which it is answered.
+/// A question of no item, with the id by which it is answered.
 fn asks(asked: &AskedQuestion, now: Millis, size: Size, style: Style) -> String {
     let left = asked.expires_at.map(|at| format!(", {} left", span(at - now))).unwrap_or_default();
     let (shape, id) = (Shape::Asks.drawn(style, 0), asked.suspension_id.as_str());
@@ -122,7 +122,7 @@ fn head(view: &PlanView, thread: &str, now: Millis, columns: usize) -> String {
     cut(&format!("{}   {facts}", cut(&named, room.max(8))), columns)
 }
 
-/// On so many rows.
+/// The items, on at most `size.rows` rows.
 fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) -> Vec<String> {
     let places: HashMap<&str, usize> = view.items.iter().enumerate().map(|(at, item)| (item.id.as_str(), at)).collect();
     let dependencies: Vec<Vec<usize>> = view
@@ -132,7 +132,7 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
         .collect();
     let rows = lanes::rows(&dependencies);
     let lanes = rows.iter().map(|row| row.lane + 1).max().unwrap_or(1);
-    // A plan that is wider than half of the line is told without its lanes.
+    // Lanes wider than half of the line are left out.
     let is_wide = 2 * lanes > size.columns / 2;
     let ids = view.items.iter().map(|item| width(&line(item.id.as_str()))).max().unwrap_or(0).min(20);
     let longest = view.items.iter().map(|item| width(&line(&item.description))).max().unwrap_or(0);
@@ -153,7 +153,7 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
         let lane = if is_wide { shape } else { lanes::draw(row, &shape, lanes, style.unicode) };
         let note = note(view, item, now);
         let time = item.began.map_or_else(|| "–".to_owned(), |began| span(item.ended.unwrap_or(now) - began));
-        // What is left of the line: two thirds for what is to be done, one for what it waits for or says.
+        // The rest of the line: two thirds for the item's text, one for its note.
         let rest = size.columns.saturating_sub(taken + ids + 16);
         let words = longest.min(rest * 2 / 3);
         let told = line(&item.description);
@@ -165,7 +165,7 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
     drawn
 }
 
-/// What an item waits for or says.
+/// What an item waits for, or the model's output for it.
 fn note(view: &PlanView, item: &ItemView, now: Millis) -> String {
     if let Some(asked) = view.question_of(&item.id) {
         let left = asked.expires_at.map(|at| format!(", {} left", span(at - now))).unwrap_or_default();
@@ -195,7 +195,7 @@ fn note(view: &PlanView, item: &ItemView, now: Millis) -> String {
         .join(", ")
 }
 
-/// Cuts a line whose colours take no room.
+/// Cuts a line; its colour codes take no columns.
 fn cut_drawn(line: &str, columns: usize) -> String {
     let (mut kept, mut taken, mut is_colour) = (String::new(), 0, false);
     for c in line.chars() {

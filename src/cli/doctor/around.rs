@@ -1,4 +1,4 @@
-//! The checks besides models: the store, the sealing keys, and the other services that are called.
+//! The checks besides models: the store, the sealing keys, and other services.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::config::env::Variables;
 use crate::store::documents::Fingerprints;
 use crate::store::{self, Store, sqlite};
 
-/// How long somebody else has to take a connection.
+/// How long a connect may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn findings(config: &Config, variables: &Variables) -> Vec<Finding> {
@@ -43,7 +43,7 @@ pub(super) async fn findings(config: &Config, variables: &Variables) -> Vec<Find
     findings
 }
 
-/// Opened as a server would; one that is held by a server is in use, and nothing is made that is not there.
+/// Opens the database as a server would. If a server holds it, reports it as in use. Never creates one.
 async fn database(config: &Config) -> Vec<Finding> {
     let store = &config.store;
     let of = |found| vec![Finding::of("database", found)];
@@ -77,12 +77,12 @@ async fn database(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// What a start says where it needs keys and there are none.
+/// The error of a start that needs keys and has none.
 fn keyless(config: &Config, stored: bool) -> Option<Finding> {
     config.check_keys(stored).err().map(|error| Finding::of("keys", Err(error.to_string())))
 }
 
-/// A line for each secret that cannot be opened; one if all can be.
+/// One line for each secret that cannot be opened; one line in all if each can.
 async fn secrets(config: &Config, store: &dyn Store) -> Vec<Finding> {
     let sealer = outward::sealer(config);
     let found = match Walk::new(store, &sealer, false).run().await {
@@ -111,7 +111,7 @@ fn folder(path: &Path) -> Result<String, String> {
             }
         },
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            // Without a parent it is below the folder that the command was called in.
+            // A path without a parent is relative to the working directory.
             let mut parents = path
                 .ancestors()
                 .skip(1)
@@ -135,7 +135,7 @@ fn unseen(folder: &Path, error: &std::io::Error) -> String {
     )
 }
 
-/// Writes a file and takes it away again.
+/// Writes a file and deletes it.
 fn try_writing(folder: &Path) -> std::io::Result<()> {
     let path = folder.join(format!(".pes-doctor-{}", std::process::id()));
     std::fs::write(&path, b"")?;
@@ -175,7 +175,7 @@ fn audit_key(config: &Config) -> String {
     }
 }
 
-/// Whether somebody takes a connection there; nothing is sent.
+/// Opens a connection, and sends nothing.
 async fn reach(url: &str) -> Result<String, String> {
     let url: Url = url.parse().map_err(|error| format!("`{url}` is no URL: {error}"))?;
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
@@ -189,7 +189,7 @@ async fn reach(url: &str) -> Result<String, String> {
     }
 }
 
-/// Each is asked for its keys, as a server would when the first token comes.
+/// Asks each issuer for its keys, as a server does for the first token.
 async fn issuers(config: &Config) -> Vec<Finding> {
     let issuers = outward::common_egress(config)
         .map_err(|error| error.to_string())
@@ -209,7 +209,7 @@ fn issuer(name: &str, asked: Result<usize, String>) -> Finding {
     Finding::of(format!("issuer {name}"), said)
 }
 
-/// Whether there is such a program.
+/// Whether this program exists.
 fn program(command: &str, variables: &Variables) -> Result<String, String> {
     let is_there = |path: &Path| path.is_file();
     let found = if command.contains('/') {

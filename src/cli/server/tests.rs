@@ -7,7 +7,7 @@ use super::Server;
 use crate::cli::Error;
 use crate::config::env::Variables;
 
-/// A server that gives these answers, one to each request, and is gone after the last. What has no end goes on until then.
+/// A server that gives these answers, one per connection, and stops after the last. Unfinished answers stay open until then.
 pub(in crate::cli) fn answers(answers: &[&str]) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());

@@ -7,7 +7,7 @@ use crate::config::env::Variables;
 
 const ELSEWHERE: &str = "http://elsewhere";
 
-/// Which server is named, with this one in `PES_URL`.
+/// The named server, with this value in `PES_URL`.
 fn asked(arguments: &[&str]) -> Result<Option<String>, Error> {
     let arguments = Arguments::parse_from([&["pes", "threads"], arguments].concat());
     let variables: Variables = [("PES_URL".to_owned(), ELSEWHERE.to_owned())].into_iter().collect();

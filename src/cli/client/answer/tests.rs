@@ -8,7 +8,7 @@ use crate::cli::Error;
 use crate::cli::client::args::ApproveArguments;
 use crate::cli::server::tests::answers;
 
-/// What comes of it when the editor leaves this text, and ends so; and where the file was.
+/// The result when the editor leaves this text and ends in this way, and the path of the file.
 fn left(text: &str, end: Result<(), Error>) -> (Result<Option<Draft>, Error>, PathBuf) {
     let mut at = PathBuf::new();
     let edited = edited_by(&json!({ "to": "team" }), |path: &Path| {
@@ -73,7 +73,7 @@ async fn a_call_in_doubt_that_is_approved_names_the_command_that_answers_it() {
         format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
     };
     let (open, refused) = (answer("200 OK", json!({ "items": [asked] })), answer("422 No", problem));
-    // The last answer is never asked for: until then no connection is closed.
+    // The client never requests the last answer: it keeps the server thread, and so the connections, open.
     let server = answers(&[&open, &refused, ""]);
     let arguments = ApproveArguments { suspension: None, edit: None, reason: None };
     let why = approve(&server, arguments).await.unwrap_err().to_string();

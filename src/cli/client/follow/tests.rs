@@ -12,7 +12,7 @@ fn found(body: &serde_json::Value) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Ended by what it says it waits for.
+/// Follows until the run waits; returns the questions that it waits for.
 async fn waits_for(all: &[&str]) -> Vec<String> {
     let server = answers(all);
     let watched = Watched {
@@ -47,7 +47,7 @@ fn open(run: &str) -> String {
     found(&json!({ "items": [asked] }))
 }
 
-/// All there was to tell came before.
+/// The stream has nothing new after the cursor.
 const STREAM: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: caught_up\ndata: {\"seq\":4}\n\n";
 const BUSY: &str = "HTTP/1.1 503 No\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";

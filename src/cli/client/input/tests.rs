@@ -5,13 +5,13 @@ use futures_util::FutureExt as _;
 
 use super::Input;
 
-/// An input, and who types there.
+/// An input, and the sender that types into it.
 fn typed() -> (Input, Sender<&'static str>) {
     let (keys, typed) = channel();
     (Input::of(move || typed.recv().ok().map(str::to_owned)), keys)
 }
 
-/// Nobody waits for the line any more; it is read nevertheless.
+/// The caller stops waiting for the line; the thread reads it nevertheless.
 fn finish(input: &mut Input, keys: &Sender<&'static str>, line: &'static str) {
     assert_eq!(input.line().now_or_never(), None, "nothing was typed yet");
     keys.send(line).unwrap();

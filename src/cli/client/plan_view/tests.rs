@@ -15,7 +15,7 @@ fn frame(seq: i64, kind: &str, content: Value) -> ObservationFrame {
     }
 }
 
-/// Of observation 5; open for two seconds.
+/// From observation 5; open for two seconds.
 fn asks(seq: i64) -> ObservationFrame {
     let asked = json!({
         "suspensionId": "sus_1", "kind": "approval", "message": "May it?", "expiresAt": seq * 1_000 + 2_000,

@@ -14,7 +14,7 @@ fn asked(kind: &str) -> AskedQuestion {
     serde_json::from_value(asked).unwrap()
 }
 
-/// What is sent when that is typed at a question, and then the input is closed; `None`: it is asked again.
+/// What is sent if this is typed at a question and the input then closes; `None`: the question is asked again.
 async fn sent(kind: &str, letter: &str, lines: &[&str]) -> Option<Value> {
     let mut lines: VecDeque<String> = lines.iter().map(|line| format!("{line}\n")).collect();
     let mut input = Input::of(move || lines.pop_front());

@@ -14,7 +14,7 @@ fn take(view: &mut PlanView, item: Option<&str>, kind: &str, content: Value) {
     view.take(&ObservationFrame { seq, thread_id, parent_id, timestamp: 0, kind, content, metadata: None });
 }
 
-/// A plan whose items are named `a0`, `a1` and so on, each with the status that stands at its place.
+/// A plan whose items are named `a0`, `a1` and so on, each with the status at its index.
 fn plan(statuses: &[(usize, &str)]) -> PlanView {
     let statuses = statuses.iter().flat_map(|(number, status)| std::iter::repeat_n(*status, *number));
     let item = |(at, status): (usize, &str)| {
