@@ -1,5 +1,5 @@
-//! The worst that others may send, as far as it is accepted: each must take less than 50 ms where it runs on the threads
-//! that serve everybody. The bounds stand beside the code; docs/GUARANTEES.md lists them.
+//! The most expensive inputs that are still accepted. Each must take less than 50 ms if it is handled on the server's async
+//! threads. The limits are constants beside the code; docs/GUARANTEES.md lists them.
 //!
 //! `cargo bench --features internals --bench bounds`.
 
@@ -24,7 +24,7 @@ fn compiled(schema: &Value) -> Schema {
     Schema::compile(schema).unwrap_or_else(|no| panic!("{no:?}"))
 }
 
-/// As many values as the schema takes: one more is refused.
+/// As many values as the schema accepts: one more is refused.
 fn fullest(schema: &Schema, item: &Value, values_of_item: u64) -> Value {
     let count = MAX_WORK / schema.cost().steps / values_of_item;
     vec![item.clone(); usize::try_from(count).expect("it is small").saturating_sub(1)].into()
@@ -95,7 +95,7 @@ fn values(criterion: &mut Criterion) {
     });
 }
 
-/// A conversation of 1 MiB, and one of as many messages as a body of that size holds.
+/// A conversation of 1 MiB, and one with as many messages as such a body can hold.
 fn conversations(criterion: &mut Criterion) {
     let answer = |text: &str| Said::Assistant { text: text.to_owned(), calls: Vec::new() };
     let long = "a <think>b</think> ".repeat((1 << 20) / 19);
@@ -107,14 +107,14 @@ fn conversations(criterion: &mut Criterion) {
         let candidate =
             Candidate { thread: "t".into(), run: "run_1".into(), seq: 1, shown: shown.clone(), ends_there: true };
         let (sent, found) = (SentBack::of(&said), vec![candidate; 20]);
-        // Off the threads that serve, where it takes as many steps as this.
+        // Work of this many steps runs outside the async threads.
         criterion.bench_function(&format!("bounds/which of 20 threads: {name}"), |bench| {
             bench.iter(|| choose(black_box(&sent), black_box(&found)));
         });
     }
 }
 
-/// All steps of a judgement, each way that takes the longest for its steps.
+/// Uses all steps of one evaluation, with the slowest kinds of conditions.
 fn conditions(criterion: &mut Criterion) {
     let long = |text: &str| text.repeat((MAX_EXAMINED - 64) / text.len());
     let (thread, settings) = (ThreadId::from("t"), RunSettings::default());

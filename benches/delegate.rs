@@ -1,5 +1,5 @@
-//! What waiting for other agents takes, and how soon a report of theirs is acted on: 1,000 delegations that wait at once,
-//! then one report on each, all of them within a second. Server, agent and client share one process, and the machine.
+//! The cost of waiting for other agents, and the delay until a report takes effect: 1,000 delegations wait, then each gets one
+//! report, all within a second. Server, agent and client share one process and the machine.
 //!
 //! `cargo bench --features internals --bench delegate`
 #![allow(clippy::unwrap_used, reason = "it shares a server with the tests")]
@@ -22,15 +22,15 @@ mod support;
 #[allow(dead_code, reason = "the tests use more of it")]
 mod peer;
 
-/// The binary's own.
+/// The same allocator as in the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const DELEGATIONS: usize = 1_000;
 const WARM_UP: usize = 200;
-/// Nobody is asked unless he reports.
+/// The poll interval: the agent is never polled, it only reports.
 const NEVER: i64 = 3_600_000;
-/// Until threads that have nothing to do have left memory.
+/// The time after which idle threads have left memory.
 const REST: Duration = Duration::from_secs(5);
 
 fn main() {
@@ -80,7 +80,7 @@ async fn measure() {
     );
 }
 
-/// Asks for that many delegations; returns when all of them wait.
+/// Starts that many delegations; returns when all of them wait.
 async fn begin(app: &App, threads: std::ops::Range<usize>) -> Vec<String> {
     let ask = async |nth| {
         let asked = app.post(&format!("/threads/t{nth}/process"), json!({ "query": "delegate" })).await;
@@ -93,7 +93,7 @@ async fn begin(app: &App, threads: std::ops::Range<usize>) -> Vec<String> {
     runs
 }
 
-/// Reports that these are done, within a second; returns our tasks with when they were reported.
+/// Reports these tasks as done, within a second; returns our tasks with the times of the reports.
 async fn report(peer: &Peer, tasks: std::ops::Range<usize>) -> Vec<(String, i64)> {
     peer.says("COMPLETED");
     let mut tick = tokio::time::interval(Duration::from_secs(1) / u32::try_from(tasks.len()).expect("few"));
@@ -123,7 +123,7 @@ fn now() -> i64 {
     i64::try_from(since.as_millis()).expect("before the year 292 million")
 }
 
-/// What this process holds in memory, in MB.
+/// The resident memory of this process, in MB.
 fn resident() -> f64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("this is Linux");
     let pages: f64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");

@@ -1,4 +1,4 @@
-//! What one decision of the engine costs, and what it writes: for plans of 10, 100 and 1,000 items and outputs of 1 KB
+//! The cost of one decision of the engine, and the bytes it writes: for plans of 10, 100 and 1,000 items and outputs of 1 KB
 //! and 1 MB. Neither may grow with the plan or with earlier outputs; the table that is printed first shows the bytes.
 //!
 //! `cargo bench --features internals --bench engine`.
@@ -28,7 +28,7 @@ const ITEMS: [usize; 3] = [10, 100, 1000];
 const OUTPUTS: [(&str, usize); 2] = [("1 KB", 1 << 10), ("1 MB", 1 << 20)];
 const NOW: i64 = 1_760_000_000_000;
 
-/// Every call may run.
+/// A policy that allows every call.
 struct Open;
 
 impl ModelBook for Open {
@@ -62,7 +62,7 @@ impl Toolbox for Open {
     }
 }
 
-/// A thread in memory, and what is stored of it.
+/// A thread in memory, and its stored state.
 struct Thread {
     machine: Box<dyn Machine>,
     head: String,
@@ -90,7 +90,7 @@ impl Thread {
         step
     }
 
-    /// The answer to whatever runs.
+    /// The answer to the running call.
     fn answer(&self, output: usize) -> Event {
         match self.machine.running().remove(0) {
             Effect::CallTool { call, attempt } => {
@@ -143,7 +143,7 @@ fn call() -> ModelReply {
 }
 
 /// A thread with a plan of `items` items, half of them completed with outputs of that size, whose next item waits for its
-/// model. Returns the steps of one more item too.
+/// model. Also returns the steps of one more item.
 fn planned(items: usize, output: usize) -> Thread {
     let loaded = Loaded { thread_id: Some("t".into()), ..Loaded::default() };
     let machine = Pes::planned().load(loaded).expect("an empty thread loads");
@@ -183,7 +183,7 @@ fn planned(items: usize, output: usize) -> Thread {
     thread
 }
 
-/// Head, rows and records, without the payload itself, which is written once.
+/// Bytes of head, rows and records, without the payload itself, which is written once.
 fn bytes(step: &Step) -> (usize, usize) {
     let head = step.head.as_ref().map_or(0, String::len);
     let (payloads, rows): (Vec<&Row>, Vec<&Row>) = step.rows.iter().partition(|row| row.kind == RowKind::Payload);

@@ -1,6 +1,6 @@
 //! One model's tokens to many readers: in the process, and over real WebSockets of a whole server.
 //!
-//! `cargo bench --features internals --bench fanout`. What is counted is token frames delivered per second.
+//! `cargo bench --features internals --bench fanout`. Measures delivered token frames per second.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use tokio_util::sync::CancellationToken;
 
 const READERS: [usize; 3] = [1, 100, 1000];
-/// Tokens of one reply.
+/// Tokens per reply.
 const TOKENS: usize = 500;
 
-/// Publishing and taking, without any socket.
+/// Publish and receive, without sockets.
 fn hub(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("fanout/hub");
     for readers in READERS {
@@ -65,7 +65,7 @@ fn head() -> StreamHead {
     }
 }
 
-/// A run on a whole server, read by sockets until it is finished.
+/// A run on a whole server; sockets read it to its end.
 fn sockets(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let mut group = criterion.benchmark_group("fanout/websocket");
@@ -142,7 +142,7 @@ impl Audience {
         assert_eq!(answer.status().as_u16(), 200);
     }
 
-    /// How long so many runs take, until every socket has seen the end of each.
+    /// The time until every socket has received the end of each of these runs.
     async fn hear(&mut self, runs: u64) -> Duration {
         let mut spent = Duration::ZERO;
         for _ in 0..runs {

@@ -1,6 +1,6 @@
-//! What a run costs above its model calls and commits: plan, three items with one tool call each, synthesis (8 model
-//! calls) on a model without delay, beside 8 bare calls of that model and 12 bare commits of the same kind of database:
-//! with a tool whose calls are effects, and with `calculator`, whose calls are answered at once.
+//! The overhead of a run over its model calls and commits: plan, three items with one tool call each, synthesis (8 model
+//! calls) on a model without delay, compared with 8 bare calls of that model and 12 bare commits on the same kind of database.
+//! Measured with a tool whose calls are effects, and with `calculator`, whose calls are answered at once.
 //!
 //! `cargo bench --features internals --bench run`
 
@@ -25,7 +25,7 @@ use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
 #[allow(dead_code, reason = "the tests use more of it")]
 mod cluster;
 
-/// The binary's own.
+/// The same allocator as in the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -35,7 +35,7 @@ const BARE_COMMITS: usize = 12;
 const INSERT: &str = "INSERT INTO bare VALUES (1)";
 const SETTINGS: &[&str] = &["fsync=on", "synchronous_commit=on", "max_connections=50"];
 
-/// Answers without delay, by phase and iteration, and calls this tool.
+/// A model that answers without delay, by phase and iteration, and calls this tool.
 struct Prompt(&'static str);
 
 #[async_trait]
@@ -66,7 +66,7 @@ fn plan(tool: &str) -> String {
     json!({ "title": "T", "intent": "I", "plan": "P", "todoList": [item("a"), item("b"), item("c")] }).to_string()
 }
 
-/// Multiplies as an effect.
+/// Multiplies; its calls are effects.
 struct Multiply;
 
 #[async_trait]
@@ -128,7 +128,7 @@ async fn report(name: &str, open: impl AsyncFn() -> Arc<dyn Store>, mut commit: 
     }
 }
 
-/// Runs and bare work take turns, so that both see the same disk.
+/// Alternates runs and bare work, so that both see the same disk.
 async fn measure(name: &str, tool: &'static str, store: Arc<dyn Store>, commit: &mut impl AsyncFnMut()) {
     let models = Arc::new(Models::only("none", "none", Arc::new(Prompt(tool))));
     let built = Instance::build(Config::default()).store(store.clone()).models(models).tool(Arc::new(Multiply));

@@ -1,8 +1,8 @@
-//! What it costs to read a reply of 100,000 tokens, from bytes to deltas, on each wire; and a tool call whose arguments
-//! are a megabyte in 100,000 pieces.
+//! The cost of reading a reply of 100,000 tokens, from bytes to deltas, on each wire format; and of a tool call whose
+//! arguments are a megabyte in 100,000 pieces.
 //!
-//! `cargo bench --features internals --bench wires`. Prints `MISSED` beside a rate under a million tokens a second, and beside arguments that
-//! take longer than a second.
+//! `cargo bench --features internals --bench wires`. Prints `MISSED` for a rate under a million tokens a second, and for
+//! arguments that take longer than a second.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use pes::provider::recorded;
 use serde_json::{Value, json};
 
 const TOKENS: usize = 100_000;
-/// What a socket gives at once.
+/// Bytes of one socket read.
 const READ: usize = 16 * 1024;
 const TARGET: f64 = 1_000_000.0;
 const WIRES: [&str; 4] = ["openai", "anthropic", "gemini", "ollama"];
@@ -22,7 +22,7 @@ fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-/// A reply of that many words, in the frames that vendors send.
+/// A reply of that many words, in the vendor's frames.
 fn reply(wire: &str) -> Vec<u8> {
     let chunk = |delta: Value, reason: Value| {
         let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": reason});
@@ -65,7 +65,7 @@ fn arguments() -> Vec<u8> {
     (call(json!({"name": "f"})) + &pieces + &stop).into_bytes()
 }
 
-/// How many deltas there are.
+/// Counts the deltas.
 fn read(wire: &str, bytes: &[u8]) -> usize {
     let mut count = 0;
     let hear = |delta: Delta| {
@@ -76,7 +76,7 @@ fn read(wire: &str, bytes: &[u8]) -> usize {
     count
 }
 
-/// The best of a few, so that what else runs on the machine counts least.
+/// The best of a few, to reduce interference of other programs.
 fn seconds(wire: &str, bytes: &[u8]) -> f64 {
     let times = (0..5).map(|_| {
         let began = Instant::now();

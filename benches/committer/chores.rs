@@ -1,5 +1,5 @@
-//! What commits pay while a deleted thread of a million observations is removed beside them: their slowest hundredth, with
-//! the chore and without, in turns.
+//! The p99 of commits while a deleted thread of a million observations is removed, and without that chore, in alternating
+//! turns.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{Bound, Ratio, report};
 
 const THREADS: usize = 64;
 const TURNS: usize = 3;
-/// As the server removes them.
+/// The batch size that the server uses.
 const BATCH: u32 = 500;
 
 const BACKLOG: &str = "
@@ -54,7 +54,7 @@ async fn remove(store: Arc<Sqlite>) {
     }
 }
 
-/// The turn in which other programs were in the way least.
+/// The turn with the least interference of other programs.
 fn best(turns: &[Rate]) -> &Rate {
     turns.iter().min_by(|one, other| one.p99_ms.total_cmp(&other.p99_ms)).expect("there were turns")
 }

@@ -23,7 +23,7 @@ pub struct Rate {
     pub p99_ms: f64,
 }
 
-/// Runs `once(worker, nth)` again and again in each of so many workers, and counts.
+/// Calls `once(worker, nth)` in a loop in each worker, and counts the calls.
 pub async fn rate<F, Fut>(workers: usize, once: F) -> Rate
 where
     F: Fn(usize, u64) -> Fut + Clone + Send + 'static,
@@ -59,7 +59,7 @@ where
     Rate { per_second: times.len() as f64 / MEASURED.as_secs_f64(), p50_ms: at(0.5), p99_ms: at(0.99) }
 }
 
-/// Transitions through a store, each awaited by its thread before the next.
+/// Transitions through a store; each thread waits for its commit before the next.
 pub async fn transitions(store: Arc<dyn Store>, threads: usize) -> Rate {
     let pks = self::threads(&store, threads).await;
     let places: Arc<Vec<_>> = Arc::new(pks.into_iter().map(|pk| (pk, std::sync::Mutex::new((1, 0)))).collect());
@@ -95,8 +95,8 @@ pub async fn threads(store: &Arc<dyn Store>, count: usize) -> Vec<ThreadPk> {
     pks
 }
 
-/// What a commit gives to be kept, as text: head, rows with their ids, and observations as clients read them, without
-/// the ids and numbers that the thread's key stands for.
+/// The bytes that a commit stores, as text: head, rows with their ids, and observations as clients read them, without the
+/// ids and numbers that the thread's key replaces.
 pub fn payload(commit: &Commit) -> usize {
     let rows: usize = commit.rows.iter().map(|row| row.id.len() + row.body.len()).sum();
     let shown = |record: &Record| Observation::of(record.clone(), ThreadId::from(""), 0);
@@ -105,7 +105,7 @@ pub fn payload(commit: &Commit) -> usize {
     commit.head.as_ref().map_or(0, String::len) + rows + records
 }
 
-/// What a transition tells, as one row: its types, and its observations.
+/// The observations of a transition as one row: their types and contents.
 pub fn entry(commit: &Commit) -> (String, String) {
     let record = &commit.records[0];
     let told: Vec<_> = commit
@@ -173,8 +173,8 @@ fn record(nth: u64, n: u64) -> Record {
     }
 }
 
-/// JSON that compresses about as well as prose does. Cut from one text that is made once: what makes the load must not
-/// be what is measured.
+/// JSON that compresses about as well as prose. It is cut from one text that is generated once, so that generating the load
+/// is not measured.
 fn text(bytes: usize) -> String {
     static PROSE: LazyLock<String> = LazyLock::new(|| {
         const WORDS: &str =

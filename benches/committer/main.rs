@@ -1,5 +1,5 @@
-//! What grouping commits is worth: transitions per second beside the raw commit rate of the same database, in the same
-//! run, and the ratios between them.
+//! The gain of group commit: transitions per second and the raw commit rate of the same database, in the same run, with
+//! their ratios.
 //!
 //! `cargo bench --features internals --bench committer [-- sqlite|postgres|chores]`, and with every fsync made 2 ms slower:
 //! `scripts/slow-fsync cargo bench --features internals --bench committer -- slow [sqlite|postgres]`
@@ -11,11 +11,11 @@ mod sqlite;
 
 use load::Rate;
 
-/// The binary's own.
+/// The same allocator as in the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A bound on a ratio of two figures of this run.
+/// A bound on the ratio of two results of this run.
 struct Ratio {
     name: &'static str,
     value: f64,
@@ -42,7 +42,7 @@ impl Ratio {
     }
 }
 
-/// Which disk the ratios are meant for.
+/// The disk that a ratio applies to.
 #[derive(Clone, Copy, PartialEq)]
 enum Disk {
     AsItIs,
@@ -52,7 +52,7 @@ enum Disk {
 
 #[tokio::main]
 async fn main() {
-    // Cargo passes `--bench`.
+    // Skips `--bench`, which Cargo passes.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let is_named = |name: &str| wanted.iter().any(|one| one == name);
     let disk = if is_named("slow") { Disk::Slow } else { Disk::AsItIs };

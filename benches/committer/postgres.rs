@@ -1,4 +1,4 @@
-//! PostgreSQL: grouped, a transaction per transition on 16 connections, and bare commits of the same cluster.
+//! PostgreSQL: group commit, one transaction per transition on 16 connections, and bare commits on the same cluster.
 
 #[path = "../../tests/it/support/postgres.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
@@ -52,7 +52,7 @@ pub async fn measure(disk: Disk) -> Vec<Ratio> {
     }
 }
 
-/// What the log grows by while 64 threads make 100 transitions each, beside what these hold.
+/// The growth of the WAL while 64 threads make 100 transitions each, relative to their payload.
 async fn wal(database: &Database) -> f64 {
     let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.expect("it opens"));
     let threads = threads(&store, 64).await;
@@ -72,7 +72,7 @@ async fn wal(database: &Database) -> f64 {
     (after - before) / bytes as f64
 }
 
-/// The smallest durable write, again and again.
+/// The smallest durable write, in a loop.
 async fn raw(database: &Database) -> Rate {
     let mut connection = database.connect().await;
     connection.execute("CREATE TABLE raw (n bigint)").await.expect("an empty database");

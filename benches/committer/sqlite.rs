@@ -1,4 +1,4 @@
-//! SQLite: grouped, one at a time, and bare commits on the same disk.
+//! SQLite: group commit, single commits, and bare commits on the same disk.
 
 use std::sync::Arc;
 
@@ -32,12 +32,12 @@ pub async fn measure(disk: Disk) -> Vec<Ratio> {
     }
 }
 
-/// On the disk that the build uses, not on one in memory.
+/// On the disk of the build, not in memory.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target folder is writable")
 }
 
-/// The smallest durable write, again and again.
+/// The smallest durable write, in a loop.
 async fn raw() -> Rate {
     let folder = folder();
     let url = format!("sqlite://{}?mode=rwc", folder.path().join("raw.db").display());
@@ -57,7 +57,7 @@ async fn raw() -> Rate {
     .await
 }
 
-/// A statement per row, a transaction per transition, on one connection.
+/// One statement per row and one transaction per transition, on one connection.
 async fn ungrouped(threads: usize) -> Rate {
     let folder = folder();
     let path = folder.path().to_owned();

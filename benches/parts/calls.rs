@@ -1,4 +1,4 @@
-//! The eight model calls: a plan, three times a call of the tool and what it found, and the answer.
+//! The eight model calls: the plan, for each of three items one call before and one after its tool call, and the answer.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use pes::domain::tool::{ToolClass, ToolSpec};
 use pes::provider::{Catalog, ChatModel, Models};
 use serde_json::{Map, json};
 
-/// Of a system prompt.
+/// Size of a system prompt.
 const BYTES: usize = 4_000;
-/// By which the scripted model knows what is asked for.
+/// Text by which the scripted model recognises the phase.
 const STAGES: [(&str, Phase); 3] = [
     ("You plan how to answer", Phase::Planning),
     ("You work on one item of a plan", Phase::Execution),
@@ -62,7 +62,7 @@ async fn call(model: &dyn ChatModel, (stage, phase): (&str, Phase), query: &str,
     assert!(is_whole, "an answer broke off");
 }
 
-/// The call of the tool, and its result.
+/// The tool call and its result.
 fn found() -> Vec<PromptMessage> {
     let (id, name) = ("call_1".to_owned(), "calculator".to_owned());
     let call = PromptCall { id: id.clone(), name: name.clone(), arguments: json!({ "expression": "6 * 7" }) };

@@ -1,4 +1,4 @@
-//! The nine commits: as many rows and bytes as those of a run of W1 have, on a thread of its own.
+//! The nine commits: the same numbers of rows and bytes as in a run of W1, on a thread of their own.
 
 use pes::domain::facts::IntentBody;
 use pes::domain::ids::{TenantPk, ThreadPk};
@@ -9,12 +9,12 @@ use pes::engine::step::{Keep, Row};
 use pes::store::{Commit, Committed, Fence, LeaseChange, NewThread, Store};
 use uuid::Uuid;
 
-/// What one of them writes.
+/// The size of one commit.
 struct Size {
     head: usize,
-    /// Kind, number of the row among those of its kind, bytes.
+    /// Kind, index of the row within its kind, bytes.
     rows: &'static [(RowKind, i64, usize)],
-    /// Observations, and the bytes of all of them.
+    /// Number of observations, and their total bytes.
     records: (usize, usize),
 }
 
@@ -33,11 +33,11 @@ const PLANNED: Size = Size {
     ],
     records: (8, 4_061),
 };
-/// An item's first reply, which calls the tool; the tool has answered.
+/// Rows after an item's first reply, which calls the tool, and the tool's answer.
 const fn called(nth: i64) -> [(RowKind, i64, usize); 4] {
     [(Usage, 2 * nth + 1, 175), (Turn, nth, 92), (Progress, nth, 316), (RowKind::Call, nth, 593)]
 }
-/// Its second, which ends it; the next begins.
+/// Rows after its second reply, which ends the item; the next item begins.
 const fn ended(nth: i64) -> [(RowKind, i64, usize); 3] {
     [(Usage, 2 * nth + 2, 175), (Progress, nth, 152), (Progress, nth + 1, 298)]
 }
@@ -57,10 +57,10 @@ const SIZES: [Size; 9] = [
     Size { head: 550, rows: &[(Usage, 6, 175), (Progress, 2, 152)], records: (5, 2_386) },
     LAST,
 ];
-/// What each observation takes beside its text.
+/// The size of an observation without its text.
 const FRAME: usize = 150;
 
-/// One after the other; `nth` counts the threads.
+/// Makes the commits in order; `nth` numbers the threads.
 pub async fn make(store: &dyn Store, tenant: TenantPk, nth: i64) {
     let mut last_seq = 0;
     for (version, size) in (0..).zip(&SIZES) {

@@ -1,9 +1,9 @@
-//! The parts of a run of W1, each by itself: the model calls, by this server's client, and the commits, by its store, with
-//! nothing between them. The bed measures this process beside the server (`scripts/bench --parts W1`), so that it is seen how
-//! far a run stands above the sum of its parts.
+//! The parts of a run of W1 by themselves: the model calls through this server's client, and the commits through its store,
+//! with nothing in between. The bed measures this process beside the server (`scripts/bench --parts W1`). The difference is
+//! the overhead of a run over the sum of its parts.
 //!
-//! Called with the address of the model, a folder for SQLite, and perhaps the URL of a PostgreSQL to use instead. Says where it
-//! listens.
+//! Arguments: the address of the model, a folder for SQLite, and optionally the URL of a PostgreSQL to use instead. Prints its
+//! address.
 
 mod calls;
 mod commits;
@@ -22,11 +22,11 @@ use pes::store::Store;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 
-/// The binary's own.
+/// The same allocator as in the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// As the server has by default.
+/// The server's default.
 const CONNECTIONS: u32 = 16;
 
 struct Parts {
@@ -78,7 +78,7 @@ async fn main() {
 }
 
 impl Parts {
-    /// Those of a run on a thread of its own.
+    /// The commits of one run, on a new thread.
     async fn commit(&self) {
         let nth = self.threads.fetch_add(1, Ordering::Relaxed) + 1;
         commits::make(&*self.store, self.tenant, nth).await;

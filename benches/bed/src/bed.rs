@@ -1,4 +1,4 @@
-//! What every workload stands on: the model, the proxy, a database cluster, servers, and readings of what all of them spent.
+//! The environment of every workload: the model, the proxy, a database cluster, servers, and measurements of what each spent.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use crate::process::{self, Own, Usage};
 use crate::server::{Counted, Place, Server};
 use crate::{Outcome, Wanted};
 
-/// Sync is on as it is for an operator.
+/// Durable, as in production.
 const CLUSTER: &[&str] = &["fsync=on", "synchronous_commit=on", "max_connections=200"];
 
-/// What can be asked of them: the calls of a run, its commits, and the one after the other.
+/// The requests that the parts accept: the calls of a run, its commits, and both in sequence.
 pub const PARTS: [&str; 3] = ["calls", "commits", "parts"];
 
-/// Nothing that the bed asks for waits for a place.
+/// No call of the bed waits for a permit.
 const NO_GATE: &str = "[models.gate]\nper_provider = 4096\nper_key = 4096\nper_tenant = 4096\nqueue = 65536\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Bed {
     pub proxy: Own,
     pub is_quick: bool,
     pub kinds: Vec<Kind>,
-    /// By what their rows are called: nothing for the one under test.
+    /// With the names that their rows show; empty for the binary under test.
     binaries: Vec<(&'static str, PathBuf)>,
     parts: Option<PathBuf>,
     cluster: Option<&'static Cluster>,
@@ -47,7 +47,7 @@ pub struct Bed {
     places: std::cell::Cell<usize>,
 }
 
-/// A server with its name in the table.
+/// A server and its name in the table.
 pub struct Subject {
     pub name: String,
     pub place: Place,
@@ -55,7 +55,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Stops the server, so that all it stored is in its place, and starts it again on that.
+    /// Stops the server, so that everything is written, and starts it again on the same data.
     pub async fn restart(self) -> Outcome<Self> {
         let Self { name, place, server } = self;
         server.stop().await?;
@@ -74,22 +74,22 @@ impl Subject {
 
 /// The model calls and the commits of a run without a server around them: `benches/parts`.
 pub struct Parts {
-    /// Of the server beside which it stands.
+    /// The name of the server that the parts are compared with.
     pub of: String,
     own: Own,
     database: Option<Database>,
 }
 
-/// What is measured in a slice of a round.
+/// The subject of one slice.
 pub enum Target<'t> {
     Model,
     Proxy,
     Server(&'t Subject),
-    /// Which of them: the path by which they are asked for.
+    /// The second member is the path of the request.
     Parts(&'t Parts, &'static str),
 }
 
-/// What was spent until now.
+/// The resources spent so far.
 #[derive(Clone, Copy)]
 pub struct Reading {
     at: Instant,
@@ -100,7 +100,7 @@ pub struct Reading {
     counted: Counted,
 }
 
-/// What a slice did, and what it cost.
+/// What a slice did, and its cost.
 #[derive(Clone, Debug, Default)]
 pub struct Slice {
     pub done: Done,
@@ -109,7 +109,7 @@ pub struct Slice {
     pub written: u64,
     pub counted: Counted,
     pub rss: u64,
-    /// Of one core's time, in this slice.
+    /// Share of one core's time, in this slice.
     pub model_share: f64,
     pub load_share: f64,
 }
@@ -122,7 +122,7 @@ impl Bed {
         let proxy = Own::start(&this, &["proxy".to_owned(), model.address.to_string()]).await?;
         let mut binaries = vec![("", wanted.server.clone())];
         binaries.extend(wanted.against.clone().map(|binary| (", older", binary)));
-        // It ends with this process, which is when nobody needs it.
+        // The cluster ends with this process.
         let cluster: Option<&'static Cluster> =
             kinds.contains(&Kind::Postgres).then(|| &*Box::leak(Box::new(Cluster::start(CLUSTER))));
         let folder = std::env::current_dir()?.join(format!("target/bench/data-{}", std::process::id()));
@@ -130,12 +130,12 @@ impl Bed {
         Ok(Self { model, proxy, is_quick, kinds, binaries, parts, cluster, folder, places: Default::default() })
     }
 
-    /// Each binary on each database, with these settings and no call that waits for a place.
+    /// One server for each binary and database, with these settings and a gate that never delays a call.
     pub async fn servers(&self, settings: &str) -> Outcome<Vec<Subject>> {
         self.servers_with_gate(&format!("{settings}\n{NO_GATE}")).await
     }
 
-    /// The same with all that is set, the gate of model calls too.
+    /// The same without a setting for the gate: `settings` is complete.
     pub async fn servers_with_gate(&self, settings: &str) -> Outcome<Vec<Subject>> {
         let mut subjects = Vec::new();
         for kind in &self.kinds {
@@ -154,7 +154,7 @@ impl Bed {
         Ok(subjects)
     }
 
-    /// A process for each database, where they are wanted.
+    /// One process per database, if parts were requested.
     pub async fn parts(&self) -> Outcome<Vec<Parts>> {
         let mut all = Vec::new();
         for (binary, kind) in self.parts.iter().flat_map(|binary| self.kinds.iter().map(move |kind| (binary, kind))) {
@@ -171,14 +171,14 @@ impl Bed {
         Ok(all)
     }
 
-    /// A folder for a database that no server has.
+    /// A folder for a database without a server.
     pub fn folder(&self, name: &str) -> Outcome<PathBuf> {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder)?;
         Ok(folder)
     }
 
-    /// The cluster's, where there is one.
+    /// A database of the cluster, if there is one.
     pub async fn database(&self) -> Option<Database> {
         match self.cluster {
             Some(cluster) => Some(cluster.database().await),
@@ -186,7 +186,7 @@ impl Bed {
         }
     }
 
-    /// What the target, the model and this process have spent so far.
+    /// Reads what the target, the model and this process have spent so far.
     pub async fn read(&self, target: &Target<'_>) -> Outcome<Reading> {
         let (pid, database, counted) = match target {
             Target::Model => (self.model.pid, Usage::default(), Counted::default()),
@@ -201,7 +201,7 @@ impl Bed {
         Ok(Reading { at: Instant::now(), subject: process::usage(pid)?, database, model, load, counted })
     }
 
-    /// Does something, and says what it cost.
+    /// Does the work and measures its cost.
     pub async fn slice(&self, target: &Target<'_>, work: impl Future<Output = Outcome<Done>>) -> Outcome<Slice> {
         let before = self.read(target).await?;
         let done = work.await?;
@@ -213,7 +213,7 @@ impl Bed {
         if self.is_quick { 3 } else { 7 }
     }
 
-    /// How long a slice of a closed loop takes.
+    /// The duration of a slice of a closed loop.
     pub fn slice_time(&self) -> Duration {
         Duration::from_millis(if self.is_quick { 800 } else { 2_000 })
     }
@@ -221,12 +221,12 @@ impl Bed {
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        // It holds nothing but what the servers stored.
+        // It only contains what the servers stored.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// What its cluster has spent, where there is one.
+/// What the database's cluster has spent, if there is one.
 fn spent(database: Option<&Database>) -> Outcome<Usage> {
     Ok(database.map(|database| process::cluster(&database.socket())).transpose()?.unwrap_or_default())
 }

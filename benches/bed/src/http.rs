@@ -1,23 +1,23 @@
-//! HTTP/1.1 as far as the bed speaks it: heads, and bodies of a known length or in chunks. Pure.
+//! The part of HTTP/1.1 that the bed uses: heads, and bodies of a known length or in chunks. Pure.
 
-/// How the end of a body is found.
+/// How the end of a body is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     Length(usize),
     Chunked,
 }
 
-/// The head of a message, as far as anybody here asks.
+/// The members of a message head that are used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Of the head itself, with its empty line.
+    /// Size of the head, including its empty line.
     pub size: usize,
     /// 0 for a request.
     pub status: u16,
     pub framing: Framing,
 }
 
-/// `None` as long as the head is not complete.
+/// `None` until the head is complete.
 pub fn head(bytes: &[u8]) -> Option<Head> {
     let size = memchr::memmem::find(bytes, b"\r\n\r\n")? + 4;
     let mut lines = bytes[..size].split(|byte| *byte == b'\n');
@@ -38,13 +38,13 @@ pub fn head(bytes: &[u8]) -> Option<Head> {
     Some(Head { size, status, framing })
 }
 
-/// What the digits say that stand first; 0 without any.
+/// The value of the leading digits; 0 without any.
 fn number(bytes: &[u8], radix: u32) -> usize {
     let digits = bytes.iter().map_while(|byte| char::from(*byte).to_digit(radix));
     digits.fold(0, |sum, digit| sum.saturating_mul(radix as usize).saturating_add(digit as usize))
 }
 
-/// Takes a body apart as it comes, however it is split.
+/// Parses a body incrementally, however it is split.
 #[derive(Debug)]
 pub enum Body {
     Left(usize),
@@ -59,7 +59,7 @@ impl Body {
         }
     }
 
-    /// Hands over what is content of these bytes. Returns how many of them belong to the body, once it has ended.
+    /// Passes on the content in these bytes. Returns how many of them belong to the body, once it has ended.
     pub fn feed(&mut self, bytes: &[u8], content: &mut impl FnMut(&[u8])) -> Option<usize> {
         match self {
             Self::Left(left) => {
@@ -73,16 +73,16 @@ impl Body {
     }
 }
 
-/// Where a chunked body stands.
+/// Parser state of a chunked body.
 #[derive(Debug)]
 pub enum Chunks {
-    /// In the line that says how long the next chunk is.
+    /// In the line with the next chunk's size.
     Size(Vec<u8>),
-    /// So much of the chunk is left.
+    /// This many bytes of the chunk are left.
     Data(usize),
-    /// Between a chunk and the next size: so many bytes of the line's end are left.
+    /// Between a chunk and the next size: this many bytes of the line end are left.
     Between(usize),
-    /// After the last chunk, in a line of so many bytes.
+    /// After the last chunk, in a line with this many bytes so far.
     Trailer(usize),
 }
 

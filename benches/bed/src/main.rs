@@ -1,6 +1,6 @@
-//! The bench bed: a server of PES beside the physical limits of the same machine, in the same run.
+//! The bench bed: measures a PES server and the physical limits of the same machine in one run.
 //!
-//! `scripts/bench` builds what it needs and calls it. What the parts promise stands in them.
+//! `scripts/bench` builds what it needs and starts it. Each module states its guarantees.
 
 mod bed;
 #[path = "../../../tests/it/support/postgres.rs"]
@@ -29,7 +29,7 @@ const USAGE: &str =
 pes-bed model [EVERY]    a scripted model; with a number, every so many calls one fails
 pes-bed proxy ADDRESS    a bare proxy to it";
 
-/// What is measured, and how.
+/// What to measure, and how.
 struct Wanted {
     server: PathBuf,
     against: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Processes: what they spent, as the kernel counts it, and the bed's own as children.
+//! Processes: their resource usage as the kernel counts it, and the bed's own child processes.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 
 use crate::Outcome;
 
-/// The unit of times in `/proc/PID/stat`: a part of the kernel's interface, 100 on all that this builds for.
+/// The unit of times in `/proc/PID/stat`: part of the kernel's interface, 100 on all supported platforms.
 const USER_HZ: u64 = 100;
 
 /// Microseconds of the clock that all processes of this machine share.
@@ -22,21 +22,21 @@ pub fn monotonic_us() -> u64 {
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
-/// What a process has spent since it began.
+/// The resources a process has used since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub cpu: Duration,
-    /// Handed to the disk.
+    /// Bytes handed to the disk.
     pub written: u64,
-    /// Resident now, not since it began.
+    /// Resident memory at the moment of the reading.
     pub rss: u64,
 }
 
-/// Of one process.
+/// Usage of one process.
 pub fn usage(pid: u32) -> Outcome<Usage> {
     let of = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
     let threads = std::fs::read_dir(format!("/proc/{pid}/task"))?.count();
-    // The kernel tells nanoseconds of each thread, but nothing of those that ended.
+    // The kernel has nanoseconds for each thread, but not for threads that ended.
     let cpu = match (threads, of("schedstat")) {
         (1, Ok(text)) => Duration::from_nanos(text.split(' ').next().unwrap_or_default().parse()?),
         _ => times(&of("stat")?)?.own,
@@ -44,14 +44,14 @@ pub fn usage(pid: u32) -> Outcome<Usage> {
     Ok(Usage { cpu, written: labelled(&of("io")?, "write_bytes:"), rss: labelled(&of("status")?, "VmRSS:") * 1024 })
 }
 
-/// Of the PostgreSQL that listens on this socket, in whose folder its data are.
+/// Usage of the PostgreSQL that listens on this socket and has its data in the same folder.
 pub fn cluster(socket: &Path) -> Outcome<Usage> {
     let folder = socket.parent().ok_or("a socket stands in a folder")?;
     let text = std::fs::read_to_string(folder.join("data/postmaster.pid"))?;
     family(text.lines().next().unwrap_or_default().parse()?)
 }
 
-/// Of a process and its children, living and gone.
+/// Usage of a process and its children, including ended ones.
 fn family(pid: u32) -> Outcome<Usage> {
     let stat = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat"));
     let parent = times(&stat(pid)?)?;
@@ -60,7 +60,7 @@ fn family(pid: u32) -> Outcome<Usage> {
         let Some(child) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
             continue;
         };
-        // It may end while it is looked at.
+        // The process may end during the reading.
         let Some(seen) = stat(child).ok().and_then(|text| times(&text).ok()).filter(|seen| seen.parent == pid) else {
             continue;
         };
@@ -74,11 +74,11 @@ fn family(pid: u32) -> Outcome<Usage> {
 struct Times {
     parent: u32,
     own: Duration,
-    /// Of children that were waited for.
+    /// Time of children that were waited for.
     gone: Duration,
 }
 
-/// From the text of `/proc/PID/stat`, whose second member may hold anything between its brackets.
+/// Parses `/proc/PID/stat`. Its second field, in parentheses, may contain anything.
 fn times(stat: &str) -> Outcome<Times> {
     let rest = stat.rsplit_once(") ").ok_or("a process has a name in brackets")?.1;
     let fields: Vec<&str> = rest.split(' ').collect();
@@ -87,17 +87,17 @@ fn times(stat: &str) -> Outcome<Times> {
     Ok(Times { parent: ticks(1)? as u32, own: time(ticks(11)? + ticks(12)?), gone: time(ticks(13)? + ticks(14)?) })
 }
 
-/// The number behind this label in a file of `/proc`; 0 where there is none.
+/// The number after this label in a file of `/proc`; 0 if it is missing.
 fn labelled(text: &str, label: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(label));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Another process of the bed, which says where it listens.
+/// A child process of the bed, which prints its address.
 pub struct Own {
     pub address: SocketAddr,
     pub pid: u32,
-    // It ends with this.
+    // Killed when this is dropped.
     _child: Child,
 }
 
@@ -113,14 +113,14 @@ impl Own {
     }
 }
 
-/// Tells the parent where this process listens.
+/// Prints this process's address for the parent.
 pub fn announce(address: SocketAddr) {
     println!("{address}");
-    // Whoever started it reads this line, or has gone.
+    // A failure means that the parent is gone.
     let _ = io::stdout().flush();
 }
 
-/// Ends this process when its parent ends, however that ends.
+/// Kills this process when its parent ends, for whatever reason.
 pub fn end_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }

@@ -1,5 +1,5 @@
-//! The physical limit: a proxy that reads a request, sends it on over a kept connection, and hands back what comes, and a
-//! broadcast that writes the same bytes to many sockets. Both do what the server must do on sockets, and nothing else.
+//! The physical limit: a proxy that forwards a request over a persistent connection and returns the answer, and a broadcast
+//! that writes the same bytes to many sockets. Both do the server's socket work, and nothing else.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::http::{Body, Framing, head};
 use crate::process;
 
-/// Of one frame to one listener: that of a token of the server, with the head of a WebSocket message.
+/// Size of one frame to one listener: a token frame of the server, with the head of a WebSocket message.
 const FRAME: usize = 330;
 
-/// What connections of this process share.
+/// Shared by all connections of this process.
 struct Shared {
     to: SocketAddr,
     idle: Mutex<Vec<TcpStream>>,
@@ -33,7 +33,7 @@ pub async fn serve(to: SocketAddr) -> io::Result<()> {
         socket.set_nodelay(true)?;
         let shared = shared.clone();
         tokio::spawn(async move {
-            // Whoever hangs up is done.
+            // The connection was closed.
             let _ = carry(socket, &shared).await;
         });
     }
@@ -76,7 +76,7 @@ async fn request(client: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Optio
     }
 }
 
-/// Hands on what comes, as it comes.
+/// Forwards the answer as it arrives.
 async fn answer(model: &mut TcpStream, client: &mut TcpStream) -> io::Result<()> {
     let mut end = End::default();
     let mut read = Vec::with_capacity(16 << 10);
@@ -94,7 +94,7 @@ async fn answer(model: &mut TcpStream, client: &mut TcpStream) -> io::Result<()>
 /// Finds the end of an answer in its bytes.
 #[derive(Default)]
 struct End {
-    /// Bytes of a head that is not complete.
+    /// Bytes of an incomplete head.
     head: Vec<u8>,
     body: Option<Body>,
     is_reached: bool,
@@ -128,11 +128,11 @@ impl Shared {
         }
     }
 
-    /// A frame to each listener for each token that comes, and the end. The asker is told when all are written.
+    /// Writes a frame to each listener for each token, and the end. The requester gets its answer after the last write.
     async fn broadcast(&self, model: &mut TcpStream, client: &mut TcpStream) -> io::Result<()> {
         let mut listeners = std::mem::take(&mut *self.listeners.lock().expect("nobody panics with it"));
         let mut frame = vec![b' '; FRAME];
-        // A final text frame whose length stands in the two bytes that follow.
+        // A final text frame with its length in the next two bytes.
         frame[..4].copy_from_slice(&[0x81, 126, ((FRAME - 4) >> 8) as u8, (FRAME - 4) as u8]);
         frame[4..21].copy_from_slice(br#"{"event":"token",  "#.get(..17).unwrap_or_default());
         let (mut end, mut read) = (End::default(), Vec::with_capacity(16 << 10));

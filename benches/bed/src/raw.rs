@@ -1,4 +1,4 @@
-//! The smallest durable write, again and again, on one connection to the same kinds of databases: how fast this disk commits.
+//! The smallest durable write in a loop, on one connection to the same kinds of databases: the commit rate of this disk.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ impl Raw {
         Ok(raw)
     }
 
-    /// A slice of each.
+    /// Measures one slice of each.
     pub async fn measure(&mut self, book: &mut Book) -> Outcome<()> {
         if let Some(connection) = &mut self.sqlite {
             let done = commits(async || connection.execute(INSERT).await.map(drop)).await?;

@@ -1,4 +1,4 @@
-//! A server under test: the binary as a process of its own, with its own folder, port, settings and database.
+//! A server under test: a process of the binary with its own folder, port, settings and database.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use crate::Outcome;
 use crate::cluster::Database;
 use crate::load::{Connection, get};
 
-/// What outlives a process of the server.
+/// The parts of a server that outlive its process.
 pub struct Place {
     pub binary: PathBuf,
     pub folder: PathBuf,
-    /// None: SQLite in the folder.
+    /// `None`: SQLite in the folder.
     pub database: Option<Database>,
     pub model: SocketAddr,
 }
 
 impl Place {
-    /// Settings as `config/local.toml` takes them.
+    /// Settings in the form of `config/local.toml`.
     pub fn new(
         binary: &Path,
         folder: PathBuf,
@@ -40,7 +40,7 @@ impl Place {
         self.folder.join("data")
     }
 
-    /// Bytes of the database. Of SQLite only what its file holds: stop the server first.
+    /// Bytes of the database. For SQLite only the main file counts: stop the server first.
     pub async fn stored(&self) -> Outcome<u64> {
         match &self.database {
             None => Ok(std::fs::metadata(self.data().join("pes.db"))?.len()),
@@ -53,7 +53,7 @@ impl Place {
     }
 }
 
-/// What the server counted: commits, the transactions that they were grouped into, and todo items that ended.
+/// Counters of the server: commits, the transactions they were grouped into, and todo items that ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counted {
     pub commits: f64,
@@ -104,13 +104,13 @@ impl Server {
         Ok(counted(&self.metrics().await?))
     }
 
-    /// Deliveries of this kind that were made.
+    /// Successful deliveries of this kind.
     pub async fn delivered(&self, kind: &str) -> Outcome<f64> {
         let begins = format!(r#"pes_outbox_deliveries_total{{kind="{kind}",outcome="delivered""#);
         Ok(sum(&self.metrics().await?, &begins))
     }
 
-    /// Rows of this kind that were deleted because they were too old.
+    /// Rows of this kind that retention deleted.
     pub async fn deleted(&self, kind: &str) -> Outcome<f64> {
         Ok(sum(&self.metrics().await?, &format!(r#"pes_chore_deleted_total{{kind="{kind}"}}"#)))
     }
@@ -120,7 +120,7 @@ impl Server {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Returns when it has ended by itself.
+    /// Sends a termination signal and waits for the end.
     pub async fn stop(mut self) -> Outcome<()> {
         let pid = Pid::from_raw(self.pid.try_into()?).ok_or("a process has a number")?;
         kill_process(pid, Signal::TERM)?;
@@ -128,7 +128,7 @@ impl Server {
         Ok(())
     }
 
-    /// As a crash ends it.
+    /// Kills the process, like a crash.
     pub async fn kill(mut self) -> Outcome<()> {
         Ok(self.child.kill().await?)
     }
@@ -142,7 +142,7 @@ fn counted(metrics: &str) -> Counted {
     }
 }
 
-/// Of all series that begin so.
+/// The sum of all series that begin with this text.
 fn sum(metrics: &str, begins: &str) -> f64 {
     let lines = metrics.lines().filter(|line| line.starts_with(begins));
     lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()

@@ -1,6 +1,6 @@
-//! Of many figures, the few that are told.
+//! Summaries of many values.
 
-/// The value below which this part (0 to 1) of the sorted values lies; 0 without any.
+/// The value at this quantile (0 to 1) of the sorted values; 0 without any.
 pub fn percentile(sorted: &[f64], part: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((last as f64 * part).round() as usize).copied().unwrap_or(0.0)

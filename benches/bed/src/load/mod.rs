@@ -1,4 +1,4 @@
-//! What asks: connections that are kept, and loops that ask again as soon as they are answered.
+//! The load: persistent connections, and closed loops of requests.
 
 pub mod socket;
 
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::Outcome;
 use crate::http::{Body, head};
 
-/// A kept connection.
+/// A persistent connection.
 pub struct Connection {
     stream: TcpStream,
     read: Vec<u8>,
@@ -27,7 +27,7 @@ impl Connection {
         Ok(Self { stream, read: Vec::with_capacity(16 << 10) })
     }
 
-    /// Sends a request and hands over the body of the answer as it comes. Returns its status.
+    /// Sends a request and passes on the answer's body as it arrives. Returns the status.
     pub async fn ask(&mut self, request: &[u8], mut content: impl FnMut(&[u8])) -> Outcome<u16> {
         self.stream.write_all(request).await?;
         let head = loop {
@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// The same with all of the body at once.
+    /// The same with the whole body at once.
     pub async fn whole(&mut self, request: &[u8]) -> Outcome<(u16, Vec<u8>)> {
         let mut said = Vec::new();
         let status = self.ask(request, |part| said.extend_from_slice(part)).await?;
@@ -65,7 +65,7 @@ impl Connection {
     }
 }
 
-/// A request with a JSON body, and `Prefer: wait=60` where somebody waits for the end.
+/// A request with a JSON body, and `Prefer: wait=60` if it waits for the end of the run.
 pub fn post(path: &str, body: &str, waits: bool) -> Vec<u8> {
     let prefer = if waits { "prefer: wait=60\r\n" } else { "" };
     let length = body.len();
@@ -73,7 +73,7 @@ pub fn post(path: &str, body: &str, waits: bool) -> Vec<u8> {
     format!("POST {path} HTTP/1.1\r\n{head}{prefer}content-length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-/// The same by somebody who has this key.
+/// The same request with this key.
 pub fn with_key(request: &[u8], key: &str) -> Vec<u8> {
     let end_of_line = request.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let (line, rest) = request.split_at(end_of_line);
@@ -84,23 +84,23 @@ pub fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").into_bytes()
 }
 
-/// What a loop did.
+/// The results of a loop.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
     pub count: u64,
     pub took: Duration,
-    /// Of each, in milliseconds.
+    /// One per request, in milliseconds.
     pub latencies: Vec<f64>,
 }
 
-/// When a loop begins nothing new; what was begun is finished.
+/// When a loop stops starting new work; started work is completed.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
     Time(Duration),
     Count(usize),
 }
 
-/// So many clients do one thing after the other. `one` is told how many were begun before it, by all.
+/// Each client works sequentially. `one` gets the number of iterations that all clients began before it.
 pub async fn closed_loop<F>(to: SocketAddr, clients: usize, limit: Limit, one: F) -> Outcome<Done>
 where
     F: AsyncFn(&mut Connection, usize) -> Outcome<()> + Clone + 'static,

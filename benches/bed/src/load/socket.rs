@@ -1,4 +1,4 @@
-//! A WebSocket's reader: takes frames as they come and answers pings.
+//! A WebSocket reader: receives frames and answers pings.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ pub struct Socket {
     read: BytesMut,
 }
 
-/// A message as the server sends them: whole, and not masked.
+/// A message as the server sends it: unfragmented and unmasked.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame {
     pub opcode: u8,
@@ -34,7 +34,7 @@ impl Socket {
         Self::asked(to, ask.as_bytes(), b"HTTP/1.1 101").await
     }
 
-    /// The same without an upgrade: what follows the answer's head are frames.
+    /// The same without an upgrade: frames follow the answer's head.
     pub async fn listen(to: SocketAddr, ask: &[u8]) -> Outcome<Self> {
         Self::asked(to, ask, b"HTTP/1.1 200").await
     }
@@ -59,7 +59,7 @@ impl Socket {
         Ok(Self { stream, read })
     }
 
-    /// The next text. An error at the end.
+    /// The next text. Fails at the end.
     pub async fn next(&mut self) -> Outcome<Bytes> {
         loop {
             while let Some(frame) = frame(&mut self.read) {
@@ -76,7 +76,7 @@ impl Socket {
         }
     }
 
-    /// Masked with zeros: a client must mask, and may choose with what.
+    /// Masked with zeros: a client must mask, but may choose the mask.
     async fn send(&mut self, opcode: u8, payload: &[u8]) -> Outcome<()> {
         let mut out = vec![0x80 | opcode];
         match u16::try_from(payload.len())? {
@@ -92,7 +92,7 @@ impl Socket {
     }
 }
 
-/// Takes the first whole message off; `None` as long as there is none.
+/// Removes the first complete message; `None` if there is none yet.
 fn frame(read: &mut BytesMut) -> Option<Frame> {
     let opcode = read.first()? & 0x0f;
     let (head, length) = match *read.get(1)? & 0x7f {
@@ -107,7 +107,7 @@ fn frame(read: &mut BytesMut) -> Option<Frame> {
     Some(Frame { opcode, payload: read.split_to(length).freeze() })
 }
 
-/// How many tokens a frame of tokens brings, and when the last of them was said; `None` for any other frame.
+/// The number of tokens in a token frame, and when the model wrote the last one; `None` for any other frame.
 pub fn tokens(frame: &[u8]) -> Option<(usize, u64)> {
     if !frame.starts_with(br#"{"event":"token""#) {
         return None;
@@ -121,7 +121,7 @@ pub fn tokens(frame: &[u8]) -> Option<(usize, u64)> {
     Some((memchr::memchr_iter(b' ', text).count(), said.unwrap_or(0)))
 }
 
-/// The number of an observation; `None` for any other frame.
+/// The `seq` of an observation; `None` for any other frame.
 pub fn seq(frame: &[u8]) -> Option<u64> {
     let rest = frame.strip_prefix(br#"{"event":"observation","data":{"seq":"#)?;
     let end = rest.iter().position(|byte| !byte.is_ascii_digit())?;

@@ -1,7 +1,7 @@
-//! A scripted model on loopback: Chat Completions as a stream of server-sent events, as fast as sockets allow; at `/tool`, a
-//! service that is called as a tool; and, at `/v1/traces`, a collector that takes whatever comes.
+//! A scripted model on loopback: Chat Completions as a stream of server-sent events, as fast as sockets allow. At `/tool` it is
+//! a service that is called as a tool, and at `/v1/traces` a collector that accepts everything.
 //!
-//! Promise: what it says depends on nothing but the request (`script`) and, with errors, on how many came before.
+//! Guarantee: an answer depends only on the request (`script`) and, with errors, on the number of earlier requests.
 
 pub mod script;
 
@@ -22,7 +22,7 @@ use script::{Knobs, Stage};
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 33\r\n\r\n{\"error\":{\"message\":\"try again\"}}\n";
 const TOOL: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 13\r\n\r\n{\"result\":42}";
-/// Of a collector of traces: an empty message says that all of it was taken.
+/// Answer of a trace collector: an empty message means that all was accepted.
 const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
 
 /// Serves until the process ends. With `errors`, every so many calls one is answered 503.
@@ -35,7 +35,7 @@ pub async fn serve(errors: Option<u64>) -> io::Result<()> {
         socket.set_nodelay(true)?;
         let calls = calls.clone();
         tokio::spawn(async move {
-            // Whoever hangs up is done.
+            // The connection was closed.
             let _ = converse(socket, errors, &calls).await;
         });
     }
@@ -61,7 +61,7 @@ async fn converse(mut socket: TcpStream, errors: Option<u64>, calls: &AtomicU64)
     }
 }
 
-/// Where the body of the next request begins and ends; `None` at the end of the connection.
+/// Range of the next request's body; `None` at the end of the connection.
 async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Option<(usize, usize)>> {
     loop {
         if let Some(head) = head(read) {
@@ -111,7 +111,7 @@ async fn answer(socket: &mut TcpStream, body: &[u8], out: &mut Vec<u8>) -> io::R
     socket.write_all(out).await
 }
 
-/// Each token by itself, at its time.
+/// Writes each token separately, at its time.
 async fn timed(socket: &mut TcpStream, knobs: &Knobs, out: &mut Vec<u8>) -> io::Result<()> {
     let began = Instant::now();
     for nth in 0..knobs.tokens {
@@ -126,7 +126,7 @@ async fn timed(socket: &mut TcpStream, knobs: &Knobs, out: &mut Vec<u8>) -> io::
     Ok(())
 }
 
-/// Of about the length of tokens.
+/// Splits text into pieces of about a token's length.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut left = text;
     std::iter::from_fn(move || {
@@ -152,7 +152,7 @@ fn call(out: &mut Vec<u8>, tool: &str) {
     event(out, &[chunk.to_string().as_bytes()]);
 }
 
-/// One event in a chunk of its own.
+/// One event in its own chunk.
 fn event(out: &mut Vec<u8>, parts: &[&[u8]]) {
     let length = parts.iter().map(|part| part.len()).sum::<usize>() + b"data: \n\n".len();
     out.extend_from_slice(format!("{length:x}\r\ndata: ").as_bytes());

@@ -1,25 +1,25 @@
-//! What the scripted model says to a request. Its knobs are words in the query, `bed(items=3 tool=calculator tokens=4)`,
-//! so one model serves every workload; a plan hands them on to its items.
+//! The scripted model's answers. Its knobs are words in the query, `bed(items=3 tool=calculator tokens=4)`, so one model
+//! serves every workload; a plan passes them on to its items.
 
 use memchr::memmem;
 use serde_json::{Value, json};
 
-/// How an answer is made.
+/// The parameters of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Knobs {
-    /// Of a plan.
+    /// Number of items of a plan.
     pub items: usize,
-    /// What each item calls once; none: it only thinks.
+    /// The tool that each item calls once; `None`: no tool call.
     pub tool: Option<String>,
-    /// Of an answer in text.
+    /// Length of a text answer.
     pub tokens: usize,
-    /// Of the text of each item, at once; none: as of the answer.
+    /// Length of each item's text, which is sent at once; `None`: like a text answer.
     pub item_tokens: Option<usize>,
-    /// From one token to the next.
+    /// Delay between tokens.
     pub delay_us: u64,
-    /// Each token is written for itself and tells when: microseconds of the monotonic clock.
+    /// Each token is written separately and contains its time: microseconds of the monotonic clock.
     pub is_timed: bool,
-    /// Items of another round have other ids.
+    /// Makes the ids of items differ between rounds.
     pub round: usize,
 }
 
@@ -30,7 +30,7 @@ impl Default for Knobs {
 }
 
 impl Knobs {
-    /// As words of a query.
+    /// The knobs as words of a query.
     pub fn words(&self) -> String {
         let tool = self.tool.as_deref().map(|tool| format!(" tool={tool}")).unwrap_or_default();
         let timed = if self.is_timed { " timed=1" } else { "" };
@@ -39,7 +39,7 @@ impl Knobs {
         format!("bed(items={items}{tool} tokens={tokens} delay={delay_us} round={round}{timed}{of_items})")
     }
 
-    /// The same as an item hands them on: a later plan shows its items behind the query.
+    /// The same as items pass them on, as `step(…)`: the prompt of a later plan shows its items after the query.
     fn item_words(&self) -> String {
         let brief = self.item_tokens.map(|tokens| Self {
             tokens,
@@ -51,7 +51,7 @@ impl Knobs {
         brief.as_ref().unwrap_or(self).words().replacen("bed(", "step(", 1)
     }
 
-    /// The last that are written there: earlier ones are of the conversation so far.
+    /// Reads the last knobs in the request: earlier ones belong to the conversation so far.
     pub fn read(request: &[u8], stage: Stage) -> Self {
         let of_item = memmem::rfind(request, b"step(").filter(|_| !matches!(stage, Stage::Plan | Stage::Answer));
         let mut knobs = Self::default();
@@ -78,20 +78,20 @@ impl Knobs {
     }
 }
 
-/// What is asked for.
+/// The kind of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Plan,
-    /// An item with tools that has called none yet.
+    /// An item with tools that has not called any yet.
     Call,
     /// Any other text.
     Text,
-    /// The answer that a plan comes to.
+    /// The final answer of a plan.
     Answer,
 }
 
 impl Stage {
-    /// By what the prompts of the server say.
+    /// Recognised by the server's prompts.
     pub fn of(request: &[u8]) -> Self {
         let has = |words: &[u8]| memmem::find(request, words).is_some();
         if has(b"You plan how to answer") || has(b"A plan exists;") {
@@ -105,7 +105,7 @@ impl Stage {
     }
 }
 
-/// The text of a plan whose items hand the knobs on.
+/// The text of a plan whose items pass the knobs on.
 pub fn plan(knobs: &Knobs) -> String {
     let item = |nth: usize| {
         let words = Knobs { items: 0, ..knobs.clone() }.item_words();
@@ -119,7 +119,7 @@ pub fn plan(knobs: &Knobs) -> String {
     json!({ "title": "Much", "intent": "Multiply", "plan": "One after the other", "todoList": items }).to_string()
 }
 
-/// What a tool is called with.
+/// The arguments of the tool call.
 pub fn arguments(tool: &str) -> Value {
     match tool {
         "demo_send_email" => json!({ "to": "team@example.com", "subject": "Result", "body": "It is 42." }),

@@ -1,4 +1,4 @@
-//! What was measured, and what is told of it: a table, a file of JSON, and a plot per workload.
+//! The measurements, and the report: a table, a JSON file, and a plot per workload.
 
 mod plot;
 mod table;
@@ -10,27 +10,27 @@ use serde_json::{Value, json};
 use crate::bed::Slice;
 use crate::stats::{median, percentile, sorted};
 
-/// The case in which nothing is shared.
+/// The case without sharing.
 pub const ALONE: &str = "1 client";
 
-/// Everything that a run of the bed measured.
+/// All measurements of a run of the bed.
 #[derive(Default)]
 pub struct Book {
     rows: Vec<Row>,
     facts: Vec<Fact>,
 }
 
-/// One subject in one case, round after round.
+/// One subject in one case, one slice per round.
 struct Row {
     workload: &'static str,
     case: String,
     subject: String,
-    /// What is counted: runs, tokens.
+    /// What is counted: runs or tokens.
     unit: &'static str,
     slices: Vec<Slice>,
 }
 
-/// A figure that is no rate: one value per round.
+/// A value that is not a rate: one per round.
 struct Fact {
     workload: &'static str,
     case: String,
@@ -39,25 +39,25 @@ struct Fact {
     values: Vec<f64>,
 }
 
-/// What is told of a row.
+/// The reported figures of a row.
 struct Figures {
     per_second: f64,
     p50_ms: f64,
     p99_ms: f64,
-    /// Of the subject, for each unit.
+    /// CPU of the subject per unit.
     cpu_us: f64,
     database_cpu_us: f64,
     written_kib: f64,
     commits: f64,
     transactions: f64,
     rss_mib: f64,
-    /// CPU for each unit beside that of the proxy in the same round: the median of the rounds.
+    /// CPU per unit relative to the proxy in the same round: the median of the rounds.
     to_proxy: Option<f64>,
-    /// The same beside the proxy with one client, which shares no wake-up with others.
+    /// The same relative to the proxy with one client, which shares no wake-up with others.
     to_proxy_alone: Option<f64>,
-    /// CPU for each unit, the database's with it, beside that of the parts by themselves in the same round.
+    /// CPU per unit, including the database's, relative to the parts by themselves in the same round.
     to_parts: Option<f64>,
-    /// The rate beside that of the older binary in the same round: the median of the rounds.
+    /// The rate relative to the older binary in the same round: the median of the rounds.
     to_older: Option<f64>,
     model_share: f64,
     load_share: f64,
@@ -106,13 +106,13 @@ impl Book {
         }
     }
 
-    /// How many of its units a subject did in all cases of a workload.
+    /// The number of units of a subject in all cases of a workload.
     pub fn count(&self, workload: &str, subject: &str) -> u64 {
         let rows = self.rows.iter().filter(|row| row.workload == workload && row.subject == subject);
         rows.flat_map(|row| &row.slices).map(|slice| slice.done.count).sum()
     }
 
-    /// Another subject of the same case.
+    /// The row of another subject in the same case.
     fn beside(&self, row: &Row, subject: &str) -> Option<&Row> {
         let is_it = |other: &&Row| other.workload == row.workload && other.case == row.case && other.subject == subject;
         self.rows.iter().find(is_it)
@@ -153,7 +153,7 @@ impl Book {
         }
     }
 
-    /// As `bench.json` holds it.
+    /// The content of `bench.json`.
     pub fn json(&self) -> Value {
         let rows: Vec<Value> = self.rows.iter().map(|row| row_json(row, &self.figures(row))).collect();
         let fact = |fact: &Fact| {

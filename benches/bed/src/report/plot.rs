@@ -1,4 +1,4 @@
-//! One picture per workload, as SVG: a group of bars for each case, a bar for each subject, as high as its CPU for a unit.
+//! One SVG per workload: a group of bars for each case, one bar per subject. The height is its CPU per unit.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ pub struct Bar {
 }
 
 impl Book {
-    /// The name of each workload's file, and what stands in it.
+    /// The name and content of each workload's file.
     pub fn plots(&self) -> Vec<(String, String)> {
         let mut names: Vec<&'static str> = Vec::new();
         for row in &self.rows {
@@ -29,7 +29,7 @@ impl Book {
         }
         let plot = |workload: &&'static str| {
             let rows: Vec<_> = self.rows.iter().filter(|row| row.workload == *workload).collect();
-            // Raw commits are not spent in a process of their own: their rate is what counts.
+            // Raw commits have no process of their own, so the plot shows their rate.
             let is_rate = rows.iter().all(|row| self.figures(row).cpu_us == 0.0);
             let bars: Vec<Bar> = rows
                 .iter()
@@ -47,7 +47,7 @@ impl Book {
     }
 }
 
-/// The next of 1, 2, 5, 10, 20 … that is no less.
+/// The smallest of 1, 2, 5, 10, 20 … that is not below `value`.
 fn round_up(value: f64) -> f64 {
     let power = 10_f64.powf(value.max(1e-9).log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|round| *round >= value).unwrap_or(value)

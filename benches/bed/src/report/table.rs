@@ -26,7 +26,7 @@ const NAMES: [&str; 15] = [
 impl Display for Book {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rows: Vec<&Row> = self.rows.iter().collect();
-        // Each workload's together, in the order in which they began.
+        // Groups rows by workload, in the order in which the workloads began.
         let began = |row: &Row| self.rows.iter().position(|other| other.workload == row.workload);
         rows.sort_by_key(|row| began(row));
         let mut workload = "";
@@ -78,7 +78,7 @@ fn tell(fact: &Fact, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "{:<4}{:<36}{:<18}{:<40}{middle:>11}{range}", fact.workload, fact.case, fact.subject, fact.name)
 }
 
-/// With about three digits.
+/// Formats with about three digits.
 pub fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

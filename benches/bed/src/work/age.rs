@@ -1,5 +1,5 @@
-//! W5: what a step costs when its thread is young, and when it is old: 1,000 items of one plan, 10,000 observations, 100
-//! follow-ups. Told is the last tenth beside the first, in time, CPU and bytes.
+//! W5: the cost of a step on a young and on an old thread: 1,000 items of one plan, 10,000 observations, 100 follow-ups.
+//! Reports the last tenth relative to the first, in time, CPU and bytes.
 
 use memchr::memmem;
 use serde_json::json;
@@ -11,14 +11,14 @@ use crate::load::{Connection, post};
 use crate::model::script::Knobs;
 use crate::report::Book;
 
-/// One step after the other.
+/// One step at a time.
 const ITEMS: &str = "[agent]\nexecution = { maxParallelItems = 1 }\n";
 const REACT: &str = "[agent]\ncore = \"react\"\n";
 const TENTHS: usize = 10;
-/// Of one small run without a plan.
+/// Observations of one small run without a plan.
 const OBSERVATIONS: usize = 12;
 
-/// What was spent until a tenth of the steps was done.
+/// What was spent until this tenth of the steps was done.
 #[derive(Clone, Copy)]
 struct Mark {
     seconds: f64,
@@ -65,7 +65,7 @@ fn tell(book: &mut Book, case: &str, subject: &str, steps: usize, marks: &[Mark]
     fact("KiB", &|mark| mark.written, 1.0 / 1024.0);
 }
 
-/// What was spent until now.
+/// Reads what was spent so far.
 async fn mark(bed: &Bed, subject: &Subject, began: std::time::Instant) -> Outcome<Mark> {
     let read = bed.read(&Target::Server(subject)).await?;
     Ok(Mark {
@@ -77,7 +77,7 @@ async fn mark(bed: &Bed, subject: &Subject, began: std::time::Instant) -> Outcom
 
 async fn items_of_one_plan(bed: &Bed, subject: &Subject, items: usize) -> Outcome<Vec<Mark>> {
     let mut asker = Connection::open(subject.server.address).await?;
-    // A thread is there once it was asked something.
+    // The first request creates the thread.
     ask(&mut asker, "items", &Knobs { items: 1, ..Knobs::default() }, true).await?;
     let path = "/threads/items/events?after=latest&types=ITEM_STATUS_CHANGE&tokens=false";
     let mut socket = Socket::open(subject.server.address, path).await?;
@@ -88,7 +88,7 @@ async fn items_of_one_plan(bed: &Bed, subject: &Subject, items: usize) -> Outcom
     while marks.len() <= TENTHS {
         let frame = socket.next().await?;
         let has = |words: &[u8]| memmem::find(&frame, words).is_some();
-        // The first begins when the plan has been made.
+        // The first item begins when the plan is complete.
         if has(br#""status":"in_progress""#) && marks.is_empty() {
             marks.push(mark(bed, subject, began).await?);
         } else if has(br#""status":"completed""#) {

@@ -1,4 +1,4 @@
-//! W9: the same answers by each door of the clients that people have, and by the server's own socket, in turns.
+//! W9: the same answers through each compatible API and through the server's own socket, in turns.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::report::Book;
 const SETTINGS: &str = "[agent]\ncore = \"pes\"\nhistory_limit = 0\n";
 const CLIENTS: usize = 64;
 const TOKENS: usize = 2_000;
-/// Digits of a token that tells when it was said.
+/// Digits of a token that contains its time.
 const DIGITS: usize = 15;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Door {
         }
     }
 
-    /// What asks on this thread.
+    /// The request on this thread.
     fn request(self, thread: &str, query: &str) -> Vec<u8> {
         let (path, body) = match self {
             Self::Socket => (format!("/threads/{thread}/process"), json!({ "query": query })),
@@ -106,7 +106,7 @@ fn note(book: &mut Book, subject: &Subject, door: Door, beside_own: f64, measure
     book.add("W9", door.name(), "token", &subject.name, measured);
 }
 
-/// Clients with a thread each.
+/// Clients with one thread each.
 struct Scene {
     door: Door,
     clients: Vec<(String, Connection, Option<Socket>)>,
@@ -131,7 +131,7 @@ impl Scene {
         Ok(Self { door, clients })
     }
 
-    /// Every client hears its whole answer.
+    /// Every client receives its whole answer.
     async fn play(self) -> Outcome<Done> {
         let knobs = Knobs { items: 1, tokens: TOKENS, item_tokens: Some(4), is_timed: true, ..Knobs::default() };
         let query = format!("Say much, {}", knobs.words());
@@ -155,7 +155,7 @@ impl Scene {
         let mut done = Done::default();
         while let Some(ended) = hearing.join_next().await {
             let heard = ended??;
-            // Some doors say the whole answer at the end once more.
+            // Some doors repeat the whole answer at the end.
             if heard < TOKENS {
                 return Err(format!("{} of {TOKENS} tokens were heard at {}", heard, self.door.name()).into());
             }
@@ -186,7 +186,7 @@ async fn follow(mut reader: Socket, heard: &mut Heard) -> Outcome<()> {
     }
 }
 
-/// Tokens in what was sent, wherever they stand in it and however it was split.
+/// Counts the tokens in a stream, wherever they are in it and however it is split.
 #[derive(Default)]
 struct Heard {
     tokens: usize,

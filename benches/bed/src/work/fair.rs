@@ -1,5 +1,5 @@
-//! W10: a tenant has thousands of runs under way; another asks for one run after the other. How long those take beside the
-//! same on a server that nobody else asks.
+//! W10: a tenant has thousands of active runs; another starts one run after the other. Compares the duration of the latter
+//! with that on an otherwise idle server.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -16,10 +16,10 @@ use crate::stats::{percentile, sorted};
 const BUSY: &str = "key-of-the-busy-tenant-0123456789";
 const OTHER: &str = "key-of-the-other-tenant-012345678";
 const CLIENTS: usize = 32;
-/// Runs of the other tenant, one after the other.
+/// Runs of the other tenant, in sequence.
 const ASKED: usize = 20;
 
-/// The gate as it is by default, but that its queue holds all of the busy tenant's calls.
+/// The default gate, except that its queue holds all calls of the busy tenant.
 fn settings() -> String {
     let keys = format!("keys = [\"busy:read+run:{BUSY}\", \"other:read+run:{OTHER}\"]");
     format!("[auth]\n{keys}\n[models.gate]\nqueue = 65536\n")
@@ -48,7 +48,7 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
     Ok(())
 }
 
-/// Milliseconds from the request to the answer of a run of three model calls, each by itself, sorted.
+/// Latencies in milliseconds, sorted, of sequential runs with three model calls each.
 async fn others(to: SocketAddr, name: &'static str) -> Outcome<Vec<f64>> {
     let knobs = Knobs { items: 1, ..Knobs::default() };
     let body = json!({ "query": format!("Multiply, {}", knobs.words()) }).to_string();
@@ -66,8 +66,8 @@ async fn others(to: SocketAddr, name: &'static str) -> Outcome<Vec<f64>> {
     Ok(sorted(took))
 }
 
-/// Has the busy tenant begin so many runs, each on a thread of its own with an answer that takes two seconds, and says how
-/// many were accepted in a second.
+/// Starts this many runs of the busy tenant, each on its own thread with an answer that takes two seconds. Returns the number
+/// accepted per second.
 async fn fill(to: SocketAddr, runs: usize) -> Outcome<f64> {
     let knobs =
         Knobs { items: 1, tokens: 100, item_tokens: Some(4), delay_us: 20_000, is_timed: true, ..Knobs::default() };
@@ -84,7 +84,7 @@ async fn fill(to: SocketAddr, runs: usize) -> Outcome<f64> {
     Ok(done.count as f64 / done.took.as_secs_f64())
 }
 
-/// Whether runs of the busy tenant are not over.
+/// Whether the busy tenant has active runs.
 async fn is_busy(to: SocketAddr) -> Outcome<bool> {
     let ask = with_key(&get("/runs?status=running&limit=1"), BUSY);
     let (_, said) = Connection::open(to).await?.whole(&ask).await?;

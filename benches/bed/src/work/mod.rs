@@ -1,4 +1,4 @@
-//! The workloads. Each measures its subjects in turns, round after round, so that all of them see the same machine.
+//! The workloads. Each measures its subjects in turns, in rounds, so that all of them see the same machine.
 
 mod age;
 mod doors;
@@ -16,7 +16,7 @@ use crate::Outcome;
 use crate::bed::Bed;
 use crate::report::Book;
 
-/// By name, in the order in which they are done.
+/// Names, in order of execution.
 pub const ALL: [&str; 12] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10", "W11", "W12"];
 
 pub async fn measure(name: &str, bed: &Bed, book: &mut Book) -> Outcome<()> {
@@ -37,7 +37,7 @@ pub async fn measure(name: &str, bed: &Bed, book: &mut Book) -> Outcome<()> {
     }
 }
 
-/// What the scripted model can do, before anything is measured with it.
+/// The limits of the scripted model, measured first.
 pub async fn ceiling(bed: &Bed, book: &mut Book) -> Outcome<()> {
     runs::ceiling(bed, book).await?;
     tokens::ceiling(bed, book).await

@@ -1,4 +1,4 @@
-//! A million rows that are too old, put into the database of a server that is stopped; or the same rows, not too old.
+//! Inserts a million expired rows into the database of a stopped server, or the same rows unexpired.
 
 use sqlx::{Connection, Executor, SqliteConnection};
 
@@ -7,13 +7,13 @@ use crate::Outcome;
 use crate::bed::Kind;
 use crate::server::Place;
 
-/// The thread that all others are copies of.
+/// The thread that all others copy.
 pub const TEMPLATE: &str = "template";
 
-/// Of the deleted thread, which is none of the others.
+/// Key of the deleted thread; no other thread has it.
 const DELETED: i64 = 7;
 
-/// How much of each there is.
+/// The number of rows of each kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Amounts {
     pub threads: i64,
@@ -21,7 +21,7 @@ pub struct Amounts {
     pub observations: i64,
 }
 
-/// Puts them there. `is_old`: they are to be deleted; else the same is young, and belongs to somebody.
+/// Inserts the rows. `is_old`: retention has to delete them; else they are recent, and their thread exists.
 pub async fn insert(place: &Place, backlog: Backlog, amounts: Amounts, is_old: bool) -> Outcome<()> {
     let day_ms = 86_400_000_i64;
     let age = if is_old { backlog.days() * day_ms } else { 0 };
@@ -85,7 +85,7 @@ pub async fn insert(place: &Place, backlog: Backlog, amounts: Amounts, is_old: b
     Ok(())
 }
 
-/// Rows of each kind that are left: of the copies, of the answers, and of the deleted thread.
+/// Remaining rows of each kind: of the copies, of the answers, and of the deleted thread.
 pub async fn left(place: &Place, backlog: Backlog) -> Outcome<[i64; 3]> {
     let of_copies = match backlog {
         Backlog::Threads => "SELECT count(*) FROM threads WHERE thread_id LIKE 'old-%'",

@@ -1,5 +1,5 @@
-//! W4: from the start to ready, with nothing stored and with many threads, after a stop and after a crash. W8: steps of
-//! nothing, as engines for durable work are measured, then a crash in the middle and the way to the end.
+//! W4: the time from start to ready, with an empty store and with many threads, after a stop and after a crash. W8: steps
+//! without work, as usual for benchmarks of durable workflow engines, then a crash in the middle and the resumption.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::load::{Connection, Done, Limit, closed_loop, get, post};
 use crate::model::script::Knobs;
 use crate::report::Book;
 
-/// A stop does not wait for the model, and a replica that comes back takes up what it had.
+/// A stop does not wait for the model, and a restarted replica takes over its own work at once.
 const SETTINGS: &str = "[agent]\ncore = \"react\"\n[runtime]\ndrain_ms = 500\nreplica = \"bed\"\n";
 const STEPS: &str = "[runtime]\nreplica = \"bed\"\n";
-/// Of a plan of nothing.
+/// Items of a plan without work.
 const ITEMS: usize = 10;
 const MINUTE_US: u64 = 60_000_000;
 
@@ -36,7 +36,7 @@ pub async fn start(bed: &Bed, book: &mut Book) -> Outcome<()> {
             subject = subject.restart().await?;
             book.fact("W4", &case, &name, "ms to ready", ready(&subject));
         }
-        // The model says one token, and the next after a minute.
+        // The model sends one token, and the next after a minute.
         let slow = Knobs { tokens: 2, delay_us: MINUTE_US, is_timed: true, ..Knobs::default() };
         each(&subject, unfinished, &slow, false).await?;
         for _ in 0..3 {

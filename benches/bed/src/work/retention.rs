@@ -1,5 +1,5 @@
-//! W11: how long requests wait for their acknowledgement while the server deletes a million rows that are too old, beside
-//! the same server on the same rows, none of which is too old. And how fast they go meanwhile.
+//! W11: the latency of acknowledgements and the rate of requests while the server deletes a million expired rows, compared
+//! with the same server on the same rows, none of them expired.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,17 +16,17 @@ use crate::report::Book;
 use crate::server::{Place, Server};
 use crate::stats::{percentile, sorted};
 
-/// What most of the rows are of.
+/// The kind of most rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backlog {
-    /// Threads that nobody used for longer than threads are kept.
+    /// Threads that were unused for longer than the retention of threads.
     Threads,
-    /// Threads that were used since, but have a log that is older than logs are kept.
+    /// Threads that were used since, with a log older than the retention of logs.
     Logs,
 }
 
 impl Backlog {
-    /// How long ago its threads were used: longer than logs are kept by default, and than threads are.
+    /// The age of the threads: longer than the default retention of logs, or of threads.
     pub fn days(self) -> i64 {
         match self {
             Self::Threads => 500,
@@ -41,7 +41,7 @@ impl Backlog {
         }
     }
 
-    /// What is deleted at once, as the server counts it: what most of the rows are of, and what is deleted beside that.
+    /// Labels of the server's metric for what is deleted: most of the rows, and the others.
     fn kinds(self) -> [&'static str; 3] {
         match self {
             Self::Threads => ["thread", "answer", "row"],
@@ -52,10 +52,10 @@ impl Backlog {
 
 const CLIENTS: [usize; 2] = [1, 32];
 
-/// How many times as long as in other workloads a slice takes, so that what deletes has many turns in it.
+/// Slices are this many times longer than in other workloads, so that each contains many deletion batches.
 const SLICES: u32 = 10;
 
-/// A database whose server is stopped, of the subject with this name.
+/// The database of a stopped server, for the subject with this name.
 struct Stopped {
     name: String,
     place: Place,
@@ -63,7 +63,7 @@ struct Stopped {
 
 pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
     let part = if bed.is_quick { 4 } else { 1 };
-    // A thread is about 25 rows and entries of the log.
+    // A thread has about 25 rows and log entries.
     let amounts = Amounts { threads: 20_000 / part, answers: 250_000 / part, observations: 250_000 / part };
     for backlog in [Backlog::Threads, Backlog::Logs] {
         let (young, old) = (bed.servers("").await?, bed.servers("").await?);
@@ -90,7 +90,7 @@ async fn filled(subject: Subject, backlog: Backlog, amounts: Amounts, is_old: bo
     Ok(Stopped { name: if is_old { format!("{name}, deleting") } else { name }, place })
 }
 
-/// Only the one that is measured runs.
+/// Only the measured server runs.
 async fn in_turns(bed: &Bed, book: &mut Book, backlog: Backlog, mut young: Stopped, mut old: Stopped) -> Outcome<()> {
     let name = young.name.clone();
     let before = old_rows::left(&old.place, backlog).await?;
@@ -126,7 +126,7 @@ async fn in_turns(bed: &Bed, book: &mut Book, backlog: Backlog, mut young: Stopp
     Ok(())
 }
 
-/// A slice, what was deleted in it, and in what time.
+/// A slice, the deletions in it, and their duration.
 struct Measured {
     slice: Slice,
     deleted: [f64; 3],
@@ -144,7 +144,7 @@ async fn measured(
     let Stopped { name, place } = stopped;
     let server = Server::start(&place).await?;
     let subject = Subject { name, place, server };
-    // Pools are filled and code is read in before anything counts.
+    // Warms up pools and caches.
     acknowledged(&subject, clients, &format!("{prefix}-warm"), bed.slice_time()).await?;
     let target = Target::Server(&subject);
     let (began, before) = (Instant::now(), deleted(&subject, backlog).await?);
@@ -157,7 +157,7 @@ async fn measured(
     Ok((Stopped { name, place }, Measured { slice, deleted, took }))
 }
 
-/// So far.
+/// Deletions so far.
 async fn deleted(subject: &Subject, backlog: Backlog) -> Outcome<[f64; 3]> {
     let mut counts = [0.0; 3];
     for (count, kind) in counts.iter_mut().zip(backlog.kinds()) {
@@ -166,7 +166,7 @@ async fn deleted(subject: &Subject, backlog: Backlog) -> Outcome<[f64; 3]> {
     Ok(counts)
 }
 
-/// Clients that ask, and then wait until their run is over; what is told is how long the acknowledgement took.
+/// Clients that start a run and wait for its end; the latency is that of the acknowledgement.
 async fn acknowledged(subject: &Subject, clients: usize, prefix: &str, time: Duration) -> Outcome<Done> {
     let knobs = Knobs { items: 1, ..Knobs::default() };
     let body = json!({ "query": format!("Multiply, {}", knobs.words()) }).to_string();

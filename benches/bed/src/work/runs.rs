@@ -1,5 +1,5 @@
-//! W1: a plan, three items with one tool call each, a synthesis: 8 model calls, durable. Beside it, 8 such calls by way of
-//! the bare proxy; and, where they are wanted, its calls and commits without the server around them.
+//! W1: a plan, three items with one tool call each, a synthesis: 8 model calls, durable. Compared with 8 such calls through
+//! the bare proxy; and, on request, with its calls and commits without the server.
 
 use memchr::memmem;
 use serde_json::json;
@@ -11,9 +11,9 @@ use crate::model::script::Knobs;
 use crate::raw::Raw;
 use crate::report::{ALONE, Book};
 
-/// Its calls are answered in the decision itself.
+/// A tool whose calls are answered in the decision itself.
 pub(super) const AT_ONCE: &str = "calculator";
-/// A service: its calls are effects, with a commit before and one after each.
+/// A service: its calls are effects, with one commit before and one after each.
 const SERVICE: &str = "multiply";
 
 const CASES: [(&str, usize, &str); 5] = [
@@ -36,7 +36,7 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
     let mut targets = vec![Target::Proxy];
     targets.extend(subjects.iter().map(Target::Server));
     targets.extend(parts.iter().flat_map(|of_one| PARTS.map(|which| Target::Parts(of_one, which))));
-    // Pools are filled and code is read in before anything counts.
+    // Warms up pools and caches.
     for target in &targets {
         slice(bed, target, bed.rounds(), 16, SERVICE).await?;
     }
@@ -65,7 +65,7 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
     Ok(())
 }
 
-/// What the model itself can do: more than anything asks of it.
+/// The model's own limit, far above what the workloads need.
 pub async fn ceiling(bed: &Bed, book: &mut Book) -> Outcome<()> {
     for _ in 0..3 {
         let mut measured = bed.slice(&Target::Model, slice(bed, &Target::Model, 0, 64, AT_ONCE)).await?;
@@ -124,7 +124,7 @@ pub(super) async fn slice(
     }
 }
 
-/// The eight calls of such a run, of the length that the server's have, and those of the tool.
+/// The eight calls of such a run, as long as the server's, and those of the tool.
 fn calls(tool: &str) -> Vec<Vec<u8>> {
     const BYTES: usize = 4_000;
     let call = |stage: &str, items: usize, is_end: bool, tools: bool| {

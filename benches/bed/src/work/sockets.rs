@@ -1,4 +1,4 @@
-//! W6: sockets that hear nothing, and what each takes. W7: sockets that drop and come back with `after`, beside runs.
+//! W6: idle sockets, and the cost of each. W7: sockets that disconnect and reconnect with `after`, during runs.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -19,11 +19,11 @@ use crate::report::Book;
 use crate::stats::median;
 
 const SETTINGS: &str = "[limits]\nconnections = 20000\n";
-/// Sockets that are opened at once.
+/// Sockets that connect concurrently.
 const AT_A_TIME: usize = 64;
 
 pub async fn idle(bed: &Bed, book: &mut Book) -> Outcome<()> {
-    // Some of the files are other than sockets.
+    // Some file descriptors are not sockets.
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).saturating_sub(500) as usize;
     let count = most.min(if bed.is_quick { 2_000 } else { 10_000 });
     let case = format!("{count} idle sockets");
@@ -68,7 +68,7 @@ pub async fn back(bed: &Bed, book: &mut Book) -> Outcome<()> {
     }
     for round in 0..3 {
         for subject in &subjects {
-            // What they heard before they dropped.
+            // The cursors before the disconnect.
             let mut heard = Vec::new();
             for thread in 0..THREADS {
                 let path = format!("/threads/t-{thread}/events");
@@ -101,7 +101,7 @@ pub async fn back(bed: &Bed, book: &mut Book) -> Outcome<()> {
     Ok(())
 }
 
-/// What a socket was told until it was caught up.
+/// What a socket received until it was caught up.
 #[derive(Default)]
 struct Told {
     first: u64,
@@ -127,7 +127,7 @@ async fn all_back(subject: &Subject, count: usize, heard: Rc<Vec<u64>>) -> Outco
         coming.spawn_local(async move {
             let mut socket = Socket::open(to, &path).await.map_err(|error| error.to_string())?;
             let mut told = until_caught_up(&mut socket).await.map_err(|error| error.to_string())?;
-            // The next after what it heard comes first.
+            // The first must be the next after the cursor.
             told.missed += told.first.saturating_sub(after + 1);
             told.doubled += (after + 1).saturating_sub(told.first);
             Ok::<_, String>((told, began.elapsed().as_secs_f64() * 1e3))
@@ -161,7 +161,7 @@ async fn until_caught_up(socket: &mut Socket) -> Outcome<Told> {
     }
 }
 
-/// Asks each thread so often; afterwards there are `t-0`, `t-1` and so on.
+/// Starts this many runs on each thread; afterwards `t-0`, `t-1` and so on exist.
 async fn threads(subject: &Subject, count: usize, times: usize, round: usize) -> Outcome<()> {
     let mut connection = Connection::open(subject.server.address).await?;
     let knobs = Knobs { items: 1, tool: Some(AT_ONCE.to_owned()), round, ..Knobs::default() };

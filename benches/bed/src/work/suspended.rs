@@ -1,5 +1,5 @@
-//! W3: threads that each ask a person, all of them; then each is answered. What they cost while they wait is read in
-//! between, after the server was stopped and started again.
+//! W3: each of many threads asks a person; then each question is answered. The cost of the waiting threads is read in between,
+//! after a restart of the server.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ const SETTINGS: &str = "[agent]\ntool_policy = { calculator = \"ask\" }\n";
 const CLIENTS: usize = 32;
 const ROUNDS: usize = 5;
 
-/// A thread and its question.
+/// Pairs of a thread and its question.
 type Asked = Rc<RefCell<Vec<(String, String)>>>;
 
 pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
@@ -41,7 +41,7 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
             book.add("W3", &format!("suspend {case}"), "thread", &subject.name, measured);
         }
     }
-    // Threads leave the memory after a tenth of a second.
+    // Threads leave memory after a tenth of a second.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut again = Vec::new();
     for (subject, asked, rss, stored) in scenes {

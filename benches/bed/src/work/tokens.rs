@@ -1,5 +1,5 @@
-//! W2: one answer of many tokens, to 64 sockets that each watch a thread of their own, and to 1,000 that watch the same.
-//! Beside it the same stream by way of the bare proxy, and a bare broadcast of as many frames.
+//! W2: one answer of many tokens, to 64 sockets that each watch their own thread, and to 1,000 that watch the same one.
+//! Compared with the same stream through the bare proxy, and with a bare broadcast of as many frames.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -26,20 +26,20 @@ struct Case {
     readers: usize,
     tokens: usize,
     delay_us: u64,
-    /// Between two of the askers: where they all begin at once, first tokens wait for what begins beside them.
+    /// Delay between two requesters: if all start at once, their first tokens delay each other.
     apart: Duration,
 }
 
-/// As fast as they come.
+/// No delay between tokens.
 const NO_PAUSE: Case =
     Case { name: "64 sockets, no pause", threads: 64, readers: 1, tokens: 2_000, delay_us: 0, apart: Duration::ZERO };
 
-/// What a reader heard.
+/// What a reader received.
 #[derive(Default)]
 struct Heard {
     tokens: usize,
     lines: usize,
-    /// From the model's write to here, of each frame, in milliseconds.
+    /// From the model's write to the reader, for each frame, in milliseconds.
     delays: Vec<f64>,
 }
 
@@ -97,7 +97,7 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
     Ok(())
 }
 
-/// What the model itself can say.
+/// The token rate of the model itself.
 pub async fn ceiling(bed: &Bed, book: &mut Book) -> Outcome<()> {
     for round in 0..3 {
         let scene = Scene::open(bed, &Target::Model, &NO_PAUSE, round).await?;
@@ -107,9 +107,9 @@ pub async fn ceiling(bed: &Bed, book: &mut Book) -> Outcome<()> {
     Ok(())
 }
 
-/// Readers who wait, and those who ask.
+/// The waiting readers and the requesters.
 enum Scene {
-    /// By way of the proxy each asker is the reader.
+    /// Through the proxy each requester is its own reader.
     Proxied {
         askers: Vec<Connection>,
         listeners: Vec<Socket>,
@@ -140,7 +140,7 @@ impl Scene {
                 for nth in 0..case.threads {
                     let thread = format!("w2-{round}-{}-{}-{nth}", case.threads, case.delay_us);
                     let mut asker = Connection::open(to).await?;
-                    // A thread is there once it was asked something.
+                    // The first request creates the thread.
                     let (status, said) = asker.whole(&ask(&thread, &Knobs::default(), true)).await?;
                     if status != 200 {
                         return Err(format!("{status} {}", String::from_utf8_lossy(&said)).into());
@@ -158,7 +158,7 @@ impl Scene {
         }
     }
 
-    /// Every reader hears every token. `first` gets how far behind the model the first token of each was.
+    /// Every reader receives every token. `first` gets the delay of each reader's first token.
     async fn play(self, case: &Case, first: &mut Vec<f64>) -> Outcome<Done> {
         let knobs = Knobs { tokens: case.tokens, delay_us: case.delay_us, is_timed: true, ..Knobs::default() };
         let began = Instant::now();
@@ -224,11 +224,11 @@ impl Heard {
         }
     }
 
-    /// A piece of an answer as the model wrote it: two ends of lines to each event.
+    /// A piece of an answer as the model wrote it: two line ends per event.
     fn proxied(&mut self, part: &[u8]) {
         const BEFORE: &[u8] = br#""delta":{"content":""#;
         self.lines += memchr::memchr_iter(b'\n', part).count();
-        // Where a read ends inside an event its delay is not told.
+        // An event that a read splits has no measured delay.
         for at in memmem::find_iter(part, BEFORE) {
             let digits = part.get(at + BEFORE.len()..at + BEFORE.len() + 15);
             let said = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
@@ -236,9 +236,9 @@ impl Heard {
         }
     }
 
-    /// After the last piece.
+    /// Called after the last piece.
     fn counted(mut self) -> Self {
-        /// Why it stopped, what it used, that it is over.
+        /// Events without tokens: the finish reason, the usage, the end.
         const NO_TOKENS: usize = 3;
         self.tokens += (self.lines / 2).saturating_sub(NO_TOKENS);
         self

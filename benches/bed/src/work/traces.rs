@@ -1,5 +1,5 @@
-//! W12: what it costs that a collector is told of every run: W1 by a server that does, beside one that does not, in turns.
-//! A slice ends when the collector was told of all its runs.
+//! W12: the cost of exporting traces of every run: W1 with and without the export, in turns. A slice ends when the collector
+//! has the traces of all its runs.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::bed::{Bed, Subject, Target};
 use crate::load::Done;
 use crate::report::{ALONE, Book};
 
-/// Between two looks at what the collector was told.
+/// Poll interval for the collector's count.
 const LOOK: Duration = Duration::from_millis(100);
 
 const CASES: [(&str, usize); 3] = [(ALONE, 1), ("16 clients", 16), ("64 clients", 64)];
@@ -46,7 +46,7 @@ pub async fn measure(bed: &Bed, book: &mut Book) -> Outcome<()> {
     Ok(())
 }
 
-/// `runs` counts those that this server has had.
+/// `runs` counts all runs of this server so far.
 async fn slice_and_told(bed: &Bed, subject: &Subject, round: usize, clients: usize, runs: &Cell<u64>) -> Outcome<Done> {
     let done = slice(bed, &Target::Server(subject), round, clients, AT_ONCE).await?;
     runs.set(runs.get() + done.count);
