@@ -21,7 +21,7 @@ async function decide(question: AskedQuestion): Promise<void> {
     if (/^y(es)?$/i.test(said)) await pes.approve(thread, question);
     else await pes.reject(thread, question, said || "The user said no.");
   } catch (error) {
-    // Somebody else was faster: the stream tells what was decided.
+    // Another answer came first; the stream reports the decision.
     if (!(error instanceof PesError && error.code === "already_resolved")) throw error;
   }
 }
@@ -30,7 +30,7 @@ const { runId } = await pes.process(thread, process.argv.slice(2).join(" "));
 for await (const frame of pes.events(thread, { until: runId })) {
   if (frame.event === "token" && frame.data.tokenType === "SYNTHESIS_LLM_RESPONSE") process.stdout.write(frame.data.data);
   if (frame.event === "run" && frame.data.result) console.log(`\n= ${frame.data.status}`);
-  // Earlier runs of the thread are told first.
+  // The stream begins with earlier runs of the thread.
   if (frame.event !== "observation" || frame.data.runId !== runId) continue;
   if (frame.data.type === "ITEM_STATUS_CHANGE") console.log(`- ${frame.data.title}`);
   if (frame.data.type === "AGENT_SUSPENDED") await decide(frame.data.content);

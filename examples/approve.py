@@ -26,7 +26,7 @@ async def decide(pes: Pes, question: AskedQuestion) -> None:
         else:
             await pes.reject(THREAD, question, said or "The user said no.")
     except PesError as error:
-        # Somebody else was faster: the stream tells what was decided.
+        # Another answer came first; the stream reports the decision.
         if error.code != "already_resolved":
             raise
 
@@ -39,7 +39,7 @@ async def main(query: str) -> None:
                 print(frame["data"]["data"], end="", flush=True)
             elif frame["event"] == "run" and "result" in frame["data"]:
                 print(f"\n= {frame['data']['status']}")
-            # Earlier runs of the thread are told first.
+            # The stream begins with earlier runs of the thread.
             elif frame["event"] == "observation" and frame["data"]["runId"] == run:
                 if frame["data"]["type"] == "ITEM_STATUS_CHANGE":
                     print(f"- {frame['data']['title']}")

@@ -84,7 +84,7 @@ def main(query):
                 answer(frame["content"])
         elif event == "run" and "result" in frame:
             answered = frame["result"]["response"]["content"]
-            # Tokens are live only: whoever connects late, or again, may have missed some.
+            # Tokens are not replayed: a client that connects late or again may have missed some.
             if told.strip() != answered.strip():
                 print(f"\n{answered}", end="")
             print(f"\n= {frame['status']}")

@@ -1,4 +1,4 @@
-//! A model of one's own, behind the same planning, tools, retries and log as any other.
+//! A model implementation outside the crate. Planning, tools, retries and the log work as for any other model.
 //!
 //! `cargo run --example custom_model`
 
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 const PROVIDER: &str = "mine";
 const MODEL: &str = "echo-1";
 
-/// Plans one step, echoes what it is asked, and says so. A real one would send `request.messages` somewhere.
+/// Plans one step, and echoes the request. A real one would send `request.messages` to a provider.
 struct Echo;
 
 #[async_trait]
@@ -31,7 +31,7 @@ impl ChatModel for Echo {
             Phase::Execution => format!("It was said: {query}"),
             Phase::Synthesis => format!("You said “{query}”."),
         };
-        // Pieces of the reply as they come; whoever watches the thread sees each of them.
+        // Parts of the reply, streamed to all subscribers of the thread.
         Ok(stream::iter([Ok(Delta::Text(text)), Ok(Delta::Stop(StopReason::EndTurn))]).boxed())
     }
 
@@ -40,7 +40,7 @@ impl ChatModel for Echo {
     }
 }
 
-/// What the server may choose from.
+/// The models that the server may choose from.
 struct Models;
 
 impl Catalog for Models {
@@ -60,7 +60,7 @@ impl Catalog for Models {
     }
 }
 
-/// Asks a thread whose model is ours; the store is a file that goes with the folder.
+/// Runs a query with our model; the store is a file in a temporary folder.
 pub async fn answer(question: &str) -> Result<String, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let mut config = Config::default();

@@ -1,4 +1,4 @@
-//! PES inside another program: a tool of one's own, a SQLite store in a folder, and a question that the tool answers.
+//! PES inside another program: a custom tool, a SQLite store in a folder, and a query that the tool answers.
 //!
 //! `cargo run --example embed`
 
@@ -12,7 +12,7 @@ use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
 
-/// Any type can be a tool: it says what it takes, and does it.
+/// Any type can be a tool: it describes its input, and does the work.
 struct Weather;
 
 #[async_trait]
@@ -37,7 +37,7 @@ impl Tool for Weather {
     }
 }
 
-/// What the demo model says here; a real one needs no script.
+/// The script of the demo model; a real model needs none.
 const SCRIPT: &str = r#"
 [[reply]]
 when = { phase = "planning" }
@@ -58,7 +58,7 @@ when = { phase = "synthesis" }
 text = "You need no umbrella."
 "#;
 
-/// Asks about the weather; the plan's only step calls the tool above.
+/// Runs a query about the weather; the plan's only step calls the tool above.
 pub async fn ask() -> Result<AgentFinalResponse, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let script = folder.path().join("script.toml");

@@ -43,7 +43,7 @@ def decoded(part):
     return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
-def opened(jws, typ, keys):  # What was signed, if one of these keys signed it as this type.
+def opened(jws, typ, keys):  # The signed content, if one of these keys signed it as this type.
     header, payload, signature = jws.split(".")
     said = json.loads(decoded(header))
     key = next(key for key in keys if key["kid"] == said["kid"])

@@ -1,6 +1,6 @@
-# The tests of the page: in Node, and in the distribution's Chromium. Sourced by scripts/test.
+# The tests of the console: in Node, and in the distribution's Chromium. Sourced by scripts/test.
 
-# Playwright needs Node 20: where the distribution's is older, one from the package index is used, below target/.
+# Playwright needs Node 20: if the distribution's is older, installs one from the package index below target/.
 node_20() {
     local is_new='process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' own=${CARGO_TARGET_DIR:-target}/node
     if command -v node >/dev/null && node -e "$is_new"; then
@@ -14,7 +14,7 @@ node_20() {
     realpath "$own/node_modules/.bin/node"
 }
 
-# set_up_page: what tests/e2e/ needs. Prints the Node that runs it.
+# set_up_page: installs what tests/e2e/ needs. Prints the path of its Node.
 set_up_page() {
     { need_node && need_chromium; } >&2 || return 1
     PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --prefix tests/e2e --no-audit --no-fund --silent >&2 || {
@@ -24,7 +24,7 @@ set_up_page() {
     node_20
 }
 
-# test_page LOG [FILE...]: sets up what tests/e2e/ needs, and runs all of it or these files against the server that cargo builds.
+# test_page LOG [FILE...]: sets up tests/e2e/, and runs all of it or these files against the server that cargo builds.
 test_page() {
     local said=$1 node
     shift
@@ -35,5 +35,5 @@ test_page() {
         tee -a "$said"
 }
 
-# page_tests LOG pass|fail: how many, of the last line that node's runner writes about it.
+# page_tests LOG pass|fail: the number of tests, from the summary lines of node's test runner.
 page_tests() { awk -v what="$2" '$1 == "#" && $2 == what { n += $3 } END { print n + 0 }' "$1"; }

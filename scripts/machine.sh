@@ -1,11 +1,11 @@
-# What a machine must have to build and test this project. Sourced by the scripts beside it.
-# Missing packages are installed only by root, or in CI by whoever may use sudo without a password.
+# Installs or reports what is needed to build and test this project. Sourced by the scripts beside it.
+# Missing packages are installed only for root, or in CI if sudo needs no password.
 
 if ! command -v cargo >/dev/null && [ -f "$HOME/.cargo/env" ]; then
     . "$HOME/.cargo/env"
 fi
 
-# Asks nothing, and leaves configuration files as they are.
+# Never prompts, and keeps existing configuration files.
 install_packages() {
     local as_root=()
     if [ "$(id -u)" != 0 ]; then
@@ -68,7 +68,7 @@ has_systemd_analyze() { command -v systemd-analyze >/dev/null; }
 need_systemd_analyze() { need "systemd-analyze" has_systemd_analyze systemd; }
 
 has_promtool() { command -v promtool >/dev/null; }
-# The package would start a server that nobody asked for: it is not let.
+# policy-rc.d prevents the package from starting a server.
 need_promtool() {
     has_promtool && return 0
     local policy=/usr/sbin/policy-rc.d made=
@@ -83,7 +83,7 @@ need_promtool() {
 
 need_compiler() { need 'A C compiler' has_compiler gcc libc6-dev; }
 
-# The tests start clusters of their own: the one that the package would make is not wanted.
+# The tests start their own clusters, so the package must not create one.
 need_postgres() {
     if [ "$(id -u)" = 0 ] && ! has_postgres && [ ! -e /etc/postgresql-common ]; then
         mkdir -p /etc/postgresql-common
@@ -92,7 +92,7 @@ need_postgres() {
     need PostgreSQL has_postgres postgresql
 }
 
-# need_component NAME: of the Rust toolchain.
+# need_component NAME: a component of the Rust toolchain.
 need_component() {
     cargo "$1" --version >/dev/null 2>&1 && return 0
     local component=$1

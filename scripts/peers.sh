@@ -1,5 +1,5 @@
-# Other people's servers that speak our wires, each installed into target/peers and started on a loopback port.
-# Sourced by scripts/test; what it starts it stops. A peer that cannot be had is named, and its tests count as failed.
+# Third-party servers that speak our protocols, each installed into target/peers and started on a loopback port.
+# Sourced by scripts/test, and stopped at its end. A peer that cannot be installed is reported, and its tests count as failed.
 
 PEERS=target/peers
 peer_pids=()
@@ -19,10 +19,10 @@ missing() {
     return 1
 }
 
-# has_python HOME PACKAGE VERSION: whether that environment holds this version, and no other.
+# has_python HOME PACKAGE VERSION: whether that environment has exactly this version.
 has_python() { [ "$("$1/bin/pip" show "$2" 2>/dev/null | sed -n 's/^Version: //p')" = "$3" ]; }
 
-# has_npm FOLDER NAME@VERSION...: the same, of packages as npm is asked for them (name@npm:package@version, too).
+# has_npm FOLDER NAME@VERSION...: the same for npm packages, named as for npm (also name@npm:package@version).
 has_npm() {
     local folder=$1 asked rest
     shift
@@ -32,7 +32,7 @@ has_npm() {
     done
 }
 
-# answers URL PID LOG: waits until it does, as long as the process lives.
+# answers URL PID LOG: waits until the URL answers, while the process lives.
 answers() {
     for _ in $(seq 240); do
         if curl -fsS -o /dev/null "$1" 2>/dev/null; then return 0; fi
@@ -43,7 +43,7 @@ answers() {
     return 1
 }
 
-# Mock answers on the OpenAI and on the Anthropic wire; see tests/peers/litellm.yaml.
+# Mock answers in the formats of OpenAI and Anthropic; see tests/peers/litellm.yaml.
 start_litellm() {
     local home=$PEERS/litellm log=$PEERS/litellm.log version=1.106.2
     command -v python3 >/dev/null || { missing LiteLLM 'there is no python3'; return 1; }
@@ -95,7 +95,7 @@ install_mcp_clients() {
     fi
 }
 
-# The protocol library of A2A, from PyPI: the tests run its client, and speak to agents of it; see tests/peers/a2a_server.py.
+# The A2A library, from PyPI: the tests run its client, and call agents built with it; see tests/peers/a2a_server.py.
 start_a2a_sdk() {
     local home=$PEERS/a2a log=$PEERS/a2a.log version=1.3.0 old=0.3.24
     command -v curl >/dev/null || { missing a2a-sdk 'there is no curl'; return 1; }
@@ -120,7 +120,7 @@ start_a2a_sdk() {
     export A2A_SDK_URL="http://127.0.0.1:$port"
 }
 
-# OpenAI's own library, from PyPI: the tests tell a whole story with it; see tests/peers/openai_client.py.
+# OpenAI's own library, from PyPI: the tests run a complete scenario with it; see tests/peers/openai_client.py.
 install_openai() {
     local home=$PEERS/openai version=3.54.0
     if ! has_python "$home" openai "$version"; then
@@ -154,8 +154,8 @@ install_openai_agents() {
     fi
 }
 
-# Clients in TypeScript and Python, generated from the OpenAPI document by other people's generators. The tests run a whole
-# story with each; see tests/peers/client.ts and tests/peers/client.py.
+# Clients in TypeScript and Python, generated from the OpenAPI document by third-party generators. The tests run a complete
+# scenario with each; see tests/peers/client.ts and tests/peers/client.py.
 generate_clients() {
     local ts=$PEERS/client-ts py=$PEERS/client-py version=0.29.1
     local packages=(openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3)
@@ -177,13 +177,13 @@ generate_clients() {
         --types node --typeRoots "$ts/node_modules/@types" \
         "$ts/client.ts" >&2 || return 1
     rm -rf "$py/generated"
-    # Of lines of JSON the generator knows nothing: they are bytes to its client.
+    # The generator does not know JSON lines: its client treats them as bytes.
     echo '{ "content_type_overrides": { "application/x-ndjson": "application/octet-stream" } }' >"$py/config.json"
     PATH=$PWD/$py/bin:$PATH "$py/bin/openapi-python-client" generate --path tests/openapi.json --output-path "$py/generated" --meta none \
         --config "$py/config.json" --fail-on-warning >&2
 }
 
-# OpenTelemetry's own messages and names, from PyPI, for a collector made of them; see tests/peers/otlp_collector.py.
+# OpenTelemetry's own messages and names, from PyPI, for a collector built from them; see tests/peers/otlp_collector.py.
 install_opentelemetry() {
     local home=$PEERS/opentelemetry proto=1.45.2 names=0.66b2
     if ! { has_python "$home" opentelemetry-proto "$proto" && has_python "$home" opentelemetry-semantic-conventions "$names"; }; then
@@ -194,7 +194,7 @@ install_opentelemetry() {
     fi
 }
 
-# rotel, a collector that hands on what it was told, from PyPI; the tests start it.
+# rotel, a collector that forwards what it receives, from PyPI; the tests start it.
 install_rotel() {
     local home=$PEERS/rotel version=0.0.1a15
     if [ ! -x "$home/bin/rotel-agent" ] || ! has_python "$home" rotel "$version"; then
@@ -206,7 +206,7 @@ install_rotel() {
     fi
 }
 
-# Phoenix, which takes traces of agents and shows them, from PyPI: 850 MB, and some minutes the first time.
+# Phoenix, which receives and shows traces of agents, from PyPI: 850 MB, and some minutes the first time.
 start_phoenix() {
     local home=$PEERS/phoenix log=$PEERS/phoenix.log version=20.26.1
     command -v curl >/dev/null || { missing Phoenix 'there is no curl'; return 1; }
@@ -251,7 +251,7 @@ install_ai_sdk() {
     cp tests/peers/ai_sdk.mjs "$home/story.mjs"
 }
 
-# AG-UI's client, before and since version 1.0, from npm; see tests/peers/agui.mjs.
+# AG-UI's client, versions before and from 1.0, from npm; see tests/peers/agui.mjs.
 install_ag_ui() {
     local home=$PEERS/ag-ui
     local packages=(agui0@npm:@ag-ui/client@0.0.59 core0@npm:@ag-ui/core@0.0.59

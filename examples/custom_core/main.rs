@@ -1,5 +1,5 @@
 //! Serves an agent core from outside the crate: `cargo run --example custom_core -- "your question"`. The core itself
-//! stands in `oneshot.rs`.
+//! is in `oneshot.rs`.
 
 pub mod oneshot;
 
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Asks a thread whose core is ours.
+/// Runs a query on a thread with our core.
 pub async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let mut config = Config::default();

@@ -1,8 +1,7 @@
 //! An agent core from outside the crate: one question, one model call, one answer.
 //!
-//! It needs the engine's crate only. Runtime, store and HTTP know nothing of it. What it must do is what every core must:
-//! keep a state that says what it waits for, record what happened, and let nothing run that is not committed. Then a crash
-//! forgets nothing.
+//! It needs only the engine's crate. Runtime, store and HTTP do not know it. It does what every core must do: keep a state
+//! that says what it waits for, record what happened, and start nothing before the commit. So a crash loses nothing.
 
 use pes_engine::domain::facts::{Fact, FinalResponseBody, RecordedMessage, RunFinishedBody, RunStartedBody};
 use pes_engine::domain::fault::{Code, Fault};
@@ -47,13 +46,13 @@ struct Thread {
     head: Head,
 }
 
-/// All that is stored of it: written with every transition.
+/// Everything that is stored for the core, written with every transition.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Head {
     rows: i64,
     run: Option<Run>,
     attempt: u32,
-    /// The model call that runs, and the lease epoch under which it was started.
+    /// The running model call, and the lease epoch under which it was started.
     running: Option<(i64, StreamId)>,
     cancelled: bool,
 }
@@ -83,7 +82,7 @@ impl Machine for Thread {
                 turn.answer(ResultStatus::Error, format!("crashed {crashes} times"), &Usage::default());
             }
             Event::System(SystemEvent::Recovered) => turn.lose_what_ran_before(),
-            // Too late, or nothing due. It starts no tools and no tasks, so that nothing can come of them.
+            // Late or irrelevant. The core starts no tools and no tasks, so it gets no results of them.
             Event::Model(_) | Event::Tool(_) | Event::Peer(_) | Event::Cancel(_) | Event::System(_) => {}
             Event::Person(_) => return Err(Fault::new(Code::Invalid, "This core only answers questions.").into()),
         }
@@ -134,7 +133,7 @@ impl Machine for Thread {
     }
 }
 
-/// One transition in the making.
+/// A transition under construction.
 struct Turn<'a> {
     head: &'a mut Head,
     stamp: Stamp,
@@ -179,7 +178,7 @@ impl Turn<'_> {
         self.head.attempt == attempt && self.head.running.as_ref().is_some_and(|(_, running)| running == stream)
     }
 
-    /// The run has its answer, or the sentence that says what went wrong.
+    /// Ends the run with its answer, or with the sentence that explains the failure.
     fn answer(&mut self, status: ResultStatus, text: String, usage: &Usage) {
         let Some(mut run) = self.head.run.take() else { return };
         let message_id = self.mint.message();
@@ -209,7 +208,7 @@ impl Turn<'_> {
         *self.head = Head { rows: self.head.rows, ..Head::default() };
     }
 
-    /// Whoever held the lease before us may have sent the call: the next attempt has its own stream.
+    /// The earlier lease holder may have sent the call: the next attempt gets its own stream.
     fn lose_what_ran_before(&mut self) {
         if self.head.running.as_ref().is_some_and(|(epoch, _)| Some(*epoch) != self.stamp.holder) {
             self.head.running = None;
@@ -217,7 +216,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Starts what may start: only the holder of the lease may.
+    /// Starts the pending call: only the lease holder may.
     fn go_on(&mut self) {
         if self.head.cancelled && self.head.running.is_none() {
             if let Some(run) = self.head.run.take() {
@@ -234,7 +233,7 @@ impl Turn<'_> {
         }
         let is_open = self.head.run.is_some();
         self.step.status = if is_open { ThreadStatus::Running } else { ThreadStatus::Idle };
-        // A call that could not start yet is a hint to the holder: look at it now.
+        // Wakes the lease holder for a call that could not start here.
         self.step.wake_at = (is_open && self.head.running.is_none()).then_some(self.stamp.now);
         self.step.stop_effects = self.head.cancelled;
         self.step.progress = self.head.attempt == before.attempt || !is_open;
@@ -242,7 +241,7 @@ impl Turn<'_> {
         self.step
     }
 
-    /// Writes a message; returns it as observations show it.
+    /// Writes a message; returns it in the form of observations.
     fn say(&mut self, run: &Run, message_id: MessageId, role: MessageRole, content: String) -> RecordedMessage {
         let message = ConversationMessage {
             message_id,

@@ -1,5 +1,5 @@
-//! An agent core of one's own as one pure function. It knows the time before it thinks, makes the calls that the model
-//! wants, and has the model check its answer once before anybody reads it.
+//! An agent core as one pure function. It asks for the time first, makes the calls that the model wants, and has the model
+//! check its answer once before the run ends.
 
 use pes_engine::parse::CallDraft;
 use pes_engine::simple::{Next, SimpleCore, Transcript, Turn};
@@ -16,7 +16,7 @@ impl SimpleCore for Careful {
 
     fn next(&self, transcript: &Transcript<'_>) -> Next {
         let Some(reply) = &transcript.reply else {
-            // The run begins, or the calls that were asked for have ended.
+            // The run has just begun, or the requested calls have ended.
             return match transcript.calls().next() {
                 None => Next::CallTools(vec![CallDraft::new("current_time", json!({}))]),
                 Some(_) => Next::ask(),

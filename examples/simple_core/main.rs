@@ -1,5 +1,5 @@
-//! Serves an agent core that is one function: `cargo run --example simple_core -- "your question"`. The core itself stands
-//! in `careful.rs`; `examples/custom_core/` writes a whole machine.
+//! Serves an agent core that is one function: `cargo run --example simple_core -- "your question"`. The core itself is
+//! in `careful.rs`; `examples/custom_core/` implements a whole machine.
 
 pub mod careful;
 
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Asks a thread whose core is ours.
+/// Runs a query on a thread with our core.
 pub async fn answer(question: &str) -> Result<AgentFinalResponse, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let instance = open(folder.path(), |_| {}).await?;
@@ -41,7 +41,7 @@ pub async fn open(folder: &Path, adjust: impl FnOnce(&mut Config)) -> Result<Ins
     Ok(Instance::build(config).core(Arc::new(Pes::simple(Careful))).open().await?)
 }
 
-/// What the demo model says here; a real one needs no script.
+/// The script of the demo model; a real model needs none.
 const SCRIPT: &str = r#"
 [[reply]]
 when = { iteration = 2 }
