@@ -1,17 +1,17 @@
-// Answers to questions: what is sent, and what a refusal of it means. Pure.
+// Answers to questions: the request, and the meaning of a refusal. Pure.
 
 import { resolutionText } from './format.js';
 import { changes, hasErrors } from './form.js';
 import { EXPIRED } from './words.js';
 import { REMEDIES } from './remedies.js';
 
-/** Arguments of more bytes than this must have been looked at before they are approved. */
+/** Arguments of more bytes must be looked at before approval. */
 export const LARGE = 20_000;
 
-/** High risk wants two presses. */
+/** High risk needs two presses. */
 export const needsTwo = (question) => question.riskLevel === 'high' || question.riskLevel === 'critical';
 
-/** An approval: edited arguments whole, or the digest of what is on the card. */
+/** An approval: with the edited arguments, or with the digest of the shown ones. */
 export function approval(question, form, reason) {
   const body = { suspensionId: question.suspensionId, approved: true };
   if (form && changes(form).length > 0) body.modifiedArgs = form.value;
@@ -27,11 +27,11 @@ export function rejection(question, reason) {
   return body;
 }
 
-/** An answer in another form: `value`, `action`. */
+/** An answer by other members: `value`, `action`. */
 export const reply = (question, members) => (
   { suspensionId: question.suspensionId, ...(question.digest ? { digest: question.digest } : {}), ...members });
 
-/** Why the approval cannot be sent as it is; null if it can. `seen`: large arguments were looked at. */
+/** Why the approval cannot be sent; null if it can. `seen`: large arguments were looked at. */
 export function obstacle(question, { form, seen, size }) {
   if (form && hasErrors(form)) return 'Correct what is marked first.';
   if (size > LARGE && !seen) return 'The arguments are long: look at all of them first.';
@@ -39,8 +39,8 @@ export function obstacle(question, { form, seen, size }) {
 }
 
 /**
- * What a refusal of an answer means: `{kind, text, todo?, errors?}`. Kinds: `over` (somebody or the time was faster),
- * `again` (the same press may be repeated), `other` (the question is another one by now), `fields` (see `errors`), `no`.
+ * A refused answer: `{kind, text, todo?, errors?}`. Kinds: `over` (already answered or expired), `again` (the same
+ * press may be retried), `other` (the question has changed), `fields` (see `errors`), `no`.
  */
 export function refusal(problem, question, now) {
   const { code, body = {} } = problem;
@@ -82,7 +82,7 @@ const mayAnswer = (...of) => `${who(...of)} may answer.`;
 
 const keyOf = (pointer) => pointer.match(/^\/(?:modifiedArgs|value)(|\/.*)$/s)?.[1];
 
-/** Refused members of what was sent: `fields` by the key of that one of `keys` at which they are shown, and the `rest`. */
+/** Refused members: `fields` by that one of `keys` where they are shown, and the `rest`. */
 export function placed(errors = [], keys = []) {
   const isShown = ({ pointer }) => keys.includes(keyOf(pointer));
   return {

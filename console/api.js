@@ -1,6 +1,6 @@
-// The server's API: requests, and refusals as errors.
+// The server's API: requests; refusals are errors.
 
-/** What the server refused, or that it could not be reached: then `code` is `unreachable`. */
+/** A refusal, or no connection: then `code` is `unreachable`. */
 export class Problem extends Error {
   constructor(status, body) {
     super(body.detail || body.title || `The server answered ${status}.`);
@@ -9,12 +9,12 @@ export class Problem extends Error {
     this.code = body.code ?? (status ? `http_${status}` : 'unreachable');
     this.title = body.title ?? this.message;
     this.detail = body.detail ?? null;
-    /** At which members: `[{pointer, detail, code?}]`. */
+    /** The members: `[{pointer, detail, code?}]`. */
     this.errors = body.errors ?? [];
-    /** A proxy that gave up does not know whether it was done. */
+    /** After a proxy's timeout the outcome is unknown. */
     this.retryable = body.retryable ?? (status === 0 || status >= 500);
     this.traceId = body.traceId ?? null;
-    /** The whole document: some problems have members of their own. */
+    /** The whole document, with members of its own. */
     this.body = body;
     this.retryAfterMs = null;
   }
@@ -24,7 +24,7 @@ export class Problem extends Error {
   }
 }
 
-/** A key for one press of a button: kept for retries of the same press. */
+/** An idempotency key for one press of a button, kept for its retries. */
 export function newKey() {
   // `randomUUID` is missing over plain HTTP.
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
@@ -32,14 +32,14 @@ export function newKey() {
 
 export const enc = encodeURIComponent;
 
-/** The path below which the server stands: the page is at its slash. */
+/** The server's base path: the page is at its slash. */
 export function basePath(place = globalThis.location) {
   return place ? place.pathname.replace(/\/[^/]*$/, '') : '';
 }
 
-/** `onRefused` hears of every 401, `onServed(path)` of what was not refused; `clock` hears the server's time. */
+/** `onRefused` gets every 401, `onServed(path)` every success; `clock` the server's time. */
 export function createApi({ base = basePath(), clock, onRefused = () => {}, onServed = () => {}, fetch = globalThis.fetch.bind(globalThis) } = {}) {
-  /** Answers `{status, body, etag, location}`; throws a `Problem`. */
+  /** Returns `{status, body, etag, location}`; throws a `Problem`. */
   async function send(method, path, body, { key, ifMatch, type, accept, signal, prefer, bearer } = {}) {
     const headers = { accept: accept ?? 'application/json' };
     if (body !== undefined) headers['content-type'] = type ?? 'application/json';
@@ -97,7 +97,7 @@ export function createApi({ base = basePath(), clock, onRefused = () => {}, onSe
       } while (cursor && items.length < most);
       return { items, more: cursor != null };
     },
-    /** Makes the key a session of this browser; the key itself is not kept. */
+    /** Exchanges the key for a session of this browser; the key is not kept. */
     signIn: (key) => send('POST', '/session', undefined, { bearer: key }),
     signOut: () => send('DELETE', '/session'),
   };

@@ -1,4 +1,4 @@
-// Start, mounting, which view stands where, and what every view is given: see docs/PAGE.md.
+// Start, mounting, routes, and the context of all views: see docs/PAGE.md.
 
 import { createApi } from './api.js';
 import { createAnnouncer, startKeyboard } from './browser.js';
@@ -20,13 +20,13 @@ const page = document.documentElement;
 let isPainting = false;
 let guards = [];
 const address = createAddress();
-/** The hash that is shown: the address may be a moment behind. */
+/** The shown hash: the address may lag behind. */
 let shownHash = location.hash;
 
 const app = {
   route: parse(location.hash),
   me: null,
-  /** The session has ended; somebody stays for what is not saved. */
+  /** The session has ended, and the person stays because of unsaved work. */
   isOver: false,
   tools: new Map(),
   models: null,
@@ -50,7 +50,7 @@ const app = {
 app.api = createApi({ clock: app.clock, onRefused: refused, onServed: (path) => served(path) });
 app.lists = createLists({ api: app.api, changed: paint });
 
-/** Paints once before the next frame, however often it is asked to. */
+/** Paints once before the next frame, however often it is called. */
 function paint() {
   if (isPainting) return;
   isPainting = true;
@@ -90,7 +90,7 @@ function conn() {
   return app.opened && app.opened.conn !== 'live' && !app.thread?.problem ? 'connecting' : 'live';
 }
 
-/** `#/` is the newest thread that asks or runs, else a new one. False: that is where we go now. */
+/** `#/` is the newest active thread, else a new one. False: redirecting to it. */
 function goHome() {
   const { threads } = app.lists.lists;
   if (!threads && !app.lists.lists.problem) return true;
@@ -107,7 +107,7 @@ function go(hash, { replace = false } = {}) {
   show(hash);
 }
 
-/** Asks before the page is left for another; a tab or an observation of the same thread is no leaving. */
+/** Confirms leaving unsaved work; a tab or an observation of the same thread is no leaving. */
 function guard(ask) {
   guards.push(ask);
   return () => {
@@ -122,13 +122,13 @@ const isAt = (one, other) => ['page', 'id', 'view'].every((name) => one[name] ==
 function mayGo(hash) {
   const next = parse(hash);
   const { route } = app;
-  // A plan is not edited in the past.
+  // The past cannot be edited.
   const isSamePlace = isAt(next, route) && (next.view !== 'edit' || next.at === route.at);
   const question = isSamePlace ? null : unsaved();
   return !question || confirm(question);
 }
 
-/** A link, or the browser's own ways. */
+/** A link, or the browser's back and forward. */
 function went() {
   address.drop();
   const { hash } = location;
@@ -166,7 +166,7 @@ function openDialog(name) {
   paint();
 }
 
-/** The server wants a key: it is asked for, and then the page goes on where it was. Who would rather stay is asked once. */
+/** The server needs a key: asks for it, then returns here. With unsaved work it asks only once. */
 function refused() {
   if (app.route.page === 'login' || (app.isOver && unsaved())) return;
   const from = shownHash && shownHash !== '#/' ? `?to=${encodeURIComponent(shownHash)}` : '';
@@ -176,10 +176,10 @@ function refused() {
   else app.lists.stop();
 }
 
-/** Somebody has signed in elsewhere. */
+/** Signed in again in another tab. */
 const served = (path) => app.isOver && path !== WHO && start();
 
-/** Reads who we are and what there is; again after signing in. */
+/** Reads the caller and the lists; again after signing in. */
 async function start() {
   const { api } = app;
   try {
@@ -266,7 +266,7 @@ function theme() {
   return matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
 }
 
-/** The theme that was chosen here, else that of the system. */
+/** The theme chosen here, else the system's. */
 function applyTheme() {
   const chosen = localStorage.getItem(THEME);
   if (chosen === 'dark' || chosen === 'light') document.documentElement.dataset.theme = chosen;

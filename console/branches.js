@@ -1,11 +1,11 @@
-// Two threads beside each other: their items matched by id, and what happened in each since they parted. Pure.
+// Compares two threads: items matched by id, and events since they parted. Pure.
 
 import { same } from './diff.js';
 
 const result = (core, item) => core.stepOutputs?.[item.id]?.rawResult ?? item.result ?? null;
 
 /**
- * Items of both by id, in the order of the first, then those that only the second has: `{id, a, b, differs}`; `a` and `b` are
+ * Items of both by id, in the order of the first, then those only in the second: `{id, a, b, differs}`; `a` and `b` are
  * `{item, costUsd, result}` or null.
  */
 export function matched(one, other) {
@@ -26,20 +26,20 @@ function differ(a, b) {
   return a.item.status !== b.item.status || a.item.description !== b.item.description || !same(a.result, b.result);
 }
 
-/** Up to which observation the threads are the same: where one is a fork of the other; else null. */
+/** The last common observation if one thread is a fork of the other; else null. */
 export function partedAt(one, other) {
   if (other.view.forkedFrom?.threadId === one.id) return { a: other.view.forkedFrom.seq, b: firstOwn(other) };
   if (one.view.forkedFrom?.threadId === other.id) return { a: firstOwn(one), b: one.view.forkedFrom.seq };
   return null;
 }
 
-/** A fork begins with a copy, which belongs to no run. */
+/** A fork begins with a copy, without a run id. */
 function firstOwn(thread) {
   const first = thread.view.runs.get(thread.view.runOrder[0]);
   return first ? first.seq - 1 : thread.view.seq;
 }
 
-/** What happened after an observation: `{seq, where, text}`, the words of people and models in `text`. */
+/** Events after an observation: `{seq, where, text}`; `text` is of people and models. */
 export function happenings({ view }, after = 0) {
   const found = [
     ...view.messages.filter((one) => one.kind !== 'kept').map((one) => ({ seq: one.seq, where: one.role === 'USER' ? one.by ?? 'asked' : 'answer', text: one.content })),

@@ -1,6 +1,6 @@
-// What the page has of the browser: keys, widths, and the polite live region.
+// What the page uses of the browser: keys, sizes, and the polite live region.
 //
-// Keys: a view says what its keys do while it is shown; of several the one shown last counts. Single keys can be switched off.
+// Keys: a view registers keys while it is shown; the last registration wins. Single keys can be switched off.
 
 import { WORD } from './shapes.js';
 import { plain } from './text.js';
@@ -23,14 +23,14 @@ export function switchKeys(on) {
   else localStorage.setItem(SWITCH, 'off');
 }
 
-/** Registers `{key: fn(event)}`; gives back how to stop. A `fn` that returns `false` did not want the key. */
+/** Registers `{key: fn(event)}`; returns the removal. A `fn` that returns `false` passes the key on. */
 function onKeys(read) {
   const layer = { read };
   layers.push(layer);
   return () => layers.splice(layers.indexOf(layer), 1);
 }
 
-/** The keys of a component while it is shown: they work as soon as its buttons are seen. */
+/** The keys of a component while it is shown: active as soon as its buttons are visible. */
 export function useKeys(keys) {
   const latest = useRef(keys);
   latest.current = keys;
@@ -40,15 +40,15 @@ export function useKeys(keys) {
 const FIELDS = 'input, textarea, select, [contenteditable]';
 const fieldOf = (element) => element.closest?.(FIELDS) ?? null;
 
-/** Keys with which a person leaves a field, or what became of one. */
+/** Keys that leave a field, or a removed one. */
 const LEAVES = ['Tab', 'Escape', 'Mod+enter', 'Mod+s'];
 
 /**
- * The rule: what somebody types is no command. So single keys do nothing in fields and dialogs, nor where a field was taken away
- * or disabled under the hands, until the person goes elsewhere: by one of `LEAVES`, a click or another page.
+ * The rule: typed text is no command. Single keys do nothing in fields and dialogs, nor after a focused field was removed or
+ * disabled, until the person leaves it: by one of `LEAVES`, a click or another page.
  */
 export function startKeyboard(document = globalThis.document) {
-  /** Where somebody types, or typed until it was taken away. */
+  /** The focused field, also after its removal. */
   let field = null;
   const turned = ({ target }) => {
     field = fieldOf(target);
@@ -67,7 +67,7 @@ export function startKeyboard(document = globalThis.document) {
     const isSingle = !name.startsWith('Mod+');
     const isTakenAway = field && (!field.isConnected || field.matches(':disabled'));
     if (isSingle && (inside || event.target.closest?.('dialog') || isTakenAway || !areKeysOn())) return;
-    // A focused button takes its own keys.
+    // A focused button handles its own keys.
     if ((name === 'Enter' || name === 'Space') && event.target.closest?.('button, a, summary, [role=button], [role=tab]')) return;
     for (const layer of [...layers].reverse()) {
       const fn = layer.read()[name];
@@ -78,29 +78,29 @@ export function startKeyboard(document = globalThis.document) {
   });
 }
 
-/* Widths: of a pane as it is, and of words before they are drawn. */
+/* Sizes: of an element, and of words before they are drawn. */
 
 export const isNarrow = () => innerWidth <= 860;
 
 let pen = null;
 
-/** Breaks a text into at most `most` lines of at most `width` pixels; what does not fit ends in “…”. */
+/** Breaks a text into at most `most` lines of at most `width` pixels; “…” replaces the rest. */
 export function wrap(text, width, most, font) {
   pen ??= document.createElement('canvas').getContext('2d');
   pen.font = font;
   return wrapWith((part) => pen.measureText(part).width, text, width, most);
 }
 
-/** The same with a measure of its own, for tests. */
+/** The same with a given measure, for tests. */
 export function wrapWith(measure, text, width, most) {
   const fits = (part) => measure(part) <= width;
   const words = text.trim().split(/\s+/).reverse();
   const lines = [''];
-  // One line more than there is room for says that something is left.
+  // One extra line shows that something is left.
   while (words.length > 0 && lines.length <= most) {
     const word = words.pop();
     const longer = `${lines.at(-1)} ${word}`.trim();
-    // A word that is wider than the line is cut.
+    // A word wider than the line is cut.
     const part = fits(longer) ? longer : lines.at(-1) === '' ? beginning(word, fits) || [...word][0] : null;
     if (part !== null) lines[lines.length - 1] = part;
     else lines.push('');
@@ -111,7 +111,7 @@ export function wrapWith(measure, text, width, most) {
   return [...lines.slice(0, most - 1), `${last.trimEnd()}…`];
 }
 
-/** As much of a text as fits, found by halves. */
+/** The longest beginning that fits, by bisection. */
 function beginning(text, fits) {
   const letters = [...text];
   let [least, most] = [0, letters.length];
@@ -139,7 +139,7 @@ export function useSize(ref) {
   return size;
 }
 
-/* What is said to readers who listen: one polite line a second at most, of what changed in the thread that is shown. */
+/* Screen reader messages: at most one polite line a second, about the shown thread. */
 
 export function createAnnouncer(place, schedule = setTimeout) {
   const waiting = [];
@@ -162,7 +162,7 @@ export function createAnnouncer(place, schedule = setTimeout) {
 
   return {
     say,
-    /** Compares with what was shown before; the first sight of a thread says nothing. */
+    /** Compares with the last call; the first one of a thread is silent. */
     seen(thread) {
       if (!thread || thread.replay || thread.status !== 'ready') return;
       const before = last?.id === thread.id ? last : null;

@@ -1,11 +1,11 @@
-// What differs between two JSON values.
+// The difference of two JSON values.
 
-/** A JSON Pointer of a path of names and indices. */
+/** The JSON Pointer of a path of names and indices. */
 export const pointer = (path) => path.map((step) => `/${String(step).replace(/~/g, '~0').replace(/\//g, '~1')}`).join('');
 
 const kindOf = (value) => (value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value);
 
-/** Equal as JSON: the order of members is of no matter. */
+/** Equal as JSON: the order of members does not matter. */
 export function same(a, b) {
   if (a === b) return true;
   const kind = kindOf(a);
@@ -17,8 +17,8 @@ export function same(a, b) {
 }
 
 /**
- * The places that differ, in the order of the first value: `{path, was?, now?}`, without `was` where it is new and without
- * `now` where it is gone. Lists of different lengths differ as a whole.
+ * The places that differ, in the order of the first value: `{path, was?, now?}`, without `was` for a new one and without
+ * `now` for a removed one. Lists of different lengths differ as a whole.
  */
 export function diff(was, now, path = []) {
   if (same(was, now)) return [];
@@ -49,20 +49,20 @@ export function diffLines(was, now) {
   });
 }
 
-/** What stands at a path; undefined if nothing does. */
+/** The value at a path, or undefined. */
 export function at(value, path) {
   return path.reduce((inside, step) => (
     inside !== null && typeof inside === 'object' && Object.hasOwn(inside, step) ? inside[step] : undefined), value);
 }
 
-/** The value with something else at a path; what is around it is copied, the rest is shared. */
+/** The value with a replacement at a path; unchanged parts are shared. */
 export function put(value, path, now) {
   if (path.length === 0) return now;
   const [step, ...rest] = path;
   if (Array.isArray(value)) return value.map((entry, i) => (i === step ? put(entry, rest, now) : entry));
   const known = Object.entries(value ?? {});
   const next = put(value !== null && Object.hasOwn(value ?? {}, step) ? value[step] : undefined, rest, now);
-  // Made of entries, as a member may be called __proto__.
+  // From entries, as a member may be called __proto__.
   return Object.fromEntries(known.some(([name]) => name === step)
     ? known.map(([name, entry]) => [name, name === step ? next : entry])
     : [...known, [step, next]]);

@@ -1,5 +1,5 @@
-// A plan being edited: what a person wants it to be, what is wrong with that, the JSON Patch that makes it so, and which of the
-// edits still fit where the plan has moved on. Pure.
+// A plan being edited: the wanted plan, its mistakes, the JSON Patch to reach it, and the edits that still fit a newer
+// version of the plan. Pure.
 
 import { same } from './diff.js';
 
@@ -8,10 +8,10 @@ const LOCKED = {
   ask: 'asks a person', doubt: 'in doubt',
 };
 
-/** Why an item cannot be edited; null if it can. `shown` is its status as drawn. */
+/** Why an item is locked; null if it is not. `shown`: its drawn status. */
 export const lockOf = (item) => LOCKED[item.shown ?? item.status] ?? null;
 
-/** Ids in a text, between commas or blanks. */
+/** The ids in a text, separated by commas or blanks. */
 export const ids = (text) => [...new Set(text.split(/[\s,]+/).filter(Boolean))];
 
 const listed = (values) => (values ?? []).join(', ');
@@ -27,21 +27,21 @@ function rowOf(item) {
   return { key: id, id, item, lock: lockOf(item), removed: false, description, tools, after };
 }
 
-/** The plan's items go on while it is edited: `statusOf(id)` is the status as drawn, undefined if there is none. */
+/** Updates the locks during editing: `statusOf(id)` is the drawn status, or undefined. */
 export function relock(draft, statusOf) {
   const locks = draft.rows.map((row) => (row.item ? lockOf({ ...row.item, shown: statusOf(row.id) }) : null));
   if (locks.every((lock, i) => lock === draft.rows[i].lock)) return draft;
   return { ...draft, rows: draft.rows.map((row, i) => ({ ...row, lock: locks[i], removed: row.removed && !locks[i] })) };
 }
 
-/** An edit of an item that has begun meanwhile: it cannot be saved any more. */
+/** An edit of an item that has begun since cannot be saved. */
 export const cameTooLate = (row) => row.lock !== null && row.item !== null && (row.description.trim() !== row.item.description
   || !same(ids(row.tools), row.item.requiredTools ?? []) || !same(ids(row.after), row.item.dependencies ?? []));
 
 export const setRow = (draft, id, patch) => (
   { ...draft, rows: draft.rows.map((row) => (row.id === id ? { ...row, ...patch } : row)) });
 
-/** A new row at the end, with an id that is not taken. */
+/** A new row at the end, with an unused id. */
 export function addRow(draft) {
   let number = 1;
   while (draft.rows.some((row) => row.id === `new-${number}`)) number += 1;
@@ -49,14 +49,14 @@ export function addRow(draft) {
   return { ...draft, rows: [...draft.rows, row] };
 }
 
-/** A new row goes away; one of the plan is marked, and can come back. */
+/** Removes a new row; marks one of the plan, which can be restored. */
 export function removeRow(draft, id) {
   const row = draft.rows.find((one) => one.id === id);
   if (row.item) return setRow(draft, id, { removed: !row.removed });
   return { ...draft, rows: draft.rows.filter((one) => one.id !== id) };
 }
 
-/** Moves a row past the next one before or after it that can be edited. */
+/** Moves a row past the next editable one in that direction. */
 export function moveRow(draft, id, step) {
   const from = draft.rows.findIndex((row) => row.id === id);
   let to = from + step;
@@ -67,7 +67,7 @@ export function moveRow(draft, id, step) {
   return { ...draft, rows };
 }
 
-/** A row as the item that it is to be. */
+/** The wanted item of a row. */
 function wanted(row) {
   if (!row.item) return { id: row.id, description: row.description.trim(), ...lists({}, row) };
   if (row.lock) return row.item;
@@ -82,7 +82,7 @@ function lists(item, row) {
 
 const FIELDS = ['description', 'requiredTools', 'dependencies'];
 
-/** What the person wants to be otherwise: `{kind: changed|added|removed|moved, id, field?, was?, now?}`. */
+/** The edits: `{kind: changed|added|removed|moved, id, field?, was?, now?}`. */
 export function edits(draft) {
   const found = draft.rows.flatMap((row) => {
     if (row.removed) return [{ kind: 'removed', id: row.id, was: row.item }];
@@ -96,8 +96,8 @@ export function edits(draft) {
   return same(kept, before) ? found : [...found, { kind: 'moved', id: null, was: before, now: kept }];
 }
 
-/** What cannot be saved, by row: `{id, field: id|description|tools|after, message}`. `tools` has the names there are; what the plan
- * names already may have gone since. */
+/** What cannot be saved, by row: `{id, field: id|description|tools|after, message}`. `tools` are the known names; tools of
+ * the plan may be gone since. */
 export function mistakes(draft, tools) {
   const rows = draft.rows.filter((row) => !row.removed);
   const known = new Set(rows.map((row) => row.id));
@@ -121,7 +121,7 @@ export function mistakes(draft, tools) {
   return [...found, { id: circle[0], field: 'after', message: `This goes in a circle: ${circle.join(' → ')}.` }];
 }
 
-/** Ids that wait for one another, the first once more at the end; null if there are none. */
+/** A cycle of ids, with the first repeated at the end; null if there is none. */
 function cycle(rows) {
   const after = new Map(rows.map((row) => [row.id, row.item && row.lock === 'finished' ? [] : ids(row.after)]));
   const done = new Set();
@@ -148,7 +148,7 @@ function cycle(rows) {
   return null;
 }
 
-/** The operations that make the list of `draft.base` the one that is wanted. */
+/** The operations that turn the list of `draft.base` into the wanted one. */
 export function patchOf(draft) {
   const operations = [];
   const list = draft.base.map((item) => item.id);
@@ -181,7 +181,7 @@ function fieldOperations(row, i) {
   });
 }
 
-/** The row that a pointer into the wanted list means: `/3/requiredTools` → `{id, field}`. */
+/** The row of a pointer into the wanted list: `/3/requiredTools` → `{id, field}`. */
 export function rowAt(draft, pointer) {
   const [, index, member] = pointer.split('/');
   const row = draft.rows.filter((one) => !one.removed)[Number(index)];
@@ -190,8 +190,8 @@ export function rowAt(draft, pointer) {
 }
 
 /**
- * The edits on the plan as it stands now: `{draft, fit, all, lost: [{edit, why}]}`. An edit fits if what it changes is as it
- * was when the person changed it, and may still be changed.
+ * Rebases the edits onto the current plan: `{draft, fit, all, lost: [{edit, why}]}`. An edit fits if its target is unchanged
+ * since the edit, and may still be changed.
  */
 export function rebase(draft, list, version) {
   const all = edits(draft);
@@ -236,7 +236,7 @@ function apply(edit, next, draft) {
   }
 }
 
-/** Those that the order names stand in it, each of the others after the one that it follows now. */
+/** The ordered ones in this order, each other after its current predecessor. */
 function inOrder(rows, order) {
   const sorted = order.map((id) => rows.find((row) => row.id === id)).filter(Boolean);
   rows.forEach((row, i) => {

@@ -1,5 +1,5 @@
-// A form for a JSON value, from its JSON Schema. Types are kept: what is typed into a field of numbers is a number. What the
-// schema does not know stays, and is shown. What has no control of its own is edited as JSON. Nothing here makes nodes.
+// A form for a JSON value, from its JSON Schema. Types are kept: a number field gives a number. Members unknown to the
+// schema are kept and shown. What has no control is edited as JSON. Makes no nodes.
 
 import { at, diff, pointer, put, same, without } from './diff.js';
 
@@ -10,7 +10,7 @@ const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 
-/** A schema with its reference within the document followed; `{}` where there is none, or it leads elsewhere. */
+/** Follows a schema's reference within the document; `{}` if missing or external. */
 function resolved(schema, root, steps = 0) {
   if (!isObject(schema)) return {};
   if (typeof schema.$ref !== 'string') return schema;
@@ -21,8 +21,8 @@ function resolved(schema, root, steps = 0) {
 
 /**
  * The fields of a value: `{path, key, name, title?, control, value, description?, options?, integer?, required, unknown, absent,
- * fields?}`. Controls: text area number boolean date select lines group json. An absent field is one that may be given. `base`
- * is what the value was when its edit began: a field keeps the control that it had then.
+ * fields?}`. Controls: text area number boolean date select lines group json. An absent field may be added. A field keeps
+ * the control of its value in `base`, the value when the edit began.
  */
 export function fieldsOf(schema, value, base = value, root = schema, path = []) {
   const rules = resolved(schema, root);
@@ -37,14 +37,14 @@ export function fieldsOf(schema, value, base = value, root = schema, path = []) 
   });
 }
 
-/** The keys of the fields that have a value. */
+/** The keys of fields with a value. */
 export const keysOf = (fields) => fields.flatMap((one) => (one.fields ? keysOf(one.fields) : one.absent ? [] : one.key));
 
 function field(schema, value, base, root, path, { required = false, unknown = false }) {
   const rules = resolved(schema, root);
   const absent = value === undefined;
   const controlFor = (given) => controlOf(rules, given === undefined ? emptyOf(rules) : given, path.length, root);
-  // Typing must not exchange the control that has the focus; what was edited as JSON may not fit it any more.
+  // Typing must not replace the focused control; a value edited as JSON may no longer fit it.
   const first = controlFor(base);
   const control = absent || fits(first, value) ? first : controlFor(value);
   return {
@@ -89,14 +89,14 @@ function textControl(rules, value) {
   return value.length > LONG_TEXT || value.includes('\n') ? 'area' : 'text';
 }
 
-// One line each: only where that says all.
+// One line each, if that loses nothing.
 function isLines(rules, value, root) {
   const items = resolved(rules.items, root);
   const isOfTexts = items.type === 'string' && !items.enum;
   return isOfTexts && fits('lines', value);
 }
 
-/** Whether a control can show a value; what is typed into it always fits. */
+/** Whether a control can show a value; typed text always fits. */
 function fits(control, value) {
   switch (control) {
     case 'json': return true;
@@ -109,14 +109,14 @@ function fits(control, value) {
   }
 }
 
-// A value that is not among the options is shown as what it is.
+// A value that is no option is shown unchanged.
 function optionsOf(rules, value) {
   const isKnown = value === undefined || rules.enum.some((option) => same(option, value));
   return (isKnown ? rules.enum : [value, ...rules.enum]).map((option) => (
     { value: option, label: typeof option === 'string' ? option : JSON.stringify(option) }));
 }
 
-/** What a field that was absent begins with. */
+/** The first value of an absent field. */
 function emptyOf(rules) {
   if (rules.default !== undefined) return rules.default;
   if (Array.isArray(rules.enum)) return rules.enum[0];
@@ -130,7 +130,7 @@ function emptyOf(rules) {
   }
 }
 
-/** What was typed, as a value of the field's type: `{value}` or `{error}`. */
+/** Typed text as a value of the field's type: `{value}` or `{error}`. */
 export function read(control, text, integer = false) {
   switch (control) {
     case 'number': return readNumber(text.trim(), integer);
@@ -161,13 +161,13 @@ function readJson(text) {
 export const ROUNDED = 'A browser cannot hold a number of so many digits: it would be sent rounded.';
 const isExact = (number) => (Number.isInteger(number) ? Number.isSafeInteger(number) : Number.isFinite(number));
 
-/** Whether some number within is longer than a browser can hold, so that it may be shown rounded. */
+/** Whether some number exceeds a browser's precision, and may be shown rounded. */
 export function hasRounded(value) {
   if (typeof value === 'number') return !isExact(value);
   return value !== null && typeof value === 'object' && Object.values(value).some(hasRounded);
 }
 
-/** The text that stands in a field's control. */
+/** The text in a field's control. */
 export function written(control, value) {
   switch (control) {
     case 'lines': return value.join('\n');
@@ -180,7 +180,7 @@ export function written(control, value) {
 
 export const begin = (schema, base) => ({ schema: schema ?? {}, base, value: base, typed: {}, errors: {} });
 
-/** Something was typed into a field; the value changes if it can be read. */
+/** Text was typed; the value changes if it can be parsed. */
 export function type(form, field, text) {
   const { value, error } = read(field.control, text, field.integer);
   const typed = { ...form.typed, [field.key]: text };
@@ -188,7 +188,7 @@ export function type(form, field, text) {
   return { ...choose(form, field, value), typed };
 }
 
-/** The same for a field that may stay empty: an empty text leaves it out. */
+/** The same for an optional field: an empty text removes it. */
 export const typeOptional = (form, field, text) => {
   if (text !== '') return type(form, field, text);
   return at(form.value, field.path) === undefined ? { ...form, ...cleared(form, field) } : leaveOut(form, field);
@@ -200,7 +200,7 @@ export function choose(form, field, value) {
   return { ...form, value: put(form.value, field.path, value), errors };
 }
 
-/** A field that was absent is given, or one is left out. */
+/** Adds an absent field, or removes one. */
 export function give(form, field) {
   const rules = ruleAt(form.schema, field.path);
   return { ...form, value: put(form.value, field.path, emptyOf(rules)) };
@@ -208,7 +208,7 @@ export function give(form, field) {
 
 export const leaveOut = (form, field) => ({ ...form, value: without(form.value, field.path), ...cleared(form, field) });
 
-/** What was typed into a field and those within it is forgotten. */
+/** Forgets what was typed into a field and its members. */
 function cleared(form, field) {
   const isOther = (key) => key !== field.key && !key.startsWith(`${field.key}/`);
   const kept = (map) => Object.fromEntries(Object.entries(map).filter(([key]) => isOther(key)));
@@ -224,7 +224,7 @@ export const hasErrors = (form) => Object.keys(form.errors).length > 0;
 /** What the person changed. */
 export const changes = (form) => diff(form.base, form.value);
 
-/** `{was}` of a field that was changed, with no `was` in it if it is new; null of one that was not. */
+/** `{was}` of a changed field, without `was` if new; null if unchanged. */
 export function changedField(form, field) {
   const was = at(form.base, field.path);
   const now = at(form.value, field.path);
@@ -233,8 +233,8 @@ export function changedField(form, field) {
 }
 
 /**
- * What stands on the button that approves: "with 199.00" where one figure was changed, as it was typed; else how many
- * changes. Texts never stand there.
+ * The label of the approving button: "with 199.00" for one changed number, as typed; else the number of
+ * changes. Never a text.
  */
 export function withWords(form) {
   const found = changes(form);

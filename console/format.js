@@ -1,6 +1,6 @@
-// Times and figures: the clock of the server, how both are written, and what is written anew four times a second.
+// Times and figures: the server's clock, their formats, and texts updated four times a second.
 //
-// A component never renders because time passes: it marks a text with data-tick, and the clock writes into it.
+// Time never renders a component: it marks a text with data-tick, which the clock updates.
 
 const grouped = new Intl.NumberFormat('en');
 
@@ -13,7 +13,7 @@ export function duration(ms) {
   return countdown(ms);
 }
 
-/** What is left, or what went by: 23:41, 1:02:05, 3 d 4 h. */
+/** Time left or passed: 23:41, 1:02:05, 3 d 4 h. */
 export function countdown(ms) {
   const s = Math.max(0, Math.floor(ms / 1000));
   const two = (n) => String(n).padStart(2, '0');
@@ -44,7 +44,7 @@ export function fullTime(time) {
   return new Date(time).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 }
 
-/** $0.094; null where nobody knows a price. */
+/** $0.094; null without a price. */
 export function dollars(usd) {
   if (usd == null) return null;
   if (usd === 0) return '$0';
@@ -69,10 +69,10 @@ export function count(n, one, many = `${one}s`) {
   return `${grouped.format(n)} ${n === 1 ? one : many}`;
 }
 
-/** A rule by its name: that of a default says what it decides, which stands beside it anyway. */
+/** A rule by its name: a default's name without its decision, which is shown beside it. */
 export const ruleName = ({ rule, scope }) => (scope === 'default' ? rule.replace(/ = \w+$/, '') : rule);
 
-/** Where something stands and how large it is: set through the CSSOM, as `...${placed({left: '3px'})}`. */
+/** Position and size: set through the CSSOM, as `...${placed({left: '3px'})}`. */
 export function placed(style) {
   return { style };
 }
@@ -83,7 +83,7 @@ const DECIDED = {
   resumed: 'let the run go on',
 };
 
-/** What became of a question: `treasurer approved this 4 s ago`. */
+/** The outcome of a question: `treasurer approved this 4 s ago`. */
 export function resolutionText({ decision, decidedBy, decidedAt, reason }, now) {
   if (decision === 'expired') return 'Nobody answered in time.';
   if (decision === 'cancelled') return reason ? `It was withdrawn: ${reason}.` : 'It was withdrawn.';
@@ -99,27 +99,27 @@ function agoText(time, now) {
   return /^\d+ (s|min|h|d)$/.test(text) ? ` ${text} ago` : ` on ${text}`;
 }
 
-/** `time` is anything with `now()`, so that tests can set it. */
+/** `time` has `now()`, so that tests can set it. */
 export function createClock(time = Date) {
   let offset = 0;
   let best = Infinity;
   return {
     /** Milliseconds since 1970, as the server counts them. */
     now: () => time.now() + offset,
-    /** Takes in a `Date` header: the quickest answer counts, for it is the least out of date. */
+    /** Adjusts to a `Date` header: the fastest answer counts, as the most precise. */
     heard(date, sentAt, now = time.now()) {
       const server = Date.parse(date ?? '');
       const took = now - sentAt;
       if (Number.isNaN(server) || took > best) return;
       best = took;
-      // The header is cut to the second: half a second is the middle of what it can mean.
+      // The header is cut to seconds: add half a second, the mean error.
       const drift = server + 500 - (sentAt + took / 2);
       offset = Math.abs(drift) > 1500 ? drift : 0;
     },
   };
 }
 
-/** What `data-tick` may say: `since:T` and `left:T` in milliseconds, `age:T` in words. */
+/** Values of `data-tick`: `since:T` and `left:T` in milliseconds, `age:T` in words. */
 export function tickText(spec, now) {
   const colon = spec.indexOf(':');
   const time = Number(spec.slice(colon + 1));
@@ -135,7 +135,7 @@ export function tickText(spec, now) {
   }
 }
 
-/** Starts writing; stands still while the page is hidden or `isHeld()`. */
+/** Starts updates; paused while the page is hidden or `isHeld()`. */
 export function startTicking(clock, isHeld, document = globalThis.document) {
   const write = () => {
     if (document.hidden || isHeld()) return;

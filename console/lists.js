@@ -1,4 +1,4 @@
-// The threads and the open questions, as they stand now: one stream of the server says what changed.
+// The current threads and open questions: one stream of the server reports changes.
 
 import { eventsUrl, openLive } from './live.js';
 
@@ -9,10 +9,10 @@ export function createLists({ api, changed, open = openLive, target = globalThis
   let live = null;
   let reading = null;
   let next = null;
-  /** What was heard since the reading began. */
+  /** Frames since the request began. */
   let meanwhile = [];
 
-  /** Gives what stood after it was asked for: an answer that is on its way already may be older. */
+  /** Resolves with data requested after the call: a pending answer may be older. */
   function read() {
     if (reading) return next ??= reading.then(() => { next = null; return read(); });
     const mine = live;
@@ -50,7 +50,7 @@ export function createLists({ api, changed, open = openLive, target = globalThis
   };
 
   function onFrame(event, data) {
-    // Nothing is repeated: what stands is read then, and after a gap.
+    // Frames are not replayed: reads the lists on connect and after a gap.
     if (event === 'caught_up' || event === 'gap') read();
     if (!Object.hasOwn(take, event)) return;
     if (reading) meanwhile.push([event, data]);
@@ -64,7 +64,7 @@ export function createLists({ api, changed, open = openLive, target = globalThis
     start() {
       if (live) return;
       target?.addEventListener('focus', read);
-      // A server that is away, or that knows the key no more, says so when it is asked.
+      // The request tells an unreachable server from a refused key.
       live = open({ url: () => eventsUrl(), after: () => 0, on: { open() {}, frame: onFrame, held: read } });
       read();
     },
@@ -81,7 +81,7 @@ export function createLists({ api, changed, open = openLive, target = globalThis
   };
 }
 
-/** Questions in the order in which they should be answered: by expiry, then risk, then age. */
+/** Questions by urgency: expiry, then risk, then age. */
 export function byUrgency(a, b) {
   const risk = { critical: 0, high: 1, medium: 2, low: 3 };
   return (a.expiresAt ?? Infinity) - (b.expiresAt ?? Infinity) || (risk[a.riskLevel] ?? 4) - (risk[b.riskLevel] ?? 4)

@@ -1,17 +1,17 @@
-// What the server tells while it happens: a WebSocket, which comes back by itself, and what models say.
+// Live events of the server: a WebSocket that reconnects, and the output of models.
 
 import { basePath, enc } from './api.js';
 
 const FIRST_RETRY = 1000;
 const LAST_RETRY = 30_000;
-/** Closed because the reader was too slow: what is missing is read again at once. */
+/** Closed because the reader was too slow: reconnects at once. */
 const TOO_SLOW = 1013;
-/** What says nothing for two to three of these is gone. */
+/** A connection is dead after two to three silent ticks. */
 const TICK = 20_000;
 
 /**
- * Opens events after `after()`, again whenever the connection ends, or died without a word. `on` hears `frame(event, data)`,
- * `open()`, and `held(retryAt)` when the server does not answer. Gives `{close, retryNow, again}`.
+ * Opens events after `after()`, again whenever the connection ends or dies silently. `on` gets `frame(event, data)`,
+ * `open()`, and `held(retryAt)` when the server does not answer. Returns `{close, retryNow, again}`.
  */
 export function openLive({ url, after, on, sockets = globalThis.WebSocket, target = globalThis.window }) {
   let socket = null;
@@ -19,9 +19,9 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
   let timer = null;
   let retry = FIRST_RETRY;
   let isClosed = false;
-  /** What the server said when it stopped. */
+  /** The server's delay when it drained. */
   let drainedFor = null;
-  /** Ticks since it said anything. */
+  /** Ticks since the last frame. */
   let silent = 0;
   let ticks = setInterval(tick, TICK);
   let readAgainAt = -Infinity;
@@ -71,7 +71,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     timer = setTimeout(connect, ms);
   }
 
-  /** A connection can die without an end: then not even what is asked is answered. */
+  /** A connection can die silently: then a ping is not answered. */
   function tick() {
     if (!socket) return;
     silent += 1;
@@ -89,7 +89,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     connect();
   }
 
-  /** Who comes back from sleep wants to know at once. */
+  /** After sleep the connection is checked at once. */
   function looked() {
     retryNow();
     if (isClosed) return;
@@ -99,7 +99,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     ticks = setInterval(tick, TICK);
   }
 
-  /** Reads again from `after()`, once that is `ready`, but not all the time: something is missing. */
+  /** Rereads a gap from `after()` once `ready`, with a delay if repeated. */
   function again(ready) {
     if (isClosed) return;
     clearTimeout(timer);
@@ -136,7 +136,7 @@ export function eventsUrl(threadId, after, place = globalThis.location) {
   return `${scheme}://${place.host}${basePath(place)}${path}`;
 }
 
-/* What models are saying right now. It is not in the log: the whole text comes with `LLM_STREAM_END`. */
+/* Current output of models. The log gets the whole text with `LLM_STREAM_END`. */
 
 const encoder = new TextEncoder();
 
@@ -162,9 +162,9 @@ export function createTokens(frame = (fn) => requestAnimationFrame(fn)) {
   }
 
   return {
-    /** `{text, bytes, incomplete, thinking}` of a stream that goes on, or undefined. */
+    /** `{text, bytes, incomplete, thinking}` of an open stream, or undefined. */
     get: (streamId) => streams.get(streamId),
-    /** Tells `fn` of the stream when its text has grown, at most once a frame. Gives back how to stop. */
+    /** Calls `fn` when the stream's text has grown, at most once a frame. Returns the removal. */
     listen(streamId, fn) {
       if (!listeners.has(streamId)) listeners.set(streamId, new Set());
       listeners.get(streamId).add(fn);
@@ -174,7 +174,7 @@ export function createTokens(frame = (fn) => requestAnimationFrame(fn)) {
         if (all?.size === 0) listeners.delete(streamId);
       };
     },
-    /** A piece of text. One that does not begin where the last ended leaves the stream incomplete. */
+    /** A piece of text. A wrong offset makes the stream incomplete. */
     token({ streamId, data, offset, tokenType }) {
       const isThinking = tokenType.endsWith('_THINKING');
       let stream = streams.get(streamId);
@@ -186,7 +186,7 @@ export function createTokens(frame = (fn) => requestAnimationFrame(fn)) {
       stream[bytes] = offset + encoder.encode(data).length;
       touch(streamId);
     },
-    /** The log has its text, or says that it failed. */
+    /** The log has its text or its failure. */
     ended(streamId) {
       if (streams.delete(streamId)) changed.delete(streamId);
     },

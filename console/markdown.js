@@ -1,12 +1,12 @@
-// Answers of models as Markdown: paragraphs, headings, lists, tables, quotes, code, emphasis, links. No HTML (it stands there as
-// text), no images (they are links), and links lead to http and https only, with their host beside them.
-// `parse` is pure and takes time in proportion to the text; `markdown` makes nodes of it.
+// Models' answers as Markdown: paragraphs, headings, lists, tables, quotes, code, emphasis, links. HTML stays text, images
+// become links, and links lead to http and https only, with their host beside them.
+// `parse` is pure and takes linear time; `markdown` makes nodes of it.
 
 import { html } from './vendor/preact-htm.js';
 import { brief, plain, show, shown } from './text.js';
 
 const DEEPEST = 8;
-// No pattern here can be read in two ways: a long line costs time in proportion to its length.
+// Unambiguous patterns: the time is linear in the length of a line.
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
 const HEADING = /^ {0,3}(#{1,6})[ \t](.*)$/;
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
@@ -14,7 +14,7 @@ const QUOTE = /^ {0,3}> ?/;
 const ENTRY = /^( {0,3})([-*+]|\d{1,9}[.)])( +)(.*)$/;
 const DIVIDER = /^\|?:?-+:?(\|:?-+:?)*\|?$/;
 
-/** The blocks of a text: `{kind, …}`, with `text` where inline parts are yet to be read. */
+/** The blocks of a text: `{kind, …}`, with `text` for inline parts not yet parsed. */
 export function parse(text, depth = 0) {
   const lines = String(text).replace(/\r\n?/g, '\n').split('\n');
   const blocks = [];
@@ -54,7 +54,7 @@ function quote(lines, at, depth) {
   return { to, block: { kind: 'quote', blocks: parse(inside, depth + 1) } };
 }
 
-// Entries of one kind; what is indented below an entry, or follows it without a blank line, belongs to it.
+// Items of one kind; text that is indented below an item, or follows without a blank line, belongs to it.
 function list(lines, at, depth) {
   const first = ENTRY.exec(lines[at]);
   const ordered = /\d/.test(first[2]);
@@ -109,7 +109,7 @@ function paragraph(lines, at, depth) {
   return { to, block: { kind: 'paragraph', text: lines.slice(at, to).map((line) => line.trimStart()).join('\n') } };
 }
 
-/* What stands within a line. */
+/* Within a line. */
 
 // Of an address.
 const LONGEST = 2_000;
@@ -117,8 +117,8 @@ const MARKS = ['***', '**', '__', '*', '_', '~~'];
 const KIND = { '***': 'strong', '**': 'strong', __: 'strong', '*': 'em', _: 'em', '~~': 'del' };
 
 /**
- * The parts of a line: strings, and `{kind, …}`. A mark without its twin is text. `twins` remembers where the next of each
- * mark stands, so that no stretch is searched twice.
+ * The parts of a line: strings, and `{kind, …}`. An unpaired mark is text. `twins` caches the next position of each
+ * mark, so that nothing is searched twice.
  */
 export function inline(text, depth = 0) {
   const parts = [];
@@ -177,7 +177,7 @@ function emphasis(text, at, depth, twins) {
   if (!mark || /\s|^$/.test(text[at + mark.length] ?? '')) return null;
   if (mark[0] === '_' && isWord(text[at - 1])) return null;
   let end = twin(text, mark, at + mark.length + 1, twins);
-  // A mark of one sign is not closed by half of a mark of two.
+  // A single mark does not match half of a double one.
   while (end > 0 && mark.length === 1 && (text[end + 1] === mark || text[end - 1] === mark)) {
     end = twin(text, mark, end + (text[end + 1] === mark ? 2 : 1), twins);
   }
@@ -218,9 +218,9 @@ function bare(text, at) {
   return address ? { to: at + written.length, part: { kind: 'link', ...address, parts: [written] } } : null;
 }
 
-/* In a few words. */
+/* Summaries. */
 
-/** The beginning of a result, for places of one line: what its Markdown says, without the marks. */
+/** The beginning of a result for one line: the text of its Markdown. */
 export const gist = (value, most = 300) => brief(typeof value === 'string' ? parse(value.slice(0, 2 * most)).map(words).join(' ') : value, most);
 
 function words({ kind, text, blocks = [], entries = [], head = [], rows = [] }) {
@@ -252,7 +252,7 @@ function blockNode(found) {
   }
 }
 
-// Headings of an answer stand below those of the page.
+// Headings of an answer are below the page's.
 const headingNode = ({ level, text }) => html`
   <p class=${`md-h md-h${level}`} role="heading" aria-level=${Math.min(6, level + 2)}>${line(text)}</p>`;
 
@@ -279,12 +279,12 @@ function partNode(part) {
   }
 }
 
-// The host is our own word about the link, and stands outside of it.
+// The host is ours, and outside the link.
 const linkNode = ({ href, host, parts }) => html`
   <a href=${href} target="_blank" rel="noopener noreferrer" title=${plain(href)}>${parts.map(partNode)}</a>
   <span class="host"> (${host})</span>`;
 
-/* What an answer brings besides its text. */
+/* Further parts of an answer. */
 
 export function Extras({ ui, composer, isLast: withSuggestions }) {
   if (ui === null || typeof ui !== 'object') return null;
@@ -310,7 +310,7 @@ function sourceOf(source) {
   return title === '' ? null : { title, address: webAddress(url) };
 }
 
-/** `{href, host}` of an address that may be followed. */
+/** `{href, host}` of an allowed address. */
 export function webAddress(text) {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return null;
   const url = new URL(text);

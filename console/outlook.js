@@ -1,16 +1,16 @@
-// What a plan will do and may cost, in words, from its forecast. Pure.
+// A plan's forecast in words. Pure.
 
 import { count, dollars } from './format.js';
 import { conditionText } from './words.js';
 
 const OPEN = new Set(['pending', 'in_progress', 'waiting']);
 
-/** The items that are still to be done. */
+/** The open items. */
 export const openItems = (forecast) => forecast.items.filter((item) => OPEN.has(item.status));
 
 const rulings = (tool) => [tool.policy, ...(tool.conditions ?? []).map((one) => one.policy)];
 
-/** What one item will come to: `{asks: 'yes'|'maybe'|'no', undo, leaves, denied, maybeDenied}`. */
+/** The outlook of one item: `{asks: 'yes'|'maybe'|'no', undo, leaves, denied, maybeDenied}`. */
 export function outlookOf(item, forecast) {
   const may = item.mayCall ?? [];
   const tools = may.map((call) => forecast.tools.find((tool) => tool.toolName === call.toolName)).filter(Boolean);
@@ -58,20 +58,20 @@ export function decides(tool) {
   return `${conditions.join('; ')}${tool.moreConditions ? '; or others' : ''}; else ${rest}`;
 }
 
-/** The strictest word of a tool's rulings, for its colour. */
+/** The strictest of a tool's rulings, for its colour. */
 export function strictest(tool) {
   const actions = rulings(tool).map((ruling) => ruling.action);
   return ['deny', 'ask', 'auto'].find((action) => actions.includes(action));
 }
 
-/** What it may cost, from `cost` of a forecast: `$0.12 – $0.21`, `at most $0.40`, `no price known`; null where there is nothing to go by. */
+/** The expected cost, from a forecast's `cost`: `$0.12 – $0.21`, `at most $0.40`, `no price known`; null without data. */
 export function costText({ lowUsd, highUsd, atMostUsd, basis }) {
   if (highUsd == null) return atMostUsd != null ? `at most ${dollars(atMostUsd)}` : basis.unpricedItems ? 'no price known' : null;
   const [low, high] = [lowUsd, highUsd].map((usd) => dollars(Math.min(usd, atMostUsd ?? usd)));
   return low === high ? `about ${low}` : `${low} – ${high}`;
 }
 
-/** By what that is said. */
+/** The basis of the cost. */
 export function basisText({ provider, model, items, highUsd, atMostUsd, basis }) {
   const name = `${provider}:${model}`;
   const within = `in the last ${basis.days} days`;

@@ -1,12 +1,12 @@
-// Addresses. Everything that is looked at stands in the hash, so that reload, back and a link show the same.
+// Addresses. The hash has the whole view, so that reload, back and a link show the same.
 
 const VIEWS = ['graph', 'list', 'changes', 'forecast', 'edit'];
 const TABS = ['ask', 'talk', 'item', 'context'];
-/** The parts of a narrow screen, of which one is shown at a time. */
+/** The parts of a narrow screen, shown one at a time. */
 const PARTS = ['plan', 'time', 'talk', 'ask'];
 const PAGES = ['new', 'threads', 'questions', 'compare', 'usage', 'policy', 'system', 'login'];
 
-/** A hash that names an observation of another version of the page still works: what is not known is passed over. */
+/** Unknown members are ignored, so a hash of another version of the page still works. */
 export function parse(hash) {
   const [path, search = ''] = hash.replace(/^#?\/?/, '').split('?');
   const parts = path.split('/').filter(Boolean).map(decode);
@@ -55,12 +55,12 @@ export function threadHash(route) {
   return `#/t/${encodeURIComponent(route.id)}${view}${search ? `?${search}` : ''}`;
 }
 
-/** The hash of `route` with some members changed; `null` takes a member away. */
+/** The hash of `route` with a patch; `null` removes a member. */
 export function changed(route, patch) {
   return threadHash({ ...route, ...patch });
 }
 
-/** Which part a narrow screen shows. */
+/** The part shown on a narrow screen. */
 export function partOf(route, thread) {
   if (route.part) return route.part;
   if (route.tab === 'talk') return 'talk';
@@ -68,8 +68,8 @@ export function partOf(route, thread) {
   return route.view ? 'plan' : thread?.core.suspensions.length ? 'ask' : 'plan';
 }
 
-/* Browsers take only so many changes of the address (Safari a hundred in half a minute, and throws then), and dragging the tape
-   makes more: of those that follow quickly the last one is written. */
+/* Browsers limit changes of the address (Safari throws after a hundred in half a minute), and dragging the tape makes more:
+   of quick changes only the last is written. */
 
 const EVERY = 400;
 
@@ -82,11 +82,11 @@ export function createAddress({ history = globalThis.history, now = () => perfor
     try {
       history[how](null, '', hash);
     } catch {
-      // The page goes on; a reload would show where it was before.
+      // A reload would show the earlier place.
     }
   }
 
-  /** Writes what waits. */
+  /** Writes the pending one. */
   function settle() {
     if (waiting !== null) write('replaceState', waiting);
     waiting = null;
@@ -103,7 +103,7 @@ export function createAddress({ history = globalThis.history, now = () => perfor
       settle();
       write('pushState', hash);
     },
-    /** Somebody has gone elsewhere: what waits is no place any more. */
+    /** Drops a pending address after navigation. */
     drop() {
       waiting = null;
     },

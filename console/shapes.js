@@ -1,4 +1,4 @@
-// The shape of every status, and the small signs. A status is a silhouette, a colour and a word.
+// The shape of every status, and small signs. A status has a shape, a colour and a word.
 
 import { html } from './vendor/preact-htm.js';
 
@@ -11,7 +11,7 @@ export const WORD = {
 
 const RING = 'M8 2.2a5.8 5.8 0 1 0 0 11.6a5.8 5.8 0 1 0 0-11.6';
 
-/** Drawn in lines. */
+/** Outlines. */
 const LINES = {
   pending: RING,
   cancelled: `${RING}M4 8h8`,
@@ -20,7 +20,7 @@ const LINES = {
   idle: 'M3 8h10',
 };
 
-/** A filled silhouette with a sign cut out of it. */
+/** A filled shape with a sign cut out. */
 const FILLED = {
   completed: ['M8 1.6a6.4 6.4 0 1 0 0 12.8a6.4 6.4 0 1 0 0-12.8', 'M4.9 8.2l2.3 2.3 4.1-4.6'],
   failed: ['M2.4 2.4h11.2v11.2H2.4z', 'M5.4 5.4l5.2 5.2M10.6 5.4l-5.2 5.2'],
@@ -33,10 +33,10 @@ const SAME = {
   running: 'in_progress', suspended: 'ask', quarantined: 'failed', success: 'completed', error: 'failed', none: 'idle',
 };
 
-/** The shape that stands for the kind of a question. */
+/** The shape of a kind of question. */
 export const KIND_SHAPE = { in_doubt: 'doubt', peer_input: 'waiting', peer_auth: 'waiting' };
 
-/** The shape of a status. `at` places it in a drawing: x, y, size. */
+/** The shape of a status. `at`: x, y, size within a drawing. */
 export function Shape({ status, small, at, label = true }) {
   const name = SAME[status] ?? status;
   const word = WORD[status] ?? String(status);
@@ -60,7 +60,7 @@ function inside(name) {
     stroke-dasharray=${dash} />`;
 }
 
-/** Signs that are no status. */
+/** Signs other than statuses. */
 const SIGN = {
   model: 'M3 12V4l5 5 5-5v8',
   call: 'M10 2.5a3.6 3.6 0 0 0-3.2 5L2.4 12l1.8 1.8 4.4-4.4a3.6 3.6 0 0 0 5-3.2L11.2 8.4 8.4 7.6 7.6 4.8z',

@@ -1,4 +1,4 @@
-// One opened thread: its log folded, as it stands or as of an observation.
+// An open thread: its log folded, current or as of an observation.
 
 import { enc } from './api.js';
 import * as core from './fold/core.js';
@@ -6,10 +6,10 @@ import { stateBody } from './fold/core.js';
 import { emptyView, foldView } from './fold/view.js';
 import { eventsUrl, openLive } from './live.js';
 
-/** How long the backlog may be folded before others have their turn. */
+/** How long the backlog may be folded without a break. */
 const SLICE = 8;
 
-/** Opens a thread. `changed()` is called when there is something else to paint. */
+/** Opens a thread. `changed()` requests a repaint. */
 export function openThread({ id, api, clock, tokens, changed, runChanged = () => {}, open = openLive, now = () => performance.now() }) {
   let history = createHistory();
   let queue = [];
@@ -19,11 +19,11 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   let isGone = false;
   let at = null;
   let shown = { key: [], thread: null };
-  /** `statusByRun`: as read, or heard since. */
+  /** `statusByRun`: read, or from later frames. */
   const state = {
     conn: 'connecting', retryAt: null, problem: null, row: null, runs: null, statusByRun: new Map(), started: new Map(),
   };
-  /** What became of runs since they were asked for last: it is newer than the answer. */
+  /** Statuses received since the last request: newer than its answer. */
   let heardSinceRead;
 
   const live = open({
@@ -37,7 +37,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     const mine = heardSinceRead = new Map();
     try {
       const [row, { items }] = await Promise.all([api.get(`/threads/${enc(id)}`), api.get(`/runs?threadId=${enc(id)}&limit=100`)]);
-      // It was asked again meanwhile, or there is nothing to show.
+      // Requested again meanwhile, or gone.
       if (mine !== heardSinceRead || isGone) return;
       Object.assign(state, { row, runs: items, statusByRun: new Map([...items.map((run) => [run.runId, run.status]), ...mine]), problem: null });
     } catch (problem) {
@@ -47,7 +47,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     tell();
   }
 
-  /** It was never there, was deleted, or cannot be folded: there is nothing to wait for. */
+  /** Missing, deleted, or not foldable: stops. */
   function gone() {
     isGone = true;
     state.conn = 'connecting';
@@ -84,7 +84,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     }
   }
 
-  /** We were too slow, or the log begins after what we have: then what was before it is read first. */
+  /** Too slow, or the log begins later than our cursor: then reads the state before it. */
   function gap(fromSeq) {
     queue = [];
     live.again(fromSeq > history.lastSeq + 1 ? beginAt(fromSeq) : null);
@@ -103,7 +103,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   function held(ms) {
     state.conn = 'held';
     state.retryAt = clock.now() + ms;
-    // The server may be there, and the thread or the right to read it not.
+    // The server may answer, but without the thread or the right to read it.
     readRow();
     tell();
   }
@@ -111,7 +111,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   function fold() {
     if (isFolding) return;
     isFolding = true;
-    // What comes meanwhile is folded together.
+    // Batches the observations that arrive meanwhile.
     setTimeout(slice);
   }
 
@@ -119,7 +119,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     try {
       if (!isClosed) takeIn();
     } catch (error) {
-      // Asked for again it would fail again.
+      // A retry would fail again.
       globalThis.reportError?.(error);
       state.problem = { code: 'page_failed', title: 'This thread could not be shown', detail: String(error.message), errors: [] };
       gone();
@@ -140,7 +140,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
       batch.forEach(ended);
       if (queue[0] === null) {
         queue.shift();
-        // What changed while there was no connection was told by no frame.
+        // Changes without a connection came in no frame.
         if (isCaughtUp) state.statusByRun = new Map();
         isCaughtUp = true;
         state.conn = 'live';
@@ -177,11 +177,11 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
       return state.retryAt;
     },
     retryNow: () => live.retryNow(),
-    /** Shows the thread as of an observation; null: as it stands. */
+    /** Shows the thread as of an observation; null: current. */
     show(seq) {
       at = seq;
     },
-    /** What the views are given. The same object as long as nothing changed. */
+    /** The views' thread. The same object while nothing changes. */
     thread() {
       const lastSeq = history.lastSeq;
       const isReplay = at != null && at < lastSeq;
@@ -202,7 +202,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   };
 }
 
-/** How an item's status is drawn: what it waits for counts more than that it runs. */
+/** An item's drawn status: a wait counts more than running. */
 export function shownStatus(core, item) {
   if (item.status !== 'in_progress' && item.status !== 'waiting') return item.status;
   const open = core.suspensions.filter((one) => one.itemId === item.id);
@@ -212,7 +212,7 @@ export function shownStatus(core, item) {
 
 const WAITS = { suspended: true, waiting: true };
 
-/** What a view is given of a thread: see docs/PAGE.md. */
+/** The views' thread: see docs/PAGE.md. */
 class Thread {
   #clock;
   #core = null;
@@ -234,17 +234,17 @@ class Thread {
     this.conn = state.conn;
     this.point = point;
     this.view = point.view;
-    /** Of the whole log, also in replay: the scale of the tape. */
+    /** Of the whole log, also in replay: the tape's scale. */
     this.lastView = history.last.view;
     this.log = history.log;
   }
 
-  /** Moving while it is live, standing while it is held or of the past. */
+  /** Advances while live; fixed without a connection or in the past. */
   get now() {
     return this.replay || this.conn === 'held' ? this.view.at ?? 0 : Math.max(this.#clock.now(), this.view.at ?? 0);
   }
 
-  /** One name in all places. The thread has that of its first plan, or what a person called it; the past has that of then. */
+  /** The title, the same in all places: from the first plan or a person; in the past that of then. */
   get title() {
     return (this.replay ? null : this.row?.title) || this.core.title || this.newestRun?.query || this.id;
   }
@@ -254,7 +254,7 @@ class Thread {
     return this.#core;
   }
 
-  /** That of the run: as the server told it last, for a call that never began is no work; in the past as the log has it. */
+  /** The run's status: the server's last one, as an unstarted call is no work; in the past the log's. */
   get runStatus() {
     const { runId, status } = this.core;
     if (this.replay || runId == null) return status;
@@ -280,18 +280,18 @@ class Thread {
     return seq > this.seq ? undefined : this.log[seq - this.minSeq];
   }
 
-  /** The newest run that the shown part of the log knows. */
+  /** The newest run in the shown part of the log. */
   get newestRun() {
     const id = this.view.runOrder.at(-1);
     return id ? this.view.runs.get(id) : null;
   }
 }
 
-/* The past: the state as of any observation, folded on from the nearest one that was kept. */
+/* The past: the state as of any observation, folded from the nearest snapshot. */
 
 const EVERY = 200;
 
-/** A thread's log with both folds. `minSeq`, `base` and `messages` say where the log begins, and with what, if not at 1. */
+/** A thread's log with both folds. `minSeq`, `base` and `messages`: its beginning if it is not at 1. */
 export function createHistory({ minSeq = 1, base = null, messages = [] } = {}) {
   const first = { seq: minSeq - 1, core: base ? core.fromState(base) : core.empty(minSeq - 1), view: emptyView(minSeq - 1, messages) };
   const log = [];
@@ -317,7 +317,7 @@ export function createHistory({ minSeq = 1, base = null, messages = [] } = {}) {
     get last() {
       return last;
     },
-    /** Takes in observations that follow. Those that were told before are dropped; a hole is not taken: `false`. */
+    /** Adds observations. Known ones are dropped; a gap is refused: `false`. */
     add(batch) {
       const fresh = batch.filter((told) => told.seq > last.seq);
       for (let i = 0; i < fresh.length; i++) if (fresh[i].seq !== last.seq + 1 + i) return false;

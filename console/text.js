@@ -1,10 +1,10 @@
-// Text that comes from models, tools, agents and people. It is only ever made into text nodes, inside <bdi>, and what
-// a reader could not see, or would see in another place than it stands, is shown as its code in a <mark>.
+// Untrusted text of models, tools, agents and people. It becomes only text nodes, inside <bdi>; characters that are invisible
+// or shown elsewhere than they are become their code in a <mark>.
 
 import { Component, html } from './vendor/preact-htm.js';
 
-// A terminal's control sequence; else characters that control, order or join text, or are drawn as nothing; else the
-// marks from the fifth on that are stacked on one letter; else half a surrogate pair.
+// A terminal's control sequence; else control, order or joining characters, or invisible ones; else combining
+// marks from the fifth on one letter; else half a surrogate pair.
 const SEQUENCE = '\\u001b\\[[0-?]*[ -/]*[@-~]';
 const CONTROL = '\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f';
 const ORDER = '\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069';
@@ -16,7 +16,7 @@ const HAS_HIDDEN = new RegExp(HIDDEN.source, 'u');
 
 const code = (character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
 
-// What is written in the place of something hidden: `U+202E`, `ESC[31m`, `U+0301 ×12`; and for how many it stands.
+// The code of something hidden: `U+202E`, `ESC[31m`, `U+0301 ×12`; and its count.
 function markOf(hidden) {
   if (hidden.startsWith('\u001b[')) return { mark: `ESC${hidden.slice(1)}`, count: 1 };
   const count = [...hidden].length;
@@ -24,8 +24,7 @@ function markOf(hidden) {
 }
 
 /**
- * The text in pieces: strings that are shown as they are, and `{mark, count}` for what is hidden. A line break that is written
- * CR LF is one line break.
+ * The text in pieces: strings to show as they are, and `{mark, count}` for what is hidden. CR LF is one line break.
  */
 export function pieces(text) {
   const whole = String(text).replace(/\r\n/g, '\n');
@@ -41,11 +40,11 @@ export function pieces(text) {
   return found;
 }
 
-// So many marks of a text stand in elements of their own; the rest as `[U+202E]`, as a browser takes long over more.
+// The marks of a text with elements of their own; the rest as `[U+202E]`, as more are slow in browsers.
 const MOST_MARKS = 300;
 const bracketed = (piece) => (typeof piece === 'string' ? piece : `[${piece.mark}]`);
 
-/** The pieces as children of an element; for those who bring their own <bdi>. */
+/** The pieces as children, for callers with their own <bdi>. */
 export function shown(text) {
   const all = pieces(text);
   const isMore = all.length > 2 * MOST_MARKS;
@@ -63,7 +62,7 @@ export function show(text, name = 'arg') {
   return html`<bdi class=${name}>${shown(text ?? '')}</bdi>`;
 }
 
-/** A long text is not looked through again when what is around it is rendered. */
+/** A long text is not scanned again when its parent renders. */
 class Long extends Component {
   shouldComponentUpdate(next) {
     return next.text !== this.props.text || next.name !== this.props.name;
@@ -74,7 +73,7 @@ class Long extends Component {
   }
 }
 
-/** The beginning of a text, for places of one line. */
+/** The beginning of a text, for one line. */
 export const showStart = (text, most = 200) => show(brief(text, most));
 
 /** A value in a few words. */
@@ -83,5 +82,5 @@ export function brief(value, most = 300) {
   return text.length > most ? `${text.slice(0, most)}…` : text;
 }
 
-/** For attributes (`title`, `aria-label`), where no mark can stand: `[U+202E]`. */
+/** For attributes (`title`, `aria-label`), without elements: `[U+202E]`. */
 export const plain = (text) => pieces(text ?? '').map(bracketed).join('');

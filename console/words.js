@@ -1,4 +1,4 @@
-// What the API's short words mean, in sentences. Pure.
+// The API's short words as sentences. Pure.
 
 const OP = { eq: '=', ne: '≠', lt: '<', le: '≤', gt: '>', ge: '≥' };
 const BOUND = { eq: '=', ne: '≠', min: '≥', max: '≤', above: '>', below: '<' };
@@ -21,13 +21,13 @@ export function conditionText(condition) {
   }
 }
 
-/** Whose rule it is. */
+/** The owner of a rule. */
 export const SCOPE = { default: '', server: 'of this server', tenant: 'of this tenant', thread: 'of this thread' };
 
-/** What the time of a question ends with. */
+/** The effect of a question's expiry. */
 export const ON_EXPIRY = { deny: 'then it is refused', fail: 'then the run fails', remind: 'then you are reminded' };
 
-/** What it ended with, when nobody had answered. */
+/** The outcome of an expired question. */
 export const EXPIRED = {
   deny: 'Nobody answered in time: it was refused, and the model was told.',
   fail: 'Nobody answered in time: the run failed.',
@@ -39,14 +39,14 @@ export const KIND = {
   peer_input: 'agent asks', peer_auth: 'agent wants a sign-in', plan_review: 'plan review', pause: 'paused',
 };
 
-/** Why somebody may not answer: the code that the answer would be refused with, in words. */
+/** Why somebody may not answer: the refusal's code in words. */
 export function barredText(why, policy) {
   if (why === 'not_an_approver') return `Only ${policy?.approvers?.join(' or ') || 'those whom the rule names'} may answer.`;
   if (why === 'four_eyes') return 'You asked for this run, steered it, or edited its plan or these arguments: somebody else must approve it.';
   return 'This key may not answer: use one with the scope approve.';
 }
 
-/** What happens when the call breaks in the middle. */
+/** The effect of a crash during the call. */
 export function breakText(toolClass, idempotent) {
   if (idempotent) return 'Idempotent: after a crash it is made again, and has its effect once.';
   if (toolClass === 'read') return 'It only reads: after a crash it is made again.';
@@ -58,5 +58,5 @@ export const CLASS = {
   read: 'only reads', write: 'writes', external: 'leaves this server', irreversible: 'cannot be undone',
 };
 
-/** A digest, to be read aloud: groups of four. */
+/** A digest in groups of four, to be read aloud. */
 export const grouped = (digest) => digest.replace(/(.{4})(?=.)/g, '$1 ');

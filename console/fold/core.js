@@ -1,29 +1,29 @@
-// The state of a thread as of an observation: equal to `GET /threads/{id}/state?at=seq`, put together from the log alone.
+// The state of a thread as of an observation, computed from the log alone: equal to `GET /threads/{id}/state?at=seq`.
 //
-// Pure: `fold` leaves what it is given untouched and shares what did not change. The server's own fold is
+// Pure: `fold` leaves its input untouched and shares what did not change. The server's own fold is
 // `crates/engine/src/history/fold`; a test compares the two at every observation of recorded threads.
 
 const SETTLED = new Set(['completed', 'failed', 'cancelled']);
 export const TASK_OVER = new Set(['completed', 'failed', 'rejected', 'canceled', 'lost']);
 
-/** A thread of which nothing was told. */
+/** A thread without observations. */
 export function empty(seq = 0) {
   return {
     seq, intent: '', title: '', plan: '', planVersion: 0,
-    /** In execution order; those that go on without their calls, which `called` has. */
+    /** In execution order; open items without their calls, which are in `called`. */
     items: [],
     outputs: {},
     /** By item: `{made, earlier, results}`; `earlier` calls came before the last reply. */
     called: {},
     run: null,
-    /** Streams and calls that were begun and have not ended. */
+    /** Open streams and calls. */
     begun: new Set(),
     suspensions: [],
     waits: [],
   };
 }
 
-/** Goes on from a state that the server told: where the log begins later than at 1, nothing is open. */
+/** Starts from a state of the server: if the log begins after 1, nothing is open. */
 export function fromState(body) {
   return {
     ...empty(body.lastSeq), intent: body.intent, title: body.title, plan: body.plan, planVersion: body.planVersion,
@@ -31,7 +31,7 @@ export function fromState(body) {
   };
 }
 
-/** Takes in the next observation: here, as in all of `fold/`, `told` is one. */
+/** Applies the next observation: `told`, as in all of `fold/`. */
 export function fold(state, told) {
   const take = TAKE[told.type];
   const next = take ? take(state, told.content, told) : state;
@@ -53,7 +53,7 @@ const TAKE = {
   TOOL_EXECUTION: executed,
   AGENT_SUSPENDED: suspended,
   AGENT_RESUMED: (state, content) => resolved(state, content.suspensionId),
-  // A reminder leaves the question open.
+  // A reminder keeps the question open.
   SUSPENSION_TIMEOUT: (state, content) => (content.policy === 'remind' ? state : resolved(state, content.suspensionId)),
   A2A_TASK: task,
 };
@@ -76,7 +76,7 @@ function end(state, id) {
 function planned(state, content, told) {
   const items = (content.todoList ?? []).map(withoutCalls);
   const listed = new Map(items.map((item) => [item.id, item]));
-  // A history that begins as a copy begins with a whole list, of which some is done, and one that is taken back goes on so.
+  // A copied history begins with a whole list, partly done, and a rewound one continues with it.
   const isFirst = state.items.length === 0 || (told.type === 'PLAN' && !told.runId);
   return {
     ...state,
@@ -92,28 +92,28 @@ function only(object, keep) {
   return Object.fromEntries(Object.entries(object).filter(([id]) => keep(id)));
 }
 
-/** What was called for an item ends with it, even if another of the same name comes at once. */
+/** Drops a removed item's calls, also if an item of that name comes at once. */
 function forget(state, removed) {
   const gone = new Set(removed.map((change) => change.itemId));
   if (gone.size === 0) return state;
   return { ...state, called: only(state.called, (id) => !gone.has(id)), outputs: only(state.outputs, (id) => !gone.has(id)) };
 }
 
-/** What an object has under an id. Models name items: `constructor` is one like another. */
+/** A property by id. Models name items: `constructor` is a valid name. */
 const own = (object, id) => (Object.hasOwn(object, id) ? object[id] : undefined);
 
 function clean(object) {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 }
 
-/** Of an item that goes on, what is called is told call by call. */
+/** Of an open item the calls are in the log, one by one. */
 function withoutCalls(item) {
   if (SETTLED.has(item.status) || !(item.toolCalls || item.actualToolCalls || item.toolResults)) return item;
   const { toolCalls, actualToolCalls, toolResults, ...bare } = item;
   return bare;
 }
 
-/** What a whole list tells of settled items: they may be begun again. */
+/** The calls of settled items in a whole list: such items may be started again. */
 function callsOf(items) {
   const calling = items.filter((item) => item.toolCalls?.length);
   return Object.fromEntries(calling.map((item) => {
@@ -127,7 +127,7 @@ function moved(state, content) {
   let { items, outputs, called: calls } = state;
   let index = items.findIndex((item) => item.id === itemId);
   if (index < 0) {
-    // No plan named it: a core without plans began a run, and its list is this item.
+    // A core without plans: its list is this item.
     const { updatedTimestamp: now } = changed;
     const description = stepOutput?.description ?? '';
     items = [{ id: itemId, description, status: 'pending', createdTimestamp: now, updatedTimestamp: now }];
@@ -165,7 +165,7 @@ function suspended(state, content, { runId, threadId, timestamp, parentId }) {
   return { ...next, suspensions: put(state.suspensions, open, (one) => one.suspensionId === content.suspensionId) };
 }
 
-/** In its place if it is there, else at the end. */
+/** Replaces it, or appends it. */
 function put(list, one, isIt) {
   const index = list.findIndex(isIt);
   return index < 0 ? [...list, one] : list.map((had, i) => (i === index ? one : had));
@@ -175,12 +175,12 @@ function resolved(state, suspensionId) {
   const open = state.suspensions.find((one) => one.suspensionId === suspensionId);
   if (!open) return state;
   const suspensions = state.suspensions.filter((one) => one !== open);
-  // Answered, its call runs or has its result next.
+  // After the answer, its call runs or ends next.
   const next = open.callId == null ? state : begin(state, [open.callId]);
   return { ...next, suspensions };
 }
 
-/** A call that an agent has is told of by its task until it has its result. */
+/** A call at an agent is reported by its task until it ends. */
 function task(state, content, { parentId }) {
   const next = content.status === 'sending' ? begin(state, [content.callId]) : end(state, content.callId);
   const isIt = (one) => one.taskId === content.taskId;
@@ -188,7 +188,7 @@ function task(state, content, { parentId }) {
   return { ...next, waits: put(state.waits, clean({ ...content, itemId: parentId ?? undefined }), isIt) };
 }
 
-/** The state as the server tells it; `threadId` and `minSeq` are the reader's own. */
+/** The state in the server's form; `threadId` and `minSeq` are the reader's. */
 export function stateBody(state, { threadId, minSeq }) {
   const suspensions = state.suspensions.map((open) => asked(state, open));
   const waits = state.waits;
@@ -204,7 +204,7 @@ export function stateBody(state, { threadId, minSeq }) {
   return body;
 }
 
-/** As long as anything is under way, the thread is running. */
+/** Open work makes the thread running. */
 function statusOf(state) {
   if (state.run == null) return 'idle';
   if (state.begun.size) return 'running';
@@ -212,7 +212,7 @@ function statusOf(state) {
   return state.waits.length ? 'waiting' : 'running';
 }
 
-/** The item with its calls, where it has none of its own. */
+/** The item with its calls, if it has none of its own. */
 function complete(state, item) {
   const calls = own(state.called, item.id);
   if (!calls) return item;
@@ -227,7 +227,7 @@ function complete(state, item) {
 
 const resultsOf = (calls, made) => made.map((call) => own(calls.results, call.callId)).filter((result) => result !== undefined);
 
-/** The question with its call, and with what the others of its reply brought. */
+/** The question with its call, and the results of its reply's other calls. */
 function asked(state, open) {
   const whole = { ...open };
   if (open.callId != null && open.toolName != null) {
@@ -238,7 +238,7 @@ function asked(state, open) {
   return whole;
 }
 
-/** What the item waits for that has waited longest. */
+/** The item's oldest wait. */
 function pending(waits) {
   const [oldest] = waits;
   const taskIds = waits.filter((wait) => wait.itemId === oldest.itemId).map((wait) => wait.taskId);

@@ -1,4 +1,4 @@
-// What people said and were asked, what was given to other agents, and how the plan changed.
+// Messages and questions of people, tasks of other agents, and changes of the plan.
 
 import { TASK_OVER } from './core.js';
 import { callId, phaseEnds } from './spans.js';
@@ -16,7 +16,7 @@ export function asked(draft, content, told) {
   if (content.kind === 'in_doubt') draft.restarted(told);
 }
 
-/** A question is over: answered, withdrawn, or nobody came. */
+/** A question ends: answered, withdrawn or expired. */
 export function answered(draft, id, how, told) {
   const question = draft.entry('questions', id);
   if (!question) return;
@@ -49,9 +49,9 @@ export function taskTold(draft, content, told) {
   draft.fail(told, { kind: 'call', code: `task_${content.status}`, message: content.reason ?? content.message ?? null, toolName: content.agentId, became: null });
 }
 
-/* The changes of the plan, each with who made it and why, and the conversation. */
+/* Changes of the plan, each with author and reason, and the conversation. */
 
-/** A `PLAN` is followed by a `PLAN_UPDATE` that says who made it, but where a history begins as a copy. */
+/** A `PLAN` is followed by a `PLAN_UPDATE` with its author, except at the start of a copy. */
 export function planCopied(draft, content, told) {
   phaseEnds(draft, told);
   if (told.runId) return;
@@ -62,7 +62,7 @@ export function planCopied(draft, content, told) {
 
 export function planTold(draft, content, told) {
   phaseEnds(draft, told);
-  // A refinement that changes nothing sends one, too.
+  // A refinement without changes also sends one.
   if (!content.changes?.changes?.length) return;
   const { source, changes } = content;
   const asked = draft.read('messages').findLast((message) => message.role === 'USER');
@@ -87,7 +87,7 @@ export function messageTold(draft, message, kind, told) {
   draft.write('messages').push({ seq, at, runId, messageId, role, content, metadata, by, kind });
 }
 
-/** The thread went back to before these messages. */
+/** The thread was rewound to before these messages. */
 export function takeBack(draft, superseded, told) {
   const gone = new Set(superseded);
   draft.own.messages = draft.read('messages').filter((message) => !gone.has(message.messageId));

@@ -1,4 +1,4 @@
-// What took time: runs, phases, items, model streams and tool calls, each with its beginning and its end, and what they cost.
+// Spans of time: runs, phases, items, model streams and tool calls, with begin, end and cost.
 
 const OVER = new Set(['completed', 'failed', 'cancelled']);
 
@@ -35,7 +35,7 @@ export function runEnds(draft, content, told) {
   if (!top) return;
   close(top, told, { status: content.resultStatus ?? content.status });
   top.id = runId(told.runId);
-  // What the run leaves open ends with it.
+  // The run's end ends its open spans.
   for (const id of top.children) {
     const child = draft.spans.get(id);
     if (child.end == null) endWith(draft, id, told);
@@ -55,7 +55,7 @@ function close(span, told, more) {
   Object.assign(span, { end: told.timestamp, endSeq: told.seq }, more);
 }
 
-/** The item in this run; a span of an item is one run's work on it. */
+/** The item in this run; a span of an item is the work of one run. */
 export function itemMoves(draft, content, told) {
   const id = itemId(told.runId, content.itemId);
   const move = { seq: told.seq, at: told.timestamp, status: content.status, reason: content.reason ?? null };
@@ -80,7 +80,7 @@ export function itemMoves(draft, content, told) {
   }
 }
 
-/** Where a stream or a call belongs: its item, or the phase of its run. */
+/** The parent of a stream or call: its item, or the phase of its run. */
 function parentOf(draft, told, phase) {
   if (told.parentId != null) {
     const id = itemId(told.runId, told.parentId);
@@ -89,7 +89,7 @@ function parentOf(draft, told, phase) {
   return phaseOf(draft, told, phase);
 }
 
-/** A phase ends where another begins. */
+/** A phase ends when another begins. */
 function phaseOf(draft, told, phase) {
   const top = draft.spans.get(runId(told.runId));
   if (!top) return null;
@@ -103,7 +103,7 @@ function phaseOf(draft, told, phase) {
   return id;
 }
 
-/** Planning is over when there is a plan, synthesis when there is an answer. */
+/** The plan ends planning, the answer ends synthesis. */
 export function phaseEnds(draft, told) {
   const top = draft.spans.get(runId(told.runId));
   const open = top?.phase && draft.spans.get(top.phase);
@@ -183,7 +183,7 @@ export function callEnds(draft, content, told) {
     output: content.output, error: content.error ?? null, durationMs: content.durationMs,
     policy: told.metadata?.policy ?? call.policy, digest: told.metadata?.digest ?? call.digest ?? null,
     modifiedArguments: told.metadata?.modifiedArguments ?? null,
-    // When the call itself ran: before that it waited for its turn, or for a person.
+    // When the call itself ran, after its waits.
     began: told.timestamp - (content.durationMs ?? 0),
   });
   if (!failed) return;
@@ -202,7 +202,7 @@ export function noCosts() {
   return { input: 0, output: 0, thinking: 0, cached: 0, costUsd: 0, priced: 0, unpriced: 0, llmCalls: 0, toolCalls: 0 };
 }
 
-/** Adds to the thread, the run and the item of an observation. */
+/** Adds to an observation's thread, run and item. */
 export function addCosts(draft, told, more) {
   sum(draft.write('totals'), more);
   const run = draft.entry('runs', told.runId);
@@ -214,7 +214,7 @@ function sum(into, more) {
   for (const [name, value] of Object.entries(more)) into[name] += value;
 }
 
-/** What a reply took; a reply without a price is counted as such, never as free. */
+/** A reply's usage; a reply without a price counts as unpriced, never as free. */
 export function addUsage(draft, stream, told, content) {
   const price = content.costUsd == null ? { unpriced: 1 } : { priced: 1, costUsd: content.costUsd };
   addCosts(draft, told, {

@@ -1,13 +1,13 @@
-// The log, indexed for the page: spans of time, questions, changes of the plan, costs, marks of the tape.
+// The log, indexed for the page: spans, questions, plan changes, costs, marks of the tape.
 //
-// Pure, like `core.js`: `foldView` leaves what it is given untouched. It takes a batch, and copies once per batch what it
-// writes to. What it does not know it passes over: the log shows it as it is.
+// Pure, like `core.js`: `foldView` leaves its input untouched. It takes a batch, and copies what it changes once per
+// batch. It ignores unknown observations, which the log shows as they are.
 
 import { answered, asked, messageTold, planCopied, planTold, takeBack, taskTold } from './people.js';
 import * as spans from './spans.js';
 import { addCosts, addUsage, noCosts } from './spans.js';
 
-/** A thread of which nothing was told after an observation; `messages` were said until then. */
+/** A thread without observations after `seq`; `messages` came before. */
 export function emptyView(seq = 0, messages = []) {
   return {
     seq,
@@ -30,10 +30,10 @@ export function emptyView(seq = 0, messages = []) {
   };
 }
 
-/** The spans of an item, one for each run that worked at it. */
+/** The spans of an item, one for each run. */
 export const spansOf = (view, itemId) => (view.itemSpans.get(itemId) ?? []).map((id) => view.spans.get(id)).filter(Boolean);
 
-/** Takes in observations, in order. */
+/** Applies observations in order. */
 export function foldView(view, batch) {
   if (batch.length === 0) return view;
   const draft = new Draft(view);
@@ -91,7 +91,7 @@ const TAKE = {
   },
 };
 
-/** A view that is being written; it copies a member when it is first written to. */
+/** A view under change; copies a member at its first write. */
 class Draft {
   constructor(view) {
     this.view = view;
@@ -104,7 +104,7 @@ class Draft {
     this.edited = new Set();
   }
 
-  /** One of the maps or lists, to be written to. */
+  /** A map or list for writing. */
   write(name) {
     const mine = this.own[name];
     if (mine) return mine;
@@ -117,7 +117,7 @@ class Draft {
     return this.own[name] ?? this.view[name];
   }
 
-  /** The entry of a map, to be written to; made by `make` if it is not there. */
+  /** A map's entry for writing; `make` creates a missing one. */
   entry(name, key, make) {
     const had = this.read(name).get(key);
     const mark = `${name} ${key}`;
@@ -129,7 +129,7 @@ class Draft {
     return entry;
   }
 
-  /** Adds an entry to a span's list of children. */
+  /** Adds a child to a span. */
   child(parent, id) {
     const span = this.spans.edit(parent);
     if (span) span.children = [...span.children, id];
@@ -144,7 +144,7 @@ class Draft {
     this.write('failures').push({ seq, at, runId, itemId, ...failure });
   }
 
-  /** The server stopped and went on: everything that it broke off is told at one time. */
+  /** A restart of the server: all interrupted work is recorded at one time. */
   restarted(told) {
     const last = this.read('restarts').at(-1);
     if (last && told.timestamp - last.at < 2000) return;
@@ -159,10 +159,10 @@ class Draft {
 }
 
 /*
- * A table of records by id, in the order in which they came, of which old versions stay readable.
+ * A table of records by id in insertion order, whose old versions stay readable.
  *
- * A version is a list of chunks; writing copies the chunks that it touches. All versions of a log share one index: the same
- * log gives the same ids the same places, and a version does not see what lies beyond its length.
+ * A version is a list of chunks; a write copies the chunks that it changes. All versions of a log share one index: a log
+ * gives each id one place, and a version ignores places beyond its length.
  */
 
 const CHUNK = 64;
@@ -191,7 +191,7 @@ export class Table {
     return this.values();
   }
 
-  /** For a batch of changes; `done()` gives the next version. */
+  /** For a batch of changes; `done()` returns the next version. */
   writer() {
     return new Writer(this);
   }
@@ -214,7 +214,7 @@ class Writer extends Table {
     return record;
   }
 
-  /** The record to be changed: a copy of its own for this batch. Undefined if there is none. */
+  /** The record for changing: copied for this batch. Undefined if missing. */
   edit(id) {
     const record = this.get(id);
     if (record === undefined || this.ownRecords.has(id)) return record;

@@ -1,9 +1,9 @@
-// What an item waited for, in the order of its life: dependencies, a free place, the model, pauses, tools, people, agents.
-// The parts sum to the time from the run's beginning (or the item's, where nothing held it) to its end.
+// What an item waited for, in order: dependencies, a free place, the model, pauses, tools, people, agents.
+// The parts sum to the time from the run's beginning (or the item's, if nothing delayed it) to its end.
 
 import { spansOf } from './view.js';
 
-/** `[{what, ms, detail}]` of the item's last run, or of the run named. */
+/** `[{what, ms, detail}]` of the item's last run, or of `run`. */
 export function waited(thread, id, run = null) {
   const view = thread.view;
   const item = spansOf(view, id).findLast((one) => run == null || one.runId === run);
@@ -21,7 +21,7 @@ export function waited(thread, id, run = null) {
   return [...parts.values()];
 }
 
-/** Between the beginning of the run and of the item: its dependencies, then a free place. */
+/** From the run's beginning to the item's: its dependencies, then a free place. */
 function beforeStart(thread, view, item, put) {
   const listed = thread.core.todoList.find((one) => one.id === item.itemId);
   const run = view.runs.get(item.runId);
@@ -38,7 +38,7 @@ const lastEnd = (view, id) => spansOf(view, id).at(-1)?.end ?? null;
 
 const FIRST = ['person', 'agent', 'tools', 'queue', 'model', 'pause'];
 
-/** The item's time, cut where anything begins or ends; of what goes on at once the first of FIRST counts. */
+/** The item's time, cut at every begin and end; of concurrent spans the first in FIRST counts. */
 function cover(view, item, to) {
   const pieces = item.children.flatMap((id) => piecesOf(view, view.spans.get(id), to)).filter((one) => one && one.until > one.from);
   const cuts = [...new Set([item.start, to, ...pieces.flatMap((one) => [one.from, one.until])])]
@@ -53,7 +53,7 @@ function cover(view, item, to) {
   return out;
 }
 
-/** Nothing of the item went on: the server was away, or it waited for its turn. */
+/** No activity of the item: the server was down, or it waited for its turn. */
 function between(view, item, from, until) {
   return view.restarts.some((restart) => restart.at >= from && restart.at <= until + 50) ? 'restart' : 'other';
 }
@@ -63,7 +63,7 @@ function piecesOf(view, span, to) {
   const end = span.end ?? to;
   if (span.kind === 'stream') {
     const parts = [{ what: 'model', from: span.start, until: end, detail: null }];
-    // Too much at once: the call waited before it was sent.
+    // The call waited for a permit before it was sent.
     if (span.queuedMs) parts.push({ what: 'queue', from: span.start, until: Math.min(end, span.start + span.queuedMs), detail: null });
     if (span.error?.retryInMs && span.end != null) {
       parts.push({ what: 'pause', from: span.end, until: Math.min(to, span.end + span.error.retryInMs), detail: span.error.code });

@@ -1,8 +1,8 @@
-// The lanes beside the plan's list, as in a version history: one row per item, in plan order.
+// The lanes beside the plan's list, like a version history: one row per item, in plan order.
 
 /**
  * An item takes the lane of its leftmost dependency that ends here, else the first free one; a lane stays open until its last
- * dependent. Gives `{rows, width}`; a row is `{lane, from, through, down}`.
+ * dependent. Returns `{rows, width}`; a row is `{lane, from, through, down}`.
  */
 export function lanes(items) {
   const ids = new Set(items.map((item) => item.id));

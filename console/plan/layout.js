@@ -1,13 +1,13 @@
-// Where the items of a plan stand in the graph, and which of them decide when the run ends. Pure.
+// Positions of a plan's items in the graph, and its critical path. Pure.
 
-/** Beyond so many items crossings are not counted, and layers are centred instead of pulled towards their neighbours. */
+/** Above so many items crossings are not counted, and layers are centred, not pulled to their neighbours. */
 const LARGE = 120;
 const SWEEPS = 6;
 const PASSES = 8;
 
 /**
- * `items` are `{id, dependencies}` in plan order. Gives `{nodes, edges, width, height, layers}`: `nodes` by id with `x, y,
- * layer`; an edge is the nodes it passes, from the dependency to the dependent, with a point in each layer it crosses.
+ * `items` are `{id, dependencies}` in plan order. Returns `{nodes, edges, width, height, layers}`: `nodes` by id with `x, y,
+ * layer`; an edge is the nodes from the dependency to the dependent, with a point in each layer between.
  */
 export function layout(items, { width, height, gapX, gapY }) {
   const { layers, nodes, edges } = layered(items);
@@ -65,7 +65,7 @@ function link(from, to) {
   to.up.push(from);
 }
 
-/** Without recursion: a plan may be a chain of any length. A circle, which no plan may have, ends where it began. */
+/** Iterative: a plan may be a long chain. A cycle, which no plan may have, stops at its start. */
 function depthsOf(items, byId, needs) {
   const depths = new Map();
   for (const first of items) {
@@ -97,7 +97,7 @@ function order(layers, isLarge) {
       for (const node of layer) node.centre = barycentre(isBack ? node.down : node.up, node.place);
       layer.sort((a, b) => a.centre - b.centre || a.rank - b.rank).forEach(placeIt);
     }
-    // Where crossings are not counted, the last sweep is the best.
+    // Without counted crossings the last sweep wins.
     const now = isLarge ? -1 - sweep : crossings(layers);
     if (now < fewest) {
       fewest = now;
@@ -116,7 +116,7 @@ function barycentre(neighbours, fallback) {
   return neighbours.reduce((sum, node) => sum + node.place, 0) / neighbours.length;
 }
 
-/** How many edges cross between neighbouring layers. */
+/** The number of edge crossings between neighbouring layers. */
 export function crossings(layers) {
   let count = 0;
   for (const layer of layers.slice(1)) {
@@ -164,13 +164,13 @@ function median(values, fallback) {
 }
 
 /*
- * The chain of items that decides when the run ends: measured where an item is over, so far where it goes on, and the
- * median of the measured ones where it has not begun.
+ * The chain of items that decides when the run ends: measured times of finished items, the times so far of running
+ * ones, the median of the measured ones for others.
  */
 
 const OVER = new Set(['completed', 'failed', 'cancelled']);
 
-/** `weigh(item)` is `{ms, over}` or null if it has not begun. Gives the ids from the first to the last. */
+/** `weigh(item)` is `{ms, over}`, or null if not begun. Returns the ids from first to last. */
 export function chain(items, weigh) {
   const weights = new Map(items.map((item) => [item.id, weigh(item)]));
   const measured = [...weights.values()].filter((weight) => weight?.over).map((weight) => weight.ms).sort((a, b) => a - b);
@@ -208,7 +208,7 @@ export function chain(items, weigh) {
   return ids;
 }
 
-/** How long an item took or takes, from the spans of a view, as of `now`. */
+/** An item's duration so far, from the spans of a view, as of `now`. */
 export function weightOf(view, now) {
   return (item) => {
     const id = view.itemSpans.get(item.id)?.findLast((one) => view.spans.has(one));

@@ -1,14 +1,14 @@
-// What cannot be drawn is said in its place; the rest of the page goes on.
+// Replaces what cannot be drawn by a message; the rest of the page works.
 
 import { Component, html } from '../vendor/preact-htm.js';
 import { FailurePanel } from './later.js';
 import { Button } from './parts.js';
 
-/** `wrap(shown)`: what stands around the panel. What failed is tried again when it is asked for, and where `place` has changed. */
+/** `wrap(shown)`: what is around the panel. Retries on request, and when `place` changes. */
 export class Boundary extends Component {
   componentDidCatch(error) {
     reportError(error);
-    // The panel may fail, too.
+    // The panel may fail too.
     this.setState((had) => ({ error, isBare: had.error != null }));
   }
 

@@ -1,4 +1,4 @@
-// The changes of the plan: what changed, who did it, and why.
+// The changes of the plan: what, who, and why.
 
 import { clockTime, count, fullTime } from '../format.js';
 import { brief, show } from '../text.js';

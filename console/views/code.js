@@ -1,4 +1,4 @@
-// What is shown as code: JSON, the names in a sentence, and how many hidden characters; and copying.
+// Code: JSON, names in a sentence, counts of hidden characters; and copying.
 
 import { basePath } from '../api.js';
 import { bytes } from '../format.js';
@@ -9,7 +9,7 @@ import { Button } from './parts.js';
 const MOST_BYTES = 20_000;
 const MOST_LINES = 400;
 
-/** JSON as text. What is large is cut, with a button that shows all; `onAll` hears when all of it was shown. */
+/** JSON as text. A large one is cut, with a button for all; `onAll` is called when all was shown. */
 export function Json({ value, onAll, label = 'JSON' }) {
   const [isAll, setAll] = useState(false);
   const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2) ?? '';
@@ -24,10 +24,10 @@ export function Json({ value, onAll, label = 'JSON' }) {
     ${isLong && !isAll ? html`<${Button} cls="small" label=${`Show all (${bytes(text.length)})`} onClick=${all} />` : null}`;
 }
 
-/** What came of it, in words. Over plain HTTP a browser gives no page its clipboard. */
+/** The outcome in words. Over plain HTTP there is no clipboard. */
 const copied = (text) => (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => 'Copied', () => 'No clipboard: needs HTTPS');
 
-/** The same request for a terminal. It names the variable, never a key. */
+/** The same request for a terminal, with a variable for the key. */
 export function asCurl(method, path, body, origin = globalThis.location ? location.origin + basePath() : '') {
   const quoted = (text) => `'${String(text).replaceAll("'", `'\\''`)}'`;
   const parts = ['curl', '-s'];
@@ -39,17 +39,17 @@ export function asCurl(method, path, body, origin = globalThis.location ? locati
 
 export const copyCurl = (path) => copied(asCurl('GET', path));
 
-/** `text` is what is copied, or makes it. */
+/** `text` is the text to copy, or a function for it. */
 export function Copy({ text, label, cls = '', id }) {
   const [said, say] = useState(null);
   const copy = async () => say(await copied(typeof text === 'function' ? await text() : text));
   return html`<${Button} cls=${`small ${cls}`} id=${id} label=${said ?? label} onClick=${copy} />`;
 }
 
-/** What to do, the names in it as code. */
+/** The remedy, names in it as code. */
 export const Todo = ({ text }) => html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${show(part)}</code>` : show(part)))}.`;
 
-/** How many hidden characters or sequences a text, or all texts and names within a JSON value, have. */
+/** The number of hidden characters or sequences in a text, or in a JSON value. */
 export function countHidden(value) {
   if (typeof value === 'string') return pieces(value).reduce((sum, piece) => sum + (piece.count ?? 0), 0);
   if (Array.isArray(value)) return value.reduce((sum, entry) => sum + countHidden(entry), 0);
@@ -57,7 +57,7 @@ export function countHidden(value) {
   return Object.entries(value).reduce((sum, [name, entry]) => sum + countHidden(name) + countHidden(entry), 0);
 }
 
-/** The same for the card: a sentence, or nothing. */
+/** A sentence about them for the card, or nothing. */
 export function hiddenNote(count) {
   if (count === 0) return null;
   return count === 1 ? '1 hidden character is shown as its code.' : `${count.toLocaleString('en')} hidden characters are shown as their codes.`;

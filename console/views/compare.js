@@ -1,4 +1,4 @@
-// Two threads side by side: where their items differ, and what happened in each since they parted.
+// Two threads side by side: different items, and events since they parted.
 
 import { enc } from '../api.js';
 import { happenings, matched, partedAt } from '../branches.js';
@@ -15,15 +15,15 @@ import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { away, Loading } from './parts.js';
 
-/** How many observations of a log are read. */
+/** The most observations read of a log. */
 const MOST = 20_000;
 
-/** A thread's log, folded: `{id, row, core, view, minSeq, lastSeq, more}`. What `kept` has of it is not read again. */
+/** A thread's folded log: `{id, row, core, view, minSeq, lastSeq, more}`. Reuses what `kept` has of it. */
 async function readThread(api, id, kept, signal) {
   const path = `/threads/${enc(id)}`;
   const [row, state] = await Promise.all([api.get(path, { signal }), api.get(`${path}/state`, { signal })]);
   const had = kept.get(id);
-  // A log that was shortened beyond what was read of it is another one.
+  // A log shortened beyond our cursor is read anew.
   const history = had?.lastSeq >= state.minSeq - 1 ? had
     : createHistory(state.minSeq > 1 ? await readEarlier(api, id, state.minSeq, { signal }) : {});
   kept.set(id, history);
@@ -38,7 +38,7 @@ async function readThread(api, id, kept, signal) {
   return { id, row, core: stateBody(core, { threadId: id, minSeq }), view, minSeq, lastSeq: seq, more: seq < last };
 }
 
-/** Reads both threads, once at a time and on from where it was: `read` when one of them may have moved on, `end` for good. */
+/** Reads both threads, one read at a time, incrementally: `read` when one may have changed, `end` to stop. */
 function reader(api, ids, set) {
   const ends = new AbortController();
   const tell = (state) => ends.signal.aborted || set(state);
@@ -123,7 +123,7 @@ function Item({ one, mine, core }) {
     <td class="n mid">${costUsd === null ? '–' : dollars(costUsd)}</td></tr>`;
 }
 
-/** The second thread is chosen here. */
+/** Chooses the second thread. */
 function Pick({ ctx, a }) {
   const others = (ctx.threads ?? []).filter((row) => row.threadId !== a);
   const origin = ctx.threads?.find((row) => row.threadId === a)?.forkedFrom?.threadId;

@@ -1,5 +1,5 @@
-// A dialog of the browser: it takes the focus, and gives it back. And those that stand in one: the question before a run is
-// cancelled, the keys, and an observation as the server told it.
+// A native dialog, which takes the focus and returns it, and its contents: the confirmation of a cancel, the keys, and an
+// observation as the server sent it.
 
 import { enc } from '../api.js';
 import { areKeysOn, switchKeys } from '../browser.js';
@@ -47,7 +47,7 @@ const KEYS = [
   ['Search threads', '/'], ['Find or do', '⌘K'], ['New thread', 'n'], ['Light, dark', 't'], ['Close, back', 'Esc'], ['These keys', '?'],
 ];
 
-/** The keys, and whether single ones work. */
+/** The keys, and the switch for single ones. */
 export function KeysDialog({ close }) {
   const [isOn, setOn] = useState(areKeysOn());
   const change = (event) => {

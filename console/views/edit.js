@@ -1,4 +1,4 @@
-// The plan as a list that can be written in. What is finished or under way stands locked; what is saved is the difference.
+// The plan as an editable list. Finished and running items are locked; the difference is saved.
 
 import { enc } from '../api.js';
 import { useKeys } from '../browser.js';
@@ -17,7 +17,7 @@ const TYPE = 'application/json-patch+json';
 
 const hasEdits = (draft) => draft !== null && plan.edits(draft).length > 0;
 
-/** The draft, and what its saving came to. */
+/** The draft, and the result of saving it. */
 function useEdit(ctx, thread) {
   const [state, setState] = useState({ draft: null, tools: new Set() });
   const set = (news) => setState((before) => ({ ...before, ...news }));
@@ -38,14 +38,14 @@ function useEdit(ctx, thread) {
     ctx.readTools();
   }, []);
   const isEdited = hasEdits(state.draft);
-  // An untouched plan follows the one of the thread.
+  // An unedited draft follows the thread's plan.
   useEffect(() => {
     if (!isEdited && versionOf(latest.current.draft?.version ?? '') !== String(thread.core.planVersion)) load();
   }, [thread.core.planVersion, isEdited]);
   useEffect(() => ctx.guard(() => (hasEdits(latest.current.draft)
     ? 'Leave without saving? Your edits of the plan will be gone.' : null)), []);
   const draft = state.draft && plan.relock(state.draft, (id) => thread.item(id)?.shown);
-  // What is being sent stays as it is until it is known what became of it.
+  // A draft being sent is fixed until the outcome is known.
   const change = (next) => latest.current.busy || set({ draft: next, errors: new Map(), refused: null, foreseen: null });
   const saved = () => {
     latest.current = { draft: null };
@@ -76,7 +76,7 @@ export function EditPlan({ ctx, thread }) {
   </div>`;
 }
 
-/** Saves; where the plan has moved on, the edits are laid on it, and the person saves again. */
+/** Saves; if the plan has changed, rebases the edits, and the person saves again. */
 async function send(ctx, { draft, path, read, set, saved }) {
   set({ busy: true, refused: null });
   try {
@@ -98,7 +98,7 @@ async function rebase(draft, read, set) {
   }
 }
 
-/** What the server says is wrong, by row. */
+/** The server's errors by row. */
 function errorsOf(draft, problem) {
   const errors = new Map();
   for (const { pointer, detail } of problem.errors) {

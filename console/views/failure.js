@@ -1,4 +1,4 @@
-// What failed, in words, what to do about it, and what is kept.
+// A failure in words, its remedy, and what is kept.
 
 import { basePath, enc } from '../api.js';
 import { count, fullTime } from '../format.js';
@@ -10,7 +10,7 @@ import { Copy, Todo } from './code.js';
 import { Button, Refusal, SeqLink, usePress } from './parts.js';
 import { Table } from './section.js';
 
-/** Of a refused request, or of the thread's last run. */
+/** Of a refused request, or the thread's last run. */
 export function FailurePanel({ ctx, thread, problem }) {
   const failure = problem ? ofProblem(problem) : ofRun(thread);
   if (!failure) return null;
@@ -37,7 +37,7 @@ function ofProblem(problem) {
   };
 }
 
-/** The last run's failure: its own words are in its result, else in the log. */
+/** The last run's failure: from its result, else from the log. */
 function ofRun(thread) {
   if (!thread) return null;
   const runId = thread.view.runOrder.at(-1);
@@ -99,14 +99,14 @@ function Acts({ ctx, failure, thread, problem }) {
   </div>`;
 }
 
-/** What a run can be given of what it had: a model that failed and is not offered any more gives way to the present one. */
+/** A run's options for a retry: a failed model that is no longer offered is replaced by the current one. */
 function optionsOf(ctx, { code, run }) {
   const { executionConfig, budget, providerConfig, llmParams, synthesisParams, answerSchema } = run.options ?? {};
   const isGone = code.startsWith('model_') && !ctx.models?.items.some(({ provider, model }) => provider === run.provider && model === run.model);
   return { executionConfig, budget, providerConfig: isGone ? undefined : providerConfig, llmParams, synthesisParams, answerSchema };
 }
 
-/** For a report: where and what, no arguments and no words of a model. */
+/** For a bug report: where and what, without arguments and model texts. */
 async function report(ctx, failure, thread) {
   const version = await ctx.api.get('/version').then((one) => `${one.name} ${one.version}`, () => 'version unknown');
   return [
@@ -120,9 +120,9 @@ async function report(ctx, failure, thread) {
   ].filter(Boolean).join('\n');
 }
 
-/** Every failure of the thread, and what became of it. */
+/** Every failure of the thread, and its outcome. */
 function Failures({ ctx, thread }) {
-  // That a run failed is told by the error that ended it.
+  // A failed run is shown by the error that ended it.
   const failures = thread.view.failures.filter((one) => one.kind !== 'run' || !thread.view.failures.some((other) => other.fatal && other.kind === 'error'
     && other.runId === one.runId));
   if (failures.length === 0) return null;
@@ -134,14 +134,14 @@ function Failures({ ctx, thread }) {
       <td>${one.became ? show(one.became) : BECAME[one.kind]}</td></tr>`)}</${Table}></section>`;
 }
 
-/** Where nothing else is told. */
+/** The outcome if no other is known. */
 const BECAME = {
   stream: 'It was not made again.', call: 'The model was told.', item: 'Its item failed.', run: 'It ended the run.', error: 'The run went on.',
 };
 
 const WHAT = { stream: 'model', call: 'tool', item: 'item', run: 'run', error: 'error' };
 
-/** Above the page: the session has ended under something unsaved, or the thread is set aside. */
+/** Above the page: the session has ended under unsaved work, or the thread is quarantined. */
 export const Notice = ({ ctx }) => (ctx.isOver
   ? html`<div class="strip bad" role="status" data-testid="session-over"><b>Your session is over.</b>
     <span><a href="#/login" target="_blank">Sign in in another tab</a>, then try again.</span>

@@ -1,4 +1,4 @@
-// The table of a forecast: per item the tools that it may call, who decides about them, and what they do.
+// A forecast's table: per item its possible tools, who decides about them, and their effect.
 
 import { decides, openItems, outlookOf, sentence, strictest } from '../outlook.js';
 import { ruleName } from '../format.js';
@@ -7,10 +7,10 @@ import { show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
 import { CLASS, SCOPE } from '../words.js';
 
-/** What it will ask and may do, in one sentence. */
+/** What it will ask and may do, in a sentence. */
 export const Sentence = ({ forecast, cost }) => html`<p class="sentence">${sentence(forecast, cost)}</p>`;
 
-/** The same for a narrow card: item by item. */
+/** The same for a narrow card, by item. */
 export function ForecastList({ forecast }) {
   return html`<ol class="forecast-list">${openItems(forecast).map((item) => html`<li key=${item.id}>
     <p><span class="mono dim">${show(item.id)}</span> ${show(item.description)}</p>
@@ -23,7 +23,7 @@ export function ForecastList({ forecast }) {
     ${item.mayCallAny && html`<p class="t1 mid">may call any tool of this thread</p>`}</li>`)}</ol>`;
 }
 
-/** One row per item that is left and tool that it may call. */
+/** One row per open item and possible tool. */
 export function ForecastTable({ forecast }) {
   const items = openItems(forecast);
   if (items.length === 0) return null;

@@ -1,4 +1,4 @@
-// What the plan will ask and may do, before it does. Conditions are shown, never guessed: arguments are not known yet.
+// What the plan will ask and may do. Conditions are shown, not evaluated: arguments are not known yet.
 
 import { enc } from '../api.js';
 import { basisText, costText } from '../outlook.js';
@@ -32,7 +32,7 @@ function Foreseen({ ctx, thread }) {
   </div>`;
 }
 
-/** Read again when the plan changes. */
+/** Read again with each plan change. */
 function useForecast(ctx, thread) {
   const [state, set] = useState({});
   useEffect(() => {

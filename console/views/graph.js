@@ -1,4 +1,4 @@
-// The plan as a graph. A change of status paints one node again.
+// The plan as a graph. A change of status repaints one node.
 
 import { useSize, wrap } from '../browser.js';
 import { duration } from '../format.js';
@@ -10,9 +10,9 @@ import { pure } from './parts.js';
 
 const FULL = 24;
 const MIDDLE = 80;
-/** What a row of three lines may be stacked of before lines are saved. */
+/** The most nodes in a layer that have three lines each. */
 const ROOMY = 4;
-/** Nodes that one frame adds. */
+/** Nodes added per frame. */
 const STEP = 100;
 const MARGIN = 14;
 const FONT = '550 11.5px system-ui, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif';
@@ -29,7 +29,7 @@ export function Graph({ ctx, route, thread }) {
   const [held, setHeld] = useState(null);
   const items = thread.core.todoList;
   const mode = items.length <= FULL ? 'full' : items.length <= MIDDLE ? 'middle' : 'dot';
-  // Positions depend on ids, order and dependencies; with texts, on the room.
+  // Positions depend on ids, order and dependencies; with texts, also on the size.
   const plan = items.map((item) => `${item.id}<${(item.dependencies ?? []).join(' ')}`).join('|');
   const room = mode === 'full' ? width : 0;
   const placed = useMemo(() => place(items, mode, room), [plan, mode, room]);
@@ -44,7 +44,7 @@ export function Graph({ ctx, route, thread }) {
   </div>`;
 }
 
-/** How many nodes are drawn: of a large graph a step each frame, and none with the rest of the view. */
+/** The number of drawn nodes: a large graph grows in steps, starting after the rest of the view. */
 function useSteps(count) {
   const [drawn, setDrawn] = useState(count > STEP ? 0 : STEP);
   useLayoutEffect(() => {
@@ -54,7 +54,7 @@ function useSteps(count) {
   return drawn;
 }
 
-/** In words: what decides when the run ends. */
+/** The critical path in words. */
 export function Decides({ thread }) {
   const items = thread.core.todoList;
   if (!items.length || thread.core.runId == null) return null;
@@ -84,7 +84,7 @@ function place(items, mode, room) {
   return { graph, size, texts, paths };
 }
 
-/** Cubic from layer to layer; straight where the edge crosses one. */
+/** Cubic between layers; straight across one. */
 function pathOf(edge, { width, height }) {
   return edge.map((node, i) => {
     const x = MARGIN + node.x;
@@ -126,7 +126,7 @@ function drawing(ctx, thread, { items, drawn, mode, placed, decisive, selected, 
     aria-label="Plan as a graph; the list says the same">${edges}${nodes}</svg>`;
 }
 
-/** In steps, so that a node is not painted anew for nothing. */
+/** In steps, to avoid repaints. */
 const share = (part) => Math.round(Math.min(1, part) * 100) / 100;
 
 function retriesOf(thread, span) {
@@ -159,7 +159,7 @@ const Node = pure(({ x, y, id, description, shown, after, mode, size, lines, ms,
   </g>`;
 });
 
-/** What nodes do; the same object as long as the plan is the same, so that nodes stay as they are. */
+/** Node actions; the same object for the same plan, so that nodes are not repainted. */
 function useActions(ctx, placed, items, setHeld) {
   const latest = useRef(null);
   latest.current = { ctx, placed, items };
@@ -177,7 +177,7 @@ function useActions(ctx, placed, items, setHeld) {
   }, []);
 }
 
-/** Arrows walk the edges: right to what follows, left to what it needs, up and down within the layer. */
+/** Arrow keys follow edges: right to dependents, left to dependencies, up and down in the layer. */
 function walk(event, id, { graph }) {
   const node = graph.nodes.get(id);
   const nearest = (nodes, side) => nodes.map((one) => endOf(one, side)).sort((a, b) => Math.abs(a.y - node.y) - Math.abs(b.y - node.y))[0];
@@ -194,14 +194,14 @@ function walk(event, id, { graph }) {
   return true;
 }
 
-/** The item at the end of an edge that crosses layers. */
+/** The item at the end of an edge across layers. */
 function endOf(node, side) {
   let one = node;
   while (!one.real) [one] = one[side];
   return one;
 }
 
-/** To what runs or asks, once, at opening. */
+/** Scrolls to active work once, at opening. */
 function useScrollToActive(box, placed, items, thread) {
   const isDone = useRef(false);
   useLayoutEffect(() => {

@@ -1,4 +1,4 @@
-// What a thread comes to so far, and what can be done with all of it.
+// A thread's totals and actions.
 
 import { enc } from '../api.js';
 import { useKeys } from '../browser.js';
@@ -31,7 +31,7 @@ export function Head({ ctx, route, thread }) {
   </header>`;
 }
 
-/** The run that the page is about: that of the address, else the newest. */
+/** The page's run: that of the address, else the newest. */
 export function chosenRun(route, thread) {
   return (route.run && thread.view.runs.get(route.run)) || thread.newestRun;
 }
@@ -43,7 +43,7 @@ function statusOf(thread, run) {
   return thread.runStatus;
 }
 
-/** What else goes on. */
+/** Other activity. */
 function Besides({ thread, status }) {
   const now = thread.core.todoList.map((item) => thread.shown(item));
   const of = (name) => now.filter((one) => one === name).length;
@@ -66,7 +66,7 @@ function Figures({ thread, run }) {
     ${cost && html`<span title=${cost.title}>${cost.text}</span>`}`;
 }
 
-/** Calls without a price are counted apart, never as free. */
+/** Calls without a price are counted separately, never as free. */
 function costOf(run) {
   const most = run.options?.budget?.maxCostUsd;
   const of = most == null ? '' : ` of ${dollars(most)}`;

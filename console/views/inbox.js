@@ -1,4 +1,4 @@
-// All questions: the most urgent first, each with its card.
+// All questions, the most urgent first, each with its card.
 
 import { enc } from '../api.js';
 import { useKeys } from '../browser.js';
@@ -22,7 +22,7 @@ export function Inbox({ ctx, route }) {
   const rows = rowsOf(ctx, filter, answered);
   const open = ctx.questions;
   const by = (id) => (one) => one.suspensionId === id;
-  // It stays, whatever comes before it or becomes of it: another one would stand under the hand.
+  // It stays, whatever happens: a replacement could get a key press meant for it.
   const { shown, hand, leave } = useShown(rows ? `${filter} ${route.id}` : null, (had) => {
     const id = had?.suspensionId ?? route.id;
     if (!id) return rows?.[0] ?? null;
@@ -43,7 +43,7 @@ export function Inbox({ ctx, route }) {
   useEffect(() => () => {
     latest.current = {};
   }, []);
-  // The next one opens after an answer, unless the person went elsewhere while it was on its way.
+  // After an answer the next one opens, unless the person left meanwhile.
   const done = ({ suspensionId }) => {
     const now = latest.current;
     if (now.shown?.suspensionId !== suspensionId) return;
@@ -76,7 +76,7 @@ function rowsOf(ctx, filter, answered) {
   return filter === 'mine' ? open.filter((one) => one.mayAnswer?.approve !== false && ctx.whyNot('approve') === null) : open;
 }
 
-/** What is over is read when it is looked at. */
+/** Answered ones are read when shown. */
 function useAnswered(ctx, isWanted) {
   const [state, set] = useState({ items: null });
   const open = ctx.questions?.length;

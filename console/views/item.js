@@ -1,4 +1,4 @@
-// One item: what was promised and delivered, its calls, and what it waited for.
+// One item: its task and result, its calls, and its waits.
 
 import { enc } from '../api.js';
 import { spansOf } from '../fold/view.js';
@@ -32,7 +32,7 @@ export function ItemTab({ ctx, route, thread }) {
   </div></div>`;
 }
 
-/** Who wrote the item into the plan. */
+/** The author of the item. */
 function authorOf(thread, id) {
   const first = thread.view.revisions.find((one) => one.changes.added.some((change) => change.itemId === id));
   if (!first) return null;
@@ -65,7 +65,7 @@ function Pair({ thread, item }) {
       ${item.validationStatus && html`<p class="dim t0">${VALIDATED[item.validationStatus]}</p>`}</div></div>`;
 }
 
-/** All calls of the item up to what is shown, the last run's last. */
+/** All calls of the item up to the shown observation, the last run's last. */
 function callsOf(thread, id) {
   return spansOf(thread.view, id).flatMap((span) => span.children.map((child) => thread.view.spans.get(child)))
     .filter((span) => span && (span.kind === 'call' || span.kind === 'task'));
@@ -146,7 +146,7 @@ function Waits({ thread, item }) {
     <tr><th scope="row">together</th><td class="n">${duration(whole)}</td></tr></tbody></table>`;
 }
 
-/** One item of the run that is active, made again or skipped by hand. */
+/** An item of the active run, retried or skipped by hand. */
 function ByHand({ ctx, thread, item }) {
   const { press, busy, problem } = usePress(ctx);
   const canRetry = ['completed', 'failed', 'cancelled'].includes(item.status);

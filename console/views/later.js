@@ -1,4 +1,4 @@
-// Views whose modules are asked for when they are shown first: a browser is sent what it shows, and little else.
+// Views whose modules are loaded when first shown, to keep the first load small.
 
 import { html, useLayoutEffect, useState } from '../vendor/preact-htm.js';
 import { Loading } from './parts.js';
@@ -17,10 +17,10 @@ const styled = (load) => () => Promise.all([load(), pageStyles()]).then(([module
 
 let reading = 0;
 
-/** Whether something that is to be shown is still being read: until then it is not painted. */
+/** Whether a view to be shown is still loading: it is not painted before. */
 export const isReading = () => reading > 0;
 
-/** A view whose module is read when it is shown first, and not before the server answers. */
+/** A view whose module is loaded when first shown, once the server answers. */
 function later(name, load, meanwhile = (shown) => shown) {
   let View = null;
   return function Later(props) {
@@ -46,7 +46,7 @@ function later(name, load, meanwhile = (shown) => shown) {
   };
 }
 
-/** A browser does not ask for a module again that it could not get: the page has to be loaded anew. */
+/** Browsers do not retry a failed import: the page has to be reloaded. */
 const Missing = () => html`<p class="fact" role="alert" data-testid="not-read">This part of the page could not be read: the server
   did not answer. <button type="button" class="b small" onClick=${() => location.reload()}>Load the page again</button></p>`;
 

@@ -1,4 +1,4 @@
-// The plan as a list with lanes: the text twin of the graph.
+// The plan as a list with lanes: the text form of the graph.
 
 import { spansOf } from '../fold/view.js';
 import { dollars, duration, placed } from '../format.js';
@@ -13,7 +13,7 @@ import { ruleText, waitText } from './timeline/row.js';
 
 const LANE = 14;
 const EDGE = 16;
-/** Beyond so many items rows have one height, and only those in sight are drawn. */
+/** Above so many items rows have one height, and only visible ones are drawn. */
 const MANY = 200;
 const TIGHT = 46;
 const MARGIN = 10;
@@ -52,7 +52,7 @@ function metOf(status, item) {
   return (item.dependencies ?? []).map((id) => (status.get(id) === 'completed' ? '1' : '0')).join('');
 }
 
-/** Who put the item into the plan, if not the planner. */
+/** The author of the item, if not the planner. */
 function authorOf(thread, item) {
   const added = thread.view.revisions.find((one) => one.changes.added.some((change) => change.itemId === item.id));
   if (!added || added.source === 'planner' || added.source === 'copy' || added.source === 'rewind') return null;
@@ -106,7 +106,7 @@ function LaneCell({ row, width, met, status }) {
   </div>`;
 }
 
-/** `ask · large-refunds`: of the item's last call that was ruled on. */
+/** `ask · large-refunds`: of the item's last call with a ruling. */
 function ruleOf(thread, item) {
   const span = spansOf(thread.view, item.id).at(-1);
   const calls = (span?.children ?? []).map((id) => thread.view.spans.get(id)).filter((one) => one?.kind === 'call' && one.policy);

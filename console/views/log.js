@@ -1,4 +1,4 @@
-// The log itself: one line for each observation.
+// The log, one line for each observation.
 
 import { isNarrow, useKeys, useSize } from '../browser.js';
 import { placed } from '../format.js';
@@ -16,7 +16,7 @@ export function Log({ ctx, route, thread, openRaw }) {
   const from = Math.max(0, Math.floor(scrollTop / row) - MARGIN);
   const to = Math.min(all.length, Math.ceil((scrollTop + (height || 400)) / row) + MARGIN);
   const begin = all[0]?.timestamp ?? 0;
-  // Where the next key starts: keys may come quicker than paintings.
+  // Where the next key starts: keys may be faster than paints.
   const cursor = useRef(null);
   cursor.current = route.row;
   const move = (step) => {

@@ -1,9 +1,9 @@
-// A server with keys: the key is exchanged for a session, and is not kept. People of an issuer sign in there.
+// A server with keys: exchanges the key for a session, and does not keep it. Users of an issuer sign in there.
 
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { Refusal } from './parts.js';
 
-/** Only places within this page. */
+/** Only addresses of this page. */
 const safe = (hash) => (hash?.startsWith('#/') && !hash.startsWith('#/login') ? hash : '#/');
 
 export function Login({ ctx, route }) {

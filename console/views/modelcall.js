@@ -1,4 +1,4 @@
-// What one model call saw: the parts of its prompt, how much of the window they take, and their text.
+// The prompt of a model call: its parts, their share of the window, and their text.
 
 import { enc } from '../api.js';
 import { dollars, duration, placed } from '../format.js';
@@ -14,7 +14,7 @@ const KIND = {
   repair: 'The reply that could not be used',
 };
 
-/** Model calls up to what is shown, of the chosen item if one is chosen. */
+/** Model calls up to the shown observation, of the chosen item if any. */
 function callsOf(thread, sel) {
   const all = [...thread.view.spans].filter((span) => span.kind === 'stream');
   const own = sel ? all.filter((span) => span.itemId === sel) : [];

@@ -1,4 +1,4 @@
-// Nothing yet: what can be asked for, and what happens then.
+// A new thread: what can be asked, and what happens then.
 
 import { enc, newKey } from '../api.js';
 import { threadHash } from '../router.js';
@@ -6,7 +6,7 @@ import { show } from '../text.js';
 import { html, useEffect, useRef } from '../vendor/preact-htm.js';
 import { Refusal, useKept } from './parts.js';
 
-/** What the prompts of the demo model show. */
+/** What the demo model's prompts show. */
 const SHOWS = [
   'Four items with dependencies; one call fails and is made again.',
   'A call that a person must approve: you.',
@@ -24,7 +24,7 @@ export function NewThread({ ctx }) {
     const sent = draft.sent?.text === text ? draft.sent : { text, key: newKey(), thread: null };
     set({ busy: true, problem: null, sent });
     try {
-      // A thread of its own, then the run in it: each is done once, however often it is sent.
+      // First the thread, then the run: each takes effect once, however often it is sent.
       const thread = sent.thread ?? (await ctx.api.post('/threads', {}, { key: `${sent.key}-thread` })).threadId;
       set({ sent: { ...sent, thread } });
       const options = draft.review ? { options: { executionConfig: { planReview: 'always' } } } : {};
@@ -59,7 +59,7 @@ export function NewThread({ ctx }) {
   </div></div></main>`;
 }
 
-/** The prompts that the default model is known to answer. */
+/** The prompts that the default model can answer. */
 function Prompts({ ctx, start, off }) {
   const model = ctx.models?.items?.find((one) => one.isDefault);
   if (!model?.prompts?.length) return null;

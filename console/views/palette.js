@@ -1,4 +1,4 @@
-// Find or do: threads, items of the plan, and everything that has a key.
+// Search and commands: threads, plan items, and everything with a key.
 
 import { enc } from '../api.js';
 import { threadHash } from '../router.js';
@@ -63,7 +63,7 @@ function entries(ctx, route, thread) {
   return out;
 }
 
-/** Those that have all words; what is to be compared only where it is asked for. */
+/** Matches of all words; comparisons only on request. */
 function search(all, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const hits = all.filter((entry) => words.every((word) => entry.label.toLowerCase().includes(word)));

@@ -1,4 +1,4 @@
-// Small parts that many views are made of.
+// Small parts of many views.
 
 import { enc, newKey } from '../api.js';
 import { countdown } from '../format.js';
@@ -6,29 +6,29 @@ import { threadHash } from '../router.js';
 import { show } from '../text.js';
 import { Component, h, html, useRef, useState } from '../vendor/preact-htm.js';
 
-/** A key beside the words of a button. */
+/** A key beside a button's label. */
 export function Kbd({ k }) {
   return k ? html`<kbd aria-hidden="true">${k}</kbd>` : null;
 }
 
-/** A button; `why` says why it cannot be pressed, in its tooltip. */
+/** A button; `why` is its tooltip if it is disabled. */
 export function Button({ label, k, cls = '', why = null, onClick, id, ...more }) {
   return html`<button type="button" class="b ${cls}" disabled=${why != null} title=${why} onClick=${onClick} data-testid=${id} ...${more}>
     ${label}<${Kbd} k=${k} />
   </button>`;
 }
 
-/** A number of the log: a place to look at, to replay to, to fork from. */
+/** A `seq`: to look at, replay to, or fork from. */
 export function SeqLink({ ctx, seq, label }) {
   return html`<a class="seqlink mono" href=${ctx.to({ at: seq })} title=${`Look at the thread as of observation ${seq}`}>${label ?? seq}</a>`;
 }
 
-/** Grey bars of about the right height, while something is read. */
+/** Grey bars of about the right height during loading. */
 export function Loading({ rows = 5 }) {
   return html`<div class="loading" role="status" aria-busy="true" aria-label="Loading">${Array.from({ length: rows }, (_, i) => html`<i key=${i}></i>`)}</div>`;
 }
 
-/* A component that renders only when one of its props is another. */
+/* A component that renders only when a prop changes. */
 
 export function pure(View) {
   return class extends Component {
@@ -44,12 +44,12 @@ export function pure(View) {
   };
 }
 
-/* State that outlives its component: drafts of answers, messages and plans, kept while the page is open and nowhere else. */
+/* State that outlives its component: drafts of answers, messages and plans, kept only while the page is open. */
 
 const MOST = 100;
 const kept = new Map();
 
-/** `[state, set]`; `set` takes members to change, or a function that makes them of the state as it is then. */
+/** `[state, set]`; `set` takes members to change, or a function of the current state that returns them. */
 export function useKept(key, initial) {
   const [, renderAgain] = useState(0);
   if (!kept.has(key)) {
@@ -64,25 +64,25 @@ export function useKept(key, initial) {
   return [kept.get(key), set];
 }
 
-/** The state as it is now; undefined if there is none. */
+/** The current state; undefined if none. */
 export const keptAt = (key) => kept.get(key);
 
-/** The time that is left until `at`; the clock writes it anew. */
+/** The time left until `at`; updated by the clock. */
 export const Left = ({ at, now }) => html`<span class="num" data-tick=${`left:${at}`}>${countdown(at - now)}</span>`;
 
 /* Refusals. */
 
-/** What an effect that reads depends on besides: it reads again when the server is back. */
+/** An extra dependency of reading effects: reads again when the server is back. */
 export const away = (ctx, problem) => (problem?.isUnreachable ? ctx.conn : null);
 
 export const wordsOf = (problem) => problem.detail ?? problem.title;
 
-/** What was refused, in the server's words. */
+/** The refusal in the server's words. */
 export const Refusal = ({ problem, id }) => (problem ? html`<p class="wrong" role="alert" data-testid=${id}>${show(wordsOf(problem))}</p>` : null);
 
 /**
- * `{press, busy, problem}`. `press(name, path, body)` gives the answer, or null where it was refused. It is done once however
- * often it is made: name and path say for what it is.
+ * `{press, busy, problem}`. `press(name, path, body)` returns the answer, or null if refused. It takes effect once per name
+ * and path, however often it is sent.
  */
 export function usePress(ctx) {
   const [state, set] = useState({ busy: null, problem: null });
@@ -105,7 +105,7 @@ export function usePress(ctx) {
   return { ...state, press };
 }
 
-/* Going on from an earlier observation, in a thread of its own. */
+/* Forks from an earlier observation into a new thread. */
 
 /** `{at(seq), why, problem}` */
 export function useFork(ctx, thread) {
@@ -114,6 +114,6 @@ export function useFork(ctx, thread) {
     const made = await press(`${seq ?? thread.lastSeq}`, `/threads/${enc(thread.id)}/fork`, seq == null ? {} : { at: seq });
     if (made) ctx.goOn(threadHash({ id: made.threadId }));
   };
-  // A fork of the past changes nothing there.
+  // A fork does not change the past.
   return { at, why: ctx.whyNot('run', { inPast: true }), problem };
 }

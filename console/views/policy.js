@@ -1,4 +1,4 @@
-// The rules of calls: as a table, and as JSON to be changed. What they would have decided is looked at before they are saved.
+// The policy's rules as a table, and as editable JSON. Their effect on past calls is shown before saving.
 
 import { useKeys } from '../browser.js';
 import * as form from '../form.js';
@@ -11,7 +11,7 @@ import { FailurePanel } from './failure.js';
 import { away, Button, Loading, wordsOf } from './parts.js';
 import { Table } from './section.js';
 
-/** The tenant's rules, and those of the server and the defaults. */
+/** The rules of the tenant, the server and the defaults. */
 async function readPolicy(api) {
   const { body, etag } = await api.read('/policy?effective=true');
   return { ...body, etag };
@@ -41,7 +41,7 @@ export function Policy({ ctx }) {
   </div></main>`;
 }
 
-/** What can be done with the text, and why not. */
+/** The possible actions on the text, and why not. */
 function useEditing(ctx, { policy, text, tried, busy }, put) {
   const { rules, error } = policy ? read(text) : {};
   const off = ctx.whyNot('admin') ?? (busy ? 'It is being sent.' : !policy ? 'The rules are being read.' : error ?? null);
@@ -68,7 +68,7 @@ function useEditing(ctx, { policy, text, tried, busy }, put) {
   return { rules, error, whyTry, whySave, dryRun, save };
 }
 
-/** All rules are sent, also those that nobody touched: a number that is rounded here would be saved so. */
+/** All rules are sent, unchanged ones too: a rounded number would be saved. */
 function read(text) {
   const { value, error } = form.read('json', text);
   return error ? { error } : Array.isArray(value) ? { rules: value } : { error: 'The rules are a list: [ … ].' };
@@ -132,7 +132,7 @@ function Refused({ problem, load }) {
       Your text goes; copy it first.</p>`}</div>`;
 }
 
-/** What the changed rules would have decided. */
+/** What the edited rules would have decided. */
 function Report({ report }) {
   const { calls, changed, complete, counts } = report;
   const sums = Object.values(counts).reduce((all, row) => {

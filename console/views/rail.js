@@ -1,4 +1,4 @@
-// The threads, beside the one that is shown.
+// The threads, beside the shown one.
 
 import { enc } from '../api.js';
 import { useKeys } from '../browser.js';
@@ -25,7 +25,7 @@ export function Rail({ ctx, route, only = false }) {
   const [found, setFound] = useState(null);
   const field = useRef(null);
   useKeys({ '/': () => field.current?.focus(), n: () => ctx.go('#/new') });
-  // Threads that are further back than those we have are looked up by the server.
+  // The server searches threads beyond our list.
   useEffect(() => {
     if (!text.trim()) return setFound(null);
     const asked = new AbortController();
@@ -66,7 +66,7 @@ function matching(threads, text) {
   return threads?.filter((row) => row.title.toLowerCase().includes(low) || row.threadId.toLowerCase().includes(low)) ?? null;
 }
 
-/** What a row shows. */
+/** The content of a row. */
 function facts(row) {
   const asks = row.openQuestions;
   const result = row.lastRun?.resultStatus ?? row.lastRun?.status;
@@ -106,7 +106,7 @@ function Row({ ctx, row, isShown }) {
 
 const MOST_BEADS = 24;
 
-/** The state of each item as it is drawn, those that are over first. Who asks is at work, too. */
+/** The drawn state of each item, finished ones first. A thread that asks is active too. */
 export function beadsOf({ total, done = 0, failed = 0, cancelled = 0, running = 0, waiting = 0 }, asks) {
   const ask = Math.min(asks, running);
   const begun = { completed: done, failed, cancelled, ask, waiting, in_progress: running - ask };
@@ -114,7 +114,7 @@ export function beadsOf({ total, done = 0, failed = 0, cancelled = 0, running = 
   return [...states, ...Array(Math.max(0, total - states.length)).fill('pending')];
 }
 
-/** One bead per item; of many the figures. */
+/** One bead per item; numbers if there are many. */
 function Beads({ items, asks }) {
   const { total, done } = items;
   if (!total) return null;

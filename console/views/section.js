@@ -1,4 +1,4 @@
-// Tables of data; and those of the page System, each with its name, which part of the settings it comes from, and what it says when there is nothing.
+// Tables; and those of the page System, each with name, section of the settings, and text for an empty one.
 
 import { REMEDIES } from '../remedies.js';
 import { Shape } from '../shapes.js';
@@ -7,12 +7,12 @@ import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { Todo } from './code.js';
 import { away, Loading, Refusal, wordsOf } from './parts.js';
 
-/** A table that scrolls by itself where it is wider than its place. */
+/** A table that scrolls if it is too wide. */
 export const Table = ({ label, heads, cls = '', id, children }) => html`<div class="scrollx" tabindex="0" role="region" aria-label=${label}>
   <table class="data ${cls}" data-testid=${id}><thead><tr>${heads.map((head) => (typeof head === 'string'
     ? html`<th>${head || html`<span class="sr">Status</span>`}</th>` : head))}</tr></thead><tbody>${children}</tbody></table></div>`;
 
-/** `{items, problem, load}` of a list, read when the page opens. */
+/** `{items, problem, load}` of a list, read at opening. */
 export function useList(ctx, path) {
   const [state, set] = useState({});
   const load = () => ctx.api.all(path).then(({ items }) => set({ items }), (problem) => set({ problem }));
@@ -36,10 +36,10 @@ function Refused({ problem }) {
   return html`<p class="wrong">${show(wordsOf(problem))}${todo && html` <span class="mid"><${Todo} text=${todo} /></span>`}</p>`;
 }
 
-/** The shape and the word of a row. */
+/** The shape and word of a row. */
 export const Status = ({ shape, word }) => html`<td class="nowrap"><${Shape} status=${shape} small label=${false} /> ${show(word)}</td>`;
 
-/** A button of a row: what it does is sent once, and what is refused stands beside it. */
+/** A row's button: sends its action once, and shows a refusal beside it. */
 export function RowAction({ label, sure, why, act, id }) {
   const [state, set] = useState({});
   const press = async () => {

@@ -1,4 +1,4 @@
-// The frame: bar, strips, rail, the page of the route, dock and dialogs.
+// The frame: bar, strips, rail, the route's page, dock and dialogs.
 
 import { enc } from '../api.js';
 import { useKeys } from '../browser.js';
@@ -55,7 +55,7 @@ function beside(ctx, route, thread) {
   }
 }
 
-/** From anywhere: the most urgent question, but not the one that is shown. */
+/** The most urgent question that is not shown. */
 function nextQuestion(ctx, route) {
   const open = [...(ctx.questions ?? [])].sort(byUrgency);
   const now = open.findIndex((one) => one.suspensionId === route.id);
@@ -63,7 +63,7 @@ function nextQuestion(ctx, route) {
   return next ? ctx.go(`#/questions/${enc(next.suspensionId)}`) : ctx.go('#/questions');
 }
 
-/* The bar at the top: pages, connection, who we are. */
+/* The top bar: pages, connection, caller. */
 
 const LINKS = [
   ['threads', '#/', 'Threads'],
@@ -97,7 +97,7 @@ function links(ctx, route) {
     ${name === 'questions' && asks ? html`<span class="count" data-testid="question-count">${asks}</span>` : null}</a>`);
 }
 
-/** On narrow screens the pages stand behind a menu. */
+/** On narrow screens pages are in a menu. */
 function NarrowPages({ ctx, route }) {
   const asks = ctx.questions?.length ?? 0;
   const close = (event) => event.currentTarget.closest('details').removeAttribute('open');
@@ -130,7 +130,7 @@ function Mark() {
     <path class="ink" d="M26 5.5 29.5 9 26 12.5 22.5 9z" /></svg>`;
 }
 
-/* What must be known before anything is read: no connection, a model that only plays, a thread that is set aside. */
+/* Warnings: no connection, a scripted model, a quarantined thread. */
 
 function Strips({ ctx, route, thread }) {
   return html`<div class="strips">
@@ -161,7 +161,7 @@ function Demo() {
     <span class="right hide">Make it real: <code>OPENAI_API_KEY=… pes</code></span></div>`;
 }
 
-/* The parts of a thread on a narrow screen, of which one is shown at a time. */
+/* A thread's parts on a narrow screen, shown one at a time. */
 
 const PARTS = [['plan', 'Plan', 'plan'], ['time', 'Timeline', 'time'], ['talk', 'Talk', 'talk'], ['ask', 'Question', 'person']];
 

@@ -1,4 +1,4 @@
-// What an operator acts on: models, servers, agents, deliveries, keys, tools. Nothing of the settings file is edited here.
+// For operators: models, servers, agents, deliveries, keys, tools. The settings file is not edited here.
 
 import { enc, newKey } from '../api.js';
 import { TASK_OVER } from '../fold/core.js';
@@ -17,7 +17,7 @@ export function System({ ctx }) {
   const [about, set] = useState({});
   useEffect(() => {
     ctx.api.get('/version').then((version) => set((before) => ({ ...before, version })), () => {});
-    // A server that is not ready answers 503, and says why.
+    // A server that is not ready answers 503 with the reason.
     ctx.api.get('/readyz').then((ready) => set((before) => ({ ...before, ready })), (problem) => set((before) => ({ ...before, ready: problem.body })));
   }, []);
   const { version, ready } = about;
@@ -36,7 +36,7 @@ const CHECKED = {
   unreachable: ['failed', 'cannot be reached'], busy: ['ask', 'busy'], failed: ['failed', 'failed'],
 };
 
-/** What is known of a model: its check, else its breaker and its queue. Nobody counts the calls of one that is scripted. */
+/** A model's status: its check, else its breaker and queue. Calls of a scripted one are not counted. */
 function statusOf({ provider, check, health }) {
   if (check) return CHECKED[check.status] ?? ['idle', check.status];
   if (health?.breaker === 'open') return ['failed', 'left alone'];
@@ -96,20 +96,20 @@ function McpServers({ ctx }) {
     })}</${Section}>`;
 }
 
-/** What a tool said of itself when it was approved, if ever, and says now; and what is too long to be shown whole. */
+/** A tool's approved description, if any, and its current one; and what is too long to show. */
 export function changeOf({ approved = {}, now }) {
   const [{ leftOut: before = [], ...was }, { leftOut: after = [], ...is }] = [approved, now];
   return { was, is, left: [...new Set([...before, ...after])] };
 }
 
-/** A tool that describes itself otherwise than when it was approved: off until somebody has looked at it. */
+/** A tool whose description changed since its approval: disabled until somebody reviews it. */
 function Changed({ ctx, server, tool: { tool, reason }, load }) {
   const [{ seen, problem }, set] = useState({});
   const path = `/mcp-servers/${enc(server.name)}`;
   const isIt = (one) => one.tool === tool;
   const look = ({ currentTarget }) => currentTarget.open && ctx.api.get(path)
     .then(({ tools }) => set({ seen: tools.find(isIt) }), (refused) => set({ problem: refused }));
-  // What was seen is approved, and nothing that came after it.
+  // Approves what was shown, not a later version.
   const approve = () => ctx.api.post(`${path}/tools/${enc(tool)}/approve`, { hash: seen.hash }).then(load);
   const change = seen?.now && changeOf(seen);
   return html`<details class="part" data-testid="changed-tool" onToggle=${look}><summary><b
@@ -150,7 +150,7 @@ function Task({ ctx, task }) {
 
 const MOST = 50;
 
-/** The webhooks, and the latest deliveries of all of them. */
+/** The webhooks, and their latest deliveries. */
 function useDeliveries(ctx) {
   const [state, set] = useState({});
   const load = () => Promise.all([ctx.api.all('/webhooks'), ctx.api.get(`/deliveries?limit=${MOST}`)])
@@ -207,7 +207,7 @@ function Keys({ ctx }) {
         act=${() => ctx.api.delete(`/keys/${enc(one.keyId)}`).then(list.load)} />`}</td></tr>`)}</${Section}>`;
 }
 
-/** A new key is shown once, here, and nowhere again. */
+/** A new key is shown once, only here. */
 function Make({ ctx, load }) {
   const [state, set] = useState({ name: '', scopes: ['read'], isOpen: false });
   const why = ctx.whyNot('admin');

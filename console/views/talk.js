@@ -1,4 +1,4 @@
-// The conversation: what people said, what the plan became, what was asked, and the answer; below it, what to say next.
+// The conversation: messages, plan changes, questions, and the answer; below it, the next message.
 
 import { enc, newKey } from '../api.js';
 import { clockTime, count, fullTime, resolutionText } from '../format.js';
@@ -23,7 +23,7 @@ export function Talk({ ctx, thread }) {
     <${Composer} ctx=${ctx} thread=${thread} composer=${composer} />`;
 }
 
-/** Messages, changes of the plan and questions, in the order of the log. */
+/** Messages, plan changes and questions, in log order. */
 function entriesOf(thread) {
   const { messages, revisions, questions } = thread.view;
   const seen = new Set();
@@ -33,7 +33,7 @@ function entriesOf(thread) {
     .sort((a, b) => a.entry.seq - b.entry.seq);
 }
 
-/** New entries are followed as long as the reader is at the end. */
+/** Follows new entries while the reader is at the end. */
 function useStickToEnd(length) {
   const box = useRef(null);
   const isAtEnd = useRef(true);
@@ -90,7 +90,7 @@ function Question({ ctx, entry }) {
     </div></article>`;
 }
 
-/** What goes on right now; the answer as it is being written. */
+/** Current activity; the answer as it is written. */
 function Now({ ctx, thread }) {
   if (thread.replay || thread.core.runId === null) return null;
   const writing = answerOf(thread);
@@ -102,7 +102,7 @@ function Now({ ctx, thread }) {
   </div></article>`;
 }
 
-/** The stream in which the answer is being written; null if there is none. */
+/** The open stream of the answer; null if none. */
 function answerOf({ view, core }) {
   const phase = view.spans.get(view.spans.get(`run ${core.runId}`)?.phase);
   if (phase?.phase !== 'synthesis' || phase.end !== null) return null;
@@ -110,7 +110,7 @@ function answerOf({ view, core }) {
   return last?.kind === 'stream' && last.end === null ? last : null;
 }
 
-/** Tokens go into one text node; nothing is rendered for them. */
+/** Tokens go into one text node, without rendering. */
 function Streaming({ ctx, streamId }) {
   const place = useRef(null);
   useEffect(() => {
@@ -128,7 +128,7 @@ function Streaming({ ctx, streamId }) {
   return html`<p><bdi class="arg" ref=${place}></bdi><span class="caret" aria-hidden="true"></span></p>`;
 }
 
-/* What to say next: to a run that is under way, or to begin another. */
+/* The next message: for an active run, or to start another. */
 
 const WAYS = [['steer', 'Steer now', 'The plan is changed while it runs'], ['enqueue', 'Next', 'In its turn, after this run'],
   ['interrupt', 'Interrupt', 'This run is cancelled first']];
@@ -152,7 +152,7 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
     try {
       const id = thread.replay ? await fork(ctx, thread, key) : thread.id;
       await ctx.api.post(`/threads/${enc(id)}/process`, isBusy && !thread.replay ? { query, onBusy: draft.way } : { query }, { key });
-      // What was typed since stays.
+      // Later typing stays.
       set(({ text: now }) => ({ text: now === draft.text ? '' : now, busy: false, sent: null }));
       ctx.refresh();
       if (id !== thread.id) ctx.goOn(threadHash({ id, tab: 'talk' }));

@@ -1,4 +1,4 @@
-// The whole log in one strip, and the place in it that is shown. A bar is as high as it was long since the observation before.
+// The whole log in one strip, with the shown position. A bar's height is the time since the previous observation.
 
 import { useKeys, useSize } from '../browser.js';
 import { Sign, WORD } from '../shapes.js';
@@ -63,7 +63,7 @@ function usePlayer(thread, set) {
   const [isOn, setOn] = useState(false);
   const [speed, setSpeed] = useState(4);
   const at = useRef(null);
-  // Before it is painted: no step follows a stop.
+  // Before painting, so that no step follows a stop.
   useLayoutEffect(() => {
     if (!isOn) return undefined;
     if (!thread.replay && at.current !== null) {
@@ -103,7 +103,7 @@ const KIND = {
 };
 const kindOf = (told) => (told.type === 'TOOL_EXECUTION' && told.content.status === 'error' ? 'fail' : KIND[told.type] ?? 'model');
 
-/** One bar for each column of pixels, the columns of one kind in one path. */
+/** One bar per pixel column, one path per kind. */
 function columns(log, count, width) {
   const wide = Math.max(1, Math.min(6, Math.floor(width / Math.max(1, count))));
   const bars = Math.min(count, Math.floor(width / wide)) || 1;
@@ -125,7 +125,7 @@ function columns(log, count, width) {
 }
 
 function Strip({ thread, width, set }) {
-  // Live it is drawn again at most once a second.
+  // Live, it is redrawn at most once a second.
   const drawn = useSlow(thread.lastSeq, 1000);
   const { paths, stroke } = useMemo(() => columns(thread.log, Math.min(thread.log.length, drawn - thread.minSeq + 1), width), [drawn, width, thread.id]);
   const first = thread.minSeq;
@@ -153,7 +153,7 @@ function Strip({ thread, width, set }) {
   </svg>`;
 }
 
-/** The tape shows the whole log, also in replay: it is the scale. */
+/** The tape shows the whole log as its scale, also in replay. */
 const lastView = (thread) => thread.lastView ?? thread.view;
 
 function useSlow(value, ms) {

@@ -13,7 +13,7 @@ import { Talk } from './talk.js';
 import { Tape } from './tape.js';
 import { Timeline } from './timeline.js';
 
-/** Beyond so many items the list says more than the graph. */
+/** Above so many items the list is clearer than the graph. */
 const MANY = 80;
 
 const VIEWS = [['graph', 'Graph', 'g'], ['list', 'List', 'l'], ['changes', 'Changes', 'd'], ['forecast', 'Forecast', 'o']];
@@ -61,7 +61,7 @@ function shownView(route, thread) {
   return isNarrow() || thread.core.todoList.length > MANY ? 'list' : 'graph';
 }
 
-/** The panel stands above a run that ended in an error, until another begins. */
+/** The failure panel stays until another run begins. */
 function hasFailed(thread) {
   const run = thread.newestRun;
   return run != null && run.end != null && (run.resultStatus === 'error' || run.status === 'failed');
@@ -101,14 +101,14 @@ function ReplayStrip({ ctx, thread }) {
     <${Button} cls="small right" label="Back to live" k="Esc" onClick=${() => ctx.go(ctx.to({ at: null }))} /></div>`;
 }
 
-/* Beside the plan: the question, the conversation, the item, and what a model call saw. */
+/* Beside the plan: the question, the conversation, the item, and a model call's prompt. */
 
 const TABS = [['ask', 'Question'], ['talk', 'Conversation'], ['item', 'Item'], ['context', 'Context']];
 const TAB_PANES = { ask: QuestionTab, talk: Talk, item: ItemTab, context: ContextTab };
 
 /**
- * Question where this thread asks something, else Conversation. What is asked anew comes to the front, but not under somebody
- * who types; what was answered stays in sight.
+ * Question if this thread asks something, else Conversation. A new question comes to the front, but not while somebody
+ * types; an answered one stays visible.
  */
 function useUsualTab(thread) {
   const asks = thread.core.suspensions.length > 0;

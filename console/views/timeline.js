@@ -1,4 +1,4 @@
-// What took time in a run, as a tree, or the plain log.
+// A run's spans as a tree, or the plain log.
 
 import { enc } from '../api.js';
 import { isNarrow, useKeys, useSize } from '../browser.js';
@@ -9,10 +9,10 @@ import { Log, RawDialog } from './later.js';
 import { labelOf, TimelineRow, waitText } from './timeline/row.js';
 import { busyTimes, FILTERS, scale as scaleOf, summary, timelineRows, windowOf } from './timeline/rows.js';
 
-/** What the text of a stream that goes on adds to its row. */
+/** The height of a row's open stream text. */
 const TOKENS = 62;
 const PAGE = 400;
-/** Below what began last: the axis, and a row of what comes next. */
+/** Below the last begun row: the axis, and one more row. */
 const ROOM = 60;
 
 export function Timeline({ ctx, route, thread }) {
@@ -40,7 +40,7 @@ function sums(thread, run) {
   return parts.length ? `of ${duration((run.end ?? thread.now) - run.start)}: ${parts.join(' · ')}` : '';
 }
 
-/** Bars of what goes on grow: the tree is drawn again once a second while it does. */
+/** Running bars grow: redraws the tree once a second meanwhile. */
 function useSecond(isOn) {
   const [, again] = useReducer((n) => n + 1, 0);
   useEffect(() => {
@@ -63,7 +63,7 @@ function Tree({ ctx, route, thread, run, filter, openRaw }) {
   const tops = topsOf(rows, thread);
   const scale = axis(thread, run, width);
   const { from, to } = windowOf(tops, scrollTop, height || PAGE);
-  // The end that is followed is what began last: what has not begun stands below it.
+  // The followed end is the last begun row: pending ones are below it.
   const begun = rows.findLastIndex((row) => row.span) + 1;
   const follow = useFollow(box, isOpen, Math.max(0, tops[begun] + ROOM - height), begun, height);
   const { selected, choose } = useSelected(rows, route.row);
@@ -94,7 +94,7 @@ function Tree({ ctx, route, thread, run, filter, openRaw }) {
 
 const idOf = (row) => row.item?.id ?? row.span?.itemId;
 
-/** On narrow screens a row says what it is in its place: the side is another part. */
+/** On narrow screens a row shows its details in place: the side is another part. */
 const sideOn = (tab) => (isNarrow() ? {} : { tab });
 
 function topsOf(rows, thread) {
@@ -121,7 +121,7 @@ function Axis({ scale, cost }) {
     <span class="n">Time</span><span class="n cst">${cost}, rule</span></div>`;
 }
 
-/** Live it follows the end, until somebody scrolls up. */
+/** Live, follows the end until the person scrolls up. */
 function useFollow(box, isOpen, end, count, height) {
   const state = useRef({ isFollowing: isOpen, seen: count });
   const [, again] = useReducer((n) => n + 1, 0);
@@ -146,7 +146,7 @@ function useFollow(box, isOpen, end, count, height) {
   };
 }
 
-/** Rows may have one number: the one that was chosen here is known by its key, and only the first one by the number alone. */
+/** Rows may share a number: one chosen here is known by its key, and by the number alone only the first. */
 function useSelected(rows, number) {
   const chosen = useRef({});
   const [, again] = useReducer((n) => n + 1, 0);
@@ -161,7 +161,7 @@ function useSelected(rows, number) {
 }
 
 function useTreeKeys({ ctx, thread, rows, selected, choose, box, tops, toggle, openRaw }) {
-  // Where the next key starts: keys may come quicker than paintings.
+  // Where the next key starts: keys may be faster than paints.
   const cursor = useRef(selected);
   cursor.current = selected;
   const here = () => rows[cursor.current];

@@ -14,7 +14,7 @@ const DAY = 86_400_000;
 
 const dayOf = (time) => new Date(time).toISOString().slice(0, 10);
 
-/** What all groups need: rows by day for the chart, by model, and by what was chosen. */
+/** Rows by day for the chart, by model, and by the chosen group. */
 function useRows(ctx, by, from) {
   const [state, set] = useState({});
   useEffect(() => {
@@ -83,7 +83,7 @@ function Totals({ models }) {
       <dt>${name}</dt></div>`)}</dl>`;
 }
 
-/** One column per day; money where there is a price, else tokens. */
+/** One column per day; money if priced, else tokens. */
 function Days({ ctx, days, from }) {
   const first = Date.parse(from);
   const last = ctx.clock.now();
@@ -114,7 +114,7 @@ function Bars({ rows, nameOf }) {
       <td class="n" title=${row.unpricedCalls ? `${count(row.unpricedCalls, 'call')} without a price` : null}>${priceOf(row)}${row.unpricedCalls && row.unpricedCalls < row.calls ? ' +' : ''}</td></tr>`)}</${Table}>`;
 }
 
-/** A run by its thread's title, as far as it is known here. */
+/** A run by its thread's title, if known here. */
 function runName(ctx, runs, row) {
   const run = runs.find((one) => one.runId === row.runId);
   const threadId = row.threadId ?? run?.threadId;

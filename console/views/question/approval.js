@@ -1,4 +1,4 @@
-// May this call run? Its arguments, whole, and: approve it, approve it with other arguments, or reject it.
+// An approval: the call's arguments, complete; approve it, with these or other arguments, or reject it.
 
 import { approval, LARGE, needsTwo, obstacle, rejection } from '../../answer.js';
 import { useKeys } from '../../browser.js';
@@ -14,7 +14,7 @@ import { Decide, keysOf, pressed, Reason, ReasonField, Why } from './parts.js';
 export function Approval({ ctx, question, draft, set, press, whyNot, over, hand }) {
   const schema = question.inputSchema;
   const { text, isRounded } = useFacts(question.toolInput);
-  // An edit is sent whole: what is rounded here would be sent so.
+  // An edit sends all arguments: a rounded number would be sent.
   const mayEdit = !over && question.feedbackSchema?.allowModifyArgs === true && whyNot.approve === null && !isRounded;
   return html`
     <${Arguments} question=${question} schema=${schema} draft=${draft} set=${set} mayEdit=${mayEdit} />
@@ -58,21 +58,21 @@ function Acts({ question, draft, set, press, whyNot, mayEdit, schema, size, hand
     </div>`;
 }
 
-/* The arguments of a call, whole: as a form, as JSON, or to be edited. */
+/* A call's arguments, complete: as a form, as JSON, or editable. */
 
-/** What is found out once about arguments, however long they are. */
+/** Facts about arguments, computed once. */
 function useFacts(value) {
   return useMemo(() => ({
     text: JSON.stringify(value, null, 2) ?? '', hidden: hiddenNote(countHidden(value)), isRounded: form.hasRounded(value),
   }), [value]);
 }
 
-/** `draft.view`: form, json or edit. Long arguments are shown on demand, and `draft.seen` says that they were. */
+/** `draft.view`: form, json or edit. Long arguments are shown on demand, recorded in `draft.seen`. */
 export function Arguments({ question, schema, draft, set, mayEdit }) {
   const value = question.toolInput;
   const { text, hidden, isRounded } = useFacts(value);
   const isHeld = text.length > LARGE && !draft.seen;
-  // The form of other kinds is the answer's.
+  // In other kinds the form is the answer's.
   const show_ = (view) => set({ view, seen: draft.seen || view === 'json', ...(view === 'edit' && { form: draft.form ?? form.begin(schema, value) }) });
   const views = [['form', 'Form'], ['json', 'JSON'], ...(mayEdit ? [['edit', 'Edit']] : [])];
   return html`
@@ -114,7 +114,7 @@ function Edit({ draft, set, refused }) {
   <${Diff} was=${draft.form.base} now=${draft.form.value} />`;
 }
 
-/** What differs, as lines of JSON. */
+/** The difference as lines of JSON. */
 export function Diff({ was, now }) {
   const lines = diffLines(was, now);
   if (lines.length === 0) return null;

@@ -1,4 +1,4 @@
-// The question to a person: everything that is needed to decide, on one card, and the buttons that decide.
+// A question on one card: everything needed to decide, and the buttons.
 
 import { resolutionText } from '../../format.js';
 import { approval, placed, refusal, rejection, reply } from '../../answer.js';
@@ -23,9 +23,9 @@ const BODY = {
 };
 
 /**
- * The rule: keys answer only what the person came to; what appears by itself, or is next after an answer, stands under hands that
- * meant another one. Which question is shown says `pick(had)`, of the one that was shown before, if any. It is at hand where the
- * person came to it, by another `place` or by `reach()`; one that appeared by itself is not, nor what comes after `leave()`.
+ * The rule: keys answer only a question that the person chose, because a key press may be meant for an earlier one.
+ * `pick(had)` returns the question to show, given the one shown before. It is at hand after another `place` or `reach()`, but
+ * not if it appeared by itself or after `leave()`.
  */
 export function useShown(place, pick, cameByItself = false) {
   const here = useRef({ isLeft: cameByItself });
@@ -47,8 +47,8 @@ export function useShown(place, pick, cameByItself = false) {
 }
 
 /**
- * `question` is a suspension as the server or the fold has it, with `threadId`; `thread` only on the thread's page; `link`
- * leads to the thread from elsewhere. Keys act where it is at `hand`.
+ * `question` is a suspension of the server or the fold, with `threadId`; `thread` only on the thread's page; `link`
+ * leads to the thread from elsewhere. Keys work if it is at `hand`.
  */
 export function QuestionCard({ ctx, question, thread, boxed, link, onDone, hand }) {
   const { draft, set, press } = useAnswer(ctx, question, onDone);
@@ -74,14 +74,14 @@ export function QuestionCard({ ctx, question, thread, boxed, link, onDone, hand 
   </section>`;
 }
 
-/** A button that was pressed once falls back after three seconds. */
+/** A first press expires after three seconds. */
 function disarmLater(armed, set) {
   if (!armed) return undefined;
   const timer = setTimeout(() => set({ armed: false }), 3_000);
   return () => clearTimeout(timer);
 }
 
-/** What became of it, in a sentence; null while it is open. */
+/** The outcome in a sentence; null while open. */
 function endOf({ resolution, ended, status, expiryPolicy }, now) {
   if (ended?.timedOut) return EXPIRED[expiryPolicy] ?? 'Nobody answered in time.';
   if (ended) return resolutionText({ ...ended, decidedAt: ended.at }, now);
@@ -90,7 +90,7 @@ function endOf({ resolution, ended, status, expiryPolicy }, now) {
   return status === 'cancelled' ? 'It was withdrawn.' : null;
 }
 
-/** `{approve, reject}`: why it cannot be done now, or null. */
+/** `{approve, reject}`: why it is disabled, or null. */
 function whyNot(ctx, { mayAnswer: mine, policy }) {
   const here = ctx.whyNot('approve');
   const of = (name) => here ?? (mine?.[name] === false ? barredText(mine.why, policy) : null);
@@ -119,7 +119,7 @@ function HiddenNote({ text }) {
   return note && html`<p class="c-ask note">${note}</p>`;
 }
 
-/** What came of a press. */
+/** The outcome of a press. */
 function Note({ note }) {
   return html`<div class="answer-note" role="alert" data-testid="answer-note" data-kind=${note.kind}>
     <p>${show(note.text)}</p>${note.errors?.map(({ pointer, detail }) => html`<p><code>${show(pointer)}</code> ${show(detail)}</p>`)}
@@ -127,7 +127,7 @@ function Note({ note }) {
     ${note.traceId && html`<p class="dim mono">trace ${show(note.traceId)}</p>`}</div>`;
 }
 
-/* One answer on its way: its key, its refusals, and what the card shows of them. */
+/* An answer being sent: its key, its refusals, and what the card shows of them. */
 
 export const draftKey = (question) => `question ${question.suspensionId}`;
 
@@ -136,13 +136,13 @@ const fresh = () => ({
   busy: null, sent: null, note: null, refused: {}, over: null, newer: null,
 });
 
-/** `{draft, set, press}`. `press(name, body)` sends the body once, however often it is pressed. */
+/** `{draft, set, press}`. `press(name, body)` answers once, however often it is pressed. */
 function useAnswer(ctx, question, onDone) {
   const [draft, set] = useKept(draftKey(question), fresh);
   const press = async (name, body) => {
     if (draft.busy) return;
     const text = JSON.stringify(body);
-    // A retry of the same press has the same key; another answer is another press.
+    // A retry of the same press has the same key; another answer gets a new one.
     const key = draft.sent?.text === text ? draft.sent.key : newKey();
     set({ busy: name, note: null, refused: {}, sent: { text, key }, armed: false });
     try {
@@ -177,7 +177,7 @@ async function refused(problem, { ctx, question, set }) {
   }
 }
 
-/** The question as it is asked now; null if it cannot be read. */
+/** The question as it is now; null if unreadable. */
 async function readAgain(ctx, question) {
   try {
     const { items } = await ctx.api.all('/suspensions?status=pending');
@@ -187,7 +187,7 @@ async function readAgain(ctx, question) {
   }
 }
 
-/* May this plan run? What it will ask and may do, and the plan itself beside it. */
+/* A plan review: what the plan will ask and may do, with the plan beside it. */
 
 function PlanReview({ ctx, question, draft, set, press, whyNot, over, hand }) {
   const run = () => press('approve', approval(question, null, draft.reason));

@@ -1,10 +1,10 @@
-// The fields of a form, read as plain text or edited in controls of their type; the control of a question's `inputType`.
+// A form's fields, as text or as controls of their type; the control of a question's `inputType`.
 
 import * as form from '../../form.js';
 import { brief, plain, show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
 
-/** A value for reading: text as it is, the rest in words. */
+/** A value as text. */
 function Value({ value }) {
   if (typeof value === 'string') return value === '' ? html`<span class="dim">empty text</span>` : show(value);
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
@@ -17,7 +17,7 @@ function Value({ value }) {
   return html`<pre class="json whole">${show(JSON.stringify(value, null, 2))}</pre>`;
 }
 
-/** All fields for reading; those that are absent are not there. */
+/** All present fields, read-only. */
 export function ReadFields({ fields }) {
   return fields.filter((field) => !field.absent).map((field) => (field.fields
     ? html`<fieldset key=${field.key}><legend><${Name} field=${field} /></legend><${ReadFields} fields=${field.fields} /></fieldset>`
@@ -31,14 +31,14 @@ function Name({ field }) {
     ${field.unknown && html` <span class="tag" title="The tool’s schema does not name this">not in the schema</span>`}`;
 }
 
-/** A choice that would be sent rounded cannot be made here. */
+/** A choice that would be rounded is disabled. */
 const barred = (value) => form.hasRounded(value) && { disabled: true, title: form.ROUNDED };
 
 const TYPED = ['text', 'area', 'number', 'date'];
 
 /**
- * All fields for editing. `state` is a form of form.js, `set` takes the next one. `blank`: nothing was given before, so that
- * what is absent stands there as an empty control.
+ * All fields for editing. `state` is a form of form.js, `set` takes the next one. `blank`: there was no value, so absent
+ * fields are empty controls.
  */
 export function EditFields({ state, set, fields = form.fieldsOf(state.schema, state.value, state.base), refused = {}, blank }) {
   return fields.map((field) => {
@@ -59,7 +59,7 @@ function Absent({ field, state, set }) {
     <span><button type="button" class="b small quiet" onClick=${() => set(form.give(state, field))}>Give a value</button></span></div>`;
 }
 
-/** A control that may stay empty. */
+/** A control of an optional field. */
 function Blank({ field, state, set, refused }) {
   const id = `f${field.key}`;
   const wrong = state.errors[field.key] ?? refused;
@@ -123,11 +123,11 @@ function Select({ at, field, state, set }) {
   </select>`;
 }
 
-/* The control of a question's `inputType`, and the value that it gives. */
+/* The control of a question's `inputType`, and its value. */
 
 const isForm = ({ customSchema: schema }) => schema !== null && typeof schema === 'object' && schema.type === 'object';
 
-/** `{value}` of what was given so far, or `{error}`. */
+/** `{value}` of the draft, or `{error}`. */
 export function answerValue(schema, draft) {
   const text = draft.text ?? '';
   switch (schema.inputType) {
@@ -142,7 +142,7 @@ export function answerValue(schema, draft) {
   }
 }
 
-/** A time as it is here becomes one that everybody reads alike. */
+/** A local time becomes an unambiguous one. */
 function timeOf(text) {
   const time = new Date(text);
   return Number.isNaN(time.getTime()) ? { error: 'Choose a day and a time.' } : { value: time.toISOString() };

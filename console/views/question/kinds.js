@@ -1,4 +1,4 @@
-// Questions of the other kinds: each with the answers that it takes, in plain words.
+// The other kinds of questions, each with its possible answers.
 
 import { rejection, reply } from '../../answer.js';
 import * as form from '../../form.js';
@@ -15,7 +15,7 @@ const argumentsOf = ({ question, draft, set }) => question.toolInput !== undefin
 /** The tool by which a model asks; its arguments are the question. */
 const ASK_USER = 'ask_user';
 
-/** A tool, an agent or the model wants to know something. */
+/** A tool, an agent or the model asks for input. */
 export function Input(props) {
   const { ctx, question, draft, set, press, whyNot, over } = props;
   const { prompt, inputType } = question.feedbackSchema;
@@ -39,7 +39,7 @@ export function Input(props) {
             no=${['decline', 'Decline', decline]} />`}`}`;
 }
 
-/** A call that may or may not have had its effect. */
+/** A call that may have taken effect. */
 export function InDoubt(props) {
   const { ctx, question, draft, set, press, whyNot, over } = props;
   const act = (action, members = {}) => press(action, reply(question, { action, ...members }));
@@ -66,14 +66,14 @@ export function InDoubt(props) {
       </div>`}`;
 }
 
-/** A result that was typed: JSON where it looks like it, else text. */
+/** A typed result: JSON if it looks like it, else text. */
 function resultOf({ result = '' }) {
   const text = result.trim();
   if (text === '') return {};
   return /^[[{"]/.test(text) ? form.read('json', text) : { value: result };
 }
 
-/** A call that the caller's own program carries out. */
+/** A call that the caller's own program executes. */
 export function ClientTool(props) {
   const { ctx, question, draft, set, press, whyNot, over } = props;
   const { value, error } = resultOf(draft);
@@ -92,13 +92,13 @@ export function ClientTool(props) {
 
 const BUDGET = { maxTokens: 'tokens', maxCostUsd: 'US dollars', maxLlmCalls: 'model calls', deadlineMs: 'milliseconds from now' };
 
-/** The form of a budget, its members called what they are. */
+/** A budget's form, with names for its members. */
 function named(schema) {
   const members = Object.entries(schema?.properties ?? {});
   return { ...schema, properties: Object.fromEntries(members.map(([name, rules]) => [name, { ...rules, title: BUDGET[name] }])) };
 }
 
-/** The budget is spent: how much more? */
+/** The budget is used up: how much more? */
 export function Budget({ ctx, question, thread, draft, set, press, whyNot, over }) {
   const run = thread?.view.runs.get(question.runId);
   const more = draft.form ?? form.begin(named(question.feedbackSchema.customSchema), {});
@@ -117,7 +117,7 @@ export function Budget({ ctx, question, thread, draft, set, press, whyNot, over 
         no=${['stop', 'End the run', () => press('stop', reply(question, { approved: false }))]} />`}`;
 }
 
-/** An agent wants a person to sign in somewhere else. */
+/** An agent needs a person to sign in elsewhere. */
 export function PeerAuth(props) {
   const { ctx, question, draft, set, press, whyNot, over } = props;
   return html`
@@ -130,7 +130,7 @@ export function PeerAuth(props) {
         no=${['refuse', 'I will not', () => press('refuse', rejection(question, draft.reason))]} />`}`;
 }
 
-/** Somebody holds the run back. */
+/** The run was paused by somebody. */
 export function Pause({ question, draft, press, whyNot, over }) {
   return html`<p class="mid">What was under way came to its end; nothing new starts.</p>
     ${!over && html`<${YesNo} draft=${draft} whyNot=${whyNot}

@@ -1,4 +1,4 @@
-// What the cards of questions share: buttons that decide, who may press them, and why this is asked.
+// Common parts of question cards: the buttons, who may answer, and why it is asked.
 
 import { rejection, who } from '../../answer.js';
 import { fullTime, placed, ruleName } from '../../format.js';
@@ -6,7 +6,7 @@ import { plain, show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
 import { barredText, breakText, conditionText, grouped, ON_EXPIRY, SCOPE } from '../../words.js';
 
-/** `armed`: a first press was made where two are needed. */
+/** `armed`: the first of two presses was made. */
 export function Decide({ name, label, keys, cls = '', draft, off, onPress }) {
   const press = (event) => {
     if (event.detail > 1) return;
@@ -21,10 +21,10 @@ export function Decide({ name, label, keys, cls = '', draft, off, onPress }) {
   </button>`;
 }
 
-/** What is pressed for it: a question that is not at hand is called first. */
+/** Its keys: a question that is not at hand is selected first. */
 export const keysOf = (hand, keys) => (hand?.isHere ? keys : hand && `q ${keys}`);
 
-/** The same for a key: `off` says why it does nothing. */
+/** The same for a key: `off` is why it is disabled. */
 export function pressed(draft, off, act) {
   return (event) => {
     if (off || draft.busy !== null) return false;
@@ -37,8 +37,8 @@ export function pressed(draft, off, act) {
 export const Reason = ({ text }) => text && html`<p class="off-reason" data-testid="why-not">${text}</p>`;
 
 /**
- * The usual two buttons: `yes` and `no` are `[name, label, act]`. `wrong`: what must be corrected before a yes; `told`: which of
- * that is said at once.
+ * The usual two buttons: `yes` and `no` are `[name, label, act]`. `wrong`: mistakes that prevent a yes; `told`: those
+ * shown at once.
  */
 export function YesNo({ draft, whyNot, yes, no, wrong = null, told = wrong }) {
   return html`<div class="acts">
@@ -47,16 +47,16 @@ export function YesNo({ draft, whyNot, yes, no, wrong = null, told = wrong }) {
     <${Reason} text=${whyNot.approve ?? told} /></div>`;
 }
 
-/** A refusal that needs a reason: without one it is asked for. */
+/** A rejection that needs a reason asks for a missing one. */
 export const withReason = ({ question, draft, set, press }, name) => () => (
   draft.reason.trim() === '' ? set({ needsReason: true }) : press(name, rejection(question, draft.reason)));
 
-/** A result that is typed. */
+/** A typed result. */
 export const ResultField = ({ label, draft, set }) => html`<label class="stack"><span>${label}</span>
   <textarea class="f mono" rows="3" data-testid="result" value=${draft.result ?? ''}
     onInput=${(event) => set({ result: event.currentTarget.value })}></textarea></label>`;
 
-/** The reason that goes with an answer. */
+/** The answer's reason. */
 export function ReasonField({ draft, set, needed, hint = 'Reason (needed to reject; the model reads it)' }) {
   return html`<label><span class="sr">Reason</span>
     <input class="f" data-testid="reason" placeholder=${hint} value=${draft.reason} aria-invalid=${needed ? 'true' : undefined}
@@ -64,7 +64,7 @@ export function ReasonField({ draft, set, needed, hint = 'Reason (needed to reje
     ${needed && html`<p class="wrong" role="alert" data-testid="needs-reason">Say why: the model reads it and goes on from there.</p>`}`;
 }
 
-/* What a person must know beside the arguments: why it is asked, who may answer, what if it breaks, how long there is. */
+/* Context of a question: why it is asked, who may answer, the effect of a crash, the time left. */
 
 export function Why({ ctx, question }) {
   const { policy, digest, toolName, kind } = question;
@@ -78,7 +78,7 @@ export function Why({ ctx, question }) {
   </dl>`;
 }
 
-/** Who wants to know, where no rule asks. */
+/** Who asks, if no rule does. */
 function asker({ kind, toolName, toolInput }) {
   if (kind === 'input') return toolName === 'ask_user' ? 'the model' : 'the tool, in the middle of its call';
   if (kind === 'peer_input' || kind === 'peer_auth') return html`the agent ${show(toolInput?.agentId ?? '')}`;
@@ -100,7 +100,7 @@ function Who({ question: { policy, askedBy, mayAnswer: mine } }) {
     ${mine?.why && html`<p class="c-ask">${show(barredText(mine.why, policy))}</p>`}`;
 }
 
-/** How much time is left, and what happens then. The text is written anew by the clock. */
+/** The time left, and what happens then. Updated by the clock. */
 export function Countdown({ ctx, question }) {
   const { expiresAt, expiryPolicy, createdAt, expiresAfterMs } = question;
   if (expiresAt == null) return null;

@@ -1,4 +1,4 @@
-// The questions of a thread: the tab, and how they are put together from its log and the list of all questions.
+// A thread's questions: the tab, and their merge from the log and the list of all questions.
 
 import { count, resolutionText } from '../../format.js';
 import { useKeys } from '../../browser.js';
@@ -13,8 +13,8 @@ export function QuestionTab({ ctx, thread, cameByItself }) {
   const { open, over } = questionsOf(ctx, thread);
   const [chosen, choose] = useState(null);
   const isMine = (one) => one?.ended && keptAt(draftKey(one))?.over?.mine;
-  // What was answered here stays in sight until something else is chosen or asked; what somebody else answered, until the person
-  // goes on: another one would stand under the hand.
+  // A question answered here stays until something else is chosen or asked; one answered by others until the person leaves:
+  // a replacement could get a key press meant for it.
   const { shown, hand } = useShown(chosen, (had) => {
     const { suspensionId: id } = had ?? chosen ?? {};
     const kept = (thread.replay ? open : [...open, ...over]).find((one) => one.suspensionId === id);
@@ -63,17 +63,17 @@ function Before({ ctx, rest }) {
   </section>`;
 }
 
-/* The questions of a thread, put together from its log and from the list of all questions. */
+/* A thread's questions, from its log and the list of all questions. */
 
-/** A question of the fold, with what the list of questions knows besides. */
+/** A question of the fold, with more facts from the list. */
 export function withRow(ctx, thread, question) {
-  // The list is of now, and the past is shown as it was.
+  // The list is current, but a replay shows the past.
   const row = thread?.replay ? null : ctx.questions?.find((one) => one.suspensionId === question.suspensionId);
   const told = thread?.view.questions.get(question.suspensionId);
   return { ...told, ...question, ...row, seq: told?.seq, threadId: question.threadId ?? thread?.id };
 }
 
-/** Those that are open, the most urgent first; and those that are over, the latest first. */
+/** Open ones, the most urgent first; then answered ones, the latest first. */
 function questionsOf(ctx, thread) {
   const open = thread.core.suspensions.map((one) => withRow(ctx, thread, one)).sort(byUrgency);
   const over = [...thread.view.questions.values()].filter((one) => one.ended)

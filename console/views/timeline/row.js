@@ -1,4 +1,4 @@
-// One row of the timeline; and in words, what an item waits for, and which rule stands behind a call.
+// A timeline row; in words, an item's wait, and the rule for a call.
 
 import { spansOf } from '../../fold/view.js';
 import { age, count, dollars, duration, placed, ruleName, tokens } from '../../format.js';
@@ -25,7 +25,7 @@ export function TimelineRow({ ctx, thread, row, scale, top, isSelected, waits, o
   </div>`;
 }
 
-/** The name and the status by which a row is called, too, where it is not drawn. */
+/** The row's name and status for a label, also when not drawn. */
 export function labelOf(thread, { kind, span, item }) {
   switch (kind) {
     case 'run':
@@ -133,7 +133,7 @@ function bars(row, status, scale, now) {
   return [bar('whole', span.start, end, row.inside.length ? 'under' : ''), ...inside];
 }
 
-/** A call: what it waited for people, hatched, then what it took itself. */
+/** A call: its wait for people hatched, then its own time. */
 function callBars(span, end, bar) {
   const waits = span.waits.map((wait) => bar(wait.suspensionId, wait.from, wait.to ?? end, `hatch ${wait.to == null ? 'live' : ''}`));
   if (span.end == null && span.waits.some((wait) => wait.to == null)) return waits;
@@ -164,7 +164,7 @@ function dollarsOr(costs) {
 
 const TAIL = 600;
 
-/** What a model says right now, growing to the end. One text node: no component renders for a token. */
+/** A model's current text, growing at its end: one text node, no render per token. */
 function TokenText({ ctx, streamId, depth }) {
   const place = useRef(null);
   useLayoutEffect(() => {
@@ -185,7 +185,7 @@ function TokenText({ ctx, streamId, depth }) {
 
 const OVER = ['completed', 'failed', 'cancelled'];
 
-/** `{text, since?}` of an item that is not over. */
+/** `{text, since?}` of an open item. */
 export function waitText(ctx, thread, item) {
   const shown = thread.shown(item);
   if (OVER.includes(item.status)) return { text: WORD[shown] };
@@ -204,7 +204,7 @@ export function waitText(ctx, thread, item) {
   return { text: `waits for a free place${most ? ` (of ${most})` : ''}` };
 }
 
-/** An attempt failed, and the next begins after a pause. */
+/** The pause between a failed attempt and the next. */
 function pauseOf(thread, item) {
   const span = spansOf(thread.view, item.id).at(-1);
   const last = span && thread.view.spans.get(span.children.at(-1));

@@ -1,4 +1,4 @@
-// The rows of the timeline, pure: which there are, which of them are in sight, and where times stand on its axis.
+// The timeline's rows, pure: which exist, which are visible, and times on its axis.
 
 const OVER = new Set(['completed', 'failed', 'cancelled']);
 
@@ -11,8 +11,8 @@ export const FILTERS = {
 };
 
 /**
- * Rows in the order of the log: `{key, kind, depth, span, item, isShut, isOpenable, inside, iteration, isFirst}`. `toggled` has
- * the keys of those that a person opened or shut; else what is finished is shut.
+ * Rows in log order: `{key, kind, depth, span, item, isShut, isOpenable, inside, iteration, isFirst}`. `toggled` has the
+ * keys that a person opened or shut; otherwise finished rows are shut.
  */
 export function timelineRows(thread, run, { toggled = new Set(), filter = 'All' } = {}) {
   const { view } = thread;
@@ -53,7 +53,7 @@ function addBranch(rows, view, span, item, toggled, filter) {
   }
 }
 
-/** A call that an agent has is told of by its task. */
+/** A call at an agent is shown by its task. */
 function leaves(view, span) {
   const all = span.children.map((id) => view.spans.get(id)).filter(Boolean);
   const delegated = new Set(all.filter((one) => one.kind === 'task').map((one) => one.callId));
@@ -70,7 +70,7 @@ function errorsOf(span, children) {
   return { retries, errors };
 }
 
-/** What has not begun stands below, in plan order. */
+/** Pending items are below, in plan order. */
 function addPending(rows, thread, begun) {
   for (const item of thread.core.todoList) {
     if (begun.has(item.id) || OVER.has(item.status)) continue;
@@ -78,7 +78,7 @@ function addPending(rows, thread, begun) {
   }
 }
 
-/** In which times something worked; the rest of the run was waited through. */
+/** The busy times; the rest of the run was waiting. */
 export function busyTimes(view, run, now) {
   const busy = [];
   for (const span of view.spans) {
@@ -87,13 +87,13 @@ export function busyTimes(view, run, now) {
     if (span.kind === 'stream') busy.push({ from: span.start, to: end });
     else if (span.end != null) busy.push({ from: Math.max(span.start, span.began ?? span.start), to: end });
     else if (span.waits.every((wait) => wait.to != null)) busy.push({ from: span.waits.at(-1)?.to ?? span.start, to: end });
-    // Where a wait begins and ends stays in sight.
+    // The begin and end of a wait stay visible.
     for (const wait of span.waits ?? []) busy.push({ from: wait.from, to: wait.from + 1 });
   }
   return busy;
 }
 
-/** Where the time of a run went: sums over all that went on, which may have gone on at once. */
+/** A run's time by kind: sums of spans, which may overlap. */
 export function summary(view, run, now) {
   const sums = { model: 0, tools: 0, person: 0, agent: 0, pauses: 0 };
   for (const span of view.spans) {
@@ -111,7 +111,7 @@ export function summary(view, run, now) {
   return sums;
 }
 
-/** What of a window over rows of different heights is drawn. `tops[i]` is where row i begins; the last entry is the end. */
+/** The visible window of rows of different heights. `tops[i]` is the top of row i; the last entry is the end. */
 export function windowOf(tops, scrollTop, height, margin = 20) {
   const count = tops.length - 1;
   const first = upper(tops, scrollTop);
@@ -130,15 +130,15 @@ function upper(tops, y) {
   return low;
 }
 
-/* The axis of the timeline. Waits much longer than all the rest are drawn as a break, so that the work stays visible. */
+/* The timeline's axis. Long waits become breaks, so that the work stays visible. */
 
-/** A wait is broken where it is longer than so many times the rest. */
+/** A break is a wait longer than this many times the rest. */
 const LONG = 10;
-/** What a break takes of the axis. */
+/** A break's share of the axis. */
 const BREAK = 0.06;
 
 /**
- * `busy` are `{from, to}` in which something worked; what lies between them is a wait. Gives `{at(time) → 0..1, breaks, ticks}`.
+ * `busy` are `{from, to}` with work; between them are waits. Returns `{at(time) → 0..1, breaks, ticks}`.
  */
 export function scale(from, to, busy, most = 6) {
   const end = Math.max(to, from + 1000);
