@@ -13,9 +13,9 @@ use super::{keep, root};
 const OPENED: usize = 89_800;
 /// All files of the folder as they are, with a little room. The aim is 350,000, and is not reached: no view is left out, and
 /// the sources stay readable.
-const RAW: usize = 503_900;
+const RAW: usize = 498_500;
 /// The same, each compressed.
-const COMPRESSED: usize = 186_200;
+const COMPRESSED: usize = 183_600;
 const LONGEST: usize = 400;
 /// What others wrote is taken over as it is.
 const VENDOR: &str = "vendor/";
