@@ -1,5 +1,5 @@
-//! The house rules that a machine can keep: who may name whom, how large a file may grow, what never stands in one.
-//! Each rule is also shown a source that breaks it.
+//! The house rules that a test can check: which module may name which, file sizes, and what a source may not contain.
+//! Each rule is also given a source that breaks it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "floors/clients.rs"]

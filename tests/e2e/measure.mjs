@@ -1,8 +1,8 @@
-// Prints what a thread of ten thousand observations takes in the page: milliseconds on this machine, which no test compares.
+// Measures a thread of ten thousand observations in the page, in milliseconds on this machine; no test compares the figures.
 //
 //   scripts/bench --page [ITEMS], or PES_BIN=… node measure.mjs [ITEMS]
 //
-// The log is made, and brought as quickly as a connection brings it: what is measured is the page, not the server.
+// The log is generated and sent as fast as a connection can: this measures the page, not the server.
 
 import { launch, open, quit, showing } from './support/browser.mjs';
 import { largeLog, tellLarge } from './support/large.mjs';

@@ -1,5 +1,5 @@
 // Records the goldens anew: node record.mjs [CASE...]. It runs the cases against a server, compares the page's fold with the
-// server's state at every observation, and writes what it saw to tests/golden/console/.
+// server's state at every observation, and writes the logs to tests/golden/console/.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';

@@ -1,4 +1,4 @@
-//! The clients that this project publishes stay small and need little: `clients/`.
+//! The clients published in `clients/` stay small and have few dependencies.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The page for people stays small, readable, and without a way to write HTML: `console/`.
+//! The page for people in `console/` stays small, readable, and without a way to write HTML.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What operators install names what there is: families of metrics, runbooks, settings.
+//! The files that operators install name only existing metrics, runbooks and settings.
 
 use std::collections::BTreeSet;
 

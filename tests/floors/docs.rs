@@ -1,4 +1,4 @@
-//! The documents say what is: paths and links exist, every code and every family of metrics is explained.
+//! The documents match the code: paths and links exist, and every code and every metric is explained.
 
 use std::collections::BTreeSet;
 

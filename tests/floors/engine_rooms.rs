@@ -1,6 +1,6 @@
-//! Inside the engine: the rooms of PES stand in one order, and no module of theirs leads back to itself.
+//! Inside the engine, the rooms of PES have one order, and their modules form no cycle.
 //!
-//! What comes next is a returned outcome, which `decide` applies: a room names only those before it.
+//! What comes next is a returned outcome, which `decide` applies: a room names only rooms before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! A place where the process can be held is one at which a test kills it.
+//! Every failpoint has a test that kills the process there.
 
 use super::{Source, all_sources, keep, sources};
 

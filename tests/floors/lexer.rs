@@ -1,4 +1,4 @@
-//! Rust as words and signs, without comments, texts and characters: enough to see names in code only.
+//! Rust source as tokens, without comments, strings and characters, so that the rules see only names in code.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {

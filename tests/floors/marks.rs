@@ -1,4 +1,4 @@
-//! What never stands in a source: marks of unfinished work, and names that mean nothing.
+//! Sources contain no marks of unfinished work, and no names without meaning.
 
 use super::{Source, all_sources, keep};
 

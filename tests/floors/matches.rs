@@ -1,4 +1,4 @@
-//! No wildcard arm beside arms of our own enums: a new variant must be looked at everywhere.
+//! A match on our own enums has no wildcard arm, so that a new variant must be handled everywhere.
 
 use std::collections::HashSet;
 

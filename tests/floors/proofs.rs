@@ -1,4 +1,4 @@
-//! A promise names the tests that guard it by their whole names, and what does not run by itself is run by a script.
+//! A promise names its tests by their full names, and a script runs every ignored test.
 
 use std::collections::BTreeSet;
 

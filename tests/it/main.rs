@@ -1,4 +1,4 @@
-//! Every test that needs more than one module, in one binary: it links once.
+//! Every test that needs more than one module, in one binary, so that there is one link.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod a2a;

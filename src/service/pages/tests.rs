@@ -1,4 +1,4 @@
-//! Every entry once, however the pages are cut.
+//! Every entry is returned once, whatever the page size.
 
 use super::*;
 

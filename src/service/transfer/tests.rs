@@ -1,4 +1,4 @@
-//! Whatever of a file is changed or cut off, the line is named in which it is.
+//! If any line of a file is changed or cut off, the error names that line.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

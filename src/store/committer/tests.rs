@@ -1,4 +1,4 @@
-//! The committer on a scripted batch: what it sends together, in which order, and what it answers.
+//! The committer on a scripted batch: what it sends together, in which order, and its answers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A batch that is sent again after its connection was lost, and by which index things are found.
+//! A batch is sent again after its connection was lost, and queries use the intended indexes.
 
 use std::ops::Range;
 use std::sync::Arc;

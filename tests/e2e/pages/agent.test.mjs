@@ -1,4 +1,4 @@
-// A remote agent has a question: it is shown here, and the answer goes to the agent's own task. The agent is a server of its own.
+// A remote agent's question is shown here, and the answer goes to the agent's own task. The agent is a separate server.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -43,7 +43,7 @@ test('what a remote agent asks is answered in the page, and its task goes on', a
   const { seq } = await server.ended('visa');
   await painted(page, seq);
   await page.waitForSelector('[data-testid=status][data-status=success]');
-  // What the agent was told, from its own log: it was asked for by its task, and answered from here.
+  // What the agent received, from its own log: a poll of its task, and the answer given here.
   const [theirs] = (await agent.get('/threads')).items;
   const answered = (await agent.log(theirs.threadId)).find(({ type }) => type === 'TOOL_EXECUTION');
   assert.equal(answered.content.output.answer ?? answered.content.output, 'the new one');

@@ -1,4 +1,4 @@
-// An answer counts once, whoever presses, however often and in however many tabs; and it is an answer to what was seen.
+// An answer counts once, however many people, clicks and tabs send it, and it applies only to the question as it was shown.
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
@@ -82,7 +82,7 @@ test('an answer that is on its way is sent once, however often it is pressed', a
   await page.waitForSelector('[data-testid=question][data-state=busy]');
   await page.locator('[data-testid=question] .q').click();
   for (const key of ['x', 'x', 'a', 'a', 'e']) await page.keyboard.press(key);
-  // No matter how a press comes about: also where a button is not asked whether it can be pressed.
+  // However the press is caused, even where the button's state is not checked.
   await at(page, 'reject').evaluate((button) => {
     button.disabled = false;
     button.click();
@@ -101,7 +101,7 @@ test('a reload while an answer is on its way shows what became of it', async () 
   const arrived = page.waitForRequest('**/resume');
   await page.route('**/resume', async (route) => {
     await route.fetch();
-    // The answer of the server never comes back.
+    // The server's response never arrives.
   });
   await at(page, 'reject').click();
   await arrived;

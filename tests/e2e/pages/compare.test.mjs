@@ -1,4 +1,4 @@
-// Two threads side by side, while they go on.
+// Two running threads side by side.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

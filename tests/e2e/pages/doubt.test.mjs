@@ -1,4 +1,4 @@
-// A call whose effect nobody knows: the server was killed in the middle of it, and a person says what is true.
+// A call in doubt: the server was killed in the middle of it, and a person states what happened.
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
@@ -55,7 +55,7 @@ test('the card says what happened, and asks what is true', async () => {
   assert.equal(await at(page, 'question').getAttribute('data-kind'), 'in_doubt');
   assert.match(await at(page, 'question').innerText(), /It was not repeated[\s\S]*FI21 1234 5600 0007 85/);
   const before_ = asked;
-  // Single keys do elsewhere what looks at something: none of them answers here.
+  // Elsewhere single keys open views; here none of them answers the question.
   for (const key of ['r', 'd', 's', 'x']) await page.keyboard.press(key);
   await at(page, 'reason').fill('It was sent twice before.');
   await at(page, 'skip').click();

@@ -257,7 +257,7 @@ test('a plan that is read late does not take the edits that were begun meanwhile
   const read = page.waitForResponse('**/plan');
   release();
   await (await read).finished();
-  // What the answer changes is painted in the frame after it.
+  // The change that the response causes is painted in the next frame.
   await page.evaluate(() => new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); }));
   assert.equal(await field(page, 'notify', 'description').inputValue(), 'Mine');
   await done(page);

@@ -1,4 +1,4 @@
-// What fails says what to do; who may not, is told why; who has no key, signs in.
+// A failure is shown with its remedy, a refusal with its reason, and a person without a key signs in.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -57,13 +57,13 @@ test('a run that is asked for again through a proxy that gave up is asked for on
   await page.route('**/process', async (route) => {
     keys.push(route.request().headers()['idempotency-key']);
     if (keys.length > 1) return route.continue();
-    // It arrives; its answer does not.
+    // The request arrives; its response does not.
     await route.fetch();
     return route.fulfill({ status: 504, contentType: 'text/html', body: '<h1>Gateway Time-out</h1>' });
   });
   await page.routeWebSocket(/proxied/, (socket) => {
     const behind = socket.connectToServer();
-    // What the first press began is not seen yet.
+    // The effect of the first click is not visible yet.
     behind.onMessage((frame) => (keys.length > 0 ? undefined : socket.send(frame)));
   });
   await page.reload();
@@ -216,7 +216,7 @@ test('a key that is revoked ends its session', async () => {
   const page = await signedIn(key, '#/t/mine');
   await at(page, 'question').waitFor();
   await guarded.ask('DELETE', `/keys/${keyId}`, undefined, bearer(ADMIN));
-  // Nothing is pressed: the server ends the connection, and the page sees why.
+  // Nobody clicks: the server ends the connection, and the page learns why.
   await at(page, 'login').waitFor();
   assert.equal(await page.locator('nav[aria-label=Pages], [data-testid=head], [data-testid=question], [data-testid=threads]').count(), 0);
   assert.doesNotMatch(await page.locator('body').innerText(), /Team dinner/);
@@ -387,7 +387,7 @@ for (const [what, file, name, hash, rest] of [
     await at(page, 'try-again').click();
     await at(page, 'mended').waitFor();
     assert.equal(await at(page, 'failure').count(), 0);
-    // It is told where every error of a script is told.
+    // It is shown where every error of a script is shown.
     assert.deepEqual(page.wrong.splice(0), Array(2).fill('error: A list was expected.'));
     await done(page);
   });

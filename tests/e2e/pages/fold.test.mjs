@@ -1,4 +1,4 @@
-// The cases of the goldens, run again against the server that is tested: its states and the page's fold are the same.
+// The cases of the goldens run again against the server under test: its states equal the page's fold.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

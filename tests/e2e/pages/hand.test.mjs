@@ -1,4 +1,4 @@
-// What stands under the hand of a person who types or presses stays there: fields, and questions.
+// Fields and questions do not move or change under a person who types or clicks.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

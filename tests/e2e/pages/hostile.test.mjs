@@ -1,5 +1,5 @@
-// What models, tools, agents and people write is text, wherever it is shown: it runs nothing, leads nowhere but to the web, and what
-// cannot be seen is shown as its code.
+// Output of models, tools, agents and people is shown as text: it runs nothing, links only to web addresses, and invisible
+// characters are shown as their code.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

@@ -1,4 +1,4 @@
-// Three hundred items, five thousand observations: only what is in sight is drawn, and tokens render nothing.
+// Three hundred items, five thousand observations: only visible rows are drawn, and tokens render nothing.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -49,14 +49,14 @@ test('five thousand observations are shown, and few of them drawn', async () => 
   assert.ok(LOG.length >= 5000);
   const page = await large('#/t/large');
   await showing(page, LOG.length);
-  // Beyond eighty items the list says more than the graph.
+  // Beyond eighty items the list shows more than the graph.
   await page.locator('[data-testid=plan-list]').waitFor();
   await shot(page, 'large-list');
   await page.evaluate(seeNodes);
   await page.keyboard.press('g');
   await page.locator('[data-node]').nth(ITEMS - 1).waitFor();
   assert.equal(await count(page, '[data-node]'), ITEMS);
-  // A frame that draws them all takes a quarter of a second.
+  // A frame that draws all of them takes a quarter of a second.
   const steps = await page.evaluate(() => window.nodesDrawn);
   assert.ok(steps.length >= 3 && Math.max(...steps) <= 100, steps.join(' '));
   assert.ok(Number(await page.locator('[data-testid=timeline]').getAttribute('data-rows')) >= ITEMS);
@@ -100,7 +100,7 @@ test('tokens are written into one text node: no element is made, changed or take
   });
   await page.evaluate(() => {
     window.reads = 0;
-    // Whatever makes a browser lay the page out at once.
+    // Every access that makes a browser compute the layout at once.
     for (const [of, names] of [[Element.prototype, ['clientHeight', 'clientWidth', 'scrollHeight', 'scrollWidth', 'scrollTop']], [HTMLElement.prototype, ['offsetHeight', 'offsetWidth', 'offsetTop']]]) {
       for (const name of names) {
         const property = Object.getOwnPropertyDescriptor(of, name);
@@ -124,7 +124,7 @@ test('tokens are written into one text node: no element is made, changed or take
   await page.waitForFunction(() => /word199/.test(document.querySelector('[data-testid=tokens]').textContent));
   const seen = await page.evaluate(() => window.seen);
   assert.deepEqual(seen.elements, []);
-  // Once a frame at most: two hundred tokens are far fewer writes.
+  // At most once a frame: far fewer writes than the two hundred tokens.
   assert.ok(seen.texts > 0 && seen.texts <= 40, `${seen.texts} writes`);
   assert.equal(await page.evaluate(() => window.reads), 0, 'layout is read for none of them');
   assert.deepEqual(page.wrong, []);

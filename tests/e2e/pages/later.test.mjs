@@ -1,4 +1,4 @@
-// A browser is sent what it shows: the other views come when they are shown first.
+// A browser loads only what it shows: other views are loaded when first shown.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

@@ -1,4 +1,4 @@
-// A run as it goes: live, at a reload, through a cut and a restart, in two tabs.
+// A run as it happens: live, after a reload, through a lost connection and a restart, in two tabs.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -165,7 +165,7 @@ test('the log is played in its order, up to where it is live', async () => {
   await server.run('played', DINNER);
   const { lastSeq } = await server.get('/threads/played');
   const page = await open(server, '#/t/played');
-  // What the last observations show is read by then: it would be waited for, and passed over.
+  // What the last observations show has been read by then; waiting for it would miss it.
   await page.locator('[data-testid=answer] .md').waitFor();
   await page.evaluate(() => { location.hash = '#/t/played?at=1'; });
   await showing(page, 1);

@@ -1,5 +1,5 @@
-// A long day: two hundred reconnections, twenty thousand observations, two hours. The page does not grow, and nothing moves for
-// whoever asked for that.
+// Two hundred reconnections, twenty thousand observations, two hours: the page's memory does not grow, and nothing is animated for
+// people who asked for less motion.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -36,7 +36,7 @@ test('two hours, two hundred reconnections and twenty thousand observations leav
     const sockets = await page.evaluate(() => window.sockets);
     await page.evaluate((code) => window.cut(code), TOO_SLOW);
     await page.waitForFunction((had) => window.sockets > had, sockets);
-    // What a model says meanwhile comes and goes, and thirty-six seconds pass: two hours in all.
+    // Tokens come and go meanwhile, and thirty-six seconds pass: two hours in all.
     await page.evaluate(tellTokens, i);
     await page.clock.fastForward(36_000);
   }
@@ -69,7 +69,7 @@ async function heapOf(page) {
 test('clocks go on for hours without a word from the server, and stand in the past', async () => {
   await server.run('asks', 'Send the team an invitation to the dinner.');
   const page = await open(server, '#/new');
-  // Answers without a Date: the page has its own clock alone.
+  // Responses without a Date header: the page has only its own clock.
   await page.addInitScript(() => {
     const { get } = Headers.prototype;
     Headers.prototype.get = function (name) {

@@ -1,4 +1,4 @@
-// In the past nothing on the page shows what came later: in no view, in no tab, not in the log, at no observation that was tried.
+// In the past the page shows nothing that came later, in any view, tab or log, at any observation tried.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -68,7 +68,7 @@ test('the log and the words of the past end where it does', async () => {
   const rows = await page.locator('.log-row').evaluateAll((all) => all.map((one) => Number(one.dataset.seq)));
   assert.equal(Math.max(...rows), asked - 1);
   const text = await page.locator('main').innerText();
-  // It was asked, answered and said later; what was said before is there.
+  // The question, its answer and the message came later; earlier messages are shown.
   assert.match(text, /Each guest pays 47\.60/);
   assert.doesNotMatch(text, /Send the e-mail|was written, approved and handed over|approved by|Renamed since/);
   assert.doesNotMatch(await page.title(), /Renamed since/);

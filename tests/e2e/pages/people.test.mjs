@@ -1,4 +1,4 @@
-// Questions are answered in the page: every kind, and every way in which an answer can be refused.
+// Questions are answered in the page: every kind, and every refusal of an answer.
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
@@ -158,7 +158,7 @@ test('of two who answer, the second is told who was first', async () => {
   await server.run('two', INVITE);
   const page = await open(server, '#/t/two');
   await at(page, 'question').waitFor();
-  // The second answer is on its way before the first is known here.
+  // The second answer is sent before the page knows of the first.
   await page.route('**/resume', async (route) => {
     const { suspensionId } = await questionOf(server, 'two');
     await server.resume('two', { suspensionId, approved: true });

@@ -1,4 +1,4 @@
-// The picture of the README: a plan that runs, and the call that a person must approve. PES_PICTURES=1 takes it anew.
+// The picture of the README: a running plan, and a call that a person must approve. PES_PICTURES=1 takes it again.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

@@ -1,4 +1,4 @@
-// The page over plain HTTP, as in a house without certificates: browsers give it less there.
+// The page over plain HTTP, as in a network without certificates, where browsers offer fewer APIs.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

@@ -1,4 +1,4 @@
-// A press does what it was pressed for, to the run that it was pressed for, and no more.
+// A click does only what it was meant for, and to the run that it was meant for.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -60,7 +60,7 @@ test('a run is cancelled, and not answered as one before it was through a proxy 
   await page.route('**/cancel', async (route) => {
     sent += 1;
     if (sent > 1) return route.continue();
-    // It arrives; its answer does not.
+    // The request arrives; its response does not.
     await route.fetch();
     return route.fulfill({ status: 504, contentType: 'text/html', body: '<h1>Gateway Time-out</h1>' });
   });

@@ -1,4 +1,4 @@
-// Rows of the timeline that have one number, as a phase and its first stream, or the calls of one reply: each is a row of its own.
+// Timeline rows with the same number, as a phase and its first stream, or the calls of one reply, are separate rows.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

@@ -1,4 +1,4 @@
-// A thread whose log was shortened after some days: what the server keeps of the time before it stands on the page.
+// A thread whose log was shortened after some days: the page shows what the server keeps of the time before.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

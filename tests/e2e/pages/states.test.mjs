@@ -1,4 +1,4 @@
-// States that a view is in only after something was done: axe finds nothing serious there either, light and dark.
+// States of a view that follow an action: axe finds nothing serious there either, light and dark.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

@@ -1,4 +1,4 @@
-// The page System: what an operator looks at, and the little that is done there.
+// The System page: what an operator sees there, and its few actions.
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
@@ -66,7 +66,7 @@ test('a message that was delivered can be sent again', async () => {
   const row = at(page, 'section-webhooks').locator('tbody tr').first();
   await row.waitFor();
   assert.match(await row.innerText(), /suspension\.requested/);
-  // It is told as delivered once the answer is stored.
+  // It is shown as delivered once the response is stored.
   while (!(await row.locator('[data-testid=replay]').count())) {
     await page.reload();
     await row.waitFor();

@@ -1,4 +1,4 @@
-// What is said to the agent: the first message of a thread, messages to a run that is under way, and what the answer brings.
+// Messages to the agent: the first of a thread, those to a running run, and the answer.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -22,10 +22,10 @@ const inThread = (page) => page.waitForFunction(() => location.hash.startsWith('
 
 test('two actions and half a minute lead from nothing to a plan that runs, and to its answer', async (t) => {
   const began = Date.now();
-  // The pace that is usual: as slow as a person sees it.
+  // The usual speed: as slow as a person sees it.
   const empty = await Server.start({ env: { PES_DEMO_PACE: '20' } });
   t.after(() => empty.stop());
-  // The first action: the address that the server writes is opened.
+  // The first action: open the address that the server prints.
   const page = await open(empty, '');
   await at(page, 'first-ask').waitFor();
   assert.match(await at(page, 'first-ask').innerText(), /Ask for something that takes steps\.[\s\S]*the run goes on where it was/);
@@ -131,7 +131,7 @@ test('what an item promised, called and waited for', async () => {
   assert.equal(await at(page, 'call').count(), 2);
   const sums = await at(page, 'waits').locator('tr').allInnerTexts();
   assert.match(sums.at(-1), /together/);
-  // In the past, later calls are not there yet.
+  // In the past, later calls are not shown.
   const first = (await server.log('item')).find((told) => told.type === 'TOOL_CALL' && told.parentId === 'tip');
   await page.goto(`${server.url}/#/t/item?tab=item&sel=tip&at=${first.seq}`);
   await showing(page, first.seq);

@@ -1,4 +1,4 @@
-// Every view, light and dark, wide and narrow: axe finds nothing serious, no script fails, the policy refuses nothing.
+// Every view, light and dark, wide and narrow: axe finds nothing serious, no script fails, the content policy blocks nothing.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -124,7 +124,7 @@ test('a dialog takes the focus, keeps it, and gives it back', async () => {
     await page.locator('dialog').waitFor({ state: 'detached' });
     assert.deepEqual(await focused(), { name: 'cancel', isInside: false });
   }
-  // The same where a key opened it.
+  // The same when the keyboard opened it.
   await page.locator('[data-node=bill]').focus();
   await page.keyboard.press('?');
   await page.locator('dialog').waitFor();
@@ -171,7 +171,7 @@ test('from the first question to the answer without a pointer', async () => {
   await page.waitForFunction(() => location.hash.startsWith('#/t/'));
   await page.locator('[data-testid=question][data-state=open]').waitFor();
   await page.keyboard.press('Escape');
-  // To the buttons by Tab alone, as far as it takes; each place where the focus stands can be seen.
+  // All buttons are reached by Tab alone, and every focused element is visible.
   let name = null;
   for (let i = 0; i < 120 && name !== 'approve'; i++) {
     await page.keyboard.press('Tab');

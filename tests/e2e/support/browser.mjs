@@ -60,7 +60,7 @@ export const seqOf = (page) => page.evaluate(() => Number(document.documentEleme
 
 /** What axe finds that is serious or critical, in words. */
 export async function serious(page) {
-  // The page's policy refuses scripts of others: this one is evaluated from outside.
+  // The page's policy refuses foreign scripts, so this one is evaluated from outside.
   await page.evaluate(axe.source);
   const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'], rules: { 'color-contrast': { enabled: true } } }));
   return found.violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')

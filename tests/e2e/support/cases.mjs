@@ -1,4 +1,4 @@
-// Runs that are recorded: each drives a server and gives the threads whose logs are kept.
+// The runs to record: each drives a server and returns the threads whose logs are kept.
 
 import { createServer } from 'node:http';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-// The page's fold beside what a live server tells.
+// Compares the page's fold with the state of a live server.
 
 import { empty, fold, stateBody } from '../../../console/fold/core.js';
 import { canonical, digest } from './golden.mjs';

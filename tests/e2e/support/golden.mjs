@@ -1,4 +1,4 @@
-// Recorded logs: one line for each observation, with a digest of the state that the server told as of it.
+// Recorded logs: one line per observation, with a digest of the server's state as of it.
 
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';

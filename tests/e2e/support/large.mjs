@@ -1,5 +1,5 @@
-// A log of any size, made and not recorded: a plan of many items, each with some calls. The page is given it in place of the
-// server's, which in a debug build takes long to tell so much.
+// A generated log of any size: a plan of many items, each with some calls. The page gets it in place of the server's log, which a
+// debug build sends slowly.
 
 const BEGIN = 1_795_000_000_000;
 
@@ -61,7 +61,7 @@ export async function tellLarge(page, log) {
         window.sockets = (window.sockets ?? 0) + 1;
         window.cut = (code) => this.onclose({ code });
         window.tell = (event, data) => this.onmessage({ data: JSON.stringify({ event, data }) });
-        // Fifty in each turn of the loop: about what a fast connection brings.
+        // Fifty per turn of the event loop, about as many as a fast connection delivers.
         const bring = () => {
           for (const data of texts.splice(0, 50)) this.onmessage({ data });
           if (texts.length) setTimeout(bring);

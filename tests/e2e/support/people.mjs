@@ -1,4 +1,4 @@
-// What tests of questions and edits need beside a browser.
+// Shared by the tests of questions and edits.
 
 import assert from 'node:assert/strict';
 

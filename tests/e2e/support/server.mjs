@@ -1,4 +1,4 @@
-// A server of its own for a test: started, killed, started again.
+// Starts, kills and restarts a server for one test.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -42,7 +42,7 @@ export class Server {
 
   async begin() {
     const args = ['serve', '--host', '127.0.0.1', '--port', String(this.port), '--data-dir', this.folder];
-    // A process group of its own: what the program starts ends with it.
+    // The server has its own process group, so that its child processes end with it.
     this.child = spawn(program(), args, { env: { PATH: process.env.PATH, HOME: this.folder, ...this.env }, cwd: this.folder, detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
     const { child } = this;
     running.add(child);

@@ -1,4 +1,4 @@
-// A way to a server that can be cut: what the browser sends and hears goes through it.
+// A proxy between browser and server whose connections can be cut.
 
 import { once } from 'node:events';
 import net from 'node:net';

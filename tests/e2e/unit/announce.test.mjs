@@ -1,4 +1,4 @@
-// What is said to readers who listen.
+// What is announced to screen readers.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-// The fold of the page is the server's: every recorded log, at every observation.
+// The page's fold equals the server's, for every recorded log, at every observation.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

@@ -58,7 +58,7 @@ test('while it is edited a field keeps the control that it had at first', () => 
   assert.deepEqual(controls({}), first);
   const typed = { short: 'x'.repeat(80), long: 'y', code: 7, given: 'z'.repeat(80), tags: ['a'], place: { street: 'w'.repeat(80) }, other: 'null and void' };
   assert.deepEqual(controls(typed), { ...first, street: 'text' });
-  // What was edited as JSON is shown as what it has become.
+  // What was edited as JSON is shown as the resulting fields.
   assert.deepEqual(controls({ short: 5, tags: [1] }), { ...first, short: 'json', tags: 'json' });
 });
 

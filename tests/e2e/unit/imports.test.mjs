@@ -1,4 +1,4 @@
-// There is no build that would find it: every name that a module imports is exported where it says.
+// Every name that a module imports is exported by the module it names; no build step would find a mistake.
 
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// Addresses, tokens, the clock, figures, and the file that is not ours.
+// Addresses, tokens, the clock, figures, and the vendored file.
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -197,10 +197,10 @@ test('a connection that says nothing is asked, and is given up if it does not an
   assert.deepEqual([held, made[0].closed], [[1000], 1]);
   tick(1000);
   assert.equal(made.length, 2);
-  // Late, it is not heard.
+  // An event that comes late is ignored.
   made[0].onmessage({ data: 'nothing' });
   made[0].onclose({ code: 1006 });
-  // One that does not even open is given up, too.
+  // A connection that never opens is given up, too.
   tick(60_000);
   assert.deepEqual(held, [1000, 2000]);
 });
@@ -247,6 +247,6 @@ test('what is missing is read again when all is ready, once a second at most, an
 test('each item of a thread in the rail has the shape of its state', () => {
   const items = { total: 8, done: 2, failed: 1, cancelled: 1, running: 2, waiting: 1 };
   assert.deepEqual(beadsOf(items, 1), ['completed', 'completed', 'failed', 'cancelled', 'ask', 'waiting', 'in_progress', 'pending']);
-  // A question of the plan is of no item; an older server counts no more than what is done and what failed.
+  // A question about the plan belongs to no item; an older server counts only completed and failed items.
   assert.deepEqual(beadsOf({ total: 2, done: 1, failed: 0 }, 1), ['completed', 'pending']);
 });

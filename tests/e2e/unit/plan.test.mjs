@@ -1,4 +1,4 @@
-// The graph, the lanes, the chain that decides the end, and the axis of time.
+// The plan's graph, lanes, critical path and time axis.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-// Makes console/remedies.js of docs/ERRORS.md: `node tests/e2e/unit/remedies.mjs > console/remedies.js`.
+// Generates console/remedies.js from docs/ERRORS.md: `node tests/e2e/unit/remedies.mjs > console/remedies.js`.
 
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

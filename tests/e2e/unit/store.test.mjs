@@ -78,7 +78,7 @@ test('where the log begins after what is known, the state and the words before i
   const whole = createHistory();
   whole.add(log);
   const words = (view) => view.messages.map(({ messageId }) => messageId);
-  // What the server keeps of the conversation: also what the rest of the log tells.
+  // The part of the conversation that the server keeps includes what the rest of the log contains.
   const messages = [...new Map(whole.last.view.messages.map((one) => [one.messageId, one])).values()]
     .map(({ messageId, role, content, at, runId }) => ({ messageId, threadId: 'again', role, content, timestamp: at, runId }));
   for (const [known, cut] of [[0, ends[0]], [20, ends[1]], [0, log.length]]) {
@@ -99,7 +99,7 @@ test('where the log begins after what is known, the state and the words before i
     const { core, view, problem } = one.thread.thread();
     assert.deepEqual([core, problem], [stateBody(whole.last.core, { threadId: 'again', minSeq: cut + 1 }), null]);
     assert.deepEqual(words(view), words(whole.last.view));
-    // Told once more it is no gap: the reader was too slow.
+    // A second notice is not a second gap: the reader was too slow.
     one.socket.frame('gap', { fromSeq: log.length + 1 });
     assert.deepEqual([one.socket.again, one.socket.ready], [2, null]);
   }
@@ -175,7 +175,7 @@ test('an answer that is older than what was told meanwhile changes nothing', asy
   answer([run('running')]);
   await one.settled();
   assert.equal(one.thread.thread().runStatus, 'waiting');
-  // The same of two answers that come in the other order.
+  // The same with two responses that arrive in the other order.
   const answers = [];
   const asked = () => {
     one.api.runs = new Promise((resolve) => { answers.push(resolve); });

@@ -1,4 +1,4 @@
-// The index of the log: the same in one batch, one by one and from a checkpoint; and what it says of recorded runs.
+// The index of the log is the same from one batch, from single observations and from a checkpoint, and is right for recorded runs.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

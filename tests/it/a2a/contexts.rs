@@ -1,4 +1,4 @@
-//! Contexts and tenants: one's own go on, everybody else's do not exist.
+//! Contexts and tenants: a client can continue its own contexts, and those of other tenants do not exist for it.
 
 use pes::a2a::fault::Error;
 use pes::a2a::types::{ListQuery, PushConfig, TaskQuery, TaskState};

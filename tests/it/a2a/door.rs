@@ -1,4 +1,4 @@
-//! One way in: a binding and a version. What goes in and comes out is typed; how it travels is the door's business.
+//! A client of one binding and one version. Its input and output are typed; the encoding is its own.
 
 use pes::a2a::fault::Fault;
 use pes::a2a::types::{

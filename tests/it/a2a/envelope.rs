@@ -1,4 +1,4 @@
-//! The outer shape: JSON-RPC's own errors, keys, paths.
+//! JSON-RPC's own errors, keys and paths.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Each error of the protocol, in each binding and version, with everything that its shape promises.
+//! Each error of the protocol, in each binding and version, with every member that its shape promises.
 
 use pes::Config;
 use pes::a2a::fault::{Error, Fault};

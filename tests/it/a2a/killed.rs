@@ -1,5 +1,5 @@
-//! kill -9 while somebody listens to a task: whoever comes again gets the task as it stands then, and everything that
-//! follows, to its end.
+//! kill -9 while a client streams a task: a client that subscribes again gets the current task and all events that
+//! follow, to its end.
 
 use std::sync::Arc;
 

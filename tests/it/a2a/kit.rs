@@ -1,4 +1,4 @@
-//! What others bring to look at us: the checks of the public conformance kit, and the protocol's own client library.
+//! The public conformance kit and the protocol's own client library, run against this server.
 
 use std::path::PathBuf;
 use std::process::Output;

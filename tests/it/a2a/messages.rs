@@ -1,4 +1,4 @@
-//! What a message carries comes back whole, whatever it is and however large.
+//! The parts of a message come back complete, of any kind and size.
 
 use pes::a2a::types::{Content, Part, TaskState};
 use pes::engine::step::RowKind;

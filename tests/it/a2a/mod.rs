@@ -1,4 +1,4 @@
-//! The server as an agent among agents: every operation through real sockets, in both bindings and both versions.
+//! The server as an A2A agent: every operation through real sockets, in both bindings and both versions.
 
 mod card;
 mod contexts;

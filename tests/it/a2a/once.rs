@@ -1,4 +1,4 @@
-//! A message counts once, however often and wherever it is sent.
+//! A message is accepted once, however often and to whichever process it is sent.
 
 use std::sync::Arc;
 

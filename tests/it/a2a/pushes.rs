@@ -1,4 +1,4 @@
-//! Who is told of a task's changes: kept with it, told in order, proven, guarded.
+//! Push notifications of a task: stored with it, sent in order, authenticated, and only to allowed addresses.
 
 use pes::a2a::fault::Error;
 use pes::a2a::types::{Authentication, PushConfig, SendRequest, StreamEvent, Task, TaskState};

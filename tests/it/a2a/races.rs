@@ -1,4 +1,4 @@
-//! Cancelled and completed at once: one of the two, for ever.
+//! A cancel races with the completion: one of them wins, and the task's status stays so.
 
 use futures_util::future::join_all;
 use pes::a2a::fault::Error;

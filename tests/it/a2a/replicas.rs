@@ -1,4 +1,4 @@
-//! Two processes on one PostgreSQL: whichever is asked, a task is told the same, and whoever dies, the other goes on.
+//! Two processes on one PostgreSQL: both report the same task, and when one dies the other continues it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A task that asks, and what is answered.
+//! A task asks a question, and a message answers it.
 
 use pes::a2a::fault::Error;
 use pes::a2a::types::{Content, Part, Task, TaskState};

@@ -1,4 +1,4 @@
-//! What the public conformance kit asks of an agent, through the real engine.
+//! The scenarios of the public conformance kit, through the real engine.
 
 use std::path::Path;
 

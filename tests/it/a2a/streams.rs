@@ -1,4 +1,4 @@
-//! A task as it happens: streams that begin with it, and streams that come to it later.
+//! Streams of a task: those that start it, and those that subscribe to it later.
 
 use futures_util::future::join_all;
 use pes::a2a::fault::Error;

@@ -1,4 +1,5 @@
-//! Values that nest too deeply to be read back: refused where they come in, told to the model, and nothing else suffers.
+//! Values nested too deeply to be read back are refused at the entry and reported to the model; nothing else is
+//! affected.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Words that want to be orders: in results, in texts, in memories.
+//! Injected instructions in results, texts and memories are not obeyed.
 
 use pes::domain::hitl::Answer;
 use pes::domain::ids::SuspensionId;

@@ -1,4 +1,4 @@
-//! Tools turned against their owner: misuse, privileges, exfiltration, loops.
+//! Tools turned against their owner: misuse, excess privileges, exfiltration, loops.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! A malicious model against the policy: the eight rows of abuse that agents are known for. The model is scripted, so each
-//! attack is the same every time; what counts is what ran.
+//! A malicious model against the policy: the eight known kinds of abuse by agents. The model is scripted, so each
+//! attack is the same every time; the tests check which calls ran.
 
 mod depth;
 mod flow;

@@ -1,4 +1,4 @@
-//! Whatever other agents send is read or refused; nothing breaks.
+//! Arbitrary input from other agents is either read or refused, and nothing panics.
 
 use pes::a2a::wire::{Version, read_card};
 use proptest::collection::vec;

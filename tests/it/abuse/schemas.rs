@@ -1,4 +1,4 @@
-//! Schemas and values that are small to send and long to work on: refused where they enter.
+//! Schemas and values that are small to send and slow to process are refused at the entry.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Arguments that read one way and run another. What is judged, shown, approved and run is one and the same value.
+//! Arguments made to be read in two ways: the value that is judged, shown, approved and run is always the same.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A stored row that cannot be read: it ends its own run by name, and everything else goes on.
+//! A stored row that cannot be read ends its own run with an error of its own; all other work continues.
 
 use std::path::Path;
 

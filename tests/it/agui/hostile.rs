@@ -1,4 +1,5 @@
-//! What no front end sends, and what belongs to others.
+//! Malformed requests are refused with the place of the mistake, and nobody reaches another tenant's threads or
+//! questions.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! kill -9 while a stream is told, and another process: the id of the last event is enough to be told the rest.
+//! After a kill -9 in the middle of a stream, another process sends every event after the client's last event id.
 
 use serde_json::{Value, json};
 

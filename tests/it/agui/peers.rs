@@ -1,4 +1,4 @@
-//! AG-UI's own client, versions 0.0.59 and 1.0.0: a whole story with each, every event checked by its own schema.
+//! AG-UI's own client, versions 0.0.59 and 1.0.0, runs a whole scenario and checks every event by its own schema.
 
 use std::path::Path;
 use std::process::Output;

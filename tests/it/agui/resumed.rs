@@ -1,4 +1,4 @@
-//! Streams that were cut: the id of any event is enough to be told the rest.
+//! A stream that was cut is resumed from the id of any of its events, and no event is missing.
 
 use serde_json::{Value, json};
 

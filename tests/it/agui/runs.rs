@@ -1,4 +1,4 @@
-//! Runs, interrupts and what answers them.
+//! Runs over AG-UI: their events, the interrupts that they end with, and the requests that answer these.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A message that is said again: for another answer to it, or in other words.
+//! A message is sent again, either for another answer or with an edited text.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the agent asks, and what the page answers.
+//! The agent's questions reach the page, and the page's answers reach the run.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! kill -9 while a message is written, and another process: whoever takes the stream up again gets all of the message, under
-//! the same id.
+//! After a kill -9 in the middle of a message, another process resumes the stream with the whole message, under the
+//! same id.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The AI SDK's own client, versions 6 and 7: a whole story with each, every chunk checked by its own schema.
+//! The AI SDK's own client, versions 6 and 7, runs a whole scenario and checks every chunk by its own schema.
 
 use std::path::Path;
 use std::process::Output;

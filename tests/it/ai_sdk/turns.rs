@@ -1,4 +1,4 @@
-//! Turns of a conversation, and streams that are left and taken up again.
+//! Turns of a conversation, and streams that a client leaves and resumes.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Who did what beside deciding is told, too: one line for each act.
+//! Acts other than decisions are recorded too, one audit line each.
 
 use std::path::Path;
 use std::sync::Arc;

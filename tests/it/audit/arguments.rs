@@ -1,4 +1,4 @@
-//! Whoever can write to the database changes what a person was shown, or approved: `verify` names the call.
+//! Somebody with write access to the database changes what a person was shown or approved, and `verify` names the call.
 
 use pes::service::audit::chain;
 use pes::service::audit::verify::{VerifyAsk, verify};

@@ -1,5 +1,5 @@
-//! Whoever can write to the database has the server chain a line that says that others were too old, and takes those away:
-//! with the key, `verify` tells that no server said so.
+//! Somebody with write access to the database removes audit lines and forges the line that declares them deleted by
+//! age: with the key, `verify` reports that no server signed it.
 
 use pes::auth::{AuditKey, Signed, VerifyingKey};
 use pes::domain::ids::ThreadPk;

@@ -1,4 +1,4 @@
-//! The audit that proves: what is done to its lines in the database is named.
+//! The audit is tamper-evident: a change of its lines in the database is found and named.
 
 mod acts;
 mod arguments;

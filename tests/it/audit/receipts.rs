@@ -1,4 +1,4 @@
-//! Receipts, verified by `examples/verify_receipt.py`, which was written from docs/AUDIT.md alone.
+//! Receipts are verified by `examples/verify_receipt.py`, which was written from docs/AUDIT.md alone.
 
 use std::path::Path;
 use std::process::Command;

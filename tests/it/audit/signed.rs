@@ -1,4 +1,4 @@
-//! Checkpoints that are signed, and those that were kept elsewhere, betray who can write to the whole database.
+//! Signed checkpoints, and copies kept elsewhere, reveal changes by somebody with write access to the whole database.
 
 use pes::auth::AuditKey;
 use pes::service::audit::verify::{ChainReport, KeptCheckpoint, Since, VerifyAsk, parse_checkpoints, verify};

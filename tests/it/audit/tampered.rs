@@ -1,4 +1,4 @@
-//! A store whose database somebody else writes to as well.
+//! A store whose database the test also writes to directly.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Whoever can write to the database changes lines of the audit, takes them away, adds and moves them: `verify` names it.
+//! Somebody with write access to the database changes, removes, adds and moves audit lines, and `verify` names each
+//! change.
 
 use pes::domain::ids::ThreadPk;
 use pes::service::audit::chain;

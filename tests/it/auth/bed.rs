@@ -1,4 +1,4 @@
-//! Keys with an issuer beside them, and a clock that the test sets.
+//! Keys and an issuer, with a clock that the test sets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,4 +1,4 @@
-//! Keys: who is let in, as whom, and for how long after they are revoked.
+//! Keys: who is admitted, as whom, and for how long after a revocation.
 
 mod bed;
 mod oidc;

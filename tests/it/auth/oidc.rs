@@ -1,4 +1,4 @@
-//! Issuers over time: their keys as they change, as they cannot be fetched, and what else is fetched from them.
+//! Issuers over time: their keys rotate or cannot be fetched, and other documents are fetched from them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

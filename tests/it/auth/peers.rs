@@ -1,4 +1,4 @@
-//! npm's `oidc-provider`: its tokens, its code flow and its change of keys.
+//! npm's `oidc-provider` as the issuer: its tokens, its code flow and its key rotation.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The audit tells of logins that were refused: summed up by cause, and nothing of what was shown.
+//! Refused logins are recorded in the audit, counted by cause and without the credentials.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,4 +1,4 @@
-//! Which tokens are believed, and what is taken from them.
+//! Which tokens are accepted, and which claims are used.
 
 use aws_lc_rs::hmac;
 use base64::Engine;

@@ -1,4 +1,4 @@
-//! Commands that need no server: what they print, and the exit codes of what cannot work.
+//! Commands that need no server: what they print, and the exit codes of impossible requests.
 
 use std::io::{Read as _, Write as _};
 use std::process::Output;

@@ -1,4 +1,4 @@
-//! The binary as a client, in a pipe: what it prints, where, and its exit codes.
+//! The binary as a client in a pipe: what it prints, to which stream, and its exit codes.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt as _;

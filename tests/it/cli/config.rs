@@ -1,4 +1,4 @@
-//! Layers, names and refusals of the configuration.
+//! The configuration: its layers, its names, and what it refuses.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `pes doctor` finds before a start would, what the start says of it, and what is no trouble.
+//! `pes doctor` finds what a start would fail on, the start reports the same, and a healthy setup is not reported.
 
 use std::path::Path;
 

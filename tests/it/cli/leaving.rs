@@ -1,4 +1,4 @@
-//! Leaving while a request is under way: a server that is silent holds up nobody.
+//! The client can be ended while a request is under way, even if the server does not answer.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Lists that are longer than a page, and threads that are older than their log.
+//! Lists longer than a page, and threads whose log was shortened.
 
 use std::sync::Arc;
 

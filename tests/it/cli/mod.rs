@@ -1,4 +1,4 @@
-//! The binary as people start it, and the configuration it starts from.
+//! The binary as people start it, and the configuration it starts with.
 
 mod binary;
 mod client;

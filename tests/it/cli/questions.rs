@@ -1,4 +1,4 @@
-//! Questions that the terminal of a run does not answer alone: others answer them, or an earlier run asks them.
+//! Questions that somebody other than the terminal of the run answers, or that an earlier run asked.
 
 use serde_json::Value;
 

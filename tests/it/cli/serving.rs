@@ -1,4 +1,4 @@
-//! The server as a process: what it says, what it refuses, how it stops, and its keys.
+//! The server as a process: its output, the settings it refuses, how it stops, and its keys.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

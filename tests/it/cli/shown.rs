@@ -1,4 +1,4 @@
-//! What `pes config` shows and never shows, and variables that are named by settings.
+//! What `pes config` shows and never shows, and environment variables that settings name.
 
 use std::path::Path;
 use std::process::Output;

@@ -1,4 +1,4 @@
-//! What lists and refusals tell whoever calls by hand: enough for the next command.
+//! What lists and refusals print is enough for a person to write the next command.
 
 use serde_json::{Value, json};
 

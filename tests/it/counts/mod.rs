@@ -1,7 +1,7 @@
-//! What is counted where time would tell little: what a run, a token and an open socket take of the allocator, with the
-//! layouts of a debug build. Each is counted in a process of its own, where nothing else allocates.
+//! Allocations of a run, a token and an open socket, counted because timings would be too noisy, with the layouts of a
+//! debug build. Each count runs in its own process, where nothing else allocates.
 //!
-//! A figure that grows past its bound is an answer to look for, not a bound to raise.
+//! If a count exceeds its bound, find the cause; do not raise the bound.
 
 mod runs;
 mod sockets;

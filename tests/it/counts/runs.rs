@@ -1,4 +1,4 @@
-//! A run of eight model calls, and the tokens of a streamed answer.
+//! Allocations of a run of eight model calls, and of each token of a streamed answer.
 
 use pes::{AgentProps, Config, Instance};
 use serde_json::json;

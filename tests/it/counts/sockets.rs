@@ -1,4 +1,4 @@
-//! A WebSocket on which nothing is said.
+//! Memory of an idle WebSocket.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! What agents and their cards can be like.
+//! Which agents and cards are accepted.
 
 use std::time::Duration;
 

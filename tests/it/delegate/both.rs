@@ -1,7 +1,6 @@
-//! kill -9 on either side at every boundary of a delegation between two servers of ours: nothing is lost, nothing is done
-//! twice.
+//! kill -9 on either side at every boundary of a delegation between two servers of ours: nothing is lost or done twice.
 //!
-//! A few of the table run always; all of it with `scripts/test --all`.
+//! A few rows of the table always run; all of them with `scripts/test --all`.
 
 use rstest::rstest;
 

@@ -1,4 +1,4 @@
-//! Reports: authenticated per task, idempotent, late ones change nothing.
+//! Reports are authenticated per task and idempotent, and late ones change nothing.
 
 use futures_util::future::join_all;
 use pes::config::ConfiguredKey;

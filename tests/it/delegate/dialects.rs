@@ -1,4 +1,4 @@
-//! Both versions of the protocol, over both bindings; none of these agents calls back, so all of them are asked.
+//! Both versions of the protocol, over both bindings. None of these agents calls back, so all of them are polled.
 
 use rstest::rstest;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What an agent was given, and nobody wants any more: its thread was erased, or the agent was removed.
+//! Tasks at other agents are cancelled when their thread is erased or the agent is removed.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! One delegation from its beginning to each of its ends.
+//! One delegation from its start to each possible end.
 
 use serde_json::json;
 

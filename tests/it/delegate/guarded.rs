@@ -1,4 +1,4 @@
-//! Where calls to agents go, and when: never where somebody else sends them, never sooner than the agent wants.
+//! Calls to agents go only to allowed addresses, and no sooner than the agent asks.
 
 use pes::domain::Millis;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! kill -9 at every boundary of a delegation: nothing is lost, and nothing is begun twice.
+//! kill -9 at every boundary of a delegation: no task is lost, and none is started twice.
 
 use rstest::rstest;
 use serde_json::{Value, json};

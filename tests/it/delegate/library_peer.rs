@@ -1,5 +1,5 @@
-//! Agents of the protocol's own library (`tests/peers/a2a_server.py`), which `scripts/test --peers` installs and starts:
-//! every way in which a task can go, over both bindings and in both versions.
+//! Agents built with the protocol's own library (`tests/peers/a2a_server.py`), which `scripts/test --peers` installs
+//! and starts: every course of a task, over both bindings and in both versions.
 
 use pes::config::env::Variables;
 use rstest::rstest;

@@ -1,4 +1,4 @@
-//! Very many delegations: what waits costs nothing, and every report is taken, once.
+//! Very many delegations: waiting costs nothing, and every report is accepted once.
 
 use futures_util::stream::{self, StreamExt};
 use pes::config::env::Variables;

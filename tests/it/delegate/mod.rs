@@ -1,4 +1,4 @@
-//! Work given to other agents: over every dialect, reported, asked for, answered, cancelled, and after kill -9.
+//! Delegation to other agents: over every dialect, with reports, polls, answers, cancels, and after kill -9.
 
 mod agents;
 #[cfg(feature = "failpoints")]

@@ -1,4 +1,4 @@
-//! Two servers of ours: one gives work to the other.
+//! Two servers of ours: one delegates to the other.
 
 use rstest::rstest;
 use serde_json::json;

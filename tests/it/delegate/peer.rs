@@ -1,4 +1,4 @@
-//! Another agent, as a test wants it: it takes messages, says what it is told to say, and remembers what reached it.
+//! A scripted agent: it accepts messages, replies as the test sets it, and records what it received.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -1,4 +1,4 @@
-//! `/agents`: a tenant's own.
+//! `/agents`: the agents that a tenant registered.
 
 use pes::config::ConfiguredKey;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Two processes on one PostgreSQL: a report may reach either, and whoever dies, the other goes on.
+//! Two processes on one PostgreSQL: either may receive a report, and when one dies the other continues.
 
 use std::sync::Arc;
 

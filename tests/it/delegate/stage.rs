@@ -1,4 +1,4 @@
-//! Two servers of ours as processes of their own: one gives work to the other, and either may be killed anywhere.
+//! Two servers of ours as separate processes: one delegates to the other, and either may be killed anywhere.
 
 use serde_json::{Value, json};
 

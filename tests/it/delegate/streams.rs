@@ -1,4 +1,4 @@
-//! Agents that cannot call back but tell of their tasks over streams: what they tell is a reason to ask.
+//! Agents that cannot call back but stream events: an event makes the server poll the task.
 
 use rstest::rstest;
 

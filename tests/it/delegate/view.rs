@@ -1,4 +1,4 @@
-//! What is waited for, as SQL shows it.
+//! The SQL view shows the tasks that a thread waits for.
 
 use std::sync::Arc;
 

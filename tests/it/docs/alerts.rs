@@ -1,4 +1,4 @@
-//! The alerts and the unit file of `deploy/`, judged by the programs that read them.
+//! The alerts and the unit file of `deploy/` are checked by the programs that read them.
 
 mod faults;
 mod panels;

@@ -1,4 +1,4 @@
-//! Every `sh` block is run by bash, in its document's order, against a server of the document's own.
+//! Bash runs every `sh` block, in its document's order, against a server started for the document.
 
 use rstest::rstest;
 use serde_json::Value;

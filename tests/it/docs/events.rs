@@ -1,4 +1,4 @@
-//! The tables of members in `docs/EVENTS.md`: those of the schemas, every one and no other.
+//! The tables of members in `docs/EVENTS.md` list exactly the members of the schemas.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The example of a client, run against a server.
+//! The example client runs against a server.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! The documents, tried: every command in them is run, and every answer in them is one that a server gives.
+//! The documents are tested: every command in them runs, and a server gives every answer in them.
 
 mod alerts;
 mod blocks;

@@ -1,4 +1,4 @@
-//! Whether an answer is the one that a document shows. `…` stands for what is not shown.
+//! Compares an answer with the one that a document shows, where `…` stands for anything.
 
 use serde_json::Value;
 

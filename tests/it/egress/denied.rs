@@ -1,4 +1,4 @@
-//! Where the default is deny: what nobody allowed is refused where it is registered, and where a model names it.
+//! With the default `deny`, a host that nobody allowed is refused at registration and when a model names it.
 
 use pes::config::{ConfiguredKey, EgressDefault};
 use pes::domain::tool::ToolClass;

@@ -1,4 +1,4 @@
-//! `http_fetch`: what the model is told of an answer.
+//! `http_fetch`: what the model gets of a response.
 
 use pes::domain::ids::TenantPk;
 use pes::domain::tool::ToolClass;

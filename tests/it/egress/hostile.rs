@@ -1,4 +1,4 @@
-//! URLs that lead inside, at every place that takes one.
+//! URLs of internal addresses are refused in every place that takes a URL.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who may be called: hostile URLs, names that change their mind, redirects, and what the operator allows.
+//! Which addresses may be called: hostile URLs, DNS rebinding, redirects, and what the operator allows.
 
 mod denied;
 mod fetch;

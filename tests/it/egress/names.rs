@@ -1,4 +1,4 @@
-//! Names that lead elsewhere from one look-up to the next.
+//! Host names that resolve to another address at the next look-up.
 
 use std::sync::atomic::Ordering;
 

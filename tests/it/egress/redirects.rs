@@ -1,4 +1,4 @@
-//! Redirects are followed by hand, and each target is judged like the first.
+//! Each redirect target is checked like the first address.
 
 use http::header::{ACCEPT, AUTHORIZATION, HeaderName};
 use http::{HeaderValue, Method};

@@ -1,4 +1,4 @@
-//! HTTP tools: what a service is sent, and what becomes of its answers.
+//! HTTP tools: the request that a service gets, and how its response is handled.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Approvals that cannot misfire: who may answer, what an answer is bound to, what is kept of it.
+//! Approvals: who may answer, which exact call an answer applies to, and what the audit records.
 
 use pes::config::ConfiguredKey;
 use pes::domain::caller::Scope;

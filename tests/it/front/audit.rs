@@ -1,4 +1,4 @@
-//! Who did what is told also of what is gone.
+//! The audit names who did what, also for deleted threads and keys.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `options.budget`: what a run may take, and who is asked when it is not enough.
+//! `options.budget` limits a run, and a person is asked when it is exhausted.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a model call saw, rendered again when it is over.
+//! The prompt of a model call is rendered again after the call.
 
 use serde_json::{Value, json};
 

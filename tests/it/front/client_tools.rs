@@ -1,4 +1,4 @@
-//! Tools that the caller carries out itself.
+//! Tools that the caller executes itself.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Clients that other people's generators made of `/openapi.json`: a whole story with each.
+//! Clients generated from `/openapi.json` by others' generators each run a whole scenario.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

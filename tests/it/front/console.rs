@@ -1,4 +1,4 @@
-//! The page for people: who gets it, in which form, under which rules.
+//! The page for people: who gets it, in which encoding, with which security headers.
 
 use std::io::Read as _;
 use std::path::Path;

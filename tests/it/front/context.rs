@@ -1,4 +1,4 @@
-//! A conversation that is longer than the model reads, over HTTP: summed up once, and the summary is kept.
+//! Over HTTP, a conversation longer than the model's context is summarised once, and the summary is stored.
 
 use std::sync::Arc;
 

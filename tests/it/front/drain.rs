@@ -1,4 +1,4 @@
-//! Stopping: nothing new, sockets told, what is committed stays.
+//! A stop accepts nothing new, notifies the sockets, and keeps what is committed.
 
 use serde_json::json;
 

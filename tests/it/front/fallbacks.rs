@@ -1,4 +1,4 @@
-//! `PES_MODEL=a,b`: a model that cannot answer is followed by the next one, and both are recorded.
+//! `PES_MODEL=a,b`: if a model cannot answer, the next one is called, and both are recorded.
 
 use pes::config::Provider;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Who may knock: keys and scopes, hosts and origins, proxies.
+//! Who is admitted: keys and scopes, hosts and origins, proxies.
 
 use pes::config::Config;
 use serde_json::json;

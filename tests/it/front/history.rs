@@ -1,4 +1,4 @@
-//! `history` of `POST /threads/{thread}/process`: a conversation that was held elsewhere goes on here.
+//! `history` of `POST /threads/{thread}/process`: a conversation from elsewhere continues here.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a tenant configured and is damaged in the database: it is left out, and said to be.
+//! A tenant's document that is damaged in the database is left out, and reported.
 
 use std::sync::Arc;
 

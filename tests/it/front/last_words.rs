@@ -1,5 +1,5 @@
-//! A stream of a door that is cut ends with the error of its wire: a client takes one that just stops for one that has
-//! ended well.
+//! A door's stream that is cut short ends with its wire's error event: clients take a stream that just stops for one
+//! that ended well.
 
 use pes::config::Config;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What a model is told of who it is: persona, server, thread and call, layer by layer, and never in place of what the phase
-//! asks for.
+//! The layers of a system prompt: persona, server, thread and call are added to what the phase asks for and never
+//! replace it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Every limit of the configuration, and the one error that each has.
+//! Every limit of the configuration, and its error.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;

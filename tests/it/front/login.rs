@@ -1,4 +1,4 @@
-//! Browsers that sign in at an issuer, and what they bring back.
+//! Browsers that sign in at an issuer, and the callback that follows.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What `/metrics` and the lists say of a server whose runs fail.
+//! What `/metrics` and the lists report of a server whose runs fail.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Through the front door: a real server on port 0, real sockets; one file per route.
+//! The HTTP API: a real server on port 0, real sockets; one file per route.
 
 mod agent_state;
 mod approvals;

@@ -1,4 +1,4 @@
-//! What this server offers, and whether it is well.
+//! What this server offers, and its health.
 
 use serde_json::json;
 

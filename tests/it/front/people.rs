@@ -1,4 +1,4 @@
-//! People with tokens of an issuer at the front door: what they are told, see, decide, and when what they opened ends.
+//! People with tokens of an issuer: what they see and decide, and when their connections end.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

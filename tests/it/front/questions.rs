@@ -1,4 +1,4 @@
-//! `GET /suspensions`: what a question is about, who may answer it, and those that are over.
+//! `GET /suspensions`: the subject of each question, who may answer it, and questions already closed.
 
 use pes::config::ConfiguredKey;
 use serde_json::{Value, json};

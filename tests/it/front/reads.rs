@@ -1,4 +1,4 @@
-//! What is only looked at: state, messages, runs, the inbox, tasks.
+//! Read-only routes: state, messages, runs, the inbox, tasks.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Whether the server is ready, and what an acknowledgement is worth.
+//! When the server is ready, and what an acknowledgement guarantees.
 
 use pes::app;
 use pes::config::Config;

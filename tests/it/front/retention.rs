@@ -1,4 +1,4 @@
-//! `/threads/{thread}/retention`, and what is left of a thread that was deleted.
+//! `/threads/{thread}/retention`, and what remains of a deleted thread.
 
 use std::path::Path;
 

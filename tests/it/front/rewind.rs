@@ -1,4 +1,4 @@
-//! `after` of `POST /threads/{thread}/process`: a thread goes back to a place in its conversation.
+//! `after` of `POST /threads/{thread}/process`: a thread goes back to an earlier message.
 
 use serde_json::{Value, json};
 

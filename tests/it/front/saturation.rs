@@ -1,4 +1,4 @@
-//! A model that is asked too often at once.
+//! Too many concurrent calls to one model.
 
 use std::sync::Arc;
 

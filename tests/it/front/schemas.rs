@@ -1,4 +1,4 @@
-//! What is said is what `/openapi.json` says of it: answers, frames, ops, and the examples of `docs/EVENTS.md`.
+//! Answers, frames and ops match the schemas in `/openapi.json`, and so do the examples of `docs/EVENTS.md`.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! How a browser signs in, and for whom its cookie counts.
+//! How a browser signs in, and which requests its cookie authenticates.
 
 use pes::config::{Config, ConfiguredKey};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Large bodies that come slowly.
+//! Large request bodies that arrive slowly do not keep out other tenants.
 
 use pes::config::ConfiguredKey;
 use tokio::io::{AsyncWriteExt, BufReader};

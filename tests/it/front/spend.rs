@@ -1,4 +1,4 @@
-//! `limits.spend`: what runs side by side may cost together, whatever each of them wants.
+//! `limits.spend` bounds the total cost of concurrent runs, whatever each run's budget.
 
 use std::sync::Arc;
 use std::time::Duration;

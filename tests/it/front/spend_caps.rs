@@ -1,4 +1,4 @@
-//! Caps in tokens and of keys in a month, what attempts that failed count under them, and when webhooks are told.
+//! Caps in tokens and monthly caps of keys, how failed attempts count, and when webhooks are sent.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Caps of the whole server: what all tenants together may spend.
+//! Caps of the whole server limit what all tenants spend together.
 
 use std::sync::Arc;
 use std::time::Duration;

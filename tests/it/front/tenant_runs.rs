@@ -1,4 +1,4 @@
-//! How many runs a tenant may have under way, and what becomes of those beyond.
+//! How many runs of a tenant may be active, and what happens to further ones.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Every route, without a key and with a stranger's.
+//! Every route is called without a key and with a key of another tenant.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `GET /usage`: tokens and money of the caller's tenant.
+//! `GET /usage`: tokens and cost of the caller's tenant.
 
 use pes::domain::usage::Price;
 use serde_json::json;

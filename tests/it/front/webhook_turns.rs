@@ -1,4 +1,4 @@
-//! Tenants take turns with what their webhooks are told.
+//! Webhook deliveries of different tenants are sent in turns.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Webhooks: set up over REST or in the settings, told at least once, signed with every secret.
+//! Webhooks: configured over REST or in the settings, delivered at least once, signed with every secret.
 
 use std::sync::Arc;
 

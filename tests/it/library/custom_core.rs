@@ -1,4 +1,4 @@
-//! The example of a core from outside the crate, behind the same runtime.
+//! The example of a core from outside the crate runs on the same runtime.
 
 use std::sync::Arc;
 

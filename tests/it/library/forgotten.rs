@@ -1,4 +1,4 @@
-//! What a server says that forgets lines of the audit.
+//! A server with a key signs that it deleted audit lines.
 
 use pes::auth::Signed;
 use pes::domain::retention::Kept;

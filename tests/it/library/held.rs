@@ -1,4 +1,4 @@
-//! A thread is put on hold while something of it is being deleted because of its age.
+//! A thread is put on hold while its log is being shortened by age.
 
 use pes::domain::retention::{Kept, Terms};
 use pes::service::retention;

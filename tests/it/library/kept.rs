@@ -1,5 +1,5 @@
-//! What is kept for a while only, beside a thread that is kept for ever: until its time is over, and no longer. By a clock
-//! that is moved.
+//! Data with a limited lifetime, in a thread that is kept for ever, is deleted when its time ends and not before. The
+//! tests advance the clock.
 
 use std::time::Duration;
 

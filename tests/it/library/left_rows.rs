@@ -1,4 +1,4 @@
-//! What runs leave beside the log is bounded, too, also in a thread that goes on for ever.
+//! The rows that runs leave beside the log are bounded, even in a thread that never ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Runs that are found by what a client sent.
+//! A run is found again by a lookup key of what its client sent.
 
 use pes::Instance;
 use pes::domain::fault::Code;

@@ -1,4 +1,4 @@
-//! The library face: the same service without HTTP.
+//! The library API: the same service without HTTP.
 
 mod custom_core;
 #[path = "../../../examples/custom_model.rs"]

@@ -1,4 +1,4 @@
-//! What reading a log costs: pages cost what they hold, and whoever has read everything keeps nothing of it.
+//! What reading a log costs: a page costs its own size, and a reader that has caught up holds no memory.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A log that was shortened past what was folded of it before: states, copies and the next beginning have all of it.
+//! After a log was shortened past a cached fold, states, copies and the next base are still complete.
 
 use pes::domain::ids::ThreadId;
 use pes::service::fork;

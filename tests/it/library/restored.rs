@@ -1,4 +1,4 @@
-//! A database that was restored does nothing by itself that may have been done after the backup.
+//! A restored database does not repeat by itself anything that may have been done after the backup.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;

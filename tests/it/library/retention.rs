@@ -1,4 +1,4 @@
-//! What is too old goes, by a clock that is moved: threads, the beginnings of logs; and what must stay does.
+//! Expired threads and beginnings of logs are deleted, and what must be kept stays. The tests advance the clock.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Schedules by a clock that is moved: what is due has its run, once, and what overlaps does as it is told.
+//! Each time of a schedule gets one run, and overlapping runs follow its setting. The tests advance the clock.
 
 use std::sync::Arc;
 

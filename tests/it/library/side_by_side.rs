@@ -1,4 +1,4 @@
-//! What is too old goes several threads at a time.
+//! Expired data of several threads is deleted concurrently.
 
 use pes::domain::fault::Code;
 use pes::service::retention;

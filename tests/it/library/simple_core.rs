@@ -1,4 +1,4 @@
-//! The example of a core that is one function, behind the same runtime.
+//! The example of a core that is one function runs on the same runtime.
 
 use pes::domain::fault::Code;
 use pes::domain::run::ResultStatus;

@@ -1,4 +1,4 @@
-//! What is told of a cap whose day is over.
+//! No webhook reports the use of a cap whose day is over.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How many commits a run takes: results that have ended together are one.
+//! How many commits a run takes: results that arrive together are committed together.
 
 use std::sync::Arc;
 

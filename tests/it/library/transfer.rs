@@ -1,4 +1,4 @@
-//! A thread goes into a file and comes back as another, on both databases.
+//! A thread is exported to a file and imported as another thread, on both databases.
 
 use std::sync::Arc;
 

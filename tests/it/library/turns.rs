@@ -1,4 +1,4 @@
-//! What is too old of several tenants is deleted in turns.
+//! Expired data of several tenants is deleted in turns.
 
 use pes::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use pes::domain::thread::ThreadProfile;

@@ -1,4 +1,4 @@
-//! What cannot be read of one thread keeps nothing else longer than it should be.
+//! Unreadable data of one thread does not delay the deletion of any other data.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Where others judge by the time, it is the system's clock that counts, also while the server's own time is behind it.
+//! Times that others check come from the system's clock, even while the server's own clock is behind it.
 
 use std::sync::Arc;
 

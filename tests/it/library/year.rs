@@ -1,7 +1,7 @@
-//! Half a year of whatever is kept for a while only, by a clock that is moved. Once the oldest of it is as old as it may be,
-//! as much goes as comes: no table has more rows, and the database is no larger.
+//! Half a year of all data with a limited lifetime, by a clock that the test advances. Once the oldest data reaches its
+//! maximum age, as much is deleted as is written: no table grows, and neither does the database.
 //!
-//! With `PES_TEST_ALL=1` (`scripts/test --all`) it is a year of days with 20 runs each.
+//! With `PES_TEST_ALL=1` (`scripts/test --all`) it is a whole year with 20 runs a day.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

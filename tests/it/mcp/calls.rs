@@ -1,4 +1,4 @@
-//! What a server's tools are to us, and what a call brings back.
+//! How a server's tools are offered, and what a call returns.
 
 use pes::domain::tool::ToolClass;
 use pes::mcp::Health;

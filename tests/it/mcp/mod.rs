@@ -1,4 +1,4 @@
-//! MCP servers: what they offer, what becomes of a call, and what they cannot do to us.
+//! MCP servers: their tools, the results of calls, and attacks that fail.
 
 pub(crate) mod bed;
 mod calls;

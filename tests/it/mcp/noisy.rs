@@ -1,4 +1,4 @@
-//! Endpoints that say with every answer that their tools have changed: what becomes of that, and who hears of it.
+//! Endpoints that announce with every response that their tools changed: only real changes rebuild tools.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

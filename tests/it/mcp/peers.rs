@@ -1,4 +1,5 @@
-//! Reference servers from npm and PyPI, by the real engine. `scripts/test --peers` installs them into `target/peers`.
+//! Reference servers from npm and PyPI, through the real engine. `scripts/test --peers` installs them into
+//! `target/peers`.
 
 use std::path::PathBuf;
 

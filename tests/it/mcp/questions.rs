@@ -1,4 +1,4 @@
-//! What a server asks a person in the middle of a call, and whom.
+//! Which questions a server may ask during a call, and which person is asked.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! `/mcp-servers`: what administrators see and do, each for their own tenant.
+//! `/mcp-servers`: what administrators see and do, each in their own tenant.
 
 use pes::config::ConfiguredKey;
 use serde_json::{Value, json};

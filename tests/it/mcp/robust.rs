@@ -1,4 +1,4 @@
-//! Servers that crash, babble, flood and fork: they are started again, and nothing of them stays.
+//! Servers that crash, write garbage, flood and fork are restarted, and none of their processes remain.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Calls of MCP tools by the real engine: what a server's crash means for the run.
+//! Calls of MCP tools through the real engine: what a server's crash means for the run.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! An endpoint with sessions, which it forgets; that lists its tools on pages; and that is not there at times.
+//! An endpoint that loses its sessions, lists its tools in pages, and is sometimes down.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

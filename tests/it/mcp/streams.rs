@@ -1,4 +1,4 @@
-//! An endpoint that answers with streams, cut into pieces anywhere: the same calls, questions and failures.
+//! An endpoint that answers with streams, cut anywhere: the calls, questions and failures are the same.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Definitions are pinned: what a server says of a tool later is not what somebody trusted.
+//! Tool definitions are pinned: a definition that the server changes later is not trusted.
 
 use pes::domain::ids::TenantPk;
 use pes::mcp::{Health, ToolStanding};

@@ -1,4 +1,4 @@
-//! The outer shape: JSON-RPC's own errors, keys, origins, bounds.
+//! JSON-RPC's own errors, keys, origins and limits.
 
 use serde_json::{Value, json};
 

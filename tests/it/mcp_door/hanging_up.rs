@@ -1,4 +1,4 @@
-//! Who closes the stream of a call: since 2026-07-28 that takes the request back.
+//! A client that closes the stream of a call cancels the request, since version 2026-07-28.
 
 use serde_json::{Value, json};
 

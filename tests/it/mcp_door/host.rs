@@ -1,4 +1,4 @@
-//! A host that hides nothing: one request, and all that was answered.
+//! An MCP host that hides nothing: one request, and its complete response.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! kill -9 while a call waits, and another process: the run goes on, and its id is all that a host needs.
+//! kill -9 while a call waits: another process continues the run, and a host needs only its id.
 
 use serde_json::{Value, json};
 

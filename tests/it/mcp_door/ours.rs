@@ -1,4 +1,4 @@
-//! Two servers of ours: one uses the other as an MCP server. So rmcp's client, which the one speaks with, is a peer.
+//! Two servers of ours: one uses the other as an MCP server, through rmcp's client.
 
 use pes::config::McpServer;
 use serde_json::{Value, json};

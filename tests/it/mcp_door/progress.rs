@@ -1,4 +1,4 @@
-//! Who gives a token is told how it goes on.
+//! A client that sends a progress token gets progress notifications.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a run asks goes to the person at the host, and the answer back to the run: only by keys that may approve.
+//! A question of a run goes to the person at the host, and the answer to the run, only for keys with `approve`.
 
 use serde_json::{Value, json};
 

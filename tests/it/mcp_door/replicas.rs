@@ -1,4 +1,4 @@
-//! Nothing is in memory: after a restart, and at any replica, a run is told the same.
+//! The door keeps nothing in memory: after a restart, and at any replica, a run looks the same.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The extension for tasks: `ask` gives a task, which the client asks after, at any replica.
+//! The extension for tasks: `ask` returns a task, which the client polls at any replica.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the tools do, and what they answer.
+//! What the tools do, and their results.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! How versions are agreed on, and what each wants.
+//! How a version is negotiated, and what each version requires.
 
 use serde_json::{Value, json};
 

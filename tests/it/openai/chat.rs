@@ -1,4 +1,4 @@
-//! `POST /v1/chat/completions`: turns, functions of the client, what a person is asked, and hanging up.
+//! `POST /v1/chat/completions`: turns, functions of the client, questions to a person, and disconnects.
 
 use serde_json::{Value, json};
 

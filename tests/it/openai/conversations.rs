@@ -1,4 +1,4 @@
-//! Which thread a request goes on whose client sends the whole conversation each time.
+//! Which thread a request continues when its client sends the whole conversation each time.
 
 use pes::config::Config;
 use pes::domain::settings::PolicyAction;

@@ -1,4 +1,4 @@
-//! Errors in OpenAI's shape, and what its clients repeat by themselves.
+//! Errors in OpenAI's format, and which of them its clients retry.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! kill -9 in the middle of a response, and other processes: whoever goes on reading gets the events that are missing, under the
-//! numbers that they would have had.
+//! After a kill -9 in the middle of a response, a client that resumes at another process gets the missing events, under
+//! the numbers that they would have had.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The server behind OpenAI's wire, as clients of it ask: bodies and events as they come over a real socket.
+//! The OpenAI wire as its clients use it: bodies and events over a real socket.
 
 mod chat;
 mod conversations;

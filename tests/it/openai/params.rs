@@ -1,4 +1,4 @@
-//! How an answer is to be written, and what front ends ask for themselves.
+//! Parameters of the answer, and requests that front ends make for themselves.
 
 use std::sync::Arc;
 use std::time::Duration;

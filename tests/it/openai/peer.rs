@@ -1,5 +1,5 @@
-//! OpenAI's own libraries, and those of others that speak its wire, against this server: a whole story with each, in which each
-//! object and event is what the library says.
+//! OpenAI's own libraries, and others that speak its wire, each run a whole scenario against this server, and every
+//! object and event has the type that the library declares.
 
 use std::process::Output;
 

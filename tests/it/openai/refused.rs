@@ -1,4 +1,4 @@
-//! A request that is refused leaves nothing behind: its client sends it again, and again.
+//! A refused request leaves nothing behind, although its client sends it again and again.
 
 use serde_json::{Value, json};
 

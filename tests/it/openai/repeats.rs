@@ -1,4 +1,4 @@
-//! Requests that OpenAI's libraries send again by themselves: what came of the first is answered, nothing is done twice.
+//! A request that OpenAI's libraries retry gets the result of the first one, and nothing is done twice.
 
 use std::sync::Arc;
 

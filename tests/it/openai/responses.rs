@@ -1,4 +1,4 @@
-//! `/v1/responses`: whole and as events, had again, cancelled, answered, continued.
+//! `/v1/responses`: whole and streamed, fetched again, cancelled, answered, continued.
 
 use serde_json::{Value, json};
 

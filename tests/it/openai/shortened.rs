@@ -1,4 +1,4 @@
-//! A thread that is older than its log is kept.
+//! A thread whose log was shortened still works.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A text answers only a question that its client was shown last.
+//! A text answers only the question that its client was shown last.
 
 use pes::domain::settings::PolicyAction;
 use serde_json::{Value, json};

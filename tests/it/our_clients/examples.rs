@@ -1,4 +1,4 @@
-//! What the clients' documents show, as it stands there, and the examples.
+//! The code in the clients' documents runs as it is printed, and so do the examples.
 
 use std::process::Stdio;
 

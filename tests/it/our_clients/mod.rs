@@ -1,4 +1,4 @@
-//! The clients in `clients/`, as their users install them: built, packed, installed, and a whole story with each.
+//! The clients in `clients/`, as their users install them: built, packed, installed, and run through a whole scenario.
 
 mod examples;
 mod stories;

@@ -1,4 +1,5 @@
-//! A story with each client. It tells this side what is to happen to the wire and to the server, and waits until it has.
+//! A scenario with each client. The client asks this side for each fault of connection or server, and waits until it
+//! has happened.
 
 use std::process::Stdio;
 

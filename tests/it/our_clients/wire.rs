@@ -1,4 +1,4 @@
-//! What lies between a client and the server: connections that break wherever a test wants.
+//! A proxy between a client and the server, whose connections break where a test wants.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which models answer, and what is refused before anything starts.
+//! Which models answer a check, and which settings are refused when a thread or run is created.
 
 use pes::config::{self, ConfiguredKey, Provider};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What a reply comes to, as cassettes tell it. Also read by the tests inside `src/provider`, where `crate` is the
-//! library itself.
+//! The result of one reply as a cassette records it. The tests inside `src/provider` include this file too; there
+//! `crate` is the library itself.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What the table of faults does not say: the words, and the bounds of time.
+//! The error messages and time limits that the table of faults does not cover.
 
 use std::sync::Arc;
 

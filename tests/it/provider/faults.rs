@@ -1,5 +1,5 @@
-//! Everything that goes wrong between a vendor and us, one row each, for every wire: retry (after), refused, broken,
-//! incomplete, or no fault at all.
+//! Every fault between a vendor and us, one row each, on every wire: retry (after), refused, broken, incomplete, or no
+//! fault.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The gate before a provider: places, the queue, tenants side by side, and the breaker.
+//! The gate in front of a provider: permits, the queue, fairness between tenants, and the breaker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A whole run on each wire: what the vendor wants back within a tool loop went through plan, state and prompt unchanged.
+//! A whole run on each wire: what the vendor expects back within a tool loop survives plan, state and prompt unchanged.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Mistakes that are easily made with models' replies, each over a real socket and the whole server.
+//! Common mistakes in handling model replies, each tested over a real socket through the whole server.
 
 use std::collections::BTreeMap;
 

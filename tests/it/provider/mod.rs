@@ -1,4 +1,4 @@
-//! Wires, byte by byte: over a real socket, against a server that paces, stalls, cuts and corrupts.
+//! The wires over a real socket, against a server that delays, stalls, cuts and corrupts its replies.
 
 mod check;
 mod exchange;

@@ -1,5 +1,5 @@
-//! Somebody else's server that speaks our wires: LiteLLM's proxy, which answers by itself or translates what stands behind
-//! it. `scripts/test --peers` installs and starts it, and says where it is and where it looks for what stands behind it.
+//! LiteLLM's proxy speaks our wires: it answers by itself or translates for an upstream behind it. `scripts/test
+//! --peers` installs and starts it, and passes its address and the address at which it expects its upstream.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A provider's key stays where it was put: whatever fails, no byte of it is stored, logged, shown or told.
+//! A provider's key does not leak: whatever fails, no byte of it is stored, logged, shown or sent to a client.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! How each wire says the same things, so that one table of faults holds for all of them.
+//! How each wire expresses the same reply, so that one table of faults applies to all wires.
 
 use std::sync::Arc;
 

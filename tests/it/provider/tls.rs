@@ -1,4 +1,4 @@
-//! A provider that nobody vouches for: it is sent nothing.
+//! Nothing is sent to a provider whose certificate no trusted authority has signed.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, mpsc};

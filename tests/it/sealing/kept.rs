@@ -1,4 +1,5 @@
-//! What becomes of what waits for its secret, and of rows that a running server holds in memory.
+//! Deliveries that wait for a missing secret are kept, and rows that a running server holds in memory are sealed under
+//! the current key.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Sealing keys: they form a ring, one can be changed for another, and without its secret nothing is sent.
+//! Sealing keys form a ring, can be rotated, and nothing is sent without its secret.
 
 mod kept;
 mod moved;

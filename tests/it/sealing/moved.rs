@@ -1,4 +1,4 @@
-//! A sealed text that somebody moves within the database opens nowhere else.
+//! A sealed text that somebody moves to another place in the database cannot be opened there.
 
 use std::sync::Arc;
 

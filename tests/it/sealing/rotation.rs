@@ -1,4 +1,4 @@
-//! A key that is lost, brought back as an old one, and made superfluous: the binary on both databases.
+//! A sealing key is lost, restored as an old key, and no longer needed: the binary on both databases.
 
 use std::process::Output;
 

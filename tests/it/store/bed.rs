@@ -1,4 +1,4 @@
-//! A fresh store and what most cases begin with.
+//! A fresh store and common setup for the cases.
 
 use std::any::Any;
 use std::sync::Arc;

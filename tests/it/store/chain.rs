@@ -1,4 +1,4 @@
-//! Lines of the audit are chained once each, in one order, however many processes do it.
+//! Each audit line is chained once, in one order, however many processes chain.
 
 use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::service::audit::chain;

@@ -1,4 +1,4 @@
-//! Leases: who takes care of which thread, and when somebody else may.
+//! Leases: which process owns a thread, and when another one may claim it.
 
 use pes::domain::ids::ThreadPk;
 use pes::domain::thread::ThreadStatus;

@@ -1,4 +1,4 @@
-//! A commit that is `Done` is there as a whole.
+//! A commit that returns `Done` is stored completely.
 
 use pes::domain::observation::{Observation, ObservationType, RecordMetadata};
 use pes::domain::thread::{ThreadProfile, ThreadStatus};

@@ -1,4 +1,4 @@
-//! Threads come into being once, and go with nothing left but who did what.
+//! A thread is created once, and its deletion leaves nothing but its audit.
 
 use pes::domain::observation::ObservationType;
 use pes::engine::step::{Keep, RowKind};

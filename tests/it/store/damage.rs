@@ -1,4 +1,4 @@
-//! Data folders as crashes and accidents leave them: what a crash leaves is gone on with, what is damaged is refused.
+//! Data folders after crashes and accidents: a start continues after a crash, and refuses a damaged folder.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What holds where there is a transaction to be part of.
+//! If a delivery of a commit cannot be stored, nothing of the commit is stored.
 
 use pes::domain::observation::ObservationType;
 use pes::engine::step::{Keep, RowKind};

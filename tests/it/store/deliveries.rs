@@ -1,4 +1,4 @@
-//! The outbox.
+//! The outbox: deliveries are stored, taken, retried and settled.
 
 use pes::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use pes::store::Erasure;

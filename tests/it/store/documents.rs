@@ -1,4 +1,4 @@
-//! What tenants configure: versions, deletions, and who hears of them.
+//! Documents of tenants: versions, deletions, and who is notified of changes.
 
 use pes::domain::ids::ThreadPk;
 use pes::store::documents::{Change, Document, DocumentCache, DocumentChanges, DocumentKind, Expected};

@@ -1,4 +1,4 @@
-//! What deleted threads leave, and how it goes.
+//! What deleted threads leave behind, and how it is removed.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A commit whose fence does not hold writes nothing at all.
+//! A commit whose fence does not match writes nothing.
 
 use pes::domain::observation::ObservationType;
 use pes::domain::thread::{ThreadProfile, ThreadStatus};

@@ -1,4 +1,4 @@
-//! A key is taken by the commit that carries it, and by no other.
+//! An idempotency key is taken by the commit that carries it, and by no other.
 
 use pes::domain::observation::ObservationType;
 use pes::store::{Commit, Committed, IdempotencyRow};

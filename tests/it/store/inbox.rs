@@ -1,4 +1,4 @@
-//! Rows found across the threads of a tenant, and never across tenants.
+//! Rows are found across the threads of one tenant, and never across tenants.
 
 use pes::domain::hitl::SuspensionKind;
 use pes::domain::hitl::SuspensionStatus;

@@ -1,4 +1,4 @@
-//! Observations, read back by number, type and run.
+//! Observations are read back by number, type and run.
 
 use pes::domain::observation::ObservationType::{Intent, Plan, PlanUpdate, RunFinished, RunStarted};
 use pes::domain::observation::{Observation, RecordMetadata};

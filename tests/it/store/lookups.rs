@@ -1,4 +1,4 @@
-//! A run is found under the keys of the commit that accepted it, by its tenant, as long as its thread is there.
+//! A run is found by its tenant under the lookup keys of the commit that accepted it, as long as its thread exists.
 
 use pes::domain::lookup::{FoundRun, LookupKey};
 use pes::store::{Commit, Committed, NewLookup};

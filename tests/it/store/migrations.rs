@@ -1,4 +1,4 @@
-//! The audit tells when the schema was brought up to date: a line for each migration, in its transaction.
+//! Each migration adds one audit line in its own transaction.
 
 use std::borrow::Cow;
 use std::path::Path;

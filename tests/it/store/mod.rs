@@ -1,4 +1,4 @@
-//! One conformance suite over every store: what each method promises, on each of them.
+//! One conformance suite for every store: what each method promises.
 
 pub mod bed;
 

@@ -1,4 +1,4 @@
-//! What a newer release stored in a schema that it only added to: this one leaves it alone and works on beside it.
+//! Kinds that a newer release added without changing the schema are left alone, and this release works beside them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What may be deleted of a thread that stays, and what may not, whoever asks for more.
+//! Which data of a live thread may be deleted, and which may not, whatever the caller asks.
 
 use pes::domain::ids::ThreadPk;
 use pes::domain::observation::{ObservationType, Record};

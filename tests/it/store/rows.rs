@@ -1,4 +1,4 @@
-//! The rows of a thread: loaded, fetched, paged.
+//! The rows of a thread are loaded, fetched and paged.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A time of a schedule brings the run of one commit, and of no other.
+//! One commit accepts the run of a time of a schedule, and no other commit does.
 
 use pes::domain::ids::ThreadPk;
 use pes::domain::observation::ObservationType;

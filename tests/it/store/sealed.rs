@@ -1,4 +1,4 @@
-//! Rows that hold sealed texts are found, page by page, and replaced only as they were read.
+//! Rows with sealed texts are found page by page, and replaced only if they are unchanged.
 
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::sealed::{SealedKind, SealedRow};

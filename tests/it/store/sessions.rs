@@ -1,4 +1,4 @@
-//! Sessions of browsers.
+//! Browser sessions.
 
 use pes::store::SessionRow;
 

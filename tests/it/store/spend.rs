@@ -1,4 +1,4 @@
-//! What is spent under a cap: counted with the commit that spends it, and never more than the cap leaves.
+//! Spending under a cap is counted in the commit that spends, and never exceeds the cap.
 
 use pes::domain::observation::ObservationType;
 use pes::domain::spend::Unit;

@@ -1,4 +1,4 @@
-//! What only a folder has: a lock, a file that outlives the process, a schema that may be too new.
+//! What only a SQLite folder has: a lock, a file that outlives the process, a schema that may be too new.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

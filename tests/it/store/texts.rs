@@ -1,4 +1,4 @@
-//! Whatever was written comes back byte for byte.
+//! Every text comes back byte for byte.
 
 use pes::domain::observation::ObservationType;
 use pes::domain::thread::ThreadProfile;

@@ -1,4 +1,4 @@
-//! The list of threads.
+//! The list of threads: its order, its filters and its pages.
 
 use pes::domain::ids::ThreadPk;
 use pes::domain::run::{ResultStatus, RunStatus};

@@ -1,4 +1,4 @@
-//! A thread that comes whole from elsewhere: all of it, or nothing.
+//! An imported thread is stored completely or not at all.
 
 use pes::domain::observation::{Observation, ObservationType};
 use pes::store::{Committed, NewEntry, NewImport, ObservationAsk};

@@ -1,4 +1,4 @@
-//! What model calls took, summed by whatever is asked for; of one tenant only.
+//! Usage of model calls, summed by any requested group, of one tenant only.
 
 use pes::domain::usage::{ModelUse, UsageGroup, UsageSum};
 use pes::engine::step::{Keep, Row, RowKind};

@@ -1,4 +1,4 @@
-//! Every input type of a question: what is accepted as an answer, and what is not.
+//! Every input type of a question: which answers are accepted, and which are refused.
 
 use pes::config::Environment;
 use pes::domain::hitl::{FeedbackSchema, InputType};

@@ -1,4 +1,4 @@
-//! What is answered at once is what a call would come to.
+//! The result of `at_once` is the same as that of a call, and bounded like it.
 
 use std::sync::Arc;
 

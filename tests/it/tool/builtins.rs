@@ -1,4 +1,4 @@
-//! What the built-in tools answer.
+//! The results of the built-in tools.
 
 use pes::config::Environment;
 use pes::domain::tool::ToolError;

@@ -1,5 +1,5 @@
-//! Conditions of rules: nothing gets round one that forbids, nothing but what is meant gets through one that allows, and
-//! what one costs is bounded.
+//! Conditions of policy rules: no argument evades one that forbids, only the intended arguments satisfy one that
+//! allows, and their cost is bounded.
 
 use pes::domain::policy::PolicyRules;
 use pes::domain::settings::PolicyAction;

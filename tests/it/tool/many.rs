@@ -1,4 +1,4 @@
-//! Two hundred tools: prompts carry what a step needs, and nothing is prepared twice.
+//! Two hundred tools: a prompt carries those that a step needs, and no tool is prepared twice.
 
 use std::sync::Arc;
 

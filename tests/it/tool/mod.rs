@@ -1,4 +1,4 @@
-//! Tools: judged before they run, and what the built-in ones answer.
+//! Tools: the policy before they run, and the results of the built-in ones.
 
 mod answers;
 mod at_once;

@@ -1,4 +1,4 @@
-//! Which rule decides: the order, what is final, and what a thread may say.
+//! Which rule of the policy decides: the order, which rules are final, and what a thread may change.
 
 use std::sync::Arc;
 

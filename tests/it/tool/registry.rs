@@ -1,4 +1,4 @@
-//! Known, enabled, valid, allowed: in this order.
+//! The registry checks in this order whether a tool is known, enabled, valid and allowed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Tools that differ by tenant: offered to whom they belong, prepared once, never in another tool's place.
+//! Tools that differ by tenant: offered to their tenant only, prepared once, and never replacing another tool.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! A collector that takes what comes, and tells runs and requests apart: requests are told beside runs, whenever it suits.
+//! A collector that accepts every export and separates spans of runs from spans of requests, which are exported at any
+//! time.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

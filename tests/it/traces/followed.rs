@@ -1,4 +1,4 @@
-//! The process in which a run began tells it without reading its log; whoever tells it again reads the log, and says the same.
+//! The process that started a run exports its spans without reading the log. Spans rebuilt from the log are the same.
 
 use std::sync::Arc;
 

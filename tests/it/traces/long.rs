@@ -1,4 +1,4 @@
-//! Runs that go on for long, by a clock that is moved: what is over of them is told while they go on.
+//! Spans of a long run are exported as they end, before the run ends. The tests advance the clock.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Traces as a collector of OpenTelemetry gets them.
+//! Traces as an OpenTelemetry collector receives them.
 
 pub(crate) mod collector;
 mod followed;

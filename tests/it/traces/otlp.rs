@@ -1,4 +1,4 @@
-//! What a collector reads in a request, by the numbers of opentelemetry-proto; written without a look at the writer.
+//! Decodes a collector's request by the field numbers of opentelemetry-proto. It shares no code with the encoder.
 
 use std::collections::BTreeMap;
 

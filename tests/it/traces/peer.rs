@@ -1,4 +1,5 @@
-//! Collectors of other people read what this server sends: one made of OpenTelemetry's own messages and names, rotel, Phoenix.
+//! Other collectors can read what this server exports: one built from OpenTelemetry's own messages and names, rotel,
+//! and Phoenix.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;

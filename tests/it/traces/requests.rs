@@ -1,4 +1,4 @@
-//! Requests as a collector is told of them.
+//! The span of each HTTP request as a collector receives it.
 
 use serde_json::json;
 

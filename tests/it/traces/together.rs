@@ -1,4 +1,4 @@
-//! What the runs of all threads leave for the collector goes out together.
+//! Spans of runs of different threads are exported in one request.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What stands in place of an answer that could not be written.
+//! The report that replaces an answer which could not be written.
 
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply};
 use pes_engine::domain::observation::ObservationType;

@@ -1,4 +1,4 @@
-//! Agents that ask people something: how often, and what becomes of an answer on its way.
+//! Agents that ask people questions: how often, and what happens to an answer while it is being sent.
 
 use pes_engine::domain::hitl::{InDoubtAction, SuspensionKind};
 use pes_engine::domain::observation::ObservationType;

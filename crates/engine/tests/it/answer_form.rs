@@ -1,4 +1,5 @@
-//! Answers that their asker wants as JSON of some form: what does not fit is asked for again, and never passed off as one.
+//! Answers requested as JSON of a given schema: one that does not match is requested again, and never returned as
+//! valid.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Replies of the planner that are no list, in a thread that has a plan already.
+//! Replies of the planner that are not a list, in a thread that already has a plan.
 
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};

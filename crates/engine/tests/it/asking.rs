@@ -1,4 +1,4 @@
-//! A call that asks a person in the middle of its work: it goes on running, and is told what became of its question.
+//! A call asks a person while it runs: it continues to run, and receives the outcome of its question.
 
 use pes_engine::domain::hitl::{
     ExpiryPolicy, FeedbackSchema, InDoubtAction, InputType, Question, Reply, SuspensionKind,

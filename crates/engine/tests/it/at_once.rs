@@ -1,4 +1,4 @@
-//! Calls that need nothing but their arguments and the time are no effects.
+//! Calls that need only their arguments and the time are not effects.
 
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};

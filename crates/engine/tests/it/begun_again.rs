@@ -1,4 +1,4 @@
-//! An item that failed or was cancelled is begun again: what its earlier calls did is done.
+//! A failed or cancelled item is started again; the effects of its earlier calls remain.
 
 use pes_engine::domain::model::FailureKind;
 use pes_engine::event::{CancelEvent, Event};

@@ -1,4 +1,4 @@
-//! Budgets: reserved before a call, settled after it, and what happens when nothing is left.
+//! Budgets are reserved before a call and settled after it, and a run without budget stops or asks.
 
 use pes_engine::Prompt;
 use pes_engine::domain::hitl::SuspensionKind;

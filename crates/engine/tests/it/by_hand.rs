@@ -1,4 +1,4 @@
-//! A person has one item done again, or skipped.
+//! A person has one item redone or skipped.
 
 use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::model::FailureKind;

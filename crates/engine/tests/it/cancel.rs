@@ -1,4 +1,4 @@
-//! Cancel, interrupt, quarantine, crashes, models that fail.
+//! Cancel, interrupt, quarantine, crashes, and failing models.
 
 use pes_engine::domain::message::ConversationMessage;
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};

@@ -1,5 +1,5 @@
-//! Caps on spending: what the calls under way may cost is told after every step, and a call that does not fit waits or ends
-//! its run.
+//! Spending caps: every step reports what the running calls may cost, and a call that exceeds a cap waits or ends its
+//! run.
 
 use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, Usage};

@@ -1,4 +1,4 @@
-//! How many cases a test tries.
+//! How many cases a test runs.
 
 use proptest::test_runner::Config;
 

@@ -1,4 +1,4 @@
-//! Replies that end before the model had said all: none of them counts as if it were whole.
+//! A reply that was cut off is never treated as complete.
 
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest, RawToolCall, StopReason};
 use pes_engine::domain::observation::ObservationType;

@@ -1,4 +1,4 @@
-//! Calls that other agents carry out: what is waited for, what ends it, and what a crash leaves.
+//! Calls that other agents execute: what the run waits for, what ends the wait, and what remains after a crash.
 
 use pes_engine::domain::hitl::{InDoubtAction, SuspensionKind};
 use pes_engine::domain::observation::ObservationType;

@@ -1,6 +1,6 @@
-//! What the engine writes, seed by seed: a change of the code that is meant to change no behaviour changes no digest.
+//! Digests of what the engine writes for each seed: a refactoring changes none of them.
 //!
-//! After a change that is meant to, run `PES_TEST_ALL=1 cargo test -p pes-engine digests` and copy `target/tmp/digests.txt`
+//! After a change of behaviour, run `PES_TEST_ALL=1 cargo test -p pes-engine digests` and copy `target/tmp/digests.txt`
 //! over `tests/it/digests.txt`.
 
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
-//! What each type of observation says, byte for byte.
+//! The content of each type of observation, byte for byte.
 //!
-//! `facts.ndjson` holds contents as the engine recorded them before facts were types: of each type, one of every shape
-//! that its tests brought forth.
+//! `facts.ndjson` holds one content of every shape of each type, as the engine recorded it before the contents had Rust
+//! types.
 
 use std::sync::Arc;
 

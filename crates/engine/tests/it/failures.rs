@@ -1,4 +1,4 @@
-//! What is said of what failed, and to whom.
+//! How failures are reported, and to whom.
 
 use pes_engine::domain::model::FailureKind;
 use pes_engine::domain::observation::ObservationType;

@@ -1,4 +1,4 @@
-//! Prompts that fit into what the model reads.
+//! Prompts are shortened to the model's context.
 
 use pes_engine::HistoryQuery;
 use pes_engine::domain::fault::Code;

@@ -1,4 +1,4 @@
-//! The flow of a run, with the exact order of what is recorded.
+//! The flow of a run, with the exact order of its records.
 
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;

@@ -1,5 +1,5 @@
-//! A call that may have had its effect is not ordered again: a person skipped it, nobody knows what became of it, what it
-//! brought could not be kept, or the run was cancelled while it was under way.
+//! The model is not told again to make a required call that may have had its effect: a person skipped it, its outcome
+//! is unknown, its result could not be stored, or its run was cancelled while it ran.
 
 use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction};
 use pes_engine::domain::run::{OnBusy, RunStatus};

@@ -1,4 +1,4 @@
-//! A thread that begins with a conversation which was held elsewhere.
+//! A thread starts with a conversation from elsewhere.
 
 use pes_engine::domain::fault::Code;
 use pes_engine::domain::message::HistoryRole::{Assistant, User};

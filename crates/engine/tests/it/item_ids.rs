@@ -1,4 +1,4 @@
-//! What people write as the id of an item, and what models make of it.
+//! Item ids that people write, and how models copy them.
 
 use pes_engine::Illegal;
 use pes_engine::domain::thread::{AgentState, ForkedFrom};

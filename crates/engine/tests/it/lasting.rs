@@ -1,4 +1,4 @@
-//! A thread's plan over many runs: what it forgets, what it keeps, and that people may still change it.
+//! A thread's plan over many runs: what is dropped, what is kept, and that people can still change it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What the log of every run must tell.
+//! What the log of every run must contain.
 
 use std::collections::{BTreeMap, BTreeSet};
 

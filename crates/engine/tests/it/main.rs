@@ -1,4 +1,4 @@
-//! The engine alone: every defect of the flow, and properties over random runs with crashes.
+//! The engine alone: tests of single defects of the flow, and properties over random runs with crashes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod account;

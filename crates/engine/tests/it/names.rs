@@ -1,4 +1,4 @@
-//! Plans that name what there is not.
+//! Plans that name unknown tools or dependencies.
 
 use pes_engine::domain::run::RunStatus;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Nothing is done twice, here or elsewhere, unless somebody declared or decided that it may be.
+//! Nothing is done twice, here or at an agent, unless it was declared idempotent or a person decided so.
 
 use pes_engine::domain::hitl::{Decision, Suspension};
 use pes_engine::domain::ids::CallId;

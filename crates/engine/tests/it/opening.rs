@@ -1,4 +1,4 @@
-//! Who is asked sees what the model was told.
+//! The person who is asked sees the prompt that the model got.
 
 use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::step::RowKind;

@@ -1,5 +1,5 @@
-//! Agents elsewhere, as the driver knows them: what reached them, how far they are, what they tell when asked. How they
-//! behave follows from what they were asked to do, so that a crash of ours changes nothing of it.
+//! The driver's other agents: what they received, their progress, their answer to a poll. Their behaviour follows from
+//! the request alone, so a crash of the driver does not change it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,4 +1,4 @@
-//! The plan changes: by follow-ups, by steps, by people.
+//! The plan changes by follow-ups, by steps and by people.
 
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;

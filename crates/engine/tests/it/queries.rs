@@ -1,4 +1,4 @@
-//! How tests ask.
+//! Requests that the tests make.
 
 use pes_engine::Illegal;
 use pes_engine::domain::message::{HistoryMessage, HistoryRole};

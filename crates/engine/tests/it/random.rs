@@ -1,5 +1,6 @@
 //! Properties over random runs: plans with cycles and unknown dependencies, odd replies, batches, questions, cancels,
-//! edits, failures, crashes; by the holder or by someone else. What must hold after every commit is checked by the driver.
+//! edits, failures, crashes; by the lease holder or another process. The driver checks the invariants after every
+//! commit.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

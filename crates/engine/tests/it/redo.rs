@@ -1,4 +1,4 @@
-//! A completed item is done again.
+//! A completed item is redone.
 
 use pes_engine::domain::hitl::{RiskLevel, SuspensionKind};
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};

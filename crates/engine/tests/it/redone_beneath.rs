@@ -1,4 +1,4 @@
-//! What an item depends on is done again while that item is under way.
+//! A dependency of an item is redone while that item is running.
 
 use pes_engine::Prompt;
 use pes_engine::domain::model::{ModelFailure, ModelReply};

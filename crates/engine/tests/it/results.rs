@@ -1,4 +1,4 @@
-//! What tools returned reaches those who need it.
+//! Results of tools reach the prompts that need them.
 
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::prompt::PromptMessage;

@@ -1,4 +1,4 @@
-//! Failed model calls: how long they are tried again, which model is asked next, and who answered in the end.
+//! Failed model calls: how long they are retried, which model is called next, and which one is recorded as answering.
 
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;

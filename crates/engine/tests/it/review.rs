@@ -1,4 +1,4 @@
-//! Plan review: before a plan runs, and again whenever it was changed, a person is asked.
+//! Plan review: a person is asked before a plan runs, and again after every change of it.
 
 use pes_engine::domain::digest;
 use pes_engine::domain::hitl::{ExpiryPolicy, RiskLevel, Suspension, SuspensionKind};

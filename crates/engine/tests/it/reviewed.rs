@@ -1,4 +1,4 @@
-//! What people answer to a plan review: yes, another plan, an edited one, no.
+//! The answers to a plan review: yes, another plan, an edited one, no.
 
 use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::observation::ObservationType;

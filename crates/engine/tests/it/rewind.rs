@@ -1,4 +1,4 @@
-//! A thread goes back to a place in its conversation. `Sim` compares what the log tells with the state after every commit.
+//! A thread goes back to an earlier message. `Sim` compares the fold of the log with the state after every commit.
 
 use pes_engine::domain::fault::Code;
 use pes_engine::domain::message::ConversationMessage;

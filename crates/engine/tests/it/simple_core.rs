@@ -1,4 +1,4 @@
-//! Cores that are one function, under the driver that crashes: what they decide, and that all else is as for PES.
+//! Cores that are one function, under the driver that crashes: their decisions, and that all else is as with PES.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Every shape in which the state was ever released loads for ever. And how much of it a step writes.
+//! Every released shape of the state can still be loaded, and a step writes a bounded part of the state.
 
 use pes_engine::domain::hitl::Answer;
 use pes_engine::domain::observation::ObservationType;

@@ -1,4 +1,4 @@
-//! Steps that say little, calls of one reply, and the reasons of what was never begun.
+//! Steps with short replies, several calls in one reply, and the reasons why an item did not start.
 
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;

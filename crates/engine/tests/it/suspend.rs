@@ -1,4 +1,4 @@
-//! People: approvals, questions, pauses, doubt; several open at once, answered in any order, expiring.
+//! Suspensions: approvals, questions, pauses, doubt; several open at once, answered in any order, expiring.
 
 use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction, RiskLevel};
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};

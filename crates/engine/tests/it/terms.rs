@@ -1,4 +1,4 @@
-//! On which terms a person is asked: how long, who may answer, and that they hold after a crash.
+//! The terms of a question (its deadline, who may answer) hold, also after a crash.
 
 use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction, SuspensionKind};
 use pes_engine::domain::observation::ObservationType;

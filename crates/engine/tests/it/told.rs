@@ -1,4 +1,4 @@
-//! The log, told again, gives the state: checked after every commit of every test that drives the engine.
+//! The fold of the log gives the state; this is checked after every commit of every test that drives the engine.
 
 use pes_engine::domain::observation::{Observation, ObservationType, Record};
 use pes_engine::history::fold::Fold;

@@ -1,4 +1,4 @@
-//! A message that steers a run, and a planner that makes nothing of it.
+//! A message steers a run, and the planner's refinement fails.
 
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply};
 use pes_engine::domain::observation::ObservationType;

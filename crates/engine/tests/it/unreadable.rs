@@ -1,4 +1,4 @@
-//! A thread of which something cannot be read: its runs end by that name, and it can be used again.
+//! A thread with unreadable data: its runs end with that error, and it can be used again.
 
 use pes_engine::domain::fault::{Code, Fault};
 use pes_engine::domain::run::{Run, RunStatus};

@@ -1,4 +1,4 @@
-//! Requests that come while a run is active: what the runs know of each other, and what the planner hears.
+//! Requests that arrive during an active run: what the runs know of each other, and what the planner is shown.
 
 use pes_engine::domain::hitl::{ExpiryPolicy, SuspensionKind};
 use pes_engine::domain::model::ModelRequest;

@@ -1,4 +1,4 @@
-//! Runs that wait until their tenant has fewer under way.
+//! Runs that wait until fewer runs of their tenant are active.
 
 use pes_engine::RunAdmission;
 use pes_engine::domain::hitl::SuspensionKind;

@@ -1,4 +1,4 @@
-//! Where folds stand, and how much room they take.
+//! The positions of cached folds, and their size.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What a patch may cost, and make of a list.
+//! The cost of a patch, and the list that it gives.
 
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Each fault that can be brought about here, at a real server: its alert fires once, and no other.
+//! Each fault that can be caused here, at a real server, fires its alert once and no other.
 
 use rstest::rstest;
 use serde_json::{Value, json};

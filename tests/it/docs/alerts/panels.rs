@@ -1,4 +1,4 @@
-//! The dashboard over two replicas: its figures are those that are counted otherwise.
+//! The dashboard over two replicas shows figures that match independent counts.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Samples of real servers, stretched in time, as `promtool test rules` reads them.
+//! Samples of real servers, stretched in time, in the format of `promtool test rules`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! `GET /events`: the threads and questions of a tenant as they change.
+//! `GET /events`: changes of a tenant's threads and questions.
 
 use std::sync::Arc;
 

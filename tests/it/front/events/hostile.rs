@@ -1,4 +1,4 @@
-//! Sockets that misbehave. None of them slows a run.
+//! Misbehaving sockets do not slow down a run.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Sockets on which nothing is said.
+//! Sockets without traffic.
 
 use std::time::Duration;
 

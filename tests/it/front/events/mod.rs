@@ -1,4 +1,4 @@
-//! `GET /threads/{thread}/events`, in its three shapes, and `GET /events`.
+//! `GET /threads/{thread}/events`, in its three forms, and `GET /events`.
 
 mod changes;
 mod hostile;

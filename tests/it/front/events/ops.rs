@@ -1,4 +1,4 @@
-//! What a socket's client may say.
+//! The ops that a client sends over a socket.
 
 use std::collections::BTreeMap;
 

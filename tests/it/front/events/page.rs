@@ -1,4 +1,4 @@
-//! The log, a page at a time.
+//! The log, page by page.
 
 use serde_json::Value;
 

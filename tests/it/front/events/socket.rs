@@ -1,4 +1,4 @@
-//! The WebSocket: backlog, live, tokens.
+//! The WebSocket: the backlog, then live observations and tokens.
 
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;

@@ -1,4 +1,4 @@
-//! Lines whose ids do not say when they became visible.
+//! An audit line that becomes visible late, despite its lower id, is chained after those already seen.
 
 use pes::domain::ids::ThreadPk;
 use pes::service::audit::chain;

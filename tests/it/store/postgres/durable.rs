@@ -1,4 +1,4 @@
-//! What PostgreSQL promises of a commit, and what keeps it from being asked.
+//! PostgreSQL's settings for durable commits are checked, and connections are reserved for leases and commits.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Two processes, one thread: who may write.
+//! Two processes and one thread: only the holder of the fence may write.
 
 use pes::domain::ids::ThreadPk;
 use pes::store::{Commit, Committed, Error, Fence, LeaseChange, LeaseStore as _, NewThread, ThreadStore as _};

@@ -1,4 +1,4 @@
-//! Imports that come between each other, and one whose client has gone away.
+//! Concurrent imports of one id, and an import whose client has disconnected.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! How much is looked at: of a commit its own threads, and of a backlog what is taken of it, however many there are.
+//! How many rows are read: a commit reads only its own threads, and a worker only what it takes of a backlog, whatever
+//! the size.
 
 use pes::domain::ids::{PayloadId, TenantPk, ThreadPk};
 use pes::domain::run::CallerStatus;

@@ -1,5 +1,5 @@
-//! The connection breaks while a commit is under way: what became of it is found out, never guessed. While something is
-//! read, it is given up.
+//! The connection breaks during a commit: the store finds out whether it committed, and never guesses. A read that
+//! loses its connection fails.
 
 use std::collections::HashSet;
 use std::sync::Arc;

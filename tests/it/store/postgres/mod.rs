@@ -1,4 +1,4 @@
-//! What only PostgreSQL lets happen: several processes on one database, and a connection between.
+//! What only PostgreSQL has: several processes on one database, and a network connection.
 
 mod chain;
 mod durable;

@@ -1,4 +1,4 @@
-//! Opening a database: as it should be, or one clear line.
+//! Opening a database either succeeds or fails with one clear line.
 
 use pes::store::postgres::Postgres;
 use pes::store::{BackupStore as _, Committed, Error, LeaseStore as _, Registration, Store as _, ThreadStore as _};

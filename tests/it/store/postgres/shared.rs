@@ -1,4 +1,4 @@
-//! Rows that the commits of several processes share: a commit is judged by what they say once it has them.
+//! Rows that commits of several processes share: a commit is checked against their values under the row lock.
 
 use pes::domain::ids::ThreadPk;
 use pes::domain::spend::Unit;

@@ -1,4 +1,4 @@
-//! The SQL view of the state, beside the state that the API answers.
+//! The SQL view of the state shows the same as the API.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The log told again: lists, views and messages as of each observation.
+//! The fold of the log: lists, views and messages as of each observation.
 
 use pes_engine::domain::observation::{Observation, ObservationType};
 use pes_engine::history::fold::Fold;

@@ -1,7 +1,7 @@
-//! Which members the log tells again, in which order.
+//! Which members the fold of the log returns, and in which order.
 //!
-//! `members.ndjson` is a log with members that this version does not know, at every depth. `members.folded.ndjson` holds
-//! each content as readers see it, and the view after each.
+//! `members.ndjson` is a log with members that this version does not know, at every depth. `members.folded.ndjson`
+//! holds each content as readers get it, and the view after each.
 
 use pes_engine::domain::ids::ItemId;
 use pes_engine::domain::observation::{Observation, ObservationType};

@@ -1,4 +1,4 @@
-//! Words: what models wrote, read; what models are told, rendered.
+//! Texts: replies of models are parsed, and prompts are rendered.
 
 mod fold;
 mod members;

@@ -1,4 +1,4 @@
-//! Any text whatever: nothing panics, nothing is slow, no tag is shown.
+//! Arbitrary text: no parser panics or is slow, and no tag is shown.
 
 use std::time::{Duration, Instant};
 

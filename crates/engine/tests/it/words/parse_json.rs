@@ -1,4 +1,4 @@
-//! What the reader of JSON makes of quotes, and where it stops: how deep, how long, how much.
+//! The JSON reader: how it treats quotes, and its limits of depth, length and size.
 
 use rstest::rstest;
 

@@ -1,4 +1,4 @@
-//! Plans, however the model spelled them.
+//! Plans are parsed in all the spellings that models use.
 
 use pes_engine::domain::plan::{ItemStatus, StepType, ToolValidationMode};
 use rstest::rstest;

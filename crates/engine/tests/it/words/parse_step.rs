@@ -1,4 +1,4 @@
-//! Steps: native calls, JSON text, plain text.
+//! Replies of steps are parsed: native calls, JSON text, plain text.
 
 use pes_engine::parse::{Decision, step};
 use rstest::rstest;

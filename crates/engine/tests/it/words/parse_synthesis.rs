@@ -1,4 +1,4 @@
-//! Answers: tags and metadata apart, text whole.
+//! Answers are parsed: tags and metadata are split off, and the text stays whole.
 
 use pes_engine::parse::synthesis;
 use rstest::rstest;

@@ -1,4 +1,4 @@
-//! Whole prompts, one snapshot per kind, and what must hold for each.
+//! Whole prompts, one snapshot per kind, and the invariants of each.
 
 use std::sync::Arc;
 
