@@ -165,7 +165,7 @@ test('the log is played in its order, up to where it is live', async () => {
   await server.run('played', DINNER);
   const { lastSeq } = await server.get('/threads/played');
   const page = await open(server, '#/t/played');
-  // What the last observations show has been read by then; waiting for it would miss it.
+  // The answer is loaded before the replay starts: the replay would wait for it, and skip observations meanwhile.
   await page.locator('[data-testid=answer] .md').waitFor();
   await page.evaluate(() => { location.hash = '#/t/played?at=1'; });
   await showing(page, 1);

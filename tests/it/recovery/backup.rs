@@ -1,4 +1,5 @@
-//! `pes backup` and `pes restore` as an operator runs them: what was done after a backup is not done again unasked.
+//! `pes backup` and `pes restore` as an operator runs them: nothing done after a backup is repeated unless a person
+//! asks for it.
 
 use std::path::Path;
 
@@ -8,8 +9,8 @@ use serde_json::{Value, json};
 use super::process::{Door, Place, Server};
 use super::story;
 
-/// Held where the first step has been sent to the model: no tool was called yet, and the next to come counts on a tool
-/// that may not be called twice.
+/// Held where the first step's model call has been sent: no tool was called yet, and the next call is of a counting
+/// tool that may not be repeated.
 const BEFORE_THE_CALL: &str = "model.before@2";
 
 async fn ask(door: Door) -> String {
@@ -17,12 +18,12 @@ async fn ask(door: Door) -> String {
     ask.send().await.expect(202)["runId"].as_str().unwrap().to_owned()
 }
 
-/// Returns when the run is over, or waits for a person.
+/// Returns once the run has ended or waits for a person.
 async fn waited(door: Door, run: &str) -> Value {
     door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200)
 }
 
-/// A server that is held before the first call of its run.
+/// A server held before the first call of its run.
 async fn before_the_call(place: &Place) -> (Server, String) {
     let mut server = Server::start(place, Some(BEFORE_THE_CALL)).await;
     let run = ask(server.door).await;
@@ -30,7 +31,7 @@ async fn before_the_call(place: &Place) -> (Server, String) {
     (server, run)
 }
 
-/// What a person is asked before anything of the run goes on.
+/// The question to a person before the run continues.
 async fn held_back(door: Door) -> Value {
     let inbox = door.ask("GET", "/suspensions").send().await.expect(200);
     let [asked] = inbox["items"].as_array().unwrap().as_slice() else { panic!("one question: {inbox:#}") };
@@ -51,7 +52,7 @@ fn done(place: &Place, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Puts the backup where the data was.
+/// Replaces the data with the backup.
 fn restore(place: &Place, arguments: &[&str], aside: &str) {
     std::fs::rename(place.folder().join("data"), place.folder().join(aside)).unwrap();
     done(place, &[&["restore", "copy.db"], arguments].concat());
@@ -110,7 +111,7 @@ async fn a_backup_beside_a_server_is_in_its_audit() {
     server.kill().await;
 }
 
-/// The manifest says what the copy is.
+/// The manifest describes the copy.
 fn is_described(folder: &Path) {
     let manifest: Value = serde_json::from_slice(&std::fs::read(folder.join("copy.db.json")).unwrap()).unwrap();
     assert_eq!(manifest["format"], "pes-backup/1");
@@ -118,7 +119,7 @@ fn is_described(folder: &Path) {
     assert!(!folder.join("copy.db.part").exists());
 }
 
-/// What other tools put back is as it was when the process died: held where it may go on by itself.
+/// A copy restored by other tools is as the process left it when it died: held where it could continue by itself.
 #[rstest]
 #[case(Place::sqlite(story::SCRIPT))]
 #[case(Place::postgres(story::SCRIPT).await)]
@@ -126,7 +127,7 @@ fn is_described(folder: &Path) {
 async fn a_database_that_other_tools_put_back_is_adopted(#[case] place: Place) {
     let (server, run) = before_the_call(&place).await;
     server.kill().await;
-    // On PostgreSQL a process that was killed counts as one that serves until its lease is over.
+    // On PostgreSQL a killed process counts as alive until its lease expires.
     let adopted = (0..1_000).find_map(|_| {
         let said = place.run(&["restore", "--adopt"]);
         (said.status.code() != Some(9)).then_some(said)

@@ -1,8 +1,7 @@
-//! A tool call and the process that dies around it: at every boundary, for every kind of tool, with every decision that a
-//! person may take about a call in doubt. The effect is a request that a service of somebody else's has counted, which no
-//! crash takes back.
+//! The process dies around a tool call: at every boundary, for every kind of tool, with every decision that a person
+//! may take about a call in doubt. The effect is a request that a foreign service has counted, which no crash undoes.
 //!
-//! What is next to the call runs always; every boundary with `scripts/test --all`.
+//! The boundaries next to the call always run; all of them with `scripts/test --all`.
 
 use std::collections::BTreeSet;
 
@@ -48,21 +47,21 @@ when = { phase = "synthesis" }
 text = "That was it."
 "#;
 
-/// Where the process can be held around a call.
+/// Failpoints around a call.
 const BOUNDARIES: [&str; 6] =
     ["commit.before", "commit.after", "publish.before", "tool.before", "tool.sent", "tool.returned"];
 
-/// Another one, on the side of the service: it has the first request, and never answers it.
+/// One more, at the service: it has received the first request, and never answers it.
 const IN_FLIGHT: &str = "in flight";
 
-/// Where the first call has been sent, and nothing of its answer is stored.
+/// Boundaries at which the first call has been sent and no part of its result is stored.
 const MAY_HAVE_BEEN_SENT: [&str; 3] = ["tool.sent@1", "tool.returned@1", IN_FLIGHT];
 
-/// A service that counts.
+/// A service that counts its requests.
 #[derive(Clone)]
 struct Counter {
     address: SocketAddr,
-    /// The key of every request that came.
+    /// The idempotency key of every request.
     keys: Arc<Mutex<Vec<String>>>,
     holds_first: bool,
     held: Arc<Notify>,
@@ -82,7 +81,7 @@ impl Counter {
         self.keys.lock().expect("nobody panics").clone()
     }
 
-    /// Its tools, as the operator of the server under test writes them down.
+    /// Its tools, as the operator of the server under test configures them.
     fn config(&self) -> String {
         let tool = |name: &str, class: &str, idempotent: bool| {
             format!(
@@ -109,10 +108,10 @@ async fn count(State(counter): State<Counter>, headers: HeaderMap) -> Json<Value
     Json(json!({ "counted": nth }))
 }
 
-/// What a person makes of a call in doubt.
+/// What a person decides about a call in doubt.
 const DECISIONS: [&str; 4] = ["retry", "done", "skip", "abort"];
 
-/// How it ended.
+/// The outcome.
 struct Told {
     run: Value,
     execution: Option<Value>,
@@ -120,7 +119,7 @@ struct Told {
     doubted: Option<usize>,
 }
 
-/// Asks for one call and answers what is asked about it. `None`: the process died.
+/// Asks for one call and answers its questions. `None`: the process died.
 async fn tell(door: Door, counter: &Counter, tool: &str, decision: &str) -> Told {
     let ask = door.ask("POST", "/threads/t/process").header("idempotency-key", "once").json(&json!({ "query": tool }));
     let receipt = ask.send().await.expect(202);
@@ -143,7 +142,7 @@ async fn tell(door: Door, counter: &Counter, tool: &str, decision: &str) -> Told
     }
 }
 
-/// Dies at the boundary, starts again, and goes to the end. `false`: the boundary was never reached.
+/// Kills the process at the boundary, starts it again, and runs to the end. `false`: the boundary was never reached.
 async fn survives(place: Place, boundary: &str, tool: &str, decision: &str) -> bool {
     let counter = Counter::start(boundary == IN_FLIGHT).await;
     place.configure(&counter.config());
@@ -221,7 +220,7 @@ async fn a_call_that_may_have_been_sent_is_never_repeated_unless_its_tool_or_a_p
     assert!(survives(Place::sqlite(SCRIPT), boundary, tool, decision).await, "{boundary} must be passed");
 }
 
-/// Each call whose end was not heard is counted once, as what became of it.
+/// The metrics count each call whose result was lost once, by its outcome.
 #[rstest]
 #[case("tool.sent@1", "idempotent", "tool")]
 #[case("tool.sent@1", "undeclared", "in_doubt")]

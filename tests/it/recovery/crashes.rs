@@ -1,4 +1,4 @@
-//! Threads that break whoever works on them: set aside after three times, and only they.
+//! A thread that crashes its process is quarantined after three crashes, and no other thread is.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody, fresh_store};
 use pes::service::threads;
 
-/// Its end: the status, and the error that it names.
+/// The run's final status and error code.
 async fn ended(instance: &Instance, run: &pes::domain::ids::RunId) -> (RunStatus, Option<Code>) {
     let at_most = std::time::Duration::from_secs(30);
     let waited = soon(runs::wait(instance.service(), instance.caller(), run, at_most)).await.unwrap();
@@ -39,8 +39,8 @@ async fn refused(instance: &Instance, thread: &str) -> Code {
     refused.map(drop).unwrap_err().code
 }
 
-/// Dies as by kill -9, as far as others can see: from here on nothing of it reaches the store, so that its leases are not
-/// given back, as those of one that stops would be. What it has in memory is kept to the end of the test.
+/// Simulates kill -9: from here on nothing of this process reaches the store, so that its leases are not released as on
+/// a stop. Its memory is kept to the end of the test.
 fn die(store: &Moody, process: Instance, dead: &mut Vec<Instance>) {
     store.set("*", Mood::Fails);
     dead.push(process);
@@ -76,7 +76,7 @@ async fn a_thread_on_which_three_processes_died_is_set_aside() {
     assert!(again.detail.contains("/threads/t/resume"), "{again}");
 }
 
-/// One crash with many in hand counts for nobody, and neither does the next.
+/// One crash with many threads loaded is counted for none of them, and neither is the next.
 #[tokio::test]
 async fn what_dies_among_others_is_not_set_aside() {
     let (inner, probe) = (fresh_store().await, Probe::new());
@@ -94,7 +94,7 @@ async fn what_dies_among_others_is_not_set_aside() {
         probe.reaches(|tally| tally.begun == begun).await;
         die(&store, process, &mut dead);
     }
-    // It died again at once: half of them are taken up now.
+    // It died again at once: now half of them are loaded.
     let process = instance(inner.clone(), &probe, |_| {}).await;
     probe.reaches(|tally| tally.begun == begun + 2).await;
     let mut waiting = 0;
@@ -115,7 +115,7 @@ async fn a_process_that_was_only_cut_off_counts_for_nobody() {
     let run = ask(&process, "t", "hang").await;
     for times in 1..=4 {
         probe.reaches(|tally| tally.begun == times).await;
-        // Its registration is gone, as after a stall of the database, and it hears of it.
+        // Its registration is gone, as after a stall of the database, and it is notified.
         let row = inner.thread(process.caller().tenant, &"t".into()).await.unwrap().unwrap();
         inner.renew(row.replica.unwrap(), -1).await.unwrap();
         inner.end_expired().await.unwrap();
@@ -125,7 +125,7 @@ async fn a_process_that_was_only_cut_off_counts_for_nobody() {
     assert_eq!(seen.status, RunStatus::Running);
 }
 
-/// PES, but it breaks on what a tool brings to a run that asks for it, or on each prompt of one.
+/// PES, but it panics on a tool's result in a run that asks for that, or on each of the run's prompts.
 struct Breaking;
 
 struct Broken(Box<dyn Machine>);
@@ -193,7 +193,7 @@ async fn a_thread_that_breaks_its_task_is_set_aside_and_no_other_notices() {
     assert_eq!(ended(&instance, &again).await, (RunStatus::Completed, None));
 }
 
-/// What it is woken for stands as under way here, so that no store says that it is due.
+/// The due threads are listed as running here, so that no store reports them as due.
 #[tokio::test]
 async fn a_thread_that_breaks_its_task_at_each_wake_up_is_set_aside_too() {
     let (store, probe) = (fresh_store().await, Probe::new());
@@ -205,7 +205,7 @@ async fn a_thread_that_breaks_its_task_at_each_wake_up_is_set_aside_too() {
     assert_eq!(ended(&instance, &poison.run_id).await, (RunStatus::Failed, Some(Code::Quarantined)));
 }
 
-/// A thread at rest that is the death of whoever reads it for a request. The first death points at nobody.
+/// An idle thread that kills each process that loads it for a request. The first crash is not attributed to it.
 #[tokio::test]
 async fn a_thread_that_kills_whoever_reads_it_for_a_request_is_set_aside() {
     let (inner, probe) = (fresh_store().await, Probe::new());
@@ -265,7 +265,7 @@ async fn a_thread_that_was_reserved_for_nothing_is_anybodys_again() {
     assert_eq!(row().await.crashes.alone, 0);
 }
 
-/// It breaks before anything of it can be committed: that is counted outside of it.
+/// It panics before anything can be committed, so the crash is counted elsewhere.
 #[tokio::test]
 async fn a_thread_that_cannot_even_be_rebuilt_is_set_aside() {
     let (inner, probe) = (fresh_store().await, Probe::new());
@@ -275,7 +275,7 @@ async fn a_thread_that_cannot_even_be_rebuilt_is_set_aside() {
     };
     let first = equip(inner.clone()).await;
     let run = ask(&first, "p", "unreadable").await;
-    // Its planning is under way.
+    // Its planning call is running.
     soon(first.service().drain()).await;
     let process = equip(inner.clone()).await;
     assert_eq!(ended(&process, &run).await, (RunStatus::Failed, Some(Code::UnreadableState)));

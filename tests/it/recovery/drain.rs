@@ -1,11 +1,11 @@
-//! Stopping: the step under way is recorded, nothing new starts, and the next start goes on.
+//! On a stop the running step is recorded and nothing new starts; the next start continues.
 
 use serde_json::{Value, json};
 
 use super::process::{Place, Server};
 use crate::support::http::soon;
 
-/// Its one item counts, and then the model says nothing more.
+/// The only item calls the counting tool, and then the model says nothing more.
 const SCRIPT: &str = r#"
 [[reply]]
 when = { phase = "planning" }
@@ -30,7 +30,7 @@ text = "Done."
 async fn begun(server: &Server) -> String {
     let ask = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "count" }));
     let receipt = ask.send().await.expect(202);
-    // The item's call is under way once its stream has started.
+    // The item's call is running once its stream has started.
     let mut events = server.door.ask("GET", "/threads/t/events").header("accept", "text/event-stream").events().await;
     loop {
         let event = soon(events.next()).await.expect("the stream goes on");
@@ -62,14 +62,14 @@ async fn a_stop_records_the_step_under_way_and_the_next_start_goes_on() {
 
 #[tokio::test]
 async fn a_second_signal_is_a_crash_and_safe() {
-    // Longer than it takes to say twice that it is to stop.
+    // Longer than sending the signal twice takes.
     let place = Place::sqlite(&SCRIPT.replace("delay_ms = 700", "delay_ms = 4000"));
     let mut server = Server::start(&place, None).await;
     let run = begun(&server).await;
     let watching = server.door.ask("GET", "/threads/t/events?after=latest").header("accept", "text/event-stream");
     let mut events = watching.events().await;
     server.stop();
-    // Two signals that come at once are one.
+    // Two signals that arrive together count as one.
     while soon(events.next()).await.expect("it is told that the server stops").event != "draining" {}
     server.stop();
     assert_eq!(server.ended().await.code(), Some(130), "it waits for nothing any more");

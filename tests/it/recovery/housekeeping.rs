@@ -1,4 +1,4 @@
-//! What is kept for a while only is forgotten batch by batch, beside the commits.
+//! Data with a limited lifetime is deleted batch by batch, while commits continue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::support::http::soon;
 use crate::support::store::{Mood, Moody};
 use pes::service::runs;
 
-/// Answers that nobody may ask for again.
+/// Stored answers whose keys have expired.
 async fn with_old_answers(store: &dyn Store, count: i64) {
     let tenant = store.tenant("default", 1).await.unwrap();
     let commits = (1..=count).map(|pk| {

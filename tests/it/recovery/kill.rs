@@ -1,14 +1,14 @@
-//! kill -9 at every persistence boundary: each place between two things that must hold on their own, the n-th time it
-//! is passed. The process is held there by a pipe, so nothing depends on timing.
+//! kill -9 at every persistence boundary: each failpoint between two writes that must each hold alone, at its n-th
+//! passage. A pipe holds the process there, so nothing depends on timing.
 //!
-//! A few of the table run always; all of it with `scripts/test --all`.
+//! A few rows of the table always run; all of them with `scripts/test --all`.
 
 use rstest::rstest;
 
 use super::process::{Place, Server};
 use super::story;
 
-/// Every place where the process can be held.
+/// Every failpoint.
 const PLACES: [&str; 11] = [
     "commit.before",
     "commit.after",
@@ -23,7 +23,8 @@ const PLACES: [&str; 11] = [
     "final.committed",
 ];
 
-/// Tells the story up to the failpoint, kills, starts again, tells it to its end. `false`: the place was never reached.
+/// Runs the scenario up to the failpoint, kills the process, starts it again and runs the scenario to its end. `false`:
+/// the failpoint was never reached.
 async fn survives(place: Place, failpoint: &str) -> bool {
     let mut server = Server::start(&place, Some(failpoint)).await;
     let is_reached = tokio::select! {
@@ -70,7 +71,7 @@ async fn so_does_one_on_postgresql(#[case] failpoint: &str) {
     assert!(survives(Place::postgres(story::SCRIPT).await, failpoint).await, "{failpoint} must be passed");
 }
 
-/// Every passage of every place, on both databases.
+/// Every passage of every failpoint, on both databases.
 #[tokio::test]
 #[ignore = "takes long: scripts/test --all"]
 async fn the_whole_table() {

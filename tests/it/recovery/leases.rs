@@ -1,4 +1,4 @@
-//! The right to act: it ends at its deadline, whatever the store does, and nothing starts or goes on without it.
+//! A lease ends at its deadline, whatever the store does, and no call starts or continues without one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::support::store::{Mood, Moody, fresh_store};
 use pes::service::runs;
 use pes::service::threads;
 
-/// A fifth before the lease of 10 s that the store knows of.
+/// A fifth before the end of the 10 s lease in the store.
 const DEADLINE: Duration = Duration::from_secs(8);
 
 async fn bed() -> (Arc<Moody>, Probe, Instance) {
@@ -36,7 +36,7 @@ async fn bed() -> (Arc<Moody>, Probe, Instance) {
     (store, probe, instance)
 }
 
-/// The log is contiguous, and the run is over: how.
+/// Checks that the log is contiguous and the run has ended; returns its outcome.
 async fn ended(instance: &Instance, run: &RunId) -> RunStatus {
     let (service, caller) = (instance.service(), instance.caller());
     let waited = runs::wait(service, caller, run, Duration::from_secs(120)).await.unwrap();
@@ -46,7 +46,7 @@ async fn ended(instance: &Instance, run: &RunId) -> RunStatus {
     waited.run.status
 }
 
-/// Returns when the thread's log has such an observation.
+/// Returns once the thread's log has such an observation.
 async fn logged(instance: &Instance, thread: &str, is_wanted: impl Fn(&Observation) -> bool) {
     let (service, caller) = (instance.service(), instance.caller());
     while !feed::page(service, caller, &thread.into(), FeedAsk::default(), 200)
@@ -70,7 +70,7 @@ async fn what_runs_is_aborted_at_the_deadline_whatever_the_store_does(#[case] mo
     probe.reaches(|tally| tally.begun == 1).await;
     let asked = Instant::now();
     store.set("*", mood);
-    // The thread's own task waits for the store too, as long as it hangs.
+    // The thread's own task also waits for the store while it hangs.
     let service = instance.service().clone();
     let caller = instance.caller().clone();
     tokio::spawn(async move { runs::pause(&service, &caller, &"t".into(), None).await });
@@ -80,7 +80,7 @@ async fn what_runs_is_aborted_at_the_deadline_whatever_the_store_does(#[case] mo
     }
 }
 
-/// The folder is the lease: nobody else can have it, however long another program keeps the database to itself.
+/// The folder lock is the lease: no other process can take it, however long another program blocks the database.
 #[tokio::test]
 async fn what_runs_goes_on_while_another_program_locks_the_database_for_longer_than_a_lease() {
     let (folder, probe) = (tempfile::tempdir().unwrap(), Probe::new());
@@ -107,7 +107,7 @@ async fn what_runs_goes_on_while_another_program_locks_the_database_for_longer_t
 #[tokio::test(start_paused = true)]
 async fn a_tool_does_not_start_when_the_lease_ended_while_it_was_prepared() {
     let (store, probe, instance) = bed().await;
-    // So long that the call's arguments are a payload of their own, to be read before it can start.
+    // Long enough that the call's arguments are a payload of their own, which is read before the call starts.
     let run = ask(&instance, "t", &format!("call {}", "x".repeat(INLINE_LIMIT))).await;
     logged(&instance, "t", |seen| seen.kind == ObservationType::LlmStreamStart && seen.parent_id.is_some()).await;
     store.set("payloads", Mood::Hangs);
@@ -126,8 +126,8 @@ async fn a_tool_does_not_start_when_the_lease_ended_while_it_was_prepared() {
     assert_eq!(probe.tally(), Tally { begun: 1, over: 1 });
 }
 
-/// What the tool brought is kept for a store that comes back within the lease; later the call counts as lost, and one
-/// that says it may be repeated is.
+/// A tool's result is kept for a store that returns within the lease. Later the call counts as lost, and is repeated if
+/// the tool is idempotent.
 #[rstest]
 #[case(Duration::from_secs(5), 1)]
 #[case(Duration::from_secs(60), 2)]
@@ -169,7 +169,8 @@ async fn a_thread_whose_erasure_failed_goes_on() {
     assert_eq!(ended(&instance, &run).await, RunStatus::Completed);
 }
 
-/// The store takes neither the result nor the erasure. The result is known all the same, and the tool is not called again.
+/// The store accepts neither the result nor the erasure. The result is known all the same, and the tool is not called
+/// again.
 #[tokio::test(start_paused = true)]
 async fn what_a_tool_brought_outlasts_an_erasure_that_failed() {
     let (store, probe, instance) = bed().await;
@@ -186,7 +187,7 @@ async fn what_a_tool_brought_outlasts_an_erasure_that_failed() {
     assert_eq!(probe.tally(), Tally { begun: 1, over: 1 });
 }
 
-/// A tool's code that does not yield cannot be stopped, only left unheard: neither a cancel nor a drain waits for it.
+/// A tool that does not yield cannot be stopped; its result is ignored. Neither a cancel nor a drain waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn code_that_does_not_yield_holds_up_neither_a_cancel_nor_a_drain() {
     let (_store, probe, instance) = bed().await;
@@ -200,7 +201,7 @@ async fn code_that_does_not_yield_holds_up_neither_a_cancel_nor_a_drain() {
     probe.release();
 }
 
-/// One thread's task that waits for the store keeps no other thread from its timer.
+/// A thread's task that waits for the store does not delay the timers of other threads.
 #[tokio::test]
 async fn a_thread_that_is_slow_to_wake_delays_no_other() {
     let (store, _probe, instance) = bed().await;
@@ -214,7 +215,7 @@ async fn a_thread_that_is_slow_to_wake_delays_no_other() {
     assert_eq!(seen.status, RunStatus::Running, "it is the one that waits");
 }
 
-/// More threads of a core that is not there any more than are looked after at once, all of them overdue.
+/// Overdue threads of a core that no longer exists, more than are loaded at once.
 #[tokio::test]
 async fn threads_that_cannot_be_looked_after_keep_no_other_from_being_taken_over() {
     let (store, probe) = (fresh_store().await, Probe::new());
@@ -264,7 +265,7 @@ async fn a_call_waits_for_a_store_that_cannot_tell_its_arguments() {
     assert_eq!(probe.tally(), Tally { begun: 1, over: 1 });
 }
 
-/// What cannot be told whole is not told; and who cannot be served from the store is told to come again.
+/// Incomplete data is not sent, and a client whom the store cannot serve is told to retry.
 #[tokio::test(start_paused = true)]
 async fn who_listens_gets_no_reference_in_the_place_of_a_value() {
     let (store, probe, instance) = bed().await;
@@ -279,7 +280,7 @@ async fn who_listens_gets_no_reference_in_the_place_of_a_value() {
         frames
     });
     probe.reaches(|tally| tally.over == 1).await;
-    // The next prompt is made by then, and its reply, which completes the list, is not there yet.
+    // The next prompt is rendered by then, and the reply that completes the list is not there yet.
     sleep(Duration::from_millis(50)).await;
     store.set("payloads", Mood::Fails);
     let frames = soon(listening).await.unwrap();

@@ -1,4 +1,4 @@
-//! What survives: kill -9 at every persistence boundary, a stop in the middle of work, tools that break.
+//! Recovery: kill -9 at every persistence boundary, a stop in the middle of work, tools that break.
 
 #[cfg(feature = "failpoints")]
 mod backup;

@@ -1,4 +1,4 @@
-//! kill -9 around a delivery: what was to be told is told after all, under the same id.
+//! kill -9 around a delivery: it is still sent, under the same id.
 
 use rstest::rstest;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The release before this one and this one on the same data: beside one another, and one after the other, both ways.
+//! The previous release and this one on the same data: at the same time, and one after the other, in both directions.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ impl Release {
     }
 }
 
-/// The one is killed in the middle of the story, and the other goes on with it.
+/// One release is killed in the middle of the scenario, and the other continues it.
 async fn takes_over(place: Place, first: Release, second: Release, failpoint: &str) {
     let mut server = first.start(&place, Some(failpoint)).await;
     tokio::select! {
@@ -57,7 +57,7 @@ async fn each_goes_on_where_the_previous_or_the_next_was_killed(
     takes_over(Place::postgres(story::SCRIPT).await, way.0, way.1, failpoint).await;
 }
 
-/// Runs on threads of their own, by turns at each of the doors.
+/// Runs on threads of their own, through each of the doors in turn.
 async fn load(doors: [Door; 2], name: &str, begun: &mut Vec<(String, String)>) {
     for n in 0..24 {
         let thread = format!("{name}-{n}");
@@ -66,7 +66,7 @@ async fn load(doors: [Door; 2], name: &str, begun: &mut Vec<(String, String)>) {
     }
 }
 
-/// The same, until this server, which has one of the doors, is held; it may be before all were asked for.
+/// The same, until this server, which serves one of the doors, is held; that may be before all were sent.
 async fn load_until_held(doors: [Door; 2], name: &str, held: &mut Server) -> Vec<(String, String)> {
     let mut begun = Vec::new();
     let reached = held.reached();
@@ -89,7 +89,7 @@ async fn all_completed(door: Door, place: &Place, begun: &[(String, String)]) {
 #[ignore = "needs the release before this one: scripts/test --all"]
 async fn replicas_of_the_previous_and_this_one_share_a_database_while_they_are_killed() {
     let place = Place::postgres(story::SCRIPT).await;
-    // Up: this release brings the schema up to date while the previous one works, and takes up what that leaves.
+    // Up: this release migrates the schema while the previous one works, and continues what that leaves.
     let old = Release::Previous.start(&place, None).await;
     let mut killed = Release::Previous.start(&place, Some("tool.sent@30")).await;
     let mut begun = load_until_held([old.door, killed.door], "up", &mut killed).await;
@@ -98,7 +98,7 @@ async fn replicas_of_the_previous_and_this_one_share_a_database_while_they_are_k
     killed.kill().await;
     all_completed(new.door, &place, &begun).await;
 
-    // Down: the previous release takes up what this one leaves.
+    // Down: the previous release continues what this one leaves.
     let mut killed = Release::This.start(&place, Some("tool.sent@30")).await;
     let mut begun = load_until_held([new.door, killed.door], "down", &mut killed).await;
     killed.kill().await;
@@ -108,7 +108,7 @@ async fn replicas_of_the_previous_and_this_one_share_a_database_while_they_are_k
     old.kill().await;
 }
 
-/// States and rows that the previous release does not know. Documents of new kinds are not among them: it cannot read them,
+/// States and rows that the previous release does not know. Documents of new kinds are left out: it cannot read them,
 /// unlike releases from this one on (`store::newer`).
 async fn make_what_is_new(door: Door) {
     let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });

@@ -1,4 +1,4 @@
-//! A tool that tells when it is called and when it is gone, and the agents that call it.
+//! A tool that reports when it is called and when it is dropped, and the agents that call it.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -19,18 +19,18 @@ use tokio::sync::watch;
 
 use crate::support::http::soon;
 
-/// What is asked of the agent is a verb that says what becomes of its one step:
+/// The query is a verb that says what the run's one step does:
 ///
-/// - `call`: the tool is called, and returns at once;
-/// - `late`: it returns after a while;
-/// - `hang`: it never returns;
-/// - `block`: it does not even yield until it is released;
-/// - `inquire`: it asks a person in the middle of the call;
-/// - `ask`: a person is asked, and no tool is called;
-/// - `talk`: nothing is called;
-/// - `retry`: the same as `call`, planned at the second attempt.
+/// - `call`: calls the tool, which returns at once;
+/// - `late`: the tool returns after a while;
+/// - `hang`: the tool never returns;
+/// - `block`: the tool does not even yield until it is released;
+/// - `inquire`: the tool asks a person during the call;
+/// - `ask`: asks a person, and calls no tool;
+/// - `talk`: calls nothing;
+/// - `retry`: as `call`, planned at the second attempt.
 ///
-/// Of the replies the first is taken whose `when` fits, so that those for a verb stand before those for all.
+/// The first reply whose `when` matches is used, so replies for one verb precede those for all.
 const SCRIPT: &str = r#"
 [[reply]]
 when = { phase = "planning", query = "retry", attempt = 1 }
@@ -82,7 +82,7 @@ when = { phase = "synthesis" }
 text = "That was it."
 "#;
 
-/// How often it was called, and how many of these calls are over, in whatever way.
+/// How many calls there were, and how many of these have ended in any way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub begun: usize,
@@ -108,7 +108,7 @@ impl Probe {
         soon(self.tally.subscribe().wait_for(is_reached)).await.expect("the probe is there");
     }
 
-    /// Lets those go that block.
+    /// Releases the blocked calls.
     pub fn release(&self) {
         *self.released.0.lock().expect("nobody panics") = true;
         self.released.1.notify_all();
@@ -120,7 +120,7 @@ impl Probe {
     }
 }
 
-/// Over when dropped.
+/// A call; dropping it counts it as ended.
 struct Call(watch::Sender<Tally>);
 
 impl Drop for Call {
@@ -172,7 +172,7 @@ fn question() -> Question {
     Question { message: form.prompt.clone(), form }
 }
 
-/// The next question that a person is asked on this thread after `seq`, and its seq.
+/// The next question on this thread after `seq`, and its seq.
 pub async fn asked(instance: &Instance, thread: &str, seq: i64) -> (Value, i64) {
     let types = vec![ObservationType::AgentSuspended];
     let ask = FeedAsk { after: After::Seq(seq), types, tokens: false, until: None, ends_suspended: false };
@@ -187,7 +187,7 @@ pub async fn asked(instance: &Instance, thread: &str, seq: i64) -> (Value, i64) 
     }
 }
 
-/// A process of its own on `store`.
+/// A separate process on `store`.
 pub async fn instance(store: Arc<dyn Store>, probe: &Probe, change: impl FnOnce(&mut Config)) -> Instance {
     equipped(probe, change, |built| built.store(store)).await
 }
@@ -206,7 +206,7 @@ pub async fn equipped(
     equip(Instance::build(config).tool(Arc::new(probe.clone()))).open().await.expect("it opens")
 }
 
-/// Asks; the run.
+/// Sends a query; the run.
 pub async fn ask(instance: &Instance, thread: &str, query: &str) -> RunId {
     let ask = ProcessAsk { query: query.to_owned(), ..ProcessAsk::default() };
     let answered = runs::process(instance.service(), instance.caller(), &thread.into(), ask, None).await;

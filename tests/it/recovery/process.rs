@@ -41,7 +41,7 @@ impl Place {
         self.folder.path()
     }
 
-    /// Settings beside those in the environment.
+    /// Settings in addition to those in the environment.
     pub fn configure(&self, toml: &str) {
         std::fs::create_dir_all(self.file("config")).expect("the folder takes folders");
         std::fs::write(self.file("config/local.toml"), toml).expect("the folder takes files");
@@ -64,7 +64,7 @@ impl Place {
         command.output().expect("the binary starts")
     }
 
-    /// Where `test_count` writes a line for each execution that really happened.
+    /// The file to which `test_count` appends a line at each execution.
     pub fn counted(&self) -> PathBuf {
         self.file("counted")
     }
@@ -75,7 +75,7 @@ impl Place {
     }
 }
 
-/// Where a server answers.
+/// The server's address.
 #[derive(Clone, Copy)]
 pub struct Door(SocketAddr);
 
@@ -101,7 +101,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Returns when it answers. `failpoint` is `name@n`.
+    /// Starts it, and returns once it answers. `failpoint` is `name@n`.
     pub async fn start(place: &Place, failpoint: Option<&str>) -> Self {
         Self::of(Path::new(env!("CARGO_BIN_EXE_pes")), place, failpoint).await
     }
@@ -127,20 +127,20 @@ impl Server {
         Self { door: Door(address), child, pipe, _said: said }
     }
 
-    /// Starts one that stands at its failpoint before it answers, and kills it there.
+    /// Starts a process that reaches its failpoint before it answers, and kills it there.
     pub async fn killed_before_it_answers(place: &Place, failpoint: &str) {
         let (mut child, mut pipe) = spawn(Path::new(env!("CARGO_BIN_EXE_pes")), place, Some(failpoint));
         soon(pipe.read_line(&mut String::new())).await.expect("the pipe stays open");
         child.kill().await.expect("it can be killed");
     }
 
-    /// Returns when the process stands at its failpoint, whose name it writes to the fifo as one line; else never.
+    /// Waits until the process is held at its failpoint, whose name it writes to the fifo as one line.
     pub async fn reached(&mut self) {
         let mut line = String::new();
         self.pipe.read_line(&mut line).await.expect("the pipe stays open");
     }
 
-    /// The same for a test that does nothing meanwhile: it fails when the process never comes there.
+    /// The same with a time-out, for a test that does nothing meanwhile: it fails if the failpoint is never reached.
     pub async fn must_reach(&mut self) {
         let reached = tokio::time::timeout(PATIENCE, self.reached()).await;
         reached.expect("the failpoint is not passed so often: adjust the number behind its `@`");
@@ -157,21 +157,21 @@ impl Server {
         kill_process(pid, Signal::TERM).expect("it is ours");
     }
 
-    /// How it ended by itself.
+    /// Waits until it ends by itself; its exit status.
     pub async fn ended(&mut self) -> std::process::ExitStatus {
         soon(self.child.wait()).await.expect("it can be waited for")
     }
 }
 
 fn spawn(program: &Path, place: &Place, failpoint: Option<&str>) -> (Child, BufReader<pipe::Receiver>) {
-    // A fifo that nobody has open for writing is at its end for whoever reads it, and `reached` would return at once.
-    // This side therefore holds the writing end, too, and the read waits for the process.
+    // A reader of a fifo sees its end as soon as nobody has it open for writing, and `reached` would return at once. So
+    // this side holds the writing end, too, and the read waits for the process.
     let pipe = pipe::OpenOptions::new().read_write(true).open_receiver(place.file("pipe")).expect("the fifo");
     let log = std::fs::File::options().create(true).append(true).open(place.file("log")).expect("a log");
     let mut command = Command::new(program);
     command.env_clear().env("PORT", "0").env("PES_DATA_DIR", place.file("data")).env("PES_LEASE_MS", "1500");
     command.env("PES_DEMO_PACE", "0").env("PES_DEMO_SCRIPT", place.file("script.toml"));
-    // Nothing goes through a proxy because the environment names one.
+    // Ignore proxies that the environment names.
     command.envs(["http_proxy", "https_proxy", "all_proxy"].map(|name| (name, "http://127.0.0.1:1")));
     command.envs(place.database.as_ref().map(|database| ("DATABASE_URL", database.url())));
     command.envs(failpoint.map(|name| ("PES_FAILPOINT", name)));

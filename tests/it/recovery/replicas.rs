@@ -1,4 +1,5 @@
-//! Several processes on one PostgreSQL: what one of them decides, the owner does; what the owner does, all of them hear.
+//! Several processes on one PostgreSQL: the owner acts on what any of them commits, and all of them publish what the
+//! owner does.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,9 +24,9 @@ use crate::support::store::{Mood, Moody};
 use pes::service::runs;
 use pes::service::threads;
 
-/// Far longer than anything here may take: nothing happens because it ran out.
+/// Far longer than any step may take: no test relies on this time-out.
 const LONG: i64 = 600_000;
-/// Waits for something that must come at once, not with the next lease.
+/// Waits for something that must happen at once, not at the next renewal of a lease.
 const AT_ONCE: Duration = Duration::from_secs(15);
 
 async fn store(database: &Database) -> Arc<dyn Store> {
@@ -44,7 +45,7 @@ async fn cancel(instance: &Instance) -> usize {
     }
 }
 
-/// Keeps the thread, at rest, in this process's memory for as long as the test takes.
+/// Keeps an idle thread in this process's memory for the whole test.
 async fn remember(instance: &Instance) {
     let patch = serde_json::json!({ "title": "remembered" });
     threads::patch(instance.service(), instance.caller(), &"t".into(), patch).await.unwrap();
@@ -157,8 +158,8 @@ async fn an_answer_given_elsewhere_is_carried_out_by_the_owner_at_once() {
     let (service, caller) = (other.service(), other.caller());
     let waited = runs::wait(service, caller, &run, AT_ONCE).await.unwrap();
     assert_eq!(waited.run.status, RunStatus::Suspended, "who waits elsewhere hears of it");
-    // The timer of the owner's process, which looks once a second, finds the answer, too: it is held, so that only the watch
-    // of other processes, four times as often, is left.
+    // The owner's timer, which runs once a second, would also find the answer. It is held, so that only the watch of
+    // other processes is left, which runs four times as often.
     owned.set("claimable", Mood::Hangs);
     soon(owned.holds("claimable")).await;
     let answer = said(&waited.suspensions[0], "well");
@@ -167,7 +168,7 @@ async fn an_answer_given_elsewhere_is_carried_out_by_the_owner_at_once() {
     assert_eq!(waited.run.status, RunStatus::Completed);
 }
 
-/// The other's clock may be ahead of the owner's.
+/// The other process's clock may be ahead of the owner's.
 #[tokio::test]
 async fn a_decision_of_a_process_whose_clock_is_ahead_is_carried_out_at_once() {
     let (database, probe) = (Database::fresh().await, Probe::new());
@@ -263,7 +264,7 @@ async fn what_a_draining_process_has_finished_with_is_anothers_at_once() {
     let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
     ask(&owner, "holding-up", "hang").await;
     probe.reaches(|tally| tally.begun == 1).await;
-    // Its planning call is under way when the drain begins.
+    // Its planning call is running when the drain starts.
     let run = ask(&owner, "t", "talk").await;
     let draining = owner.service().clone();
     let drain = tokio::spawn(async move { draining.drain().await });
@@ -297,7 +298,7 @@ async fn a_thread_that_is_erased_elsewhere_is_let_go_of_by_its_owner_and_all_who
     }
 }
 
-/// Nothing of what it ever ran has to be written when it stops: whoever is asked next takes it.
+/// A stop need not write anything of an idle thread: the next process asked claims it.
 #[tokio::test]
 async fn a_thread_at_rest_is_nobodys() {
     let (database, probe) = (Database::fresh().await, Probe::new());

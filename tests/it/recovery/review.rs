@@ -1,4 +1,4 @@
-//! A plan review outlasts the process that asked it, and a crash right after its answer, on both databases.
+//! A plan review survives the process that asked it, and a crash right after its answer, on both databases.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Each time of a schedule has one run, whichever process looks and whenever one is killed.
+//! Each time of a schedule gets one run, whichever process sees it and whenever one is killed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const MINUTE: i64 = 60_000;
 const TODAY: i64 = 1_795_219_200_000;
 const MINUTES: i64 = 1_000;
 
-/// Answers at once: when runs begin is looked at, not what they do.
+/// Replies at once: these tests check when runs start, not what they do.
 struct Prompt;
 
 impl SimpleCore for Prompt {
@@ -38,7 +38,7 @@ impl SimpleCore for Prompt {
     }
 }
 
-/// The times that runs are for, in order.
+/// The times of the runs, in order.
 async fn fired(store: &dyn Store, replica: &Instance) -> Vec<i64> {
     let (service, caller) = (replica.service(), replica.caller());
     let runs = schedules::runs_of(service, caller, "s", 1_000).await.unwrap();
@@ -62,11 +62,11 @@ async fn three_replicas_that_are_killed_again_and_again_fire_each_time_once() {
         let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
         let mut config = Config::default();
         config.agent.core = "prompt".to_owned();
-        // Longer than what passes between two looks: nobody renews it while the clock jumps.
+        // Longer than the time between two checks: nobody renews it while the clock jumps.
         config.runtime.lease_ms = 86_400_000;
         let replica = Instance::build(config).core(Arc::new(Pes::simple(Prompt)));
         let replica = replica.store(store.clone()).clock(clock.clone()).open().await.unwrap();
-        // The others find it where they begin.
+        // The other processes find the schedule when they start.
         if n == 0 {
             let spec = json!({ "id": "s", "everyMs": MINUTE, "query": "hello", "overlap": "allow", "jitterMs": 7_000,
                 "catchUpMs": MINUTES * MINUTE });
@@ -89,7 +89,7 @@ async fn three_replicas_that_are_killed_again_and_again_fire_each_time_once() {
                 looked.unwrap();
             }
         }
-        // More than a hundred times are not made up for.
+        // More than a hundred missed times are not made up for.
         if minute % 20 == 0 {
             soon(schedules::fire_due(replicas[0].service())).await.unwrap();
         }
@@ -111,7 +111,7 @@ mod killed {
 
     use super::super::process::{Door, Place, Server};
 
-    /// The times that the runs of the thread are for, as they were asked.
+    /// The times of the thread's runs, in the order of their queries.
     async fn dues(door: Door) -> Vec<i64> {
         let said = door.ask("GET", "/threads/t/messages?limit=1000").send().await;
         let items = if said.status == 200 { said.json()["items"].clone() } else { json!([]) };
@@ -121,7 +121,7 @@ mod killed {
 
     async fn survives(place: Place, failpoint: &str) {
         let mut server = Server::start(&place, Some(failpoint)).await;
-        // Later than the answer to what is asked here, so that no time is over before the schedule is there.
+        // Later than the response to this request, so that no time has passed before the schedule exists.
         let first = System::default().now() + 5_000;
         let spec = json!({ "id": "s", "everyMs": 1_000, "startAt": first, "query": "hello", "overlap": "queue",
             "catchUpMs": 600_000, "thread": { "mode": "fixed", "id": "t" } });
@@ -131,7 +131,7 @@ mod killed {
         let server = Server::start(&place, None).await;
         let mut dues = dues(server.door).await;
         while dues.len() < 5 {
-            // Answered when its last run has ended.
+            // Answered once its last run has ended.
             let runs = server.door.ask("GET", "/schedules/s/runs?limit=1").send().await.expect(200);
             if let Some(run) = runs["items"][0]["runId"].as_str() {
                 server.door.ask("GET", &format!("/runs/{run}?wait=1")).send().await.expect(200);

@@ -1,4 +1,4 @@
-//! What is spent under a cap is the same after a kill -9: nothing is lost, nothing counted twice, nothing held for ever.
+//! Spending under a cap survives a kill -9: nothing is lost or counted twice, and no reservation stays for ever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::front::spend::{taken, this_month};
 use crate::store::bed::together;
 use crate::support::http::{Ask, Said};
 
-/// A call may cost 5 cents, and mostly takes 1.
+/// A call may cost 5 cents, and mostly costs 1.
 const SETTINGS: &str = r#"
 [prices]
 "demo:*" = { input_per_million = 10.0, output_per_million = 10.0 }
@@ -30,7 +30,7 @@ fn ask(door: Door, n: usize) -> Ask {
     ask.header("idempotency-key", "once").json(&json!({ "query": "count" }))
 }
 
-/// 32 runs at once, until each came to an end or was refused.
+/// 32 concurrent runs, until each has ended or was refused.
 async fn all_at_once(door: Door) -> Vec<Said> {
     let sent = (0..32).map(|n| async move {
         tokio::time::timeout(Duration::from_secs(60), ask(door, n).send()).await.expect("it ends")
@@ -48,7 +48,7 @@ async fn survives(place: Place, failpoint: &str) {
     let server = Server::start(&place, None).await;
     let ended = all_at_once(server.door).await;
     assert!(ended.iter().all(|said| [200, 202, 429].contains(&said.status)), "{ended:?}");
-    // Some were accepted before the kill, and are not asked for again once the cap is reached.
+    // Some were accepted before the kill, and are not sent again once the cap is reached.
     for run in server.door.ask("GET", "/runs?limit=100").send().await.expect(200)["items"].as_array().unwrap() {
         let run = format!("/runs/{}?wait=30", run["runId"].as_str().unwrap());
         server.door.ask("GET", &run).send().await.expect(200);

@@ -1,5 +1,5 @@
-//! The story that is told to every process: four runs in different places, driven to their ends. Telling it again after
-//! a crash asks nothing twice, because every request carries its key.
+//! The scenario that every process runs: four runs on different threads, each driven to its end. Repeating it after a
+//! crash asks nothing twice, because every request carries its key.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::process::{Door, Place};
 
 pub const SCRIPT: &str = include_str!("story.toml");
 
-/// Drives everything to its end.
+/// Drives every run to its end.
 pub async fn tell(door: Door, place: &Place) {
     ask(door, "in-tool", "tool").await;
     ask(door, "asking", "question").await;
@@ -28,7 +28,7 @@ pub async fn tell(door: Door, place: &Place) {
     assert!(matches!(said.status, 200 | 202), "{}", said.text());
 }
 
-/// As if nothing had happened: nothing missing, nothing twice.
+/// The result is as without a crash: nothing is missing or doubled.
 pub async fn check(door: Door, place: &Place) {
     for (thread, runs) in [("in-tool", 1), ("asking", 1), ("diamond", 2)] {
         each_step_once(door, thread, runs).await;
@@ -36,7 +36,7 @@ pub async fn check(door: Door, place: &Place) {
     counted_once(place, &log(door, "diamond").await, 5);
 }
 
-/// The log of a thread has no gap and tells nothing twice.
+/// The log of a thread has no gap and no duplicate.
 pub async fn each_step_once(door: Door, thread: &str, runs: usize) {
     let log = log(door, thread).await;
     let seqs: Vec<i64> = log.iter().map(|seen| seen["seq"].as_i64().expect("a seq")).collect();
@@ -48,13 +48,13 @@ pub async fn each_step_once(door: Door, thread: &str, runs: usize) {
     nothing_is_repeated(thread, &log);
 }
 
-/// A thread on which the diamond alone ran.
+/// A thread on which only the diamond plan ran.
 pub async fn check_diamond(door: Door, place: &Place, thread: &str) {
     each_step_once(door, thread, 1).await;
     counted_once(place, &log(door, thread).await, 4);
 }
 
-/// A finished item stays finished: it is finished once, and no model is asked about it any more.
+/// A finished item stays finished: it ends once, and no model is called for it any more.
 fn nothing_is_repeated(thread: &str, log: &[Value]) {
     let mut done = BTreeSet::new();
     let mut results = BTreeSet::new();
@@ -70,7 +70,7 @@ fn nothing_is_repeated(thread: &str, log: &[Value]) {
     }
 }
 
-/// Every call of this log happened exactly once; a declared one may have happened again under the same key.
+/// Every call of this log ran exactly once; an idempotent one may have run again under the same key.
 fn counted_once(place: &Place, log: &[Value], calls: usize) {
     let lines = place.lines();
     let seen = log.iter().filter(|seen| seen["type"] == "TOOL_EXECUTION").collect::<Vec<_>>();
@@ -95,7 +95,7 @@ async fn waited(door: Door, run: &str) -> Value {
     door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200)
 }
 
-/// The first question on this thread, also when it is answered already.
+/// The first question on this thread, even if it is already answered.
 async fn suspended(door: Door, thread: &str) -> Value {
     let runs = door.ask("GET", &format!("/threads/{thread}/runs")).send().await.expect(200);
     let run = runs["items"][0]["runId"].as_str().expect("an id");
@@ -105,7 +105,7 @@ async fn suspended(door: Door, thread: &str) -> Value {
     asked["content"].clone()
 }
 
-/// The run at its end. Where a crash left a call in doubt, a person looks whether it happened, and decides.
+/// The run at its end. For a call that a crash left in doubt, a person checks whether it ran, and decides.
 pub async fn ended(door: Door, place: &Place, run: &str) -> Value {
     loop {
         let seen = waited(door, run).await;

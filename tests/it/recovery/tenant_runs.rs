@@ -1,4 +1,4 @@
-//! Runs that wait until their tenant has fewer under way begin, each once, although the process is killed.
+//! Runs that wait for the tenant's limit each start once, although the process is killed.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn ask(door: Door, n: usize) -> Ask {
     ask.json(&json!({ "query": "count" }))
 }
 
-/// At most so many of them were under way at the same time.
+/// Checks that at most this many of them ran at the same time.
 fn most_at_once(runs: &[Value]) -> usize {
     let at = |run: &Value, when: &str| run[when].as_i64().expect("it began and ended");
     let begun = runs.iter().map(|run| at(run, "startedAt"));
@@ -24,7 +24,7 @@ fn most_at_once(runs: &[Value]) -> usize {
     begun.map(under_way).max().expect("there are runs")
 }
 
-/// `bound`: how many may be under way, in all processes that live at the same time.
+/// `bound`: how many may run in all live processes together.
 async fn survives(place: Place, failpoint: &str, has_other: bool, bound: usize) {
     place.configure("[limits.tenant]\nrunning_runs = 2\n");
     let mut server = Server::start(&place, Some(failpoint)).await;
@@ -65,7 +65,7 @@ async fn each_begins_once_after_a_restart(#[case] failpoint: &str) {
 }
 
 #[rstest]
-// Until the registration of the process that was killed expires, what it had under way does not count.
+// Runs of the killed process count until its registration expires.
 #[case("commit.after@15", false, 4)]
 #[case("model.replied@12", true, 4)]
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Tools that break: each fails its own step, and nothing else. And threads that wait: they cost nothing.
+//! A tool that breaks fails only its own step. A thread that waits costs nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use pes::{AgentProps, Config, Instance};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-/// One item that calls `misbehave` as the query says, and goes on whatever comes back.
+/// One item that calls `misbehave` as the query says, and continues whatever the result.
 const SCRIPT: &str = r#"
 [[reply]]
 when = { phase = "planning" }

@@ -1,4 +1,4 @@
-//! Many answers to one suspension: one of them wins, on every store.
+//! Of many answers to one suspension exactly one wins, on every store.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A whole server in the test's own process: port 0, its own store, the demo model without pauses.
+//! A whole server in the test's own process: port 0, its own store, the demo model without delays.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::http::{Ask, Said, soon};
 use super::ws::{Refused, Socket};
 
-/// What the demo model knows here.
+/// The replies of the demo model.
 const SCRIPT: &str = include_str!("script.toml");
 
-/// The default configuration with a folder of its own, the script, and no pauses.
+/// The default configuration with a folder of its own, the script, and no delays.
 fn settings(change: impl FnOnce(&mut Config)) -> (Config, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let script = folder.path().join("script.toml");
@@ -60,7 +60,7 @@ impl App {
         Self::serve(listener, state, app.service.mcp().clone(), folder)
     }
 
-    /// A server on a store that the test holds too.
+    /// A server on a store that the test can also access.
     pub async fn of(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
         let (config, folder) = settings(change);
         let (listener, address) = bind().await;
@@ -77,7 +77,7 @@ impl App {
         Self { address, key: None, stop, serving, mcp, _folder: folder }
     }
 
-    /// A server with keys `a` and `b`, which belong to two tenants, and `reader`, which may only look.
+    /// A server with keys `a` and `b` of two tenants, and `reader`, which may only read.
     pub async fn with_keys() -> Self {
         Self::with_keys_and(|_| {}).await
     }
@@ -86,7 +86,7 @@ impl App {
     pub async fn with_keys_and(change: impl FnOnce(&mut Config)) -> Self {
         let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
         Self::with(|config| {
-            // Where nobody listens.
+            // An address where nothing listens.
             config.egress.allow.push("127.0.0.1:1".to_owned());
             config.auth.keys = vec![
                 key("one/admin-a:admin:key-a-0123456789abcdef0123456789"),
@@ -98,7 +98,7 @@ impl App {
         .await
     }
 
-    /// Every request from here on carries this key.
+    /// Every later request carries this key.
     pub fn key(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
         self
@@ -132,13 +132,13 @@ impl App {
         }
     }
 
-    /// Asks, and waits for the end.
+    /// Sends a query, and waits for the end of its run.
     pub async fn finish(&self, thread: &str, query: &str) -> Value {
         let ask = self.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
         ask.json(&json!({ "query": query })).send().await.expect(200)
     }
 
-    /// Asks, and waits until a person is asked: the suspension.
+    /// Sends a query, and waits for the suspension.
     pub async fn suspend(&self, thread: &str, query: &str) -> Value {
         let ask = self.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
         let receipt = ask.json(&json!({ "query": query })).send().await.expect(202);
@@ -146,7 +146,7 @@ impl App {
         receipt["suspensions"][0].clone()
     }
 
-    /// Waits until a person is asked, whether or not something runs: what `AGENT_SUSPENDED` says.
+    /// Waits for the next suspension, even if other calls still run: the content of `AGENT_SUSPENDED`.
     pub async fn asked(&self, thread: &str) -> Value {
         let ask = self.ask("GET", &format!("/threads/{thread}/events?types=AGENT_SUSPENDED&tokens=false"));
         let mut events = ask.header("accept", "text/event-stream").events().await;
@@ -169,7 +169,7 @@ impl App {
         Socket::open(self.address, path, &headers).await
     }
 
-    /// Begins to stop; `stopped` waits for the end.
+    /// Starts to stop; `stopped` waits for the end.
     pub fn stop(&self) {
         self.stop.cancel();
     }

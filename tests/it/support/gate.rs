@@ -1,4 +1,4 @@
-//! An address that outlives the servers behind it. Whoever connects while there is none waits for the next.
+//! An address that outlives the servers behind it. A client that connects while there is none waits for the next.
 
 use std::net::SocketAddr;
 
@@ -25,7 +25,7 @@ impl Gate {
         Self { address, behind }
     }
 
-    /// `None`: there is nobody, until there is.
+    /// `None`: there is no server; clients wait for one.
     pub fn leads_to(&self, server: Option<SocketAddr>) {
         self.behind.send_replace(server);
     }
@@ -33,7 +33,7 @@ impl Gate {
 
 async fn carry(mut client: TcpStream, mut behind: watch::Receiver<Option<SocketAddr>>) {
     let Ok(Some(server)) = behind.wait_for(Option::is_some).await.map(|server| *server) else { return };
-    // One that was killed just now takes nobody.
+    // A server that was just killed accepts no connection.
     let Ok(mut server) = TcpStream::connect(server).await else { return };
     copy_bidirectional(&mut client, &mut server).await.ok();
 }

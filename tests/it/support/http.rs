@@ -1,4 +1,4 @@
-//! A small HTTP client that hides nothing: one request, one connection, the answer as it came.
+//! A small HTTP client that hides nothing: one request per connection, and the unprocessed response.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufR
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-/// Nothing in these tests takes so long; whoever waits longer has found a defect.
+/// Far longer than anything in these tests takes: a wait that reaches it has found a defect.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 pub async fn soon<F: Future>(what: F) -> F::Output {
@@ -65,12 +65,12 @@ impl Ask {
         [head.as_bytes(), self.body.as_deref().unwrap_or_default()].concat()
     }
 
-    /// The whole answer.
+    /// Sends the request, and reads the whole response.
     pub async fn send(self) -> Said {
         exchange(self.address, &self.head()).await
     }
 
-    /// An answer that comes as events.
+    /// Sends the request, and reads a stream of events.
     pub async fn events(self) -> Events {
         let (mut wire, _hold) = dial(self.address, &self.head()).await;
         let said = soon(read_head(&mut wire)).await.expect("an answer");
@@ -80,7 +80,7 @@ impl Ask {
     }
 }
 
-/// Writes these bytes, and reads the answer to its end.
+/// Writes these bytes, and reads the response to its end.
 pub async fn exchange(address: SocketAddr, request: &[u8]) -> Said {
     let (mut wire, _hold) = dial(address, request).await;
     if request.starts_with(b"HEAD") {
@@ -93,12 +93,12 @@ type Wire = BufReader<OwnedReadHalf>;
 
 async fn dial(address: SocketAddr, request: &[u8]) -> (Wire, OwnedWriteHalf) {
     let (reader, mut writer) = TcpStream::connect(address).await.expect("the server listens").into_split();
-    // A server that has answered may stop reading: that is no defect of the request.
+    // A server that has responded may stop reading; the request is still correct.
     let _ = soon(writer.write_all(request)).await;
     (BufReader::new(reader), writer)
 }
 
-/// What the server answers on this connection; `None` if it hangs up without a word.
+/// The next response on this connection; `None` if the server closes it without one.
 pub async fn read_answer(wire: &mut (impl AsyncBufRead + Unpin)) -> Option<Said> {
     let mut said = read_head(wire).await?;
     if said.header("transfer-encoding") == Some("chunked") {
@@ -138,7 +138,7 @@ async fn read_chunk(wire: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<u8>> {
     (size > 0).then_some(chunk)
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Said {
     pub status: u16,
@@ -160,14 +160,14 @@ impl Said {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {} {}", self.status, self.text()))
     }
 
-    /// The JSON of an answer with this status.
+    /// The body as JSON; checks the status.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         if self.body.is_empty() { Value::Null } else { self.json() }
     }
 
-    /// A problem with this code; it is checked to be a whole one.
+    /// The problem with this code; checks that it is complete.
     #[track_caller]
     pub fn problem(&self, code: &str) -> Value {
         let problem = self.json();
@@ -196,15 +196,15 @@ pub struct Events {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub event: String,
-    /// Where ids are numbers.
+    /// The id, where ids are numbers.
     pub id: Option<i64>,
-    /// The id as it came.
+    /// The id as received.
     pub mark: Option<String>,
     pub data: Value,
 }
 
 impl Events {
-    /// The next event; `None` at the end. Comments and `retry` are no events of their own: a block has data.
+    /// The next event; `None` at the end. Blocks without data (comments, `retry`) are skipped.
     pub async fn next(&mut self) -> Option<Event> {
         soon(self.read()).await
     }
@@ -221,12 +221,12 @@ impl Events {
         }
     }
 
-    /// What came after the last event, at the end: comments.
+    /// The comments after the last event, read at the end.
     pub fn unread(&self) -> &str {
         &self.text
     }
 
-    /// Everything to the end.
+    /// All events to the end.
     pub async fn all(mut self) -> Vec<Event> {
         let mut all = Vec::new();
         while let Some(event) = self.next().await {
@@ -241,7 +241,7 @@ fn event(block: &str) -> Event {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     let event = field("event").unwrap_or_default().to_owned();
     let data = field("data").unwrap_or_else(|| panic!("a block without data: {block:?}"));
-    // With this some wires end their streams.
+    // Some wires end their streams with this.
     let data = if data == "[DONE]" { data.into() } else { serde_json::from_str(data).expect("data is JSON") };
     let mark = field("id").map(str::to_owned);
     Event { event, id: mark.as_ref().and_then(|id| id.parse().ok()), mark, data }

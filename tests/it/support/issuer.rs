@@ -1,4 +1,4 @@
-//! An issuer of tokens on loopback: it signs with keys of its own, and publishes what the test has it publish.
+//! A token issuer on loopback: it signs with its own keys, and publishes the keys that the test sets.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// A key that signs, under a name.
+/// A signing key with its key id.
 pub struct Signer {
     kid: String,
     pair: Pair,
@@ -42,11 +42,11 @@ impl Signer {
         Self { kid: kid.to_owned(), pair: Pair::Ed25519(Ed25519KeyPair::generate().unwrap()) }
     }
 
-    /// As it is published.
+    /// The key as published.
     pub fn jwk(&self) -> Value {
         let mut jwk = match &self.pair {
             Pair::Rsa(pair) => {
-                // RSAPublicKey of RFC 8017: a modulus of 2,048 bits behind its tags, and 65537 at the end.
+                // RSAPublicKey of RFC 8017: a modulus of 2,048 bits after its tags, and 65537 at the end.
                 let der = pair.public_key().as_ref();
                 let (n, e) = (&der[9..265], &der[der.len() - 3..]);
                 json!({ "kty": "RSA", "n": BASE64.encode(n), "e": BASE64.encode(e) })
@@ -73,7 +73,7 @@ impl Signer {
         }
     }
 
-    /// A token with this content.
+    /// A token with these claims.
     pub fn token(&self, claims: &Value) -> String {
         self.with_header(&json!({ "alg": self.alg(), "kid": self.kid, "typ": "JWT" }), claims)
     }
@@ -82,7 +82,7 @@ impl Signer {
         self.of_texts(&header.to_string(), &claims.to_string())
     }
 
-    /// Signs whatever stands there.
+    /// Signs any header and claims.
     pub fn of_texts(&self, header: &str, claims: &str) -> String {
         let text = format!("{}.{}", BASE64.encode(header), BASE64.encode(claims));
         let signature = self.sign(text.as_bytes());
@@ -103,19 +103,19 @@ impl Signer {
     }
 }
 
-/// What the issuer answers, and what it was asked.
+/// The issuer's responses, and the requests that it received.
 #[derive(Default)]
 pub struct Said {
     pub metadata: Value,
     pub keys: Value,
-    /// It hangs up on everybody.
+    /// It closes every connection without an answer.
     pub is_down: bool,
-    /// Its keys are elsewhere now.
+    /// The address to which its keys have moved.
     pub moved_to: Option<String>,
     pub asked_for_keys: usize,
-    /// Whoever asks for the keys is told here, and waits until what is sent is answered, or dropped.
+    /// A request for the keys sends a sender here, and waits until that is used or dropped.
     pub holds: Option<mpsc::UnboundedSender<oneshot::Sender<()>>>,
-    /// What the token endpoint answers, and the forms that it was sent.
+    /// The response of the token endpoint, and the forms that it received.
     pub tokens: Value,
     pub exchanged: Vec<String>,
 }
@@ -127,7 +127,7 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// One that publishes these keys.
+    /// An issuer that publishes these keys.
     pub async fn with(keys: &[&Signer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -157,7 +157,7 @@ impl Issuer {
         self.said.lock().asked_for_keys
     }
 
-    /// What a token of somebody says, until then.
+    /// Claims of this person that expire at `exp`.
     pub fn claims(&self, sub: &str, exp: i64) -> Value {
         json!({ "iss": self.url, "sub": sub, "aud": "pes", "exp": exp, "scope": "read run approve" })
     }
@@ -195,11 +195,11 @@ async fn answer(stream: TcpStream, said: Arc<Mutex<Said>>) {
     if let Some(holds) = holds {
         let (go_on, told) = oneshot::channel();
         holds.send(go_on).unwrap();
-        // Dropped is answered, too.
+        // A dropped sender releases the request, too.
         let _ = told.await;
     }
     let Some(text) = answered(&first, &String::from_utf8(form).unwrap(), &mut said.lock()) else { return };
-    // Whoever asked may have gone.
+    // The client may have disconnected.
     let _ = writer.write_all(text.as_bytes()).await;
 }
 

@@ -1,4 +1,4 @@
-//! What tests share.
+//! Shared by all tests.
 
 pub mod app;
 pub mod cases;

@@ -1,6 +1,6 @@
-//! A PostgreSQL of our own: one cluster per test process, started by the first test that asks for it and gone with the
-//! process, however it ends (`postgres.sh` waits for the end of a pipe that this process holds). Each test gets a fresh
-//! database.
+//! PostgreSQL for tests: one cluster per test process, started by the first test that needs it and stopped when the
+//! process ends, however it ends (`postgres.sh` waits for the end of a pipe that this process holds). Each test gets a
+//! fresh database.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 const SCRIPT: &str = include_str!("postgres.sh");
 
-/// Nothing here must outlive a test.
+/// Settings without durability: no data must outlive a test.
 const FAST: &[&str] = &["fsync=off", "full_page_writes=off", "max_connections=400", "shared_buffers=64MB"];
 
 /// A running cluster, reached through a Unix socket in its own folder.
@@ -23,7 +23,7 @@ pub struct Cluster {
     folder: PathBuf,
     admin: mpsc::UnboundedSender<Statement>,
     databases: AtomicU32,
-    // The cluster lives as long as this pipe.
+    // The cluster runs until this pipe closes.
     _alive: (Child, ChildStdin),
 }
 
@@ -33,13 +33,13 @@ struct Statement {
 }
 
 impl Cluster {
-    /// The one that the tests of this process share.
+    /// The cluster that the tests of this process share.
     pub fn shared() -> &'static Cluster {
         static SHARED: OnceLock<Cluster> = OnceLock::new();
         SHARED.get_or_init(|| Cluster::start(FAST))
     }
 
-    /// Returns when it accepts connections.
+    /// Returns once it accepts connections.
     pub fn start(settings: &[&str]) -> Cluster {
         let mut child = Command::new("sh")
             .args(["-c", SCRIPT, "sh", SCRIPT])
@@ -73,7 +73,7 @@ impl Cluster {
     }
 }
 
-/// One test's database; dropped with it, together with whatever is still connected.
+/// One test's database. Dropping it also closes its remaining connections.
 pub struct Database {
     cluster: &'static Cluster,
     name: String,
@@ -89,17 +89,17 @@ impl Database {
         format!("postgres:///{}?host={}&port=5432&user=postgres", self.name, self.cluster.folder.display())
     }
 
-    /// Where the server listens, for a proxy in between.
+    /// The server's address, for a proxy in between.
     pub fn socket(&self) -> PathBuf {
         self.cluster.folder.join(".s.PGSQL.5432")
     }
 
-    /// The same database by way of a TCP port on loopback.
+    /// The same database through a TCP port on loopback.
     pub fn url_through(&self, port: u16) -> String {
         format!("postgres://postgres@127.0.0.1:{port}/{}?sslmode=disable", self.name)
     }
 
-    /// A connection that belongs to no store: another program, looking at or changing what is stored.
+    /// A connection that belongs to no store, as of another program that reads or changes the data.
     pub async fn connect(&self) -> PgConnection {
         options(&self.cluster.folder, &self.name).connect().await.expect("the cluster accepts connections")
     }
@@ -107,7 +107,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // Nobody waits for the answer.
+        // Nobody waits for the result.
         drop(self.cluster.admin(format!("DROP DATABASE {} WITH (FORCE)", self.name)));
     }
 }
@@ -128,7 +128,7 @@ fn options(folder: &std::path::Path, database: &str) -> PgConnectOptions {
     PgConnectOptions::new_without_pgpass().socket(folder).port(5432).username("postgres").database(database)
 }
 
-/// Creating and dropping databases, one at a time, on a thread that outlives every test's runtime.
+/// Creates and drops databases, one at a time, on a thread that outlives every test's runtime.
 fn administrate(options: PgConnectOptions) -> mpsc::UnboundedSender<Statement> {
     let (sender, mut statements) = mpsc::unbounded_channel::<Statement>();
     std::thread::spawn(move || {

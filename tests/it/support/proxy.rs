@@ -1,4 +1,4 @@
-//! A wire between a client and a server that can be cut at a chosen moment.
+//! A proxy between a client and a server whose connection can be cut at a chosen moment.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
-/// What becomes of the connection over which the client sends something with a certain mark in it.
+/// What happens to the connection on which the client sends a given mark.
 #[derive(Clone, Copy, Debug)]
 pub enum Cut {
-    /// The server never hears of it.
+    /// The server never receives it.
     Before,
-    /// The server does it, and its answer is lost.
+    /// The server processes it, and its response is lost.
     After,
-    /// The client is cut off at once, while the server is still at it.
+    /// The client is disconnected at once, while the server still processes it.
     During,
-    /// The server never hears of it, and the client hears nothing more: neither an answer nor an end.
+    /// The server never receives it. The client receives nothing more, not even the end of the connection.
     Silently,
-    /// The server does it, and its answer arrives; of what is sent later the server never hears, and the client hears
-    /// nothing more.
+    /// The server processes it, and its response arrives. The server receives nothing that is sent later, and the
+    /// client receives nothing more.
     Later,
 }
 
-/// Listens on a loopback port, and passes everything on to a Unix socket.
+/// Listens on a loopback port and forwards everything to a Unix socket.
 pub struct Proxy {
     pub port: u16,
     plan: Plan,
@@ -45,7 +45,7 @@ impl Proxy {
         Self { port, plan }
     }
 
-    /// Once.
+    /// Applies once.
     pub fn cut(&self, mark: &str, cut: Cut) {
         *self.plan.lock().unwrap() = Some((mark.as_bytes().to_vec(), cut));
     }
@@ -96,7 +96,7 @@ fn planned(plan: &Plan, asked: &[u8]) -> Option<Cut> {
     plan.take_if(is_marked).map(|(_, cut)| cut)
 }
 
-/// Passes the question on and waits until the server is ready for the next one: its answer.
+/// Forwards the query and waits until the server is ready for the next one; returns its response.
 async fn settle(server: &mut UnixStream, asked: &[u8]) -> Vec<u8> {
     const READY: &[u8] = &[b'Z', 0, 0, 0, 5];
     server.write_all(asked).await.unwrap();

@@ -40,7 +40,7 @@ thread_local! {
     static FOLDERS: RefCell<Vec<TempDir>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A SQLite store that holds nothing yet. Its folder is removed when the thread of the test ends.
+/// An empty SQLite store. Its folder is removed when the test's thread ends.
 pub async fn fresh_store() -> Arc<dyn Store> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap_or_else(|error| panic!("{error}"));
@@ -48,45 +48,45 @@ pub async fn fresh_store() -> Arc<dyn Store> {
     Arc::new(store)
 }
 
-/// How calls behave from when it is set: the next one is call 1.
+/// The behaviour of calls from the moment it is set; the next call is call 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mood {
     #[default]
     Well,
-    /// They wait until the mood is better.
+    /// Calls wait until the mood changes.
     Hangs,
-    /// Call 1 waits for ever, 2 and 3 do well.
+    /// Call 1 waits for ever, 2 and 3 succeed.
     HangsOnce,
-    /// Call 1 does well, 2 and 3 wait until the mood is better.
+    /// Call 1 succeeds, 2 and 3 wait until the mood changes.
     HangsNext,
     Fails,
-    /// Call 1 fails, 2 and 3 do well.
+    /// Call 1 fails, 2 and 3 succeed.
     FailsOnce,
-    /// Call 1 fails, 2 and 3 wait until the mood is better.
+    /// Call 1 fails, 2 and 3 wait until the mood changes.
     FailsNext,
 }
 
-/// Moods by the name of the call; `*` is that of all others.
+/// Moods by name of the call; `*` applies to all other calls.
 type Moods = HashMap<&'static str, Mood>;
 
 pub struct Moody {
     inner: Arc<dyn Store>,
-    /// Over which people read, if not over this one.
+    /// The store for reads of people, if there is a separate one.
     readers: Option<Arc<Moody>>,
     moods: watch::Sender<Moods>,
-    /// Calls that were made to wait, by name.
+    /// Names of calls that have had to wait.
     held: watch::Sender<Vec<&'static str>>,
     observations_read: AtomicUsize,
-    /// How often each call was made since somebody asked for that.
+    /// Number of calls by name, since each was last read.
     calls: Mutex<HashMap<&'static str, usize>>,
-    /// How many answers each batch of the housekeeping forgot.
+    /// Number of answers that each housekeeping batch deleted.
     forgotten: watch::Sender<Vec<u64>>,
-    /// When each registration expires, by the clock of the test; `None`: that is for the real store to say.
+    /// When each registration expires by the test's clock; `None`: the real store decides.
     leases: Option<watch::Sender<HashMap<Uuid, Instant>>>,
 }
 
-/// A paused clock stands still while this is there. SQLite works on threads of its own: without this, tokio would see
-/// nothing to do and go on to the next timer.
+/// While this exists, a paused clock does not advance. SQLite works on threads of its own; without this, tokio would
+/// see no work and jump to the next timer.
 struct StoppedClock {
     _until: mpsc::Sender<()>,
 }
@@ -104,18 +104,18 @@ impl Moody {
         Arc::new(Self::new(inner, None))
     }
 
-    /// Over a store that holds nothing yet.
+    /// Wraps an empty store.
     pub async fn fresh() -> Arc<Self> {
         Self::over(fresh_store().await)
     }
 
-    /// The same; its leases expire by the clock of the test.
+    /// The same, with leases that expire by the test's clock.
     pub async fn with_leases() -> Arc<Self> {
         let leases = Some(watch::channel(HashMap::new()).0);
         Arc::new(Self { leases, ..Self::new(fresh_store().await, None) })
     }
 
-    /// The same as `over`, and a second one over which people read.
+    /// As `over`, with a second store for reads of people.
     pub fn apart(inner: Arc<dyn Store>) -> (Arc<Self>, Arc<Self>) {
         let readers = Self::over(inner.clone());
         (Arc::new(Self::new(inner, Some(readers.clone()))), readers)
@@ -134,18 +134,18 @@ impl Moody {
         }
     }
 
-    /// Returns when so many batches of old answers were forgotten: how many answers were in each.
+    /// Waits for this many housekeeping batches, and returns the number of answers that each deleted.
     pub async fn forgets(&self, batches: usize) -> Vec<u64> {
         let mut forgotten = self.forgotten.subscribe();
         forgotten.wait_for(|forgotten| forgotten.len() >= batches).await.expect("the store is there").clone()
     }
 
-    /// How many observations were read since this was asked last.
+    /// Observations read since the last call of this function.
     pub fn observations_read(&self) -> usize {
         self.observations_read.swap(0, Ordering::SeqCst)
     }
 
-    /// How often this call was made since this was asked last.
+    /// Calls of this name since this function was last called for it.
     pub fn calls(&self, call: &str) -> usize {
         self.calls.lock().unwrap().remove(call).unwrap_or_default()
     }
@@ -154,13 +154,13 @@ impl Moody {
         self.moods.send_modify(|moods| _ = moods.insert(call, mood));
     }
 
-    /// Returns when a call of this name has been made to wait.
+    /// Returns once a call of this name has had to wait.
     pub async fn holds(&self, call: &'static str) {
         let mut held = self.held.subscribe();
         held.wait_for(|held| held.contains(&call)).await.expect("the store is there");
     }
 
-    /// Returns when so many calls of this name wait at the same time, or did.
+    /// Returns once this many calls of this name have had to wait.
     pub async fn holds_many(&self, call: &'static str, count: usize) {
         let mut held = self.held.subscribe();
         let are_held = |held: &Vec<&'static str>| held.iter().filter(|name| **name == call).count() >= count;

@@ -1,4 +1,4 @@
-//! A server made of bytes: it answers each request with a list of steps, so that a test can pace, stall, cut and corrupt.
+//! A scripted server: it answers each request with a list of steps, so that a test can delay, stall, cut and corrupt.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
-/// What the server does next with the connection.
+/// The server's next step on a connection.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Writes exactly these bytes.
@@ -19,18 +19,18 @@ pub enum Step {
     Chunk(Vec<u8>),
     /// Waits for the test.
     Until(Arc<Notify>),
-    /// Does nothing until the client hangs up; tells the test then.
+    /// Does nothing until the client disconnects, and then notifies the test.
     Stall(Arc<Notify>),
-    /// Ends the connection here.
+    /// Closes the connection.
     Cut,
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug)]
 pub struct Request {
     pub line: String,
     pub headers: Vec<(String, String)>,
-    /// `null`: it is no JSON.
+    /// `null`: the body is not JSON.
     pub body: Value,
 }
 
@@ -40,7 +40,7 @@ impl Request {
     }
 }
 
-/// The nth request gets the nth list of steps; further ones are cut.
+/// Answers the nth request with the nth list of steps, and closes the connection of any further request.
 pub struct Wire {
     pub address: SocketAddr,
     requests: mpsc::UnboundedReceiver<Request>,
@@ -53,7 +53,7 @@ impl Wire {
         Self::at("127.0.0.1:0", exchanges).await
     }
 
-    /// The same at an address that the test chooses.
+    /// The same at a given address.
     pub async fn at(address: &str, exchanges: Vec<Vec<Step>>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -70,10 +70,10 @@ impl Wire {
         Self { address, requests, connections, accepting }
     }
 
-    /// Lets go of its address: the next may have it.
+    /// Releases its address for the next server.
     pub async fn close(self) {
         self.accepting.abort();
-        // It was told to end, and it did.
+        // It was cancelled, so the error is expected.
         let _ = self.accepting.await;
     }
 
@@ -81,12 +81,12 @@ impl Wire {
         format!("http://{}/v1", self.address)
     }
 
-    /// The next request that came.
+    /// The next request received.
     pub async fn request(&mut self) -> Request {
         self.requests.recv().await.expect("the server runs as long as the test")
     }
 
-    /// Requests that came and were not looked at.
+    /// Number of requests that the test has not read yet.
     pub fn waiting(&self) -> usize {
         self.requests.len()
     }
@@ -102,7 +102,7 @@ pub fn event_stream() -> Step {
     Step::Raw(head.into())
 }
 
-/// A whole answer that is no stream.
+/// A complete response without streaming.
 pub fn answer(status: &str, headers: &str, body: &str) -> Vec<Step> {
     let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len());
     vec![Step::Raw(head.into_bytes())]
@@ -126,7 +126,7 @@ async fn connection(
 ) {
     let mut socket = BufReader::new(socket);
     while let Some(request) = read(&mut socket).await {
-        // The test may be over already.
+        // The test may have ended already.
         let _ = requests.send(request);
         let Some(steps) = exchanges.get(next.fetch_add(1, Ordering::SeqCst)) else { return };
         for step in steps {
@@ -137,7 +137,7 @@ async fn connection(
     }
 }
 
-/// `None`: the connection is over.
+/// `None`: the connection is closed.
 async fn play(step: &Step, socket: &mut BufReader<TcpStream>) -> Option<()> {
     match step {
         Step::Raw(bytes) => socket.write_all(bytes).await.ok(),
@@ -152,7 +152,7 @@ async fn play(step: &Step, socket: &mut BufReader<TcpStream>) -> Option<()> {
             Some(())
         }
         Step::Stall(gone) => {
-            // Whatever it reads, a client that has sent its request only hangs up.
+            // A client that has sent its request sends nothing more, so any read means that it disconnects.
             let _ = socket.read(&mut [0; 1]).await;
             gone.notify_one();
             None

@@ -17,7 +17,7 @@ pub struct Socket {
     pub response: Response,
 }
 
-/// What the server answered instead of a socket: status and problem.
+/// The server's response when it refuses the upgrade: status and problem.
 pub type Refused = (u16, Value);
 
 impl Socket {
@@ -26,7 +26,7 @@ impl Socket {
         Self::over(stream, address, path, headers).await
     }
 
-    /// One whose system takes next to nothing for a client that does not read.
+    /// A client with a tiny receive buffer, so that unread frames block the server soon.
     pub async fn narrow(address: SocketAddr, path: &str) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.set_recv_buffer_size(4096).expect("a size");
@@ -59,7 +59,7 @@ impl Socket {
         self.send(Message::text(op.to_string())).await;
     }
 
-    /// All of them in one write.
+    /// Sends all of them in one write.
     pub async fn say_at_once(&mut self, ops: Vec<Value>) {
         for op in ops {
             soon(self.inner.feed(Message::text(op.to_string()))).await.expect("the socket is open");
@@ -71,13 +71,13 @@ impl Socket {
         soon(self.inner.send(message)).await.expect("the socket is open");
     }
 
-    /// The next frame, or the code that the socket was closed with.
+    /// The next frame, or the close code of the socket.
     pub async fn next(&mut self) -> Result<Value, Option<u16>> {
-        // Around all of it: pings are no news.
+        // One time-out for all reads: pings do not extend it.
         soon(self.hear()).await
     }
 
-    /// The same, however long it takes.
+    /// The same without a time-out.
     pub async fn hear(&mut self) -> Result<Value, Option<u16>> {
         loop {
             match self.inner.next().await {
@@ -89,7 +89,7 @@ impl Socket {
         }
     }
 
-    /// Frames up to the first one that this holds of, that one included.
+    /// Frames up to and including the first one that matches.
     pub async fn until(&mut self, is_last: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut frames = Vec::new();
         loop {
@@ -102,14 +102,14 @@ impl Socket {
         }
     }
 
-    /// The answer to the op of this id.
+    /// The response to the op with this id.
     pub async fn answer(&mut self, id: &str) -> Value {
         let names = ["ack", "nack", "pong"];
         let is_answer = |frame: &Value| frame["data"]["id"] == id && names.iter().any(|name| frame["event"] == *name);
         self.until(is_answer).await.pop().expect("the last one")
     }
 
-    /// Code and reason that the socket is closed with, whatever comes before.
+    /// Close code and reason of the socket; frames before are skipped.
     pub async fn last_words(mut self) -> (u16, String) {
         loop {
             if let Message::Close(Some(frame)) = soon(self.inner.next()).await.expect("a word").expect("no error") {
@@ -118,7 +118,7 @@ impl Socket {
         }
     }
 
-    /// The code that the socket is closed with, whatever comes before.
+    /// Close code of the socket; frames before are skipped.
     pub async fn closed(mut self) -> Option<u16> {
         loop {
             if let Err(code) = self.next().await {

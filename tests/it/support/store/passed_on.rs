@@ -1,4 +1,4 @@
-//! Every call of the store, passed on in its mood.
+//! Forwards every call of the store according to its mood.
 
 use super::*;
 
