@@ -14,14 +14,14 @@ use super::{calls, one_item};
 use crate::support::store::fresh_store;
 use pes::service::threads;
 
-/// Levels that serde_json still reads, and a row that wraps them does not.
+/// A depth that serde_json still reads, and that is too deep once a row wraps it.
 const LEVELS: usize = 120;
 
 fn deep(levels: usize) -> Value {
     (0..levels).fold(json!(1), |inner, _| json!([inner]))
 }
 
-/// Brings back what nests deeply, in its output or in its patch of the state.
+/// Returns deeply nested values, in its output or in its patch of the state.
 struct Deep;
 
 #[async_trait]
@@ -48,7 +48,7 @@ impl Tool for Deep {
     }
 }
 
-/// What each call of a run with this script came to, read from the log and once more from a fork.
+/// The outcome of each call of a run with this script, read from the log and again from a fork.
 async fn ends(script: &str) -> Vec<String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), script).unwrap();

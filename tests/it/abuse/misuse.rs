@@ -47,7 +47,7 @@ async fn a_model_gives_itself_no_rights() {
     assert!(ends.iter().filter(|end| *end == "disabled_tool").count() >= 2, "{ends:?}");
 }
 
-/// Secrets leave in the address: only what stands on the list is fetched.
+/// Exfiltration in the address: only allowed hosts are fetched.
 #[tokio::test]
 async fn nothing_is_carried_out_in_an_address() {
     let rules = json!([
@@ -79,7 +79,7 @@ async fn nothing_is_carried_out_in_an_address() {
     assert_eq!(ends.iter().filter(|end| *end == "denied").count(), hostile.len(), "{ends:?}");
 }
 
-/// For ever, and more at once than anybody needs.
+/// Endless loops, and more concurrent calls than needed.
 #[tokio::test]
 async fn a_loop_ends_at_its_bounds_with_a_named_status() {
     let many: Vec<(&str, &str)> = (0..100).map(|_| ("read_mail", "{}")).collect();

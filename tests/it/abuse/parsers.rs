@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::cases::cases;
 
-/// JSON of the protocol's words in any order.
+/// JSON of the protocol's member names in any order.
 fn anything() -> impl Strategy<Value = Value> {
     let words = prop::sample::select(vec![
         "kind",

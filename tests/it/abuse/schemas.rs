@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::app::App;
 
-/// 4 KB that ask for 2^40 looks at one value.
+/// 4 KB that cause 2^40 checks of one value.
 fn bomb() -> Value {
     let mut defs = Map::new();
     for at in 0..40 {
@@ -79,7 +79,7 @@ fn a_selection_takes_no_longer_than_it_is_long() {
     };
     let began = Instant::now();
     answer::check(&form, &(0..20_000).rev().collect::<Vec<_>>().into()).unwrap();
-    // Comparing each with each takes a hundred times as long.
+    // Comparing each pair takes a hundred times as long.
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     answer::check(&form, &json!([1, 2, 1])).unwrap_err();
     answer::check(&form, &json!([1, 20_000])).unwrap_err();

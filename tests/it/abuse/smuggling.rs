@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Scene, calls, one_item};
 
-/// Small sums to a friend go by themselves; everything else is denied.
+/// Small amounts to a friend are allowed without a question; everything else is denied.
 fn rules() -> Value {
     json!([
         { "id": "friend", "tool": "pay", "action": "auto", "when": [
@@ -17,16 +17,16 @@ fn rules() -> Value {
 #[tokio::test]
 async fn only_what_was_judged_runs() {
     let smuggled = [
-        // The same key twice: whichever counts is the one that is judged.
+        // The same key twice: the value that is used is the one that is judged.
         r#"'{"to": "friend", "to": "evil", "amount": 1}'"#,
         r#"'{"amount": 1, "amount": 1000, "to": "friend"}'"#,
-        // Looks alike, and is another.
+        // Looks the same, and is another.
         "{ to = \"fr\u{456}end\", amount = 1 }",
         "{ to = \"friend\u{200b}\", amount = 1 }",
         "{ to = \"\u{202e}dneirf\", amount = 1 }",
         "{ to = \"FRIEND\", amount = 1 }",
         "{ to = \"friend \", amount = 1 }",
-        // Escapes that decode to the same are the same; a NUL is not nothing.
+        // Escapes that decode to the same text are equal; a NUL is not empty.
         r#"'{"to": "friend\u0000evil", "amount": 1}'"#,
         // JSON inside JSON, numbers as text and texts as lists.
         r#"'"{\"to\": \"friend\", \"amount\": 1}"'"#,

@@ -43,7 +43,7 @@ async fn questions(instance: &Instance) -> Vec<String> {
     open.items.iter().map(|open| open.suspension["threadId"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Suspended runs on the threads `hurt` and `well`; what is stored of the first is then spoilt.
+/// Suspended runs on the threads `hurt` and `well`; the first one's stored data is then damaged.
 async fn spoilt(folder: &Path, damage: &[&'static str]) -> (Instance, [pes::domain::ids::RunId; 2]) {
     let first = instance(folder).await;
     let runs = [ask(&first, "hurt").await, ask(&first, "well").await];
@@ -74,7 +74,7 @@ async fn a_row_that_cannot_be_read_ends_its_own_run_by_name() {
         let (service, caller) = (instance.service(), instance.caller());
         assert!(questions(&instance).await.contains(&"well".to_owned()));
         threads::state(service, caller, &"hurt".into(), None).await.unwrap();
-        // The next thing that is decided about the thread finds it.
+        // The next decision about the thread finds it.
         let again = ProcessAsk { query: "again".to_owned(), ..ProcessAsk::default() };
         let _ = runs::process(service, caller, &"hurt".into(), again, None).await;
         let ended = runs::get(service, caller, &hurt).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_row_that_cannot_be_read_ends_its_own_run_by_name() {
     }
 }
 
-/// Nobody has to ask: a run that goes on is looked after by whoever starts.
+/// Nobody has to ask: the next start loads a run that is still active.
 #[rstest::rstest]
 #[case::head("UPDATE threads SET head = '{' WHERE thread_id = 'hurt'")]
 #[case::run(

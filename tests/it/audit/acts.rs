@@ -66,7 +66,7 @@ async fn two_tenants(folder: &Path) -> (Arc<dyn Store>, [TenantPk; 2]) {
     (store, tenants)
 }
 
-/// What the tenant's own lines say, the newest first.
+/// The tenant's own lines, the newest first.
 async fn told(store: &dyn Store, tenant: TenantPk) -> Vec<(String, String, i64, Value)> {
     let page = PageAsk { limit: 10, cursor: None };
     let lines = store.audit_of_tenant(tenant, &page).await.unwrap().items;
@@ -85,10 +85,10 @@ async fn a_backup_is_told_to_each_tenant_before_anything_is_copied() {
     for tenant in tenants {
         assert_eq!(told(&*store, tenant).await, std::slice::from_ref(&line));
     }
-    // It cannot be made where there is one: whoever tried is told of all the same.
+    // No backup can be made over an existing file; the attempt is recorded all the same.
     sqlite::back_up(&folder.path().join("data"), &copy, &act()).unwrap_err();
     assert_eq!(told(&*store, tenants[0]).await.len(), 2);
-    // The copy says of itself that it is one.
+    // The copy's audit records that it is a copy.
     let resumed = AuditedAction { by: "bob", at: 9, detail: json!({ "asOf": 7, "resumed": true }) };
     sqlite::put_back(&copy, &folder.path().join("restored"), RestoreMode::Resumed(resumed)).unwrap();
     let (restored, tenants) = two_tenants(&folder.path().join("restored")).await;

@@ -12,7 +12,7 @@ use sqlx::{Connection, Executor, SqliteConnection};
 use crate::recovery::process::Place;
 use crate::store::bed::Bed;
 
-/// Its exit code, and what it said on both streams.
+/// Its exit code and both outputs.
 fn verify(place: &Place, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = place.run(&[&["verify"], arguments].concat());
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -25,7 +25,7 @@ async fn an_operator_learns_whether_the_audit_is_what_it_was() {
     let (code, _, said) = verify(&place, &[]);
     assert!(code == Some(9) && said.contains("has no database; name it with PES_DATA_DIR"), "{said}");
     let folder = place.folder().join("data");
-    // Held as by a server.
+    // Locked as by a server.
     let store = Arc::new(Sqlite::open(&folder, Synchronous::Normal).await.unwrap());
     let bed = Bed::on(store, Arc::new(())).await;
     let pk = bed.thread("t").await;

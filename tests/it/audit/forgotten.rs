@@ -26,7 +26,7 @@ async fn chained(bed: &Bed, key: &AuditKey) -> String {
     bed.store.chained_lines(bed.tenant, 1, 1).await.unwrap().remove(0).hash
 }
 
-/// Has a server with the key chain a line with this detail, and takes the first two lines away.
+/// Makes a server with the key chain a line with this detail, and removes the first two lines.
 async fn forget(place: &Tampered, key: &AuditKey, detail: Value) {
     let (actor, action) = ("retention".to_owned(), FORGOTTEN.to_owned());
     let tenant = place.bed.tenant;
@@ -53,7 +53,7 @@ async fn a_line_that_the_server_signed_is_believed() {
         forget(&place, &key, line(&hash, jws)).await;
         let found = verify(&*place.bed.store, &VerifyAsk { key: Some(&key), ..VerifyAsk::default() }).await.unwrap();
         assert_eq!((found[0].broken.clone(), found[0].forgotten, found[0].lines), (None, 2, 3));
-        // Whoever has its public half alone is told the same.
+        // The public half alone gives the same result.
         let public = [key.verifying().clone()];
         let ask = VerifyAsk { former: &public, ..VerifyAsk::default() };
         let found = verify(&*place.bed.store, &ask).await.unwrap().remove(0);
@@ -61,7 +61,7 @@ async fn a_line_that_the_server_signed_is_believed() {
     }
 }
 
-/// Beside a server that forgets lines while they are verified.
+/// A server deletes lines while they are verified.
 #[tokio::test]
 async fn lines_that_are_forgotten_while_they_are_verified_were_not_taken_away() {
     let key = key();
@@ -71,7 +71,7 @@ async fn lines_that_are_forgotten_while_they_are_verified_were_not_taken_away() 
         store.set("chained_lines", Mood::HangsNext);
         let ask = VerifyAsk { key: Some(&key), ..VerifyAsk::default() };
         let meanwhile = async {
-            // Where it begins is known by the second, and the lines are read by the third.
+            // The second read finds where the chain begins, and the third reads the lines.
             store.holds_many("chained_lines", 1).await;
             store.set("chained_lines", Mood::HangsNext);
             store.holds_many("chained_lines", 2).await;
@@ -84,17 +84,17 @@ async fn lines_that_are_forgotten_while_they_are_verified_were_not_taken_away() 
     }
 }
 
-/// What an intruder writes, who has a key of their own, and lines that the server signed.
+/// Lines that an intruder with a key of their own writes, and lines that the server signed.
 #[derive(Clone, Copy)]
 enum Forged {
     Unsigned,
     WithOwnKey,
-    /// Signed by the server, of fewer lines.
+    /// Signed by the server, for fewer lines.
     OfFewer,
-    /// Signed by the server, and another hash beside it.
+    /// Signed by the server, with another hash beside it.
     OfAnotherHash,
     OfAnotherTenant,
-    /// A signature of the server that is of something else.
+    /// A server's signature of something else.
     OfCheckpoint,
     NoSignature,
 }
@@ -140,7 +140,7 @@ async fn a_line_that_no_server_signed_is_not_believed(#[case] how: Forged, #[cas
     }
 }
 
-/// More than the server said is taken away.
+/// More lines are removed than the server declared.
 #[tokio::test]
 async fn a_signed_line_is_believed_up_to_the_line_that_it_names() {
     let key = key();

@@ -22,7 +22,7 @@ async fn office(is_signed: bool) -> App {
     .key(BOSS)
 }
 
-/// What a mail is asked for that a person must approve, and the answer to that.
+/// A query for a mail that a person must approve, and that approval.
 async fn mail(app: &App, thread: &str, edited: Option<Value>) -> Value {
     let asked = app.suspend(thread, "send").await;
     let mut answer = json!({ "suspensionId": asked["suspensionId"], "approved": true });
@@ -38,7 +38,7 @@ async fn receipt(app: &App, thread: &str, call: &Value) -> Said {
     app.get(&format!("/threads/{thread}/tool-calls/{}/receipt", call.as_str().unwrap())).await
 }
 
-/// What the script says of it.
+/// The script's output for it.
 fn verified(answer: &Value, keys: &Value) -> Result<String, String> {
     let folder = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/verify_receipt.py");
@@ -92,7 +92,7 @@ async fn what_is_not_so_is_refused() {
     let answer = receipt(&app, "t1", &asked["callId"]).await.expect(200);
     let another = receipt(&app, "t2", &other["callId"]).await.expect(200);
     let key = signed::key();
-    // Who has the key, and claims what the audit does not say.
+    // Somebody with the key signs what the audit does not contain.
     let forged = |change: &dyn Fn(&mut Value)| {
         let mut receipt = answer["receipt"].clone();
         change(&mut receipt);

@@ -10,7 +10,7 @@ use rstest::rstest;
 use super::tampered::Tampered;
 use crate::store::bed::Bed;
 
-/// Four times is a key.
+/// Four times this is a key.
 pub const KEY: &str = "c0ffee5eedba5e11";
 
 pub fn key() -> AuditKey {
@@ -39,7 +39,7 @@ async fn broken(bed: &Bed, ask: &VerifyAsk<'_>) -> String {
     found(bed, ask).await.broken.expect("it is broken")
 }
 
-/// Makes all hashes anew, those of the checkpoints too.
+/// Recomputes all hashes, those of the checkpoints too.
 async fn write_anew(place: &Tampered) {
     let mut hash = NO_HASH.to_owned();
     for line in place.bed.store.chained_lines(place.bed.tenant, 0, 100).await.unwrap() {
@@ -50,7 +50,7 @@ async fn write_anew(place: &Tampered) {
     }
 }
 
-/// The checkpoints as somebody else kept them.
+/// The checkpoints as copied elsewhere.
 async fn kept_elsewhere(bed: &Bed) -> Vec<KeptCheckpoint> {
     let mut text = String::new();
     for checkpoint in bed.store.checkpoints(bed.tenant, 0, 100).await.unwrap() {
@@ -87,7 +87,7 @@ async fn what_was_done_to_a_checkpoint_is_named(#[case] done: &str, #[case] name
     }
 }
 
-/// Whoever can write to the whole database, and has no key.
+/// Somebody who can write to the whole database, and has no key.
 #[tokio::test]
 async fn a_chain_that_was_written_anew_with_its_checkpoints_is_named() {
     let (key, other) = (key(), other_key());
@@ -101,7 +101,7 @@ async fn a_chain_that_was_written_anew_with_its_checkpoints_is_named() {
     sign_ends(&*place.bed.store, &other, 300).await.unwrap();
     place.write("UPDATE audit_checkpoints SET jws = NULL WHERE n = 3").await;
     assert!(broken(&place.bed, &signed).await.contains("checkpoint 6, the last, is not signed with the key"));
-    // Who has the key as well is betrayed by what was kept elsewhere.
+    // Somebody who has the key too is found by the copies kept elsewhere.
     sign_ends(&*place.bed.store, &key, 400).await.unwrap();
     assert_eq!(found(&place.bed, &signed).await.broken, None);
     let known = VerifyAsk { key: Some(&key), kept: &kept, ..VerifyAsk::default() };
@@ -138,7 +138,7 @@ async fn a_checkpoint_in_a_file_is_signed_with_the_key() {
     assert_eq!(broken(&place.bed, &known).await, "the signature of checkpoint 3 is wrong, in kept.json");
 }
 
-/// What is signed at the end counts for all lines before.
+/// The signature at the end covers all lines before.
 #[tokio::test]
 async fn a_key_that_was_set_later_signs_where_the_chains_end() {
     let (key, other) = (key(), other_key());

@@ -26,7 +26,7 @@ async fn found(bed: &Bed) -> ChainReport {
     found.remove(0)
 }
 
-/// Moves every line from this number on one further, with its hash.
+/// Shifts every line from this number on by one, with its hash.
 const MAKE_ROOM: &str = "
 UPDATE audit SET n = -n - 1 WHERE n >= 3;
 UPDATE audit SET n = -n WHERE n < 0;";
@@ -81,7 +81,7 @@ async fn what_was_done_to_the_lines_is_named(#[case] done: &str, #[case] named: 
     }
 }
 
-/// An inserted line that has the hash it should have is found by what stands behind it; one at the end by the checkpoint.
+/// An inserted line with a correct hash is found by the line after it; one at the end by the checkpoint.
 #[tokio::test]
 async fn a_line_that_was_inserted_with_its_hash_is_named() {
     let place = Tampered::sqlite().await;
@@ -95,7 +95,7 @@ async fn a_line_that_was_inserted_with_its_hash_is_named() {
     assert_eq!(broken, "line 3 was inserted: what was chained as 3 stands at 4");
 }
 
-/// Who makes every hash anew is betrayed by the checkpoint.
+/// Recomputing every hash is found by the checkpoint.
 #[tokio::test]
 async fn a_chain_that_was_written_anew_is_named() {
     let place = Tampered::sqlite().await;

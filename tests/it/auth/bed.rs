@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::support::issuer::{Issuer, Signer};
 use crate::support::store::fresh_store;
 
-/// When all of it happens, in seconds.
+/// The time of all tests, in seconds.
 pub const NOW: i64 = 1_790_000_000;
 
 pub struct Bed {
@@ -42,7 +42,7 @@ impl Bed {
         Self { issuer, signer, keys, now }
     }
 
-    /// Sets the clock to so many seconds after the beginning.
+    /// Sets the clock to this many seconds after the start.
     pub fn at(&self, seconds: i64) -> &Self {
         self.now.store((NOW + seconds) * 1000, Ordering::SeqCst);
         self
@@ -57,7 +57,7 @@ impl Bed {
         self.issuer.claims("ann", NOW + 3600)
     }
 
-    /// The same with other members; null takes one away.
+    /// The same with other members; null removes one.
     pub fn ann_but(&self, members: Value) -> Value {
         let mut claims = self.ann();
         for (name, value) in members.as_object().unwrap() {

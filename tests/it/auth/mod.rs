@@ -35,7 +35,7 @@ async fn without_any_key_everybody_is_the_default_tenant() {
     let caller = keys.authenticate(None).await.unwrap();
     assert_eq!((caller.tenant_name.as_str(), caller.name.as_str()), ("default", "local"));
     assert!(Scope::ALL.iter().all(|scope| caller.may(*scope)));
-    // Clients that always send a key are no strangers where none is needed.
+    // Clients that always send a key are admitted where none is needed.
     assert_eq!(keys.authenticate(Some("pes_wrong")).await.unwrap().name, "local");
 }
 
@@ -75,7 +75,7 @@ async fn a_revoked_key_stops_working_within_five_seconds() {
     );
 }
 
-/// What is known of a key is not believed anew because a session names it.
+/// A cached key is not extended because a session names it.
 #[tokio::test(start_paused = true)]
 async fn a_session_stops_counting_as_soon_as_its_revoked_key() {
     let store = Moody::fresh().await;
@@ -297,7 +297,7 @@ async fn a_rotated_key_is_the_same_caller_and_the_old_one_counts_until_the_overl
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(keys.authenticate(Some(&first.key)).await.unwrap_err().code, Code::Unauthorized);
     keys.authenticate(Some(&second.key)).await.unwrap();
-    // Whoever must get rid of all of them at once can.
+    // An operator who must revoke all of them at once can.
     let third = keys.rotate(&boss, &first.key_id, &how).await.unwrap();
     let last = keys.rotate(&boss, &first.key_id, &KeyRotation::default()).await.unwrap();
     for key in [&second.key, &third.key] {
@@ -306,7 +306,7 @@ async fn a_rotated_key_is_the_same_caller_and_the_old_one_counts_until_the_overl
     keys.authenticate(Some(&last.key)).await.unwrap();
 }
 
-/// Whoever may make keys, or write to the database, does not become the operator by that.
+/// Permission to make keys, or to write to the database, does not make an operator.
 #[tokio::test]
 async fn only_configured_keys_are_the_operators() {
     let store = fresh_store().await;

@@ -35,7 +35,7 @@ async fn a_thousand_unknown_keys_are_asked_about_once() {
     assert_eq!(bed.issuer.asked_for_keys(), 2);
 }
 
-/// Else somebody without a key could keep everybody out, with a forged token every half minute.
+/// Otherwise somebody without a key could lock everybody out with a forged token every half minute.
 #[tokio::test]
 async fn keys_are_fetched_to_the_end_also_for_somebody_who_hangs_up() {
     let bed = Bed::new().await;
@@ -64,7 +64,7 @@ async fn another_key_is_taken_over_while_the_one_before_still_counts() {
     bed.at(29).refusal(&new.token(&claims)).await;
     bed.at(30).authenticate(&new.token(&claims)).await.unwrap();
     bed.authenticate(&old.token(&claims)).await.unwrap();
-    // What is published no more counts until the keys are an hour old.
+    // A key that is no longer published stays valid until the fetched keys are an hour old.
     bed.issuer.publish(&[&new]);
     bed.at(30 + HOUR - 1).authenticate(&old.token(&claims)).await.unwrap();
     bed.at(30 + HOUR).refusal(&old.token(&claims)).await;
@@ -115,7 +115,7 @@ async fn what_an_issuer_publishes_is_believed_only_in_its_bounds() {
     bed.issuer.said.lock().keys["filler"] = json!("x".repeat(300 << 10));
     closed(&bed).await;
 
-    // Another host is none that the operator named: it goes by the guard of all that calls out.
+    // Another host was not named by the operator, so the egress rules apply to it.
     let bed = Bed::new().await;
     let elsewhere = Issuer::with(&[&bed.signer]).await;
     bed.issuer.said.lock().metadata["jwks_uri"] = json!(format!("{}/jwks", elsewhere.url));
@@ -161,13 +161,13 @@ async fn what_a_token_opened_ends_with_it() {
     corp.authenticate_pass(&pass, || Ok(())).await.unwrap();
     assert_eq!(corp.ended(&pass).await, None);
 
-    // A session is that person, and no longer.
+    // A session is valid as long as its person's token.
     let session = corp.begin_session(&pass).await.unwrap().expect("a token was shown");
     assert_eq!(session.seconds, 60);
     let session = Pass::of_session(&session.token);
     let name = format!("{}#ann", issuer.url);
     assert_eq!(corp.authenticate_pass(&session, || Ok(())).await.unwrap().name, name);
-    // It is over with its issuer, too.
+    // It also ends when its issuer is removed.
     for other in [&[][..], &[("other", configured)]] {
         let others = keys(other, &["acme:admin:k1"], store.clone(), &now).await;
         assert_eq!(others.authenticate_pass(&session, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
@@ -232,7 +232,7 @@ async fn where_there_is_an_issuer_nobody_is_let_in_without_a_token_or_a_key() {
     assert_eq!(mixed.authenticate(Some("one.two.three")).await.unwrap().name, "robot");
     let ann = mixed.authenticate(Some(&bed.signer.token(&bed.ann()))).await.unwrap();
     assert!(ann.name.ends_with("#ann"));
-    // No key is called as people and groups are.
+    // No key may have a name that people and groups use.
     for name in [ann.name.as_str(), "HTTPS://a.example#b", "group:finance"] {
         let new = NewKey { tenant: "acme".into(), name: name.into(), scopes: vec![Scope::Read], expires_at: None };
         assert_eq!(mixed.issue(&ann, &new).await.unwrap_err().code, Code::Invalid, "{name}");

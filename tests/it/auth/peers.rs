@@ -35,7 +35,7 @@ struct Provider {
 }
 
 impl Provider {
-    /// Starts it on this port, where people are sent back to the server.
+    /// Starts it on this port; it redirects people back to the server.
     async fn start(port: u16, server: SocketAddr) -> Self {
         let redirect = format!("http://{server}/session/oidc/corp/callback");
         let mut command = Command::new("node");
@@ -50,7 +50,7 @@ impl Provider {
         provider
     }
 
-    /// Its library says more than the program.
+    /// Its library logs more than the program.
     async fn hear(&mut self, word: &str) {
         while soon(self.said.next_line()).await.expect("it runs").expect("it goes on") != word {}
     }
@@ -78,7 +78,7 @@ impl Provider {
     }
 }
 
-/// A server that believes whoever will listen on the port.
+/// A server that trusts the issuer on this port, which starts later.
 async fn server() -> (App, u16) {
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let mut corp = OidcIssuer::new(&format!("http://127.0.0.1:{port}"), "pes", "one");
@@ -88,14 +88,14 @@ async fn server() -> (App, u16) {
     (app, port)
 }
 
-/// A browser that knows nothing but redirects, cookies and forms; each address has its own cookies.
+/// A browser that supports only redirects, cookies and forms; each address has its own cookies.
 struct Browser {
     cookies: BTreeMap<(String, String), String>,
     at: Url,
 }
 
 impl Browser {
-    /// Goes there and wherever it is led, until there is something to see.
+    /// Follows redirects from this address until a page is returned.
     async fn open(&mut self, url: &Url, form: Option<&str>) -> Said {
         let mut said = self.ask(url, form).await;
         while let Some(to) = said.header("location") {
@@ -133,7 +133,7 @@ async fn oidc_provider_is_a_peer() {
     let name = format!("{}#console", provider.url);
     assert_eq!(whoami, json!({ "keyName": name, "tenant": "one", "scopes": ["read", "run"], "open": false }));
 
-    // Its next key is taken over, half a minute after it was asked last, and the one before counts on.
+    // Its next key is fetched half a minute after the last fetch, and the previous one stays valid.
     let now = Arc::new(AtomicI64::new(people::now() * 1000));
     let corp = OidcIssuer::new(&provider.url, "pes", "one");
     let keys = keys(&[("corp", corp)], &[], fresh_store().await, &now).await;

@@ -19,14 +19,14 @@ use crate::support::store::{Mood, Moody, fresh_store};
 
 const KEYS: [&str; 2] = ["ops/ops:operator:key-o", "acme/ann:admin:key-a"];
 
-/// What the audit of this tenant says of logins, the oldest first.
+/// The audit lines of this tenant about logins, the oldest first.
 async fn told(store: &dyn Store, tenant: &str) -> Vec<AuditRow> {
     let tenant = store.tenant(tenant, 1).await.unwrap();
     let lines = store.audit_of_tenant(tenant, &PageAsk { limit: 100, cursor: None }).await.unwrap().items;
     lines.into_iter().rev().filter(|line| line.action == "refuse login").collect()
 }
 
-/// By cause: how many, the first and the last.
+/// By cause: the count, the first and the last time.
 async fn sums(store: &dyn Store, tenant: &str) -> Vec<Value> {
     told(store, tenant).await.into_iter().map(|line| line.detail).collect()
 }
@@ -35,7 +35,7 @@ fn sum(cause: &str, count: u64, first: i64, last: i64) -> Value {
     json!({ "cause": cause, "count": count, "first": first, "last": last })
 }
 
-/// Has all of them written.
+/// Writes all pending counts.
 async fn closed(keys: &Arc<Keys>) {
     let closing = CancellationToken::new();
     closing.cancel();
@@ -68,7 +68,7 @@ async fn guesses_are_one_line_for_the_operator_without_what_was_guessed() {
     assert_eq!(told(&*store, "ops").await.len(), 1, "they are told once");
 }
 
-/// Those that are refused since there were too many are among them.
+/// Refusals by the rate limit are included.
 #[tokio::test]
 async fn guesses_that_are_not_even_compared_count_too() {
     let store = fresh_store().await;
@@ -128,7 +128,7 @@ async fn tokens_and_logins_at_an_issuer_are_told_as_such() {
     assert_eq!(sums(&*store, "ops").await, [sum("token", 1, at, at), sum("sign-in", 1, at, at)]);
 }
 
-/// Returns when so many lines are there.
+/// Returns once there are this many lines.
 async fn lines(store: &dyn Store, count: usize) -> Vec<Value> {
     loop {
         let sums = sums(store, "ops").await;
@@ -178,7 +178,7 @@ async fn a_server_that_closes_writes_what_it_has_summed_up() {
     assert!(sums.len() == 1 && sums[0]["cause"] == "unknown key" && sums[0]["count"] == 1, "{sums:?}");
 }
 
-/// Somebody who is slow to ask holds the stop up until the drain is over.
+/// A slow request delays the stop until the drain ends.
 #[tokio::test]
 async fn so_does_one_whose_drain_takes_too_long() {
     let store = fresh_store().await;

@@ -23,13 +23,13 @@ async fn a_token_that_its_issuer_signed_lets_its_person_in() {
         assert_eq!(caller.scopes, [Scope::Read, Scope::Run, Scope::Approve]);
         assert!(caller.groups.is_empty());
     }
-    // Without a name of the key, where there is but one; and for several audiences.
+    // Without a key id, where there is only one key; and for several audiences.
     let header = json!({ "alg": "EdDSA", "typ": "at+jwt" });
     let token = bed.signer.with_header(&header, &bed.ann_but(json!({ "aud": ["other", "pes"] })));
     bed.authenticate(&token).await.unwrap();
 }
 
-/// What is done to a good token, and what the refusal says of it.
+/// A change of a valid token, and the reason of the refusal.
 #[rstest]
 #[case::aud(json!({ "aud": "other" }), "was made for another audience")]
 #[case::aud_list(json!({ "aud": ["other", "pes2"] }), "was made for another audience")]
@@ -79,7 +79,7 @@ async fn a_signature_of_nobody_or_of_another_lets_nobody_in() {
             assert!(bed.refusal(&token).await.contains("is not signed with"), "{alg}");
         }
     }
-    // With the public key as the secret of a MAC: as it is published, and as bytes.
+    // With the public key as the secret of a MAC: as published, and as bytes.
     let text = format!("{}.{claims}", header(json!({ "alg": "HS256", "kid": "k1" })));
     let published = bed.signer.jwk();
     let bytes = BASE64.decode(published["x"].as_str().unwrap()).unwrap();
@@ -87,13 +87,13 @@ async fn a_signature_of_nobody_or_of_another_lets_nobody_in() {
         let mac = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), text.as_bytes());
         assert!(bed.refusal(&format!("{text}.{}", BASE64.encode(mac))).await.contains("is not signed with"));
     }
-    // Another key under the same name, and another person under the same signature.
+    // Another key under the same id, and another person under the same signature.
     let stranger = Signer::eddsa("k1");
     assert!(bed.refusal(&stranger.token(&bed.ann())).await.contains("a signature that is not its issuer's"));
     let parts: Vec<&str> = good.split('.').collect();
     let bob = BASE64.encode(bed.ann_but(json!({ "sub": "bob" })).to_string());
     assert!(bed.refusal(&format!("{}.{bob}.{}", parts[0], parts[2])).await.contains("a signature that is not"));
-    // The right key, said to be of another kind.
+    // The right key, declared as another type.
     let token = bed.signer.with_header(&json!({ "alg": "RS256", "kid": "k1" }), &bed.ann());
     assert!(bed.refusal(&token).await.contains("a key that its issuer does not publish"));
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::serving::{Served, serve, text};
 use super::{command, run};
 
-/// A server, and a folder from which it is asked.
+/// A server, and a folder in which its client runs.
 pub(super) struct Stage {
     folder: tempfile::TempDir,
     served: Served,
@@ -21,7 +21,7 @@ impl Stage {
         Self::with(&[])
     }
 
-    /// With these variables of the server.
+    /// With these variables for the server.
     pub(super) fn with(variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let served = serve(folder.path(), variables);
@@ -44,7 +44,7 @@ impl Stage {
         child.wait_with_output().unwrap()
     }
 
-    /// What it prints; it must go well.
+    /// Its output; it must succeed.
     #[track_caller]
     pub(super) fn said(&self, arguments: &[&str]) -> String {
         let output = self.pes(arguments);
@@ -233,7 +233,7 @@ fn a_plan_that_was_changed_meanwhile_is_not_overwritten() {
     let said = text(&edited.stderr);
     assert_eq!(edited.status.code(), Some(8), "{said}");
     assert!(said.starts_with("600\n"), "others may not read what is edited: {said}");
-    // The one that was taken is gone, the other is whole.
+    // The processed entry is gone, the other is unchanged.
     let left: Vec<_> = std::fs::read_dir(temporary.1).unwrap().map(|file| file.unwrap().path()).collect();
     let [left] = &left[..] else { panic!("{left:?}") };
     assert!(said.contains(&format!("Your text is in {}.", left.display())), "{said}");
@@ -260,7 +260,7 @@ fn a_closed_pipe_ends_it_quietly() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Nobody reads any of it.
+    // Nobody reads any of the output.
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));

@@ -145,7 +145,7 @@ fn keys_are_followed_to_where_they_are() {
     );
     let models = load_file(&text, &[("MY_KEY", "sk-of-env")]).unwrap().models;
     assert_eq!(models.providers["groq"].api_key.as_ref().unwrap().0.expose_secret(), "sk-of-env");
-    // It may change: whoever uses it looks.
+    // It may change, so each use reads it again.
     assert_eq!(models.openai.api_key.unwrap().expose_secret(), format!("file:{}", file.display()));
     assert_eq!(models.tenant_keys["acme"]["xai"].0.expose_secret(), "sk-of-env");
     for (text, expected) in [
@@ -176,7 +176,7 @@ fn any_secret_may_come_from_a_file() {
     assert!(error.starts_with("PES_API_KEYS_FILE: /nowhere/keys cannot be read"), "{error}");
 }
 
-/// A provider's key may change while the server runs: what is kept is where it stands, however that was said.
+/// A provider's key may change while the server runs: the source of the key is stored, not the key, however it was set.
 #[test]
 fn the_file_of_a_providers_key_is_referred_to() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use super::client::http;
 use super::run as pes;
 use super::serving::{ask, serve, text};
 
-/// What the doctor says, which is not well.
+/// The doctor's output for an unhealthy setup.
 fn doctor(folder: &Path, variables: &[(&str, &str)]) -> String {
     let output = pes(folder, &["doctor"], variables);
     let said = text(&output.stdout);
@@ -68,7 +68,7 @@ fn a_folder_that_cannot_be_made_or_looked_at_is_not_well() {
     has(&said, "ok   settings  ");
 }
 
-/// Somebody who says no is no reason to look at the log.
+/// A person who declines is not told to look at the log.
 #[test]
 fn the_no_of_a_person_is_no_warning() {
     let folder = tempfile::tempdir().unwrap();

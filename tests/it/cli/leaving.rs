@@ -13,13 +13,13 @@ use super::serving::text;
 use super::terminal::{Terminal, pes};
 use super::{PATIENCE, command, run};
 
-/// Shorter than a request waits for its answer.
+/// Shorter than the time-out of a request.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A server that gives these answers, one to each request, and none to those that come then.
+/// A server that gives one of these answers to each request, and none to later requests.
 struct Silent {
     url: String,
-    /// How each request begins that gets no answer.
+    /// The beginning of each request that got no answer.
     unanswered: mpsc::Receiver<String>,
 }
 
@@ -30,7 +30,7 @@ impl Silent {
         let (tell, unanswered) = mpsc::channel();
         let mut answers = answers.into_iter();
         std::thread::spawn(move || {
-            // A connection that is dropped would be an answer.
+            // Dropping the connection would count as an answer.
             let mut open = Vec::new();
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
@@ -45,7 +45,7 @@ impl Silent {
         Self { url, unanswered }
     }
 
-    /// Waits until it is asked what it does not answer.
+    /// Waits for a request that gets no answer.
     #[track_caller]
     fn is_asked(&self, expected: &str) {
         let asked = self.unanswered.recv_timeout(PATIENCE).unwrap();
@@ -73,7 +73,7 @@ fn thread() -> String {
     found(&json!({ "threadId": "t", "lastSeq": 4, "title": "", "lastRun": newest }))
 }
 
-/// All there was to tell came before.
+/// Everything was printed before.
 fn stream() -> String {
     let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\n\r\n";
     format!("{head}event: caught_up\ndata: {{\"seq\":4}}\n\n")

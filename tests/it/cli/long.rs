@@ -47,7 +47,7 @@ async fn open(folder: &TempDir) -> Arc<dyn Store> {
     Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap())
 }
 
-/// A server with two threads whose plan was made before their log begins; nothing is left of that of `over`.
+/// A server with two threads whose plan was made before their log begins; no row of `over`'s plan remains.
 async fn shortened(folder: &TempDir) -> App {
     let aging = Aging::on(open(folder).await, |config: &mut Config| config.retention.log_days = Kept::Days(90)).await;
     for thread in ["dinner", "over"] {

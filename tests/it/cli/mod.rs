@@ -21,14 +21,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The binary in a folder, with nothing of this process's environment.
+/// The binary in a folder, without this process's environment.
 fn command(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pes"));
     command.args(arguments).current_dir(folder).env_clear().envs(variables.iter().copied());
     command
 }
 
-/// What it says until it ends, which must be soon.
+/// Its output until it ends, which must be soon.
 fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = command(folder, arguments, variables);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

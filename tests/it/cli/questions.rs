@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::client::{MAIL, Stage, http};
 use super::terminal::{Terminal, pes};
 
-/// What the demo model says to a query that it does not know, and such a query.
+/// The demo model's answer to an unknown query, and such a query.
 const UNKNOWN: &str = "it only knows these prompts";
 const OTHER: &str = "And what do we drink?";
 
-/// One mail, and when it was answered another one.
+/// One mail, and another one after the first was approved.
 const MAILS: &str = r#"
 [[reply]]
 when = { query = "mails", phase = "planning" }

@@ -19,7 +19,7 @@ pub(super) struct Served {
     facts: Vec<String>,
 }
 
-/// Waits until it says `ready`.
+/// Waits until it prints `ready`.
 pub(super) fn serve(folder: &Path, variables: &[(&str, &str)]) -> Served {
     let mut command = command(folder, &["--port", "0"], variables);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -35,7 +35,7 @@ pub(super) fn serve(folder: &Path, variables: &[(&str, &str)]) -> Served {
 }
 
 impl Served {
-    /// Asks it to stop; its exit code and what it logged.
+    /// Asks it to stop; its exit code and its log.
     pub(super) fn stop(mut self) -> (Option<i32>, String) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let mut log = String::new();
@@ -119,7 +119,7 @@ fn keys_beside_a_running_server_are_made_by_it_and_the_first_may_do_everything()
     assert!(text(&nobody.stderr).contains("PES_TOKEN=pes_… pes"), "{}", text(&nobody.stderr));
     refused(&keys(&["adopt", "acme"], &token), 1, "pes: stop the server first");
 
-    // Another folder is another database: not that of the server which answers there.
+    // Another folder has another database, not that of the server which runs there.
     let elsewhere = tempfile::tempdir().unwrap();
     let port = served.url.rsplit(':').next().unwrap();
     let output = run(elsewhere.path(), &["keys", "new"], &[("PORT", port)]);
@@ -210,7 +210,7 @@ fn the_doctor_looks_at_everything_around() {
     assert!(said.contains(&format!("ok   database  in use by the server at {}", served.url)), "{said}");
 }
 
-/// A limit on the size of files stands for a full disk: the file beside the log cannot be made.
+/// A limit on file sizes simulates a full disk: the file beside the log cannot be created.
 #[test]
 fn a_database_without_room_on_its_disk_is_exit_9_with_that_reason() {
     let folder = tempfile::tempdir().unwrap();
@@ -328,7 +328,7 @@ fn what_an_mcp_server_tells_is_not_in_the_log_unless_its_library_is_named() {
         let mut served = serve(folder.path(), variables);
         let mut log = BufReader::new(served.child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let mut said = Vec::new();
-        // The tools are listed after that was told.
+        // The tools are listed after that line.
         while said.last().is_none_or(|line: &String| !line.contains("an MCP server is ready")) {
             said.push(log.next().unwrap_or_else(|| panic!("{said:?}")));
         }
@@ -336,7 +336,7 @@ fn what_an_mcp_server_tells_is_not_in_the_log_unless_its_library_is_named() {
     }
 }
 
-/// The whole answer to a query of the thread `t`, waited for.
+/// Waits for the whole answer to a query of the thread `t`.
 pub(super) fn ask(url: &str, query: &str) -> String {
     let body = serde_json::json!({ "query": query }).to_string();
     let host = url.strip_prefix("http://").unwrap();
@@ -363,7 +363,7 @@ fn a_database_that_is_not_there_is_one_line_and_exit_9() {
     assert!(!text(&output.stderr).contains("hush"), "{}", text(&output.stderr));
 }
 
-/// Prometheus needs no key for it, and finds nothing else there.
+/// Prometheus needs no key for this path, and finds nothing else there.
 #[test]
 fn the_metrics_have_an_address_of_their_own() {
     let folder = tempfile::tempdir().unwrap();

@@ -36,7 +36,7 @@ fn variables_that_settings_refer_to_are_known() {
     assert!(said.contains("unknown name `PES_CLIENT_SECRE`; did you mean `PES_CLIENT_SECRET`?"), "{said}");
 }
 
-/// Every secret of the template, by the variable that it comes from.
+/// Every secret of the template, by its environment variable.
 const SECRETS: [(&str, &str); 10] = [
     ("DATABASE_URL", "postgres://pes:canary-a@host/pes"),
     ("OPENAI_API_KEY", "canary-b"),
@@ -50,7 +50,7 @@ const SECRETS: [(&str, &str); 10] = [
     ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20canary-j"),
 ];
 
-/// And those that only a file can name, with URLs that hold passwords.
+/// And those that only a file can set, with URLs that contain passwords.
 const FILE: &str = r#"
 [[webhooks]]
 id = "ops"
@@ -109,7 +109,7 @@ fn no_secret_is_shown_wherever_it_stands() {
         let arguments: Vec<&str> = ["config", "--config", "pes.toml"].into_iter().chain(more).collect();
         let shown = shown(folder.path(), &arguments, &SECRETS);
         assert!(!shown.contains("canary") && !shown.contains("ca9a41"), "{shown}");
-        // What is no secret is there.
+        // Values that are not secret are shown.
         for plain in ["https://ops.example/pes", "http://localhost:1/v1?page=@1", "http://gpu:8000/v1"] {
             assert!(shown.contains(plain), "{plain}\n{shown}");
         }

@@ -9,7 +9,7 @@ use super::PATIENCE;
 use super::client::script;
 use super::serving::{serve, text};
 
-/// A terminal with a shell, ended when dropped.
+/// A terminal with a shell, closed when dropped.
 pub(super) struct Terminal {
     folder: tempfile::TempDir,
 }
@@ -42,7 +42,7 @@ impl Terminal {
         self.keys(&[line, "Enter"]);
     }
 
-    /// What is on the screen, as soon as it has all of this.
+    /// The screen, once it shows all of these texts.
     #[track_caller]
     pub(super) fn shows(&self, expected: &[&str]) -> String {
         let began = Instant::now();
@@ -52,7 +52,7 @@ impl Terminal {
                 return shown;
             }
             assert!(began.elapsed() < PATIENCE, "{shown}\nlacks one of {expected:?}");
-            // A terminal tells nobody that it changed.
+            // A terminal sends no notice of a change.
             std::thread::park_timeout(Duration::from_millis(20));
         }
     }
@@ -113,7 +113,7 @@ fn a_terminal_without_unicode_gets_plain_shapes_and_a_resize_is_followed() {
     terminal.shows(&["Why not?"]);
     terminal.line("Not today.");
     let shown = terminal.shows(&["code 3"]);
-    // A line that did not fit would take two, and what is drawn next would stand in the middle of it.
+    // A line that does not fit would wrap, and the next output would overwrite a part of it.
     let (_, drawn) = shown.rsplit_once("Not today.").unwrap();
     let drawn: Vec<&str> = drawn.lines().filter(|line| line.ends_with(" tok") || line.contains("  ")).collect();
     let [head, write, send] = drawn[..] else { panic!("the plan is drawn once:\n{shown}") };
@@ -153,7 +153,7 @@ fn control_c_detaches_first_and_cancels_at_once_after() {
     terminal.shows(&["[a]pprove"]);
     terminal.keys(&["C-c"]);
     terminal.shows(&["Detached; the run goes on. `pes watch m`.", "code 0"]);
-    // The quotes tell what is printed from what is typed.
+    // The quotes distinguish printed text from typed text.
     terminal.line(&format!("clear; echo an''other; {} watch m; echo code $?", pes()));
     terminal.shows(&["another", "[a]pprove"]);
     terminal.keys(&["C-c"]);
@@ -187,7 +187,7 @@ fn the_end_of_the_input_is_no_reason_and_what_was_edited_is_kept_until_it_is_tak
     let temporary = folder.path().join("temporary");
     std::fs::create_dir(&temporary).unwrap();
     let served = serve(folder.path(), &[]);
-    // At first it leaves out what ends the text.
+    // At first it leaves out the end of the text.
     let slip = "if mkdir \"$0.slipped\" 2>/dev/null; then sed -i '$d' \"$1\"; else sed -i s/team@/all@/ \"$1\"; fi";
     let editor = script(folder.path(), "editor", slip);
     let variables = [("PES_URL", served.url.as_str()), ("EDITOR", &editor), ("TMPDIR", temporary.to_str().unwrap())];
@@ -219,7 +219,7 @@ fn whoever_waits_for_so_long_only_is_asked_no_longer() {
     terminal.shows(&["The run is not over in time; it goes on.", "code 124"]);
 }
 
-/// In a folder of its own, whose server listens on a port that nobody else has.
+/// In a folder of its own, whose server listens on a free port.
 fn config(folder: &Path) -> u16 {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     std::fs::create_dir(folder.join("config")).unwrap();

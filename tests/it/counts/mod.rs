@@ -14,7 +14,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Counts in this process if it runs the test of this name alone, else in one that does.
+/// Counts in this process if it runs only the test of this name, otherwise in a child process that does.
 fn alone(test: &str, count: impl AsyncFnOnce()) {
     let only = ["--exact", test, "--nocapture"];
     if std::env::args().skip(1).eq(only) {
@@ -31,19 +31,19 @@ fn counted() -> Region<'static, System> {
     Region::new(ALLOCATOR)
 }
 
-/// Allocations in it, those that moved included.
+/// Allocations during it, reallocations included.
 fn allocations(region: &Region<'_, System>) -> usize {
     let change = region.change();
     change.allocations + change.reallocations
 }
 
-/// What was allocated in it and is not free again, in bytes.
+/// Bytes allocated during it and not freed.
 fn held(region: &Region<'_, System>) -> usize {
     let change = region.change();
     change.bytes_allocated.saturating_sub(change.bytes_deallocated)
 }
 
-/// Between 70 % of the bound and the bound: a bound that is far off guards nothing.
+/// Between 70 % of the bound and the bound: a bound that is far off detects nothing.
 fn assert_near(figure: usize, bound: usize, what: &str) {
     println!("{what}: {figure}, at most {bound}");
     assert!(figure <= bound, "{what}: {figure}, at most {bound}");

@@ -27,7 +27,7 @@ fn allocations_of_a_run() {
             let answer = instance.process(AgentProps::new(thread.as_str(), "Sums")).await.unwrap();
             assert_eq!(answer.metadata.tool_calls, 3);
         };
-        // What is made once is made here.
+        // One-time allocations happen here.
         for nth in 0..RUNS {
             run(format!("first-{nth}")).await;
         }
@@ -50,7 +50,7 @@ fn said(words: impl IntoIterator<Item = String>) -> Vec<Step> {
     steps
 }
 
-/// From the model's socket to the reader's. The difference of two answers leaves the rest of a run out.
+/// From the model's socket to the reader's. The difference of two answers excludes the rest of a run.
 #[test]
 fn allocations_of_a_token() {
     alone("counts::runs::allocations_of_a_token", async || {

@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 use super::{alone, assert_near, counted, held};
 use crate::support::app::App;
 
-/// A reader without a heap.
+/// A reader without heap memory.
 pub(super) async fn open(address: SocketAddr, thread: &str) -> TcpStream {
     let ask = format!(
         "GET /threads/{thread}/events?after=latest HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\n\
@@ -24,7 +24,7 @@ pub(super) async fn open(address: SocketAddr, thread: &str) -> TcpStream {
     opened.await.unwrap()
 }
 
-/// Reads until these bytes come; how many bytes came.
+/// Reads until these bytes arrive; returns how many bytes were read.
 pub(super) fn hear(stream: &mut TcpStream, last: &[u8]) -> usize {
     let mut kept = [0; 64 << 10];
     let (mut end, mut heard) = (0, 0);
@@ -35,7 +35,7 @@ pub(super) fn hear(stream: &mut TcpStream, last: &[u8]) -> usize {
         if kept[..end].windows(last.len()).any(|seen| seen == last) {
             return heard;
         }
-        // The end of what came may be the beginning of what is looked for.
+        // The end of the buffer may be the beginning of the bytes sought.
         let rest = end.min(last.len() - 1);
         kept.copy_within(end - rest..end, 0);
         end = rest;

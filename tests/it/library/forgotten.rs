@@ -11,7 +11,7 @@ use super::retention::{Aging, of_threads};
 use crate::audit::signed::{self, KEY};
 use crate::support::store::fresh_store;
 
-/// Whoever can write to the database has no such line chained that is believed.
+/// Somebody who can write to the database cannot have such a line chained that `verify` accepts.
 #[tokio::test]
 async fn a_server_with_a_key_signs_that_it_forgot_lines() {
     let aging = Aging::on(fresh_store().await, |config| {

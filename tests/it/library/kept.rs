@@ -44,7 +44,7 @@ fn key() -> LookupKey {
     LookupKey { kind: "kept", digest: "d".to_owned() }
 }
 
-/// Asks with the same key; the run, if it is a new one, once it is over.
+/// Sends a query with the same key; the run, once it has ended, if it is a new one.
 async fn asked(aging: &Aging) -> Option<RunId> {
     let (service, caller) = (aging.instance.service(), aging.instance.caller());
     let ask = ProcessAsk { query: "hello".to_owned(), lookups: vec![key()], ..ProcessAsk::default() };
@@ -116,7 +116,7 @@ async fn a_delivery_that_is_over_is_shown_for_as_long_as_the_settings_say() {
     aging.instance.close().await;
 }
 
-/// So long a process may have been stopped, and goes on without reading all of them.
+/// A process that was stopped for this long continues without reading all of them.
 #[tokio::test]
 async fn that_a_document_was_deleted_is_told_for_thirty_days() {
     let aging = aging(|_| {}).await;

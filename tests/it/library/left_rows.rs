@@ -20,7 +20,7 @@ use super::retention::Aging;
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
 
-/// Each run writes a long letter that somebody must approve, and then says something long; with a plan, as its only step.
+/// Each run writes a long letter that somebody must approve, and then a long answer; with a plan, as its only step.
 const SCRIPT: &str = r#"
 [[reply]]
 when = { phase = "planning", query = "first" }
@@ -47,7 +47,7 @@ text = "LONG"
 
 type Rows = BTreeMap<RowKind, Vec<String>>;
 
-/// The thread's rows but those of its conversation: runs, messages and what these consist of.
+/// The thread's rows without its conversation: runs, messages and their payloads.
 async fn rows_beside(store: &dyn Store, pk: ThreadPk) -> Rows {
     let base = store.base(pk).await.unwrap().map(|(_, base)| serde_json::from_str::<Value>(&base).unwrap());
     let messages = base.map(|base| base["messages"].to_string()).unwrap_or_default();
@@ -103,7 +103,7 @@ async fn old_runs_leave_nothing(store: Arc<dyn Store>) {
         let stays = first[&kind].iter().find(|id| after_six[&kind].contains(id));
         assert_eq!(stays, None, "{kind:?}");
     }
-    // As it is read a moment before more of it is deleted.
+    // As read just before more of it is deleted.
     let whole = aging.page("t", 0).await.unwrap();
     let (state, messages) = (aging.state("t", None).await.unwrap(), aging.messages("t").await);
     aging.days_pass(30).await;
@@ -128,7 +128,7 @@ async fn old_runs_leave_nothing(store: Arc<dyn Store>) {
     aging.instance.close().await;
 }
 
-/// The plan of then is told behind what is deleted, and nothing but it names what its step came to.
+/// That plan is part of the base of the deleted log, and only it names the result of its step.
 #[tokio::test]
 async fn what_a_plan_names_that_a_thread_went_back_to_stays() {
     let (_script, aging) = writing(fresh_store().await, |config| {
@@ -155,7 +155,7 @@ async fn what_a_plan_names_that_a_thread_went_back_to_stays() {
     aging.instance.close().await;
 }
 
-/// An instance whose runs follow the script above; the folder goes with it.
+/// An instance whose runs follow the script above; dropping it removes the folder.
 async fn writing(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> (TempDir, Aging) {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script.toml");

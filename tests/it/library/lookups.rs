@@ -24,7 +24,7 @@ async fn ask(instance: &Instance, on_busy: OnBusy, digest: &str) -> Result<Recei
     }
 }
 
-/// Also of a thread that is there, and of a query that joins the active run; not of one that was refused.
+/// Also for a thread that exists, and for a query that joins the active run; not for a refused query.
 #[tokio::test]
 async fn what_was_accepted_is_found_and_what_was_refused_is_not() {
     let instance = instance().await;
@@ -55,7 +55,7 @@ async fn what_was_accepted_is_found_and_what_was_refused_is_not() {
     instance.close().await;
 }
 
-/// Whoever goes on where he saw the conversation end does so there or not at all.
+/// A client that continues where it saw the conversation end does so there or not at all.
 #[tokio::test]
 async fn a_conversation_that_went_on_does_not_end_there() {
     let instance = instance().await;

@@ -33,7 +33,7 @@ use pes::service::offers;
 use pes::service::threads;
 use pes::{AgentProps, Config, Instance};
 
-/// An instance on a store of its own, with the demo model at full speed.
+/// An instance on a store of its own, with the demo model without delays.
 async fn instance() -> Instance {
     let mut config = Config::default();
     config.models.demo.pace_ms = 0;

@@ -77,7 +77,7 @@ async fn instance() -> (Instance, Arc<Moody>) {
     let inner = fresh_store().await;
     filled(&*inner).await;
     let store = Moody::over(inner);
-    // What it holds is of long ago.
+    // Its content is old.
     let mut config = Config::default();
     (config.retention.log_days, config.retention.thread_days) = (Kept::FOREVER, Kept::FOREVER);
     (Instance::build(config).store(store.clone()).open().await.unwrap(), store)
@@ -145,7 +145,7 @@ async fn whoever_goes_back_hears_nothing_of_the_run_that_made_way() {
     let from = FeedAsk { after: early.expect("it listens").after(), ..FeedAsk::default() };
     let told = feed::page(service, caller, &id, from, 20).await.unwrap().items;
     assert!(told.iter().any(|seen| seen.run_id == receipt.run_id));
-    // What tells that the thread went back is of no run.
+    // The observation of the rewind belongs to no run.
     let others = told.iter().filter(|seen| !seen.run_id.as_str().is_empty() && seen.run_id != receipt.run_id);
     assert_eq!(others.map(|seen| seen.kind).collect::<Vec<_>>(), []);
     aging.instance.close().await;
@@ -193,7 +193,7 @@ async fn whoever_reads_until_a_run_asks_is_told_so_also_where_it_is_answered_mea
     let until = Some(run.items[0].run_id.clone());
     let ask = FeedAsk { after: After::Latest, until, ends_suspended: true, ..FeedAsk::default() };
     let mut feed = feed::open(service, caller, &id, ask).await.unwrap();
-    // Between the look at the run and the end of the feed.
+    // Between the read of the run and the end of the feed.
     store.set("marks", Mood::Hangs);
     let read = async {
         let mut stands = Vec::new();
@@ -226,7 +226,7 @@ async fn a_task_that_was_cancelled_is_shown_without_what_was_said_later() {
     let run = &runs.items[0].run_id;
     runs::cancel(service, caller, run, None).await.unwrap();
     aging.clock.advance(120_000);
-    // Two messages each: more than are read at once.
+    // Two messages each: more than one page.
     for _ in 0..51 {
         aging.finish("t").await;
     }

@@ -8,7 +8,7 @@ use super::retention::Aging;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 
-/// More than lie between two folds that are kept, and the rest of another such distance.
+/// More observations than lie between two cached folds, and a partial distance after them.
 const ENTRIES: i64 = 700;
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn what_lies_between_a_kept_fold_and_the_beginning_is_not_left_out() {
         contents(&aging.messages(id).await)
     };
     assert_eq!(copied("copy").await, messages);
-    // The next beginning is made of the one before.
+    // The next base is made from the previous one.
     aging.days_pass(91).await;
     assert!(aging.page("t", 0).await.unwrap().min_seq > end);
     aging.finish("t").await;

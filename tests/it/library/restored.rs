@@ -35,7 +35,7 @@ fn act() -> AuditedAction<'static> {
     AuditedAction { by: "ann", at: 7, detail: json!({}) }
 }
 
-/// A backup that was taken while a call runs, of a tool that declares that it may be repeated.
+/// A backup taken during a call of an idempotent tool.
 async fn backed_up(folder: &Path) -> (std::path::PathBuf, Probe) {
     let probe = Probe::new();
     let instance = instance(opened(&folder.join("data")).await, &probe, |_| {}).await;
@@ -61,7 +61,7 @@ async fn what_was_not_over_waits_for_a_person_and_is_not_repeated_before() {
     let pause = row["suspensions"].as_array().unwrap().iter().find(|asked| asked["kind"] == "pause").unwrap().clone();
     let message = pause["message"].as_str().unwrap();
     assert!(message.starts_with("restored: this is as of 2026-11-21T00:00:00Z"), "{message}");
-    // Another run is carried out: had the call been repeated, it would have been before.
+    // Another run is executed: a repeated call would have come before it.
     ask(&instance, "other", "call").await;
     probe.reaches(|tally| tally.over == 1).await;
     assert_eq!(probe.tally().begun, 1, "only the call of the other run was made");
@@ -74,7 +74,7 @@ async fn what_was_not_over_waits_for_a_person_and_is_not_repeated_before() {
     instance.close().await;
 }
 
-/// What people let go on meanwhile goes on.
+/// What people released meanwhile continues.
 #[tokio::test]
 async fn who_starts_later_holds_nothing_back_again() {
     let (database, probe) = (Database::fresh().await, Probe::new());
@@ -155,7 +155,7 @@ async fn a_backup_is_put_back_only_whole_and_where_nothing_is() {
     assert!(!folder.path().join("restored/pes.db").exists());
 }
 
-/// What the first start on the folder left that was killed before its database had its name.
+/// What the first start on the folder left when it was killed before its database had its name.
 #[tokio::test]
 async fn what_a_killed_start_left_in_the_folder_is_no_part_of_what_is_put_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ async fn what_a_killed_start_left_in_the_folder_is_no_part_of_what_is_put_back()
     opened(&killed).await.close().await;
     let url = format!("sqlite://{}", killed.join("pes.db").display());
     let mut making = SqliteConnection::connect(&url).await.unwrap();
-    // All of it stands in the log.
+    // All of it is in the write-ahead log.
     making.execute("PRAGMA wal_autocheckpoint = 0; VACUUM").await.unwrap();
     std::fs::create_dir(&restored).unwrap();
     for beside in ["", "-wal", "-shm"] {
@@ -178,10 +178,10 @@ async fn what_a_killed_start_left_in_the_folder_is_no_part_of_what_is_put_back()
     store.close().await;
 }
 
-/// Runs that end at once, in threads of their own, again and again.
+/// Short runs, in threads of their own, again and again.
 struct Load {
     instance: Instance,
-    /// Up to where each log was acknowledged.
+    /// The acknowledged seq of each log.
     acknowledged: Mutex<BTreeMap<String, i64>>,
     is_over: AtomicBool,
 }
@@ -255,7 +255,7 @@ async fn a_backup_taken_under_load_has_what_was_acknowledged_before_and_nothing_
     }
 }
 
-/// The copy's thread is how this one began, at least up to what was acknowledged before the copy was begun.
+/// The copy's thread is a prefix of this one, at least up to what was acknowledged before the copy started.
 async fn begins_like(copy: &dyn Store, live: &dyn Store, tenant: TenantPk, thread: &str, acknowledged: i64) {
     let (whole, whole_rows) = written_once(live, live.thread(tenant, &thread.into()).await.unwrap().unwrap().pk).await;
     let row = copy.thread(tenant, &thread.into()).await.unwrap().expect("it was acknowledged");

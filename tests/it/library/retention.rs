@@ -49,7 +49,7 @@ impl Aging {
         self.instance.process(AgentProps::new(thread, "hello")).await.unwrap();
     }
 
-    /// Asks for something that a person must approve.
+    /// Sends a query whose call a person must approve.
     pub async fn suspend(&self, thread: &str) {
         let gated = offers::models(self.instance.service())[0].prompts[1].clone();
         let fault = self.instance.process(AgentProps::new(thread, gated)).await.unwrap_err();
@@ -343,7 +343,7 @@ async fn an_old_audit_begins_later(store: Arc<dyn Store>) {
         aging.keep(thread, of_threads(5_000), hold).await;
         audit::chain(&*aging.store, None, aging.clock.now()).await.unwrap();
     };
-    // What is forgotten of it, and how many lines are left.
+    // How much of it was deleted, and how many lines are left.
     let verified = async || {
         let found = verify(&*aging.store, &VerifyAsk::default()).await.unwrap().remove(0);
         assert_eq!(found.broken, None);
@@ -382,7 +382,7 @@ async fn an_old_audit_begins_later(store: Arc<dyn Store>) {
     told("b", None).await;
     aging.days_pass(1).await;
     assert_eq!(verified().await, (5, 2));
-    // Nothing else begins later.
+    // No other log begins later.
     audit::chain(&*aging.store, None, aging.clock.now()).await.unwrap();
     aging.store.forget_lines(caller.tenant, 6).await.unwrap();
     let found = verify(&*aging.store, &VerifyAsk::default()).await.unwrap().remove(0);

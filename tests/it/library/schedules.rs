@@ -26,7 +26,7 @@ const HOUR: i64 = 60 * MINUTE;
 /// 2026-11-21T00:00:00Z
 const TODAY: i64 = 1_795_219_200_000;
 
-/// What a person must approve, so that its run is not over.
+/// A call that a person must approve, so that its run does not end.
 const GATED: &str = "send";
 
 /// A server whose minutes pass when the test says so.
@@ -46,7 +46,7 @@ impl Clocked {
         let clock = Arc::new(Manual::at(now));
         let mut config = Config::default();
         config.models.demo.pace_ms = 0;
-        // Longer than all that passes in a test: nobody renews it while the clock jumps.
+        // Longer than the whole test by its clock: nobody renews it while the clock jumps.
         config.runtime.lease_ms = 24 * HOUR;
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("script.toml");
@@ -72,7 +72,7 @@ impl Clocked {
         resources::create::<Schedules>(self.instance.service(), caller, spec, None).await.unwrap();
     }
 
-    /// Who calls with a key that is stored under this name.
+    /// A caller whose key is stored under this name.
     async fn keyed(&self, name: &str, expires_at: Option<i64>) -> Caller {
         let caller = Caller { name: name.to_owned(), ..self.caller().clone() };
         let key = KeyRow {
@@ -224,12 +224,12 @@ async fn a_pause_has_no_times_and_a_change_of_the_query_keeps_them() {
     clocked.change(json!({ "paused": false })).await;
     clocked.passes(0).await;
     assert_eq!(clocked.runs().await.len(), 1, "what a pause left out is not made up for");
-    // Due, and not yet looked at.
+    // Due, and not yet processed.
     clocked.clock.advance(2 * MINUTE);
     clocked.change(json!({ "query": "hello again" })).await;
     clocked.passes(0).await;
     assert_eq!(clocked.runs().await.len(), 3, "what was due still is");
-    // Other times: those that were due are dropped.
+    // The times change: those that were due are dropped.
     clocked.clock.advance(2 * MINUTE);
     clocked.change(json!({ "everyMs": 7 * MINUTE })).await;
     clocked.passes(0).await;
@@ -253,7 +253,7 @@ async fn one_that_is_deleted_is_gone_and_another_of_its_id_begins_anew() {
 async fn a_run_that_is_refused_is_told_and_may_pause_the_schedule() {
     for pauses in [false, true] {
         let clocked = Clocked::start().await;
-        // What nobody can price is not known before it is asked.
+        // A model without a price is not known before it is called.
         let options = json!({ "budget": { "maxCostUsd": 1 } });
         clocked.schedule(json!({ "options": options, "pauseOnFailure": pauses })).await;
         clocked.passes(MINUTE).await;
@@ -276,7 +276,7 @@ async fn one_whose_run_failed_may_pause_itself() {
     clocked.passes(MINUTE).await;
     let shown = Schedules::get(clocked.instance.service(), clocked.caller(), "s").await.unwrap().value;
     assert_eq!((shown.spec.paused, clocked.runs().await.len()), (true, 1));
-    // Whoever lets it go on has seen that failure.
+    // A person who resumes it has seen that failure.
     clocked.change(json!({ "paused": false })).await;
     clocked.passes(MINUTE).await;
     assert_eq!(clocked.runs().await.len(), 2);
@@ -314,7 +314,7 @@ async fn a_time_whose_key_is_gone_has_no_run() {
         if expires_at.is_none() {
             clocked.revoke(&ann).await;
         }
-        // Sooner than anybody looks whether keys count.
+        // Sooner than the next check of keys.
         clocked.passes(1_000).await;
         assert_eq!(clocked.runs().await.len(), 1);
         let why = clocked.shown().await.paused_because.expect("it says why");

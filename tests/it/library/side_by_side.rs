@@ -8,7 +8,7 @@ use super::retention::{Aging, DAY};
 use crate::support::http::soon;
 use crate::support::store::{Mood, Moody};
 
-/// One rest is of all of them: else a server that is always busy would delete fewer than it makes.
+/// One pause serves all tenants: otherwise a busy server would delete less than it writes.
 #[rstest]
 #[case("delete_thread", 401, 16)]
 #[case("compact", 91, 8)]

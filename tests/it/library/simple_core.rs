@@ -19,7 +19,7 @@ async fn the_example_calls_what_the_model_wants_and_has_its_answer_checked() {
     assert_eq!(told.status, ResultStatus::Success);
 }
 
-/// The call that its core makes by itself is judged like any, and the run goes on in another process.
+/// The call that its core makes is judged like any other, and the run continues in another process.
 #[tokio::test]
 async fn what_policy_asks_about_waits_for_a_person_across_a_restart() {
     let folder = tempfile::tempdir().unwrap();

@@ -22,7 +22,7 @@ use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire, end, event, event_stream};
 
 const DAY: i64 = 86_400_000;
-/// A nanodollar for each token of a call, so that a token of the cap is one of the reply.
+/// A nanodollar per token of a call, so that one unit of the cap is one token of the reply.
 const CAP_USD: f64 = 0.000_1;
 
 fn reply(said: &str, until: Option<Arc<Notify>>) -> Vec<Step> {
@@ -52,7 +52,8 @@ async fn told(store: &dyn Store, tenant: TenantPk, hook: &str) -> usize {
     store.deliveries(tenant, TargetKind::Webhook, hook, &page).await.unwrap().items.len()
 }
 
-/// A call that began before midnight and ended behind it counts for the day before, of which nobody is warned any more.
+/// A call that starts before midnight and ends after it counts for the day before; no warning is sent for that day any
+/// more.
 #[tokio::test]
 async fn of_a_day_that_is_over_nobody_is_told_how_much_of_its_cap_is_used() {
     let held = Arc::new(Notify::new());
@@ -77,7 +78,7 @@ async fn of_a_day_that_is_over_nobody_is_told_how_much_of_its_cap_is_used() {
     let spent = store.spent(&[day]).await.unwrap().remove(0);
     assert_eq!((spent.used, spent.held, spent.told), (99_010, 0, 0));
     assert_eq!(told(&*store, caller.tenant, &hook).await, 0);
-    // It would have been told in its day.
+    // It would have been sent during its day.
     soon(aging.instance.process(AgentProps::new("u", "hello"))).await.unwrap();
     assert_eq!(told(&*store, caller.tenant, &hook).await, 1);
     aging.instance.close().await;

@@ -11,7 +11,7 @@ use tokio::sync::Barrier;
 
 use crate::support::store::fresh_store;
 
-/// Returns when as many calls run as are awaited: all of them at once.
+/// A barrier: returns once the expected number of calls runs.
 struct Meet(Barrier);
 
 #[async_trait]
@@ -59,7 +59,7 @@ when = { phase = "synthesis" }
 text = "They have met."
 "#;
 
-/// The thread's commits after a run with this script.
+/// The number of the thread's commits after a run with this script.
 async fn commits(script: &str, tools: Vec<Arc<dyn Tool>>) -> i64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("script.toml");
@@ -81,13 +81,14 @@ async fn commits(script: &str, tools: Vec<Arc<dyn Tool>>) -> i64 {
 #[tokio::test]
 async fn results_that_wait_are_committed_together() {
     let commits = commits(MEETING, vec![Arc::new(Meet(Barrier::new(3)))]).await;
-    // The question, the plan, three calls, their results, the item's end, the answer: each result alone would be two more.
+    // The question, the plan, three calls, their results, the item's end, the answer: separate commits of the results
+    // would be two more.
     assert!(commits <= 7, "{commits} commits");
 }
 
 const SUMS: &str = include_str!("../support/sums.toml");
 
-/// Whatever adds a commit to every run is seen here before it is measured.
+/// A change that adds a commit to every run fails here before a benchmark shows it.
 #[tokio::test]
 async fn a_run_of_eight_model_calls_is_nine_commits() {
     assert_eq!(commits(SUMS, Vec::new()).await, 9);

@@ -45,7 +45,7 @@ impl Place {
         self.instance.process(AgentProps::new(thread, query)).await.unwrap();
     }
 
-    /// A run that waits for a person, and the answer that lets it go on.
+    /// A run that waits for a person, and the answer that resumes it.
     async fn suspend(&self, thread: &str) -> Value {
         let gated = offers::models(self.instance.service())[0].prompts[1].clone();
         let fault = self.instance.process(AgentProps::new(thread, gated)).await.unwrap_err();
@@ -105,8 +105,8 @@ fn lines(text: &[u8]) -> Vec<Value> {
     text.split_inclusive(|byte| *byte == b'\n').map(|line| serde_json::from_slice(line).unwrap()).collect()
 }
 
-/// What two exports of the same thread have alike: all but the sums, the time, the thread's id, who brought what the audit
-/// says and when, and what was said since.
+/// The common part of two exports of the same thread: without the hashes, the time, the thread's id, the importer and
+/// import time in the audit, and later messages.
 fn alike(text: &[u8], id: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for mut line in lines(text) {
@@ -123,7 +123,7 @@ fn alike(text: &[u8], id: &str) -> Vec<Value> {
         renamed(&mut line, id);
         all.push(line);
     }
-    // Those of one moment stand in any order.
+    // Entries of the same moment may be in any order.
     all.sort_by_key(|line| line["usage"].is_object().then(|| line["id"].to_string()));
     all
 }
@@ -159,10 +159,10 @@ async fn lived(place: &Place) {
     place.finish("t", "hello").await;
     let answer = place.suspend("t").await;
     place.resume("t", answer).await;
-    // Longer than what stands in its row, and looks like what our own storage writes.
+    // Too long for its row, and similar to what our own storage writes.
     place.put_state("t", json!({ "long": "x".repeat(5_000), "odd": { "$payload": "message" } })).await;
     place.finish("t", "hello again").await;
-    // What was said before counts no more.
+    // Earlier messages are superseded.
     let again = AgentProps { continue_at: Some(ContinueAt::Start), ..AgentProps::new("t", "hello") };
     place.instance.process(again).await.unwrap();
     let answer = place.suspend("t").await;
@@ -196,7 +196,7 @@ async fn what_was_exported_comes_back_as_it_was() {
         assert!(!calls("t").await.is_empty());
         assert_eq!(calls("copy").await, [], "it was paid elsewhere");
 
-        // It goes on, and is a thread like others.
+        // It continues, and is a thread like others.
         place.finish("copy", "hello").await;
         fork::fork(service, caller, &"copy".into(), Some(imported.last_seq), Some("fork".into()), None).await.unwrap();
         let feed = FeedAsk { after: After::Seq(0), ..FeedAsk::default() };
@@ -204,7 +204,7 @@ async fn what_was_exported_comes_back_as_it_was() {
         let seqs: Vec<i64> = page.items.iter().map(|seen| seen.seq).collect();
         assert_eq!(seqs, (1..=page.last_seq).collect::<Vec<_>>());
 
-        // And once more, out of the copy.
+        // And once more, from the copy.
         let text = place.export("copy").await;
         place.import(&text, Some("third")).await.unwrap();
         assert_alike((&text, "copy"), (&place.export("third").await, "third"));
@@ -261,7 +261,7 @@ async fn a_log_that_begins_later_comes_back_with_what_stands_for_its_beginning()
     .await;
 }
 
-/// No run of it ended here, and its observations are older than it is.
+/// No run of it ended here, and its observations are older than the thread.
 #[tokio::test]
 async fn an_imported_log_is_kept_as_long_as_others_from_then_on() {
     on_both(async |place| {
@@ -323,7 +323,7 @@ async fn nothing_is_stored_of_what_is_refused() {
     .await;
 }
 
-/// However long a thread is, an export has a page of it in memory.
+/// However long a thread is, an export holds one page of it in memory.
 #[tokio::test]
 async fn an_export_reads_as_it_is_taken() {
     let store = Moody::fresh().await;
@@ -358,7 +358,7 @@ async fn an_export_whose_log_is_shortened_meanwhile_says_so() {
     place.instance.close().await;
 }
 
-/// A queued run that a thread at work has is not among what is exported as over.
+/// The queued run of an active thread is not exported as ended.
 #[tokio::test]
 async fn a_thread_at_work_can_be_exported() {
     let place = Place::on(fresh_store().await).await;

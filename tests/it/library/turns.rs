@@ -7,7 +7,7 @@ use pes::store::{Commit, Committed, KeyStore as _, NewThread, Store, ThreadStore
 use super::retention::Aging;
 use crate::support::store::{Mood, Moody};
 
-/// More than a turn takes.
+/// More than one turn deletes.
 const MANY: i64 = 101;
 
 async fn leave_old(store: &dyn Store, tenant: TenantPk, pks: impl Iterator<Item = i64>) {

@@ -13,7 +13,7 @@ use sqlx::{Connection, Executor};
 use super::retention::{Aging, of_threads};
 use crate::support::postgres::Database;
 
-/// Threads with the same terms; what is stored of the first is then spoilt.
+/// Threads with the same retention; the first one's stored data is then damaged.
 async fn spoilt(terms: Terms, damage: &'static str) -> (Aging, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
@@ -59,7 +59,7 @@ async fn logs_behind_one_that_cannot_be_read_begin_later() {
     }
 }
 
-/// It may have said that the thread is on hold.
+/// The unreadable retention may have contained a hold.
 #[tokio::test]
 async fn a_thread_whose_terms_cannot_be_read_is_kept_whole_until_it_has_new_ones() {
     let (aging, _folder) = spoilt(of_threads(10), NO_TERMS).await;
@@ -100,7 +100,7 @@ async fn what_a_call_took_that_cannot_be_read_is_left_out_of_the_sums_of_postgre
     aging.instance.close().await;
 }
 
-/// Its usage is kept with it, and that of others goes.
+/// Its usage is kept with it, and the usage of other threads is deleted.
 #[tokio::test]
 async fn usage_of_others_than_a_thread_whose_terms_cannot_be_read_is_forgotten() {
     let (aging, _folder) = spoilt(of_threads(4_000), NO_TERMS).await;

@@ -38,7 +38,7 @@ const THREAD_DAYS: u32 = 40;
 const USAGE_DAYS: u32 = 60;
 const AUDIT_DAYS: u32 = 80;
 
-/// Tables in which something must have been, or nothing is shown of them.
+/// Tables that must have had rows; otherwise the test proves nothing about them.
 const FILLED: [&str; 15] = [
     "audit",
     "audit_checkpoints",
@@ -57,7 +57,7 @@ const FILLED: [&str; 15] = [
     "usage_kept",
 ];
 
-/// Tables of which nothing is shown here, and what bounds their rows.
+/// Tables that this test does not cover, and what bounds their rows.
 const NOT_SHOWN: [(&str, &str); 9] = [
     ("api_keys", "each key that was ever made keeps its name, so that no other has it"),
     ("compacted", "a row for each tenant"),
@@ -70,7 +70,7 @@ const NOT_SHOWN: [(&str, &str); 9] = [
     ("schema_floor", "one row"),
 ];
 
-/// Whether a table is not of this program, but of what it stores with.
+/// Whether a table belongs to SQLx or SQLite.
 fn is_foreign(table: &str) -> bool {
     table.starts_with("_sqlx") || table.starts_with("sqlite_")
 }
@@ -79,20 +79,20 @@ fn terms(config: &mut Config) {
     let retention = &mut config.retention;
     (retention.log_days, retention.thread_days) = (Kept::Days(LOG_DAYS), Kept::Days(THREAD_DAYS));
     (retention.usage_days, retention.audit_days) = (Kept::Days(USAGE_DAYS), Kept::Days(AUDIT_DAYS));
-    // A day has its row.
+    // With a cap, each day has its row.
     config.prices.insert("demo:*".to_owned(), Price { output_per_million: 1.0, ..Price::default() });
     config.limits.spend.tenant_day_usd = Some(1_000_000.0);
     // Nobody renews it while the clock jumps.
     config.runtime.lease_ms = 1_000 * DAY;
 }
 
-/// Where it is stored, for another program that looks at it.
+/// The storage, for direct access by the test.
 enum Stored {
     Sqlite(TempDir),
     Postgres(Database),
 }
 
-/// What there is at the end of a day.
+/// The sizes at the end of a day.
 #[derive(Debug)]
 struct Size {
     day: i64,
@@ -108,8 +108,8 @@ impl Stored {
         }
     }
 
-    /// What may be added once: a vacuum of PostgreSQL leaves what somebody who reads at that moment could still see, the next
-    /// rows come behind it, and it is used again by those that come later.
+    /// A one-time growth to allow: PostgreSQL's vacuum keeps rows that a concurrent reader can still see, and new rows
+    /// go after them. Later rows reuse the space.
     fn spare(&self) -> i64 {
         match self {
             Self::Sqlite(_) => 0,
@@ -131,7 +131,7 @@ impl Stored {
                     let found = sqlx::query_scalar(count(&table)).fetch_one(&mut other).await.unwrap();
                     rows.insert(table, found);
                 }
-                // In the file, or in its log still.
+                // In the file, or still in its write-ahead log.
                 let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut other).await.unwrap();
                 pages * 4_096
             }
@@ -142,7 +142,7 @@ impl Stored {
                     let found = sqlx::query_scalar(count(&table)).fetch_one(&mut other).await.unwrap();
                     rows.insert(table, found);
                 }
-                // As autovacuum does, which is not waited for.
+                // As autovacuum does; the test does not wait for that.
                 other.execute("VACUUM").await.unwrap();
                 let tables = "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
                     WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
@@ -166,7 +166,7 @@ async fn once_things_are_as_old_as_they_may_be_no_table_has_more_rows_and_none_i
 async fn as_much_goes_as_comes(stored: Stored) {
     let is_whole = Variables::of_process().get("PES_TEST_ALL").is_some();
     let (steps, days, runs) = if is_whole { (365, 1, 20) } else { (24, 10, 2) };
-    // The oldest there is: lines of the audit that say that others, as old as these may be, were forgotten.
+    // The oldest rows: audit lines about the deletion of others, which may be as old as those.
     let oldest = 2 * (i64::from(AUDIT_DAYS) + days);
     let mut collector = Collector::start(&[]).await;
     let aging = Aging::on(stored.store().await, |config| {
@@ -206,7 +206,7 @@ async fn as_much_goes_as_comes(stored: Stored) {
     aging.instance.close().await;
 }
 
-/// Until the collector has all of a day: what it does not have is not kept for a time only.
+/// Until the collector has all spans of a day: unsent spans have no maximum age.
 async fn told(store: &dyn Store, collector: &mut Collector) {
     collector.told().await;
     while store.next_batched().await.unwrap().is_some() {
@@ -214,14 +214,14 @@ async fn told(store: &dyn Store, collector: &mut Collector) {
     }
 }
 
-/// Some of everything that is kept for a while only.
+/// Some of all data with a limited lifetime.
 async fn one_day(aging: &Aging, day: i64, runs: i64) {
     let (instance, service, caller) = (&aging.instance, aging.instance.service(), aging.instance.caller());
     let finish = async |thread: String| instance.process(AgentProps::new(thread, "hello")).await.map(drop).unwrap();
     for run in 0..runs {
         finish(format!("day-{day}-{run}")).await;
     }
-    // A conversation that goes on the day after.
+    // A conversation that continues on the next day.
     finish(format!("two-days-{day}")).await;
     finish(format!("two-days-{}", (day - 1).max(0))).await;
 

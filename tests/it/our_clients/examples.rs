@@ -11,7 +11,7 @@ use crate::support::http::soon;
 const QUERY: &str = "Send the team an invitation to the dinner.";
 const ANSWER: &str = "The invitation to the team dinner was written, approved";
 
-/// What the program prints, to a person who types `said`, beside a server that plays the demo.
+/// The program's output for a person who types `said`, against a server with the demo model.
 async fn printed(app: &App, program: &str, arguments: &[&str], said: &str) -> String {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).kill_on_drop(true);
@@ -29,7 +29,7 @@ async fn demo() -> App {
     App::with(|config| config.models.demo.script = None).await
 }
 
-/// The first block of code of a README, which names the address of `app` instead of its own, as a file beside the client.
+/// The first code block of a README as a file beside the client, with the address of `app` in place of its own.
 fn shown(app: &App, readme: &str, file: &str) {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(root.join(readme)).expect("it is there");

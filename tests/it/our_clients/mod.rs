@@ -7,7 +7,7 @@ mod wire;
 use std::path::Path;
 use std::process::Command;
 
-/// Whoever changes the API changes the types that its clients are given.
+/// A change of the API must also change the clients' types.
 #[test]
 fn the_types_of_the_clients_are_those_of_the_api() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

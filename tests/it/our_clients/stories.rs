@@ -10,8 +10,9 @@ use super::wire::Wire;
 use crate::recovery::process::{Place, Server};
 use crate::support::http::soon;
 
-/// Runs a story. It writes an order to a line and reads an answer: `break N` (connections break behind about N bytes, with 0
-/// none does; answered with how many did), `kill` (answered when the process is dead; then another one starts). `done` ends it.
+/// Runs a scenario, which writes a command per line and reads an answer: `break N` (connections break after about N
+/// bytes, with 0 none does; the answer is how many did), `kill` (answered once the process is dead; then another one
+/// starts). `done` ends it.
 async fn tell(program: &str, arguments: &[&str]) {
     let place = Place::sqlite(include_str!("../support/script.toml"));
     let mut server = Server::start(&place, None).await;

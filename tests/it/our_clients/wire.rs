@@ -12,15 +12,15 @@ use tokio::sync::{Notify, watch};
 pub struct Wire {
     pub address: SocketAddr,
     behind: watch::Sender<Option<SocketAddr>>,
-    /// How many bytes of answers the next connection carries before it breaks, and by how many more the one after it; 0:
+    /// How many response bytes the next connection carries before it breaks, and how many more the one after it; 0:
     /// none breaks.
     carries: Arc<AtomicUsize>,
     broken: Arc<AtomicUsize>,
-    /// Ends those that there are.
+    /// Closes the open connections.
     end: Arc<Notify>,
 }
 
-/// Each connection carries so many bytes more than the one before, so that all is carried in the end.
+/// Each connection carries this many bytes more than the one before, so that everything arrives in the end.
 const MORE: usize = 211;
 
 impl Wire {
@@ -50,21 +50,21 @@ impl Wire {
         wire
     }
 
-    /// Ends every connection. Those after it break behind so many bytes, each a little later. Returns how many did since the
-    /// last call.
+    /// Closes every connection. Later ones break after this many bytes, each a little later. Returns how many did since
+    /// the last call.
     pub fn breaks_after(&self, bytes: usize) -> usize {
         self.carries.store(bytes, Ordering::Relaxed);
         self.end.notify_waiters();
         self.broken.swap(0, Ordering::Relaxed)
     }
 
-    /// `None`: who comes is turned away.
+    /// `None`: connections are refused.
     pub fn leads_to(&self, server: Option<SocketAddr>) {
         self.behind.send_replace(server);
     }
 }
 
-/// Whether it broke because it had carried enough.
+/// Whether it broke because its byte limit was reached.
 async fn carry(mut client: TcpStream, behind: watch::Receiver<Option<SocketAddr>>, carries: usize) -> bool {
     let Some(server) = *behind.borrow() else { return false };
     let Ok(mut server) = TcpStream::connect(server).await else { return false };

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::domain::model::{Delta, Usage};
 
-/// The reply that deltas come to, in the shape of `tests/cassettes/*/*.json`.
+/// The reply that the deltas add up to, in the shape of `tests/cassettes/*/*.json`.
 pub fn reply(deltas: Vec<Delta>) -> Value {
     let (mut text, mut thinking, mut usage, mut stop) = (String::new(), String::new(), Usage::default(), None);
     let (mut calls, mut replay): (Vec<[String; 3]>, _) = (Vec::new(), None);

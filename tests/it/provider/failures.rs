@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::{ask, openai, stop_chunk, text_chunk};
 use crate::support::wire::{Step, Wire, event, event_stream};
 
-/// The failure of a call that gets these steps, and the text that came before it.
+/// The failure of a call that gets these steps, and the text before it.
 async fn fails(steps: Vec<Step>) -> (String, ModelFailure) {
     let wire = Wire::serve(vec![steps]).await;
     let model = openai(&wire, |models| {
@@ -38,7 +38,7 @@ async fn a_key_in_the_middle_of_a_stream_is_not_told() {
     assert_eq!(failure.message, "the provider broke off: the key [redacted] is no longer valid");
 }
 
-/// What a token a chunk comes to on the wire is not what the reply is.
+/// Tokens sent one per chunk take more bytes on the wire than the reply itself.
 #[tokio::test]
 async fn the_reply_is_counted_and_not_its_envelopes() {
     let envelope = format!(r#"{{"id":"{}","choices":[{{"index":0,"delta":{{"content":"word"}}}}]}}"#, "i".repeat(200));

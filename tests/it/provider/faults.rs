@@ -15,7 +15,7 @@ use crate::support::wire::{Step, Wire, answer, end};
 
 use FailureKind::{Broken, Incomplete, Refused, Retry, TooLarge};
 
-/// What a row must come to: the text that was heard, and how it ended.
+/// The expected outcome of a row: the text received, and how it ended.
 type Outcome = Result<&'static str, (FailureKind, Option<i64>, &'static str)>;
 
 fn ends(kind: FailureKind) -> Outcome {
@@ -26,7 +26,7 @@ fn after(kind: FailureKind, text: &'static str) -> Outcome {
     Err((kind, None, text))
 }
 
-/// A server that answers with a status: name, status line, headers, body, what it means.
+/// A response with an error status: name, status line, headers, body, meaning.
 const STATUSES: &[(&str, &str, &str, FailureKind, Option<i64>)] = &[
     ("400 Bad Request", "", "bad schema", Refused, None),
     ("401 Unauthorized", "", "no key", Refused, None),
@@ -59,7 +59,7 @@ const STATUSES: &[(&str, &str, &str, FailureKind, Option<i64>)] = &[
     ("307 Temporary Redirect", "location: http://127.0.0.1:1/\r\n", "moved", Refused, None),
 ];
 
-/// What a server does after it has read the request.
+/// The server's steps after it has read the request.
 fn rows(speech: &Speech) -> Vec<(&'static str, Vec<Step>, Outcome)> {
     let gone = || Step::Stall(Arc::new(Notify::new()));
     let (text, stop) = (speech.chunk(&(speech.text)("some")), speech.chunk(&(speech.stop)()));
@@ -196,20 +196,20 @@ async fn who_cannot_be_reached_is_worth_another_try(
         "{said}"
     );
 
-    // It speaks, but not TLS.
+    // The server answers, but not in TLS.
     let wire = Wire::serve(vec![vec![Step::Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n".into())]]).await;
     let failure = ask(&speech.model(&format!("https://{}", wire.address))).await.1.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unreachable, "{}", failure.message);
 }
 
-/// Counts come early, late, again and again, or never: a reply is whole without them, and the last ones count.
+/// Usage counts come early, late, repeatedly, or never: a reply is complete without them, and the last ones count.
 #[rstest]
 #[tokio::test]
 async fn usage_is_heard_whenever_it_comes(#[values("openai", "anthropic", "gemini", "ollama")] provider: &str) {
     let speech = Speech::of(provider);
     let usage = |i, o| speech.chunk(&(speech.usage)(i, o));
     let (text, ending) = (speech.chunk(&(speech.text)("some")), speech.whole("")[1..].to_vec());
-    // Ollama's last word is its stop.
+    // Ollama's last event is its stop.
     let late = if provider == "ollama" { 0 } else { 1 };
     let mut rows = vec![(Vec::new(), None), (vec![(0, usage(3, 4))], Some((3, 4)))];
     rows.push((vec![(1, usage(3, 1)), (0, usage(3, 0))], Some((3, 1))));
@@ -233,7 +233,7 @@ async fn usage_is_heard_whenever_it_comes(#[values("openai", "anthropic", "gemin
     }
 }
 
-/// Quota and delays in the words of vendors.
+/// Quota and delays in the vendors' own messages.
 #[tokio::test]
 async fn what_a_body_says_counts_where_no_header_does() {
     let delayed = json!([{"error": {"code": 429, "message": "m", "status": "RESOURCE_EXHAUSTED", "details": [

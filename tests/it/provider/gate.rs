@@ -56,7 +56,7 @@ fn tenant(n: i64) -> CallOwner {
     CallOwner { tenant: TenantPk(n), has_own_key: false }
 }
 
-/// A call that may go elsewhere.
+/// A call that may use a fallback.
 async fn call(gates: &Gates, model: &Model, owner: CallOwner) -> Result<DeltaStream, FailureKind> {
     let pass = gates.acquire_soon("openai", owner).await.map_err(|failure| failure.kind)?;
     pass.call(model, super::request()).await.map_err(|failure| failure.kind)
@@ -104,7 +104,7 @@ async fn a_call_of_an_accepted_run_waits_however_long_and_whatever_waits_already
     assert!(second.await.is_ok());
 }
 
-/// Whichever limit holds a call back: its tenant's, its key's, or the provider's.
+/// The limit that holds a call back: its tenant's, its key's, or the provider's.
 #[tokio::test(start_paused = true)]
 async fn a_run_is_admitted_by_every_limit_that_applies_to_it() {
     for (per_provider, per_key, per_tenant) in [(1, 9, 9), (9, 1, 9), (9, 9, 1)] {

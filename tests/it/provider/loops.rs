@@ -9,7 +9,8 @@ use super::speech::Speech;
 use crate::support::app::App;
 use crate::support::wire::{Request, Step, Wire, end};
 
-/// A run of four calls: the plan, a reply of this cassette, the item's answer, the synthesis. What was asked third.
+/// A run of four calls: the plan, a reply of this cassette, the item's answer, the synthesis. Returns the third
+/// request.
 async fn third(speech: &Speech, cassette: &str, options: Value, change: impl FnOnce(&mut Config, &Wire)) -> Request {
     let item = json!({"id": "a", "description": "Compute", "stepType": "tool", "requiredTools": ["calculator"]});
     let plan = json!({"title": "t", "intent": "i", "plan": "p", "todoList": [item]}).to_string();
@@ -69,7 +70,7 @@ async fn reasoning_comes_back_where_a_dialect_wants_it() {
     assert_eq!(reply["tool_calls"][0]["id"], result["tool_call_id"]);
 }
 
-/// Whoever called us finds every call of a model in its own trace, each under a span of its own, sampled as it said.
+/// The caller's trace contains every model call, each under a span of its own, with the caller's sampling decision.
 #[tokio::test]
 async fn every_call_of_a_model_tells_of_its_callers_trace() {
     let (speech, trace) = (Speech::of("openai"), "4bf92f3577b34da6a3ce929d0e0e4736");

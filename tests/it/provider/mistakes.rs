@@ -48,7 +48,7 @@ async fn start(replies: Vec<Vec<Step>>) -> (App, Wire) {
     (App::with(|config| config.models.openai.base_url = Some(url)).await, wire)
 }
 
-/// The run's answer, and what each kind of token said in its last stream.
+/// The run's answer, and the text of each kind of token in its last stream.
 async fn heard(app: &App) -> (Value, BTreeMap<String, String>) {
     let ask = app.ask("POST", "/threads/t/process").header("accept", "text/event-stream");
     let events = ask.json(&json!({"query": "how much?"})).events().await.all().await;
@@ -84,7 +84,7 @@ async fn thinking_that_is_never_closed_is_no_answer() {
     assert_eq!((answer.as_str(), said["SYNTHESIS_LLM_THINKING"].as_str()), (Some("It is 1."), "or is it"));
 }
 
-/// Some servers say with every piece what was said so far, or the whole once more at the end.
+/// Some servers repeat in every piece all text so far, or the whole text at the end.
 #[tokio::test]
 async fn no_text_is_doubled() {
     let so_far = |piece: &str, so_far: &str, reason: Value| {
@@ -133,7 +133,7 @@ async fn usage_is_the_sum_of_all_calls_and_every_result_follows_its_call() {
     assert_eq!(results, [0, 0, 2, 3, 0], "errors are results, too");
 }
 
-/// Some servers stream parallel calls under one id: each has run, and is told what it brought.
+/// Some servers stream parallel calls under one id: each call runs and gets its own result.
 #[tokio::test]
 async fn calls_of_one_id_are_told_apart() {
     let twins = calls_named(&["20 + 1", "30 + 2"], |_| "call_0".to_owned());

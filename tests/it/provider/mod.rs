@@ -24,10 +24,10 @@ use serde_json::{Map, json};
 
 use crate::support::wire::{Step, Wire};
 
-/// The key that no text may show.
+/// The key that no text may contain.
 const KEY: &str = "sk-secret";
 
-/// The provider `openai` at that address, with time-outs that a test can wait for.
+/// The provider `openai` at that address, with short time-outs.
 fn openai(wire: &Wire, change: impl FnOnce(&mut config::Models)) -> Arc<dyn ChatModel> {
     let mut models = config::Models::default();
     models.openai.base_url = Some(wire.url());
@@ -54,7 +54,7 @@ fn request() -> ModelRequest {
     }
 }
 
-/// What was said, and how it ended.
+/// The text, and the outcome.
 async fn ask(model: &Arc<dyn ChatModel>) -> (Vec<Delta>, Result<(), ModelFailure>) {
     ask_for(model, request()).await
 }

@@ -17,7 +17,7 @@ use super::exchange::reply;
 use super::{ask_for, request};
 use crate::support::wire::{Step, Wire, end, event, event_stream};
 
-/// One at a time: they share the port behind the proxy.
+/// One at a time: the tests share the port behind the proxy.
 static TURN: Mutex<()> = Mutex::const_new(());
 
 struct Peer {
@@ -71,8 +71,8 @@ async fn litellm_refuses_a_wrong_key(#[values("openai", "anthropic")] provider: 
     assert!(!failure.message.contains("sk-not-the-one"), "{}", failure.message);
 }
 
-/// Two calls come in pieces, one after the other (LiteLLM mixes up those that interleave when it translates them); their
-/// results go back behind them, and the model that stands behind hears both.
+/// Two calls arrive in pieces, one after the other (LiteLLM's translation mixes up interleaved calls). Their results
+/// are sent back, and the upstream model receives both.
 #[rstest]
 #[ignore = "needs LiteLLM: scripts/test --peers"]
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn litellm_carries_a_tool_loop(#[values("openai", "anthropic")] provider: 
     behind.close().await;
 }
 
-/// The form that Claude is asked for is one that others understand: what stands behind hears it in words of its own wire.
+/// The schema of Claude's request works with other models: the upstream receives it in its own wire's format.
 #[ignore = "needs LiteLLM: scripts/test --peers"]
 #[tokio::test]
 async fn litellm_carries_a_form() {

@@ -14,7 +14,7 @@ use super::speech::Speech;
 use super::{ask, ask_for, openai, request, stop_chunk, text_chunk};
 use crate::support::wire::{Step, Wire, end, event_stream};
 
-/// Cassettes whose reply depends on what was asked for; the tests beside the wire read them.
+/// Cassettes whose reply depends on the request; the tests beside the wire read them.
 const SPECIAL: [&str; 3] = ["form", "deepseek_tools", "openrouter_details"];
 
 #[rstest]
@@ -62,7 +62,7 @@ async fn the_request_is_sent_once_with_its_key_and_asks_for_a_stream(
     assert_eq!(wire.waiting(), 0);
 }
 
-/// The body that `request()` comes to.
+/// The body built from `request()`.
 fn asked(provider: &str, model: &str) -> Value {
     let system = "Phase: synthesis\nYou answer.";
     let both = json!([{"role": "system", "content": system}, {"role": "user", "content": "How much?"}]);

@@ -23,7 +23,7 @@ fn command(folder: &Path, base_url: &str) -> Command {
     command
 }
 
-/// The server, what it said at its start, and where it answers.
+/// The server, its output at the start, and its address.
 async fn serve(folder: &Path, base_url: &str) -> (Child, String, SocketAddr) {
     let log = std::fs::File::create(folder.join("log")).unwrap();
     let mut child = command(folder, base_url).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
@@ -39,7 +39,7 @@ async fn serve(folder: &Path, base_url: &str) -> (Child, String, SocketAddr) {
     }
 }
 
-/// How often the canary stands in the files below.
+/// How often the canary occurs in the files below.
 fn stored(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -153,7 +153,7 @@ async fn a_key_in_a_file_is_renewed_without_a_restart() {
     ask(&model).await.1.unwrap();
     assert_eq!(wire.request().await.header("authorization"), Some("Bearer key-one"));
 
-    // As if within the same moment: only the refusal tells.
+    // As if at the same moment: only the refusal shows it.
     let at = std::fs::metadata(&file).unwrap().modified().unwrap();
     std::fs::write(&file, "key-two\n").unwrap();
     std::fs::File::options().write(true).open(&file).unwrap().set_modified(at).unwrap();

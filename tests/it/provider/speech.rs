@@ -15,18 +15,18 @@ pub struct Speech {
     pub extension: &'static str,
     content_type: &'static str,
     pub path: &'static str,
-    /// How it is shown the key.
+    /// The header that carries the key.
     pub key: (&'static str, &'static str),
     frame: fn(&Value) -> String,
     pub text: fn(&str) -> Value,
-    /// Says why it stopped; the end may follow.
+    /// Writes the stop reason; the end may follow.
     pub stop: fn() -> Value,
-    /// The word for the end, where there is one.
+    /// The end marker, if the wire has one.
     pub end: Option<fn() -> String>,
-    /// What keeps a stream alive and says nothing.
+    /// A keep-alive without content.
     pub idle: &'static str,
     pub overloaded: fn() -> Value,
-    /// What went in and came out, so far.
+    /// Tokens in and out so far.
     pub usage: fn(u64, u64) -> Value,
 }
 
@@ -106,7 +106,7 @@ impl Speech {
         WIRES.iter().find(|speech| speech.provider == provider).unwrap()
     }
 
-    /// Its client at that address, with time-outs that a test can wait for.
+    /// A client of this wire at that address, with short time-outs.
     pub fn model(&self, address: &str) -> Arc<dyn ChatModel> {
         let mut models = config::Models { stall_timeout_ms: 300, reply_bytes: 20_000, ..config::Models::default() };
         let key = Some(KEY.to_owned().into());
@@ -140,7 +140,7 @@ impl Speech {
         }
     }
 
-    /// A text and everything that makes a reply complete.
+    /// A text and everything else that makes a reply complete.
     pub fn whole(&self, text: &str) -> Vec<Step> {
         let end = self.end.map(|end| Step::Chunk(end().into_bytes()));
         [self.chunk(&(self.text)(text)), self.chunk(&(self.stop)())].into_iter().chain(end).collect()

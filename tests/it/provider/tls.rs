@@ -12,10 +12,10 @@ use rustls::{ServerConfig, ServerConnection};
 use super::ask;
 use super::speech::Speech;
 
-/// A certificate for 127.0.0.1 that signs itself, and its key: made for this test, of no use anywhere else.
+/// A self-signed certificate for 127.0.0.1 and its key, made for this test only.
 const UNTRUSTED: &[u8] = include_bytes!("untrusted.pem");
 
-/// Where it answers, and what became of each handshake.
+/// The server's address, and the outcome of each handshake.
 fn serve() -> (SocketAddr, mpsc::Receiver<Result<(), String>>) {
     let certificates = CertificateDer::pem_slice_iter(UNTRUSTED).collect::<Result<_, _>>().unwrap();
     let key = PrivateKeyDer::from_pem_slice(UNTRUSTED).unwrap();

@@ -39,7 +39,7 @@ async fn stored(store: &dyn Store, tenant: TenantPk, id: &str) -> Document {
     store.document(tenant, DocumentKind::HttpTool, id).await.unwrap().expect("it is stored")
 }
 
-/// As somebody does who holds the database.
+/// As somebody with access to the database does.
 async fn rewrite(store: &dyn Store, document: Document, secret: Value) {
     let mut body = document.body.clone().unwrap();
     body["secret"] = secret;

@@ -31,13 +31,13 @@ impl Outside {
         [&self.hook, &self.tool, &self.push, &self.agent]
     }
 
-    /// How many connections each was opened, ever. A process begins with none.
+    /// Number of connections to each receiver so far.
     fn heard(&self) -> [usize; 4] {
         self.all().map(Wire::connections)
     }
 }
 
-/// The keys that the next process holds; what cannot be sent is tried again every tenth of a second.
+/// The sealing keys of the next process; a failed delivery is retried every tenth of a second.
 fn hold(place: &Place, outside: &Outside, current: &str, old: &[&str]) {
     let allowed: Vec<String> = outside.all().map(|wire| format!("{:?}", wire.address.to_string())).to_vec();
     place.configure(&format!(
@@ -86,7 +86,8 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Everything that holds a secret, under the first key; the id of a task that asks something, and tells of it.
+/// Stores every kind of secret under the first key. Returns the id of a task with a question, which sends
+/// notifications.
 async fn set_up(server: &Server, outside: &Outside) -> String {
     post(server, "/webhooks", hook(outside), 201).await;
     let tool = json!({ "name": "find_order", "description": "Finds an order.", "secret": "tool-secret",
@@ -101,7 +102,7 @@ async fn set_up(server: &Server, outside: &Outside) -> String {
     task["id"].as_str().unwrap_or_else(|| panic!("{task:#}")).to_owned()
 }
 
-/// Everything that would use a secret is begun, and nothing of it goes out.
+/// Starts everything that would use a secret; nothing is sent.
 async fn nothing_is_sent(server: &Server, outside: &Outside, task: &str, before: [usize; 4]) {
     finish(server, "lost", "hello").await;
     finish(server, "lost-tool", "order").await;
@@ -218,7 +219,7 @@ async fn without_its_key_nothing_is_sent_with_it_all_is_and_resealed_it_is_not_n
     stopped(server).await;
 }
 
-/// Whether its signature is the one that this secret makes.
+/// Whether its signature was made with this secret.
 fn is_signed(request: &Request, secret: &str) -> bool {
     let mut expected = http::HeaderMap::new();
     let (id, seconds) = (request.header("webhook-id").unwrap(), request.header("webhook-timestamp").unwrap());
