@@ -21,7 +21,7 @@ fn skill(id: &str) -> AgentSkill {
     }
 }
 
-/// Members of a card that 1.0 does not know.
+/// Members of a card that 1.0 does not have.
 const OLD: [&str; 6] = [
     "url",
     "preferredTransport",
@@ -56,7 +56,7 @@ async fn a_card_is_one_of_the_newest_version_unless_a_setting_says_otherwise() {
     }
 }
 
-/// A cache between does not give one caller the address of another.
+/// A shared cache does not give one caller the address of another.
 #[tokio::test]
 async fn a_card_that_tells_the_callers_own_address_is_kept_by_that_caller_only() {
     let caching = async |app: App| {
@@ -131,7 +131,7 @@ async fn a_card_is_read_once_and_asked_about_after() {
     for (name, value) in [("if-none-match", "\"other\""), ("if-modified-since", "Thu, 01 Jan 1970 00:00:00 GMT")] {
         assert_eq!(app.ask("GET", PATH).header(name, value).send().await.status, 200, "{name}: {value}");
     }
-    // The tag goes before the date.
+    // The tag takes precedence over the date.
     let both =
         app.ask("GET", PATH).header("if-none-match", "\"other\"").header("if-modified-since", since).send().await;
     assert_eq!(both.status, 200);

@@ -61,7 +61,7 @@ async fn what_belongs_to_another_tenant_is_not_found() {
     assert_eq!((mine.tasks.len(), mine.total_size), (0, 0));
     let theirs = ListQuery { context_id: Some(task.context_id.clone()), ..ListQuery::default() };
     assert_eq!(NEW.list(&app, &theirs).await.unwrap().total_size, 0);
-    // The same message id is another's.
+    // The same message id of another tenant.
     assert_eq!(NEW.send(&app, &says("m1", "hello")).await.unwrap().status.state, TaskState::Completed);
 }
 

@@ -103,7 +103,7 @@ impl Door {
 
 fn path(method: Method, params: &Value) -> (&'static str, String) {
     let id = |name: &str| params[name].as_str().unwrap_or_default().to_owned();
-    // Over HTTP+JSON, 0.3 has it in a name: `tasks/{task}/pushNotificationConfigs/{config}`.
+    // Over HTTP+JSON, 0.3 puts it in a name: `tasks/{task}/pushNotificationConfigs/{config}`.
     let task =
         || params["name"].as_str().and_then(|name| name.split('/').nth(1)).map_or_else(|| id("taskId"), str::to_owned);
     let config = || format!("/tasks/{}/pushNotificationConfigs/{}", task(), id("pushNotificationConfigId"));
@@ -131,7 +131,7 @@ fn query(params: &Value) -> String {
     if query.is_empty() { query } else { format!("?{query}") }
 }
 
-/// A message of the user's.
+/// A message with the role `user`.
 pub fn message(id: &str, parts: Vec<Part>) -> Message {
     Message {
         message_id: id.into(),
@@ -160,7 +160,7 @@ pub fn at_once(mut request: SendRequest) -> SendRequest {
     request
 }
 
-/// A message about this task.
+/// A message for this task.
 pub fn about(task: &Task, mut request: SendRequest) -> SendRequest {
     request.message.task_id = Some(task.id.clone());
     request

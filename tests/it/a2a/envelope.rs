@@ -35,7 +35,7 @@ async fn what_is_no_request_is_told_apart() {
         assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &id), "{body}: {answer:#}");
         assert_eq!(answer["jsonrpc"], "2.0");
     }
-    // Without a version it is 0.3, which has other names.
+    // Without a version it is 0.3, which has other method names.
     let call = |method: &str| json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "id": "x" } });
     assert_eq!(app.post("/a2a", call("GetTask")).await.expect(200)["error"]["code"], -32601);
     assert_eq!(app.post("/a2a", call("tasks/get")).await.expect(200)["error"]["code"], -32001);
@@ -55,7 +55,7 @@ async fn a_key_is_asked_for_in_the_shape_of_the_binding() {
     }
 }
 
-/// The scope first, then a length that goes with it, then the parser.
+/// First the scope is checked, then the length allowed for it, then the body is parsed.
 #[tokio::test]
 async fn a_key_that_may_only_look_is_not_listened_to_for_long() {
     let app = App::with_keys().await.key("reader-0123456789abcdef0123456789");
@@ -65,7 +65,7 @@ async fn a_key_that_may_only_look_is_not_listened_to_for_long() {
     let answer = rpc(&app, &body.to_string()).await.expect(200);
     assert_eq!(answer["error"]["code"], -32600, "{answer:#}");
     assert!(answer["error"]["message"].as_str().unwrap().contains("65536 bytes"), "{answer:#}");
-    // Where the path says what is wanted, not a byte of the body is read: this one is no JSON.
+    // Where the path names the operation, no byte of the body is read: this one is not JSON.
     for path in ["/a2a/message:send", "/a2a/message:stream", "/a2a/tasks/run_1:cancel"] {
         app.ask("POST", path).typed("application/json", "{").send().await.expect(403);
     }

@@ -41,7 +41,7 @@ fn checked(door: Door, said: &crate::support::http::Said, error: Error) -> Fault
     }
 }
 
-/// Whether it has words that agents do not know.
+/// Whether it contains words that agents do not know.
 fn speaks_of_ours(message: &str) -> bool {
     const OURS: [&str; 6] = ["run", "runs", "thread", "threads", "suspension", "suspensions"];
     message.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| OURS.contains(&&*word.to_lowercase()))
@@ -209,7 +209,7 @@ async fn a_body_of_another_type_is_refused_as_each_binding_has_it() {
         let refused = said.expect(415);
         assert_eq!(refused["error"]["details"][0]["reason"], "CONTENT_TYPE_NOT_SUPPORTED");
     }
-    // Its own type is understood, and answered with where it is named.
+    // Its own media type is accepted, and the response uses it where it is requested.
     let params = Version::V1.send_request(&says("m", "hello")).to_string();
     let ask = || app.ask("POST", "/a2a/message:send").header("a2a-version", "1.0");
     let own = ask().typed("application/a2a+json", &params).send().await;

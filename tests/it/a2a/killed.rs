@@ -13,7 +13,7 @@ use crate::recovery::process::{Place, Server};
 use crate::support::http::{Ask, Events, soon};
 use crate::support::wire::{Step, Wire, answer as reply};
 
-/// `work` waits in a tool of the test's, `ask` for a person.
+/// `work` waits in the test's tool, `ask` for a person.
 pub const SCRIPT: &str = r#"
 [[reply]]
 when = { phase = "planning", query = "work" }
@@ -44,7 +44,7 @@ when = { phase = "synthesis" }
 text = "All of it is done now."
 "#;
 
-/// The tool: its first call comes to nothing, the second one ends when the test wants it to.
+/// The tool: its first call never returns, the second one when the test says so.
 pub struct Slow {
     wire: Wire,
     released: Arc<Notify>,
@@ -79,7 +79,7 @@ fn ask(server: &Server, verb: &str, path: &str) -> Ask {
     server.door.ask(verb, &format!("/a2a{path}")).header("a2a-version", "1.0")
 }
 
-/// Sends a message, does not wait for what comes of it; the task's id.
+/// Sends a message without waiting for the result; the task's id.
 pub async fn sent(server: &Server, message: Value) -> String {
     let configuration = json!({ "returnImmediately": true });
     let body = json!({ "message": message, "configuration": configuration });
@@ -96,7 +96,7 @@ async fn task(server: &Server, id: &str) -> Task {
     Version::V1.read_task(&found).expect("a task")
 }
 
-/// The task as a new subscriber is told, and the rest of the stream.
+/// The task that a new subscriber gets, and the rest of the stream.
 pub async fn subscribed(server: &Server, id: &str) -> (Task, Events) {
     let mut events = ask(server, "GET", &format!("/tasks/{id}:subscribe")).events().await;
     let first = events.next().await.expect("the task comes first").data;
@@ -160,7 +160,7 @@ async fn a_task_that_asks_is_told_on_after_a_crash() {
     server.kill().await;
 }
 
-/// Its end is stored, and whoever listens is not told: there is nothing more to hear, and the task says how it ended.
+/// The end is stored and not published: a subscriber finds a finished task, which says how it ended.
 #[tokio::test]
 async fn a_task_that_ended_in_the_moment_of_a_crash_has_ended() {
     let place = Place::sqlite(SCRIPT);

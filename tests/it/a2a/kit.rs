@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 use crate::support::app::App;
 
-/// The server as the kit wants it: what the scenarios say, at once, to whoever asks.
+/// The server that the kit expects: it runs the scenarios at once, for any caller.
 async fn app() -> App {
     App::with(|config| {
         config.models.demo.script = Some(here("config/a2a-scenarios.toml"));

@@ -27,7 +27,7 @@ fn ids(tasks: &[Task]) -> Vec<&str> {
 async fn the_last_to_change_comes_first_a_page_at_a_time() {
     let app = App::start().await;
     let tasks = some_tasks(&app).await;
-    // What was asked third is the last to change now.
+    // The third task is now the last one changed.
     let answered = NEW.send(&app, &about(&tasks[2], says("r", "blue"))).await.unwrap();
     for door in DOORS {
         let mut query = ListQuery { page_size: Some(3), ..ListQuery::default() };
@@ -45,7 +45,7 @@ async fn the_last_to_change_comes_first_a_page_at_a_time() {
     NEW.cancel(&app, &tasks[3].id).await.unwrap();
 }
 
-/// They are counted once, for the first page.
+/// The total is counted once, for the first page.
 #[tokio::test]
 async fn all_pages_tell_how_many_there_were_at_the_first() {
     let app = App::start().await;

@@ -41,7 +41,7 @@ async fn every_part_comes_back_as_it_was_sent() {
     }
 }
 
-/// A run is written again and again as it goes; what its message carries is written once.
+/// A run's row is rewritten as it proceeds; the content of its message is written once.
 #[tokio::test]
 async fn a_large_part_is_stored_once() {
     let store = fresh_store().await;

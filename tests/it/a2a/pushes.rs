@@ -21,7 +21,7 @@ fn oks(count: usize) -> Vec<Vec<Step>> {
     (0..count).map(|_| ok()).collect()
 }
 
-/// Loopback is allowed, and attempts follow each other at once.
+/// Loopback is allowed, and retries follow at once.
 fn allowing(wire: &Wire) -> impl Fn(&mut Config) + use<> {
     let address = wire.address.to_string();
     move |config| {
@@ -53,7 +53,7 @@ fn told(request: &Request) -> StreamEvent {
     Version::V1.read_event(&request.body).unwrap_or_else(|error| panic!("{error}: {:#}", request.body))
 }
 
-/// States, and `answer` for a piece of it.
+/// States, and `answer` for a part of the artifact.
 fn word(event: &StreamEvent) -> String {
     match event {
         StreamEvent::StatusUpdate(update) => format!("{:?}", update.status.state),
@@ -79,7 +79,7 @@ async fn every_change_is_told_in_order_with_the_proofs_that_were_given() {
     assert_eq!(words, ["Working", "InputRequired", "Working", "answer", "Completed"]);
 }
 
-/// Its client names where it listens with each message, and no id.
+/// The client names its receiver with each message, without an id.
 #[tokio::test]
 async fn a_receiver_that_is_named_again_is_told_once() {
     let mut wire = Wire::serve(oks(5)).await;
@@ -166,7 +166,7 @@ async fn receivers_are_added_looked_at_and_taken_away() {
         NEW.send(&app, &about(&task, says(&format!("r{nth}"), "blue"))).await.unwrap();
     }
     assert_eq!(wire.waiting(), 0, "nobody who was taken away is told");
-    // A task that is over takes a receiver, too; it has nothing to tell it.
+    // A finished task accepts a receiver, too, and sends it nothing.
     let over = NEW.send(&app, &says("over", "hello")).await.unwrap();
     let given = PushConfig { task_id: Some(over.id), ..config(&wire) };
     NEW.call(&app, Method::CreatePushConfig, Version::V1.push(&given)).await.unwrap();
@@ -199,7 +199,7 @@ async fn private_addresses_are_refused_when_they_are_given_and_when_they_are_cal
     next(&mut wire).await;
     app.stopped().await;
     let before = wire.connections();
-    // The same store, where that address is not allowed any more.
+    // The same store, where that address is no longer allowed.
     let app = App::of(store.clone(), |config| {
         config.auth.sealing_key = sealing();
         config.outbox.push_backoff_ms = vec![1];

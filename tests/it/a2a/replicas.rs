@@ -11,7 +11,7 @@ use super::streams::{Stream, answer, states};
 use crate::support::app::App;
 use crate::support::postgres::Database;
 
-/// Far longer than anything here may take: nothing happens because a lease ran out.
+/// Far longer than any step may take: no test relies on an expired lease.
 const LONG: i64 = 600_000;
 
 async fn replica(database: &Database) -> App {
@@ -28,7 +28,7 @@ async fn who_listens_elsewhere_is_told_the_same_in_the_same_order() {
     let first = join_all(streams.iter_mut().map(Stream::task)).await;
     assert!(first.iter().all(|seen| *seen == first[0]), "{first:#?}");
     assert_eq!(first[0].status.state, TaskState::InputRequired);
-    // Answered where nobody owns the thread.
+    // Answered while nobody owns the thread.
     NEW.send(&other, &about(&task, says("r", "blue"))).await.unwrap();
     for (nth, events) in join_all(streams.into_iter().map(Stream::rest)).await.iter().enumerate() {
         assert_eq!(states(events), [TaskState::Working, TaskState::Completed], "subscriber {nth}: {events:#?}");

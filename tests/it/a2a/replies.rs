@@ -124,7 +124,7 @@ async fn of_two_questions_the_named_one_or_else_the_oldest_is_answered() {
     assert_eq!(done.status.state, TaskState::Completed);
 }
 
-/// Ids of questions are no words of people, but others have ids that begin like them.
+/// Text that looks like the id of a question is not an answer, but other ids start like them.
 #[tokio::test]
 async fn a_text_that_only_looks_like_the_name_of_a_question_is_the_answer() {
     let app = App::start().await;
@@ -141,7 +141,7 @@ async fn a_text_that_only_looks_like_the_name_of_a_question_is_the_answer() {
     assert_eq!(NEW.get(&app, &other.id).await.unwrap(), other);
 }
 
-/// The message may have been written before the next one was asked.
+/// The message may have been written before the next question was asked.
 #[tokio::test]
 async fn a_yes_for_what_somebody_else_answered_approves_no_later_call() {
     const ANN: &str = "ann-0123456789abcdef";
@@ -208,7 +208,7 @@ async fn a_task_that_asks_nothing_takes_no_messages() {
     NEW.cancel(&app, &working.id).await.unwrap();
 }
 
-/// Who asked may say more; whether a call may run is for approvers.
+/// The requester may add messages; only approvers decide whether a call runs.
 #[tokio::test]
 async fn only_an_approver_approves() {
     let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");

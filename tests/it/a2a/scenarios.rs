@@ -43,7 +43,7 @@ async fn a_refused_run_is_a_rejected_task() {
     }
 }
 
-/// The kit uses one id for many messages; nobody else may.
+/// The kit uses one id for many messages; no other client may.
 #[tokio::test]
 async fn the_kits_message_ids_are_new_every_time() {
     let app = agent().await;

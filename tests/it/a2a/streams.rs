@@ -63,7 +63,7 @@ pub fn states(events: &[StreamEvent]) -> Vec<TaskState> {
     events.iter().filter_map(state).collect()
 }
 
-/// What the pieces of the answer come to, as a client puts them together.
+/// The text of the pieces, joined as a client joins them.
 pub fn answer(events: &[StreamEvent]) -> (String, bool) {
     let (mut text, mut is_whole) = (String::new(), false);
     for event in events {
@@ -81,7 +81,7 @@ pub fn answer(events: &[StreamEvent]) -> (String, bool) {
     (text, is_whole)
 }
 
-/// With the pieces of an artifact joined: to a slow reader several go as one.
+/// With the pieces of an artifact joined: a slow reader gets several in one event.
 fn joined(events: &[StreamEvent]) -> Vec<StreamEvent> {
     let mut joined: Vec<StreamEvent> = Vec::new();
     for event in events {
@@ -152,7 +152,7 @@ async fn all_subscribers_of_a_task_see_the_same_in_the_same_order() {
     let mut streams = join_all((0..200).map(|nth| Stream::of(DOORS[nth % 2], &app, &task))).await;
     let first = join_all(streams.iter_mut().map(Stream::task)).await;
     assert!(first.iter().all(|seen| *seen == first[0]));
-    // One that leaves takes nothing from the others.
+    // A subscriber that disconnects takes nothing from the others.
     drop(streams.pop());
     NEW.send(&app, &about(&task, says("r", "blue"))).await.unwrap();
     let told = join_all(streams.into_iter().map(Stream::rest)).await;
@@ -168,7 +168,7 @@ async fn what_happens_while_somebody_subscribes_is_told() {
     let store = Moody::fresh().await;
     let app = App::of(store.clone(), |_| {}).await;
     let task = NEW.send(&app, &says("m", "ask")).await.unwrap();
-    // The task is read, and nobody listens yet.
+    // The task is read, and nobody subscribes yet.
     store.set("thread", Mood::Hangs);
     let meanwhile = async {
         store.holds("thread").await;

@@ -16,7 +16,7 @@ async fn behind(server: &Server, id: Option<&String>) -> Events {
     ask.header("last-event-id", id.expect("an event has an id")).events().await
 }
 
-/// What comes until the tool is called.
+/// The events until the tool is called.
 async fn until_called(events: &mut Events) -> Vec<Event> {
     let mut heard = Vec::new();
     loop {
@@ -77,7 +77,7 @@ async fn another_process_tells_the_rest_and_takes_the_answer() {
     heard.extend(rest.all().await);
     is_whole(&heard);
 
-    // What one process has asked is answered at another.
+    // A question that one process has asked is answered at another.
     let asked = begun(&other, "u", "ask").await.all().await;
     let interrupt = &asked.last().unwrap().data["outcome"]["interrupts"][0];
     assert_eq!(interrupt["reason"], "input_required");

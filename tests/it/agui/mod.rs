@@ -31,7 +31,7 @@ fn ask(app: &App, input: &Value) -> Ask {
     app.ask("POST", "/agui").json(input)
 }
 
-/// Every event of a stream that was heard to its end.
+/// Every event of a stream, read to its end.
 async fn told(ask: Ask) -> Vec<Value> {
     let events: Vec<Value> = ask.events().await.all().await.into_iter().map(|event| event.data).collect();
     assert_eq!(events[0]["type"], "RUN_STARTED", "{events:#?}");
@@ -48,7 +48,7 @@ fn text(events: &[Value]) -> String {
     all(events, "TEXT_MESSAGE_CONTENT").iter().map(|event| event["delta"].as_str().unwrap()).collect()
 }
 
-/// What a stream ends with that waits for answers.
+/// The last event of a stream that waits for answers.
 fn interrupts(events: &[Value]) -> &[Value] {
     events.last().and_then(|end| end["outcome"]["interrupts"].as_array()).map_or(&[], Vec::as_slice)
 }

@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 use crate::support::app::App;
 
-/// Runs the story against a new server; the program says `done` at its end.
+/// Runs the scenario against a new server; the program prints `done` at its end.
 async fn tell(version: &str) {
     let app = App::start().await;
     let mut command = Command::new("node");

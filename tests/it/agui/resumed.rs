@@ -18,7 +18,7 @@ fn connect(app: &App, run: &str, id: Option<&str>) -> Ask {
     }
 }
 
-/// What a client makes of it: its text, and everything else in its order, snapshots of messages by their number.
+/// The client's view: its text, and all else in order, with the number of messages in each snapshot.
 fn made(events: &[Value]) -> (String, Vec<Value>) {
     let is_text = |event: &Value| event["type"].as_str().unwrap().starts_with("TEXT_MESSAGE_");
     let bare = |event: &Value| match event["type"].as_str() {
@@ -32,7 +32,7 @@ fn data(events: &[Event]) -> Vec<Value> {
     events.iter().map(|event| event.data.clone()).collect()
 }
 
-/// Cuts the stream behind each of its events.
+/// Cuts the stream after each of its events.
 async fn is_whole_behind_every_cut(app: &App, run: &str, whole: &[Event]) {
     for (at, event) in whole.iter().enumerate() {
         let id = event.mark.as_deref().expect("every event has an id");
@@ -48,7 +48,7 @@ async fn a_stream_goes_on_behind_any_of_its_events() {
     let whole = heard(ask(&app, &input("t", "r1", &[user("count")]))).await;
     assert_eq!(text(&data(&whole)), "Two and two are four.");
     is_whole_behind_every_cut(&app, "r1", &whole).await;
-    // Whatever is said later.
+    // Whatever is sent later.
     heard(ask(&app, &input("t", "r2", &[user("hello")]))).await;
     is_whole_behind_every_cut(&app, "r1", &whole).await;
 }

@@ -42,7 +42,7 @@ async fn an_interrupt_is_resumed() {
     assert_eq!((&outcome["type"], &interrupt["reason"]), (&json!("interrupt"), &json!("tool_call")));
     assert_eq!(interrupt["toolCallId"], all(&asked, "TOOL_CALL_START")[0]["toolCallId"]);
     assert_eq!(all(&asked, "STATE_SNAPSHOT").last().unwrap()["snapshot"]["isPaused"], true);
-    // New input does not push it aside.
+    // New input does not cancel the question.
     let pending = told(ask(&app, &input("t", "r2", &[user("hello")]))).await;
     assert_eq!((&pending[1]["type"], &pending[1]["code"]), (&json!("RUN_ERROR"), &json!("thread_busy")));
     let resume = |id: &Value, payload: Value| {
@@ -56,7 +56,7 @@ async fn an_interrupt_is_resumed() {
     assert!(all(&done, "TOOL_CALL_START").is_empty(), "the client has the call");
     assert_eq!(all(&done, "STATE_SNAPSHOT")[0]["snapshot"]["title"], "Send");
     assert_eq!(text(&done), "The mail is dealt with.");
-    // The same run of the client again is the same run; another one has nothing to answer.
+    // The same run id of the client is the same run; another one has nothing to answer.
     let again = told(ask(&app, &yes)).await;
     assert_eq!(text(&again), text(&done));
     assert_eq!(all(&again, "TOOL_CALL_RESULT").len(), 1, "{again:#?}");
@@ -77,12 +77,12 @@ async fn an_interrupt_that_is_given_up_is_refused() {
     let unknown = json!({ "interruptId": "sus_none", "status": "cancelled" });
     let refused = told(ask(&app, &resumes(json!([unknown])))).await;
     assert_eq!(refused[1]["code"], "already_resolved");
-    // Nor is the result of a call that waits for an approval.
+    // The result of a call that waits for an approval does not answer it either.
     let result = json!({ "id": "m", "role": "tool", "toolCallId": interrupt["toolCallId"], "content": "It was sent." });
     let forged = told(ask(&app, &input("t", "r3", &[result]))).await;
     assert_eq!(forged[1]["code"], "thread_busy");
     assert_eq!(app.get("/suspensions").await.expect(200)["items"].as_array().unwrap().len(), 1);
-    // One that is not open beside it counts for nothing.
+    // A further answer, to a question that is not open, is ignored.
     told(ask(&app, &resumes(json!([unknown, cancelled])))).await;
     let log = app.get("/threads/t/events?types=AGENT_RESUMED").await.expect(200);
     assert_eq!(log["items"][0]["content"]["decision"], "rejected");
@@ -112,7 +112,7 @@ async fn of_two_answers_the_one_that_fits_is_taken() {
     let half = told(ask(&app, &resumes("r2", json!({ "approved": true, "editedArgs": 1 })))).await;
     let left: Vec<&Value> = interrupts(&half).iter().map(|interrupt| &interrupt["id"]).collect();
     assert_eq!(left, [second], "{half:#?}");
-    // With the answer that was taken beside it.
+    // Together with the accepted answer.
     let done = told(ask(&app, &resumes("r3", json!({ "approved": true })))).await;
     assert_eq!(text(&done), "The mails are dealt with.");
 }
@@ -137,7 +137,7 @@ async fn a_pause_that_is_given_up_stays() {
     assert_eq!(text(&done), "The mail is dealt with.");
 }
 
-/// What a person types is text, also where it could be JSON.
+/// Text that a person types is text, even if it could be JSON.
 #[tokio::test]
 async fn a_question_for_text_is_answered_by_a_number() {
     let app = App::start().await;

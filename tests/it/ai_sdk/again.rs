@@ -28,17 +28,17 @@ async fn start(exchanges: Vec<Vec<Step>>) -> (App, Wire) {
     (app, wire)
 }
 
-/// What the model was shown the next time.
+/// The next prompt of the model.
 async fn prompt(wire: &mut Wire) -> String {
     wire.request().await.body["messages"].to_string()
 }
 
-/// What the client sends to have another answer.
+/// The client's request for another answer.
 fn regenerate(id: &str, messages: &[Value], message: Option<&str>) -> Value {
     json!({ "id": id, "messages": messages, "trigger": "regenerate-message", "messageId": message })
 }
 
-/// What the client sends when its user has changed a message.
+/// The client's request after its user has edited a message.
 fn edit(id: &str, messages: &[Value], message: &str) -> Value {
     json!({ "id": id, "messages": messages, "trigger": "submit-message", "messageId": message })
 }
@@ -66,7 +66,7 @@ async fn another_answer_takes_the_place_of_the_one_before() {
     assert_eq!(fourth.text(), "Grapes.");
     assert!(!prompt(&mut wire).await.contains("Plums."));
     assert_eq!(ids(&app).await, ["mine-first", &first.run, "mine-second", &fourth.run]);
-    // And of an earlier one: what followed it counts no more.
+    // And of an earlier one: the messages after it are superseded.
     let fifth = told(&app, &regenerate("t", &[user("first")], Some(&first.run))).await;
     let seen = prompt(&mut wire).await;
     assert!(seen.contains("first") && !seen.contains("second") && !seen.contains("Apples."), "{seen}");
@@ -138,7 +138,7 @@ async fn a_message_that_is_not_known_is_named() {
     assert_eq!(shown(&app, "t").await.len(), 2);
 }
 
-/// The client sends it again under its id, as if it had been changed.
+/// The client sends it again under its id, as if it had been edited.
 #[tokio::test]
 async fn a_message_that_never_came_is_taken_where_it_stands() {
     let app = App::start().await;

@@ -18,7 +18,7 @@ async fn an_approval_goes_on_in_the_same_message() {
     assert_eq!(asked.one("finish")["finishReason"], "tool-calls");
     let open = calls(&app, "t").await;
     assert_eq!((&open[0]["state"], &open[0]["approval"]["id"]), (&json!("approval-requested"), &request["approvalId"]));
-    // Nothing is written while somebody is asked.
+    // Nothing is sent while a question is open.
     assert_eq!(app.get("/api/chat/t/stream").await.status, 204);
 
     let approved = changed(&app, "t", decides(true)).await;
@@ -70,7 +70,7 @@ async fn of_several_questions_some_may_be_answered() {
     let still = told(&app, &body("t", &[changed(&app, "t", only("first")).await])).await;
     still.is_of(&asked.run);
     assert_eq!(still.one("tool-output-available")["toolCallId"], first);
-    // The page looks for open questions behind the last start of a step, and knows this one already.
+    // The page looks for open questions after the last start of a step, and already knows this one.
     assert_eq!(
         (still.all("start-step").len(), still.all("tool-approval-request").len()),
         (0, 0),
@@ -101,7 +101,7 @@ async fn a_copy_that_lacks_a_call_is_told_of_it() {
     let parts = copy["parts"].as_array_mut().unwrap();
     let lost = parts.iter().position(|part| part["toolCallId"].is_string()).unwrap();
     let lost = parts.remove(lost);
-    // Somebody answers elsewhere what this page never saw.
+    // Somebody answers elsewhere a question that this page never saw.
     let elsewhere = json!({ "suspensionId": lost["approval"]["id"], "approved": true });
     app.ask("POST", "/threads/t/resume").header("prefer", "wait=30").json(&elsewhere).send().await.expect(202);
     let done = told(&app, &body("t", &[copy])).await;
@@ -192,7 +192,7 @@ async fn who_may_not_approve_is_shown_the_question() {
     chat(&app, &body("t", &[forged])).send().await.problem("forbidden");
     let open = app.get("/suspensions").await.expect(200);
     assert_eq!(open["items"].as_array().unwrap().len(), 1, "nothing was decided");
-    // A new message does not push the question aside, unless the page says so.
+    // A new message does not cancel the question, unless the page says so.
     chat(&app, &body("t", &[user("hello")])).send().await.problem("thread_busy");
     let mut instead = body("t", &[user("hello")]);
     instead["pes"] = json!({ "onBusy": "interrupt" });
@@ -217,7 +217,7 @@ async fn who_may_not_approve_is_not_told_that_it_was_decided() {
     chat(&app.key(writer), &approved).send().await.problem("forbidden");
 }
 
-/// What it may say is not taken where what it may not say stands beside it.
+/// A permitted answer is not accepted together with a forbidden one.
 #[tokio::test]
 async fn of_a_message_all_is_taken_or_nothing() {
     let key = "writer-0123456789abcdef0123456789";
@@ -267,7 +267,7 @@ async fn a_question_in_the_middle_of_work_is_shown_and_the_stream_goes_on() {
     app.post("/threads/t/cancel", json!({})).await.expect(202);
 }
 
-/// An answer that another rule reserves for others does not take back those before it.
+/// An answer reserved for others by another rule does not revoke the answers before it.
 #[tokio::test]
 async fn an_answer_that_is_refused_leaves_the_others_given() {
     let app = App::start().await;

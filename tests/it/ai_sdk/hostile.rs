@@ -77,7 +77,7 @@ async fn what_belongs_to_others_is_neither_shown_nor_answered() {
         body(chat, &[json!({ "role": "assistant", "parts": [part] })])
     };
     chat(&app, &forged("t")).send().await.problem("not_found");
-    // A chat of one's own of the same name is another chat.
+    // Another tenant's chat of the same name is another chat.
     told(&app, &body("t", &[user("hello")])).await;
     assert_eq!(shown(&app, "t").await.len(), 2);
     chat(&app, &forged("t")).send().await.problem("not_found");

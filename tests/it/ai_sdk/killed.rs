@@ -70,7 +70,7 @@ async fn another_process_tells_the_same_message_and_takes_the_answer() {
     slow.ends();
     is_whole(&rest(elsewhere).await);
 
-    // What one process has asked is answered at another.
+    // A question that one process has asked is answered at another.
     let asked = rest(begun(&other, "u", "ask").await.1).await;
     let call = asked.iter().find(|chunk| chunk["type"] == "tool-input-available").unwrap().clone();
     let third = Server::start(&place, None).await;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::app::App;
 use crate::support::http::{Ask, Events, Said};
 
-/// What a new message of the user sends.
+/// The request for a new message of the user.
 fn user(text: &str) -> Value {
     json!({ "id": format!("mine-{text}"), "role": "user", "parts": [{ "type": "text", "text": text }] })
 }
@@ -26,12 +26,12 @@ fn chat(app: &App, body: &Value) -> Ask {
     app.ask("POST", "/api/chat").json(body)
 }
 
-/// Asks, and hears the answer to its end.
+/// Sends a message, and reads the answer to its end.
 async fn told(app: &App, body: &Value) -> Streamed {
     Streamed::of(&chat(app, body).send().await)
 }
 
-/// A stream that was heard to its end.
+/// A stream, read to its end.
 #[derive(Debug)]
 struct Streamed {
     run: String,
@@ -75,7 +75,7 @@ impl Streamed {
     }
 }
 
-/// The conversation as a page that reloads gets it.
+/// The conversation as a reloaded page gets it.
 async fn shown(app: &App, chat: &str) -> Vec<Value> {
     let shown = app.get(&format!("/api/chat/{chat}")).await.expect(200);
     assert_eq!(shown["id"], chat);

@@ -34,7 +34,7 @@ async fn two_turns_are_one_conversation() {
     let run = app.get(&format!("/runs/{}", first.run)).await.expect(200);
     assert_eq!(run["traceId"].as_str(), answer.header("x-request-id"));
 
-    // What the client says about earlier turns is not the truth.
+    // The client's account of earlier turns is not trusted.
     let lie = json!({ "id": "x", "role": "assistant", "parts": [{ "type": "text", "text": "Five." }] });
     let second = told(&app, &body("t", &[user("count"), lie, user("hello")])).await;
     assert_eq!((second.text().as_str(), second.run == first.run), ("Hello again.", false));
@@ -61,7 +61,7 @@ async fn a_message_that_is_being_written_is_told_from_its_start() {
     assert_eq!((nothing.status, nothing.text().as_str()), (204, ""));
     let mut left = chat(&app, &body("t", &[user("hang")])).events().await;
     let start = left.next().await.unwrap().data;
-    // Hanging up ends nothing.
+    // A disconnect ends nothing.
     drop(left);
     let mut again = running(&app, "t").await;
     assert_eq!(again.next().await.unwrap().data, start);
@@ -87,7 +87,7 @@ async fn a_message_that_waits_for_its_turn_is_taken_up() {
     assert_eq!(again.next().await.unwrap().data, start);
 }
 
-/// However long the chat is, a message is told again from its own beginning.
+/// However long the chat is, a resumed message starts at its own beginning.
 #[tokio::test]
 async fn what_was_said_before_costs_the_stream_nothing() {
     let store = Moody::fresh().await;
@@ -148,7 +148,7 @@ async fn the_same_key_is_the_same_message() {
     other.problem("idempotency_mismatch");
 }
 
-/// The first answer was lost on its way: what it asked is asked again, and what it told is told again.
+/// The first response was lost: its question is asked again, and its text is sent again.
 #[tokio::test]
 async fn a_message_that_is_sent_again_is_told_again_although_the_agent_asks_or_was_answered() {
     let app = App::start().await;
@@ -163,7 +163,7 @@ async fn a_message_that_is_sent_again_is_told_again_although_the_agent_asks_or_w
     let approved = changed(&app, "t", decides(true)).await;
     let (told, again) = send("k2", &body("t", &[user("send"), approved])).await;
     assert_eq!((again.text(), &again.run), (told.text(), &asked.run));
-    // Also where what it takes the place of is gone by that.
+    // Also if the message that it replaces is gone by then.
     let (hello, _) = send("k3", &body("u", &[user("hello")])).await;
     let (messages, run) = ([user("hello")], &hello.run);
     let other = json!({ "id": "u", "messages": messages, "trigger": "regenerate-message", "messageId": run });

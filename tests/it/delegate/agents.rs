@@ -23,7 +23,7 @@ async fn a_card_that_is_kept_is_asked_for_again_only_if_it_changed() {
     tokio::time::resume();
     peer.until(|told| told.cards.len() > 1).await;
     assert!(peer.told().cards[1].as_deref().is_some_and(|tag| tag.starts_with('"')), "{:?}", peer.told().cards);
-    // That it has not changed is no card, but the one that was kept serves on.
+    // A 304 is no card, but the cached one is still used.
     peer.says("COMPLETED");
     assert_eq!(ended(&app, &run).await["status"], "completed");
     app.finish("u", "delegate").await;

@@ -12,7 +12,7 @@ enum Who {
     Agent,
 }
 
-/// Every place where this side can be held.
+/// Every failpoint on this side.
 fn places(who: Who) -> &'static [&'static str] {
     match who {
         Who::Caller => &[
@@ -46,8 +46,8 @@ fn places(who: Who) -> &'static [&'static str] {
     }
 }
 
-/// Tells the story up to the failpoint, kills, starts again, tells it to its end. `false`: the place was not reached before
-/// the end of the story, or, if it `must`, not at all.
+/// Runs the scenario up to the failpoint, kills, starts again, runs it to its end. `false`: the failpoint was not
+/// reached before the end of the scenario, or, if it `must`, not at all.
 async fn survives(stage: Stage, who: Who, failpoint: &str, must: bool) -> bool {
     let (victim, other) = match who {
         Who::Caller => (&stage.caller, &stage.agent),
@@ -60,11 +60,11 @@ async fn survives(stage: Stage, who: Who, failpoint: &str, must: bool) -> bool {
         () = server.reached() => true,
     };
     if must && !is_reached {
-        // What is told may come later than what is asked.
+        // A report may come later than a poll.
         server.must_reach().await;
         is_reached = true;
     }
-    // Whoever is held after the end of the story could not be looked at.
+    // A process held after the end of the scenario could not be checked.
     victim.kill(server).await;
     let server = victim.start(None).await;
     stage.tell().await;
@@ -74,11 +74,12 @@ async fn survives(stage: Stage, who: Who, failpoint: &str, must: bool) -> bool {
     is_reached
 }
 
-/// Where nobody promised that a message is taken once, the agent is looked at; where that tells nothing, a person is asked.
+/// Where no agent promises to accept a message once, the agent's tasks are listed; if that is inconclusive, a person is
+/// asked.
 #[rstest]
 #[tokio::test]
 async fn a_message_that_reached_an_agent_in_its_last_moment_counts_once(
-    // It came, and is not stored; it is stored, and not answered, so that the caller has no id of the task.
+    // The message arrived, and is not stored; or it is stored and not answered, so that the caller has no task id.
     #[values("commit.before", "commit.after", "process.acked")] failpoint: &str,
     #[values(true, false)] dedupes: bool,
 ) {
@@ -86,13 +87,13 @@ async fn a_message_that_reached_an_agent_in_its_last_moment_counts_once(
 }
 
 #[rstest]
-// It is at work.
+// The task is running.
 #[case("model.before@2")]
 #[case("tool.returned@1")]
-// The result is stored, and not told.
+// The result is stored and not reported.
 #[case("final.committed@1")]
 #[case("delivery.claimed@3")]
-// It is told, and that is not stored.
+// The report is sent, and that is not stored.
 #[case("delivery.sent@1")]
 #[case("delivery.sent@3")]
 #[tokio::test]
@@ -104,11 +105,11 @@ async fn a_killed_agent_goes_on_and_reports_what_it_did(#[case] failpoint: &str)
 // The message is sent, and its id not stored.
 #[case("peer.sent")]
 #[case("peer.returned")]
-// The report is stored, and the agent not asked.
+// The report is stored, and the agent not polled.
 #[case("callback.committed")]
-// The agent is asked, and what it says not stored.
+// The agent is polled, and its answer not stored.
 #[case("peer.returned@2")]
-// The result is applied, and nothing has come of it.
+// The result is applied and not yet processed.
 #[case("model.before@3")]
 #[tokio::test]
 async fn a_killed_caller_hears_what_its_agent_did(#[case] failpoint: &str) {
@@ -123,7 +124,7 @@ async fn so_it_is_on_postgresql(#[case] who: Who, #[case] failpoint: &str) {
     survives(Stage::on_postgres().await, who, failpoint, true).await;
 }
 
-/// Every passage of every place on either side.
+/// Every passage of every failpoint on either side.
 #[tokio::test]
 #[ignore = "takes long: scripts/test --all"]
 async fn the_whole_table() {

@@ -29,7 +29,7 @@ async fn every_dialect_is_spoken(
     peer.until(|told| told.cancelled == ["their-2"]).await;
 }
 
-/// Each kind of request: the message, the list that finds it again, the stream, the question, the cancel.
+/// Each kind of request: the message, the list that finds it again, the stream, the poll, the cancel.
 #[rstest]
 #[tokio::test]
 async fn an_agents_tenant_is_named_in_every_request(#[values(Dialect::JsonRpc1, Dialect::Rest1)] dialect: Dialect) {

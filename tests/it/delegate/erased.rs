@@ -66,7 +66,7 @@ async fn an_agent_that_is_too_busy_to_hear_it_is_told_again() {
     assert_eq!(elsewhere.connections(), 0);
 }
 
-/// A key that is exchanged just then is good again in a minute.
+/// A key that was being rotated is valid again in a minute.
 #[tokio::test]
 async fn an_agent_that_takes_no_key_for_a_while_is_told_again() {
     let peer = Peer::start(Dialect::JsonRpc1).await;

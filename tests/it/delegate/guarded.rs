@@ -16,7 +16,8 @@ const NEVER: i64 = 3_600_000;
 async fn a_card_leads_nowhere_where_its_owner_may_not_call() {
     let (peer, inside) = (Peer::start(Dialect::JsonRpc1).await, Wire::serve(vec![]).await);
     peer.becomes(|told| told.elsewhere = Some(inside.address));
-    // The operator vouches for the card's own address, the tenant may call it; neither for what the card names.
+    // The operator allows the card's own address, and so does the tenant; neither allows the address that the card
+    // names.
     let operators = app(&peer, NEVER).await;
     let tenants = registered::app(&peer.address.to_string(), NEVER).await;
     tenants.post("/agents", json!({ "id": "helper", "card": peer.card() })).await.expect(201);

@@ -8,7 +8,7 @@ use super::stage::CALLER;
 use crate::recovery::process::{Place, Server};
 use crate::support::http::soon;
 
-/// The result comes with the answer to the message: fetched and not stored, then applied and nothing made of it.
+/// The result comes with the response to the message: fetched and not stored, then applied and not yet processed.
 #[rstest]
 #[case("peer.returned")]
 #[case("model.before@3")]
@@ -31,7 +31,7 @@ async fn a_result_is_not_lost_and_counts_once(#[case] failpoint: &str) {
     server.kill().await;
 }
 
-/// What a person answered is sent, and the process killed before it goes out, or after: the agent hears it once.
+/// A person's answer is forwarded, and the process is killed before or after it is sent: the agent receives it once.
 #[rstest]
 #[case("peer.send@2")]
 #[case("peer.sent@2")]
@@ -84,7 +84,7 @@ async fn a_message_that_did_not_go_out_is_not_found_among_others() {
     server.kill().await;
 }
 
-/// One that lists no tasks cannot be asked what it has: its report tells, and says what it calls the task.
+/// An agent that lists no tasks cannot be searched: its report arrives, and names the task.
 #[tokio::test]
 async fn what_nobody_could_find_out_the_report_tells() {
     let peer = Peer::start(Dialect::JsonRpc03).await;
@@ -151,7 +151,7 @@ async fn a_delegation_survives_and_is_begun_once(
     let server = Server::start(&place, None).await;
     let page = |path: &str| server.door.ask("GET", path);
     if failpoint == "peer.before" || failpoint == "peer.send" {
-        // It never went out, and nobody here can know: the agent lists its tasks and has none of it.
+        // It was never sent, and nobody here can know: the agent lists its tasks, and ours is not among them.
         let doubt = soon(async {
             loop {
                 let open = page("/suspensions").send().await.expect(200);

@@ -9,10 +9,10 @@ use super::{delegated, ended, knowing, results};
 use crate::support::app::App;
 use crate::support::http::soon;
 
-/// Longer than any test: what is known was told, not asked for.
+/// Longer than any test: everything known was reported, not polled.
 const NEVER: i64 = 3_600_000;
 
-/// A server that knows the agent that behaves so.
+/// A server that knows the agent with this behaviour.
 async fn app(dialect: &str, way: &str, poll_ms: i64) -> App {
     let variables = Variables::of_process();
     let url = variables.get("A2A_SDK_URL").expect("A2A_SDK_URL is set by scripts/test --peers");
@@ -24,7 +24,7 @@ async fn app(dialect: &str, way: &str, poll_ms: i64) -> App {
 #[tokio::test]
 async fn what_it_made_comes_back_whole(
     #[values("jsonrpc-1.0", "jsonrpc-0.3", "rest-1.0", "rest-0.3")] dialect: &str,
-    // Asked for, called back about, told over a stream.
+    // Polled, reported by callback, streamed.
     #[values(("does", 20), ("works", NEVER), ("streams", NEVER))] (way, poll_ms): (&str, i64),
 ) {
     let app = app(dialect, way, poll_ms).await;

@@ -9,7 +9,7 @@ use super::{app, ended, results};
 use crate::support::http::soon;
 
 const NEVER: i64 = 3_600_000;
-/// What a client opens at once without waiting long for any of them.
+/// How many requests a client opens at once without a long wait for any of them.
 const MOST_CONNECTIONS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]

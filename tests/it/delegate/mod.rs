@@ -30,7 +30,7 @@ use crate::support::ws::{Socket, is};
 
 use peer::Peer;
 
-/// A server whose tenants know the agent `helper`; it is asked after `poll_ms`.
+/// A server whose tenants know the agent `helper`; it is polled after `poll_ms`.
 async fn app(peer: &Peer, poll_ms: i64) -> App {
     knowing(peer.card(), poll_ms).await
 }
@@ -47,7 +47,7 @@ fn knows(config: &mut Config, card: String, poll_ms: i64) {
     config.agents.push(RemoteAgent { id, card, token: None, dedupes: false, timeout_ms: None });
 }
 
-/// Asks for a delegation, and waits until the agent has it: the run's id and the task's.
+/// Starts a delegation, and waits until the agent has it: the run's id and the task's.
 pub async fn delegated(app: &App, thread: &str) -> (String, String) {
     let receipt = app.post(&format!("/threads/{thread}/process"), serde_json::json!({ "query": "delegate" })).await;
     let run = receipt.expect(202)["runId"].as_str().unwrap().to_owned();

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{knowing, results};
 use crate::support::app::App;
 
-/// What the other is told to call back is on this machine: it may, or it refuses to and is asked.
+/// The callback address is on this machine: the agent may call it, or it refuses to and is polled.
 #[rstest]
 #[case::that_calls_back(&["127.0.0.0/8"])]
 #[case::that_is_asked(&[])]

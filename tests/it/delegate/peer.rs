@@ -27,40 +27,40 @@ pub enum Dialect {
 
 #[derive(Clone, Debug, Default)]
 pub struct Told {
-    /// What `SendMessage` was called with, in order.
+    /// The parameters of `SendMessage` calls, in order.
     pub sent: Vec<Value>,
-    /// The ids of its tasks, by the ids of the messages that began them.
+    /// The ids of its tasks, by the ids of the messages that started them.
     pub begun: BTreeMap<String, String>,
-    /// The ids of the messages that followed, with their tasks'.
+    /// The ids of later messages, with their tasks' ids.
     pub replies: Vec<(String, String)>,
     pub asked: usize,
     pub cancelled: Vec<String>,
     /// The `Authorization` of the last call.
     pub authorization: Option<String>,
-    /// So many messages it takes without an answer.
+    /// How many messages it accepts without a response.
     pub silent: usize,
-    /// Whoever asks is to come again after so many seconds.
+    /// Requests are to be retried after this many seconds.
     pub busy: Option<u32>,
-    /// Where it sends those who call it, and where its card says that it is.
+    /// Its redirect target, and the address in its card.
     pub moved: Option<SocketAddr>,
-    /// It takes no key.
+    /// It accepts no key.
     pub locked: bool,
-    /// How many it sent there, or did not let in.
+    /// How many requests it redirected or refused.
     pub refused: usize,
     pub elsewhere: Option<SocketAddr>,
-    /// How all of its tasks stand, in the words of 1.0 without their beginning.
+    /// The status of all its tasks, as in 1.0 without the prefix.
     pub state: &'static str,
-    /// What its card was asked for with: `If-None-Match`.
+    /// The `If-None-Match` headers of requests for its card.
     pub cards: Vec<Option<String>>,
-    /// How its tasks are listened to: all of the streams that were begun, and those that go on.
+    /// Streams of its tasks: all that were started, and those still open.
     pub streams: (usize, usize),
-    /// It cannot call back, but tells of its tasks over streams.
+    /// It cannot call back, but streams its tasks.
     pub can_stream: bool,
     /// Its streams end after their first event.
     pub cuts: bool,
-    /// So many answers to messages, which it takes, are lost.
+    /// How many responses to messages are lost, though the messages are accepted.
     pub loses: usize,
-    /// The tenant that its card names: nobody else has tasks here.
+    /// The tenant that its card names: its tasks exist for no other.
     pub tenant: Option<&'static str>,
     /// How often its tasks were listed.
     pub listed: usize,
@@ -89,12 +89,12 @@ impl Peer {
         format!("http://{}/.well-known/agent-card.json", self.address)
     }
 
-    /// From now on all of its tasks stand so.
+    /// Sets the status of all its tasks.
     pub fn says(&self, state: &'static str) {
         self.becomes(|told| told.state = state);
     }
 
-    /// From now on it behaves so.
+    /// Changes its behaviour from now on.
     pub fn becomes(&self, change: impl FnOnce(&mut Told)) {
         change(&mut self.told.lock().unwrap());
         self.moved.send_replace(());
@@ -104,7 +104,7 @@ impl Peer {
         self.told.lock().unwrap().clone()
     }
 
-    /// Returns when what reached it is so.
+    /// Returns once this holds for what it received.
     pub async fn until(&self, is_so: impl Fn(&Told) -> bool) {
         let mut moved = self.moved.subscribe();
         while !is_so(&self.told()) {
@@ -124,14 +124,14 @@ impl Peer {
         (address, url.path().to_owned(), push["token"].as_str().unwrap().to_owned())
     }
 
-    /// Reports on the nth task.
+    /// Reports the nth task.
     pub async fn reports(&self, nth: usize) -> Said {
         let (address, path, token) = self.push(nth);
         let ask = Ask::new(address, "POST", &path).header("x-a2a-notification-token", &token);
         ask.json(&json!({ "statusUpdate": { "taskId": format!("their-{}", nth + 1) } })).send().await
     }
 
-    /// Where it says that it is, is where it was found.
+    /// Its card names the address where it was found.
     fn describe(&self, host: &str) -> Value {
         let (elsewhere, streams) = (self.told().elsewhere, self.told().can_stream);
         let base = elsewhere.map_or_else(|| format!("http://{host}/agent"), |there| format!("http://{there}/agent"));
@@ -180,7 +180,7 @@ impl Peer {
         })
     }
 
-    /// The path without the tenant; `None`: whoever asks does not name it.
+    /// The path without the tenant; `None`: the request does not name it.
     fn of_its_tenant<'p>(&self, path: &'p str, body: &Value) -> Option<&'p str> {
         let Some(tenant) = self.told().tenant.filter(|_| !path.starts_with("/.well-known/")) else { return Some(path) };
         match self.dialect {
@@ -189,7 +189,7 @@ impl Peer {
         }
     }
 
-    /// `None`: it took the message, but its answer is lost.
+    /// `None`: it accepted the message, but its response is lost.
     fn sent(&self, params: &Value) -> Option<Value> {
         let mut told = self.told.lock().unwrap();
         told.sent.push(params.clone());
@@ -213,14 +213,14 @@ impl Peer {
         Some(if self.dialect == Dialect::JsonRpc03 { task } else { json!({ "task": task }) })
     }
 
-    /// `Err`: it is to be asked again after so many seconds.
+    /// `Err`: the request is to be retried after this many seconds.
     fn asked(&self, id: &str) -> Result<Value, u32> {
         let mut told = self.told.lock().unwrap();
         told.asked += 1;
         told.busy.map_or_else(|| Ok(self.task(id, &told)), Err)
     }
 
-    /// The task as it stands, and again whenever that changes.
+    /// The task's current status, and again after every change.
     fn streamed(&self, id: &str) -> Response {
         let listener = Listener::of(self, id);
         let events = stream::unfold((listener, self.moved.subscribe(), None), async |(listener, mut moved, before)| {
@@ -343,7 +343,7 @@ fn busy(seconds: u32) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", seconds.to_string())]).into_response()
 }
 
-/// Somebody who listens to a task.
+/// A subscriber of a task.
 struct Listener {
     peer: Peer,
     id: String,

@@ -118,7 +118,7 @@ async fn what_an_agent_cannot_become_is_refused() {
     }
     for method in ["PUT", "PATCH"] {
         change(method, "nobody", json!({ "id": "nobody", "card": card })).await.problem("not_found");
-        // The operator's can no more be changed than removed.
+        // The operator's agents can be neither changed nor removed.
         change(method, "helper", json!({ "id": "helper", "card": card })).await.problem("not_found");
     }
     assert_eq!(app.get("/agents/helper").await.header("etag"), None);

@@ -12,7 +12,7 @@ use crate::support::app::App;
 use crate::support::http::{Ask, Said};
 use crate::support::postgres::Database;
 
-/// Far longer than anything here may take: nothing happens because it ran out.
+/// Far longer than any step may take: no test relies on this time-out.
 const LONG: i64 = 3_600_000;
 
 async fn replica(database: &Database, peer: &Peer) -> App {
@@ -25,7 +25,7 @@ async fn replica(database: &Database, peer: &Peer) -> App {
     .await
 }
 
-/// What the peer was told to report, told to this address.
+/// The peer's report, sent to this address.
 async fn reported(peer: &Peer, to: std::net::SocketAddr) -> Said {
     let (_, path, token) = peer.push(0);
     let ask = Ask::new(to, "POST", &path).header("x-a2a-notification-token", &token);

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use crate::recovery::process::{Door, Place, Server};
 use crate::support::gate::Gate;
 
-/// What the caller's model knows: `delegate`.
+/// The caller's model: it calls `delegate`.
 pub const CALLER: &str = include_str!("../support/script.toml");
 
-/// What the agent does: plans, calls a tool, answers.
+/// The agent's model: it plans, calls a tool, answers.
 const AGENT: &str = r#"
 [[reply]]
 when = { phase = "planning" }
@@ -31,7 +31,7 @@ text = "It is 4."
 
 const SOON: i64 = 1_000;
 
-/// One of the two: the same address, whichever process answers there.
+/// One of the two servers, at a fixed address, whichever process runs there.
 pub struct Side {
     pub place: Place,
     pub door: Door,
@@ -59,7 +59,7 @@ impl Side {
         server.kill().await;
     }
 
-    /// Everything that is told of a thread.
+    /// The whole log of a thread.
     async fn log(&self, thread: &str) -> Vec<Value> {
         let page = self.get(&format!("/threads/{thread}/events?limit=200")).await;
         assert!(page.get("nextCursor").is_none(), "it is longer than a page");
@@ -77,7 +77,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// `dedupes`: the caller knows that its agent takes a message once. What does not come is asked for after `poll_ms`.
+    /// `dedupes`: the caller knows that its agent accepts a message once. A missing report is polled for after
+    /// `poll_ms`.
     pub async fn set(caller: Place, agent: Place, dedupes: bool, poll_ms: i64) -> Self {
         let (caller, agent) = (Side::at(caller).await, Side::at(agent).await);
         caller.place.configure(&format!(
@@ -99,7 +100,7 @@ impl Stage {
         Self::set(Place::sqlite(CALLER), Place::sqlite(AGENT), dedupes, SOON).await
     }
 
-    /// Nobody asks again within the test: what is reported must be enough.
+    /// Nobody polls within the test: the reports must be enough.
     pub async fn of_reports() -> Self {
         Self::set(Place::sqlite(CALLER), Place::sqlite(AGENT), true, 3_600_000).await
     }
@@ -108,7 +109,7 @@ impl Stage {
         Self::set(Place::postgres(CALLER).await, Place::postgres(AGENT).await, true, SOON).await
     }
 
-    /// Asks for the delegation, and sees it to its end. Telling it again asks nothing twice.
+    /// Sends the delegation, and runs it to its end. A repetition asks nothing twice.
     pub async fn tell(&self) {
         let ask = self.caller.door.ask("POST", "/threads/t/process").header("idempotency-key", "once");
         let receipt = ask.json(&json!({ "query": "delegate" })).send().await.expect(202);
@@ -122,7 +123,7 @@ impl Stage {
         }
     }
 
-    /// Nobody could find out whether the agent has it: a person looks, and finds nothing there.
+    /// Nobody could find out whether the agent has the task: a person checks, and finds none.
     async fn settle_doubt(&self) {
         let open = self.caller.get("/suspensions").await["items"][0].clone();
         assert_eq!(open["kind"], "in_doubt", "{open:#}");
@@ -131,7 +132,7 @@ impl Stage {
         self.caller.door.ask("POST", "/threads/t/resume").json(&again).send().await.expect(202);
     }
 
-    /// One task, one run at the agent, one result: as if nothing had happened.
+    /// One task, one run at the agent, one result, as without a crash.
     pub async fn check(&self) {
         let log = self.caller.log("t").await;
         contiguous(&log);

@@ -5,7 +5,7 @@ use std::path::Path;
 /// Documents whose commands are run.
 pub const RUN: &[&str] = &["README.md", "docs/AGENTS.md", "docs/GUIDE.md", "docs/POLICY.md"];
 
-/// Every document in which a reader finds commands, settings or answers.
+/// Every document that contains commands, settings or answers.
 pub const DOCUMENTS: &[&str] = &[
     "README.md",
     "docs/AGENTS.md",
@@ -20,10 +20,10 @@ pub const DOCUMENTS: &[&str] = &[
 ];
 
 pub struct Block {
-    /// `sh`: run by a test. `console`: not run. `json`: what the commands before it answer. `toml`: settings.
+    /// `sh`: run by a test. `console`: not run. `json`: the answer to the commands before it. `toml`: settings.
     pub kind: String,
     pub text: String,
-    /// Of the opening fence.
+    /// The line of the opening fence.
     pub line: usize,
 }
 

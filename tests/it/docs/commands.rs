@@ -9,13 +9,13 @@ use super::shape::difference;
 use crate::support::app::App;
 use crate::support::http::soon;
 
-/// What bash prints after each block; no answer has it.
+/// A marker that bash prints after each block, and that no answer contains.
 const END: &str = "--- end of block ---";
 
-/// The commands of all blocks as one script, so that a block sees the variables of those before it.
+/// The commands of all blocks as one script, so that a block sees the variables of earlier blocks.
 fn script(app: &App, commands: &[&Block]) -> String {
     let mut script = format!("B=http://{}; J='content-type: application/json'\n", app.address);
-    // No settings of whoever runs the tests, and a refusal ends the script.
+    // Without settings of the tests' environment; a refusal ends the script.
     script.push_str("curl() { command curl -q --fail-with-body \"$@\"; }\n");
     for block in commands {
         script.push_str(&block.text);
@@ -25,7 +25,7 @@ fn script(app: &App, commands: &[&Block]) -> String {
     script.replace("B=http://127.0.0.1:7070", &format!("B=http://{}", app.address))
 }
 
-/// What the last command of a block answered.
+/// The output of a block's last command.
 fn answer(said: &str) -> Option<Value> {
     serde_json::Deserializer::from_str(said).into_iter().map_while(Result::ok).last()
 }
@@ -71,7 +71,7 @@ fn every_block_is_of_a_kind_that_is_tried() {
                 "json" => drop(serde_json::from_str::<Value>(&block.text).unwrap_or_else(|no| panic!("{place}: {no}"))),
                 "toml" => drop(block.text.parse::<toml::Table>().unwrap_or_else(|no| panic!("{place}: {no}"))),
                 "console" | "text" => {}
-                // What is set in the clients of others, which are tried as peers.
+                // Settings of foreign clients, which the peer tests cover.
                 "tsx" | "ts" | "python" | "yaml" if *document == "docs/CLIENTS.md" => {}
                 other => panic!("{place}: `{other}` is no kind of block"),
             }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 const HEADING: &str = "\n## Observations\n";
-/// What is written by hand ends here.
+/// The hand-written part ends here.
 const BEGIN: &str = "<!-- The rest is made of the schemas in /openapi.json; tests/it/docs/events.rs compares it. -->\n";
 
 /// The name that a reference ends with.
@@ -14,7 +14,7 @@ fn named(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str()?.rsplit('/').next()
 }
 
-/// What a member is, in a word.
+/// A member's type, in a word.
 fn word(schema: &Value) -> String {
     if let Some(name) = named(schema) {
         return format!("`{name}`");

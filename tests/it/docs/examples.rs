@@ -9,7 +9,7 @@ use tokio::process::Command;
 use crate::support::app::App;
 use crate::support::http::soon;
 
-/// What the client prints, to a person who types `said`.
+/// The client's output for a person who types `said`.
 async fn client(app: &App, query: &str, said: &str) -> String {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/client.py");
     let mut command = Command::new("python3");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Where the two differ; nothing if they do not.
+/// Where the two differ; nothing if they match.
 pub fn difference(shown: &Value, said: &Value, place: &str) -> Option<String> {
     match (shown, said) {
         (Value::String(shown), Value::String(said)) if fits(shown, said) => None,
@@ -31,7 +31,7 @@ pub fn difference(shown: &Value, said: &Value, place: &str) -> Option<String> {
     }
 }
 
-/// The parts between `…` come in their order, the first at the beginning, the last at the end.
+/// The parts between `…` occur in their order, the first at the beginning, the last at the end.
 fn fits(shown: &str, said: &str) -> bool {
     let mut parts = shown.split('…');
     let Some(mut rest) = parts.next().and_then(|first| said.strip_prefix(first)) else { return false };

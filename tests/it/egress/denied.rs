@@ -22,7 +22,7 @@ async fn app() -> App {
     app.await.key(KEY)
 }
 
-/// Every place where a tenant registers an address, with what points at it.
+/// Every place where a tenant registers an address, with the JSON path of the address.
 fn places(host: &str) -> [(&'static str, Value, &'static str); 4] {
     let url = format!("https://{host}/x");
     let tool = json!({ "name": "find", "description": "Finds.", "url": url, "inputSchema": { "type": "object" } });

@@ -40,7 +40,7 @@ async fn text_is_told_with_its_status_and_a_few_headers() {
     assert_eq!(told.output["body"], Value::Null);
 }
 
-/// That is no answer of the service, which may have done what it was asked.
+/// That is no response of the service, which may have executed the request.
 #[tokio::test]
 async fn a_write_that_a_gateway_lost_is_in_doubt_and_a_look_is_not() {
     let host =

@@ -18,10 +18,10 @@ use crate::support::http::soon;
 use crate::support::store::fresh_store;
 use crate::tool::context;
 
-/// Every way to write an address inside, with the port of whoever listens there.
+/// Every notation of an internal address, with the port of a listener there.
 fn urls(port: u16) -> Vec<String> {
     let hosts = [
-        // Loopback, as it is and disguised.
+        // Loopback, plain and disguised.
         "127.0.0.1",
         "127.1",
         "127.0.1",
@@ -184,7 +184,7 @@ async fn a_hostile_url_reaches_nobody_from_any_place_that_takes_one() {
     assert_eq!(canary.calls(), 0);
 }
 
-/// Written behind the back of the checks that a tenant's request would meet.
+/// Written directly to the store, past the checks of a tenant's request.
 #[tokio::test]
 async fn an_mcp_server_at_a_hostile_url_is_never_reached() {
     let canary = Canary::listen().await;

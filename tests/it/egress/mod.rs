@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 
 const TENANT: TenantPk = TenantPk(1);
 
-/// Listens where nobody may call, and counts who does.
+/// Listens on a forbidden address, and counts connections.
 struct Canary {
     port: u16,
     calls: Arc<AtomicUsize>,
@@ -50,7 +50,7 @@ impl Canary {
     }
 }
 
-/// A resolver in the test's hands: the nth look-up of any name gets the nth answer, round and round.
+/// A scripted resolver: the nth look-up of any name gets the nth answer, in a cycle.
 struct Fickle {
     answers: Vec<&'static str>,
     asked: AtomicUsize,
@@ -68,7 +68,7 @@ fn fickle(answers: &[&'static str]) -> Arc<Fickle> {
     Arc::new(Fickle { answers: answers.to_vec(), asked: AtomicUsize::new(0) })
 }
 
-/// A client whose names all lead to loopback unless the test says otherwise.
+/// A client whose names all resolve to loopback unless the test says otherwise.
 fn egress(allow: &[&str], names: Arc<Fickle>) -> Arc<Egress> {
     let allow = Allow::parse(allow).unwrap();
     let rules = EgressRules { allow, tenants: HashMap::new(), deny: false, plain_http: true, dns: names };

@@ -8,7 +8,7 @@ use pes::egress::Error;
 use super::{Canary, egress, fickle, post, untrusted};
 use crate::support::wire::{Wire, answer};
 
-/// One address is good (allowed here), the other is not: only the address that was checked is ever connected to.
+/// One address is allowed here, the other is not: only the address that was checked is ever connected to.
 #[tokio::test]
 async fn a_name_that_changes_its_mind_reaches_only_what_was_checked() {
     let canary = Canary::listen().await;

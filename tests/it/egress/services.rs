@@ -80,12 +80,12 @@ async fn a_service_gets_one_signed_post_and_its_answer_is_the_output() {
     }
 }
 
-/// What is called decides by these flags whether it is traced, too.
+/// The service also uses these flags to decide whether it traces.
 #[tokio::test]
 async fn a_service_is_told_whether_the_run_is_traced() {
     for (sampler, flags) in [(Sampler::AlwaysOn, "01"), (Sampler::AlwaysOff, "00")] {
         let mut wire = Wire::serve(vec![answer("200 OK", "", r#"{"state":"sent"}"#)]).await;
-        // Nobody listens there: a collector that is away holds nothing up.
+        // Nothing listens there: a collector that is down delays nothing.
         let set = |config: &mut Config| {
             (config.telemetry.endpoint, config.telemetry.sampler) = (Some("http://127.0.0.1:1".to_owned()), sampler);
         };
@@ -148,7 +148,7 @@ async fn a_service_that_was_lost_by_what_stands_before_it_leaves_doubt(#[case] s
     let asked = app.suspend("t", "order").await;
     assert_eq!(asked["kind"], "in_doubt", "{asked:#}");
     assert_eq!(wire.connections(), 1, "it is not called again by itself");
-    // What only reads has failed, and that is all.
+    // A tool that only reads has simply failed.
     assert_eq!(result_of(answer(status, "", said)).await["error"]["code"], "failed");
 }
 
@@ -161,7 +161,7 @@ async fn a_service_that_says_itself_that_it_is_not_there_has_failed() {
     assert_eq!(call(&app).await["result"]["error"]["code"], "failed");
 }
 
-/// Cut, broken, busy: each is worth another attempt under the same key if the call may be repeated.
+/// Cut, broken, busy: each is retried under the same key if the call is idempotent.
 #[tokio::test]
 async fn an_idempotent_call_is_made_again_after_what_passes() {
     let busy = answer("429 Too Many Requests", "retry-after-ms: 1\r\n", "");

@@ -27,7 +27,7 @@ pub struct Bed {
     config: Mcp,
 }
 
-/// The server that does what servers should not.
+/// A misbehaving server.
 pub fn evil(folder: &std::path::Path) -> McpServer {
     McpServer {
         command: Some("python3".to_owned()),
@@ -52,7 +52,7 @@ impl Bed {
         Self { catalog, documents, _folder: folder, config }
     }
 
-    /// The same servers and store in another process's life.
+    /// The same servers and store after a restart of the process.
     pub fn restart(&mut self) {
         self.catalog.close();
         self.catalog = start(&self.config, &self.documents);

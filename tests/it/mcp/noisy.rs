@@ -33,7 +33,7 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    /// Serves one tool; where.
+    /// Serves one tool; returns its address.
     async fn start() -> (Self, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}/mcp", listener.local_addr().expect("it is bound"));

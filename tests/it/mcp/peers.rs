@@ -66,7 +66,7 @@ fn peer(program: &str) -> McpServer {
     McpServer { command: Some(peers.to_str().expect("a plain path").to_owned()), ..McpServer::default() }
 }
 
-/// A server with one peer; the folder is what the file server may touch.
+/// A server with one peer; the folder is what the file server may access.
 async fn app(name: &str, server: McpServer, tool: &str, folder: &str) -> App {
     let script = PathBuf::from(folder).join("script.toml");
     std::fs::write(&script, SCRIPT.replace("{folder}", folder)).unwrap();
@@ -79,7 +79,7 @@ async fn app(name: &str, server: McpServer, tool: &str, folder: &str) -> App {
     app
 }
 
-/// The results of a run's calls, in the order of the calls: those that only read end in any.
+/// The results of a run's calls, in the order of the calls: read-only calls end in any order.
 async fn results(app: &App, query: &str) -> Vec<Value> {
     let config = json!({ "toolPolicy": { "*": "auto" } });
     app.post("/threads", json!({ "threadId": "t1", "config": config })).await.expect(201);

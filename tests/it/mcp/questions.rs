@@ -13,7 +13,7 @@ use super::bed::{Bed, TENANT, context, evil};
 use crate::support::app::App;
 use crate::support::http::soon;
 
-/// Says the same to everything, and remembers what was asked.
+/// Gives the same answer to everything, and records the questions.
 #[derive(Debug)]
 struct Person {
     says: Result<Reply, ToolError>,
@@ -34,7 +34,7 @@ impl People for Person {
     }
 }
 
-/// What the server was told.
+/// The answer that the server received.
 async fn told(bed: &Bed, tenant: TenantPk, person: &Arc<Person>) -> Value {
     let context = ToolContext { tenant, people: person.clone(), ..context() };
     let output = soon(bed.tool("evil__elicit").await.call(json!({}), context)).await.unwrap().output;
@@ -112,11 +112,11 @@ async fn a_servers_question_is_a_suspension_of_the_running_call() {
     })
     .await;
     app.offers("evil__elicit").await;
-    // Whoever waits is told of it, although the call goes on.
+    // A waiting client is notified, although the call continues.
     let ask = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30").json(&json!({ "query": "ask" }));
     let receipt = ask.send().await.expect(202);
     let question = app.asked("t1").await;
-    // Who waits is told its place in the page, too.
+    // A waiting client gets a link to its place in the page, too.
     let mut told = receipt["suspensions"].clone();
     assert!(told[0].as_object_mut().unwrap().remove("url").is_some());
     assert_eq!((&receipt["status"], &told), (&json!("running"), &json!([question])));

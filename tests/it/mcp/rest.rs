@@ -12,7 +12,7 @@ const ADMIN: &str = "key-a-0123456789abcdef0123456789";
 const OTHER: &str = "key-b-0123456789abcdef0123456789";
 const READER: &str = "reader-0123456789abcdef0123456789";
 
-/// A server with two tenants, one operator's server, and leave to call what listens on this machine.
+/// A server with two tenants, one operator's MCP server, and permission to call this machine.
 async fn app(folder: &std::path::Path, allow: &[String]) -> App {
     let key = |text: String| text.parse::<ConfiguredKey>().expect("a key");
     App::with(|config| {

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::bed::{Bed, caller, evil};
 use crate::support::http::soon;
 
-/// A server that goes down in the middle of a call: the call is lost, never "failed", and the next one finds it again.
+/// A server that dies during a call: the call is lost, not "failed", and the next call finds the server again.
 async fn goes_down_and_comes_back(tool: &str) {
     let bed = Bed::new(|_| ()).await;
     let error = bed.call(tool, json!({})).await.unwrap_err();
@@ -54,7 +54,7 @@ async fn a_server_that_cannot_be_started_says_why_and_holds_nothing_up() {
     assert!(view.tools.is_empty());
 }
 
-/// The library gives up its first question after ten seconds, which are its own; the server answers it after that.
+/// The library gives up its first request after ten seconds of its own clock; the server answers it after that.
 #[rstest::rstest]
 #[tokio::test]
 async fn a_server_that_takes_long_to_answer_first_is_waited_for(#[values("late", "late-modern")] mode: &str) {
@@ -77,7 +77,7 @@ async fn a_server_sees_nothing_of_our_environment_but_what_it_is_given() {
     let hidden: Vec<String> = Variables::of_process()
         .iter()
         .map(|(name, _)| name.to_owned())
-        // What a wrapper around python3 sets, and the shell.
+        // Set by the shell and a wrapper around python3.
         .filter(|name| !handed_on.contains(&name.as_str()) && !name.starts_with("PYENV"))
         .collect();
     assert!(hidden.iter().any(|name| name.starts_with("CARGO")), "there is something to be hidden");
@@ -86,7 +86,7 @@ async fn a_server_sees_nothing_of_our_environment_but_what_it_is_given() {
     }
 }
 
-/// Tells when the server is up; then returns when it and every child of it are gone.
+/// Notifies when the server is up; returns when it and all its child processes are gone.
 fn watch(folder: &Path) -> (oneshot::Receiver<()>, tokio::task::JoinHandle<()>) {
     let pipe = folder.join("alive");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -126,7 +126,7 @@ async fn nothing_is_left_of_a_server_when_this_process_is_killed() {
     soon(gone).await.unwrap();
 }
 
-/// What stands in our environment, keys among it, is not for programs that run as our user.
+/// Our environment, which contains keys, is not passed to programs that run as our user.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_program_cannot_look_into_the_server() {

@@ -26,17 +26,17 @@ use super::bed::{TENANT, caller, context};
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 
-/// What the endpoint knows, and what it is told to do.
+/// The endpoint's state, and its scripted behaviour.
 #[derive(Default)]
 struct CallerStatus {
-    /// The session that it knows, counted from 1.
+    /// The current session, counted from 1.
     session: u32,
     is_forgotten: bool,
-    /// How it answers in a session that it has forgotten; without: 404.
+    /// Its response in a forgotten session; by default 404.
     says_of_forgotten: Option<(StatusCode, String)>,
-    /// How it answers calls instead of carrying them out.
+    /// Its response to calls instead of executing them.
     refuses: Option<StatusCode>,
-    /// How it words a 400 to a call of this id; without: as JSON-RPC does.
+    /// The text of a 400 to a call with this id; by default as JSON-RPC.
     words: Option<fn(&Value) -> String>,
     carried_out: u32,
     /// The tools of each page; all but the last have a cursor.
@@ -121,7 +121,7 @@ async fn catalog(address: SocketAddr) -> Arc<Catalog> {
     Catalog::start(Parts { config, documents, egress, now: Arc::new(|| 0) })
 }
 
-/// Every answer ends its connection, so that nothing reaches an endpoint that is gone.
+/// Every response ends its connection, so that nothing is sent to an endpoint that is gone.
 async fn answer(State(endpoint): State<Endpoint>, headers: HeaderMap, Json(asked): Json<Value>) -> Response {
     let mut response = endpoint.answer(&headers, &asked).await;
     response.headers_mut().insert(CONNECTION, "close".parse().unwrap());
@@ -174,7 +174,7 @@ impl Endpoint {
         format!("s{}", standing.session)
     }
 
-    /// What comes without a session asks for none.
+    /// A request without a session needs none.
     fn knows(&self, headers: &HeaderMap) -> bool {
         let standing = self.standing.lock().unwrap();
         let known = format!("s{}", standing.session);
@@ -219,7 +219,7 @@ async fn a_session_that_is_forgotten_is_begun_anew_and_its_call_was_not_carried_
     assert_eq!(view.restarts, 1);
 }
 
-/// So servers say it that are made with the SDKs, and those behind something that says it in words.
+/// Servers made with the SDKs respond so, and so do those behind a gateway that responds in text.
 #[tokio::test]
 async fn a_forgotten_session_that_is_refused_as_a_bad_request_is_begun_anew() {
     let error = json!({ "code": -32000, "message": "Bad Request: No valid session ID provided" });
@@ -235,7 +235,7 @@ async fn a_forgotten_session_that_is_refused_as_a_bad_request_is_begun_anew() {
     }
 }
 
-/// What refuses one call unread, or in many words, says nothing of the session, which others share.
+/// A refusal of one unread call, or a long text, does not end the session, which other calls share.
 #[tokio::test]
 async fn a_call_that_is_refused_as_a_bad_request_leaves_its_session_alone() {
     let forms: [fn(&Value) -> String; 3] = [

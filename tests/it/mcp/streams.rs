@@ -32,12 +32,12 @@ const MESSAGE_BYTES: usize = 4_096;
 
 #[derive(Clone)]
 struct Endpoint {
-    /// How many bytes a piece has.
+    /// The size of a piece in bytes.
     cut: usize,
-    /// What was answered to its question.
+    /// The answer to its question.
     answered: mpsc::UnboundedSender<Value>,
     answers: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Value>>>,
-    /// Notified when a stream without an end is open, and when it was closed.
+    /// Notified when an endless stream is open, and when it was closed.
     hangs: Arc<Notify>,
     hung_up: Arc<Notify>,
 }
@@ -126,7 +126,7 @@ impl Endpoint {
         streamed(pieces)
     }
 
-    /// Says something, and nothing more.
+    /// Sends a message, and nothing more.
     fn hangs(&self) -> Response {
         let (sender, pieces) = mpsc::unbounded_channel();
         self.send(&sender, ": wait\r\n\r\n");
@@ -139,7 +139,7 @@ impl Endpoint {
         streamed(pieces)
     }
 
-    /// Asks a person, and says what it was told.
+    /// Asks a person, and returns the answer.
     fn asks(&self, id: Value) -> Response {
         let (sender, pieces) = mpsc::unbounded_channel();
         let endpoint = self.clone();
@@ -157,7 +157,7 @@ impl Endpoint {
 
     fn send(&self, to: &mpsc::UnboundedSender<Vec<u8>>, text: &str) {
         for piece in text.as_bytes().chunks(self.cut) {
-            // A client that has hung up hears no more.
+            // A client that has disconnected receives no more.
             to.send(piece.to_vec()).ok();
         }
     }
@@ -206,7 +206,7 @@ async fn a_question_comes_by_the_stream_of_its_call_and_is_answered_by_another_r
     catalog.close();
 }
 
-/// Says what they say, two days later.
+/// Answers as `Tailor` does, two days later.
 #[derive(Debug, Default)]
 struct Sleeper(Tailor);
 

@@ -89,13 +89,13 @@ async fn a_key_is_asked_for() {
         assert_eq!(said.header("www-authenticate"), Some(challenge));
         assert_eq!(said.expect(401)["error"]["data"]["code"], "unauthorized", "{key:?}");
     }
-    // Where none is needed, any is as good as none: hosts always send what they were given.
+    // Where no key is needed, any key is accepted: hosts always send the key that they were given.
     let open = App::start().await;
     let said = OLD.request(&open, "tools/list", json!({})).key("any").send().await;
     assert!(said.expect(200)["result"]["tools"].is_array());
 }
 
-/// The browser of somebody who has a key asks for any page that it shows.
+/// Any page can make requests with the browser of somebody who has a key.
 #[tokio::test]
 async fn a_page_of_another_origin_is_refused_with_a_key_too() {
     let app = App::with_keys().await.key("key-a-0123456789abcdef0123456789");

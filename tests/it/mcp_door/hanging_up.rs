@@ -7,7 +7,7 @@ use crate::support::app::App;
 use crate::support::http::soon;
 use crate::support::store::{Mood, Moody, fresh_store};
 
-/// Asks, and hangs up once the run is there: the run.
+/// Calls `ask`, and disconnects once the run exists; returns the run.
 async fn hung_up(app: &App, host: Host, arguments: Value) -> String {
     let stream = host.events(app, "ask", arguments).await;
     let runs = app.get("/runs").await.expect(200);
@@ -34,7 +34,7 @@ async fn a_request_that_is_taken_back_stops_its_run_also_where_the_store_did_not
     let stream = NEW.events(&app, "ask", json!({ "query": "hang" })).await;
     let run = app.get("/runs").await.expect(200)["items"][0].clone();
     let thread = run["threadId"].as_str().expect("it was accepted");
-    // The model hangs, and the call waits for its run: neither needs this of the store any more.
+    // The model hangs, and the call waits for its run: neither needs this store call any more.
     let path = format!("/threads/{thread}/events?types=LLM_STREAM_START&tokens=false");
     let mut events = app.ask("GET", &path).header("accept", "text/event-stream").events().await;
     while events.next().await.expect("it goes on").event != "observation" {}
@@ -57,12 +57,12 @@ async fn what_is_not_taken_back_goes_on() {
     ] {
         let app = App::start().await;
         let run = hung_up(&app, host, arguments.clone()).await;
-        // Long enough for one that is taken back to have ended.
+        // Long enough for a cancelled run to have ended.
         assert_eq!(status(&app, &run, 1).await, "running", "{host:?} {arguments}");
     }
 }
 
-/// Who waits no longer for a run does not stop it: it may be another's.
+/// A client that stops waiting for a run does not stop it: it may be another client's.
 #[tokio::test]
 async fn to_look_is_not_to_own() {
     let app = App::start().await;

@@ -37,7 +37,7 @@ impl Host {
         ask.json(&json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params }))
     }
 
-    /// The message that answers.
+    /// The response message.
     pub async fn say(self, app: &App, method: &str, params: Value) -> Value {
         let said = self.request(app, method, params).send().await;
         assert_eq!(said.status, 200, "{}", said.text());
@@ -69,13 +69,13 @@ impl Host {
         result["structuredContent"].clone()
     }
 
-    /// A call whose answer comes as events.
+    /// A call whose response is a stream of events.
     pub async fn events(self, app: &App, tool: &str, arguments: Value) -> Events {
         self.request(app, "tools/call", json!({ "name": tool, "arguments": arguments })).events().await
     }
 }
 
-/// The sentence that a result says.
+/// The text of a result.
 pub fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().expect("a text")
 }

@@ -65,7 +65,7 @@ async fn another_process_waits_on_when_the_first_is_killed() {
     slow.ends();
     is_whole(&waits.all().await.pop().unwrap().data["result"]);
 
-    // What one process has asked is answered at another.
+    // A question that one process has asked is answered at another.
     let asked = result(call(&other, "ask", &json!({ "query": "ask" }))).await["structuredContent"].clone();
     assert_eq!(asked["status"], "suspended", "{asked:#}");
     let third = Server::start(&place, None).await;

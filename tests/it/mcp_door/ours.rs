@@ -66,7 +66,7 @@ async fn a_server_of_ours_uses_another_by_its_tools() {
     assert_eq!(far["items"][0]["traceId"], near["items"][0]["traceId"], "both are one trace");
 }
 
-/// How deep it is, is told from call to call: an agent may be its own tool.
+/// The nesting depth is passed from call to call: an agent may be its own tool.
 #[tokio::test]
 async fn calls_inside_one_another_come_to_an_end() {
     let app = App::start().await;
@@ -86,7 +86,7 @@ async fn calls_inside_one_another_come_to_an_end() {
     assert_eq!(app.get("/runs").await.expect(200)["items"].as_array().unwrap().len(), 6);
 }
 
-/// The question goes to the person of the server that calls.
+/// The question goes to the person of the calling server.
 #[tokio::test]
 async fn what_the_other_asks_is_asked_here() {
     let agent = App::start().await;

@@ -38,7 +38,7 @@ async fn the_client_library_for_tasks_is_a_peer() {
     run_script("mcp_tasks.mjs").await;
 }
 
-/// Modules are looked for beside the script.
+/// Modules are resolved relative to the script.
 async fn run_script(name: &str) {
     let script = here("target/peers/mcp-js").join(name);
     std::fs::copy(here("tests/peers").join(name), &script).expect("they are installed");

@@ -7,7 +7,7 @@ use crate::support::app::App;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 
-/// The result of `ask`, by a host that can put forms to people; `more` are the members of a retry.
+/// The result of `ask`, by a host that can show forms to people; `more` are the members of a retry.
 async fn asking(app: &App, arguments: &Value, more: Value) -> Value {
     let capabilities = json!({ "elicitation": { "form": {} } });
     let mut params = json!({ "name": "ask", "arguments": arguments });
@@ -27,7 +27,7 @@ fn asked(result: &Value) -> (Vec<(String, Value)>, Value) {
     (forms.collect(), result["requestState"].clone())
 }
 
-/// The members of a retry in which every question is answered so.
+/// The members of a retry that gives every question this answer.
 fn retry(result: &Value, response: &Value) -> Value {
     let (forms, state) = asked(result);
     let responses: Value =
@@ -61,7 +61,7 @@ async fn an_approval_is_asked_and_the_same_run_goes_on() {
     assert_eq!((text(&done), &done["resultType"]), ("The mail is dealt with.", &json!("complete")));
     assert_eq!(resolution(&app).await["decision"], "approved");
     assert_eq!(resolution(&app).await["decidedBy"], "local");
-    // Whose answer was lost asks again, and nothing is decided twice.
+    // A client whose response was lost retries, and nothing is decided twice.
     let again = asking(&app, &query, retry).await;
     assert_eq!(again["structuredContent"], done["structuredContent"]);
     assert_eq!(runs(&app).await, 1);
@@ -131,7 +131,7 @@ async fn who_leaves_a_question_open_waits_for_the_rest() {
     assert_eq!(ended.last().unwrap().data["result"]["structuredContent"]["status"], "cancelled", "{ended:#?}");
 }
 
-/// Whom a rule does not name leaves the question to those whom it names.
+/// A person whom the rule does not name cannot answer; the question stays open for those named.
 #[tokio::test]
 async fn who_is_no_approver_of_it_leaves_a_question_open() {
     let app = App::start().await;
@@ -144,7 +144,7 @@ async fn who_is_no_approver_of_it_leaves_a_question_open() {
     assert_eq!(resolution(&app).await, Value::Null);
 }
 
-/// The person may be a model: who cannot approve is shown the question, and where it is answered.
+/// The person may be a model: a client without `approve` is shown the question and where it is answered.
 #[tokio::test]
 async fn only_who_may_approve_is_asked() {
     let app = App::with(|config| {
@@ -160,7 +160,7 @@ async fn only_who_may_approve_is_asked() {
     let query = json!({ "query": "send", "idempotencyKey": "k" });
     let retry = retry(&asking(&app, &query, json!({})).await, &accept(json!({ "approved": true })));
     for host in ALL {
-        // A client that cannot ask is told how else it goes.
+        // A client that cannot show forms is told the other way to answer.
         let told = host.call(&app, "ask", query.clone()).await;
         assert_eq!(told["structuredContent"]["status"], "suspended");
         assert!(text(&told).contains("`answer`"), "{}", text(&told));
@@ -178,7 +178,7 @@ async fn only_who_may_approve_is_asked() {
         let refused = host.request(&app, "tools/call", call).send().await.expect(403);
         assert_eq!(refused["error"]["data"]["code"], "forbidden");
     }
-    // What was sealed for one key is nothing to another.
+    // A state sealed for one key is invalid for another.
     let mut params = json!({ "name": "ask", "arguments": query });
     params.as_object_mut().unwrap().extend(retry.as_object().unwrap().clone());
     let refused = NEW.say(&app, "tools/call", params).await;
@@ -205,7 +205,7 @@ async fn a_state_that_was_not_given_is_refused() {
     assert_eq!(runs(&app).await, 1, "nothing else was begun");
 }
 
-/// The state has all that is needed: another process takes the answer.
+/// The state is complete: another process accepts the answer.
 #[tokio::test]
 async fn the_rounds_of_a_call_may_go_to_different_processes() {
     let store = fresh_store().await;

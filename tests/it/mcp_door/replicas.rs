@@ -34,7 +34,7 @@ async fn a_run_outlives_the_process_that_was_asked() {
 
 async fn replica(database: &Database) -> App {
     let store = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
-    // Nothing happens because a lease ran out.
+    // No test relies on an expired lease.
     App::of(store, |config| config.runtime.lease_ms = 600_000).await
 }
 

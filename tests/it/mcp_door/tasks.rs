@@ -12,7 +12,7 @@ use crate::support::store::fresh_store;
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// The answer to a request of a client that knows tasks and can put forms to people.
+/// The response to a client that supports tasks and can show forms to people.
 async fn say(app: &App, method: &str, params: Value) -> Value {
     NEW.say(app, method, known(params)).await
 }
@@ -38,7 +38,7 @@ async fn got(app: &App, task: &Value) -> Value {
     say(app, "tasks/get", json!({ "taskId": task })).await["result"].clone()
 }
 
-/// The task once its run stands like this.
+/// The task once its run has this status.
 async fn stands(app: &App, task: &Value, status: &str) -> Value {
     let id = task.as_str().unwrap();
     let thread = app.get(&format!("/runs/{id}")).await.expect(200)["threadId"].clone();
@@ -79,7 +79,7 @@ async fn a_task_asks_and_is_answered() {
         say(&app, "tasks/update", json!({ "taskId": task, "inputResponses": { name: response } }))
     };
     let yes = json!({ "action": "accept", "content": { "approved": true } });
-    // Who answers another question than was shown answers nothing.
+    // An answer to a question other than the one shown is ignored.
     let question = app.get("/suspensions").await.expect(200)["items"][0].clone();
     let bare = question["suspensionId"].as_str().unwrap();
     assert_eq!(*name, format!("{bare}.{}", question["digest"].as_str().unwrap()));

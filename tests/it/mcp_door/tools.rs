@@ -230,7 +230,7 @@ async fn a_key_of_a_call_is_that_of_who_made_it() {
     assert_ne!(OLD.data(&app, "ask", ask).await["runId"], first["runId"]);
 }
 
-/// The limit of a thread's queue is not for the model to mend.
+/// The model cannot fix a full queue.
 #[tokio::test]
 async fn what_the_host_must_know_is_no_result() {
     let app = App::with(|config| config.limits.queued_runs = 0).await;

@@ -34,7 +34,7 @@ async fn who_does_not_initialize_discovers() {
     assert_eq!(found["resultType"], "complete");
     assert_eq!((&found["ttlMs"], &found["cacheScope"]), (&json!(0), &json!("private")));
     assert_eq!(found["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "pes");
-    // An older client probes without what the newer version wants.
+    // An older client probes without the fields that the newer version requires.
     let refused = OLD.request(&app, "server/discover", json!({})).send().await.expect(400);
     assert_eq!(refused["error"]["code"], -32602, "{refused:#}");
 }
@@ -109,7 +109,7 @@ async fn headers_and_body_must_say_the_same() {
     }
 }
 
-/// Up to 2025-11-25 the version stands in a header alone, or nowhere.
+/// Up to 2025-11-25 the version is only in a header, or absent.
 #[tokio::test]
 async fn an_older_client_needs_no_more_than_a_header() {
     let app = App::start().await;

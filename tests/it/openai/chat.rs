@@ -31,7 +31,7 @@ async fn an_answer_comes_whole() {
     let usage = &completion["usage"];
     let total = usage["prompt_tokens"].as_u64().unwrap() + usage["completion_tokens"].as_u64().unwrap();
     assert!(total > 0 && usage["total_tokens"] == total, "{usage}");
-    // Where it is to be found here.
+    // The thread's location here.
     let (thread, run) = (answer.header("x-pes-thread").unwrap(), answer.header("x-pes-run").unwrap());
     assert_eq!(completion["id"], format!("chatcmpl-{run}"));
     let found = app.get(&format!("/runs/{run}")).await.expect(200);
@@ -44,7 +44,7 @@ async fn an_answer_comes_whole() {
 async fn chunks_add_up_to_the_stored_answer() {
     let app = App::with(|config| config.models.demo.pace_ms = 5).await;
     let body = with(said("count"), json!({ "stream": true, "stream_options": { "include_usage": true } }));
-    // As the SDKs ask: for JSON, whatever is to come.
+    // As the SDKs send it: with `Accept` for JSON, whatever is to come.
     let answer = chat(&app, &body).header("accept", "application/json").send().await;
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     assert_eq!(answer.header("x-accel-buffering"), Some("no"));
@@ -114,7 +114,7 @@ async fn what_is_asked_is_answered_on_the_same_thread() {
         question.contains("Reply `yes` to approve or `no` to reject. Or answer at https://pes.example/#/questions/")
     );
     assert_eq!(asked["choices"][0]["finish_reason"], "stop");
-    // What is no bare yes gets the question again, and nothing runs.
+    // An unclear text repeats the question, and nothing runs.
     let again = super::streamed(&app, named("yes, but only one", "t")).await;
     assert_eq!((again.joined("content"), again.finish()), (question, Some("stop")));
     let done = super::streamed(&app, named("Yes.", "t")).await;
@@ -169,7 +169,7 @@ fn locate() -> Value {
     with(said("locate"), json!({ "tools": [{ "type": "function", "function": function }] }))
 }
 
-/// The calls of an answer, by what they ask for.
+/// The calls of an answer, by their arguments.
 fn calls(message: &Value) -> Vec<(String, Value)> {
     let calls = message["tool_calls"].as_array().unwrap().iter();
     let call = |call: &Value| {
@@ -195,7 +195,7 @@ async fn the_clients_own_functions_are_called_and_their_results_taken() {
         let messages = [&[user, message.clone()], more].concat();
         with(locate(), json!({ "messages": messages }))
     };
-    // Only one is answered: the other is asked for again, with what a person is asked.
+    // Only one is answered: the other is requested again, together with a person's question.
     let answer = chat(&app, &turn(&[result(0, "Rome")])).send().await;
     assert_eq!(answer.header("x-pes-thread"), Some(thread.as_str()), "found by the id of the call");
     let second = answer.expect(200)["choices"][0].clone();
@@ -212,7 +212,7 @@ async fn the_clients_own_functions_are_called_and_their_results_taken() {
     assert_eq!((late.status, late.header("x-should-retry")), (409, Some("false")));
 }
 
-/// A front end may name a conversation only when it goes on.
+/// A front end may name a conversation only when it continues.
 #[tokio::test]
 async fn a_result_is_taken_where_it_was_asked_for_whatever_the_request_calls_its_thread() {
     let app = App::start().await;
@@ -263,7 +263,7 @@ async fn hanging_up_ends_a_run_whose_thread_was_not_named() {
     let threads = app.get("/threads").await.expect(200);
     let thread = threads["items"][0]["threadId"].as_str().unwrap().to_owned();
     stands(&app, &thread, "cancelled").await;
-    // A named one goes on: who named it finds it again.
+    // A named conversation continues, so that its client finds it again.
     begin(named("hang", "mine")).await;
     begin(said("hang")).await;
     let threads = app.get("/threads").await.expect(200);
@@ -295,7 +295,7 @@ async fn another_core_answers_under_its_own_name() {
     assert_eq!(thread["config"]["agentCore"], "react");
 }
 
-/// Their libraries send it again, and are told what comes of the same run.
+/// Their libraries retry it, and get the result of the same run.
 #[tokio::test]
 async fn whoever_waits_for_an_answer_of_a_server_that_stops_is_told_to_ask_again() {
     let of_response = json!({ "model": "pes", "input": "hang", "conversation": "t" });

@@ -11,7 +11,7 @@ use crate::support::http::{Said, soon};
 const HELLO: &str = "Hello there.";
 const COUNT: &str = "Two and two are four.";
 
-/// What both say in turn, the user first.
+/// The turns, the user first.
 fn turns(texts: &[&str]) -> Value {
     let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
     let messages = texts.iter().enumerate().map(|(at, text)| json!({ "role": role(at), "content": text }));
@@ -34,7 +34,7 @@ async fn named(app: &App, body: &Value, thread: Option<&str>) -> (String, String
     (answer.header("x-pes-thread").expect("a thread").to_owned(), content(&answer))
 }
 
-/// What was said on the thread, as the next prompt tells it.
+/// The messages of the thread as the next prompt contains them.
 async fn conversation(app: &App, thread: &str) -> Vec<String> {
     let said = app.get(&format!("/threads/{thread}/messages?limit=200")).await.expect(200);
     said["items"].as_array().unwrap().iter().map(|message| message["content"].as_str().unwrap().to_owned()).collect()
@@ -49,7 +49,7 @@ async fn a_conversation_goes_on_and_one_that_is_asked_again_or_edited_is_a_copy(
     let app = App::start().await;
     let (thread, answer) = ask(&app, &turns(&["hello"])).await;
     assert_eq!(answer, HELLO);
-    // Clients show an answer in other clothes.
+    // Clients show an answer with other formatting.
     let second = turns(&["hello", "<think>Who?</think>\nHello  there.\n", "count"]);
     assert_eq!(ask(&app, &second).await, (thread.clone(), COUNT.to_owned()));
     let (again, _) = ask(&app, &second).await;
@@ -60,7 +60,7 @@ async fn a_conversation_goes_on_and_one_that_is_asked_again_or_edited_is_a_copy(
     assert_eq!(conversation(&app, &edited).await, ["hello", HELLO, "calls", "Two sums."]);
     let copy = app.get(&format!("/threads/{edited}")).await.expect(200);
     assert_eq!(copy["forkedFrom"]["threadId"], thread);
-    // A copy goes on as any other.
+    // A copy continues like any other thread.
     assert_eq!(ask(&app, &turns(&["hello", HELLO, "calls", "Two sums.", "hello"])).await.0, edited);
     assert_eq!(ask(&app, &turns(&["hello"])).await.1, HELLO);
     assert_eq!(threads(&app).await, 4);
@@ -74,7 +74,7 @@ async fn an_answer_that_was_edited_begins_a_thread_with_what_was_sent() {
     assert_ne!(other, thread);
     assert_eq!(conversation(&app, &other).await, ["hello", "Good day.", "count", COUNT]);
     assert_eq!(conversation(&app, &thread).await, ["hello", HELLO]);
-    // What was taken in counts as shown.
+    // Imported messages count as shown.
     assert_eq!(ask(&app, &turns(&["hello", "Good day.", "count", COUNT, "hello"])).await.0, other);
 }
 
@@ -126,12 +126,12 @@ async fn a_question_is_answered_by_text_and_an_answer_can_be_given_again() {
     let next = ["ask", &question, "blue", "You were asked.", "hello"];
     assert_eq!(ask(&app, &turns(&next)).await.0, thread);
     assert_eq!(conversation(&app, &thread).await[..4], ["ask", "blue", "You were asked.", "hello"]);
-    // A copy has what was asked before it was made.
+    // A copy has the questions asked before it was made.
     let (later, answer) = ask(&app, &turns(&next)).await;
     assert_ne!(later, thread);
     let more = ["ask", &question, "blue", "You were asked.", "hello", &answer, "count"];
     assert_eq!(ask(&app, &turns(&more)).await.0, later);
-    // Another answer to the same question is asked of a copy, as of the question.
+    // Another answer to the same question is asked of a copy, as is the question.
     let (copy, _) = ask(&app, &turns(&["ask", &question, "hello"])).await;
     assert_ne!(copy, thread);
     assert_eq!(conversation(&app, &copy).await[..2], ["ask", "hello"]);
@@ -168,7 +168,7 @@ async fn a_question_that_was_answered_elsewhere_is_no_new_conversation() {
     assert_eq!(conversation(&app, &thread).await, ["send", "The mail is dealt with.", "hello", &answer]);
 }
 
-/// A mail that is to be approved, and work without end behind it.
+/// A mail that needs an approval, and endless work after it.
 const LONG: &str = r#"
 [[reply]]
 when = { phase = "planning" }
@@ -191,7 +191,7 @@ text = "Hm."
 hang = true
 "#;
 
-/// What a person has let go on is not cancelled by the next message.
+/// A call that a person has approved is not cancelled by the next message.
 #[tokio::test]
 async fn what_was_approved_elsewhere_goes_on_while_its_client_says_more() {
     let app = scripted(LONG).await;
@@ -218,10 +218,10 @@ async fn on_a_named_thread_a_turn_that_is_asked_again_or_edited_takes_the_place_
     assert_eq!(conversation(&app, "mine").await, ["hello", HELLO, "count", COUNT]);
     on(&["hello", HELLO, "calls"]).await;
     assert_eq!(conversation(&app, "mine").await, ["hello", HELLO, "calls", "Two sums."]);
-    // What was taken back is not asked of the client.
+    // A withdrawn call is not requested from the client.
     assert_eq!(ask(&app, &turns(&["hello", HELLO, "calls", "Two sums.", "hello"])).await.0, "mine");
     on(&["hello", HELLO, "calls"]).await;
-    // What cannot be placed, is new; the client may have left out what is old.
+    // A message that matches nothing is new; the client may have left out old ones.
     on(&["hello again"]).await;
     assert_eq!(conversation(&app, "mine").await.len(), 6);
     on(&["hello"]).await;
@@ -238,12 +238,12 @@ async fn a_thread_that_is_named_later_begins_as_a_copy_of_what_was_said() {
     assert_eq!(app.get("/threads/conv-1").await.expect(200)["forkedFrom"]["threadId"], first);
     assert_eq!(conversation(&app, "conv-1").await, ["hello", HELLO, "count", COUNT]);
     assert_eq!(conversation(&app, &first).await, ["hello", HELLO]);
-    // One that nobody knows is taken in.
+    // A conversation that matches no thread is imported.
     named(&app, &turns(&["Who are you?", "Ana.", "hello"]), Some("conv-2")).await;
     assert_eq!(conversation(&app, "conv-2").await, ["Who are you?", "Ana.", "hello", HELLO]);
 }
 
-/// A copy of a copy may have the id of what it is a copy of.
+/// A copy of a copy may have the id of its original.
 #[tokio::test]
 async fn a_thread_that_is_made_anew_under_an_old_id_is_not_what_its_copies_were_made_of() {
     let app = App::start().await;
@@ -269,8 +269,8 @@ async fn a_message_that_was_edited_approves_nothing() {
     assert_eq!(on(&["hello", HELLO, "count", &question, "yes"]).await, COUNT);
 }
 
-/// People who all say the same few words, ask again, edit, and begin anew: whatever they do, the conversation that an answer
-/// was given to is the one that was sent.
+/// People who all send the same few words, ask again, edit, and start anew: an answer is always given to exactly the
+/// conversation that was sent.
 #[tokio::test]
 async fn the_model_is_shown_what_the_client_sent() {
     let app = App::start().await;
@@ -288,7 +288,7 @@ async fn the_model_is_shown_what_the_client_sent() {
         let said = &mut clients[who];
         match random(6) {
             0 => said.clear(),
-            // The last answer is wanted again, or an earlier question in other words.
+            // Another answer to the last message, or an earlier message edited.
             1 => drop(said.pop()),
             2 => said.truncate(random(said.len() / 2 + 1) * 2),
             3 if said.len() > 1 => said[1] = "What nobody said.".to_owned(),

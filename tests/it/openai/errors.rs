@@ -7,7 +7,7 @@ use crate::support::app::App;
 use crate::support::http::Said;
 use crate::support::store::Moody;
 
-/// The error of an answer that is not to be repeated.
+/// The error of a response that must not be retried.
 fn error(answer: &Said, status: u16, code: &str, param: Option<&str>) -> Value {
     let error = answer.expect(status)["error"].clone();
     assert_eq!((error["code"].as_str(), error["param"].as_str()), (Some(code), param), "{error:#}");
@@ -124,7 +124,7 @@ fn reference(id: &str) -> Value {
     json!({ "type": "item_reference", "id": id })
 }
 
-/// Ids as questions have them, of no question.
+/// Ids in the format of questions' ids, of no question.
 fn invented(count: usize) -> Vec<String> {
     (0..count).map(|at| format!("sus_0199c82d-aa6a-7004-8b47-{at:012x}")).collect()
 }
@@ -152,7 +152,7 @@ async fn few_of_the_questions_that_a_client_invents_are_looked_for() {
             error(&respond(items(ids, item)).await, 409, "already_resolved", Some("input"));
             assert_eq!(store.calls("find_row"), most);
         }
-        // What it names is not there, so a thread begins.
+        // The conversation that it names does not exist, so a thread is created.
         respond(items(ids, reference)).await.expect(200);
         assert!(store.calls("find_row") < most + 40);
     }

@@ -6,7 +6,7 @@ use super::params::READS;
 use super::{chat, said, scripted, with};
 use crate::support::app::App;
 
-/// The first answer is of another form.
+/// The first answer does not match the schema.
 const CITIES: &str = r#"
 [[reply]]
 when = { phase = "synthesis" }
@@ -94,7 +94,7 @@ async fn a_run_is_asked_for_the_form_over_rest() {
     assert_eq!(runs["items"][0]["options"]["answerSchema"], schema());
 }
 
-/// Its model is not one of this script: what it says is words.
+/// Its model is not one of this script: it answers in plain text.
 #[tokio::test]
 async fn text_is_asked_for_by_nothing_or_by_its_name() {
     let app = App::start().await;

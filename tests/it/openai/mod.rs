@@ -46,7 +46,7 @@ pub fn chat(app: &App, body: &Value) -> Ask {
     app.ask("POST", CHAT).json(body)
 }
 
-/// What is left of a stream of chunks.
+/// The content of a stream of chunks.
 #[derive(Debug, Default)]
 pub struct Streamed {
     pub chunks: Vec<Value>,
@@ -54,7 +54,7 @@ pub struct Streamed {
 }
 
 impl Streamed {
-    /// Reads `data:` lines to the end; checks that nothing else is sent, and that all chunks are of one answer.
+    /// Reads `data:` lines to the end; checks that nothing else is sent, and that all chunks belong to one answer.
     pub fn of(answer: &Said) -> Self {
         assert_eq!(answer.header("content-type"), Some("text/event-stream"), "{}", answer.text());
         let mut streamed = Self::default();
@@ -90,7 +90,7 @@ pub async fn streamed(app: &App, body: Value) -> Streamed {
     Streamed::of(&chat(app, &with(body, json!({ "stream": true }))).send().await)
 }
 
-/// The run of the thread, when it has this status.
+/// The run of the thread, once it has this status.
 pub async fn stands(app: &App, thread: &str, status: &str) -> Value {
     let mut events =
         app.ask("GET", &format!("/threads/{thread}/events")).header("accept", "text/event-stream").events().await;

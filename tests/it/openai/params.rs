@@ -14,7 +14,7 @@ use crate::support::app::App;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 
-/// The settings that the run of an answer was accepted with.
+/// The settings with which the answer's run was accepted.
 async fn options(app: &App, body: &Value) -> Value {
     let answer = chat(app, body).send().await;
     answer.expect(200);
@@ -96,7 +96,7 @@ async fn nor_where_the_server_stops_before_it_is_answered() {
     let instance = Instance::build(config).store(store).clock(clock.clone()).open().await.unwrap();
     let (service, caller) = (instance.service(), instance.caller());
     let is_there = async |thread: &str| threads::get(service, caller, &thread.into()).await.is_ok();
-    // What was begun goes on, though nobody waits for it any more.
+    // A started run continues, though nobody waits for it any more.
     let ended = runs::wait(service, caller, &run["runId"].as_str().unwrap().into(), Duration::from_secs(30)).await;
     assert!(ended.unwrap().run.status.is_terminal());
     let thread = run["threadId"].as_str().unwrap();
@@ -127,14 +127,14 @@ async fn what_a_front_end_asks_for_itself_is_no_part_of_a_conversation() {
     assert_eq!(threads["items"].as_array().unwrap().len(), 1, "{threads:#}");
     let said = app.get("/threads/c/messages").await.expect(200);
     assert_eq!(said["items"].as_array().unwrap().len(), 2);
-    // A question about documents begins alike, a header that was not filled in names no task.
+    // A question about documents starts the same way, and an empty header names no task.
     let about = named("### Task:\nAnswer from\n<context>\nx\n</context>").send().await;
     assert_eq!(about.header("x-pes-thread"), Some("c"));
     let unfilled = named("hello").header("x-pes-task", "{{TASK}}").send().await;
     assert_eq!(unfilled.header("x-pes-thread"), Some("c"));
 }
 
-/// A plan of one item; what follows it is the answer.
+/// A plan of one item, followed by the answer.
 pub const READS: &str = r#"
 [[reply]]
 when = { phase = "planning" }

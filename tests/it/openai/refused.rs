@@ -18,7 +18,7 @@ async fn threads(app: &App) -> Vec<String> {
     threads["items"].as_array().unwrap().iter().map(|it| it["threadId"].as_str().unwrap().to_owned()).collect()
 }
 
-/// As OpenAI's libraries send what may be sent again.
+/// A request that OpenAI's libraries may retry.
 async fn is_refused(app: &App, path: &str, body: &Value, status: u16) {
     let before = threads(app).await;
     for count in ["0", "1", "2"] {
@@ -39,7 +39,7 @@ async fn a_request_that_is_refused_leaves_no_thread_behind() {
     let first = respond(json!({ "model": "pes", "input": "hello" })).await;
     respond(json!({ "model": "pes", "input": "hello", "previous_response_id": first["id"] })).await;
     app.ask("PUT", "/limits").json(&json!({ "tenantDayTokens": 1 })).send().await.expect(200);
-    // Each would begin as a copy, or as a thread of another core.
+    // Each would start as a copy, or as a thread of another core.
     let edited = turns(&["hello", HELLO, "edited"]);
     is_refused(&app, CHAT, &edited, 429).await;
     is_refused(&app, CHAT, &with(edited.clone(), json!({ "metadata": { "pes_thread": "mine" } })), 429).await;

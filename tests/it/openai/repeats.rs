@@ -34,7 +34,7 @@ async fn a_request_that_is_sent_again_is_the_same_run() {
         let second = again(chat(&app, &body)).await;
         assert_eq!(run(&first), run(&second));
         assert_eq!(second.text().contains("Two and two are four."), first.text().contains("Two and two are four."));
-        // Whoever asks anew, or something else, or for somebody else, begins a run.
+        // A new request, another request, or one for another user starts a run.
         let anew = chat(&app, &body).header(COUNT, "0").send().await;
         let other = again(chat(&app, &with(body.clone(), json!({ "temperature": 0.5 })))).await;
         let named = again(chat(&app, &body).header("x-pes-thread", "mine")).await;
@@ -53,7 +53,7 @@ async fn an_answer_that_is_sent_again_is_no_query() {
     let second = again(named("blue")).await;
     assert_eq!(second.expect(200)["choices"][0]["message"]["content"], "You were asked.");
     assert_eq!((run(&first), runs(&app, "mine").await.len()), (run(&second), 1));
-    // With a key of the client's own, too.
+    // With the client's own key, too.
     named("ask").send().await.expect(200);
     let keyed = || named("green").header("idempotency-key", "k");
     let (first, second) = (keyed().send().await, keyed().send().await);
@@ -85,7 +85,7 @@ async fn count_threads(app: &App) -> usize {
     app.get("/threads?limit=200").await.expect(200)["items"].as_array().unwrap().len()
 }
 
-/// The query is no answer to what its own run asks, and no further copy is made for it.
+/// The query does not answer the question of its own run, and no further copy is made for it.
 #[tokio::test]
 async fn a_response_that_is_asked_for_again_under_its_key_answers_nothing() {
     let app = App::start().await;
@@ -122,14 +122,14 @@ async fn what_was_cancelled_meanwhile_is_begun_anew() {
     assert_eq!(app.get("/threads").await.expect(200)["items"].as_array().unwrap().len(), 2);
 }
 
-/// The thread that was begun last.
+/// The newest thread.
 async fn newest(app: &App) -> String {
     let threads = app.get("/threads").await.expect(200);
     let newest = threads["items"].as_array().unwrap().iter().max_by_key(|thread| thread["createdAt"].as_i64());
     newest.unwrap()["threadId"].as_str().unwrap().to_owned()
 }
 
-/// The first connection breaks, the client sends the request again to `second`, and the first is known to be gone.
+/// The first connection breaks, the client retries at `second`, and the first is known to be closed.
 async fn goes_on_while_somebody_listens(first: &App, second: &App) {
     let body = |n: i64| with(said("hang"), json!({ "stream": true, "seed": n }));
     let mut broken = chat(first, &body(1)).events().await;
@@ -138,7 +138,7 @@ async fn goes_on_while_somebody_listens(first: &App, second: &App) {
     let mut attached = second.ask("POST", CHAT).json(&body(1)).header(COUNT, "1").events().await;
     soon(attached.next()).await.expect("it is told");
     drop(broken);
-    // One that nobody listens to, later: when it is cancelled, the first would have been.
+    // A later request whose client is gone: when it is cancelled, the first would have been.
     let mut other = chat(first, &body(2)).events().await;
     soon(other.next()).await.expect("it has begun");
     let unheard = newest(first).await;
@@ -178,7 +178,7 @@ async fn a_run_that_nobody_listens_to_ends_also_where_the_store_did_not_answer()
     let mut broken = chat(&app, &with(said("hang"), json!({ "stream": true }))).events().await;
     soon(broken.next()).await.expect("it has begun");
     let thread = newest(&app).await;
-    // How the run stands, and that it is cancelled, begins with its row.
+    // The run's status, and its cancel, start with its row.
     store.set("find_row", Mood::FailsNext);
     drop(broken);
     soon(store.holds("find_row")).await;

@@ -16,7 +16,7 @@ async fn respond(app: &App, body: &Value) -> Value {
     app.ask("POST", RESPONSES).json(body).send().await.expect(200)
 }
 
-/// The events of a new response, to its end; checks what must hold of all of them.
+/// The events of a new response, to its end; checks what holds for all of them.
 async fn streamed(app: &App, body: Value) -> Vec<Event> {
     checked(app.ask("POST", RESPONSES).json(&with(body, json!({ "stream": true }))).events().await.all().await)
 }
@@ -101,7 +101,7 @@ async fn a_turn_goes_on_from_the_response_that_it_names() {
     let second = respond(&app, &more(&first["id"])).await;
     assert_eq!(second["conversation"], first["conversation"]);
     assert_eq!(second["previous_response_id"], first["id"]);
-    // Another turn after the first one is another conversation: the one that went on is untouched.
+    // Another turn after the first one is another conversation: the continued one does not change.
     let other = respond(&app, &more(&first["id"])).await;
     assert_ne!(other["conversation"], first["conversation"]);
     let said = async |response: &Value| {
@@ -109,7 +109,7 @@ async fn a_turn_goes_on_from_the_response_that_it_names() {
         app.get(&format!("/threads/{thread}/messages")).await.expect(200)["items"].as_array().unwrap().len()
     };
     assert_eq!((said(&second).await, said(&other).await), (4, 4));
-    // All items sent back, as frameworks do: their ids say where they belong.
+    // All items are sent back, as frameworks do: their ids identify the conversation.
     let message = second["output"].as_array().unwrap().last().unwrap().clone();
     let items = json!([{ "role": "user", "content": "count" }, message, { "role": "user", "content": "hello" }]);
     let third = respond(&app, &input(items)).await;
@@ -146,7 +146,7 @@ async fn functions_and_approvals_are_answered_and_the_run_goes_on() {
     assert_eq!(text(&second), "You are here.");
     let kinds: Vec<&str> = second["output"].as_array().unwrap().iter().map(|it| it["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["mcp_call", "message"], "the client knows its own calls: {second:#}");
-    // Both stay what they were.
+    // Both stay unchanged.
     for (response, live) in [(&first, &live), (&second, &second_live)] {
         let id = response["id"].as_str().unwrap();
         assert_eq!(app.get(&format!("{RESPONSES}/{id}")).await.expect(200), *response);
@@ -175,7 +175,7 @@ async fn a_key_that_may_not_approve_answers_no_approval_and_nothing_beside_it() 
     assert_eq!(open().await.len(), 3);
 }
 
-/// What was taken has moved the run, and its client is told so.
+/// An accepted answer has resumed the run, and its client is told so.
 #[tokio::test]
 async fn of_two_approvals_one_is_taken_and_the_other_is_asked_for_again() {
     let (boss, asker) = ("boss-0123456789abcdef0123456789ab", "asker-0123456789abcdef0123456789a");
@@ -226,7 +226,7 @@ async fn one_in_the_background_is_looked_after_and_cancelled() {
     let path = format!("{RESPONSES}/{id}");
     let mut events = app.ask("GET", &format!("{path}?stream=true")).events().await;
     assert_eq!(soon(events.next()).await.unwrap().event, "response.created");
-    // Hanging up ends nothing.
+    // A disconnect ends nothing.
     drop(events);
     assert_eq!(app.get(&path).await.expect(200)["status"], "in_progress");
     for _ in 0..2 {

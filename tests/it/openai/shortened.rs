@@ -28,7 +28,7 @@ async fn close(aging: Aging) {
     drop(store);
 }
 
-/// A server on a store with a thread whose log begins later.
+/// A server on a store with a thread whose log was shortened.
 async fn app(folder: &TempDir) -> App {
     let aging = aging(folder).await;
     aging.finish("mine").await;

@@ -10,7 +10,7 @@ async fn gated() -> App {
     App::with(|config| _ = config.agent.tool_policy.insert("calc*".to_owned(), PolicyAction::Ask)).await
 }
 
-/// A server whose model wants two sums at once, of which each is asked for.
+/// A server whose model makes two calculations at once, each of which needs an approval.
 async fn gated_twice() -> App {
     const SCRIPT: &str = r#"
 [[reply]]
@@ -47,7 +47,7 @@ async fn answered(app: &App, thread: &str) -> usize {
     log["items"].as_array().unwrap().len()
 }
 
-/// What is shown behind these texts, of the user and the agent in turns.
+/// What is shown after these texts of the user and the agent in turns.
 async fn talk(app: &App, texts: &[&str]) -> String {
     let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
     let messages = texts.iter().enumerate().map(|(at, text)| json!({ "role": role(at), "content": text }));
@@ -70,7 +70,7 @@ async fn a_yes_that_is_sent_again_approves_no_later_call() {
     assert_ne!(first, second);
     assert_eq!(on(&["in turn", &first, "yes"]).await, second, "it is asked again");
     assert_eq!(answered(&app, "mine").await, 1);
-    // What the model thought may stand before it, and blanks are none of it.
+    // The model's thinking may come before it, and blanks do not count.
     let shown = format!("<think>Hm.</think>\n\n  {second}\n");
     assert_eq!(on(&["in turn", &first, "yes", &shown, "yes"]).await, "Two, then four.");
     assert_eq!(answered(&app, "mine").await, 2);
@@ -112,7 +112,7 @@ async fn a_yes_behind_the_items_of_the_response_that_asked_answers_it() {
     assert_eq!(text(&respond(&json!(input)).await), "Two, then four.");
 }
 
-/// Two calls are asked for at once: a text is for the first, also where it comes twice.
+/// Two approvals are open at once: a text answers the first, even if it is sent twice.
 #[tokio::test]
 async fn a_yes_that_is_sent_again_approves_no_call_that_was_asked_for_beside_it() {
     let app = gated_twice().await;
@@ -142,7 +142,7 @@ async fn a_yes_behind_a_response_is_for_the_first_that_it_asked() {
     assert_eq!(answered(&app, thread).await, 2);
 }
 
-/// Approvals have the ids of their questions, which say nothing of a response.
+/// Approvals have the ids of their questions, which do not identify a response.
 #[tokio::test]
 async fn a_yes_behind_approvals_is_for_the_first_that_was_asked_for() {
     let app = gated_twice().await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{everything, judge, settings};
 
-/// The form that `ask_user` makes of its arguments.
+/// The question that `ask_user` makes from its arguments.
 fn form(arguments: Value) -> FeedbackSchema {
     match judge(&everything(Environment::Development), &settings(None, &[]), "ask_user", &arguments) {
         Verdict::Input { schema, .. } => schema,

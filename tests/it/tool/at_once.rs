@@ -33,7 +33,7 @@ async fn it_is_the_same_as_the_calls() {
     }
 }
 
-/// Breaks, or brings back what it does not declare.
+/// Panics, or returns what its schema does not allow.
 struct Bad {
     name: &'static str,
 }

@@ -185,7 +185,7 @@ fn the_examples_of_the_manual_are_rules() {
     }
 }
 
-/// A text that people read as `text`.
+/// Text that looks like `text` to people.
 fn variant(text: &'static str) -> impl Strategy<Value = String> {
     let change = prop::sample::select(vec!["", "\u{200b}", "\u{ad}", "\u{2060}", "\u{fe0f}", "\u{0}"]);
     let changes = prop::collection::vec((any::<bool>(), any::<bool>(), change), text.chars().count());

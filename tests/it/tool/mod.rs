@@ -26,7 +26,7 @@ pub fn everything(environment: Environment) -> Arc<Toolset> {
     Registry::new(tools, environment).unwrap().toolset(TenantPk(1))
 }
 
-/// What becomes of a call on the thread `t`.
+/// The outcome of a call on the thread `t`.
 pub fn judge(tools: &Toolset, settings: &RunSettings, tool: &str, arguments: &Value) -> Verdict {
     let thread = ThreadId::from("t");
     tools.judge(&Proposal { thread: &thread, settings, tool, arguments }).verdict

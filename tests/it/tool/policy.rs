@@ -29,7 +29,7 @@ pub(super) fn policy(server: Value, tenant: Value) -> Policy {
     }
 }
 
-/// What is decided about `mail__send` with these arguments on the thread `vip-1`.
+/// The decision about `mail__send` with these arguments on the thread `vip-1`.
 pub(super) fn decided(policy: &Policy, settings: &RunSettings, arguments: &Value) -> Ruling {
     let thread = ThreadId::from("vip-1");
     let call = Proposal { thread: &thread, settings, tool: "mail__send", arguments };

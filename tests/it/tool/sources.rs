@@ -118,7 +118,7 @@ fn no_tool_takes_the_place_of_another_and_a_broken_one_hides_nobody() {
     assert!(matches!(wrong, Verdict::Refuse(error) if error.code == "invalid_arguments"), "the server's own schema");
 }
 
-/// Has no tools, and takes as long as it is told to say so to the first tenant.
+/// Has no tools, and takes as long as it is told to list them for the first tenant.
 struct Slow {
     began: mpsc::Sender<()>,
     ends: Mutex<mpsc::Receiver<()>>,
@@ -143,7 +143,7 @@ async fn a_tenant_whose_tools_take_long_holds_up_nobody_else() {
     let slow = Arc::new(Slow { began, ends: Mutex::new(ends) });
     let registry = Registry::new(builtin::all(), Environment::Development).unwrap().with_sources(vec![slow]);
     let registry = Arc::new(registry);
-    // All tasks of this runtime share one thread: if one of them waited on it, nothing below would be reached.
+    // All tasks of this runtime share one thread: a task that blocked it would stop the test here.
     let waiting: Vec<_> = (0..3)
         .map(|_| {
             let registry = registry.clone();

@@ -39,7 +39,7 @@ pub struct Collector {
 
 #[derive(Clone)]
 struct Behind {
-    /// What runs are answered first; then all is well. With 0 they never are.
+    /// Status codes for the first exports of runs; later exports succeed. With 0 an export gets no response.
     answers: Arc<Mutex<VecDeque<u16>>>,
     runs: UnboundedSender<Received>,
     requests: UnboundedSender<Received>,
@@ -61,7 +61,7 @@ impl Collector {
         format!("http://{}", self.address)
     }
 
-    /// What is told of runs next.
+    /// The next export of runs.
     pub async fn told(&mut self) -> Received {
         soon(self.runs.recv()).await.expect("the collector lives as long as the test")
     }
@@ -70,12 +70,12 @@ impl Collector {
         self.told().await.spans()
     }
 
-    /// What was told of runs, and was not looked at.
+    /// Exports of runs that the test has not read.
     pub fn waiting(&self) -> usize {
         self.runs.len()
     }
 
-    /// Spans of requests until this one is among them.
+    /// Reads spans of requests until this one is among them.
     pub async fn requests_until(&mut self, name: &str) -> Vec<Span> {
         let mut spans = Vec::new();
         while !spans.iter().any(|span: &Span| span.name == name) {
@@ -91,7 +91,7 @@ async fn take(State(behind): State<Behind>, uri: Uri, headers: HeaderMap, bytes:
     let is_of_requests = spans.iter().all(|span| span.kind == SERVER);
     let (to, answer) =
         if is_of_requests { (&behind.requests, None) } else { (&behind.runs, behind.answers.lock().pop_front()) };
-    // Whoever does not look any more is a test that is over.
+    // The test has ended if nobody receives.
     let _ = to.send(received);
     match answer {
         Some(0) => std::future::pending().await,

@@ -17,7 +17,7 @@ async fn open(store: Arc<dyn Store>, collector: &Collector) -> App {
     App::of(store, |config| config.telemetry.endpoint = Some(collector.endpoint())).await
 }
 
-/// Every delivery to the collector is due again; how many there are.
+/// Makes every delivery to the collector due again; returns how many there are.
 async fn made_due(store: &dyn Store) -> usize {
     let (ask, mut found) = (PageAsk { cursor: None, limit: 10 }, 0);
     for (tenant, _) in store.tenants().await.unwrap() {
@@ -45,7 +45,7 @@ async fn a_run_is_told_alike_along_its_log_and_without_it(#[values("hello", "sen
     process(&first, "t", query, "01").await;
     let mut told = collector.spans().await;
     if is_asked {
-        // A thread that waits for a person is not kept in memory.
+        // A thread that waits for a person is dropped from memory.
         moody.set("facts", Mood::Well);
         let asked = first.asked("t").await;
         let answer = json!({ "suspensionId": asked["suspensionId"], "approved": true });

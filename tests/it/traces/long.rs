@@ -18,7 +18,7 @@ use super::named;
 use super::otlp::Span;
 use crate::support::postgres::Database;
 
-/// Three items, one after the other; each takes longer than a run may go on untold.
+/// Three items, one after the other; each takes longer than a run may go without an export.
 const SCRIPT: &str = r#"
 [[reply]]
 when = { phase = "planning" }
@@ -93,9 +93,9 @@ impl Long {
         config.models.demo.pace_ms = 0;
         config.models.demo.script = Some(self.folder.path().join("script.toml"));
         config.telemetry.endpoint = Some(self.collector.endpoint());
-        // Long enough to write down what the collector took; the call that is under way does not end.
+        // Long enough to store what the collector accepted; the running call does not end.
         config.runtime.drain_ms = 5_000;
-        // Longer than all that passes in the test.
+        // Longer than the whole test by its clock.
         config.runtime.lease_ms = 3_600_000;
         let tool = TakesLong { clock: self.clock.clone(), permits: self.permits.clone() };
         Instance::build(config).clock(self.clock.clone()).tool(Arc::new(tool)).open().await.unwrap()
@@ -107,7 +107,7 @@ fn steps(spans: &[Span]) -> Vec<&str> {
     steps.map(|span| span.attributes["pes.item.id"].as_str()).collect()
 }
 
-/// And a process that goes on with it tells the rest, and nothing of it again.
+/// A process that continues the run exports the rest, and no span twice.
 #[rstest]
 #[tokio::test]
 async fn a_long_run_is_told_while_it_goes_on_and_each_span_once(#[values(false, true)] is_postgres: bool) {

@@ -21,7 +21,7 @@ use crate::support::app::App;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
 
-/// A server that tells a collector, which answers so.
+/// A server that exports to a collector with these responses.
 async fn collected(change: impl Fn(&mut pes::config::Telemetry), answers: &[u16]) -> (App, Collector) {
     let collector = Collector::start(answers).await;
     let endpoint = collector.endpoint();
@@ -38,7 +38,7 @@ fn named<'s>(spans: &'s [Span], name: &str) -> &'s Span {
     spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no `{name}` in {spans:#?}"))
 }
 
-/// Starts a run of this trace and waits until it rests.
+/// Starts a run of this trace, and waits until it ends or is suspended.
 async fn process(app: &App, thread: &str, query: &str, flags: &str) {
     let ask = app.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
     let ask = ask.header("traceparent", &format!("00-{TRACE}-{CALLER}-{flags}"));
@@ -154,7 +154,7 @@ when = { phase = "planning" }
 json = { title = "T", intent = "I", plan = "P", answer = "Done.", todoList = [] }
 "#;
 
-/// Wherever the process is killed, the collector comes to hear the same.
+/// Wherever the process is killed, the collector receives the same spans.
 #[rstest]
 #[tokio::test]
 async fn a_killed_process_loses_no_span(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A span, as far as the tests look at it.
+/// The part of a span that the tests check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     pub trace: String,
@@ -19,7 +19,7 @@ pub struct Span {
     pub status: u64,
 }
 
-/// What the request says of the server, and its spans.
+/// The server's resource attributes, and its spans.
 pub fn read(bytes: &[u8]) -> (BTreeMap<String, String>, Vec<Span>) {
     let (mut resource, mut spans) = (BTreeMap::new(), Vec::new());
     for resource_spans in fields(bytes).iter().filter(|field| field.0 == 1) {

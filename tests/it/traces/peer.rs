@@ -19,7 +19,7 @@ use crate::support::http::{Ask, soon};
 const OPERATIONS: [&str; 4] = ["invoke_agent", "plan", "chat", "execute_tool"];
 const REQUEST: &str = "POST /threads/{thread}/process";
 
-/// Made of OpenTelemetry's own parts; see tests/peers/otlp_collector.py.
+/// Built from OpenTelemetry's own parts; see tests/peers/otlp_collector.py.
 struct Collector {
     port: u16,
     lines: Lines<BufReader<ChildStdout>>,
@@ -36,7 +36,7 @@ impl Collector {
         Self { port: port.parse().expect("a number"), lines, _process: process }
     }
 
-    /// Reads until the run and its request were told.
+    /// Reads until the run and its request were exported.
     async fn judge(&mut self) {
         let mut spans: Vec<Value> = Vec::new();
         while !(OPERATIONS.iter().all(|known| spans.iter().any(|span| span["operation"] == *known))
@@ -52,12 +52,12 @@ impl Collector {
     }
 }
 
-/// A server that tells all it has to tell.
+/// A server that exports everything.
 async fn app(endpoint: String) -> App {
     App::with(|config| {
         config.telemetry.endpoint = Some(endpoint);
         config.telemetry.content = Content::Spans;
-        // Whoever is just started is asked until it answers.
+        // A collector that has just started is polled until it answers.
         config.outbox.backoff_ms = vec![200; 100];
     })
     .await
@@ -72,7 +72,7 @@ async fn the_messages_of_opentelemetry_are_a_peer() {
     collector.judge().await;
 }
 
-/// It takes them apart, and hands them on as it understood them.
+/// It decodes the spans, and forwards them as it understood them.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs rotel and OpenTelemetry below target/peers: scripts/test --peers"]
 async fn the_collector_rotel_is_a_peer() {
@@ -91,14 +91,14 @@ async fn the_collector_rotel_is_a_peer() {
     collector.judge().await;
 }
 
-/// It shows runs as what they are: agents, models, tools.
+/// It shows runs by their kinds: agents, models, tools.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Phoenix: scripts/test --peers"]
 async fn the_traces_of_phoenix_are_a_peer() {
     let url = Variables::of_process().get("PHOENIX_URL").expect("scripts/test --peers starts it").to_owned();
     let address = url.trim_start_matches("http://").parse().expect("an address");
     let app = app(url.clone()).await;
-    // It keeps what it was told before.
+    // It keeps earlier exports.
     let trace = uuid::Uuid::new_v4().simple().to_string();
     let ask = app.ask("POST", "/threads/t/process").header("prefer", "wait=30");
     let ask = ask.header("traceparent", &format!("00-{trace}-{CALLER}-01"));

@@ -25,7 +25,7 @@ async fn a_request_is_a_span_between_its_caller_and_what_it_asked_for() {
     }
 }
 
-/// Nor is anything told of a caller that does not trace; a trace that begins here has no parent.
+/// Nor is anything exported for a caller that does not trace; a trace that starts here has no parent.
 #[tokio::test]
 async fn who_looks_whether_the_server_is_well_is_told_of_nowhere() {
     let (app, mut collector) = collected(|_| {}, &[]).await;
@@ -43,7 +43,7 @@ async fn who_looks_whether_the_server_is_well_is_told_of_nowhere() {
     assert_eq!(requests[0].attributes["http.response.status_code"], "404");
 }
 
-/// What waits when the server stops is told before it is gone.
+/// Pending spans are exported before the server stops.
 #[tokio::test]
 async fn the_last_requests_are_told_when_the_server_stops() {
     let (app, mut collector) = collected(|_| {}, &[]).await;

@@ -42,7 +42,7 @@ async fn deliveries(store: &dyn Store, tenant: TenantPk) -> Vec<Delivery> {
     page.items.into_iter().rev().collect()
 }
 
-/// All of them are due again, and nobody sends them yet.
+/// Makes all of them due again; nobody sends them yet.
 async fn made_due(folder: &Path, database: Option<&Database>, tenant: TenantPk) {
     let store = store(folder, database).await;
     for delivery in deliveries(&*store, tenant).await {
@@ -51,7 +51,7 @@ async fn made_due(folder: &Path, database: Option<&Database>, tenant: TenantPk) 
     store.close().await;
 }
 
-/// How they stand, the oldest first, while nobody sends them.
+/// Their status, the oldest first, while nobody sends them.
 async fn standings(folder: &Path, database: Option<&Database>, tenant: TenantPk) -> Vec<&'static str> {
     let store = store(folder, database).await;
     let standings = deliveries(&*store, tenant).await.into_iter().map(|delivery| delivery.status.as_str()).collect();
@@ -59,14 +59,14 @@ async fn standings(folder: &Path, database: Option<&Database>, tenant: TenantPk)
     standings
 }
 
-/// The threads whose runs are told, and how many spans of each.
+/// The threads whose runs were exported, and the number of spans of each.
 fn told(spans: &[Span]) -> BTreeMap<&str, usize> {
     let runs = spans.iter().filter(|span| span.name == "invoke_agent pes");
     let of = |run: &Span| spans.iter().filter(|span| span.trace == run.trace).count();
     runs.map(|run| (run.attributes["gen_ai.conversation.id"].as_str(), of(run))).collect()
 }
 
-/// And what the collector refuses takes nothing else with it.
+/// A refused delivery does not affect the others.
 #[rstest]
 #[tokio::test]
 async fn what_is_due_at_once_is_one_request(#[values(false, true)] is_postgres: bool) {
@@ -95,7 +95,7 @@ async fn what_is_due_at_once_is_one_request(#[values(false, true)] is_postgres: 
     assert_eq!(standings(folder.path(), database.as_ref(), tenant).await, ["dead", "delivered"]);
 }
 
-/// However long the collector takes for what comes after it.
+/// However long the collector takes for the next delivery.
 #[rstest]
 #[tokio::test]
 async fn what_the_collector_took_is_delivered(#[values(false, true)] is_postgres: bool) {

@@ -8,10 +8,10 @@ use crate::recovery::process::{Place, Server};
 use crate::support::http::soon;
 use crate::support::wire::{Wire, answer};
 
-/// How long all is well, and how long the fault lasts: what takes longest to be told of takes four hours.
+/// How long the server is healthy, and how long the fault lasts: the slowest alert takes four hours.
 const WELL: u32 = 90;
 const ILL: u32 = 300;
-/// Of whoever scrapes a server that has keys.
+/// The key of the scraper, for a server that has keys.
 const OPERATOR: &str = "key-o-0123456789abcdef0123456789";
 
 async fn scraped(server: &Server) -> Scrape {
@@ -31,7 +31,7 @@ async fn stop(mut server: Server) {
     server.ended().await;
 }
 
-/// What a server tells that is well.
+/// The metrics of a healthy server.
 async fn is_well(place: &Place) -> Scrape {
     let server = Server::start(place, None).await;
     for (thread, query) in [("a", "hello"), ("a", "hello"), ("b", "count")] {
@@ -43,7 +43,7 @@ async fn is_well(place: &Place) -> Scrape {
     scrape
 }
 
-/// What went well before the fault is what these alerts are silent about.
+/// The alerts are silent while the server is healthy.
 fn judge(place: &Place, well: &Scrape, ill: &Scrape, alerts: &[&str]) {
     let firing = |minute, alerts: &[&str]| Expected {
         expression: "count by (alertname) (ALERTS{alertstate=\"firing\"})".to_owned(),
@@ -57,7 +57,7 @@ fn judge(place: &Place, well: &Scrape, ill: &Scrape, alerts: &[&str]) {
     }
 }
 
-/// Asks until this is said.
+/// Polls until the metrics contain this.
 async fn until(server: &Server, path: &str, is_so: impl Fn(&Value, &str) -> bool) {
     soon(async {
         loop {
@@ -88,7 +88,7 @@ async fn peer_prometheus_is_told_of_a_server_that_is_gone() {
     judge(&place, &well, &Scrape::failed(), &["PesDown"]);
 }
 
-/// Of what one request brings about.
+/// Faults that one request causes.
 #[rstest]
 #[case::nothing("count", "", &[])]
 #[case::unanswered("send", "", &["PesSuspensionsOld"])]
@@ -134,7 +134,7 @@ async fn peer_prometheus_is_told_of_a_provider_that(#[case] status: &str, #[case
     let place = script();
     let well = is_well(&place).await;
     let wire = Wire::serve((0..50).map(|_| answer(status, "", "")).collect()).await;
-    // Nothing is tried again for long: the run fails.
+    // The next retry is late, so the run fails.
     place.configure(&format!(
         "[models]\nretry_ms = 1\n[models.openai]\nbase_url = \"{}\"\n[models.gate]\nbreaker_failures = 1\n\
          breaker_ms = 600000\n",
@@ -193,7 +193,7 @@ async fn peer_prometheus_is_told_of_a_thread_that_is_set_aside() {
     for nth in 0..3 {
         let mut server = Server::start(&place, Some("model.replied@1")).await;
         let ask = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "hello" }));
-        // The process may stand before it has answered.
+        // The process may be held before it has answered.
         let asked = tokio::spawn(async move {
             if nth == 0 {
                 ask.send().await;

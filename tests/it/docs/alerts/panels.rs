@@ -8,10 +8,10 @@ use super::series::{Expected, Instance, Scrape, evaluate};
 use crate::recovery::process::{Door, Place, Server};
 
 const MINUTES: u32 = 10;
-/// What an expression comes to in a second becomes a whole number of hundredths in a minute: no figure here is finer.
+/// Turns a rate per second into a whole number of hundredths per minute: no figure here is finer.
 const FINE: f64 = 6_000.0;
 
-/// The expressions of a panel, over four minutes where Grafana chooses.
+/// The expressions of a panel, over four minutes where Grafana chooses the range.
 fn panel(title: &str) -> String {
     let dashboard: Value = serde_json::from_str(include_str!("../../../../deploy/grafana/dashboard.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
@@ -19,7 +19,7 @@ fn panel(title: &str) -> String {
     panel["targets"][0]["expr"].as_str().unwrap().replace("$__rate_interval", "4m")
 }
 
-/// What a panel shows: labels and figure.
+/// The values of a panel: labels and figure.
 fn shows(title: &str, figures: Vec<(String, f64)>) -> Expected {
     let samples = figures.into_iter().map(|(labels, figure)| (labels, (figure * FINE).round())).collect();
     Expected { expression: format!("round(({}) * {FINE})", panel(title)), minute: MINUTES - 1, samples }
@@ -31,7 +31,7 @@ async fn ask(door: Door, thread: &str, query: &str) {
     assert!([200, 202].contains(&said.status), "{}", said.text());
 }
 
-/// How many there are of each word that a list has under this name, with those that are known at zero.
+/// The count for each value of this member in a list, with known values at zero.
 fn counted(items: &Value, name: &str, known: &[&str]) -> BTreeMap<String, f64> {
     let mut counts: BTreeMap<String, f64> = known.iter().map(|word| ((*word).to_owned(), 0.0)).collect();
     for item in items["items"].as_array().expect("a list") {
@@ -65,7 +65,7 @@ async fn peer_prometheus_evaluates_the_panels_to_what_happened() {
     let scrape = async |server: &Server| Scrape::of(&server.door.ask("GET", "/metrics").send().await.text());
     let scrapes = (scrape(&one).await, scrape(&other).await);
 
-    // Counted otherwise: by the lists, and by the test itself.
+    // Counted independently: by the lists, and by the test itself.
     let list = async |path: &str| one.door.ask("GET", path).send().await.expect(200);
     let runs = list("/runs").await;
     let by_status = counted(&runs, "status", &[]);

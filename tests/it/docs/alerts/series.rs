@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// One answer of `/metrics`; `None`: there was none.
+/// One response of `/metrics`; `None`: there was none.
 pub struct Scrape(Option<BTreeMap<String, f64>>, BTreeSet<String>);
 
-/// How long something has gone on already: while it does, a minute adds a minute.
+/// Ages of conditions: while a condition holds, each minute adds a minute.
 const AGES: [&str; 5] = [
     "pes_run_no_progress_seconds",
     "pes_suspension_oldest_seconds",
@@ -32,8 +32,8 @@ impl Scrape {
         Self(None, BTreeSet::new())
     }
 
-    /// What Prometheus would have after so many minutes in which the same happened every minute: counters go up by what they
-    /// came to since the process began, ages by a minute, and gauges stay.
+    /// What Prometheus would have after this many minutes in which the same happened every minute: counters grow by
+    /// their value since the process started, ages by a minute, and gauges stay.
     fn after(&self, series: &str, minutes: u32) -> Option<f64> {
         let value = *self.0.as_ref()?.get(series)?;
         let family = series.split('{').next().unwrap_or(series);
@@ -51,7 +51,7 @@ impl Scrape {
     }
 }
 
-/// A server that is scraped once a minute: for so many minutes it was as this scrape shows.
+/// A server that is scraped once a minute: for this many minutes its state was that of this scrape.
 pub struct Instance<'s> {
     pub name: &'s str,
     pub phases: Vec<(&'s Scrape, u32)>,
@@ -81,14 +81,15 @@ impl Instance<'_> {
     }
 }
 
-/// An expression, and what it comes to at a minute: labels and value.
+/// An expression, and its value at a minute: labels and value.
 pub struct Expected {
     pub expression: String,
     pub minute: u32,
     pub samples: Vec<(String, f64)>,
 }
 
-/// Has promtool evaluate expressions, and the rules of `deploy/`, over what these instances told. `Err`: what it says is otherwise.
+/// Makes promtool evaluate expressions, and the rules of `deploy/`, over the samples of these instances. `Err`: the
+/// differences.
 pub fn evaluate(folder: &Path, instances: &[Instance<'_>], expected: &[Expected]) -> Result<(), String> {
     let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus/alerts.yml");
     let mut text = format!("rule_files: [\"{rules}\"]\nevaluation_interval: 1m\ntests:\n  - interval: 1m\n");
